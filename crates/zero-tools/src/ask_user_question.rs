@@ -1,7 +1,7 @@
-//! AskUserQuestion: a choice that only the person can make.
+//! The AskUserQuestion tool: asks the user to choose between options.
 //!
-//! What is asked goes to whoever is there, in whichever way reaches them; nobody else answers. Where
-//! nobody is, the model is told so, and no choice is made in the person's name.
+//! The questions go to whichever client the user is connected with. If no user can be reached, the
+//! model gets an error; no answer is ever made up.
 
 mod question_form;
 
@@ -24,31 +24,31 @@ use zero_sandbox::Workspace;
 use self::question_form::{QuestionForm, UserQuestionAnswer};
 use crate::text_format::to_single_line;
 
-/// How long a person may think. Whoever carries the question may give up before that.
+/// How long the user may take to answer. The client may give up earlier.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// Calls of a session that wait for an answer at a time.
+/// Most calls of a session that may wait for an answer at a time.
 const PENDING_CALLS_MAX: usize = 4;
-/// Questions of a call.
+/// Most questions in one call.
 const QUESTIONS_MAX: usize = 4;
-/// Options of a question.
+/// Fewest and most options of a question.
 const OPTIONS_MIN: usize = 2;
 const OPTIONS_MAX: usize = 4;
-/// Characters of what is shown.
+/// Longest texts of a question, in characters.
 const HEADER_CHARS_MAX: usize = 12;
 const QUESTION_CHARS_MAX: usize = 1_000;
 const LABEL_CHARS_MAX: usize = 80;
 const DESCRIPTION_CHARS_MAX: usize = 500;
-/// The word for an answer of the person's own, which every question has.
+/// The value that stands for a free-text answer, which every question allows.
 const OTHER: &str = "other";
-/// Who asks, as the person is told.
+/// Who asks, as shown to the user.
 const ORIGIN: &str = "the agent";
 
-/// Asks the person to choose, and waits for the answer. Use it when you cannot go on well without
-/// something that only they know or decide: what they prefer, which of several ways to go, what an
-/// unclear order means. Do not ask what you can find out yourself, nor for leave to use a tool: that
-/// is asked by itself. Put what belongs together into one call. Every question can also be answered
-/// with a text of the person's own, so give no option such as `Other`. Put the option that you would
-/// take first and add `(recommended)` to its label.
+/// Asks the user to choose, and waits for the answer. Use it when you cannot continue well without
+/// something that only the user knows or decides: a preference, which of several approaches to
+/// take, what an unclear request means. Do not ask what you can find out yourself, nor for
+/// permission to use a tool: zero asks for that by itself. Put related questions into one call.
+/// Every question can also be answered with free text, so do not add an option such as `Other`. Put
+/// the option that you would choose first and add `(recommended)` to its label.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AskUserQuestionArgs {
@@ -57,7 +57,7 @@ pub struct AskUserQuestionArgs {
     questions: Vec<ChoiceQuestion>,
 }
 
-/// One question.
+/// A question with its options.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[schemars(inline)]
@@ -65,18 +65,18 @@ pub struct ChoiceQuestion {
     /// The whole question, such as `Which database should we use?`.
     #[schemars(length(min = 1, max = QUESTION_CHARS_MAX))]
     question: String,
-    /// A word for it, of at most 12 characters: `Database`.
+    /// A short heading for it, of at most 12 characters: `Database`.
     #[schemars(length(min = 1, max = HEADER_CHARS_MAX))]
     header: String,
     /// 2 to 4 answers to choose from.
     #[schemars(length(min = OPTIONS_MIN, max = OPTIONS_MAX))]
     options: Vec<QuestionChoice>,
-    /// Whether several of them may be chosen. Default false.
+    /// Whether several options may be chosen. Default false.
     #[serde(default)]
     multi_select: bool,
 }
 
-/// An answer to choose.
+/// An option to choose.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
@@ -84,44 +84,44 @@ pub struct QuestionChoice {
     /// The answer, in 1 to 5 words.
     #[schemars(length(min = 1, max = LABEL_CHARS_MAX))]
     label: String,
-    /// What it means, or what follows from it.
+    /// What the option means, or what follows from it.
     #[schemars(length(min = 1, max = DESCRIPTION_CHARS_MAX))]
     description: String,
 }
 
-/// What the person said.
+/// The answers of the user.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct AskUserQuestionOutput {
-    /// For each question that was answered, by its text: the chosen labels, or the person's own
-    /// words. Several are separated by commas.
+    /// For each answered question, by its text: the chosen labels, or the user's free text. Several
+    /// are separated by commas.
     pub answers: BTreeMap<String, String>,
-    /// The questions that the person wants to answer in words of their own, and could not where they
-    /// were asked: put them into your reply, and end your turn.
+    /// The questions that the user wants to answer in free text but could not where they were
+    /// asked: put them into your reply, and end your turn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub in_own_words: Vec<String>,
 }
 
-/// Asks the person.
+/// The AskUserQuestion tool.
 #[derive(Default)]
 pub struct AskUserQuestionTool {
-    /// The calls of each session that wait for an answer.
+    /// Number of calls of each session that wait for an answer.
     open: Arc<Mutex<HashMap<Option<SessionId>, usize>>>,
 }
 
-/// A call that waits for an answer.
+/// A call that waits for an answer. Dropping it ends the count of that call.
 struct OpenQuestionGuard {
     open: Arc<Mutex<HashMap<Option<SessionId>, usize>>>,
     session: Option<SessionId>,
 }
 
 impl AskUserQuestionTool {
-    /// One call more that waits, if there may be.
+    /// Counts one more waiting call. Fails if the session has reached the limit.
     fn register_call(&self, session: Option<SessionId>) -> Result<OpenQuestionGuard, ToolError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.entry(session.clone()).or_default();
         if *count >= PENDING_CALLS_MAX {
             let message = format!(
-                "{PENDING_CALLS_MAX} questions of yours wait for the person already, and nobody answers more at a time; wait for their answers, and put what belongs together into one call"
+                "{PENDING_CALLS_MAX} calls of this tool already wait for the user; wait for their answers, and put related questions into one call"
             );
             return Err(ToolError::failed(ErrorReason::QueueFull, message));
         }
@@ -150,7 +150,7 @@ impl Tool for AskUserQuestionTool {
 
     fn info(&self) -> ToolInfo {
         ToolInfo {
-            display_name: "Ask the person",
+            display_name: "Ask the user",
             category: ToolCategory::Ui,
             kind: ToolKind::Other,
             risk: RiskLevel::Low,
@@ -161,7 +161,7 @@ impl Tool for AskUserQuestionTool {
     }
 
     fn notes(&self) -> ToolNotes {
-        ToolNotes::new("asks the person, and changes nothing").with_bounds([
+        ToolNotes::new("asks the user; changes nothing").with_bounds([
             ToolBound::range("questions in a call", 1, QUESTIONS_MAX),
             ToolBound::range("options of a question", OPTIONS_MIN, OPTIONS_MAX),
             ToolBound::characters("`header`", HEADER_CHARS_MAX),
@@ -169,7 +169,7 @@ impl Tool for AskUserQuestionTool {
             ToolBound::characters("`label`", LABEL_CHARS_MAX),
             ToolBound::characters("`description`", DESCRIPTION_CHARS_MAX),
             ToolBound::characters(
-                "an answer in words of the person's own",
+                "a free-text answer",
                 question_form::FREE_TEXT_CHARS_MAX,
             ),
             ToolBound::count("calls of a session that wait for an answer", PENDING_CALLS_MAX),
@@ -224,9 +224,9 @@ impl Tool for AskUserQuestionTool {
     }
 }
 
-/// What the person said, for the model.
+/// Renders the answers for the model.
 fn render_answers(said: Vec<(String, UserQuestionAnswer)>) -> ToolReply<AskUserQuestionOutput> {
-    let mut text = String::from("The person answered:");
+    let mut text = String::from("The user answered:");
     let (mut answers, mut in_own_words) = (BTreeMap::new(), Vec::new());
     for (question, said) in said {
         let line = match &said {
@@ -254,23 +254,23 @@ fn render_answers(said: Vec<(String, UserQuestionAnswer)>) -> ToolReply<AskUserQ
     ToolReply::from_text(text, AskUserQuestionOutput { answers, in_own_words })
 }
 
-const IN_OWN_WORDS: &str = "\nThey could not write a text where they were asked. Ask for it in your reply, in plain words, and end your turn: they answer with their next message. Do not guess it, and do not ask it with this tool again.";
+const IN_OWN_WORDS: &str = "\nThe user could not enter free text where they were asked. Ask for it in your reply, in plain words, and end your turn: they answer with their next message. Do not guess the answer, and do not ask with this tool again.";
 
-const DECLINED: &str = "the person chose not to answer; do not ask the same again: go on without it where you can, or say in your own words what you need";
-const NO_ANSWER: &str = "no answer came: nobody is there, or the question cannot be shown where they are; nothing was chosen. Put the question into your reply instead, or go on with what you know and say what you assumed";
+const DECLINED: &str = "the user chose not to answer; do not ask the same again: continue without the answer if you can, or explain in your reply what you need";
+const NO_ANSWER: &str = "no answer: no user is connected, or their client cannot show the question; nothing was chosen. Put the question into your reply instead, or continue with what you know and say what you assumed";
 
 fn unanswered_error(reason: ErrorReason, message: &'static str) -> ToolError {
     ToolError::new(ErrorType::PermissionDenied, reason, message)
 }
 
-/// What a schema cannot say.
+/// Returns violations that the JSON schema cannot express.
 fn find_violations(questions: &[ChoiceQuestion]) -> Vec<SchemaViolation> {
     let mut wrong = Vec::new();
     for (at, question) in questions.iter().enumerate() {
         let at_question = format!("/questions/{at}");
         let mut text = |pointer: String, text: &str| {
             if text.trim().is_empty() {
-                wrong.push(SchemaViolation::new(pointer, "a text", "an empty one"));
+                wrong.push(SchemaViolation::new(pointer, "a text", "an empty text"));
             }
         };
         text(format!("{at_question}/question"), &question.question);
@@ -283,7 +283,7 @@ fn find_violations(questions: &[ChoiceQuestion]) -> Vec<SchemaViolation> {
         let same = |other: &ChoiceQuestion| other.question.trim() == question.question.trim();
         if let Some(first) = questions.iter().take(at).position(same) {
             let expected =
-                format!("another text than that of question {first}: answers are told apart by it");
+                format!("a text that differs from question {first}, since answers are keyed by it");
             wrong.push(SchemaViolation::new(
                 format!("{at_question}/question"),
                 expected,
@@ -295,7 +295,7 @@ fn find_violations(questions: &[ChoiceQuestion]) -> Vec<SchemaViolation> {
             let label = option.label.trim();
             let same = |other: &QuestionChoice| other.label.trim().eq_ignore_ascii_case(label);
             if label.eq_ignore_ascii_case(OTHER) {
-                let expected = "an answer: a text of the person's own is always offered";
+                let expected = "an answer: free text is always offered";
                 wrong.push(SchemaViolation::new(pointer, expected, "`Other`"));
             } else if question.options.iter().take(index).any(same) {
                 wrong.push(SchemaViolation::new(

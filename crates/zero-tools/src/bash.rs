@@ -1,4 +1,4 @@
-//! Bash: a command, run to its end or in the background.
+//! The Bash tool: runs a command to its end or as a background job.
 
 mod command_report;
 pub(crate) mod quarantine_notice;
@@ -30,35 +30,35 @@ pub(crate) use command_report::{output_text, render_stream, weaker_sandbox_note}
 pub use quarantine_notice::QuarantineNotice;
 pub(crate) use signal::signal_name;
 
-/// Characters of a title.
+/// Longest title of a call, in characters.
 const TITLE_CHARS_MAX: usize = 120;
 
-/// Runs a command and returns what it writes and its exit code. `command` is a line for bash; with
-/// `args` it is a program that gets them as they are. The folder is kept from call to call: after
-/// `cd src` the next command starts there, as long as it is inside the workspace. Nothing can be
-/// typed into it. Commands reach only hosts that the person allowed, by HTTP, HTTPS or SOCKS, and
-/// cannot change files outside the workspace. To read, search or change files use Read, Grep, Glob
-/// and Edit instead of `cat`, `grep`, `find` and `sed`.
+/// Runs a command and returns its output and exit code. `command` is a line for bash; with `args`
+/// it is a program that gets them unchanged. The working folder is kept from call to call: after
+/// `cd src` the next command starts there, as long as it is inside the workspace. Commands cannot
+/// read input from the user. They reach only hosts that the user allowed, by HTTP, HTTPS or SOCKS,
+/// and cannot change files outside the workspace. To read, search or change files use Read, Grep,
+/// Glob and Edit instead of `cat`, `grep`, `find` and `sed`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BashArgs {
     /// The command: a line for a shell, or with `args` a program.
     #[schemars(length(min = 1))]
     command: String,
-    /// Arguments of the program; no shell looks at them.
+    /// Arguments of the program, passed without a shell.
     args: Option<Vec<String>>,
-    /// The folder to run it in. Where the last command ended when absent, which is the workspace
-    /// root at first.
+    /// The folder to run it in. When absent, the folder in which the last command ended, at first
+    /// the workspace root.
     cwd: Option<String>,
     /// Environment variables to set for it.
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// Milliseconds it may take; 120,000 when absent. A command that takes longer is killed, or
-    /// goes on as a job where the settings say so.
+    /// Timeout in milliseconds; 120,000 when absent. A command that takes longer is killed, or
+    /// continues as a job if the settings say so.
     #[schemars(range(min = 1, max = 600_000))]
     timeout: Option<u64>,
-    /// Start it and return at once with a `job_id`; BashOutput tells what it writes, BashKill ends
-    /// it. It may take as long as the session lasts, unless `timeout` is given.
+    /// Start it and return at once with a `job_id`; BashOutput returns its output, BashKill ends
+    /// it. It may run as long as the session lasts, unless `timeout` is given.
     #[serde(default)]
     run_in_background: bool,
     /// Give it a terminal, for programs that behave differently without one.
@@ -68,15 +68,15 @@ pub struct BashArgs {
     description: Option<String>,
 }
 
-/// What a command wrote and how it ended.
+/// The output of a command and how it ended.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct BashOutput {
-    /// What it wrote to its output, as plain text.
+    /// Its standard output, as plain text.
     pub stdout: String,
-    /// What it wrote to its error output, as plain text.
+    /// Its standard error, as plain text.
     pub stderr: String,
-    /// What it returned; 128 and the number of the signal when one ended it. Absent for a job that
-    /// still runs.
+    /// Its exit code; 128 plus the signal number if a signal ended it. Absent for a job that still
+    /// runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// The signal that ended it, such as `SIGSEGV`.
@@ -88,21 +88,21 @@ pub struct BashOutput {
     /// True when output was left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncated: Option<bool>,
-    /// The file that holds all of the output, when some was left out.
+    /// The file with the complete output, when some was left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spill_file: Option<String>,
-    /// The job that was started, or that it became because it took too long.
+    /// The job that was started, or that the command became because it took too long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_id: Option<String>,
-    /// What it created that commands may not create.
+    /// Files that it created but commands may not create, which were taken away.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub taken_away: Vec<QuarantineNotice>,
-    /// What else is to be known.
+    /// Further notes, such as refused hosts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// A command that is ready to be judged.
+/// A validated call: the command, its folder and its limits.
 #[derive(Debug)]
 pub struct BashPlan {
     execution: CommandExecution,
@@ -124,7 +124,7 @@ impl BashPlan {
     }
 }
 
-/// Runs a command.
+/// The Bash tool.
 pub struct BashTool;
 
 impl Tool for BashTool {
@@ -146,14 +146,14 @@ impl Tool for BashTool {
     }
 
     fn notes(&self) -> ToolNotes {
-        let effects = "runs a command, confined: it may read the machine's files without its secrets, change the workspace, and reach hosts that are allowed; what its words say it touches is judged file by file and host by host";
+        let effects = "runs a command in the sandbox: it can read the machine's files except credentials, change the workspace, and reach allowed hosts; the files and hosts that its command line names are checked one by one";
         ToolNotes {
             other_risks: Some(
-                "low for commands that only read; critical where one destroys or gives away what cannot be taken back, such as removing recursively, rewriting what others have, or publishing",
+                "low for commands that only read; critical if one destroys or discloses something irreversibly, such as deleting recursively, rewriting shared history, or publishing",
             ),
             ..ToolNotes::new(effects)
         }
-        .with_bounds([ToolBound::count("jobs of a session that run or are not read", JOBS_MAX)])
+        .with_bounds([ToolBound::count("jobs of a session that are running or unread", JOBS_MAX)])
     }
 
     fn plan(&self, args: BashArgs, workspace: &Workspace) -> Result<BashPlan, ToolError> {
@@ -218,7 +218,7 @@ impl Tool for BashTool {
         let Some(folder) = &plan.folder else { return Ok(()) };
         match folder.facts()? {
             Some(facts) if facts.file_type == FileType::Directory => Ok(()),
-            // Says what is there instead, or what is near.
+            // This error says what is there instead, or which names are similar.
             _ => path_not_found::open_folder(folder, cx).map(|_| ()),
         }
     }
@@ -256,13 +256,13 @@ impl Tool for BashTool {
     }
 }
 
-/// Refuses what no program can be given, by the name of its field.
+/// Rejects texts that cannot be passed to a program, naming the field.
 fn check_texts(args: &BashArgs) -> Result<(), ToolError> {
     let refused = |field: String, what: &str| {
         let message = format!("`{field}` {what}");
         Err(ToolError::invalid(ErrorReason::SchemaViolation, message).with_detail("field", field))
     };
-    const NUL: &str = "holds a NUL character, which no program can be given; leave it out";
+    const NUL: &str = "contains a NUL character, which cannot be passed to a program; remove it";
     if args.command.contains('\0') {
         return refused("command".to_owned(), NUL);
     }
@@ -273,7 +273,7 @@ fn check_texts(args: &BashArgs) -> Result<(), ToolError> {
     for (name, value) in &args.env {
         let field = || format!("env/{}", to_single_line(name));
         if name.is_empty() || name.contains(['=', '\0']) {
-            return refused(field(), "is no name of a variable: it is empty, or holds `=` or NUL");
+            return refused(field(), "is not a variable name: it is empty, or contains `=` or NUL");
         }
         if value.contains('\0') {
             return refused(field(), NUL);
@@ -285,12 +285,12 @@ fn check_texts(args: &BashArgs) -> Result<(), ToolError> {
 fn reply_started(job: &Job) -> ToolReply<BashOutput> {
     let id = job.id();
     let text = format!(
-        "Started in the background as `{id}`; BashOutput tells what it writes, BashKill ends it"
+        "Started in the background as `{id}`; BashOutput returns its output, BashKill ends it"
     );
     reply_with_job(job, text, format!("Started `{id}`"))
 }
 
-/// A command that took longer than it may, and is a job now.
+/// Returns the reply for a command that exceeded its timeout and continues as a job.
 pub(crate) fn reply_continued(job: &Job) -> ToolReply<BashOutput> {
     let id = job.id();
     let (pieces, _) = job.take_output();
@@ -299,9 +299,9 @@ pub(crate) fn reply_continued(job: &Job) -> ToolReply<BashOutput> {
         text.push('\n');
     }
     text.push_str(&format!(
-        "(it takes longer than its `timeout` and goes on as `{id}`; BashOutput tells what else it writes, BashKill ends it)"
+        "(it exceeded its `timeout` and continues as job `{id}`; BashOutput returns its further output, BashKill ends it)"
     ));
-    let mut reply = reply_with_job(job, text, format!("Goes on as `{id}`"));
+    let mut reply = reply_with_job(job, text, format!("Continues as `{id}`"));
     reply.output.stdout = output_text(&pieces, Some(OutputStream::Stdout));
     reply.output.stderr = output_text(&pieces, Some(OutputStream::Stderr));
     reply.output.spill_file = job.spill_file().map(str::to_owned);
@@ -333,7 +333,7 @@ fn reply_with_job(job: &Job, mut text: String, shown: String) -> ToolReply<BashO
     }
 }
 
-/// What a person reads first: what the model says it does, or the command's first line.
+/// Returns the title of a call: the model's description, or the first line of the command.
 pub(crate) fn command_title(description: Option<&str>, command: &str) -> String {
     let said = description.map(str::trim).filter(|text| !text.is_empty());
     let line = |text: &str| text.trim().lines().next().map(to_single_line).unwrap_or_default();

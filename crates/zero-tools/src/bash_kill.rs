@@ -1,4 +1,4 @@
-//! BashKill: ends a job.
+//! The BashKill tool: ends a background job.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use zero_sandbox::Workspace;
 use crate::bash::quarantine_notice;
 use crate::text_format::to_single_line;
 
-/// How long the end of a job is waited for.
+/// How long to wait for the job to end.
 const EXIT_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Ends a background job that Bash started, with every process that came of it. What it wrote can
-/// still be read with BashOutput.
+/// Ends a background job that Bash started, with all of its processes. Its output can still be read
+/// with BashOutput.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BashKillArgs {
@@ -28,16 +28,16 @@ pub struct BashKillArgs {
     job_id: String,
 }
 
-/// What became of the job.
+/// The outcome for the job.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct BashKillOutput {
-    /// The job.
+    /// The id of the job.
     pub job_id: String,
     /// Whether it was still running.
     pub killed: bool,
 }
 
-/// Ends a job.
+/// The BashKill tool.
 pub struct BashKillTool;
 
 impl Tool for BashKillTool {
@@ -59,8 +59,8 @@ impl Tool for BashKillTool {
     }
 
     fn notes(&self) -> ToolNotes {
-        ToolNotes::new("ends one job of the session, with every process of it")
-            .with_bounds([ToolBound::time("waiting for its end", EXIT_WAIT_MAX)])
+        ToolNotes::new("ends one job of the session, with all of its processes")
+            .with_bounds([ToolBound::time("waiting for it to end", EXIT_WAIT_MAX)])
     }
 
     fn plan(&self, args: BashKillArgs, _workspace: &Workspace) -> Result<String, ToolError> {
@@ -92,7 +92,7 @@ impl Tool for BashKillTool {
             let killed = job.status() == JobStatus::Running;
             job.kill();
             if !job.wait(EXIT_WAIT_MAX) {
-                let message = format!("job `{job_id}` was told to end and has not yet; try again");
+                let message = format!("job `{job_id}` was signalled but has not ended yet; try again");
                 return Err(ToolError::failed(ErrorReason::Busy, message));
             }
             let mut text = match killed {

@@ -1,4 +1,4 @@
-//! BashOutput: what a job wrote since somebody last looked.
+//! The BashOutput tool: returns the new output of background jobs, and sends them input.
 
 use std::sync::Arc;
 
@@ -20,75 +20,76 @@ use crate::bash::{
 };
 use crate::text_format::{pluralize, to_single_line};
 
-/// Bytes of a text for a job.
+/// Longest text that can be sent to a job, in bytes.
 const STDIN_BYTES_MAX: usize = 64 * 1024;
 
-/// Tells what a background job wrote since the last time, and whether it still runs. Without
+/// Returns what a background job wrote since the last call, and whether it still runs. Without
 /// `job_id` it lists the jobs. With `stdin` it first sends the job a text to read; end it with a
-/// newline where the job reads lines. With `filter` only lines that match are told, and the others
+/// newline if the job reads lines. With `filter` only matching lines are returned, and the others
 /// count as read.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BashOutputArgs {
     /// The job, as Bash named it. All jobs are listed when absent.
     job_id: Option<String>,
-    /// A regular expression for the lines to tell.
+    /// A regular expression for the lines to return.
     filter: Option<String>,
-    /// A text to send to the job first. The person is asked, since it may be a command.
+    /// A text to send to the job first. The user is asked, since it may be a command.
     stdin: Option<String>,
 }
 
-/// What a job wrote, or which jobs there are.
+/// The new output of a job, or the list of jobs.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct BashJobOutput {
-    /// What it wrote to its output since the last time.
+    /// Its standard output since the last call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdout: Option<String>,
-    /// What it wrote to its error output since the last time.
+    /// Its standard error since the last call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
-    /// The job, or all of them.
+    /// The job, or all jobs.
     pub jobs: Vec<BashJobReport>,
 }
 
-/// How a job is.
+/// The state of a job.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct BashJobReport {
-    /// The job.
+    /// The id of the job.
     pub job_id: String,
-    /// What runs.
+    /// The command that it runs.
     pub command: String,
-    /// Whether it runs.
+    /// Whether the job is running.
     pub status: BashJobState,
-    /// What it returned, once it has ended.
+    /// Its exit code, once it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<String>,
-    /// Why it was stopped, where a limit or its time did that.
+    /// Why it was stopped, if a limit or its timeout did that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Bytes it wrote that nobody has read.
+    /// Bytes of output not read yet.
     pub unread_bytes: u64,
-    /// The file that holds all of its output.
+    /// The file with its complete output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spill_file: Option<String>,
-    /// What it created that commands may not create; known once it has ended.
+    /// Files that it created but commands may not create, which were taken away; known once it has
+    /// ended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub taken_away: Vec<QuarantineNotice>,
-    /// What else is to be known.
+    /// Further notes, such as refused hosts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// Whether a job runs.
+/// Whether a job is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BashJobState {
-    /// It does.
+    /// The job is running.
     Running,
-    /// It ended.
+    /// The job has ended.
     Exited,
 }
 
@@ -132,7 +133,7 @@ impl BashJobReport {
     }
 }
 
-/// What to tell.
+/// A validated call.
 #[derive(Debug)]
 pub struct BashOutputPlan {
     job_id: Option<String>,
@@ -140,7 +141,7 @@ pub struct BashOutputPlan {
     stdin: Option<String>,
 }
 
-/// Tells what a job wrote.
+/// The BashOutput tool.
 pub struct BashOutputTool;
 
 impl Tool for BashOutputTool {
@@ -151,7 +152,7 @@ impl Tool for BashOutputTool {
 
     fn info(&self) -> ToolInfo {
         ToolInfo {
-            display_name: "Read job",
+            display_name: "Read job output",
             category: ToolCategory::Development,
             kind: ToolKind::Execute,
             risk: RiskLevel::Low,
@@ -162,14 +163,14 @@ impl Tool for BashOutputTool {
     }
 
     fn notes(&self) -> ToolNotes {
-        let effects = "tells what a job of the session wrote; with `stdin`, has the job read a text, which is judged as a command";
+        let effects = "returns the output of a job of the session; with `stdin`, sends the job a text, which is checked as a command";
         ToolNotes {
-            other_risks: Some("as Bash with `stdin`, since the text may be a command"),
+            other_risks: Some("with `stdin` as Bash, since the text may be a command"),
             ..ToolNotes::new(effects)
         }
         .with_bounds([
             ToolBound::bytes("`stdin`", STDIN_BYTES_MAX),
-            ToolBound::bytes("output that waits to be read; the newest is kept", UNREAD_BYTES_MAX),
+            ToolBound::bytes("unread output, of which the newest is kept", UNREAD_BYTES_MAX),
         ])
     }
 
@@ -205,9 +206,9 @@ impl Tool for BashOutputTool {
         CallDescription { title, locations: Vec::new() }
     }
 
-    /// A text for a job is judged as the command it may be, so that what is denied stays denied; and
-    /// as a shell that reads commands, so that it is asked even if it looks harmless: what the job
-    /// makes of it, and in which folder, nobody knows.
+    /// A text for a job is checked as the command that it may be, so that denied commands stay
+    /// denied. It is also checked as a shell that reads commands, so that the user is asked even if
+    /// the text looks harmless: what the job does with it, and in which folder, is unknown.
     fn effects(&self, plan: &BashOutputPlan) -> Effects {
         let reader = || CommandExecution {
             command: CommandLine::Program(vec!["sh".to_owned(), "-s".to_owned()]),
@@ -236,7 +237,8 @@ impl Tool for BashOutputTool {
         if let Some(text) = &plan.stdin {
             job.send(text)?;
         }
-        // Asked before its output is taken: of a job that has ended, nothing is left to come.
+        // Taken before the output is read: for a job that has already ended, no more output
+        // follows.
         let facts = BashJobReport::from_job(&job, cx.workspace());
         let (pieces, lost) = job.take_output();
         Ok(reply_output(
@@ -282,10 +284,10 @@ fn reply_output(
         let all = facts
             .spill_file
             .as_ref()
-            .map_or_else(String::new, |file| format!("; all of it is in {file}"));
+            .map_or_else(String::new, |file| format!("; the complete output is in {file}"));
         text.insert_str(
             0,
-            &format!("[… {lost} bytes were written before and are left out{all} …]\n"),
+            &format!("[… {lost} earlier bytes left out{all} …]\n"),
         );
     }
     if !text.is_empty() && !text.ends_with('\n') {

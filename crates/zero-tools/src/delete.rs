@@ -1,4 +1,4 @@
-//! Removes a file.
+//! The Delete tool: deletes one file or symlink.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use crate::path_not_found;
 use crate::preview_fingerprint::PreviewFingerprint;
 use crate::text_encoding::TextEncoding;
 
-/// Deletes one file or link; a link's target stays. Folders are not deleted. The person can bring
-/// the file back with `zero undo`.
+/// Deletes one file or link; a link's target stays. Folders are not deleted. The user can restore
+/// the file with `zero undo`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteArgs {
@@ -27,20 +27,20 @@ pub struct DeleteArgs {
     file_path: String,
 }
 
-/// That it is gone.
+/// The result of a deletion.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct DeleteOutput {
     success: bool,
 }
 
-/// A removal whose place is settled.
+/// A validated call, with the resolved path.
 #[derive(Debug)]
 pub struct DeletePlan {
     file: ResolvedPath,
     previewed: PreviewFingerprint,
 }
 
-/// Removes a file.
+/// The Delete tool.
 pub struct DeleteTool;
 
 impl Tool for DeleteTool {
@@ -62,7 +62,7 @@ impl Tool for DeleteTool {
     }
 
     fn notes(&self) -> ToolNotes {
-        ToolNotes::new("removes one file or link; `zero undo` brings it back")
+        ToolNotes::new("deletes one file or link; `zero undo` restores it")
     }
 
     fn plan(&self, args: DeleteArgs, workspace: &Workspace) -> Result<DeletePlan, ToolError> {
@@ -92,7 +92,7 @@ impl Tool for DeleteTool {
                 format!("`{shown}` is a folder; only single files are deleted"),
             ),
             Some(FileType::Special) => {
-                let message = format!("`{shown}` is a pipe, socket or device; it was left alone");
+                let message = format!("`{shown}` is a pipe, socket or device, which is not deleted");
                 (ErrorReason::SpecialFile, message)
             }
             None => return Err(path_not_found::not_found_error(&plan.file, cx)),
@@ -142,7 +142,7 @@ fn delete_file(plan: &DeletePlan, cx: &CallContext) -> Result<ToolReply<DeleteOu
     Ok(ToolReply {
         content: vec![ToolResultPart::Text(summary.clone())],
         display: ResultDisplay::markdown(format!(
-            "{summary}; `zero undo {}` brings it back",
+            "{summary}; `zero undo {}` restores it",
             applied.id
         )),
         output: DeleteOutput { success: true },

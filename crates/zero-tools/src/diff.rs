@@ -1,25 +1,25 @@
-//! What changed in a file, as every face can draw it.
+//! Diffs of changed files, in the form that clients display.
 
 use std::time::Duration;
 
 use similar::TextDiff;
 use zero_core::FileDiff;
 
-/// Time a diff may take; after that it is coarser, never wrong.
+/// Longest time for a diff. After that it becomes coarser, but stays correct.
 const DIFF_TIME_MAX: Duration = Duration::from_millis(500);
-/// Lines shown around a change.
+/// Unchanged lines shown around a change.
 const CONTEXT_LINES: usize = 3;
-/// Most text carried whole beside the hunks, in bytes.
+/// Largest text included in full beside the hunks, in bytes.
 const WHOLE_TEXT_BYTES_MAX: usize = 1_000_000;
-/// Most of each text carried where that is too much, in bytes.
+/// Size of each text included if it is larger than that, in bytes.
 const PART_BYTES_MAX: usize = WHOLE_TEXT_BYTES_MAX / 2;
-/// Most hunks carried, in bytes: a change that was made must always fit into an answer.
+/// Largest size of all hunks, in bytes: a change that was made must always fit into a result.
 const HUNKS_BYTES_MAX: usize = 1_000_000;
 
-/// The change from `old` to `new`; `None` is a file that does not exist.
+/// Returns the change from `old` to `new`. `None` is a file that does not exist.
 pub fn file_diff(path: &str, old: Option<&str>, new: Option<&str>) -> FileDiff {
     let (before, after) = (old.unwrap_or_default(), new.unwrap_or_default());
-    // Most changes to a large file touch little of it: only the part that differs is compared.
+    // Most changes to a large file are small, so only the part that differs is compared.
     let (start, old_end, new_end) = changed_lines(before, after);
     let unified = unified_diff(before, after, start, old_end, new_end);
     let partial = before.len() + after.len() > WHOLE_TEXT_BYTES_MAX;
@@ -39,7 +39,7 @@ pub fn file_diff(path: &str, old: Option<&str>, new: Option<&str>) -> FileDiff {
     }
 }
 
-/// Where the texts first differ and where they last do, on line boundaries.
+/// Returns where the texts first and last differ, on line boundaries.
 fn changed_lines(old: &str, new: &str) -> (usize, usize, usize) {
     let pairs = old.split_inclusive('\n').zip(new.split_inclusive('\n'));
     let start: usize = pairs.take_while(|(a, b)| a == b).map(|(a, _)| a.len()).sum();
@@ -49,7 +49,7 @@ fn changed_lines(old: &str, new: &str) -> (usize, usize, usize) {
     (start, old.len() - tail, new.len() - tail)
 }
 
-/// Hunks of the changed part with their context, numbered as in the whole files.
+/// Returns the hunks of the changed part with context, numbered as in the whole files.
 fn unified_diff(old: &str, new: &str, start: usize, old_end: usize, new_end: usize) -> String {
     let context_start = line_start_above(old, start, CONTEXT_LINES);
     let (old_stop, new_stop) =
@@ -76,7 +76,7 @@ fn unified_diff(old: &str, new: &str, start: usize, old_end: usize, new_end: usi
     text
 }
 
-/// The beginning of a text, cut after a line where there is one.
+/// Returns the beginning of a text, cut after a line if possible.
 fn truncate(text: &str, bytes_max: usize) -> &str {
     if text.len() <= bytes_max {
         return text;
@@ -85,7 +85,7 @@ fn truncate(text: &str, bytes_max: usize) -> &str {
     cut.rfind('\n').map_or(cut, |newline| &cut[..=newline])
 }
 
-/// `@@ -1,3 +1,4 @@` moved down by `lines`.
+/// Returns the header `@@ -1,3 +1,4 @@` with its line numbers increased by `lines`.
 fn shift_header(header: &str, lines: usize) -> String {
     let shift = |range: &str| {
         let (sign, numbers) = range.split_at(1);
@@ -109,7 +109,7 @@ fn shift_header(header: &str, lines: usize) -> String {
         .join(" ")
 }
 
-/// The start of the line `lines` lines above the one that starts at `at`.
+/// Returns the start of the line `lines` lines above the one that starts at `at`.
 fn line_start_above(text: &str, at: usize, lines: usize) -> usize {
     let mut at = at;
     for _ in 0..lines {
@@ -121,7 +121,7 @@ fn line_start_above(text: &str, at: usize, lines: usize) -> usize {
     at
 }
 
-/// The end of the line `lines` lines below `at`.
+/// Returns the end of the line `lines` lines below `at`.
 fn line_end_below(text: &str, at: usize, lines: usize) -> usize {
     let mut at = at;
     for _ in 0..lines {
@@ -171,14 +171,14 @@ mod tests {
             assert!(diff.unified.len() < HUNKS_BYTES_MAX + 100, "{}", diff.unified.len());
             assert!(diff.unified.ends_with("too large to show"));
             for (whole, part) in [(&old, &diff.old_text), (&new, &diff.new_text)] {
-                assert_eq!(whole.is_some(), part.is_some(), "none is a file that is not there");
+                assert_eq!(whole.is_some(), part.is_some(), "`None` is a file that does not exist");
                 assert!(part.as_ref().is_none_or(|part| part.len() <= PART_BYTES_MAX));
             }
         }
     }
 
     proptest::proptest! {
-        /// Cutting the common head and tail away must not change what a reader of the diff learns.
+        /// Comparing only the differing part must not change the content of the diff.
         #[test]
         fn the_cut_diff_says_what_the_whole_diff_says(old in "[ab\n]{0,40}", new in "[ab\n]{0,40}") {
             let (start, old_end, new_end) = changed_lines(&old, &new);

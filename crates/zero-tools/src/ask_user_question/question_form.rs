@@ -1,8 +1,10 @@
-//! Questions as a form that every face can show, and answers out of it.
+//! Conversion of questions to a form that every client can show, and of the submitted form to
+//! answers.
 //!
-//! Each question is a choice and, beside it, a text of the person's own. Nothing of it is required:
-//! whoever leaves out both has not answered. Some faces can show choices but take no text, so what is
-//! none of the options can be chosen, too: whoever does so without a text says it later.
+//! Each question becomes a choice and a text field for a free-text answer. None of the fields is
+//! required: if both are empty, the question is not answered. Some clients can show choices but no
+//! text fields, so `other` is one of the choices, too. If it is chosen without a text, the user
+//! gives the text in their next message.
 
 use serde_json::{Map, Value, json};
 use zero_core::{ErrorReason, ToolError};
@@ -11,23 +13,23 @@ use zero_runtime::schema::InputSchema;
 use super::{ChoiceQuestion, OTHER, QuestionChoice};
 use crate::text_format::to_single_line;
 
-/// Longest answer of the person's own, in characters.
+/// Longest free-text answer, in characters.
 pub(super) const FREE_TEXT_CHARS_MAX: usize = 4_000;
-/// What the choice of none of the options is called.
+/// Title of the choice for a free-text answer.
 const OTHER_TITLE: &str = "Other – in your own words";
 
-/// What was said to a question.
+/// The answer to one question.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum UserQuestionAnswer {
-    /// The chosen labels, the person's own words, or both.
+    /// The chosen labels, the free text, or both.
     Answer(String),
-    /// They will say it in their own words, beside what they chose.
+    /// `other` was chosen without a text. Carries the labels chosen besides.
     FreeTextPending(Option<String>),
-    /// Both fields were left out.
+    /// Both fields were left empty.
     Unanswered,
 }
 
-/// Questions that fit together.
+/// The checked questions of one call.
 #[derive(Debug)]
 pub struct QuestionForm {
     questions: Vec<ChoiceQuestion>,
@@ -38,7 +40,7 @@ impl QuestionForm {
         Self { questions }
     }
 
-    /// What it is about, in one line.
+    /// Returns the title of the call, in one line.
     pub(super) fn title(&self) -> String {
         match &self.questions[..] {
             [one] => to_single_line(one.question.trim()),
@@ -50,7 +52,7 @@ impl QuestionForm {
         }
     }
 
-    /// What stands above the form.
+    /// Returns the text above the form.
     pub(super) fn message(&self) -> String {
         match &self.questions[..] {
             [one] => one.question.trim().to_owned(),
@@ -58,7 +60,8 @@ impl QuestionForm {
         }
     }
 
-    /// The form. Names sort in the order of the questions, since some faces sort them.
+    /// Returns the JSON schema of the form. Field names sort in the order of the questions, since
+    /// some clients sort them.
     pub(super) fn schema(&self) -> Value {
         let is_alone = self.questions.len() == 1;
         let mut fields = Map::new();
@@ -72,7 +75,7 @@ impl QuestionForm {
             };
             if let Some(choice) = choice.as_object_mut() {
                 choice.insert("title".to_owned(), header.trim().into());
-                // One that stands alone is the message.
+                // The text of a single question is the message of the form.
                 if !is_alone {
                     choice.insert("description".to_owned(), text.trim().into());
                 }
@@ -80,7 +83,7 @@ impl QuestionForm {
             let own = json!({
                 "type": "string",
                 "title": format!("{}: other", header.trim()),
-                "description": "An answer of your own, if none of these fits",
+                "description": "Your own answer, if no option fits",
                 "maxLength": FREE_TEXT_CHARS_MAX,
             });
             fields.insert(choice_field_name(index), choice);
@@ -89,14 +92,14 @@ impl QuestionForm {
         json!({"type": "object", "properties": fields})
     }
 
-    /// What was said to each question, in their order.
+    /// Returns the answer to each question, in their order.
     pub(super) fn parse_answers(
         &self,
         values: Map<String, Value>,
     ) -> Result<Vec<(String, UserQuestionAnswer)>, ToolError> {
         let checked = InputSchema::new(self.schema()).check(Value::Object(values));
         let values = checked.map_err(|_| {
-            let message = "what came back does not fit the questions, so nothing was chosen; ask in your reply instead";
+            let message = "the submitted form does not match the questions, so nothing was chosen; ask in your reply instead";
             ToolError::failed(ErrorReason::RemoteFailure, message)
         })?;
         let said = |(index, question): (usize, &ChoiceQuestion)| {

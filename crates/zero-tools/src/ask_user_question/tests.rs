@@ -1,4 +1,4 @@
-//! Questions put to a person who answers as told, or never.
+//! Questions to a scripted user who gives a fixed answer, or never answers.
 
 use std::sync::Mutex;
 use std::task::Poll;
@@ -12,7 +12,7 @@ use zero_runtime::{Elicitation, Elicitor};
 use super::*;
 use crate::test_host::TestHost;
 
-/// Answers as it was told, and remembers what it was asked.
+/// Gives a fixed answer and records the questions.
 struct ScriptedUser {
     answer: Option<ElicitationAnswer>,
     asked: Mutex<Vec<Elicitation>>,
@@ -53,7 +53,7 @@ fn accept(values: Value) -> Option<ElicitationAnswer> {
     Some(ElicitationAnswer::Accept(values))
 }
 
-/// What becomes of two questions, the second with several answers: the answers, or the reason.
+/// Asks two questions, the second with multiple choice, and checks the answers or the error reason.
 #[track_caller]
 fn check(answer: Option<ElicitationAnswer>, expected: Result<Value, ErrorReason>) {
     let host = TestHost::new().with_elicitor(ScriptedUser::answering(answer));
@@ -168,7 +168,7 @@ fn answer_may_outlast_tool_timeout_and_be_cancelled() {
         let call = host.call_until("AskUserQuestion", input, &stop);
         let stopped = async {
             person.heard.notified().await;
-            assert_eq!(host.calls_in_flight(), 0, "who waits for a person takes nobody's place");
+            assert_eq!(host.calls_in_flight(), 0, "a call that waits for the user does not count as running");
             stop.cancel();
         };
         tokio::join!(call, stopped).0
@@ -186,7 +186,7 @@ fn pending_calls_are_bounded() {
         let calls = (0..20).map(|_| host.call_until("AskUserQuestion", input(), &stop));
         let mut calls: Vec<_> = calls.map(Box::pin).collect();
         let mut refused = Vec::new();
-        // Those that are refused say so while the others wait.
+        // The refused calls return while the others wait.
         std::future::poll_fn(|cx| {
             calls.retain_mut(|call| match call.as_mut().poll(cx) {
                 Poll::Ready(report) => {
@@ -207,7 +207,7 @@ fn pending_calls_are_bounded() {
         for call in calls {
             assert_eq!(call.await.outcome.unwrap_err().reason(), Some(ErrorReason::Cancelled));
         }
-        // Those that are over leave room.
+        // Calls that have ended no longer count.
         let stop = CancellationToken::new();
         let call = host.call_until("AskUserQuestion", input(), &stop);
         let stopped = async {
@@ -254,7 +254,7 @@ fn violations_name_their_field() {
     check_rejected(
         |input| input["questions"][0]["options"][1]["label"] = json!("other"),
         "/questions/0/options/1/label",
-        "a text of the person's own is always offered",
+        "free text is always offered",
     );
     check_rejected(
         |input| input["questions"][0]["options"][1]["label"] = json!("postgresql"),
@@ -264,9 +264,9 @@ fn violations_name_their_field() {
     check_rejected(
         |input| input["questions"] = json!([question("Same?", false), question("Same?", true)]),
         "/questions/1/question",
-        "another text than that of question 0",
+        "a text that differs from question 0",
     );
-    check_rejected(|input| input["questions"][0]["question"] = json!(" "), first, "an empty one");
+    check_rejected(|input| input["questions"][0]["question"] = json!(" "), first, "an empty text");
     check_rejected(
         |input| input["questions"][0]["header"] = json!(""),
         "/questions/0/header",

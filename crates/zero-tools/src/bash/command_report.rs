@@ -1,5 +1,5 @@
-//! How what a command wrote is told: in order for the model, apart for programs, in colour for
-//! people.
+//! Rendering of a command's output: interleaved for the model, by stream for programs, with colours
+//! for the user.
 
 use zero_core::{ByteSize, ResultDisplay, ToolResultPart};
 use zero_runtime::commands::plain_text;
@@ -10,10 +10,10 @@ use zero_sandbox::{ConfinementGap, Workspace};
 
 use super::{BashOutput, quarantine_notice, signal_name};
 
-/// What a signal adds to its number to make an exit code, as shells do it.
+/// Added to the signal number to get an exit code, as shells do.
 const SIGNAL_BASE: i32 = 128;
 
-/// A command's end, ready to be told.
+/// The report about a command that ended.
 pub(super) struct CommandReport {
     text: String,
     shown: String,
@@ -40,7 +40,7 @@ impl CommandReport {
         };
         notes.extend(missing.iter().map(weaker_sandbox_note));
         if output.spill_error.is_some() && omitted > 0 {
-            notes.push("the rest of the output could not be kept".to_owned());
+            notes.push("the rest of the output could not be saved".to_owned());
         }
         notes.extend(quarantine_notice::quarantine_notes(settled, workspace));
         notes.extend(network.iter().cloned());
@@ -104,22 +104,22 @@ impl CommandReport {
     }
 }
 
-/// What a job wrote: to one stream, or to both in the order it came.
+/// Returns the output of a job: of one stream, or of both in the order written.
 pub(crate) fn output_text(pieces: &[OutputChunk], stream: Option<OutputStream>) -> String {
     let wanted = pieces.iter().filter(|piece| stream.is_none_or(|s| s == piece.stream));
     let bytes: Vec<u8> = wanted.flat_map(|piece| &piece.bytes).copied().collect();
     plain_text::strip(&bytes)
 }
 
-/// A promise of confinement that was not kept, because the settings let it be.
+/// Describes a property of the sandbox that does not hold here, as the settings permit.
 pub(crate) fn weaker_sandbox_note(gap: &ConfinementGap) -> String {
     let ConfinementGap { property, why, .. } = gap;
     format!(
-        "ran less confined than usual, as `sandbox.weaker` permits: `{property}` does not hold here, because {why}"
+        "ran in a weaker sandbox, as `sandbox.weaker` permits: `{property}` does not hold here, because {why}"
     )
 }
 
-/// Both streams in the order they came.
+/// Renders both streams in the order written.
 fn render_mixed(mixed: &InterleavedOutput, place: Option<&str>) -> String {
     match mixed.omitted_bytes() {
         0 => plain_text::strip_runs(mixed.head().chain(mixed.tail())),
@@ -131,7 +131,6 @@ fn render_mixed(mixed: &InterleavedOutput, place: Option<&str>) -> String {
     }
 }
 
-/// One stream.
 pub(crate) fn render_stream(kept: &HeadTail, place: Option<&str>) -> String {
     match kept.omitted_bytes() {
         0 => plain_text::strip(&[kept.head(), kept.tail()].concat()),
@@ -144,7 +143,7 @@ pub(crate) fn render_stream(kept: &HeadTail, place: Option<&str>) -> String {
 
 fn join_truncated(head: &str, omitted: u64, total: u64, tail: &str, place: Option<&str>) -> String {
     let (omitted, total) = (ByteSize::bytes(omitted), ByteSize::bytes(total));
-    let rest = place.map_or_else(String::new, |place| format!("; all of it is in {place}"));
+    let rest = place.map_or_else(String::new, |place| format!("; the complete output is in {place}"));
     format!("{head}\n\n[… {omitted} of {total} left out{rest} …]\n\n{tail}")
 }
 
@@ -160,7 +159,7 @@ mod tests {
         let gap = ConfinementGap { property: SandboxProperty::PrivateTmp, why, fix: None };
         assert_eq!(
             weaker_sandbox_note(&gap),
-            "ran less confined than usual, as `sandbox.weaker` permits: `private_tmp` does not hold here, because `/tmp` is the host's, for reading"
+            "ran in a weaker sandbox, as `sandbox.weaker` permits: `private_tmp` does not hold here, because `/tmp` is the host's, for reading"
         );
     }
 }

@@ -1,22 +1,22 @@
-//! What a command made that it may not make, told.
+//! Notices about files that a command created although commands may not create them.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use zero_runtime::WatchReport;
 use zero_sandbox::Workspace;
 
-/// Something that was taken away because commands may not create it.
+/// A file or folder that was taken away because commands may not create it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct QuarantineNotice {
-    /// Where it was.
+    /// Path at which it was created.
     pub path: String,
-    /// Where it lies now.
+    /// Path in the quarantine folder, where it is now.
     pub kept_at: String,
-    /// What it is.
+    /// The kind of file, such as editor settings that run code.
     pub why: String,
 }
 
-/// What was taken away, for programs.
+/// Returns the notices for programs.
 pub(crate) fn quarantine_notices(
     settled: &WatchReport,
     workspace: &Workspace,
@@ -29,16 +29,16 @@ pub(crate) fn quarantine_notices(
     settled.taken_away.iter().map(told).collect()
 }
 
-/// The same in sentences, and what else should be looked at.
+/// Returns the notices as sentences, and other notes about the watched files.
 pub(crate) fn quarantine_notes(settled: &WatchReport, workspace: &Workspace) -> Vec<String> {
     let taken = quarantine_notices(settled, workspace).into_iter().map(|QuarantineNotice { path, kept_at, why }| {
-        // Of a repository's own files no rule opens any.
+        // No rule can allow changes to a repository's own settings.
         let rule = match path.split('/').any(|part| part == ".git") {
             true => String::new(),
-            false => format!("; a rule of theirs that allows `Edit({path})` lets commands do it"),
+            false => format!("; a user rule that allows `Edit({path})` lets commands create it"),
         };
         format!(
-            "`{path}` was taken away: it is {why}, which commands may not create; it lies in `{kept_at}` now. Create it with Write instead, which asks the person{rule}"
+            "`{path}` was taken away: it is {why}, which commands may not create; it is now in `{kept_at}`. Create it with Write instead, which asks the user{rule}"
         )
     });
     taken.chain(settled.warnings.iter().cloned()).collect()

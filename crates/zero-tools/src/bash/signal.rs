@@ -1,6 +1,6 @@
-//! What signals are called.
+//! Names of signals.
 
-/// The name of a signal, such as `SIGKILL`.
+/// Returns the name of a signal, such as `SIGKILL`.
 pub(crate) fn signal_name(number: i32) -> String {
     let name = match number {
         1 => "SIGHUP",

@@ -130,7 +130,7 @@ fn shorten_output(text: String, most: usize, place: Option<&str>) -> String {
     let head = &text[..text.floor_char_boundary(most / 3)];
     let tail = &text[text.ceil_char_boundary(text.len() - most * 2 / 3)..];
     let left_out = ByteSize::bytes((text.len() - head.len() - tail.len()) as u64);
-    let rest = place.map_or_else(String::new, |place| format!("; all of it is in {place}"));
+    let rest = place.map_or_else(String::new, |place| format!("; the complete output is in {place}"));
     format!("{head}\n[… {left_out} left out{rest} …]\n{tail}")
 }
 
@@ -216,7 +216,7 @@ mod tests {
             let fitted = told.clone().truncated_to(300, Some("/x"));
             let is_whole = (fitted.stdout == told.stdout, fitted.stderr == told.stderr);
             assert_eq!(is_whole, expected, "{stdout} {stderr}");
-            let marks = 2 * "\n[… 1000.0 kB left out; all of it is in /x …]\n".len();
+            let marks = 2 * "\n[… 1000.0 kB left out; the complete output is in /x …]\n".len();
             assert!(fitted.stdout.len() + fitted.stderr.len() <= 300 + marks);
         }
         check(100, 200, (true, true));

@@ -199,8 +199,8 @@ async fn folder_must_be_a_directory() {
 #[tokio::test]
 async fn nul_byte_is_refused_by_field() {
     let f = ToolFixture::one_shot();
-    let nul = "holds a NUL character, which no program can be given; leave it out";
-    let name = "is no name of a variable: it is empty, or holds `=` or NUL";
+    let nul = "contains a NUL character, which cannot be passed to a program; remove it";
+    let name = "is not a variable name: it is empty, or contains `=` or NUL";
     #[rustfmt::skip]
     let rows = [
         (json!({"command": "a\0b"}), format!("`command` {nul}")),
@@ -284,7 +284,7 @@ async fn long_output_keeps_head_tail_and_spill_file() {
     let facts = &outcome.result.structured;
     let text = result_text(&outcome);
     assert!(text.starts_with("1\n2\n") && text.ends_with("99999\n100000\n"), "{}", text.len());
-    assert!(text.len() <= 50_000 && text.contains(" of 588.8 KB left out; all of it is in "));
+    assert!(text.len() <= 50_000 && text.contains(" of 588.8 KB left out; the complete output is in "));
     assert_eq!(outcome.result.content.len(), 1, "it was not cut a second time");
     assert_eq!(facts["truncated"], true);
     let file = facts["spill_file"].as_str().unwrap();
@@ -359,7 +359,7 @@ async fn timed_out_command_can_continue_as_job() {
         let facts = &outcome.result.structured;
         assert_eq!(facts["job_id"], "job_1");
         assert!(facts.get("exit_code").is_none(), "{facts}");
-        assert!(result_text(&outcome).contains("goes on as `job_1`"), "{}", result_text(&outcome));
+        assert!(result_text(&outcome).contains("continues as job `job_1`"), "{}", result_text(&outcome));
         shown = json!([facts["stdout"], facts["stderr"]]);
         if shown == json!(["first\n", "second\n"]) {
             break;

@@ -183,7 +183,7 @@ async fn call_command_results_are_reported() {
     let cap = HostLimits::default().model_output_bytes_max.as_usize();
     let outcome = f.call("cmd__endless", json!({})).await.unwrap();
     assert!(
-        result_text(&outcome).len() <= cap && result_text(&outcome).contains("all of it is in /")
+        result_text(&outcome).len() <= cap && result_text(&outcome).contains("the complete output is in /")
     );
     let error = f.call("cmd__both", json!({})).await.unwrap_err();
     assert!(error.message.len() <= cap, "{}", error.message.len());
