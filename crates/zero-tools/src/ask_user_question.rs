@@ -168,10 +168,7 @@ impl Tool for AskUserQuestionTool {
             ToolBound::characters("`question`", QUESTION_CHARS_MAX),
             ToolBound::characters("`label`", LABEL_CHARS_MAX),
             ToolBound::characters("`description`", DESCRIPTION_CHARS_MAX),
-            ToolBound::characters(
-                "a free-text answer",
-                question_form::FREE_TEXT_CHARS_MAX,
-            ),
+            ToolBound::characters("a free-text answer", question_form::FREE_TEXT_CHARS_MAX),
             ToolBound::count("calls of a session that wait for an answer", PENDING_CALLS_MAX),
         ])
     }

@@ -92,7 +92,8 @@ impl Tool for BashKillTool {
             let killed = job.status() == JobStatus::Running;
             job.kill();
             if !job.wait(EXIT_WAIT_MAX) {
-                let message = format!("job `{job_id}` was signalled but has not ended yet; try again");
+                let message =
+                    format!("job `{job_id}` was signalled but has not ended yet; try again");
                 return Err(ToolError::failed(ErrorReason::Busy, message));
             }
             let mut text = match killed {

@@ -285,10 +285,7 @@ fn reply_output(
             .spill_file
             .as_ref()
             .map_or_else(String::new, |file| format!("; the complete output is in {file}"));
-        text.insert_str(
-            0,
-            &format!("[… {lost} earlier bytes left out{all} …]\n"),
-        );
+        text.insert_str(0, &format!("[… {lost} earlier bytes left out{all} …]\n"));
     }
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');

@@ -92,7 +92,8 @@ impl Tool for DeleteTool {
                 format!("`{shown}` is a folder; only single files are deleted"),
             ),
             Some(FileType::Special) => {
-                let message = format!("`{shown}` is a pipe, socket or device, which is not deleted");
+                let message =
+                    format!("`{shown}` is a pipe, socket or device, which is not deleted");
                 (ErrorReason::SpecialFile, message)
             }
             None => return Err(path_not_found::not_found_error(&plan.file, cx)),

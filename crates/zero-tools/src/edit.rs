@@ -1,4 +1,4 @@
-//! Changes parts of a file.
+//! The Edit tool: replaces or inserts text in an existing file.
 
 pub mod apply;
 mod closest_match;
@@ -27,7 +27,7 @@ use crate::path_not_found;
 use crate::preview_fingerprint::PreviewFingerprint;
 use crate::text_encoding::TextEncoding;
 
-/// Edits in one call.
+/// Most edits in one call.
 const EDITS_MAX: usize = 100;
 
 /// Changes parts of an existing file. Give `old_string` and `new_string` for one replacement, or
@@ -68,26 +68,26 @@ pub struct EditItem {
     line: Option<u64>,
 }
 
-/// What an edit does.
+/// The kind of an edit.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum EditKind {
-    /// Puts a text in the place of another.
+    /// Replaces a text with another.
     Replace,
-    /// Puts a text before a line.
+    /// Inserts a text before a line.
     Insert,
 }
 
-/// How much was changed.
+/// The result of an edit.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct EditOutput {
     success: bool,
-    /// Places changed.
+    /// Number of places changed.
     replacements: u64,
 }
 
-/// Edits whose place is settled.
+/// A validated call, with the resolved path.
 #[derive(Debug)]
 pub struct EditPlan {
     file: ResolvedPath,
@@ -95,7 +95,7 @@ pub struct EditPlan {
     previewed: PreviewFingerprint,
 }
 
-/// Changes parts of a file.
+/// The Edit tool.
 pub struct EditTool;
 
 impl Tool for EditTool {
@@ -117,7 +117,7 @@ impl Tool for EditTool {
     }
 
     fn notes(&self) -> ToolNotes {
-        let effects = "changes one file; `zero undo` takes it back";
+        let effects = "changes one file; `zero undo` reverts it";
         ToolNotes::for_file_changes(effects)
             .with_bounds([ToolBound::count("edits in a call", EDITS_MAX)])
             .with_bounds(aftermath_bounds())
@@ -173,7 +173,7 @@ impl Tool for EditTool {
     }
 }
 
-/// The edits asked for, in one form; or everything that keeps them from being edits.
+/// Returns the edits of a call in one form, or all violations that were found.
 fn parse_operations(args: EditArgs) -> Result<Vec<EditOperation>, Vec<SchemaViolation>> {
     match args {
         EditArgs { edits: Some(edits), old_string, new_string, replace_all, .. } => {
@@ -283,7 +283,7 @@ fn edit_file(
         let edited = text.edit(plan)?;
         let new = text.encode(&edited, shown)?;
         if new == *bytes {
-            let message = format!("the edits leave `{shown}` as it is; nothing was changed");
+            let message = format!("the edits do not change `{shown}`");
             return Err(
                 ToolError::invalid(ErrorReason::NoChange, message).with_detail("file", shown)
             );
@@ -292,7 +292,7 @@ fn edit_file(
         Ok(new)
     })?;
     let (text, mut edited) =
-        done.ok_or_else(|| ToolError::failed(ErrorReason::Io, "nothing was changed"))?;
+        done.ok_or_else(|| ToolError::failed(ErrorReason::Io, "the file was not changed"))?;
     let said = editor_change_note::editor_change_note(
         &changed,
         &String::from_utf8_lossy(&edited.text),
@@ -302,7 +302,7 @@ fn edit_file(
         edited.text.clone_from(&changed.bytes);
     }
     let diff = text.diff(plan, &edited);
-    // A file of which only the replaced text was known is still one that was never read.
+    // If only the replaced text was known, the file still counts as not read.
     if let (Some(seen), Some(FileFreshness::Fresh)) = (cx.seen_files(), freshness) {
         changed.record_seen(plan.file.path(), seen);
     }
@@ -320,14 +320,15 @@ fn edit_file(
     Ok((reply, ChangedText::from_change(&plan.file, &changed)))
 }
 
-/// A text that is there once proves that whoever named it knows it, and replacing it is the same
-/// change whatever happened elsewhere in the file. A line number proves nothing.
+/// Returns whether an edit depends on line numbers. A text that occurs exactly once proves that the
+/// caller knows it, and replacing it is the same change whatever else in the file changed. A line
+/// number proves nothing.
 fn edits_by_line(plan: &EditPlan) -> bool {
     plan.edits.iter().any(|edit| matches!(edit, EditOperation::Insert { .. }))
 }
 
-/// What the session knows of the file; `None` outside of one. A file that was read and has changed
-/// since is refused, whichever way it is edited.
+/// Returns what the session knows about the file, or `None` outside a session. A file that changed
+/// since it was read is refused, whichever way it is edited.
 fn check_freshness(
     plan: &EditPlan,
     cx: &CallContext,
@@ -341,10 +342,10 @@ fn check_freshness(
     }
 }
 
-/// A file's text in a form that edits work on.
+/// A file's text in a form that can be edited.
 ///
-/// UTF-8 is edited as bytes, so that bytes which are no text stay what they are. Other encodings
-/// are edited as text, and only if writing the text back would give the same bytes again.
+/// UTF-8 is edited as bytes, so that invalid bytes are preserved. Other encodings are edited as
+/// text, and only if encoding the decoded text gives the same bytes again.
 struct EditableText {
     encoding: TextEncoding,
     body: Vec<u8>,
@@ -363,7 +364,7 @@ impl EditableText {
         let text = encoding.decode(bytes);
         if encoding.encode(&text).ok().as_deref() != Some(bytes) {
             let message = format!(
-                "`{shown}` is not clean {}; editing it would change other parts of it",
+                "`{shown}` is not valid {}; editing it would change other parts of it",
                 encoding.name()
             );
             return Err(
@@ -450,7 +451,7 @@ fn no_match_error(plan: &EditPlan, index: usize, which: &str, text: &[u8]) -> To
         Some(place) => ToolError::invalid(
             ErrorReason::NoMatch,
             format!(
-                "{message}; copy it exactly, white space included. The closest place is:\n{}",
+                "{message}; copy it exactly, white space included. The closest match is:\n{}",
                 place.excerpt
             ),
         )
@@ -462,7 +463,7 @@ fn no_match_error(plan: &EditPlan, index: usize, which: &str, text: &[u8]) -> To
     }
 }
 
-/// The line of the new file where the first change is.
+/// Returns the line of the new file with the first change.
 fn first_changed_line(diff: &FileDiff) -> Option<u64> {
     let (header, body) = diff.unified.split_once('\n')?;
     let start = header.split('+').nth(1)?.split([',', ' ']).next()?.parse::<u64>().ok()?;

@@ -1,51 +1,52 @@
-//! One call of each tool that can be tried as it stands, under each of its names.
+//! One example call of each tool, under each of its names.
 //!
-//! The same calls are shown by `zero tools show`, run for the reference and run by the conformance
-//! check, so what people are shown is what works. They work on a few files of their own, so trying
-//! one does no harm, and those that go out go no further than a web server in the same folder.
+//! `zero tools show` prints these calls, and the tool reference and the conformance check run them,
+//! so that the documented examples work. They use a few files of their own, and those that need the
+//! network connect only to a web server in the same folder.
 
 use zero_runtime::DialectName::{self, Acp, Canonical, Opencode, Qwen};
 
-/// A call of a tool, and what it takes to make it.
+/// An example call of a tool, and what it needs.
 #[derive(Clone, Copy, Debug)]
 pub struct ToolExample {
-    /// The tool, by its canonical name.
+    /// The canonical name of the tool.
     pub tool: &'static str,
-    /// The call under each name: the dialect, the name in it, the input.
+    /// The call under each name: dialect, name in it, input.
     pub calls: &'static [(DialectName, &'static str, &'static str)],
-    /// The files it works on, of [`FILES`].
+    /// The files it uses, by their names in [`FILES`].
     pub files: &'static [&'static str],
-    /// What else has to be there.
+    /// What else it needs.
     pub needs: Option<ExampleRequirement>,
-    /// A command that has to be started in the background before it, in the same session.
+    /// A background command that must be started before it in the same session.
     pub earlier: Option<BackgroundJobSetup>,
 }
 
-/// A call of Bash that starts a job.
+/// A call of Bash that starts a background job.
 #[derive(Clone, Copy, Debug)]
 pub struct BackgroundJobSetup {
-    /// The input of Bash.
+    /// The input of the Bash call.
     pub input: &'static str,
-    /// When the example can be made.
+    /// When the example can be run.
     pub then: JobReadiness,
 }
 
-/// When an example can be made that is about a job.
+/// When an example that is about a job can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobReadiness {
-    /// As soon as the job runs.
+    /// As soon as the job is running.
     WhenStarted,
-    /// Once it ended by itself.
+    /// Once the job has ended by itself.
     WhenEnded,
 }
 
 impl ToolExample {
-    /// The call under its canonical name.
+    /// Returns the input under the canonical name.
     pub fn canonical_input(&self) -> Option<&'static str> {
         self.input_for(Canonical, self.tool)
     }
 
-    /// The input under a name of a dialect. One that keeps its canonical name keeps its input.
+    /// Returns the input under a name of a dialect. A tool that keeps its canonical name keeps its
+    /// input.
     pub fn input_for(&self, dialect: DialectName, name: &str) -> Option<&'static str> {
         let is_meant = |(of, called, _): &&(DialectName, &str, &str)| {
             *called == name && (*of == dialect || name == self.tool)
@@ -54,26 +55,27 @@ impl ToolExample {
     }
 }
 
-/// What an example needs beside its files.
+/// What an example needs besides its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExampleRequirement {
     /// A web server in the folder, at [`WEB_URL`].
     WebServer,
     /// A language server for the file.
     LanguageServer,
-    /// Somebody who answers.
+    /// A user who answers.
     User,
-    /// A session that goes on after a call.
+    /// A session that continues after a call.
     Session,
 }
 
-/// Where the web server of the examples is.
+/// Host and port of the web server of the examples.
 pub const WEB_URL: &str = "127.0.0.1:8080";
 
-/// Settings with which that server may be reached: nothing on this machine is without.
+/// Settings file that allows access to that server, since loopback is not reachable by default.
 pub const SETTINGS: &str = "local.json";
 
-/// The files that examples work on. No line of them holds a `'`, so that a shell can write them.
+/// The files that examples use. No line of them contains a `'`, so that a shell command can write
+/// them.
 pub const FILES: &[(&str, &str)] = &[
     ("notes.txt", "buy milk\n"),
     ("shop.c", "int price(int count) { return 3 * count; }\nint main(void) { return price(2); }\n"),
@@ -90,7 +92,7 @@ pub const FILES: &[(&str, &str)] = &[
     ),
 ];
 
-/// The example of a tool, by its canonical name; none for tools from elsewhere.
+/// Returns the example of a built-in tool, by its canonical name.
 pub fn find_example(tool: &str) -> Option<&'static ToolExample> {
     EXAMPLES.iter().find(|example| example.tool == tool)
 }
@@ -354,7 +356,7 @@ mod tests {
             let dialect = Dialect::new(name);
             for offered in dialect.list_tools(&registry) {
                 let tool = offered.registered.tool.spec().name.as_str();
-                let example = find_example(tool).unwrap_or_else(|| panic!("no example of {tool}"));
+                let example = find_example(tool).unwrap_or_else(|| panic!("{tool} has no example"));
                 let input = example.input_for(name, &offered.name);
                 let input = input.unwrap_or_else(|| panic!("{name} has no call of {tool}"));
                 let value: Value = serde_json::from_str(input).unwrap();

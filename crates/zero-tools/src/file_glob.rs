@@ -1,8 +1,8 @@
-//! A glob that stands for files of the workspace, where a tool takes file names.
+//! A glob over files of the workspace, for tools that accept file names ([`FileGlob`]).
 //!
-//! It means what it means to Glob: it is matched against the path below the workspace root, `*`
-//! does not cross `/`, and it never brings back what `.gitignore` leaves out, links, `.git`, or
-//! hidden files it does not name.
+//! It has the same meaning as in Glob: it is matched against the path below the workspace root, `*`
+//! does not cross `/`, and it never includes files that `.gitignore` excludes, links, `.git`, or
+//! hidden files that it does not name.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::path_glob_set::PathGlobSet;
 use crate::walk::denied_entries::DeniedEntries;
 use crate::walk::{FileVisitor, FileWalk};
 
-/// A glob over the files beneath a workspace root.
+/// A glob over the files below a workspace root.
 #[derive(Debug)]
 pub(crate) struct FileGlob {
     written: String,
@@ -24,32 +24,31 @@ pub(crate) struct FileGlob {
     pattern: PathGlobSet,
 }
 
-/// The files a glob stands for.
+/// The files that match a glob.
 #[derive(Debug)]
 pub(crate) struct GlobMatches {
-    /// The root they lie in, held open.
+    /// Handle of the root that contains them.
     pub(crate) folder: FolderHandle,
-    /// Paths below it, sorted; the first of them.
+    /// The first matching paths below the root, sorted.
     pub(crate) paths: BTreeSet<PathBuf>,
-    /// How many there are in all.
+    /// Number of all matching files.
     pub(crate) count: u64,
-    /// What was not looked at, in words.
+    /// Description of the folders that were not searched.
     pub(crate) left_out: Option<String>,
-    /// What may not be read.
+    /// The entries that may not be read.
     pub(crate) denied: DeniedEntries,
 }
 
 impl FileGlob {
-    /// Whether a name can only be meant as a glob, unless a file has that very name.
+    /// Returns whether a name looks like a glob. A file may still have that name.
     pub(crate) fn is_glob(name: &str) -> bool {
         name.contains(['*', '?', '[', '{'])
     }
 
-    /// Settles which root a glob is about and compiles it.
+    /// Determines the root of a glob and compiles it.
     pub(crate) fn new(written: &str, workspace: &Workspace) -> Result<Self, ToolError> {
         let (root, below) = split_root(written, workspace).ok_or_else(|| {
-            let message =
-                format!("`{written}` does not lie in the workspace; name its files one by one");
+            let message = format!("`{written}` is not in the workspace; name its files one by one");
             ToolError::invalid(ErrorReason::BadPattern, message).with_detail("pattern", written)
         })?;
         let pattern = PathGlobSet::from_path_glob(&below)?;
@@ -57,17 +56,17 @@ impl FileGlob {
         Ok(Self { written: written.to_owned(), root, pattern })
     }
 
-    /// The glob as the caller wrote it.
+    /// Returns the glob as the caller wrote it.
     pub(crate) fn pattern(&self) -> &str {
         &self.written
     }
 
-    /// The folder it looks in.
+    /// Returns the folder that is searched.
     pub(crate) fn root(&self) -> &ResolvedPath {
         &self.root
     }
 
-    /// Looks for its files and keeps the first `max` of them.
+    /// Searches the files and returns the first `max` of them.
     pub(crate) fn find(&self, max: usize, cx: &CallContext) -> Result<GlobMatches, ToolError> {
         let folder = self.root.open_folder()?;
         let written = self.root.target().written();
@@ -88,7 +87,7 @@ impl FileGlob {
     }
 }
 
-/// One thread's share of the search: the first files that match, and how many there were.
+/// One thread's part of the search: the first matching files, and the number of matches.
 struct FileGlobVisitor<'a> {
     pattern: &'a PathGlobSet,
     max: usize,
@@ -109,7 +108,7 @@ impl FileVisitor for FileGlobVisitor<'_> {
     }
 }
 
-/// The root a glob is about, and the rest of it.
+/// Returns the root that a glob is below, and the rest of the glob.
 fn split_root<'a>(written: &str, workspace: &'a Workspace) -> Option<(&'a Path, String)> {
     if written.starts_with('~') {
         return None;
@@ -139,7 +138,7 @@ mod tests {
                 (Some(ErrorReason::BadPattern), expected)
             );
         }
-        let outside = "does not lie in the workspace; name its files one by one";
+        let outside = "is not in the workspace; name its files one by one";
         check(&host, "/etc/*.conf", &format!("`/etc/*.conf` {outside}"));
         check(&host, "~/*.conf", &format!("`~/*.conf` {outside}"));
         for glob in ["a/../../*", "src/{a"] {

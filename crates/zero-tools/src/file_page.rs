@@ -1,4 +1,4 @@
-//! A page of a file as a model gets it, whichever tool reads it.
+//! Rendering of a page of a file for the model, shared by the tools that read files.
 
 use zero_core::tool_result::{RemainingLines, ToolResultPart};
 use zero_runtime::dialect::result_rendering::number_lines;
@@ -6,12 +6,12 @@ use zero_runtime::dialect::result_rendering::number_lines;
 use crate::paging::TextPage;
 use crate::text_encoding::TextEncoding;
 
-/// The lines with their numbers; nothing where there is no line.
+/// Returns the lines with their numbers, or an empty text for an empty page.
 pub(crate) fn number_page_lines(page: &TextPage, first: u64) -> String {
     if page.lines == 0 { String::new() } else { number_lines(first, &page.text) }
 }
 
-/// A page for the model. An empty file has no line that could be numbered, only the note.
+/// Returns the page for the model. For an empty file this is only the note.
 pub(crate) fn to_model_content(
     page: TextPage,
     first: u64,
@@ -24,20 +24,20 @@ pub(crate) fn to_model_content(
     }
 }
 
-/// The lines that follow a page.
+/// Returns which lines follow a page.
 pub(crate) fn remaining_lines(page: &TextPage, first: u64) -> Option<RemainingLines> {
     let rest = RemainingLines { next: first + page.lines, total_lines: page.total_lines };
     (rest.next <= rest.total_lines).then_some(rest)
 }
 
-/// What the model must know about a page besides where it ends, if anything.
+/// Returns what the model must know about a page besides its end.
 pub(crate) fn page_note(page: &TextPage, encoding: TextEncoding) -> Option<String> {
     let mut notes = Vec::new();
     if page.total_lines == 0 {
         notes.push("the file is empty".to_owned());
     }
     if page.is_unsaved {
-        notes.push("as it is in the editor, with changes that are not saved".to_owned());
+        notes.push("as in the editor, with unsaved changes".to_owned());
     }
     if encoding != TextEncoding::UTF_8 {
         notes.push(format!("encoding: {}", encoding.name()));

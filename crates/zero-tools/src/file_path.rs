@@ -1,10 +1,10 @@
-//! A path that must mean a file.
+//! Resolution of a path that must name a file.
 
 use zero_core::{ErrorReason, ToolError};
 use zero_sandbox::{FinalLinkMode, ResolvedPath, Workspace};
 
-/// Settles which file is meant. A slash at the end means a folder, whatever stands there: who writes
-/// `link/` means what the link leads to, and must not lose the link instead.
+/// Resolves the path of a file. A path with a slash at the end is refused, whatever is there:
+/// `link/` means the target of the link, and the link itself must not be changed instead.
 pub(crate) fn locate_file(
     written: &str,
     workspace: &Workspace,

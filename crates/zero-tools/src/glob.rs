@@ -1,4 +1,4 @@
-//! Glob: files by their path.
+//! The Glob tool: finds files by their path.
 
 use std::collections::BinaryHeap;
 use std::ffi::{OsStr, OsString};
@@ -20,13 +20,13 @@ use crate::walk::ignore_files::SkippedFolders;
 use crate::walk::search_roots::SearchRoots;
 use crate::walk::{FileVisitor, FileWalk};
 
-/// Most files that are listed.
+/// Most files in a result.
 const FILES_MAX: usize = 1_000;
 
-/// Finds files whose path matches a glob, in the order of their paths. `*` stays within one
-/// folder: `*.md` matches at the top only, `**/*.md` at any depth, `src/**/*.{ts,tsx}` beneath
-/// `src`. Files that `.gitignore` leaves out are not found, nor hidden ones unless the pattern
-/// names them (`.github/**`). Use Grep to search by content.
+/// Finds files whose path matches a glob, sorted by path. `*` does not cross folders: `*.md`
+/// matches at the top only, `**/*.md` at any depth, `src/**/*.{ts,tsx}` below `src`. Files that
+/// `.gitignore` excludes are not found, nor hidden ones unless the pattern names them
+/// (`.github/**`). Use Grep to search by content.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GlobArgs {
@@ -43,20 +43,20 @@ pub struct GlobOutput {
     files: Vec<String>,
     /// How many files match in all.
     count: u64,
-    /// How many files and folders were left out because reading them is denied, whether they match
-    /// or not; absent when there are none.
+    /// Number of files and folders left out because reading them is denied, whether they match or
+    /// not; absent when there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<u64>,
 }
 
-/// A glob of which it is settled where it looks.
+/// A validated call, with its search roots and compiled glob.
 pub struct GlobPlan {
     bases: SearchRoots,
     written: String,
     pattern: PathGlobSet,
 }
 
-/// Files by their path.
+/// The Glob tool.
 pub struct GlobTool;
 
 impl Tool for GlobTool {
@@ -78,10 +78,11 @@ impl Tool for GlobTool {
     }
 
     fn notes(&self) -> ToolNotes {
-        ToolNotes::new("reads names and ignore files of everything beneath a folder").with_bounds([
-            ToolBound::count("files that are listed", FILES_MAX),
-            ToolBound::bytes("the glob", PATTERN_BYTES_MAX),
-        ])
+        ToolNotes::new("reads the names of all entries below a folder, and its ignore files")
+            .with_bounds([
+                ToolBound::count("listed files", FILES_MAX),
+                ToolBound::bytes("the glob", PATTERN_BYTES_MAX),
+            ])
     }
 
     fn plan(&self, args: GlobArgs, workspace: &Workspace) -> Result<GlobPlan, ToolError> {
@@ -146,7 +147,7 @@ fn build_reply(
         .collect();
     let mut text = match files.is_empty() {
         true => format!(
-            "No files match `{}`{}; files that .gitignore leaves out and hidden ones are not looked at",
+            "No files match `{}`{}; ignored (.gitignore) and hidden files are not searched",
             plan.written,
             plan.bases.describe_location()
         ),
@@ -168,9 +169,9 @@ fn build_reply(
     }
 }
 
-/// One thread's share of the search.
+/// One thread's part of the search.
 struct GlobVisitor<'a> {
-    /// Which of the bases it looks in.
+    /// Index of the root that it searches.
     base: usize,
     pattern: &'a PathGlobSet,
     first: FirstMatches,
@@ -184,12 +185,12 @@ impl FileVisitor for GlobVisitor<'_> {
     }
 }
 
-/// The first files by base and path, and how many there were in all.
+/// The first files by root and path, and the number of all matches.
 #[derive(Default)]
 struct FirstMatches {
     count: u64,
-    /// The last of those kept is on top. Paths are compared byte by byte, not part by part: it is
-    /// done for each match.
+    /// The last one kept is on top. Paths are compared byte by byte and not by component, because
+    /// this is done for every match.
     kept: BinaryHeap<(usize, OsString)>,
 }
 
@@ -217,7 +218,7 @@ impl FirstMatches {
         self
     }
 
-    /// The paths, each with the base it lies below.
+    /// Returns the paths, each with the index of its root.
     fn into_paths(self) -> Vec<(usize, OsString)> {
         self.kept.into_sorted_vec()
     }
@@ -225,7 +226,7 @@ impl FirstMatches {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    #![expect(clippy::disallowed_methods, reason = "tests create real files")]
     use super::*;
     use crate::test_host::TestHost;
     use serde_json::{Value, json};
@@ -307,7 +308,7 @@ mod tests {
         check(&host, json!({"pattern": "{*,leak/*}.md"}), &["README.md"]);
     }
 
-    /// One name is one line, whatever it holds; the structured name stays what it is.
+    /// A name is shown on one line, whatever characters it has; the structured name is unchanged.
     #[test]
     fn control_characters_in_name_stay_on_one_line() {
         let host = TestHost::new().with_files(&[("a\nREADME.md", ""), ("b\u{1b}[2J", "")]);

@@ -1,8 +1,9 @@
-//! Grep: lines by their content.
+//! The Grep tool: searches the contents of files.
 //!
-//! The walk and the search are ripgrep's own crates, run in this process: no flags to inject and
-//! no output to parse. What is ours is the answer. It is the first hits in path order whatever the
-//! threads did ([`hit_collector`]), and its totals are true even where the hits shown are not all.
+//! The directory walk and the search are ripgrep's crates, run in this process: there are no flags
+//! to inject and no output to parse. The result is deterministic: it has the first hits in path
+//! order, in whatever order the threads find them ([`hit_collector`]), and exact totals even if not
+//! all hits are shown.
 
 mod file_filter;
 mod grep_results;
@@ -35,19 +36,20 @@ use grep_results::GrepResults;
 use hit_collector::{GrepBudget, HitCollector};
 use search::{FileSearcher, FolderSearchVisitor, GrepQuery, GrepTotals, MatchRetention};
 
-/// Most hits in an answer unless the caller says otherwise.
+/// Most hits in a result unless the caller sets a limit.
 const HEAD_LIMIT: u64 = 1_000;
-/// Most text of hits in an answer, in bytes.
+/// Most text of all hits in a result, in bytes.
 const HITS_BYTES_MAX: usize = 8_000_000;
-/// Most memory a compiled pattern may take, in bytes.
+/// Most memory for a compiled pattern, in bytes.
 const REGEX_BYTES_MAX: usize = 10_000_000;
 /// Longest pattern in a title, in characters.
 const TITLE_CHARS_MAX: usize = 80;
 
 /// Searches the contents of files with a regular expression (Rust syntax: no look-around or
-/// backreferences; escape literal `(`, `{`, `[`, `.` with a backslash). Skips binary files,
-/// what `.gitignore` leaves out, and hidden files unless `glob` names them (`.github/**`). By default lists the files that match; set
-/// `output_mode` to `content` for the matching lines. Totals are always over everything.
+/// backreferences; escape literal `(`, `{`, `[`, `.` with a backslash). Skips binary files, files
+/// that `.gitignore` excludes, and hidden files unless `glob` names them (`.github/**`). By default
+/// lists the files that match; set `output_mode` to `content` for the matching lines. Totals always
+/// cover all matches.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GrepArgs {
@@ -83,13 +85,13 @@ pub struct GrepArgs {
     multiline: Option<bool>,
     /// Only search files of this type, such as `rust`, `ts` or `py`.
     r#type: Option<String>,
-    /// Show only so many matches, or files; default 1000.
+    /// Most matches, or files, to show; default 1000.
     head_limit: Option<NonZeroU64>,
     /// Globs of files and folders to leave out, such as `node_modules` or `**/*.min.js`.
     exclude: Option<Vec<String>>,
 }
 
-/// What an answer lists.
+/// What a result lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GrepOutputMode {
@@ -98,7 +100,7 @@ pub enum GrepOutputMode {
     /// Files that match.
     #[default]
     FilesWithMatches,
-    /// How often each file matches.
+    /// The number of matches in each file.
     Count,
 }
 
@@ -109,13 +111,13 @@ pub struct GrepOutput {
     matches: Vec<GrepMatch>,
     /// Matching lines over everything searched, shown or not; with `multiline`, matches.
     total_matches: u64,
-    /// How many files and folders were left out because reading them is denied, whatever is in
-    /// them; absent when there are none.
+    /// Number of files and folders left out because reading them is denied, whatever they contain;
+    /// absent when there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     left_out: Option<u64>,
 }
 
-/// One hit.
+/// A single hit.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct GrepMatch {
     /// The file.
@@ -126,7 +128,7 @@ pub struct GrepMatch {
     content: String,
 }
 
-/// A search of which it is settled where it looks and whose patterns are compiled.
+/// A validated call, with its search roots and compiled patterns.
 pub struct GrepPlan {
     bases: SearchRoots,
     pattern: String,
@@ -140,7 +142,7 @@ pub struct GrepPlan {
     filter: GrepFileFilter,
 }
 
-/// Lines by their content.
+/// The Grep tool.
 pub struct GrepTool;
 
 impl Tool for GrepTool {
@@ -162,15 +164,12 @@ impl Tool for GrepTool {
     }
 
     fn notes(&self) -> ToolNotes {
-        ToolNotes::new("reads every file beneath a folder that its globs and ignore files leave")
+        ToolNotes::new("reads every file below a folder that globs and ignore files do not exclude")
             .with_bounds([
-                ToolBound::count(
-                    "hits, where `head_limit` does not say otherwise",
-                    HEAD_LIMIT as usize,
-                ),
+                ToolBound::count("hits, unless `head_limit` is set", HEAD_LIMIT as usize),
                 ToolBound::bytes("text of all hits", HITS_BYTES_MAX),
                 ToolBound::lines("one match", search::MATCH_LINES_MAX),
-                ToolBound::characters("a line that is shown", LINE_CHARS_MAX),
+                ToolBound::characters("a shown line", LINE_CHARS_MAX),
                 ToolBound::bytes("the compiled pattern", REGEX_BYTES_MAX),
                 ToolBound::bytes("a glob", PATTERN_BYTES_MAX),
             ])
@@ -226,7 +225,7 @@ impl Tool for GrepTool {
     }
 }
 
-/// Compiles a pattern the way `rg` does, so that it means and costs the same.
+/// Compiles a pattern with the options of `rg`, so that it has the same meaning and cost.
 fn compile_pattern(
     pattern: &str,
     ignore_case: bool,
@@ -236,7 +235,7 @@ fn compile_pattern(
     builder.multi_line(true).case_insensitive(ignore_case).size_limit(REGEX_BYTES_MAX);
     match multiline {
         true => builder.dot_matches_new_line(true),
-        // Promising that no match spans lines is what lets the searcher skip from hit to hit.
+        // With the promise that no match spans lines, the searcher can skip from hit to hit.
         false => builder.line_terminator(Some(b'\n')),
     };
     builder.build(pattern).map_err(|error| bad_regex_error(pattern, error.kind()))
@@ -261,7 +260,7 @@ fn bad_regex_error(pattern: &str, kind: &ErrorKind) -> ToolError {
     ToolError::invalid(ErrorReason::BadPattern, message).with_detail("pattern", pattern)
 }
 
-/// The pattern that matches `text` itself.
+/// Returns the pattern that matches `text` literally.
 fn escape_pattern(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len() + 8);
     for c in text.chars() {
@@ -299,7 +298,7 @@ fn run_grep(plan: &GrepPlan, cx: &CallContext) -> Result<ToolReply<GrepOutput>, 
         .into_reply(plan, totals, left_out, &denied))
 }
 
-/// Leaves room in a result for what the model gets, and for what is around the hits.
+/// Leaves space in a result for the text for the model, and for the fields around the hits.
 fn hits_bytes_max(limits: &HostLimits) -> usize {
     let [result, model] =
         [limits.result_bytes_max, limits.model_output_bytes_max].map(ByteSize::as_usize);
@@ -338,7 +337,7 @@ fn search_folder<'a>(
     Ok(WalkResult { visitors, left_out, denied })
 }
 
-/// A file that was named is searched whatever the filters and `.gitignore` say.
+/// A file that is named explicitly is searched regardless of filters and `.gitignore`.
 fn search_file(
     base: &ResolvedPath,
     mut search: FileSearcher<'_>,
@@ -351,7 +350,7 @@ fn search_file(
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    #![expect(clippy::disallowed_methods, reason = "tests create real files")]
     use super::*;
     use crate::test_host::TestHost;
     use serde_json::{Value, json};
@@ -382,7 +381,7 @@ mod tests {
         host
     }
 
-    /// The structured hits as `file:line:content`, and the total.
+    /// Returns the structured hits as `file:line:content`, and the total.
     fn hits(host: &TestHost, input: Value) -> (Vec<String>, u64) {
         let output = host.ok("Grep", input).structured;
         let line = |m: &Value| {
@@ -409,7 +408,7 @@ mod tests {
         );
     }
 
-    /// The files that match, by their paths alone.
+    /// Checks the paths of the matching files.
     #[track_caller]
     fn check_files(host: &TestHost, input: Value, expected: &[&str]) {
         let shown = input.to_string();
@@ -421,7 +420,7 @@ mod tests {
         assert_eq!(files, expected, "{shown}");
     }
 
-    /// What the model reads.
+    /// Returns the text for the model.
     fn model_text(host: &TestHost, input: Value) -> String {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let rendered = runtime.block_on(host.call("Grep", input)).outcome.unwrap().rendered;
@@ -505,7 +504,7 @@ mod tests {
         );
     }
 
-    /// One name is one line, whatever it holds; the structured name stays what it is.
+    /// A name is shown on one line, whatever characters it has; the structured name is unchanged.
     #[test]
     fn control_characters_in_name_stay_on_one_line() {
         let host = TestHost::new().with_files(&[("a\nb.rs", "needle\n")]);
@@ -654,7 +653,7 @@ mod tests {
         check(&host, json!({"pattern": "password"}), &[], 0);
     }
 
-    /// What a walk shows may be gone, or something else, by the time it is opened.
+    /// An entry found by the walk may be gone or replaced when it is opened.
     #[test]
     fn file_swapped_for_link_is_not_opened() {
         let host = sample_tree();
@@ -714,7 +713,7 @@ mod tests {
         for n in 0..3_000 {
             host.write_file(&format!("d{}/{n}", n % 10), &b"some text to look at\n".repeat(400));
         }
-        // On a busy machine it may be over before it is told, but not every time.
+        // On a busy machine the search may be over before it is cancelled, but not every time.
         let mut stopped = None;
         for _ in 0..20 {
             let stop = CancellationToken::new();

@@ -1,8 +1,9 @@
-//! The canonical tools, one file each.
+//! The built-in tools, one file each.
 //!
-//! A tool turns checked arguments into a plan (paths located, patterns compiled), says what the
-//! plan will touch, and runs it. It never asks, spawns or times itself, and reaches files only
-//! through the handles its plan located: the pipeline and the workspace do the rest.
+//! A tool turns validated arguments into a plan (paths resolved, patterns compiled), declares the
+//! effects of the plan, and runs it. It never asks for permission, starts a process or enforces its
+//! deadline itself: the runtime does that. It accesses files only through the handles that its plan
+//! resolved.
 
 use std::sync::Arc;
 
@@ -50,7 +51,7 @@ pub mod web_request;
 pub mod web_search;
 pub mod write;
 
-/// The tools that come with zero.
+/// Returns the tools that are part of zero.
 pub fn builtin_tools() -> Vec<Arc<dyn AnyTool>> {
     vec![
         erase(read::ReadTool),
@@ -97,7 +98,7 @@ mod tests {
             assert_ne!(said.effects, ToolNotes::default().effects, "{name}");
             let mut whats: Vec<&str> = said.bounds.iter().map(|bound| bound.what).collect();
             whats.sort_unstable();
-            // Two bounds on one thing are of different kinds, such as lines and bytes.
+            // Two bounds with the same label have different units, such as lines and bytes.
             assert!(whats.chunk_by(|a, b| a == b).all(|same| same.len() <= 2), "{name}: {whats:?}");
         }
     }

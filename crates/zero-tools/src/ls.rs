@@ -1,4 +1,4 @@
-//! LS: what lies directly in a folder.
+//! The LS tool: lists the entries of a folder.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,12 +18,11 @@ use crate::text_format::to_single_line;
 use crate::walk::WalkEntryKind;
 use crate::walk::denied_entries::{DeniedEntries, ReadFilter};
 
-/// Entries that are listed.
+/// Most entries in a result.
 const ENTRIES_MAX: usize = 1_000;
 
-/// Lists what lies directly in a folder, hidden files included: folders end in `/`, links in `@`.
-/// It does not look into subfolders and knows nothing of `.gitignore`; to find files anywhere
-/// below a folder use Glob.
+/// Lists the entries of a folder, hidden files included: folders end in `/`, links in `@`. It does
+/// not list subfolders and ignores `.gitignore`; to find files anywhere below a folder use Glob.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LsArgs {
@@ -36,15 +35,15 @@ pub struct LsArgs {
     ignore: Vec<String>,
 }
 
-/// What lies in the folder.
+/// The entries of a folder.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct LsOutput {
     /// The entries, sorted by name; the first 1,000.
     pub entries: Vec<LsEntry>,
-    /// How many there are in all.
+    /// Number of all entries.
     pub count: u64,
-    /// How many files and folders were left out because reading them is denied; absent when there
-    /// are none.
+    /// Number of files and folders left out because reading them is denied; absent when there are
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out: Option<u64>,
 }
@@ -52,16 +51,16 @@ pub struct LsOutput {
 /// One entry of a folder.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct LsEntry {
-    /// Its name.
+    /// Name of the entry.
     pub name: String,
-    /// What it is.
+    /// The kind of entry.
     #[serde(rename = "type")]
     pub entry_type: LsEntryType,
-    /// Size in bytes; 0 for what is not a file.
+    /// Size in bytes; 0 unless it is a file.
     pub size: u64,
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LsEntryType {
@@ -86,7 +85,7 @@ impl LsEntry {
         Self { name: entry.name.to_string_lossy().into_owned(), entry_type, size: entry.size }
     }
 
-    /// The name on a line of its own. A line break within a name must not look like two names.
+    /// Returns the name on one line, so that a line break in a name does not look like two names.
     fn render_line(&self) -> String {
         let mut line = to_single_line(&self.name);
         match self.entry_type {
@@ -98,7 +97,7 @@ impl LsEntry {
     }
 }
 
-/// A folder to list, and what to leave out.
+/// A validated call: the folder, and the names to leave out.
 #[derive(Debug)]
 pub struct LsPlan {
     folder: ResolvedPath,
@@ -111,7 +110,7 @@ impl LsPlan {
     }
 }
 
-/// Lists a folder.
+/// The LS tool.
 pub struct LsTool;
 
 impl Tool for LsTool {
@@ -133,8 +132,8 @@ impl Tool for LsTool {
     }
 
     fn notes(&self) -> ToolNotes {
-        ToolNotes::new("reads what lies in one folder, by name")
-            .with_bounds([ToolBound::count("entries that are listed", ENTRIES_MAX)])
+        ToolNotes::new("reads the names of the entries of one folder")
+            .with_bounds([ToolBound::count("listed entries", ENTRIES_MAX)])
     }
 
     fn plan(&self, args: LsArgs, workspace: &Workspace) -> Result<LsPlan, ToolError> {
@@ -171,7 +170,7 @@ impl Tool for LsTool {
     }
 }
 
-/// Takes out what may not be read, whatever `ignore` says of it.
+/// Removes entries that may not be read, whatever `ignore` says about them.
 fn retain_readable(
     entries: &mut Vec<FolderEntry>,
     folder: &FolderHandle,
@@ -204,7 +203,7 @@ fn build_reply(
     let unlisted = entries.len() - listed.len();
     if unlisted > 0 {
         content.push(ToolResultPart::Text(format!(
-            "({unlisted} of {} entries are not listed; leave some out, or look for files by name)",
+            "({unlisted} of {} entries are not listed; exclude some with `ignore`, or find files with Glob)",
             entries.len()
         )));
     }
@@ -219,7 +218,7 @@ fn build_reply(
     }
 }
 
-/// Globs over names. A trailing slash says "folder" elsewhere and is not needed here.
+/// Compiles globs over names. A trailing slash is allowed and ignored.
 fn compile_name_globs(patterns: &[String]) -> Result<GlobSet, ToolError> {
     let bad = |pattern: &str, error: &globset::Error| {
         let message = format!("`{pattern}` in `ignore` is not a glob: {}", error.kind());
@@ -295,7 +294,7 @@ mod tests {
         let ToolResultPart::Text(note) = &result.content[1] else { panic!("a note") };
         assert_eq!(
             note,
-            "(7 of 1007 entries are not listed; leave some out, or look for files by name)"
+            "(7 of 1007 entries are not listed; exclude some with `ignore`, or find files with Glob)"
         );
     }
 

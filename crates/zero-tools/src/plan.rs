@@ -128,7 +128,7 @@ mod tests {
         };
         assert_eq!((entries.len(), entries[1].priority.as_str()), (2, "low"));
         let said = host.text("Plan", input);
-        assert!(said.starts_with("The plan is kept: 1 of 2 steps done. Now: Change."), "{said}");
+        assert!(said.starts_with("The plan is saved: 1 of 2 steps done. Now: Change."), "{said}");
         assert!(said.ends_with("Why: First look."), "{said}");
     }
 

@@ -128,7 +128,7 @@ impl TaskList {
     pub(crate) fn build_reply(&self, what: &str) -> ToolReply<TaskListOutput> {
         let mut text = match self.entries.is_empty() {
             true => format!("The {what} is empty now."),
-            false => format!("The {what} is kept: {}.", self.describe_progress()),
+            false => format!("The {what} is saved: {}.", self.describe_progress()),
         };
         match &self.now {
             Some(now) => text.push_str(&format!(" Now: {now}.")),

@@ -120,11 +120,11 @@ mod tests {
         let expected = ["a completed medium", "b\\nc in_progress medium", "d pending high"];
         assert_eq!(shown, expected, "nothing in it does anything to a terminal");
         let said = host.text("TodoWrite", json!({ "todos": todos }));
-        assert_eq!(said, "The task list is kept: 1 of 3 steps done. Now: Doing b\\nc.");
+        assert_eq!(said, "The task list is saved: 1 of 3 steps done. Now: Doing b\\nc.");
         assert_eq!(host.text("TodoWrite", json!({"todos": []})), "The task list is empty now.");
         assert_eq!(
             host.text("TodoWrite", json!({"todos": [todo_json("a", "pending")]})),
-            "The task list is kept: 0 of 1 step done. Nothing is in progress: mark what you begin."
+            "The task list is saved: 0 of 1 step done. Nothing is in progress: mark what you begin."
         );
     }
 

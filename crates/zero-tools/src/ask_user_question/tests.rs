@@ -168,7 +168,11 @@ fn answer_may_outlast_tool_timeout_and_be_cancelled() {
         let call = host.call_until("AskUserQuestion", input, &stop);
         let stopped = async {
             person.heard.notified().await;
-            assert_eq!(host.calls_in_flight(), 0, "a call that waits for the user does not count as running");
+            assert_eq!(
+                host.calls_in_flight(),
+                0,
+                "a call that waits for the user does not count as running"
+            );
             stop.cancel();
         };
         tokio::join!(call, stopped).0

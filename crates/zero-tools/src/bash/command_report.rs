@@ -143,7 +143,8 @@ pub(crate) fn render_stream(kept: &HeadTail, place: Option<&str>) -> String {
 
 fn join_truncated(head: &str, omitted: u64, total: u64, tail: &str, place: Option<&str>) -> String {
     let (omitted, total) = (ByteSize::bytes(omitted), ByteSize::bytes(total));
-    let rest = place.map_or_else(String::new, |place| format!("; the complete output is in {place}"));
+    let rest =
+        place.map_or_else(String::new, |place| format!("; the complete output is in {place}"));
     format!("{head}\n\n[… {omitted} of {total} left out{rest} …]\n\n{tail}")
 }
 

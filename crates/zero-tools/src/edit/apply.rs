@@ -1,47 +1,47 @@
-//! Edits as a pure function from text to text.
+//! Edits as a pure function from text to text ([`apply`]).
 //!
-//! A replacement must name text that is there exactly once. Where it is not there to the letter,
-//! a few differences that carry no meaning are forgiven, in a fixed order, and the caller is told:
-//! line endings, white space at line ends, typographic punctuation. Nothing else is guessed. Lines
-//! that are the same in the old and the new text stay as they are in the file, to the byte.
+//! A text to replace must occur exactly once. If it does not occur literally, a few differences
+//! without meaning are tolerated, in a fixed order, and reported: line endings, white space at line
+//! ends, typographic punctuation. Nothing else is guessed. Lines that are equal in the old and the
+//! new text keep the bytes that they have in the file.
 
 use super::line_rewrite::{LineEndingFinder, LineRewrite};
 use super::text_match::find_matches;
 
-/// Most places listed when a text is there more than once.
+/// Most lines listed for a text that occurs more than once.
 pub(super) const MATCHES_MAX: usize = 20;
 
-/// One edit.
+/// A single edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EditOperation {
-    /// Puts `new` where `old` is.
+    /// Replaces `old` with `new`.
     Replace {
         /// The text to find.
         old: String,
-        /// The text to put there.
+        /// The text to replace it with.
         new: String,
-        /// Every place instead of the only one.
+        /// Whether to replace all occurrences. Otherwise there must be exactly one.
         all: bool,
     },
-    /// Puts a text before a line.
+    /// Inserts a text before a line.
     Insert {
         /// The line, counted from 1; one past the last appends.
         line: u64,
-        /// The text; it becomes lines of its own.
+        /// The text. It becomes lines of its own.
         text: String,
     },
 }
 
-/// What was forgiven to find a text.
+/// Which differences were tolerated to find a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MatchTolerance {
-    /// Nothing: it matched to the letter.
+    /// None: the text matched literally.
     Exact,
-    /// `\r\n` and `\n` are the same.
+    /// `\r\n` and `\n` are equal.
     LineEndings,
-    /// Spaces and tabs at line ends do not count, either.
+    /// In addition, spaces and tabs at line ends are ignored.
     TrailingSpace,
-    /// Typographic quotes, dashes and spaces are their plain forms, too.
+    /// In addition, typographic quotes, dashes and spaces equal their plain forms.
     Punctuation,
 }
 
@@ -49,10 +49,10 @@ impl MatchTolerance {
     pub(super) const ORDER: [Self; 4] =
         [Self::Exact, Self::LineEndings, Self::TrailingSpace, Self::Punctuation];
 
-    /// What to tell the caller; `None` when there is nothing to tell.
+    /// Returns the note for the caller, or `None` if there is nothing to report.
     pub fn note(self) -> Option<&'static str> {
         match self {
-            // Nobody sees line endings; that they are kept is what people expect.
+            // Models do not see line endings, and expect that they are kept.
             Self::Exact | Self::LineEndings => None,
             Self::TrailingSpace => Some("matched although white space at line ends differs"),
             Self::Punctuation => {
@@ -62,44 +62,44 @@ impl MatchTolerance {
     }
 }
 
-/// What became of a text.
+/// The result of applying edits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditResult {
     /// The text after all edits.
     pub text: Vec<u8>,
-    /// Places replaced or inserted at.
+    /// Number of places replaced or inserted at.
     pub replacements: u64,
-    /// The most that was forgiven.
+    /// The largest tolerance that was needed.
     pub tolerance: MatchTolerance,
 }
 
-/// Why an edit cannot be made. Lines are counted from 1.
+/// Why an edit cannot be applied. Lines are counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EditApplyError {
     /// The text to replace is empty.
     EmptyOld,
-    /// The replacement is what it replaces.
+    /// The replacement equals the text that it replaces.
     SameText,
-    /// The text is not there.
+    /// The text does not occur.
     NoMatch,
-    /// The text is there more than once, starting in these lines.
+    /// The text occurs more than once.
     Ambiguous {
-        /// The first of them.
+        /// The lines in which the first occurrences start.
         lines: Vec<usize>,
-        /// How many there are.
+        /// Number of occurrences.
         count: usize,
     },
-    /// There is no such line.
+    /// The file has no such line.
     NoSuchLine {
-        /// The line asked for.
+        /// The requested line.
         line: u64,
-        /// The highest line that can be asked for.
+        /// The highest valid line.
         highest: u64,
     },
 }
 
-/// Makes all edits in order, each on the result of the one before; or none, naming the one (from 0)
-/// that cannot be made.
+/// Applies all edits in order, each to the result of the one before. If one fails, none is applied
+/// and its index (from 0) is returned with the error.
 pub fn apply(text: &[u8], edits: &[EditOperation]) -> Result<EditResult, (usize, EditApplyError)> {
     let mut edited =
         EditResult { text: text.to_vec(), replacements: 0, tolerance: MatchTolerance::Exact };
@@ -157,7 +157,8 @@ fn replace(
 fn insert(text: &[u8], line: u64, new: &str) -> Result<Vec<u8>, EditApplyError> {
     let starts = || std::iter::once(0).chain(memchr::memchr_iter(b'\n', text).map(|at| at + 1));
     let ends_open = text.last().is_some_and(|byte| *byte != b'\n');
-    // A text that ends its last line has one more start than it has lines: the place to append.
+    // A text that ends with a newline has one more line start than lines: the position for
+    // appending.
     let highest = starts().count() as u64 + u64::from(ends_open);
     let index = line.checked_sub(1).filter(|_| line <= highest);
     let Some(index) = index.and_then(|index| usize::try_from(index).ok()) else {
@@ -174,7 +175,7 @@ fn insert(text: &[u8], line: u64, new: &str) -> Result<Vec<u8>, EditApplyError> 
     Ok([&text[..at], &new, &text[at..]].concat())
 }
 
-/// The line a byte stands in, counted from 1.
+/// Returns the line of a byte offset, counted from 1.
 fn line_number(text: &[u8], at: usize) -> usize {
     memchr::memchr_iter(b'\n', &text[..at]).count() + 1
 }
@@ -197,7 +198,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, edits: &[EditOperation], expected: &str) {
-        let edited = apply(text.as_bytes(), edits).expect("an edit that can be made");
+        let edited = apply(text.as_bytes(), edits).expect("a valid edit");
         assert_eq!(String::from_utf8_lossy(&edited.text), expected, "{text:?} {edits:?}");
     }
 
@@ -228,7 +229,7 @@ mod tests {
         check_refused("x\nx\nx\n", &[replace_once("x\nx", "y")], twice(vec![1, 2]));
         check("x \nx\nx \n", &[replace_once("x\nx", "y")], "x \ny \n");
         check("aaa", &[replace_every("aa", "b")], "ba");
-        // To who does not see line endings these are the same.
+        // These are equal to a caller that does not see line endings.
         check_refused("a\nb\n-\na\r\nb\n", &[replace_once("a\nb", "c")], twice(vec![1, 4]));
         check("a\nb\n-\na\r\nb\n", &[replace_every("a\nb", "c\nd")], "c\nd\n-\nc\r\nd\n");
     }
@@ -242,7 +243,7 @@ mod tests {
         check("a\r\nfoo \r\nb\r\n", &[replace_once("\nfoo\nb", "\nbar\nb")], "a\r\nbar\r\nb\r\n");
         let large = format!("{}a\r\nfoo\r\n", "-\r\n".repeat(6_000_000));
         let edited =
-            apply(large.as_bytes(), &[replace_once("\nfoo", "\nbar")]).expect("to the letter");
+            apply(large.as_bytes(), &[replace_once("\nfoo", "\nbar")]).expect("a literal match");
         assert!(edited.text.ends_with(b"-\r\na\r\nbar\r\n"));
     }
 
@@ -277,7 +278,7 @@ mod tests {
     #[test]
     fn small_differences_match_with_a_note() {
         let edited =
-            apply(b"if x {  \n\ty\n}\n", &[replace_once("if x {\n\ty", "z")]).expect("forgiven");
+            apply(b"if x {  \n\ty\n}\n", &[replace_once("if x {\n\ty", "z")]).expect("tolerated");
         assert_eq!(
             (&edited.text[..], edited.tolerance),
             (&b"z\n}\n"[..], MatchTolerance::TrailingSpace)
@@ -366,7 +367,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// What is around a replaced text is untouched to the byte, whatever was forgiven.
+        /// The bytes around a replaced text stay unchanged, whatever was tolerated.
         #[test]
         fn untouched_bytes_stay(
             head in proptest::collection::vec(proptest::num::u8::ANY, 0..60),
@@ -389,7 +390,8 @@ mod tests {
             let _ = apply(text.as_bytes(), &[replace_every(&old, &new), insert_at(at, &new), replace_once(&old, "c")]);
         }
 
-        /// Who copies lines without seeing how they end, and changes one, changes that one only.
+        /// A caller that copies lines without their endings, and changes one, changes only that
+        /// one.
         #[test]
         fn one_changed_line_is_the_only_one(
             lines in proptest::collection::vec(("[ab]{0,2}", "[ \t]{0,2}\r?\n"), 1..12),
@@ -398,7 +400,7 @@ mod tests {
             let first = first % lines.len();
             let last = (first + length).min(lines.len());
             let changed = first + changed % (last - first);
-            // Something that is there once makes the lines unique.
+            // A unique mark makes the lines unique.
             let content = |at: usize, mark: &str| match at {
                 at if at == changed && !mark.is_empty() => mark.to_owned(),
                 at if at == first => format!("<{}", lines[at].0),
@@ -419,13 +421,13 @@ mod tests {
             proptest::prop_assert_eq!(edited, Ok(file("#")));
         }
 
-        /// Replacing something by a mark that is nowhere else, and the mark by it, changes nothing.
+        /// Replacing a text with a unique mark, and the mark with the text, changes nothing.
         #[test]
         fn an_edit_can_be_taken_back(text in "[ab\n]{1,60}", from in 0..40_usize, to in 1..20_usize) {
             let from = from.min(text.len() - 1);
             let old = &text[from..(from + to).min(text.len())];
             if let Ok(edited) = apply(text.as_bytes(), &[replace_once(old, "#")]) {
-                let back = apply(&edited.text, &[replace_once("#", old)]).expect("the mark is there once");
+                let back = apply(&edited.text, &[replace_once("#", old)]).expect("a unique mark");
                 proptest::prop_assert_eq!(back.text, text.as_bytes());
             }
         }

@@ -1,35 +1,35 @@
-//! Where in a file a text was probably meant to be.
+//! Finds the place in a file where a text that does not occur was probably meant to be.
 
 use zero_runtime::dialect::result_rendering::number_lines;
 
-/// Lines of a file that are looked at.
+/// Most lines of the file that are compared.
 const LINES_MAX: usize = 20_000;
-/// Characters of a line that are compared.
+/// Most characters of a line that are compared.
 const CHARS_MAX: usize = 200;
-/// Lines of a text that are compared.
+/// Most lines of the text that are compared.
 const WANTED_LINES_MAX: usize = 20;
-/// Likeness below which nothing is shown.
+/// Similarity below which no place is suggested.
 const SIMILARITY_MIN: f64 = 0.5;
 /// Lines shown around the place.
 const CONTEXT_LINES: usize = 2;
-/// Lines shown at the most.
+/// Most lines shown.
 const SHOWN_LINES_MAX: usize = 20;
 
-/// A place in a file, with what stands there.
+/// The place in the file that is most similar.
 pub(super) struct ClosestMatch {
     /// Its first line, counted from 1.
     pub(super) line: usize,
-    /// The lines there, numbered.
+    /// The lines there, with numbers.
     pub(super) excerpt: String,
 }
 
-/// The place in `text` most like `wanted`.
+/// Returns the place in `text` that is most similar to `wanted`.
 pub(super) fn find_closest(text: &str, wanted: &str) -> Option<ClosestMatch> {
     let lines: Vec<&str> = text.lines().take(LINES_MAX).collect();
     let wanted: Vec<&str> =
         wanted.lines().skip_while(|line| line.trim().is_empty()).take(WANTED_LINES_MAX).collect();
     let first = wanted.first()?;
-    // The first line finds candidates; the lines below it decide among the best of them.
+    // The first line finds candidates; the following lines decide among the best of them.
     let mut candidates: Vec<(usize, f64)> = lines
         .iter()
         .enumerate()

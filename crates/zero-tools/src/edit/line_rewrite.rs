@@ -1,35 +1,36 @@
-//! What is put in the place of a text, line by line.
+//! Builds the replacement for a text line by line ([`LineRewrite`]).
 //!
-//! Who replaces ten lines often means to change one of them. The lines that stay are the file's
-//! own: with the line ending and the white space they have there, not as they were written down.
+//! A model that replaces ten lines often wants to change one of them. Lines that stay the same are
+//! taken from the file, with the line ending and the white space that they have there, and not from
+//! the model's copy.
 
 use similar::{Algorithm, DiffOp, DiffTag};
 
 use super::apply::MatchTolerance;
 use super::text_match::MatchRange;
 
-/// Most lines compared each with each; of more, only the first and last that stay are found.
+/// Most lines compared pairwise. Beyond that, only equal lines at the start and the end are found.
 const COMPARED_LINES_MAX: usize = 4_000;
 
-/// A text to be put where another one stands.
+/// The replacement of one text by another.
 pub(super) struct LineRewrite<'a> {
     lines: Vec<(TextLine<'a>, LineSource)>,
     tolerance: MatchTolerance,
 }
 
-/// What becomes of a line.
+/// Where a line of the new text comes from.
 #[derive(Clone, Copy)]
 enum LineSource {
-    /// It is this line of the old text.
+    /// It equals this line of the old text.
     Same(usize),
-    /// It stands for this line of the old text.
+    /// It replaces this line of the old text.
     InsteadOf(usize),
-    /// It is one more.
+    /// It is an added line.
     Added,
 }
 
 impl<'a> LineRewrite<'a> {
-    /// Settles which lines of `old` stay in `new`.
+    /// Finds out which lines of `old` stay in `new`.
     pub(super) fn new(old: &str, new: &'a str, tolerance: MatchTolerance) -> Self {
         let new = split_lines(new.as_bytes());
         let old = split_lines(old.as_bytes());
@@ -37,7 +38,7 @@ impl<'a> LineRewrite<'a> {
         Self { lines: new.into_iter().zip(sources).collect(), tolerance }
     }
 
-    /// Appends to `result` what takes the place of the text at `place`.
+    /// Appends the replacement of the text at `place` to `result`.
     pub(super) fn append_to(
         &self,
         place: &MatchRange,
@@ -54,7 +55,8 @@ impl<'a> LineRewrite<'a> {
             result.extend_from_slice(own.filter(|_| stays).unwrap_or(line).content);
             let ending = match (line.ending, own.map_or("", |own| own.ending)) {
                 ("", _) => "",
-                // What was found to the letter may be given other endings by writing them out.
+                // A literal match with `\r\n` in the new text means that these endings are
+                // intended.
                 ("\r\n", _) if self.tolerance == MatchTolerance::Exact => "\r\n",
                 (_, "") => endings.ending_at(place),
                 (_, own) => own,
@@ -64,7 +66,7 @@ impl<'a> LineRewrite<'a> {
     }
 }
 
-/// Where each line of `new` comes from.
+/// Returns the source of each line of `new`.
 fn line_sources(old: &[&[u8]], new: &[&[u8]]) -> Vec<LineSource> {
     let mut sources = vec![LineSource::Added; new.len()];
     for change in diff_lines(old, new) {
@@ -101,7 +103,7 @@ fn diff_lines(old: &[&[u8]], new: &[&[u8]]) -> Vec<DiffOp> {
     ]
 }
 
-/// A line and how it ends; the last one of a text does not end.
+/// A line and its ending; the last line of a text has none.
 struct TextLine<'a> {
     content: &'a [u8],
     ending: &'static str,
@@ -126,12 +128,12 @@ fn split_lines(text: &[u8]) -> Vec<TextLine<'_>> {
     lines
 }
 
-/// How the lines of a text end.
+/// Finds out which line endings a text uses.
 pub(super) struct LineEndingFinder<'a> {
     text: &'a [u8],
-    /// The last newline of all.
+    /// Offset of the last newline.
     last: Option<usize>,
-    /// The newline found last, which is often the one after the next place, too.
+    /// Offset of the newline found last, which is often the one after the next match, too.
     next: usize,
 }
 
@@ -141,8 +143,8 @@ impl<'a> LineEndingFinder<'a> {
         Self { text, last: memchr::memrchr(b'\n', text), next }
     }
 
-    /// How lines end around a place: within it, else where it stands, else above. Places must come
-    /// in order.
+    /// Returns the line ending around a match: the one inside it, else the one of its line, else
+    /// the one above. Matches must be given in order.
     pub(super) fn ending_at(&mut self, place: &MatchRange) -> &'static str {
         let newline = match (memchr::memchr(b'\n', &self.text[place.clone()]), self.last) {
             (Some(within), _) => place.start + within,

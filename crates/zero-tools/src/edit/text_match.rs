@@ -1,7 +1,7 @@
-//! Where in a text another one stands, to the letter or with a few differences forgiven.
+//! Finds where a text occurs in another, literally or with a few tolerated differences.
 //!
-//! Both texts are folded: what a tolerance forgives is left out of them or brought into one form.
-//! Line ends are never folded away, so a place has as many lines as the text that was looked for.
+//! For a tolerant comparison both texts are folded: what is tolerated is removed or brought into
+//! one form. Line ends are never removed, so a match has as many lines as the text searched for.
 
 use std::ops::Range;
 
@@ -9,14 +9,14 @@ use memchr::memmem;
 
 use super::apply::MatchTolerance;
 
-/// Largest text in which differences are forgiven; a larger one must match to the letter.
+/// Largest text in which differences are tolerated, in bytes. A larger one must match literally.
 const FOLD_BYTES_MAX: usize = 16_000_000;
 
-/// Bytes of a text.
+/// A byte range of a text.
 pub(super) type MatchRange = Range<usize>;
 
-/// All places of `old` in order, by the least forgiving comparison that finds any. Two of them may
-/// overlap.
+/// Returns all matches of `old` in order, by the least tolerant comparison that finds any. Matches
+/// may overlap.
 pub(super) fn find_matches(text: &[u8], old: &str) -> Option<(Vec<MatchRange>, MatchTolerance)> {
     let ladder = MatchTolerance::ORDER.into_iter();
     ladder.filter(|tolerance| is_applicable(*tolerance, text, old)).find_map(|tolerance| {
@@ -31,8 +31,8 @@ pub(super) fn find_matches(text: &[u8], old: &str) -> Option<(Vec<MatchRange>, M
 fn is_applicable(tolerance: MatchTolerance, text: &[u8], old: &str) -> bool {
     let can_fold = text.len() <= FOLD_BYTES_MAX;
     match tolerance {
-        // Who writes bare newlines does not see how lines end, so two places that differ only in
-        // that are the same to them.
+        // A caller that writes plain newlines does not see line endings, so matches that differ
+        // only in those are equal to it.
         MatchTolerance::Exact => {
             let sees_endings = !old.contains('\n') || old.contains('\r');
             sees_endings || !can_fold || memmem::find(text, b"\r\n").is_none()
@@ -56,8 +56,8 @@ fn find_folded(text: &[u8], old: &str, tolerance: MatchTolerance) -> Vec<MatchRa
     places
 }
 
-/// Where `needle` stands, without overlap except for its last `shared` bytes. One that is there only
-/// once this way is looked for again within itself: `aa` is twice in `aaa`.
+/// Returns where `needle` occurs, without overlap except for its last `shared` bytes. If it occurs
+/// only once, overlapping occurrences are searched for, too: `aa` occurs twice in `aaa`.
 fn find_occurrences(text: &[u8], needle: &[u8], shared: usize) -> Vec<usize> {
     let finder = memmem::Finder::new(needle);
     let step = needle.len().saturating_sub(shared).max(1);
@@ -75,30 +75,30 @@ fn find_occurrences(text: &[u8], needle: &[u8], shared: usize) -> Vec<usize> {
     found
 }
 
-/// A place that starts between the two halves of a line ending takes in the first one.
+/// Extends a match that starts between the `\r` and the `\n` of a line ending over the `\r`.
 fn extend_over_return(text: &[u8], place: MatchRange) -> MatchRange {
     let splits_ending =
         text[place.clone()].starts_with(b"\n") && text[..place.start].ends_with(b"\r");
-    // One that ends in the same way would reach into the next one.
+    // A match that ends with `\r` would reach into the next one.
     let reaches_on = text[place.clone()].ends_with(b"\r");
     if splits_ending && !reaches_on { place.start - 1..place.end } else { place }
 }
 
-/// A folded text to look for.
+/// A folded text to search for.
 struct FoldedPattern {
     bytes: Vec<u8>,
-    /// It must start where a line does.
+    /// Whether it must start at the start of a line.
     from_line_start: bool,
-    /// It must end where a line does.
+    /// Whether it must end at the end of a line.
     to_line_end: bool,
 }
 
 impl FoldedPattern {
-    /// What may stand in a folded text where `old` was meant.
+    /// Returns the folded forms that match `old`.
     ///
-    /// White space counts as the end of a line only where a line ends. At the end of `old` nothing
-    /// says so: either it is there as it is written, or the line ends there. A first line of
-    /// nothing but white space is an empty line, not the end of any line.
+    /// White space counts as the end of a line only where a line ends. At the end of `old` this is
+    /// open: either the white space occurs as written, or the line ends there. A first line of
+    /// white space alone is an empty line, not the end of any line.
     fn variants(old: &str, tolerance: MatchTolerance) -> Vec<Self> {
         let whole = Self {
             bytes: fold_pattern(old, tolerance),
@@ -108,7 +108,7 @@ impl FoldedPattern {
         if tolerance == MatchTolerance::LineEndings {
             return vec![whole];
         }
-        // Of white space alone nothing would be left to recognise.
+        // Of white space alone nothing would be left to match.
         if old.trim().is_empty() {
             return Vec::new();
         }
@@ -132,12 +132,13 @@ fn fold_pattern(old: &str, tolerance: MatchTolerance) -> Vec<u8> {
     bytes
 }
 
-/// A text without what a tolerance forgives, between two newlines that are not part of it: a line
-/// starts and ends at a newline everywhere.
+/// A text without what is tolerated, enclosed in two newlines that are not part of it, so that
+/// every line starts and ends at a newline.
 struct FoldedText<'a> {
     text: &'a [u8],
     bytes: Vec<u8>,
-    /// From which folded byte on the text goes on at which of its bytes.
+    /// For each place where bytes were removed: the folded offset and the source offset from which
+    /// they correspond again.
     jumps: Vec<(usize, usize)>,
 }
 
@@ -163,7 +164,7 @@ impl<'a> FoldedText<'a> {
         let newline = |there: bool| if there { &b"\n"[..] } else { b"" };
         let (before, after) = (newline(wanted.from_line_start), newline(wanted.to_line_end));
         let needle = [before, &wanted.bytes, after].concat();
-        // The outer newlines are there for these only.
+        // The enclosing newlines exist only for these conditions.
         let first = 1 - before.len();
         let within = &self.bytes[first..self.bytes.len() - 1 + after.len()];
         let place = |at: usize| {
@@ -177,13 +178,13 @@ impl<'a> FoldedText<'a> {
         find_occurrences(within, &needle, after.len()).into_iter().map(place).collect()
     }
 
-    /// Where in the text a folded byte comes from.
+    /// Returns where in the source a folded byte comes from.
     fn source_start(&self, at: usize) -> usize {
         let jump = self.jumps.partition_point(|(folded, _)| *folded <= at).checked_sub(1);
         jump.map_or(0, |jump| self.jumps[jump].1 + (at - self.jumps[jump].0))
     }
 
-    /// Where in the text what a folded byte stands for ends.
+    /// Returns where in the source the text of a folded byte ends.
     fn source_end(&self, at: usize) -> usize {
         if at == 0 {
             return 0;
@@ -199,7 +200,7 @@ impl<'a> FoldedText<'a> {
         start + length
     }
 
-    /// Where in the text the line ends whose newline is a folded byte.
+    /// Returns where in the source the line ends whose newline is this folded byte.
     fn line_end_offset(&self, newline: usize) -> usize {
         let at = self.source_start(newline);
         let splits_ending = self.text[at..].starts_with(b"\n") && self.text[..at].ends_with(b"\r");
@@ -207,16 +208,16 @@ impl<'a> FoldedText<'a> {
     }
 }
 
-/// What the end of a text is.
+/// How the end of a text is treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TextEnd {
-    /// The end of its last line.
+    /// It is the end of a line.
     LineEnd,
-    /// Anything may follow.
+    /// More text may follow.
     Open,
 }
 
-/// Hands every piece that counts to `keep`, with where it starts.
+/// Passes every part that is kept to `keep`, with its source offset.
 fn fold(text: &[u8], tolerance: MatchTolerance, end: TextEnd, mut keep: impl FnMut(usize, &[u8])) {
     let endings_only = tolerance == MatchTolerance::LineEndings;
     let folds = |byte: u8| if endings_only { byte == b'\r' } else { is_blank(byte) };
@@ -258,7 +259,8 @@ fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r')
 }
 
-/// The plain form of the typographic character at the start of `rest`, and how long that is.
+/// Returns the plain form of the typographic character at the start of `rest`, and the length of
+/// the latter.
 fn plain_punctuation(rest: &[u8]) -> Option<(u8, usize)> {
     const FORMS: &[(&[char], u8)] = &[
         (&['\u{2018}', '\u{2019}', '\u{201A}', '\u{201B}'], b'\''),

@@ -1,4 +1,4 @@
-//! Which files a Grep looks into.
+//! The filters that select the files of a Grep ([`GrepFileFilter`]).
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use zero_runtime::name_suggestions::suggest_names;
 use crate::path_glob_set::PathGlobSet;
 use crate::walk::{FileWalk, WalkEntryKind};
 
-/// Which files are searched, besides what the walk leaves out anyway.
+/// Selects the files to search, in addition to what the walk excludes.
 #[derive(Clone, Default)]
 pub(super) struct GrepFileFilter {
     only: Option<PathGlobSet>,
@@ -28,7 +28,7 @@ impl GrepFileFilter {
             Some(Err(only)) => (Some(PathGlobSet::from_name_globs([only])?), None),
             Some(Ok(negated)) => (None, Some(negated)),
         };
-        // `dist/` and `dist` leave out the same.
+        // `dist/` and `dist` exclude the same files.
         let exclude: Vec<&str> = negated
             .into_iter()
             .chain(exclude.unwrap_or_default().iter().map(String::as_str))

@@ -1,4 +1,4 @@
-//! What a Grep answers: the hits that are shown, and totals that are true beyond them.
+//! The result of a Grep ([`GrepResults`]): the hits that are shown, and exact totals.
 
 use std::path::{Path, PathBuf};
 
@@ -12,13 +12,13 @@ use super::{GrepMatch, GrepOutput, GrepOutputMode, GrepPlan};
 use crate::text_format::{pluralize, to_single_line};
 use crate::walk::denied_entries::DeniedEntries;
 
-/// Places told to an editor.
+/// Most locations reported to an editor.
 const LOCATIONS_MAX: usize = 20;
 
 /// The hits that are shown.
 pub(super) struct GrepResults {
     matches: Vec<GrepMatch>,
-    /// The same and the lines around them, one by one.
+    /// The hits and the lines around them, one by one.
     hits: Vec<SearchHit>,
     locations: Vec<FileLocation>,
     total_matches: u64,
@@ -64,7 +64,8 @@ impl GrepResults {
         answer
     }
 
-    /// Adds a line, or a match over several, of which those already there are not shown twice.
+    /// Adds a line, or a match over several lines. Lines that were added already are not shown
+    /// twice.
     fn add_line(&mut self, path: &Path, file: &str, line: HitLine) {
         let is_match = line.role == HitLineRole::Match;
         let named = to_single_line(file);
@@ -146,13 +147,13 @@ impl GrepResults {
     }
 }
 
-/// `12 matches in 3 files`.
+/// Returns a text such as `12 matches in 3 files`.
 fn describe_totals(totals: GrepTotals) -> String {
     let matches = pluralize(totals.matches, "match", "matches");
     format!("{matches} in {}", pluralize(totals.matching_files, "file", "files"))
 }
 
-/// What the reader must know besides the hits shown.
+/// Returns what the reader must know besides the hits shown.
 fn truncation_note(
     mode: GrepOutputMode,
     shown: u64,

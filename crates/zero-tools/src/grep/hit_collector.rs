@@ -1,62 +1,63 @@
-//! The first hits in path order, base by base, whatever order the threads find them in.
+//! Collects the first hits in path order, in whatever order the threads find them
+//! ([`HitCollector`]).
 //!
-//! Threads finish files in any order, but an answer must not depend on it. So this keeps, of all
-//! files with hits so far, the ones that sort first and fill the answer, and lets go of a file
-//! once those before it fill the answer without it. From then on a file that sorts later can only
-//! be counted, and [`HitCollector::can_accept`] says so before it is searched.
+//! Threads finish files in any order, but the result must not depend on it. So the collector keeps
+//! the files that sort first and together fill the result, and drops a file once those before it
+//! fill the result without it. From then on a file that sorts later is only counted, and
+//! [`HitCollector::can_accept`] says so before it is searched.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a kept line costs beyond its text: names and marks around it.
+/// Bytes that a line costs in addition to its text, for the path and separators.
 const LINE_OVERHEAD_BYTES: usize = 64;
 
 /// Why a line is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HitLineRole {
-    /// It matched.
+    /// The line matched.
     Match,
-    /// It stands before a match.
+    /// Context before a match.
     Before,
-    /// It stands after a match.
+    /// Context after a match.
     After,
 }
 
-/// A line to show; for a match over several lines, all of them.
+/// A line to show, or all lines of a match over several lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HitLine {
     /// Number of the first line, counted from 1.
     pub(super) number: u64,
-    /// The text without the last line's ending.
+    /// The text without the last line ending.
     pub(super) text: String,
-    /// Why it is shown.
+    /// Why the line is shown.
     pub(super) role: HitLineRole,
 }
 
-/// What was found in one file.
+/// The hits in one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FileHits {
     /// The lines to show.
     pub(super) lines: Vec<HitLine>,
-    /// How often the file matched, whether shown or not.
+    /// Number of matches in the file, shown or not.
     pub(super) matches: u64,
 }
 
-/// Where a file stands in the answer: which of the bases it lies in, then its path below.
+/// Sort key of a file: the index of its search root, then its path below it.
 pub(super) type FileOrderKey<'a> = (usize, &'a Path);
 
-/// How much an answer holds.
+/// The capacity of a result.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GrepBudget {
-    /// Matching lines, or files where one line stands for a file.
+    /// Matching lines, or files if one line stands for a file.
     pub(super) entries: u64,
     /// Bytes of text.
     pub(super) bytes: usize,
 }
 
-/// How much of an answer is taken.
+/// The used part of a [`GrepBudget`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct GrepBudgetUsage {
     entries: u64,
@@ -64,7 +65,7 @@ pub(super) struct GrepBudgetUsage {
 }
 
 impl GrepBudgetUsage {
-    /// True when nothing more belongs into the answer.
+    /// Returns whether the result is full.
     pub(super) fn exhausts(self, room: GrepBudget) -> bool {
         self.entries >= room.entries || self.bytes >= room.bytes
     }
@@ -90,7 +91,7 @@ impl GrepBudgetUsage {
     }
 }
 
-/// The first hits in path order.
+/// Collects the first hits in path order.
 pub(super) struct HitCollector {
     room: GrepBudget,
     full: AtomicBool,
@@ -108,12 +109,12 @@ impl HitCollector {
         Self { room, full: AtomicBool::new(false), files: Mutex::default() }
     }
 
-    /// How much the whole answer holds; no single file needs more.
+    /// Returns the capacity of the whole result; no single file needs more.
     pub(super) fn budget(&self) -> GrepBudget {
         self.room
     }
 
-    /// False once nothing of a file at `place` can be part of the answer.
+    /// Returns false if no hit of the file at `place` can be part of the result.
     pub(super) fn can_accept(&self, place: FileOrderKey<'_>) -> bool {
         if !self.full.load(Ordering::Relaxed) {
             return true;
@@ -122,7 +123,7 @@ impl HitCollector {
         files.by_place.last_key_value().is_none_or(|((base, path), _)| place < (*base, path))
     }
 
-    /// Keeps the hits of a file as long as nothing before it fills the answer.
+    /// Stores the hits of a file unless the files before it fill the result.
     pub(super) fn add(&self, place: FileOrderKey<'_>, hits: FileHits) {
         if !self.can_accept(place) {
             return;
@@ -143,7 +144,7 @@ impl HitCollector {
         self.full.store(files.taken.exhausts(self.room), Ordering::Relaxed);
     }
 
-    /// What is kept, in order. The last file may hold more than there is room for.
+    /// Returns the stored hits in order. The last file may exceed the capacity.
     pub(super) fn into_files(self) -> impl Iterator<Item = ((usize, PathBuf), FileHits)> {
         let files = self.files.into_inner().unwrap_or_else(PoisonError::into_inner);
         files.by_place.into_iter().map(|(place, (_, hits))| (place, hits))

@@ -1,4 +1,5 @@
-//! One thread's share of a search: file after file through one searcher, counted and collected.
+//! One thread's part of a search ([`FileSearcher`]): searches file after file, counts and collects
+//! hits.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -22,41 +23,41 @@ use crate::walk::FileVisitor;
 
 /// Most lines of one match that are kept.
 pub(super) const MATCH_LINES_MAX: usize = 100;
-/// How far past a match over several lines its end is looked at again, in bytes.
+/// How many bytes past a match over several lines are examined again to find its end.
 const LOOK_AHEAD_BYTES: usize = 128;
-/// What is read at once. A file that fits is searched where it lies, which spares the searcher's
-/// own buffer and two of the three reads a small file takes through it. This is also as far as
-/// the searcher looks for the NUL that gives a binary file away, so that none is missed.
+/// Bytes read at once. A file that fits is searched in this buffer, which avoids the searcher's own
+/// buffer and two of the three reads it needs for a small file. The searcher looks for the NUL of a
+/// binary file in the same number of bytes, so that none is missed.
 const READ_BYTES: usize = 64 * 1024;
-/// Matches after which it is asked again whether to go on.
+/// Number of matches after which cancellation is checked again.
 const CANCEL_CHECK_MATCHES: u64 = 1_024;
 
-/// What is searched for and what is kept of it.
+/// What is searched for, and which hits are kept.
 #[derive(Clone, Debug)]
 pub(super) struct GrepQuery {
     pub(super) matcher: RegexMatcher,
-    /// Whether a match may span lines; each match counts then, not each line.
+    /// Whether a match may span lines. Then matches are counted, not lines.
     pub(super) multiline: bool,
-    /// Whether every line of a file is kept, or only the first that matches.
+    /// Whether all matching lines of a file are kept, or only the first.
     pub(super) keep: MatchRetention,
-    /// Lines shown before a match.
+    /// Lines of context before a match.
     pub(super) before: usize,
-    /// Lines shown after a match.
+    /// Lines of context after a match.
     pub(super) after: usize,
-    /// Most memory a line, or in multiline mode a file, may take.
+    /// Most memory for a line, or in multiline mode for a file, in bytes.
     pub(super) heap_bytes_max: usize,
 }
 
-/// What is kept of a file.
+/// Which matches of a file are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MatchRetention {
-    /// Every match, with the lines around it.
+    /// Every match, with its context.
     AllMatches,
-    /// The first match.
+    /// The first match only.
     FirstMatch,
 }
 
-/// True sums over everything searched.
+/// Exact totals over everything searched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct GrepTotals {
     /// Matching lines; in multiline mode, matches.
@@ -65,7 +66,7 @@ pub(super) struct GrepTotals {
     pub(super) matching_files: u64,
     /// Files searched.
     pub(super) files: u64,
-    /// Files skipped because they are not text.
+    /// Files skipped because they are binary.
     pub(super) binary_files: u64,
     /// Files that could not be read.
     pub(super) unreadable_files: u64,
@@ -83,16 +84,16 @@ impl GrepTotals {
     }
 }
 
-/// One thread's share of a search.
+/// One thread's part of a search.
 pub(super) struct FileSearcher<'a> {
     query: GrepQuery,
-    /// Which of the bases it searches in.
+    /// Index of the root that it searches.
     base: usize,
     kept: &'a HitCollector,
     cx: &'a CallContext,
-    /// Numbers lines and gives context.
+    /// Searcher with line numbers and context.
     full: Searcher,
-    /// Only finds matches, for files that can no longer be part of the answer.
+    /// Searcher that only finds matches, for files that can no longer be part of the result.
     bare: Searcher,
     buffer: Vec<u8>,
     totals: GrepTotals,
@@ -127,7 +128,7 @@ impl<'a> FileSearcher<'a> {
         }
     }
 
-    /// Searches a file and counts it under the path it is kept by.
+    /// Searches a file. `path` is its path below the root, under which hits are stored.
     pub(super) fn search(&mut self, file: File, path: &Path) {
         let place = (self.base, path);
         let wanted = self.kept.can_accept(place);
@@ -159,13 +160,13 @@ impl<'a> FileSearcher<'a> {
         }
     }
 
-    /// The sums over what this thread searched.
+    /// Returns the totals of this thread.
     pub(super) fn totals(&self) -> GrepTotals {
         self.totals
     }
 }
 
-/// A search of everything beneath a folder.
+/// Searches all files below a folder.
 pub(super) struct FolderSearchVisitor<'a, F> {
     pub(super) folder: &'a FolderHandle,
     pub(super) wanted: F,
@@ -214,7 +215,7 @@ fn fill_buffer(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(length)
 }
 
-/// A long file that stops being read once the call is cancelled.
+/// A reader that stops once the call is cancelled, for long files.
 struct CancellableFile<'a> {
     file: File,
     cx: &'a CallContext,
@@ -229,12 +230,12 @@ impl Read for CancellableFile<'_> {
     }
 }
 
-/// What is found in one file.
+/// Receives the matches of one file.
 struct FileMatchSink<'a> {
     query: &'a GrepQuery,
     cx: &'a CallContext,
     path: &'a Path,
-    /// How much is kept; `None` when matches are only counted.
+    /// Capacity for hits; `None` if matches are only counted.
     room: Option<GrepBudget>,
     taken: GrepBudgetUsage,
     hits: FileHits,
@@ -244,7 +245,7 @@ struct FileMatchSink<'a> {
 impl FileMatchSink<'_> {
     fn record_line(&mut self, number: Option<u64>, bytes: &[u8], role: HitLineRole) {
         let Some(room) = self.room else { return };
-        // Past the last match there is room for, only the lines after that match still belong.
+        // Once the result is full, only the context after its last match is still added.
         if self.taken.exhausts(room) && role != HitLineRole::After {
             self.room = None;
             return;
@@ -257,7 +258,7 @@ impl FileMatchSink<'_> {
         }
     }
 
-    /// Counts and keeps each match of a block of lines, with all of the lines it touches.
+    /// Counts and stores each match in a block of lines, with all lines that it touches.
     fn record_matches(&mut self, found: &SinkMatch<'_>) -> io::Result<()> {
         let block = found.bytes_range_in_buffer();
         let seen = &found.buffer()[..found.buffer().len().min(block.end + LOOK_AHEAD_BYTES)];
@@ -272,7 +273,7 @@ impl FileMatchSink<'_> {
                     number = number.map(|n| n + memchr::memchr_iter(b'\n', skipped).count() as u64);
                     line_start += newline + 1;
                 }
-                // A match that ends in a newline touches nothing of the line after it.
+                // A match that ends with a newline does not touch the line after it.
                 let last = end.clamp(start, block.end).saturating_sub(1).max(start);
                 let to =
                     memchr::memchr(b'\n', &seen[last..block.end]).map_or(block.end, |at| last + at);
@@ -323,7 +324,7 @@ impl Sink for &mut FileMatchSink<'_> {
     }
 }
 
-/// Lines as they are kept: text, without the last ending, none too long and not too many.
+/// Returns lines as text without the last line ending, limited in length and number.
 fn render_lines(bytes: &[u8]) -> String {
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     if !bytes.contains(&b'\n') {
@@ -342,7 +343,7 @@ fn render_lines(bytes: &[u8]) -> String {
 
 fn render_line(bytes: &[u8]) -> String {
     let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-    // A character takes at most four bytes, so this holds as many as are shown and one more.
+    // A character has at most four bytes, so this has at least one more than are shown.
     let head = &bytes[..bytes.len().min((LINE_CHARS_MAX + 1) * 4)];
     let text = String::from_utf8_lossy(head);
     match text.char_indices().nth(LINE_CHARS_MAX) {

@@ -130,7 +130,8 @@ fn shorten_output(text: String, most: usize, place: Option<&str>) -> String {
     let head = &text[..text.floor_char_boundary(most / 3)];
     let tail = &text[text.ceil_char_boundary(text.len() - most * 2 / 3)..];
     let left_out = ByteSize::bytes((text.len() - head.len() - tail.len()) as u64);
-    let rest = place.map_or_else(String::new, |place| format!("; the complete output is in {place}"));
+    let rest =
+        place.map_or_else(String::new, |place| format!("; the complete output is in {place}"));
     format!("{head}\n[… {left_out} left out{rest} …]\n{tail}")
 }
 

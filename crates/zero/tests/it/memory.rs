@@ -77,7 +77,7 @@ fn task_list_is_printed_as_list() {
         {"content": "Test", "status": "pending", "activeForm": "Testing"}]}"#;
     insta::assert_snapshot!(zero.run(&["tools", "call", "TodoWrite", todos]), @"
     exit 0
-    The task list is kept: 1 of 3 steps done. Now: Changing.
+    The task list is saved: 1 of 3 steps done. Now: Changing.
       ✓ Look
       ▸ Change
       · Test

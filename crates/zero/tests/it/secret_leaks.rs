@@ -99,7 +99,7 @@ fn failed_edit_does_not_log_file_content() {
     let zero = program_with_secrets();
     let input = json!({"file_path": "src/a.txt", "old_string": "the vault combination is 17-23-43", "new_string": "x"});
     let answer = zero.run(&["tools", "call", "Edit", &input.to_string(), "--yes"]);
-    assert!(answer.contains("The closest place is"), "{answer}");
+    assert!(answer.contains("The closest match is"), "{answer}");
     let log = zero.stdout(&["audit", "tail", "--json"]);
     assert!(log.contains("the text to replace is not in"), "{log}");
     assert!(!log.contains("17-23"), "{log}");
