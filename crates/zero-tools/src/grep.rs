@@ -120,7 +120,7 @@ pub struct GrepOutput {
 /// A single hit.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct GrepMatch {
-    /// The file.
+    /// Path of the file.
     file: String,
     /// Number of the line, counted from 1; of the first matching line where a file is listed.
     line_number: u64,

@@ -1,4 +1,4 @@
-//! Asks a language server about code.
+//! The LSP tool: queries a language server about code.
 
 mod location_renderer;
 mod new_diagnostics;
@@ -25,25 +25,26 @@ use crate::file_path::locate_file;
 use crate::path_not_found;
 use crate::text_encoding::TextEncoding;
 
-/// Largest file that a server is told of, in bytes.
+/// Largest file that is sent to a server, in bytes.
 const FILE_BYTES_MAX: u64 = 4_000_000;
-/// Longest name that is looked for.
+/// Longest symbol name to search for, in characters.
 const QUERY_CHARS_MAX: usize = 200;
 
-/// Asks a language server about code: it knows what names mean, where Grep only finds text. Point
-/// at a name with `line` and `character`, counted from 1 as Read numbers them, on its first letter.
-/// Use it to find a definition, all uses of something before you change it, who calls a function, or
-/// the outline of a file; and `diagnostics` to see what is wrong in a file. It works for files of
-/// the workspace whose language has a server installed, where the person trusts the project; the
-/// first call in a project may take a while. Where it says that no server is there or may run, use
-/// Grep and Read instead.
+/// Queries a language server about code: it knows what names mean, where Grep only finds text.
+/// Point at a name with `line` and `character`, counted from 1 as Read numbers them, on its first
+/// letter. Use it to find a definition, all uses of something before you change it, the callers of
+/// a function, or the outline of a file; and `diagnostics` to see the problems in a file. It works
+/// for files of the workspace whose language has a server installed, if the user trusts the
+/// project; the first call in a project may take a while. If it reports that no server is
+/// available, use Grep and Read instead.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct LspArgs {
-    /// What to ask. `goToDefinition`, `goToImplementation`, `findReferences` and `hover` are about
-    /// the name at `line` and `character`, as are `prepareCallHierarchy`, `incomingCalls` (who calls
-    /// it) and `outgoingCalls` (whom it calls). `documentSymbol` and `diagnostics` are about the
-    /// file, `workspaceSymbol` about the project: it finds names like `query`.
+    /// What to query. `goToDefinition`, `goToImplementation`, `findReferences` and `hover` are
+    /// about the name at `line` and `character`, as are `prepareCallHierarchy`, `incomingCalls`
+    /// (its callers) and `outgoingCalls` (the functions that it calls). `documentSymbol` and
+    /// `diagnostics` are about the file, `workspaceSymbol` is about the project: it finds names
+    /// like `query`.
     operation: LspOperation,
     /// Path of the file, absolute or relative to the workspace. For `workspaceSymbol` any file of
     /// the language.
@@ -59,35 +60,35 @@ pub struct LspArgs {
     query: Option<String>,
 }
 
-/// What a server is asked.
+/// The queries that the tool offers.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub enum LspOperation {
     /// Where the name is defined.
     GoToDefinition,
-    /// Where it is used.
+    /// Where the name is used.
     FindReferences,
-    /// What is to be known about it.
+    /// The type and documentation of the name.
     Hover,
-    /// What a file defines.
+    /// The symbols that a file defines.
     DocumentSymbol,
-    /// Where something of that name is in the project.
+    /// The symbols of the project with such a name.
     WorkspaceSymbol,
-    /// Where it is implemented.
+    /// Where the name is implemented.
     GoToImplementation,
-    /// The function at a place.
+    /// The function at a position.
     PrepareCallHierarchy,
-    /// Who calls it.
+    /// The functions that call it.
     IncomingCalls,
-    /// Whom it calls.
+    /// The functions that it calls.
     OutgoingCalls,
-    /// What is wrong in a file.
+    /// The problems in a file.
     Diagnostics,
 }
 
 impl LspOperation {
-    /// All of them.
+    /// All operations.
     pub const ALL: [Self; 10] = [
         Self::GoToDefinition,
         Self::FindReferences,
@@ -101,21 +102,21 @@ impl LspOperation {
         Self::Diagnostics,
     ];
 
-    /// Whether it is about a place in the file.
+    /// Whether the operation is about a position in the file.
     fn needs_position(self) -> bool {
         !matches!(self, Self::DocumentSymbol | Self::WorkspaceSymbol | Self::Diagnostics)
     }
 
-    /// What is done, for a title.
+    /// The title of a call.
     fn title(self) -> &'static str {
         match self {
             Self::GoToDefinition => "Find the definition",
             Self::FindReferences => "Find the uses",
-            Self::Hover => "Look at the name",
+            Self::Hover => "Describe the name",
             Self::DocumentSymbol => "Outline",
             Self::WorkspaceSymbol => "Find a symbol",
             Self::GoToImplementation => "Find implementations",
-            Self::PrepareCallHierarchy => "Look at the function",
+            Self::PrepareCallHierarchy => "Find the function",
             Self::IncomingCalls => "Find the callers",
             Self::OutgoingCalls => "Find what is called",
             Self::Diagnostics => "Check",
@@ -123,14 +124,14 @@ impl LspOperation {
     }
 }
 
-/// A place in a file, as people count.
+/// A position in a file, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CursorPosition {
     line: u64,
     character: u64,
 }
 
-/// A question whose file is settled.
+/// A validated call, with the resolved file.
 #[derive(Debug)]
 pub struct LspPlan {
     operation: LspOperation,
@@ -139,7 +140,7 @@ pub struct LspPlan {
     query: Option<String>,
 }
 
-/// Asks a language server about code.
+/// The LSP tool.
 pub struct LspTool;
 
 impl Tool for LspTool {
@@ -150,7 +151,7 @@ impl Tool for LspTool {
 
     fn info(&self) -> ToolInfo {
         ToolInfo {
-            display_name: "Ask a language server",
+            display_name: "Query a language server",
             category: ToolCategory::Code,
             kind: ToolKind::Search,
             risk: RiskLevel::Low,
@@ -161,20 +162,20 @@ impl Tool for LspTool {
     }
 
     fn notes(&self) -> ToolNotes {
-        let effects = "reads the file, and starts a language server that reads the workspace, changes nothing of it and reaches nobody; only in folders that are trusted";
+        let effects = "reads the file, and starts a language server that reads the workspace, in a read-only sandbox without network access; only in trusted folders";
         let servers = LanguageServerLimits::default();
         ToolNotes::new(effects).with_bounds([
-            ToolBound::count("items that are shown", query::ITEMS_MAX),
-            ToolBound::count("symbols of a file that are shown", query::SYMBOLS_MAX),
-            ToolBound::bytes("a file that is asked about", FILE_BYTES_MAX as usize),
+            ToolBound::count("shown items", query::ITEMS_MAX),
+            ToolBound::count("shown symbols of a file", query::SYMBOLS_MAX),
+            ToolBound::bytes("a queried file", FILE_BYTES_MAX as usize),
             ToolBound::characters("`query`", QUERY_CHARS_MAX),
-            ToolBound::count("files whose lines are shown", location_renderer::FILES_MAX),
-            ToolBound::bytes("such files in all", location_renderer::BYTES_MAX),
-            ToolBound::characters("a line that is shown", location_renderer::LINE_CHARS_MAX),
+            ToolBound::count("files of which lines are shown", location_renderer::FILES_MAX),
+            ToolBound::bytes("all such files together", location_renderer::BYTES_MAX),
+            ToolBound::characters("a shown line", location_renderer::LINE_CHARS_MAX),
             ToolBound::time("a server's start", servers.start_max),
             ToolBound::time("a server's answer", servers.answer_max),
-            ToolBound::time("waiting for it to read the project", servers.reading_max),
-            ToolBound::time("a server that nobody asks", servers.idle_max),
+            ToolBound::time("waiting for it to index the project", servers.reading_max),
+            ToolBound::time("an unused server keeps running", servers.idle_max),
             ToolBound::count("servers at a time", servers.servers_max),
         ])
     }
@@ -223,14 +224,14 @@ impl Tool for LspTool {
         let shown = plan.file.display_path();
         if plan.file.target().zone() != PathZone::Workspace {
             let message = format!(
-                "`{shown}` lies outside the workspace, where no language server looks; use Read and Grep"
+                "`{shown}` is outside the workspace, which language servers do not cover; use Read and Grep"
             );
             return Err(
                 ToolError::invalid(ErrorReason::BadPath, message).with_detail("file", shown)
             );
         }
         let Some(servers) = cx.extension::<LanguageServers>() else {
-            let message = "there are no language servers here; use Grep and Read";
+            let message = "language servers are not available here; use Grep and Read";
             return Err(ToolError::not_found(ErrorReason::ServerUnavailable, message));
         };
         tokio::select! {
@@ -241,7 +242,7 @@ impl Tool for LspTool {
     }
 }
 
-/// What an operation lacks, or has too much of.
+/// Returns the fields that the operation lacks or does not take.
 fn find_violations(
     operation: LspOperation,
     line: Option<u64>,
@@ -252,7 +253,7 @@ fn find_violations(
     if operation.needs_position() {
         for (pointer, value) in [("/line", line), ("/character", character)] {
             if value.is_none() {
-                let found = "nothing (this operation is about a name at a place)";
+                let found = "nothing (this operation needs a position)";
                 wrong.push(SchemaViolation::new(pointer, "a number from 1", found));
             }
         }
@@ -266,7 +267,7 @@ fn find_violations(
         Some(_) if operation != LspOperation::WorkspaceSymbol => {
             wrong.push(SchemaViolation::new(
                 "/query",
-                "nothing but for `workspaceSymbol`",
+                "nothing, except for `workspaceSymbol`",
                 "a string",
             ));
         }
@@ -288,13 +289,14 @@ fn find_violations(
     wrong
 }
 
-/// A file's text as the person sees it, and whether that is not what is on disk. Waits.
+/// Returns a file's text as the user sees it in the editor, and whether it differs from the disk.
+/// Blocks.
 fn read_text(file: &ResolvedPath, cx: &CallContext) -> Result<(String, bool), ToolError> {
     let shown = file.display_path();
     let facts = file.facts()?.ok_or_else(|| path_not_found::not_found_error(file, cx))?;
     if facts.size > FILE_BYTES_MAX {
         let message = format!(
-            "`{shown}` has {} bytes; language servers are asked about files of up to {FILE_BYTES_MAX}",
+            "`{shown}` has {} bytes; language servers handle files of up to {FILE_BYTES_MAX} bytes",
             facts.size
         );
         return Err(ToolError::invalid(ErrorReason::TooLarge, message).with_detail("file", shown));

@@ -1,4 +1,4 @@
-//! Memory: notes that outlive a session.
+//! The Memory tool: saves, finds and deletes notes that outlive a session.
 
 mod args;
 
@@ -22,33 +22,33 @@ pub use self::args::{MemoryAction, MemoryArgs, MemoryScopeName};
 use self::args::{MemoryPlan, MemoryRequest};
 use crate::text_format::pluralize;
 
-/// Most of a note's first line that a list shows, in characters.
+/// Longest part of a note's first line in a list, in characters.
 const SUMMARY_CHARS_MAX: usize = 120;
-/// Most notes that a search tells in full.
+/// Most notes that a search returns in full.
 const FOUND_MAX: usize = 20;
 
-/// A note.
+/// A saved note.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct MemoryNote {
     /// `project` or `user`.
     pub scope: String,
-    /// Its name.
+    /// Name of the note.
     pub name: String,
-    /// What it says; in a list the beginning.
+    /// Text of the note; in a list its beginning.
     pub text: String,
-    /// Where it comes from.
+    /// Who wrote the note, and when.
     pub origin: String,
 }
 
-/// The notes that a call was about.
+/// The notes that a call is about.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct MemoryOutput {
-    /// The notes: those that were found, or the one that was kept or forgotten.
+    /// The notes that were found, or the one that was saved or deleted.
     pub notes: Vec<MemoryNote>,
 }
 
-/// Keeps, finds and forgets notes.
+/// The Memory tool.
 pub struct MemoryTool;
 
 impl Tool for MemoryTool {
@@ -70,13 +70,13 @@ impl Tool for MemoryTool {
     }
 
     fn notes(&self) -> ToolNotes {
-        let effects = "keeps, changes or removes a note, which later sessions are told; reading notes changes nothing";
+        let effects = "saves, changes or deletes a note, which is added to the context of later sessions; reading notes changes nothing";
         ToolNotes::new(effects).with_bounds([
             ToolBound::bytes("a note", TEXT_BYTES_MAX),
             ToolBound::count("notes of a scope", NOTES_MAX),
             ToolBound::characters("a name", NAME_CHARS_MAX),
             ToolBound::characters("`query`", args::QUERY_CHARS_MAX),
-            ToolBound::count("notes that a search tells", FOUND_MAX),
+            ToolBound::count("notes that a search returns", FOUND_MAX),
             ToolBound::characters("of each note in a list", SUMMARY_CHARS_MAX),
         ])
     }
@@ -101,7 +101,7 @@ impl Tool for MemoryTool {
             }
             MemoryRequest::Forget { scope: None, name } => format!("Forget `{name}`"),
             MemoryRequest::Read { name, .. } => format!("Recall `{name}`"),
-            MemoryRequest::List { .. } => "List what is remembered".to_owned(),
+            MemoryRequest::List { .. } => "List notes".to_owned(),
             MemoryRequest::Search { words, .. } => {
                 format!("Recall {}", sanitize::to_quoted_line(&words.join(" ")))
             }
@@ -111,7 +111,7 @@ impl Tool for MemoryTool {
 
     fn effects(&self, plan: &MemoryPlan) -> Effects {
         match &plan.wish {
-            // What later sessions are told is for the person to decide about.
+            // The user decides what later sessions get to know.
             MemoryRequest::Save { .. } | MemoryRequest::Forget { .. } => plan.changes.clone(),
             MemoryRequest::List { .. }
             | MemoryRequest::Read { .. }
@@ -137,7 +137,7 @@ impl Tool for MemoryTool {
     ) -> Result<ToolReply<MemoryOutput>, ToolError> {
         cx.run_blocking(move |cx| {
             let Some(memories) = cx.extension::<NoteStoreSet>() else {
-                let message = "nothing is remembered here; put what matters into your reply";
+                let message = "notes are not available here; put what matters into your reply";
                 return Err(ToolError::not_found(ErrorReason::ServerUnavailable, message));
             };
             MemoryCall { memories: &memories, cx }.execute(&plan.wish)
@@ -146,8 +146,8 @@ impl Tool for MemoryTool {
     }
 }
 
-/// What becomes of notes, seen from a workspace. Where nobody says whose a note is that goes, it may be
-/// either's.
+/// Returns the effects on notes, seen from a workspace. If a note to delete is given without scope,
+/// it may be in either.
 fn note_effects(wish: &MemoryRequest, root: &Path) -> Effects {
     let (scope, name, forgets) = match wish {
         MemoryRequest::Save { scope, name, .. } => (Some(*scope), name, false),
@@ -160,7 +160,7 @@ fn note_effects(wish: &MemoryRequest, root: &Path) -> Effects {
     scopes.map(|scope| Effect::Note(scope.note_change(name, forgets, root))).collect()
 }
 
-/// What a call works with.
+/// The context of a call.
 struct MemoryCall<'a> {
     memories: &'a NoteStoreSet,
     cx: &'a CallContext,
@@ -204,7 +204,7 @@ impl MemoryCall<'_> {
                 let mut lines: Vec<String> = notes.iter().map(line).collect();
                 lines.extend((more > 0).then(|| format!("({more} more are not shown)")));
                 let text = match lines.is_empty() {
-                    true => "Nothing is remembered yet.".to_owned(),
+                    true => "There are no notes yet.".to_owned(),
                     false => lines.join("\n"),
                 };
                 let short = |note: &Note| MemoryNote {
@@ -219,12 +219,12 @@ impl MemoryCall<'_> {
                 notes.retain(|note| note.contains_words(words));
                 let found = pluralize(notes.len() as u64, "note", "notes");
                 let mut parts = match notes.is_empty() {
-                    true => vec!["No note holds these words.".to_owned()],
+                    true => vec!["No note contains these words.".to_owned()],
                     false => vec![format!("{found} found:")],
                 };
                 parts.extend(notes.iter().take(FOUND_MAX).map(render_note));
                 if notes.len() > FOUND_MAX {
-                    parts.push(format!("({} more: use more words)", notes.len() - FOUND_MAX));
+                    parts.push(format!("({} more; use more words)", notes.len() - FOUND_MAX));
                 }
                 let notes = notes.iter().take(FOUND_MAX).map(to_memory_note).collect();
                 Ok(ToolReply::from_text(parts.join("\n\n"), MemoryOutput { notes }))
@@ -246,13 +246,14 @@ impl MemoryCall<'_> {
         self.memories.find(scope, name, self.cx.workspace(), &may_read)
     }
 
-    /// Rules may keep files of the project from being read; the person's notes are no such files.
+    /// Rules may deny reading files of the project. Notes of the user are not such files.
     fn may_read(&self, scope: NoteScope, path: &Path) -> bool {
         scope == NoteScope::User || self.cx.may_read(path, path)
     }
 }
 
-/// A note with where it comes from. What it says is set off: it is information, and no order.
+/// Renders a note with its origin. The text is quoted, because it is information and not an
+/// instruction.
 fn render_note(note: &Note) -> String {
     let Note { scope, name, text, provenance } = note;
     format!(

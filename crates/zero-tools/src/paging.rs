@@ -1,8 +1,8 @@
-//! One page of a text file, however large the file is.
+//! Reads one page of a text file, however large the file is ([`read_page`]).
 //!
-//! A page is cut out of a stream: a fixed buffer goes through the file once, lines before and after
-//! the page are only counted, and of a line that never ends no more is kept than can be shown. So
-//! the cost of a page in memory does not depend on the file.
+//! The file is read once through a fixed buffer. Lines before and after the page are only counted,
+//! and of a very long line no more is kept than can be shown. So the memory needed does not depend
+//! on the size of the file.
 
 use std::io::{self, Read};
 
@@ -11,28 +11,28 @@ use memchr::{memchr, memchr_iter};
 use crate::text_encoding::TextEncoding;
 use crate::text_format::describe_omitted_chars;
 
-/// Lines of a page when nobody says how many.
+/// Lines of a page unless the caller sets a limit.
 pub const LINES_DEFAULT: u64 = 2_000;
-/// Characters shown of one line.
+/// Most characters shown of one line.
 pub const LINE_CHARS_MAX: usize = 2_000;
-/// What numbering adds to a line: six columns, a tab, a line break.
+/// Bytes that numbering adds to a line: six columns, a tab, a line break.
 pub const NUMBERING_BYTES: usize = 8;
 
 /// Bytes read at once.
 const BUFFER_BYTES: usize = 256 * 1024;
-/// The same at first: most files are shorter.
+/// Size of the first read: most files are shorter than the full buffer.
 const FIRST_BUFFER_BYTES: usize = 16 * 1024;
 /// Bytes kept of a line: enough for the longest characters, and a carriage return.
 const LINE_BYTES_MAX: usize = LINE_CHARS_MAX * 4 + 1;
 
-/// Which lines are wanted.
+/// The requested lines and limits of a page.
 #[derive(Clone, Copy, Debug)]
 pub struct TextPageRequest {
     /// Number of the first line, counted from 1.
     pub first: u64,
     /// Most lines of the page.
     pub lines_max: u64,
-    /// Most bytes of the page, numbering included. One line is always shown.
+    /// Most bytes of the page, numbering included. At least one line is always shown.
     pub bytes_max: usize,
 }
 
@@ -41,26 +41,26 @@ pub struct TextPageRequest {
 pub struct TextPage {
     /// The lines without their endings, joined by `\n`.
     pub text: String,
-    /// How many lines those are.
+    /// Number of these lines.
     pub lines: u64,
-    /// How many lines the whole file has. Text after the last line break is a line too.
+    /// Number of lines of the whole file. Text after the last line break is a line, too.
     pub total_lines: u64,
-    /// Lines of the page that were too long to be shown whole.
+    /// Lines of the page that were too long to be shown in full.
     pub cut_lines: u64,
-    /// Bytes of the page that are no characters, shown as U+FFFD.
+    /// Invalid bytes of the page, shown as U+FFFD.
     pub bad_bytes: u64,
-    /// Whether the page ended early because it was full.
+    /// Whether the page ended early because of its byte limit.
     pub is_full: bool,
-    /// Whether the decoder met something that is no character, anywhere in the file.
+    /// Whether the decoder found an invalid sequence anywhere in the file.
     pub is_malformed: bool,
-    /// Whether this is what an editor has, and not what is on disk.
+    /// Whether the text is an editor's unsaved text, not the one on disk.
     pub is_unsaved: bool,
 }
 
-/// Why there is no page.
+/// Why a page could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TextPageError {
-    /// It was told to stop.
+    /// The read was cancelled.
     #[error("stopped")]
     Stopped,
     /// The file could not be read.
@@ -68,7 +68,7 @@ pub enum TextPageError {
     Read(#[source] io::Error),
 }
 
-/// Reads one page. `source` starts after the byte order mark; `stopped` is asked once per buffer.
+/// Reads one page. `source` starts after the byte order mark; `stopped` is called once per buffer.
 pub fn read_page(
     mut source: impl Read,
     encoding: TextEncoding,
@@ -76,7 +76,7 @@ pub fn read_page(
     stopped: impl Fn() -> bool,
 ) -> Result<TextPage, TextPageError> {
     let mut cutter = PageCutter::new(request);
-    // UTF-8 is cut as it is: only the lines that are shown are ever looked at as characters.
+    // UTF-8 is split as bytes: only the lines that are shown are decoded.
     let mut transcoder = (!encoding.is_utf8()).then(|| Transcoder::new(encoding));
     let mut buffer = vec![0; FIRST_BUFFER_BYTES];
     loop {
@@ -103,7 +103,7 @@ pub fn read_page(
     }
 }
 
-/// Turns any encoding into UTF-8 on the way to the cutter.
+/// Converts other encodings to UTF-8 before the page is cut.
 struct Transcoder {
     decoder: encoding_rs::Decoder,
     text: Vec<u8>,
@@ -135,13 +135,13 @@ impl Transcoder {
 struct PageCutter {
     request: TextPageRequest,
     page: TextPage,
-    /// What the page weighs so far, numbering included.
+    /// Bytes of the page so far, numbering included.
     page_bytes: usize,
     /// Line breaks seen so far.
     breaks: u64,
-    /// Whether anything came after the last line break.
+    /// Whether text came after the last line break.
     is_open: bool,
-    /// The line that is being collected.
+    /// The current line.
     line: LineHead,
 }
 
@@ -176,7 +176,7 @@ impl PageCutter {
         self.page.lines < self.request.lines_max && !self.page.is_full
     }
 
-    /// Passes over up to `lines` lines; returns what follows them.
+    /// Skips up to `lines` lines. Returns the rest of the bytes.
     fn skip<'a>(&mut self, bytes: &'a [u8], lines: u64) -> &'a [u8] {
         let found = count_breaks(bytes);
         if found < lines {
@@ -184,7 +184,7 @@ impl PageCutter {
             return &[];
         }
         self.breaks += lines;
-        // `lines` is at most the number of breaks in a buffer here, so it fits.
+        // Here `lines` is at most the number of line breaks in a buffer, so it fits.
         let nth = usize::try_from(lines - 1).unwrap_or(usize::MAX);
         match memchr_iter(b'\n', bytes).nth(nth) {
             Some(at) => &bytes[at + 1..],
@@ -192,7 +192,7 @@ impl PageCutter {
         }
     }
 
-    /// Takes the rest of one line; returns what follows it.
+    /// Collects the rest of one line. Returns the rest of the bytes.
     fn collect<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let Some(end) = memchr(b'\n', bytes) else {
             self.line.push(bytes);
@@ -237,11 +237,11 @@ impl PageCutter {
     }
 }
 
-/// The beginning of a line, and how much more there is.
+/// The beginning of a line, and how much more it has.
 #[derive(Default)]
 struct LineHead {
     bytes: Vec<u8>,
-    /// Characters beyond `bytes`.
+    /// Number of characters beyond `bytes`.
     more_chars: u64,
     /// The last byte beyond `bytes`.
     more_last: Option<u8>,
@@ -264,7 +264,7 @@ impl LineHead {
     }
 
     fn into_display_line(mut self) -> DisplayLine {
-        // The carriage return belongs to the line's ending, wherever it came to lie.
+        // The carriage return belongs to the line ending, wherever it is stored.
         match self.more_last {
             Some(b'\r') => self.more_chars -= 1,
             None if self.bytes.last() == Some(&b'\r') => _ = self.bytes.pop(),
@@ -297,7 +297,7 @@ fn count_breaks(bytes: &[u8]) -> u64 {
     memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// Characters that begin in `bytes`: in UTF-8 every byte begins one but those from 0x80 to 0xBF.
+/// Counts the characters that start in `bytes`: in UTF-8 every byte but 0x80 to 0xBF starts one.
 fn count_chars(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|byte| !(0x80..0xC0).contains(*byte)).count() as u64
 }
@@ -320,7 +320,7 @@ mod tests {
         read_page(body, encoding, request, || false).unwrap()
     }
 
-    /// `text` with `|` between lines, then how many lines there are in all.
+    /// Checks `text` with `|` between lines, then the number of all lines.
     #[track_caller]
     fn check(bytes: &[u8], first: u64, lines_max: u64, expected: &str) {
         let page = read_utf8_page(bytes, TextPageRequest { first, lines_max, ..WHOLE_FILE });
@@ -400,7 +400,7 @@ mod tests {
         let found = read_utf8_page(text.as_bytes(), request);
         assert_eq!((found.lines, found.total_lines, found.is_full), (2, 100, true));
         let found = read_utf8_page(text.as_bytes(), TextPageRequest { bytes_max: 1, ..request });
-        assert_eq!((found.lines, found.is_full), (1, true), "there is always progress");
+        assert_eq!((found.lines, found.is_full), (1, true), "at least one line is shown");
         let found = read_utf8_page(b"1234567890", TextPageRequest { bytes_max: 1, ..request });
         assert_eq!((found.lines, found.is_full), (1, false));
     }
@@ -411,7 +411,7 @@ mod tests {
         assert!(matches!(stopped, Err(TextPageError::Stopped)));
     }
 
-    /// Hands out its bytes in pieces of a few, so that every boundary is met.
+    /// Returns its bytes in small pieces, so that every boundary is tested.
     struct TrickleReader<'a>(&'a [u8], usize);
 
     impl Read for TrickleReader<'_> {
@@ -424,7 +424,7 @@ mod tests {
         }
     }
 
-    /// What a page is, said in the simplest way.
+    /// The simplest implementation of a page, to compare with.
     fn naive_page(text: &str, first: u64, lines_max: u64) -> (String, u64) {
         let skipped = usize::try_from(first - 1).unwrap();
         let taken = usize::try_from(lines_max).unwrap();

@@ -1,7 +1,7 @@
-//! Globs over the paths below a base: what Glob looks for, and what narrows a Grep.
+//! Globs over the paths below a folder ([`PathGlobSet`]), for Glob and the filters of Grep.
 //!
-//! A pattern never says where to start (that is what `path` is for) and never brings back what
-//! `.gitignore` left out: it is a filter over what the walk yields, nothing more.
+//! A pattern never names the folder to start from (that is `path`) and never includes files that
+//! `.gitignore` excludes: it only filters the files that the walk returns.
 
 use std::path::{Path, PathBuf};
 
@@ -11,21 +11,21 @@ use zero_core::{ErrorReason, ToolError};
 /// Longest pattern, in bytes.
 pub(crate) const PATTERN_BYTES_MAX: usize = 4_096;
 
-/// One or more globs over paths below a base; a path matches when any of them does.
+/// One or more globs over paths below a folder. A path matches if any of them does.
 #[derive(Clone, Debug)]
 pub(crate) struct PathGlobSet {
     set: GlobSet,
-    /// The patterns, cleaned, as they are matched.
+    /// The normalized patterns.
     texts: Vec<String>,
 }
 
 impl PathGlobSet {
-    /// A glob over whole paths: `*.md` is top level only, `**/*.md` any depth.
+    /// Compiles a glob over whole paths: `*.md` matches at the top only, `**/*.md` at any depth.
     pub(crate) fn from_path_glob(text: &str) -> Result<Self, ToolError> {
         Self::compile(vec![normalize(text)?.to_owned()])
     }
 
-    /// Globs over names at any depth, or over whole paths where they have a slash.
+    /// Compiles globs over names at any depth, or over whole paths if they contain a slash.
     pub(crate) fn from_name_globs<'a>(
         texts: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, ToolError> {
@@ -49,29 +49,29 @@ impl PathGlobSet {
         Ok(Self { set, texts })
     }
 
-    /// Whether a path below the base matches.
+    /// Returns whether a path below the folder matches.
     pub(crate) fn is_match(&self, relative: &Path) -> bool {
         self.set.is_match_candidate(&Candidate::new(relative))
     }
 
-    /// Whether it asks for hidden files by name: a component of it starts with a dot.
+    /// Returns whether the pattern names hidden files: one of its components starts with a dot.
     pub(crate) fn matches_hidden(&self) -> bool {
         let hidden = |part: &str| part.strip_prefix('.').is_some_and(|rest| !rest.is_empty());
         self.texts.iter().any(|text| text.split(['/', '{', ',']).any(hidden))
     }
 
-    /// The folder that every match lies in, as far as the pattern spells it out.
+    /// Returns the folder that contains all matches, as far as the pattern names it literally.
     pub(crate) fn common_folder(&self) -> PathBuf {
         let [text] = &self.texts[..] else { return PathBuf::new() };
         let mut folders: Vec<&str> = text.split('/').take_while(|part| !is_glob(part)).collect();
-        // A pattern without any wildcard ends in a file's name.
+        // A pattern without wildcards ends with the name of a file.
         if folders.len() == text.split('/').count() {
             folders.pop();
         }
         folders.iter().collect()
     }
 
-    /// How many components a match has at most, where the pattern bounds it.
+    /// Returns the largest number of components of a match, if the pattern limits it.
     pub(crate) fn depth_max(&self) -> Option<usize> {
         let depth = |text: &String| {
             let bounded = !text.contains("**") && !text.contains('{');
@@ -85,7 +85,7 @@ fn is_glob(part: &str) -> bool {
     part.contains(['*', '?', '[', ']', '{', '}', '\\'])
 }
 
-/// Takes off what means nothing, and refuses what means something elsewhere.
+/// Removes parts without meaning, and refuses parts that would have another meaning.
 fn normalize(text: &str) -> Result<&str, ToolError> {
     let refuse = |why: String| {
         Err(ToolError::invalid(ErrorReason::BadPattern, why).with_detail("pattern", text))

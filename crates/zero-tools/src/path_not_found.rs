@@ -1,4 +1,5 @@
-//! What to say of a path at which nothing stands: how far it does exist, and what it may mean.
+//! Errors for paths that do not exist: which part of the path exists, and which similar names there
+//! are.
 
 use std::fs::File;
 use std::path::Path;
@@ -8,19 +9,19 @@ use zero_runtime::CallContext;
 use zero_runtime::name_suggestions::suggest_names;
 use zero_sandbox::{FinalLinkMode, FolderHandle, ResolvedPath};
 
-/// Names in the folder that are compared with the missing one.
+/// Most names in a folder that are compared with the missing one.
 const COMPARED_MAX: usize = 10_000;
-/// Names that are suggested.
+/// Most names that are suggested.
 const SUGGESTED_MAX: usize = 3;
-/// Names that are looked at for a suggestion, where some may not be told.
+/// Most names that are considered for a suggestion, since some may not be disclosed.
 const CANDIDATES_MAX: usize = 16;
 
-/// Opens a file for reading; one that is missing is answered with the nearest names.
+/// Opens a file for reading. If it does not exist, the error suggests similar names.
 pub fn open_file(located: &ResolvedPath, cx: &CallContext) -> Result<File, ToolError> {
     located.open_file().map_err(|error| explain_missing(located, error, cx))
 }
 
-/// Opens a folder; one that is missing is answered with the nearest names.
+/// Opens a folder. If it does not exist, the error suggests similar names.
 pub fn open_folder(located: &ResolvedPath, cx: &CallContext) -> Result<FolderHandle, ToolError> {
     located.open_folder().map_err(|error| explain_missing(located, error, cx))
 }
@@ -29,8 +30,8 @@ fn explain_missing(located: &ResolvedPath, error: ToolError, cx: &CallContext) -
     if error.error_type == ErrorType::NotFound { not_found_error(located, cx) } else { error }
 }
 
-/// The error for a path at which nothing stands. It says which part of the path exists and names
-/// what lies there and looks alike, in `details.nearest` too; but not what may not be read.
+/// Returns the error for a path that does not exist. It says which part of the path exists and
+/// suggests similar names there, in `details.nearest` too, except those that may not be read.
 pub fn not_found_error(located: &ResolvedPath, cx: &CallContext) -> ToolError {
     let (folder, name) = located.first_missing();
     let beside = located.siblings(COMPARED_MAX);
@@ -45,7 +46,7 @@ pub fn not_found_error(located: &ResolvedPath, cx: &CallContext) -> ToolError {
         error.message.push_str(&format!(": there is no `{name}` in `{folder}`"));
     }
     error.message.push_str(&match &near[..] {
-        [] => format!("; list `{folder}`, or look for it by its name"),
+        [] => format!("; list `{folder}`, or search for it by name"),
         near => format!("; did you mean {}?", join_alternatives(near)),
     });
     error.with_detail("nearest", near)
@@ -60,7 +61,7 @@ fn may_suggest(shown: &str, cx: &CallContext) -> bool {
             .all(|last| ends_at(last).is_ok_and(|found| cx.may_read(written, found.path())))
 }
 
-/// `a`, `b` or `c`.
+/// Returns a list such as `a`, `b` or `c`.
 fn join_alternatives(names: &[String]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     match quoted.split_last() {
@@ -89,7 +90,7 @@ mod tests {
         }
         check(&host, "src/mian.rs", "`src/mian.rs` does not exist; did you mean `src/main.rs`?");
         check(&host, "readme.md", "`readme.md` does not exist; did you mean `README.md`?");
-        check(&host, "src/zzz", "`src/zzz` does not exist; list `src`, or look for it by its name");
+        check(&host, "src/zzz", "`src/zzz` does not exist; list `src`, or search for it by name");
         check(
             &host,
             "src/parsers/lexer.rs",
@@ -98,7 +99,7 @@ mod tests {
         check(
             &host,
             "lib/a/b.rs",
-            "`lib/a/b.rs` does not exist: there is no `lib` in `.`; list `.`, or look for it by its name",
+            "`lib/a/b.rs` does not exist: there is no `lib` in `.`; list `.`, or search for it by name",
         );
     }
 

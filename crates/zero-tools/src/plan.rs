@@ -1,4 +1,4 @@
-//! Plan: how a task will be gone about, shown to the person before and while it is done.
+//! The Plan tool: shows the user how a task will be done, step by step.
 
 use std::sync::Arc;
 
@@ -14,40 +14,40 @@ use crate::text_format::to_single_line;
 /// Longest explanation, in characters.
 const EXPLANATION_CHARS_MAX: usize = 2_000;
 
-/// Shows the person how you go about a task, step by step, before you begin and whenever that
-/// changes. It decides nothing and nobody answers: to have the person choose, ask them. Write the
-/// whole plan every time. Have one step `in_progress` while you work and mark steps `completed` when
-/// they are done. The plan and a task list take each other's place, so use one of the two.
+/// Shows the user how you will do a task, step by step, before you begin and whenever that changes.
+/// It is information only and gets no answer: to let the user choose, ask them. Write the whole
+/// plan every time. Have one step `in_progress` while you work and mark steps `completed` when they
+/// are done. The plan and a task list replace each other, so use one of the two.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanArgs {
     /// The steps, in the order of the work; at most 100, at most one `in_progress`.
     plan: Vec<PlanStep>,
-    /// Why it is so, or why it changed, in a sentence or two.
+    /// Why this plan, or why it changed, in a sentence or two.
     explanation: Option<String>,
 }
 
-/// One step.
+/// One step of a plan.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 pub struct PlanStep {
     /// What is to be done, in a few words.
     step: String,
-    /// How far it is.
+    /// The status of the step.
     status: StepStatus,
-    /// How much it matters; `medium` when absent.
+    /// Its priority; `medium` when absent.
     priority: Option<StepPriority>,
 }
 
-/// A plan that fits together.
+/// A validated plan.
 #[derive(Debug)]
 pub struct PlanUpdate {
     list: TaskList,
     explanation: Option<String>,
 }
 
-/// Shows a plan.
+/// The Plan tool.
 pub struct PlanTool;
 
 impl Tool for PlanTool {

@@ -1,4 +1,4 @@
-//! What a person saw when they said yes.
+//! Ensures that a change applies to the state of the file that the user approved.
 
 use std::sync::OnceLock;
 
@@ -6,26 +6,26 @@ use zero_core::{ErrorReason, ToolError};
 use zero_sandbox::FileSnapshot;
 use zero_sandbox::journal::sha256;
 
-/// Remembers the state of a file that was shown to a person, so that what they approved is what
-/// happens: a file that changed while they looked is not touched.
+/// The state of a file that was shown to the user for approval. A file that changed since then is
+/// not touched.
 #[derive(Debug, Default)]
 pub struct PreviewFingerprint {
     shown: OnceLock<Option<String>>,
 }
 
 impl PreviewFingerprint {
-    /// Remembers what was shown.
+    /// Records the state that was shown.
     pub fn record(&self, state: &FileSnapshot) {
-        // Only the first showing counts; there is one question per call.
+        // Only the first preview counts; there is one question per call.
         let _ = self.shown.set(fingerprint(state));
     }
 
-    /// Fails when the file is no longer what was shown. Fine when nothing was.
+    /// Fails if the file differs from what was shown. Succeeds if nothing was shown.
     pub fn check_unchanged(&self, now: &FileSnapshot, shown: &str) -> Result<(), ToolError> {
         match self.shown.get() {
             Some(seen) if *seen != fingerprint(now) => {
                 let message = format!(
-                    "`{shown}` changed after the change was shown; nothing was done, try again"
+                    "`{shown}` changed after the edit was shown for approval; nothing was done, try again"
                 );
                 Err(ToolError::failed(ErrorReason::StaleFile, message).with_detail("file", shown))
             }

@@ -1,4 +1,4 @@
-//! Read: one page of a text file, or a picture, sound or PDF whole.
+//! The Read tool: returns one page of a text file, or a whole image, audio or PDF file.
 
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -24,9 +24,9 @@ use crate::readable_file::{
 use crate::text_encoding::TextEncoding;
 
 /// Reads a file. Text comes with line numbers, up to 2,000 lines at a time; when a file is longer,
-/// the answer says with which `offset` to read on. Very long lines are cut. Images, audio and PDF
-/// files are returned as what they are; any text encoding is understood. To look at several files
-/// at once use ReadMany, to list a folder use LS.
+/// the result says with which `offset` to continue. Very long lines are cut. Images, audio and PDF
+/// files are returned as such; any text encoding is supported. To read several files at once use
+/// ReadMany, to list a folder use LS.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReadArgs {
@@ -40,16 +40,16 @@ pub struct ReadArgs {
     limit: Option<u64>,
 }
 
-/// What was read.
+/// The lines that were read.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ReadOutput {
     /// The lines, each with its number in six columns and a tab.
     pub content: String,
-    /// How many lines the whole file has.
+    /// Number of lines of the whole file.
     pub total_lines: u64,
 }
 
-/// A file to read, and which lines of it.
+/// A validated call: the file and the requested lines.
 #[derive(Debug)]
 pub struct ReadPlan {
     file: ResolvedPath,
@@ -66,7 +66,7 @@ impl ReadPlan {
         FileLocation { path: self.file.path().to_owned(), line: self.offset }
     }
 
-    /// ` (lines 10-14)` where only some are asked for.
+    /// Returns a text such as ` (lines 10-14)` if only some lines are requested.
     fn describe_range(&self) -> String {
         match (self.offset, self.limit) {
             (None, None) => String::new(),
@@ -80,7 +80,7 @@ impl ReadPlan {
     }
 }
 
-/// Reads a file.
+/// The Read tool.
 pub struct ReadTool;
 
 impl Tool for ReadTool {
@@ -103,17 +103,14 @@ impl Tool for ReadTool {
 
     fn notes(&self) -> ToolNotes {
         ToolNotes::new("reads one file").with_bounds([
-            ToolBound::lines(
-                "a call, where `limit` does not say otherwise",
-                LINES_DEFAULT as usize,
-            ),
-            ToolBound::characters("a line that is shown", LINE_CHARS_MAX),
+            ToolBound::lines("a call, unless `limit` is set", LINES_DEFAULT as usize),
+            ToolBound::characters("a shown line", LINE_CHARS_MAX),
         ])
     }
 
     fn plan(&self, args: ReadArgs, workspace: &Workspace) -> Result<ReadPlan, ToolError> {
         let file = locate_file(&args.file_path, workspace, FinalLinkMode::Follow)?;
-        // The schema asks for at least 1; a caller that bypasses it gets the same meaning.
+        // The schema demands at least 1; a caller that bypasses it gets the first line.
         let at_least_one = |number: Option<u64>| number.map(|number| number.max(1));
         Ok(ReadPlan { file, offset: at_least_one(args.offset), limit: at_least_one(args.limit) })
     }
@@ -167,7 +164,7 @@ fn read_text(
     if first > page.total_lines.max(1) {
         return Err(past_end_error(plan, page.total_lines));
     }
-    // Whoever says how many lines they want knows that there may be more.
+    // A caller that sets a limit knows that there may be more lines.
     let is_cut = page.is_full || plan.limit.is_none();
     let rest = remaining_lines(&page, first).filter(|_| is_cut);
     let note = page_note(&page, encoding);
@@ -234,7 +231,7 @@ fn file_uri(path: &Path) -> String {
         match byte {
             b'/' | b'-' | b'_' | b'.' | b'~' => uri.push(char::from(*byte)),
             byte if byte.is_ascii_alphanumeric() => uri.push(char::from(*byte)),
-            // Writing to a String cannot fail.
+            // Writing to a `String` cannot fail.
             byte => _ = write!(uri, "%{byte:02X}"),
         }
     }
@@ -251,7 +248,7 @@ mod tests {
     use zero_core::ErrorType;
     use zero_runtime::seen_files::FileFreshness;
 
-    /// What the model gets of a file of these bytes.
+    /// Checks what the model gets for a file with these bytes.
     #[track_caller]
     fn check(bytes: &[u8], mut input: Value, expected: &str) {
         let host = TestHost::new();
@@ -410,20 +407,20 @@ mod tests {
             &host,
             json!({"file_path": "a.txt"}),
             ErrorReason::Binary,
-            "`a.txt` is binary (application/zip), not text; look at it with a command such as `file`, `strings` or `xxd`",
+            "`a.txt` is binary (application/zip), not text; examine it with a command such as `file`, `strings` or `xxd`",
         );
         check_error(
             &host,
             json!({"file_path": "b.txt"}),
             ErrorReason::Binary,
-            "`b.txt` is a binary file, not text; look at it with a command such as `file`, `strings` or `xxd`",
+            "`b.txt` is a binary file, not text; examine it with a command such as `file`, `strings` or `xxd`",
         );
     }
 
     #[test]
     fn non_file_is_refused_at_once() {
         let host = TestHost::new().with_files(&[("dir/a", "")]);
-        #[expect(clippy::disallowed_methods, reason = "nothing else makes a pipe")]
+        #[expect(clippy::disallowed_methods, reason = "no other way to create a pipe")]
         let made = std::process::Command::new("mkfifo").arg(host.path("pipe")).status().unwrap();
         assert!(made.success());
         let _socket = UnixListener::bind(host.path("socket")).unwrap();
@@ -431,7 +428,7 @@ mod tests {
         for (path, reason) in [
             ("pipe", ErrorReason::SpecialFile),
             ("socket", ErrorReason::SpecialFile),
-            // Outside, nobody is told what stands there before somebody was asked.
+            // Outside the workspace nothing is disclosed before the user was asked.
             ("/proc/self/environ", ErrorReason::NoApprover),
             ("/proc/self/fd/0", ErrorReason::NoApprover),
             ("dir", ErrorReason::IsDirectory),
@@ -494,7 +491,7 @@ mod tests {
             (freshness("whole"), freshness("part")),
             (FileFreshness::Fresh, FileFreshness::Fresh)
         );
-        // The same bytes written again: known to be the same only where all of them were seen.
+        // The same bytes written again: known to be equal only if all of them were seen.
         std::thread::sleep(Duration::from_millis(20));
         host.write_file("whole", b"a\nb\n");
         host.write_file("part", b"a\nb\n");

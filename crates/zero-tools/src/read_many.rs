@@ -1,4 +1,4 @@
-//! ReadMany: the beginning of several files at once.
+//! The ReadMany tool: returns the beginning of several text files.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -26,39 +26,39 @@ use crate::path_not_found;
 use crate::readable_file::{FileContentKind, ReadableFile};
 use crate::walk::denied_entries::DeniedEntries;
 
-/// Files read in one call.
+/// Most files in one call.
 const FILES_MAX: usize = 100;
-/// Below this many bytes a file's share of the answer is not worth having.
+/// Smallest useful share of the result for one file, in bytes.
 const SHARE_BYTES_MIN: usize = 200;
-/// What a dialect takes to say how to read on.
+/// Bytes reserved for a dialect's note on how to continue.
 const REST_NOTE_BYTES: usize = 64;
-/// Names that a title spells out.
+/// Most names listed in a title.
 const TITLE_NAMES_MAX: usize = 3;
 
 /// Reads several text files at once, named one by one or by globs such as `src/**/*.rs`, at most
-/// 100. The files share the room of one answer: what does not fit is said, and read on with Read.
-/// Files that are missing or not text are listed as skipped, each with the reason. Globs leave out
-/// what `.gitignore` leaves out.
+/// 100. The files share the size limit of one result: what does not fit is reported, and can be
+/// read with Read. Files that are missing or not text are listed as skipped, each with the reason.
+/// Globs do not include files that `.gitignore` excludes.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReadManyArgs {
-    /// Files and globs: paths relative to the workspace root, or absolute ones. In a glob `*`
-    /// stays within a folder and `**` crosses folders.
+    /// Files and globs: paths relative to the workspace root, or absolute ones. In a glob `*` does
+    /// not cross folders and `**` does.
     #[schemars(length(min = 1, max = 100))]
     paths: Vec<String>,
 }
 
-/// What was read.
+/// The files that were read and skipped.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ReadManyOutput {
     /// The files that were read.
     pub files: Vec<ReadManyFile>,
-    /// The files that were not.
+    /// The files that were skipped.
     pub skipped: Vec<UnreadFile>,
-    /// How many files were read.
+    /// Number of files read.
     pub count: u64,
-    /// How many files and folders the globs left out because reading them is denied, whether they
-    /// match or not; absent when there are none.
+    /// Number of files and folders that the globs left out because reading them is denied, whether
+    /// they match or not; absent when there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out: Option<u64>,
 }
@@ -66,30 +66,30 @@ pub struct ReadManyOutput {
 /// A file that was read.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ReadManyFile {
-    /// The file.
+    /// Path of the file.
     pub file_path: String,
     /// The lines, each with its number in six columns and a tab.
     pub content: String,
-    /// How many lines the whole file has.
+    /// Number of lines of the whole file.
     pub total_lines: u64,
 }
 
-/// A file that was not read.
+/// A file that was skipped.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct UnreadFile {
-    /// The file, or the glob.
+    /// Path of the file, or the glob.
     pub file_path: String,
-    /// Why.
+    /// Why it was skipped.
     pub reason: String,
 }
 
-/// What one of the paths turned out to mean.
+/// The meaning of one of the paths.
 #[derive(Debug)]
 enum ReadTarget {
     File(ResolvedPath),
     Glob(FileGlob),
-    /// A path without a meaning: the others are read all the same. How far it leads is judged, for
-    /// what is said of it tells what stands there.
+    /// A path that cannot be resolved; the others are still read. The part that exists is checked
+    /// by the policy, because the error discloses what is there.
     Unresolved(UnreadFile, Option<TargetPath>),
 }
 
@@ -97,7 +97,7 @@ impl ReadTarget {
     fn resolve(written: &str, workspace: &Workspace) -> Result<Self, ToolError> {
         let located = locate_file(written, workspace, FinalLinkMode::Follow);
         if FileGlob::is_glob(written) {
-            // `pages/[id].tsx` is a file where there is one.
+            // `pages/[id].tsx` means the file if it exists.
             return match located {
                 Ok(file) if matches!(file.facts(), Ok(Some(_))) => Ok(Self::File(file)),
                 _ => FileGlob::new(written, workspace).map(Self::Glob),
@@ -121,13 +121,13 @@ impl ReadTarget {
     }
 }
 
-/// The paths, settled.
+/// A validated call, with resolved paths.
 #[derive(Debug)]
 pub struct ReadManyPlan {
     wanted: Vec<ReadTarget>,
 }
 
-/// Reads several files.
+/// The ReadMany tool.
 pub struct ReadManyTool;
 
 impl Tool for ReadManyTool {
@@ -152,7 +152,7 @@ impl Tool for ReadManyTool {
         ToolNotes::new("reads the files it names and those that its globs match").with_bounds([
             ToolBound::count("files in a call", FILES_MAX),
             ToolBound::lines("of each file", LINES_DEFAULT as usize),
-            ToolBound::characters("a line that is shown", LINE_CHARS_MAX),
+            ToolBound::characters("a shown line", LINE_CHARS_MAX),
             ToolBound::bytes("a glob", PATTERN_BYTES_MAX),
         ])
     }
@@ -215,7 +215,7 @@ impl Tool for ReadManyTool {
     }
 }
 
-/// The files that all the paths stand for, each once, in the order they were named.
+/// The files that all paths stand for, without duplicates, in the order given.
 #[derive(Default)]
 struct ReadCandidates {
     files: Vec<ReadCandidate>,
@@ -224,16 +224,16 @@ struct ReadCandidates {
     denied: DeniedEntries,
 }
 
-/// A file that is going to be read.
+/// A file to read.
 struct ReadCandidate {
     shown: String,
-    /// Canonical.
+    /// Canonical path.
     path: PathBuf,
     size: u64,
     handle: CandidateHandle,
 }
 
-/// How a file is reached without resolving its name again.
+/// How to open a file without resolving its name again.
 enum CandidateHandle {
     Located(ResolvedPath),
     Beneath(Arc<FolderHandle>, PathBuf),
@@ -261,7 +261,7 @@ impl ReadCandidates {
         if self.files.len() == FILES_MAX {
             return self.skip(
                 file.display_path(),
-                &format!("more than {FILES_MAX} files; read it by itself"),
+                &format!("more than {FILES_MAX} files; read it with Read"),
             );
         }
         self.files.push(ReadCandidate {
@@ -317,7 +317,7 @@ impl ReadCandidate {
             CandidateHandle::Located(file) => path_not_found::open_file(file, cx)?,
             CandidateHandle::Beneath(folder, below) => {
                 folder.open_beneath(below).ok_or_else(|| {
-                    ToolError::not_found(ErrorReason::Io, "it is gone or may not be read")
+                    ToolError::not_found(ErrorReason::Io, "it was deleted or may not be read")
                 })?
             }
         };
@@ -328,10 +328,10 @@ impl ReadCandidate {
         format!("--- {} ---", self.shown)
     }
 
-    /// The beginning of it, as much as fits in its share of the answer.
+    /// Returns the beginning of the file, as much as fits into its share of the result.
     fn read_page(&self, share: usize, cx: &CallContext) -> Result<FilePage, ToolError> {
         if share < SHARE_BYTES_MIN {
-            let message = "no room is left in this answer; read it by itself";
+            let message = "no space left in this result; read it with Read";
             return Err(ToolError::failed(ErrorReason::TooLarge, message));
         }
         let bytes_max = share.saturating_sub(self.header().len());
@@ -346,7 +346,7 @@ impl ReadCandidate {
             }
             FileContentKind::Media(media) => Err(ToolError::invalid(
                 ErrorReason::Binary,
-                format!("{}, {} bytes; look at it by itself", media.mime, self.size),
+                format!("{}, {} bytes; read it with Read", media.mime, self.size),
             )),
             FileContentKind::Binary(mime) => Err(ToolError::invalid(
                 ErrorReason::Binary,
@@ -356,7 +356,7 @@ impl ReadCandidate {
     }
 }
 
-/// The beginning of a file, with what stands around it.
+/// The beginning of a file, with its header and notes.
 struct FilePage {
     file: String,
     path: PathBuf,
@@ -367,7 +367,7 @@ struct FilePage {
 }
 
 impl FilePage {
-    /// What it takes of the answer.
+    /// Size in the result, in bytes.
     fn rendered_bytes(&self) -> usize {
         number_page_lines(&self.page, 1).len()
             + self.header.len()
@@ -376,8 +376,8 @@ impl FilePage {
     }
 }
 
-/// Reads the files, smallest first: what those leave of their share goes to the larger ones. Pages
-/// and reasons come back in the order of the files.
+/// Reads the files, smallest first, so that unused parts of their shares go to larger ones. Pages
+/// and errors are returned in the order of the files.
 fn read_candidates(
     files: &[ReadCandidate],
     skipped: &mut Vec<UnreadFile>,
@@ -394,7 +394,7 @@ fn read_candidates(
         room = room.saturating_sub(outcome.as_ref().map_or(0, FilePage::rendered_bytes));
         outcomes.push((index, outcome));
     }
-    // Reads that were stopped half way are no reasons to list.
+    // An error of a cancelled read is not a reason to list.
     cx.check_cancelled()?;
     outcomes.sort_by_key(|(index, _)| *index);
     let mut pages = Vec::with_capacity(outcomes.len());
@@ -443,7 +443,7 @@ fn build_reply(
     }
 }
 
-/// One line each; a reason that names its file needs no other beginning.
+/// Renders one line each. A reason that names its file needs no prefix.
 fn render_skipped(skipped: &[UnreadFile]) -> String {
     let line = |UnreadFile { file_path, reason }: &UnreadFile| {
         let name = format!("`{file_path}`");
@@ -518,7 +518,7 @@ mod tests {
              - `target/*.rs`: no file matches\n\
              - `src/mian.rs` does not exist; did you mean `src/main.rs` or `src/link.rs`?\n\
              - `src/data.bin`: binary\n\
-             - `src/logo.png`: image/png, 10 bytes; look at it by itself\n\
+             - `src/logo.png`: image/png, 10 bytes; read it with Read\n\
              - `src` is a folder; list it or name a file in it",
         );
         check(
@@ -585,7 +585,7 @@ mod tests {
         for glob in ["**/*.txt", "a/**", "a/link/*", "a/link/**/*.txt"] {
             assert_eq!(read(glob).structured["count"], 1, "{glob}");
         }
-        // Named outright, what the link leads to is what is judged.
+        // If named explicitly, the target of the link is what the policy checks.
         let error = host.err("ReadMany", json!({"paths": ["a/link/c.txt"]}));
         assert_eq!(error.error_type, ErrorType::PermissionDenied);
     }

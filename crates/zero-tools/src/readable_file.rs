@@ -1,8 +1,8 @@
-//! What a file turns out to be when it is opened: text, something to look at or listen to, or
-//! nothing a model can take in.
+//! Opens a file and determines its content ([`ReadableFile`]): text, media that models accept, or
+//! other binary data.
 //!
-//! Content decides, never the name. A file is opened once: what was sniffed, what is read and the
-//! facts the session remembers all come from the same handle.
+//! The content decides, never the name. A file is opened once: detection, reading and the facts
+//! that the session records all use the same handle.
 
 use std::fs::File;
 use std::io::Read;
@@ -17,47 +17,47 @@ use zero_sandbox::{FileFacts, FileType, file_error};
 use crate::paging::{TextPage, TextPageError, TextPageRequest, read_page};
 use crate::text_encoding::{SAMPLE_BYTES_MAX, TextEncoding};
 
-/// Files up to this size are read at once, so that a session can remember exactly what it saw.
+/// Files up to this size are read completely, so that a session can record exactly what was seen.
 const WHOLE_BYTES_MAX: u64 = 8_000_000;
-/// Room left in a result for what stands around a picture.
+/// Bytes reserved in a result for what surrounds a media file.
 const RESULT_OVERHEAD_BYTES: u64 = 4_096;
-/// How the media look that nothing else can look like. The signs of the others (`BM`, `GIF`, `ID3`)
-/// are words that a text may begin with: those are believed only of what is not text.
+/// Signatures that text cannot start with. Other signatures (`BM`, `GIF`, `ID3`) are words that a
+/// text may start with, and are used only for content that is not text.
 const UNAMBIGUOUS_SIGNATURES: &[(&[u8], MediaFormat)] = &[
     (b"\x89PNG\r\n\x1A\n", MediaFormat::new(MediaKind::Image, "image/png")),
     (b"\xFF\xD8\xFF", MediaFormat::new(MediaKind::Image, "image/jpeg")),
     (b"%PDF-", MediaFormat::new(MediaKind::Document, "application/pdf")),
 ];
 
-/// A file held open, with its beginning.
+/// An open file with its beginning.
 pub(crate) struct ReadableFile {
     shown: String,
     file: File,
     facts: FileFacts,
-    /// The beginning; all of it when `is_whole`.
+    /// The beginning, or all bytes if `is_whole`.
     head: Vec<u8>,
     is_whole: bool,
 }
 
-/// What a file is.
+/// The content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileContentKind {
-    /// Text, written like this.
+    /// Text in this encoding.
     Text(TextEncoding),
-    /// Something models take in whole.
+    /// Media that models accept.
     Media(MediaFormat),
-    /// Anything else, with its media type where it is known.
+    /// Anything else, with its media type if known.
     Binary(Option<&'static str>),
 }
 
-/// Something models take in whole.
+/// A media format that models accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MediaFormat {
     pub(crate) kind: MediaKind,
     pub(crate) mime: &'static str,
 }
 
-/// How it is handed over.
+/// How media is passed to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MediaKind {
     Image,
@@ -70,7 +70,7 @@ impl MediaFormat {
         Self { kind, mime }
     }
 
-    /// By the media type it was recognised as; `None` for what models cannot take in.
+    /// Returns the format for a media type, or `None` if models do not accept it.
     fn from_mime(mime: &str) -> Option<Self> {
         Some(match mime {
             "image/png" => Self::new(MediaKind::Image, "image/png"),
@@ -88,7 +88,7 @@ impl MediaFormat {
     }
 }
 
-/// The media type of a picture that models take in, by its first bytes.
+/// Returns the media type of an image that models accept, by its first bytes.
 pub fn image_media_type(bytes: &[u8]) -> Option<&'static str> {
     let sample = bytes.get(..bytes.len().min(SAMPLE_BYTES_MAX)).unwrap_or_default();
     let media = infer::get(sample).and_then(|found| MediaFormat::from_mime(found.mime_type()))?;
@@ -97,9 +97,9 @@ pub fn image_media_type(bytes: &[u8]) -> Option<&'static str> {
 
 /// A media file, encoded for the wire.
 pub(crate) struct EncodedMedia {
-    /// In base64.
+    /// The content in base64.
     pub(crate) data: String,
-    /// Size of the file.
+    /// Size of the file, in bytes.
     pub(crate) bytes: u64,
 }
 
@@ -107,7 +107,7 @@ impl ReadableFile {
     /// Takes an open file and reads its beginning.
     pub(crate) fn new(mut file: File, shown: &str) -> Result<Self, ToolError> {
         let fail = |error| file_error::from_io("read", shown, &error);
-        // The facts come first: a change while it is being read makes what was seen stale.
+        // Recorded before reading, so that a change during the read makes the recorded state stale.
         let facts = FileFacts::from_file(&file).map_err(fail)?;
         if facts.file_type != FileType::File {
             let message = format!("`{shown}` is not an ordinary file");
@@ -124,7 +124,6 @@ impl ReadableFile {
         Ok(Self { shown: shown.to_owned(), file, facts, head, is_whole })
     }
 
-    /// What it is.
     pub(crate) fn content_kind(&self) -> FileContentKind {
         let certain = UNAMBIGUOUS_SIGNATURES.iter().find(|(sign, _)| self.head.starts_with(sign));
         if let Some((_, media)) = certain {
@@ -141,8 +140,8 @@ impl ReadableFile {
             .map_or(FileContentKind::Binary(mime), FileContentKind::Media)
     }
 
-    /// One page of it as text, as the person's editor has it where that has it. The session
-    /// remembers what was seen of `path`.
+    /// Returns one page of text, from the user's editor if it has the file open. The session
+    /// records that `path` was read.
     pub(crate) fn read_page(
         mut self,
         path: &Path,
@@ -163,7 +162,7 @@ impl ReadableFile {
         )?;
         page.is_unsaved = is_unsaved;
         let saw_all = page.lines == page.total_lines && page.cut_lines == 0;
-        // What an editor has can change without the file: only its bytes tell.
+        // An editor's text can change without the file, so only the bytes identify it.
         let is_known = self.is_whole && (saw_all || cx.has_editor());
         match cx.seen_files() {
             Some(seen) if is_unsaved => seen.record_unsaved(path, self.facts, &self.head),
@@ -172,7 +171,7 @@ impl ReadableFile {
         Ok(page)
     }
 
-    /// All of it, encoded. The session remembers what was seen of `path`.
+    /// Returns the whole file, encoded. The session records that `path` was read.
     pub(crate) fn encode(
         mut self,
         path: &Path,
@@ -210,11 +209,11 @@ impl ReadableFile {
     }
 }
 
-/// The error for a file that is neither text nor media.
+/// Returns the error for a file that is neither text nor media.
 pub(crate) fn binary_file_error(shown: &str, mime: Option<&str>) -> ToolError {
     let what = mime.map_or_else(|| "a binary file".to_owned(), |mime| format!("binary ({mime})"));
     let message = format!(
-        "`{shown}` is {what}, not text; look at it with a command such as `file`, `strings` or `xxd`"
+        "`{shown}` is {what}, not text; examine it with a command such as `file`, `strings` or `xxd`"
     );
     let error = ToolError::invalid(ErrorReason::Binary, message).with_detail("file", shown);
     match mime {

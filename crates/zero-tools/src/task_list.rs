@@ -1,4 +1,4 @@
-//! The steps of a piece of work, as TodoWrite and Plan take them: checked, bounded, shown.
+//! The list of steps shared by TodoWrite and Plan ([`TaskList`]): validation, limits and rendering.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,14 +11,14 @@ use zero_runtime::{CallDescription, ToolBound, ToolInfo, ToolReply};
 
 use crate::text_format::{pluralize, to_single_line};
 
-/// Most steps of one list. Whoever has more has not yet found the steps.
+/// Most steps of one list.
 pub(crate) const STEPS_MAX: usize = 100;
 /// Longest text of a step, in characters.
 pub(crate) const STEP_CHARS_MAX: usize = 500;
-/// Most that is shown of a step in an error.
+/// Longest text of a step in an error, in characters.
 const SHOWN_CHARS_MAX: usize = 60;
 
-/// Where a list stops.
+/// Returns the bounds for the tool reference.
 pub(crate) fn bounds() -> [ToolBound; 2] {
     [
         ToolBound::count("steps of a list", STEPS_MAX),
@@ -26,34 +26,34 @@ pub(crate) fn bounds() -> [ToolBound; 2] {
     ]
 }
 
-/// How far a step is.
+/// The status of a step.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum StepStatus {
-    /// Not begun.
+    /// The step is not started.
     Pending,
-    /// Being worked on.
+    /// The step is being worked on.
     InProgress,
-    /// Done.
+    /// The step is done.
     Completed,
 }
 
-/// How much a step matters.
+/// The priority of a step.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum StepPriority {
-    /// More than the others.
+    /// More important than the others.
     High,
-    /// As most do.
+    /// As important as most.
     #[default]
     Medium,
-    /// Less than the others.
+    /// Less important than the others.
     Low,
 }
 
-/// One step, and the fields of the input that its texts come from.
+/// One step, and the input fields that its texts come from.
 #[derive(Debug)]
 pub(crate) struct TaskStep {
     pub(crate) texts: Vec<(&'static str, String)>,
@@ -61,14 +61,14 @@ pub(crate) struct TaskStep {
     pub(crate) priority: StepPriority,
 }
 
-/// What became of a list.
+/// The result of an update.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct TaskListOutput {
-    /// Whether it is kept.
+    /// Whether the list was saved.
     pub success: bool,
 }
 
-/// What a tool says of itself that keeps such a list.
+/// Returns the info of a tool that maintains such a list.
 pub(crate) fn tool_info(display_name: &'static str) -> ToolInfo {
     ToolInfo {
         display_name,
@@ -81,23 +81,23 @@ pub(crate) fn tool_info(display_name: &'static str) -> ToolInfo {
     }
 }
 
-/// What keeping one touches.
+/// Returns the effects of saving a list.
 pub(crate) fn state_effects(what: &str) -> Effects {
     vec![Effect::State(format!("the {what}"))]
 }
 
-/// Steps that fit together.
+/// A validated list of steps.
 #[derive(Debug)]
 pub struct TaskList {
     entries: Vec<PlanEntry>,
-    /// What is being done now, in the words for that.
+    /// The text of the step in progress.
     now: Option<String>,
     done: usize,
 }
 
 impl TaskList {
-    /// The list in the field `field` of an input. The first text of a step says what it is, the last
-    /// what is said while it is worked on. An error names every entry that is wrong.
+    /// Validates the list in the input field `field`. The first text of a step describes it, the
+    /// last one is shown while it is in progress. The error names every invalid entry.
     pub(crate) fn new(field: &str, steps: Vec<TaskStep>) -> Result<Self, ToolError> {
         let wrong = find_violations(field, &steps);
         if !wrong.is_empty() {
@@ -110,7 +110,7 @@ impl TaskList {
         Ok(Self { entries, now, done })
     }
 
-    /// `1 of 3 steps done`.
+    /// Returns a text such as `1 of 3 steps done`.
     fn describe_progress(&self) -> String {
         match self.entries.len() {
             0 => "empty".to_owned(),
@@ -118,13 +118,13 @@ impl TaskList {
         }
     }
 
-    /// What keeping it does, for a person.
+    /// Describes the update for the user.
     pub(crate) fn describe(&self, what: &str) -> CallDescription {
         let title = format!("Update the {what} ({})", self.describe_progress());
         CallDescription { title, locations: Vec::new() }
     }
 
-    /// What is said of the list that stands now.
+    /// Returns the reply with the state of the list.
     pub(crate) fn build_reply(&self, what: &str) -> ToolReply<TaskListOutput> {
         let mut text = match self.entries.is_empty() {
             true => format!("The {what} is empty now."),
@@ -133,7 +133,7 @@ impl TaskList {
         match &self.now {
             Some(now) => text.push_str(&format!(" Now: {now}.")),
             None if self.done < self.entries.len() => {
-                text.push_str(" Nothing is in progress: mark what you begin.");
+                text.push_str(" No step is in progress: mark the one you begin.");
             }
             None => {}
         }

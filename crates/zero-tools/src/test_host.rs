@@ -1,5 +1,5 @@
-//! A host on a folder of its own, for the tests of the tools.
-#![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+//! A tool host on a temporary folder, for the unit tests of the tools.
+#![expect(clippy::disallowed_methods, reason = "tests create real files")]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use zero_runtime::{
 };
 use zero_sandbox::{StateDir, Workspace};
 
-/// Judges by risk, except that some names may not be read.
+/// Decides by risk, and denies reading some names.
 struct NameDenyPolicy(Vec<&'static str>);
 
 impl Policy for NameDenyPolicy {
@@ -27,7 +27,7 @@ impl Policy for NameDenyPolicy {
             }
             _ => false,
         });
-        // Notes are judged by their tool alone, and nobody can be asked here.
+        // Changes of notes are decided by the tool alone, since there is no user to ask.
         let allowed = request.spec.name.as_str() == crate::memory::MemoryTool::NAME;
         let decision = RiskPolicy.decide(request);
         match (denied, allowed) {
@@ -51,7 +51,7 @@ impl Policy for NameDenyPolicy {
 pub(crate) struct TestHost {
     temp: tempfile::TempDir,
     limits: HostLimits,
-    /// The roots, as names below the first.
+    /// The workspace roots, relative to the first folder.
     roots: Vec<&'static str>,
     running: Option<(ToolHost, ToolHostSession)>,
     has_session: bool,
@@ -61,7 +61,7 @@ pub(crate) struct TestHost {
 }
 
 impl TestHost {
-    /// A host whose calls have no session.
+    /// Creates a host whose calls have no session.
     pub(crate) fn new() -> Self {
         let temp = tempfile::tempdir().unwrap();
         std::fs::create_dir(temp.path().join("workspace")).unwrap();
@@ -78,50 +78,50 @@ impl TestHost {
         host
     }
 
-    /// The same with a session that remembers what it saw.
+    /// Creates a host with a session that records which files were read.
     pub(crate) fn with_session() -> Self {
         let mut host = Self { has_session: true, ..Self::new() };
         host.start();
         host
     }
 
-    /// The same with another bound on what the model gets.
+    /// Changes the limit of the text for the model.
     pub(crate) fn with_model_output_max(mut self, bytes: u64) -> Self {
         self.limits.model_output_bytes_max = ByteSize::bytes(bytes);
         self.start();
         self
     }
 
-    /// The same with another bound on a whole result.
+    /// Changes the size limit of a result.
     pub(crate) fn with_result_max(mut self, bytes: u64) -> Self {
         self.limits.result_bytes_max = ByteSize::bytes(bytes);
         self.start();
         self
     }
 
-    /// The same with these roots, which must exist, named as seen from the first folder.
+    /// Sets the workspace roots, which must exist, relative to the first folder.
     pub(crate) fn with_roots(mut self, roots: &[&'static str]) -> Self {
         self.roots = roots.to_vec();
         self.start();
         self
     }
 
-    /// The same where what has one of these names, or lies in a folder of that name, may not be
-    /// read. A name may have several parts.
+    /// Denies reading files with one of these names, and everything in folders with such a name. A
+    /// name may have several components.
     pub(crate) fn with_denied(mut self, names: &[&'static str]) -> Self {
         self.denied = names.to_vec();
         self.start();
         self
     }
 
-    /// The same where this person can be asked.
+    /// Sets the user who answers questions.
     pub(crate) fn with_elicitor(mut self, elicitor: Arc<dyn Elicitor>) -> Self {
         self.elicitor = Some(elicitor);
         self.start();
         self
     }
 
-    /// The same where notes are kept, those of the person beside the workspace.
+    /// Enables notes. Those of the user are stored beside the workspace.
     pub(crate) fn with_notes(self) -> Self {
         let state = StateDir::new(self.temp.path().join("state"));
         let own = self.temp.path().canonicalize().unwrap().join("own");
@@ -130,12 +130,12 @@ impl TestHost {
         self
     }
 
-    /// Brings one more tool, until it is started anew.
+    /// Registers another tool, until the host is restarted.
     pub(crate) fn add_tool(&self, tool: Arc<dyn AnyTool>) {
         self.running.as_ref().unwrap().0.registry().add("test", vec![tool]).unwrap();
     }
 
-    /// Calls that hold a place.
+    /// Number of running calls.
     pub(crate) fn calls_in_flight(&self) -> usize {
         self.running.as_ref().unwrap().0.in_flight()
     }
@@ -158,7 +158,7 @@ impl TestHost {
         self.running = Some((host, session));
     }
 
-    /// Writes text files, with the folders they need.
+    /// Writes text files, creating folders as needed.
     pub(crate) fn with_files(self, files: &[(&str, &str)]) -> Self {
         for (name, text) in files {
             self.write_file(name, text.as_bytes());
@@ -166,24 +166,24 @@ impl TestHost {
         self
     }
 
-    /// Writes a file of any bytes, with the folders it needs.
+    /// Writes a file, creating folders as needed.
     pub(crate) fn write_file(&self, name: &str, bytes: &[u8]) {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, bytes).unwrap();
     }
 
-    /// The absolute path of something in the workspace.
+    /// Returns the absolute path of a workspace entry.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.temp.path().join("workspace").join(name)
     }
 
-    /// A folder beside the workspace.
+    /// Returns a folder outside the workspace.
     pub(crate) fn outside(&self) -> &Path {
         self.temp.path()
     }
 
-    /// What stands at a path now.
+    /// Returns the state of the file at a path.
     pub(crate) fn snapshot(
         &self,
         located: &zero_sandbox::ResolvedPath,
@@ -191,22 +191,20 @@ impl TestHost {
         self.running.as_ref().unwrap().0.journal().read(located).unwrap()
     }
 
-    /// The workspace of its calls.
     pub(crate) fn workspace(&self) -> &Workspace {
         self.session().workspace()
     }
 
-    /// The session of its calls.
     pub(crate) fn session(&self) -> &ToolHostSession {
         &self.running.as_ref().unwrap().1
     }
 
-    /// Makes a call, canonically.
+    /// Makes a call in the canonical dialect.
     pub(crate) async fn call(&self, tool: &str, input: Value) -> CallReport {
         self.call_until(tool, input, &CancellationToken::new()).await
     }
 
-    /// The same, with a way to stop it.
+    /// Makes a call that `stop` cancels.
     pub(crate) async fn call_until(
         &self,
         tool: &str,
@@ -245,7 +243,7 @@ impl TestHost {
         }
     }
 
-    /// What the model gets of a call that must succeed, as text.
+    /// Makes a call that must succeed, and returns the text for the model.
     #[track_caller]
     pub(crate) fn text(&self, tool: &str, input: Value) -> String {
         let pieces: Vec<String> = self

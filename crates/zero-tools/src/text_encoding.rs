@@ -1,49 +1,50 @@
-//! Text files: which encoding they have, and how to read and write it.
+//! Detection of a text file's encoding ([`TextEncoding`]), and decoding and encoding.
 //!
 //! A file keeps its encoding and its byte order mark through every change. Whether a file is text
-//! at all is decided by its content, never by its name.
+//! is decided by its content, never by its name.
 
 use std::borrow::Cow;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
-/// How much of a file is looked at to tell its encoding, in bytes.
+/// Number of bytes of a file that are examined to detect its encoding.
 pub const SAMPLE_BYTES_MAX: usize = 64 * 1024;
-/// Share of control characters above which a file is not text.
+/// Fraction of control characters above which a file is not text.
 const CONTROL_SHARE_MAX: f64 = 0.1;
-/// The same for UTF-16 without a mark, where nothing else tells text from small numbers.
+/// The same for UTF-16 without a byte order mark, which is otherwise hard to tell from small
+/// numbers.
 const WIDE_CONTROL_SHARE_MAX: f64 = 0.02;
-/// Fewest characters by which UTF-16 without a mark is recognised.
+/// Fewest characters needed to detect UTF-16 without a byte order mark.
 const WIDE_CHARS_MIN: usize = 4;
 
-/// How a text file is written.
+/// The encoding of a text file, and whether it has a byte order mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextEncoding {
     encoding: &'static Encoding,
     bom: bool,
 }
 
-/// A character that an encoding cannot write.
+/// A character that an encoding cannot represent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{character}` (line {line}) cannot be written in {encoding}")]
 pub struct UnencodableChar {
     /// The character.
     pub character: char,
-    /// The line it stands in, counted from 1.
+    /// Its line, counted from 1.
     pub line: usize,
-    /// The encoding.
+    /// Name of the encoding.
     pub encoding: &'static str,
 }
 
 impl TextEncoding {
-    /// What new files are written in.
+    /// The encoding of new files.
     pub const UTF_8: Self = Self { encoding: UTF_8, bom: false };
 
-    /// Tells the encoding from the beginning of a file; `None` means it is not text. `complete`
-    /// says that `sample` is all of it.
+    /// Detects the encoding from the beginning of a file; `None` means that it is not text.
+    /// `complete` says that `sample` is the whole file.
     pub fn detect(sample: &[u8], complete: bool) -> Option<Self> {
-        // UTF-32 begins like UTF-16; nobody writes it, and calling it binary loses nothing.
+        // UTF-32 starts like UTF-16. It is practically unused, so it is treated as binary.
         if sample.starts_with(&[0xFF, 0xFE, 0, 0]) || sample.starts_with(&[0, 0, 0xFE, 0xFF]) {
             return None;
         }
@@ -70,14 +71,14 @@ impl TextEncoding {
         Some(Self { encoding, bom: false })
     }
 
-    /// Tells the encoding of a file that is there whole, by the part of it that Read looks at: what
-    /// is read in one encoding must not be changed in another.
+    /// Detects the encoding of a complete file from the same part that Read examines, so that a
+    /// file is not read in one encoding and changed in another.
     pub fn detect_in_file(bytes: &[u8]) -> Option<Self> {
         let sample = &bytes[..bytes.len().min(SAMPLE_BYTES_MAX)];
         Self::detect(sample, sample.len() == bytes.len())
     }
 
-    /// The encoding as people call it.
+    /// Returns the name of the encoding for messages.
     pub fn name(self) -> Cow<'static, str> {
         match self.bom {
             true => format!("{} with a byte order mark", self.encoding.name()).into(),
@@ -85,12 +86,12 @@ impl TextEncoding {
         }
     }
 
-    /// True for UTF-8, with or without a mark.
+    /// Returns whether it is UTF-8, with or without a byte order mark.
     pub fn is_utf8(self) -> bool {
         self.encoding == UTF_8
     }
 
-    /// The mark a file in this encoding starts with; empty when it has none.
+    /// Returns the byte order mark of a file in this encoding, or an empty slice if it has none.
     pub fn byte_order_mark(self) -> &'static [u8] {
         match (self.bom, self.encoding) {
             (false, _) => b"",
@@ -100,24 +101,24 @@ impl TextEncoding {
         }
     }
 
-    /// A decoder that turns the file, mark left out, into UTF-8 piece by piece.
+    /// Returns a decoder that converts the file, without its byte order mark, to UTF-8 in pieces.
     pub fn decoder(self) -> encoding_rs::Decoder {
         self.encoding.new_decoder_without_bom_handling()
     }
 
-    /// All of a file as text, without its mark; what is no character becomes U+FFFD.
+    /// Decodes a file without its byte order mark. Invalid sequences become U+FFFD.
     pub fn decode(self, bytes: &[u8]) -> String {
         let body = bytes.strip_prefix(self.byte_order_mark()).unwrap_or(bytes);
         self.encoding.decode_without_bom_handling(body).0.into_owned()
     }
 
-    /// True when files in it start with a byte order mark.
+    /// Returns whether files in it start with a byte order mark.
     pub fn has_byte_order_mark(self) -> bool {
         self.bom
     }
 
-    /// A text as this encoding writes it, mark included. What would read back as anything else is
-    /// refused: some encodings write `¥` as a backslash.
+    /// Encodes a text, with the byte order mark. Fails if decoding would not give the same text
+    /// again: some encodings write `¥` as a backslash.
     pub fn encode(self, text: &str) -> Result<Vec<u8>, UnencodableChar> {
         let mut bytes = self.byte_order_mark().to_vec();
         if self.encoding == UTF_16LE {
@@ -131,7 +132,7 @@ impl TextEncoding {
         Ok(bytes)
     }
 
-    /// A text in the encoding's own bytes, if they say the same.
+    /// Encodes a text if decoding gives the same text again.
     fn encode_lossless(self, text: &str) -> Option<Cow<'_, [u8]>> {
         let (encoded, _, failed) = self.encoding.encode(text);
         let is_same = || self.encoding.decode_without_bom_handling(&encoded).0 == text;
@@ -154,8 +155,8 @@ impl TextEncoding {
     }
 }
 
-/// Text in UTF-16 without a mark has a zero in nearly every second byte, always on the same side. So
-/// have small numbers: only what is text beyond doubt is taken for it.
+/// Detects UTF-16 without a byte order mark. Such text has a zero in nearly every second byte,
+/// always on the same side. So have small numbers, therefore only unambiguous text is accepted.
 fn detect_utf16_without_mark(sample: &[u8], complete: bool) -> Option<TextEncoding> {
     let pairs = sample.chunks_exact(2);
     if complete && !pairs.remainder().is_empty() {
@@ -176,11 +177,11 @@ fn detect_utf16_without_mark(sample: &[u8], complete: bool) -> Option<TextEncodi
     is_wide_text(sample, encoding, complete).then_some(TextEncoding { encoding, bom: false })
 }
 
-/// True when a sample of UTF-16 holds whole characters and hardly any control characters.
+/// Returns whether a UTF-16 sample has only complete characters and hardly any control characters.
 fn is_wide_text(sample: &[u8], encoding: &'static Encoding, complete: bool) -> bool {
     let whole = &sample[..sample.len() / 2 * 2];
     let (text, malformed) = encoding.decode_without_bom_handling(whole);
-    // A sample may end in the middle of a character, which then is its only bad one.
+    // A sample may end inside a character, which is then its only invalid one.
     let cut = text.strip_suffix(char::REPLACEMENT_CHARACTER).filter(|_| malformed && !complete);
     if malformed && cut.is_none_or(|text| text.contains(char::REPLACEMENT_CHARACTER)) {
         return false;
@@ -191,15 +192,15 @@ fn is_wide_text(sample: &[u8], encoding: &'static Encoding, complete: bool) -> b
 }
 
 fn has_too_many_controls(sample: &[u8]) -> bool {
-    // Tab to carriage return, escape and backspace occur in honest text.
+    // Tab to carriage return, escape and backspace occur in ordinary text.
     let is_control =
         |byte: &&u8| (**byte < 0x20 && !matches!(**byte, 8..=13 | 27)) || **byte == 0x7F;
     let controls = sample.iter().filter(is_control).count();
     controls as f64 > sample.len() as f64 * CONTROL_SHARE_MAX
 }
 
-/// UTF-8 with a few bytes gone bad is still UTF-8: reading it as anything else would garble all of
-/// the characters that are right.
+/// Returns whether a sample is UTF-8 with a few invalid bytes. Decoding it as anything else would
+/// garble all other characters.
 fn is_mostly_utf8(sample: &[u8]) -> bool {
     let (mut good, mut bad) = (0_usize, 0_usize);
     for chunk in sample.utf8_chunks() {

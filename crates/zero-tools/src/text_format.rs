@@ -1,17 +1,17 @@
-//! How counts, names and cuts are put into words, the same in every tool.
+//! Formatting of counts, names and cuts, shared by all tools.
 
-/// `1 file`, `2 files`.
+/// Returns a text such as `1 file` or `2 files`.
 pub(crate) fn pluralize(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// What stands for the rest of a line that was cut.
+/// Returns the text that replaces the rest of a cut line.
 pub(crate) fn describe_omitted_chars(count: u64) -> String {
     format!("… ({})", pluralize(count, "more character", "more characters"))
 }
 
-/// A name as it stands in a line of text: one that holds a newline or another control character
-/// must not look like two names, or do things to a terminal.
+/// Escapes a name for a line of text, so that a newline or another control character in it neither
+/// looks like two names nor affects a terminal.
 pub(crate) fn to_single_line(name: &str) -> String {
     let mut line = String::with_capacity(name.len());
     for character in name.chars() {

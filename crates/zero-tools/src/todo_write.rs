@@ -1,4 +1,4 @@
-//! TodoWrite: the list of what is to be done, kept with the session and shown to the person.
+//! The TodoWrite tool: saves the task list of a session and shows it to the user.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use zero_sandbox::Workspace;
 
 use crate::task_list::{self, StepPriority, StepStatus, TaskList, TaskListOutput, TaskStep};
 
-/// Keeps your task list and shows it to the person. Use it for work of three steps or more, or when
-/// the person names several things to do; for less just do it. Write the whole list every time: it
-/// takes the place of the one before, so leave nothing out that is still to be done. Have one entry
+/// Saves your task list and shows it to the user. Use it for work of three steps or more, or when
+/// the user lists several things to do; for less just do it. Write the whole list every time: it
+/// replaces the one before, so include everything that is still to be done. Have one entry
 /// `in_progress` while you work, mark it `completed` as soon as it is really done, and not before,
-/// then begin the next. Add what you find on the way, and take out what is not needed any more.
+/// then begin the next. Add tasks that you discover, and remove those that are no longer needed.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TodoWriteArgs {
@@ -23,22 +23,22 @@ pub struct TodoWriteArgs {
     todos: Vec<TodoItem>,
 }
 
-/// One thing to do.
+/// One entry of the task list.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct TodoItem {
-    /// What is to be done, as an order: `Add unit tests`.
+    /// What is to be done, as an instruction: `Add unit tests`.
     content: String,
-    /// How far it is.
+    /// The status of the step.
     status: StepStatus,
-    /// The same while it is done: `Adding unit tests`.
+    /// The same while it is being done: `Adding unit tests`.
     active_form: String,
-    /// How much it matters; `medium` when absent.
+    /// Its priority; `medium` when absent.
     priority: Option<StepPriority>,
 }
 
-/// Keeps the task list.
+/// The TodoWrite tool.
 pub struct TodoWriteTool;
 
 impl Tool for TodoWriteTool {
@@ -118,13 +118,13 @@ mod tests {
             .map(|entry| format!("{} {} {}", entry.content, entry.status, entry.priority))
             .collect();
         let expected = ["a completed medium", "b\\nc in_progress medium", "d pending high"];
-        assert_eq!(shown, expected, "nothing in it does anything to a terminal");
+        assert_eq!(shown, expected, "control characters are escaped");
         let said = host.text("TodoWrite", json!({ "todos": todos }));
         assert_eq!(said, "The task list is saved: 1 of 3 steps done. Now: Doing b\\nc.");
         assert_eq!(host.text("TodoWrite", json!({"todos": []})), "The task list is empty now.");
         assert_eq!(
             host.text("TodoWrite", json!({"todos": [todo_json("a", "pending")]})),
-            "The task list is saved: 0 of 1 step done. Nothing is in progress: mark what you begin."
+            "The task list is saved: 0 of 1 step done. No step is in progress: mark the one you begin."
         );
     }
 

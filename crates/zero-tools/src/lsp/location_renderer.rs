@@ -1,5 +1,5 @@
-//! Places that a server names, as they may be told: paths of the workspace, lines and characters as
-//! people count, and nothing of files that may not be read.
+//! Turns locations reported by a server into results ([`LocationRenderer`]): paths of the
+//! workspace, lines and characters counted from 1, and nothing from files that may not be read.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,35 +14,35 @@ use zero_sandbox::{FinalLinkMode, ResolvedPath};
 use super::output::LspItem;
 use super::read_text;
 
-/// Files that are opened to tell what stands at a place, and bytes that are read of all: of places
-/// beyond that it is told where they are.
+/// Most files that are opened to show the line of a location, and most bytes read of all of them.
+/// Locations beyond that are shown without their line.
 pub(super) const FILES_MAX: usize = 60;
 pub(super) const BYTES_MAX: usize = 16_000_000;
 /// Longest line that is shown, in characters.
 pub(super) const LINE_CHARS_MAX: usize = 200;
 
-/// What became of a place.
+/// The result for a location.
 pub(super) enum RenderedLocation {
-    /// It may be told.
+    /// The location may be shown.
     Item(Box<LspItem>),
-    /// Its file may not be read.
+    /// The file may not be read.
     Denied,
-    /// It is in no file of this machine, or that is gone.
+    /// The location is not in a file of this machine, or the file is gone.
     Missing,
 }
 
-/// Turns places into what may be told of them.
+/// Turns locations into results.
 pub(super) struct LocationRenderer<'a> {
     cx: &'a CallContext,
     encoding: PositionEncoding,
-    /// The file that was asked about.
+    /// The file that the query is about.
     asked: &'a ResolvedPath,
     lines: HashMap<PathBuf, Option<Arc<[String]>>>,
     bytes: usize,
 }
 
 impl<'a> LocationRenderer<'a> {
-    /// For places in the answer to a question about `asked`, which holds `text`.
+    /// Creates a renderer for the results of a query about `asked`, whose text is `text`.
     pub(super) fn new(
         cx: &'a CallContext,
         encoding: PositionEncoding,
@@ -53,7 +53,7 @@ impl<'a> LocationRenderer<'a> {
         Self { cx, encoding, asked, lines, bytes: text.len() }
     }
 
-    /// A place; one without an address is in the file that was asked about. Waits.
+    /// Renders a location; one without a URI is in the file of the query. Blocks.
     pub(super) fn render(&mut self, place: &LspLocation) -> RenderedLocation {
         if place.uri.is_empty() {
             return RenderedLocation::Item(Box::new(
@@ -77,7 +77,7 @@ impl<'a> LocationRenderer<'a> {
             && self.cx.may_read(Path::new(file.display_path()), file.path())
     }
 
-    /// Reads a file of the workspace, to tell what stands in it.
+    /// Reads a file of the workspace, so that its lines can be shown.
     fn load_lines(&mut self, file: &ResolvedPath) {
         let is_inside = file.target().zone() == PathZone::Workspace;
         if !is_inside || self.lines.contains_key(file.path()) || self.lines.len() >= FILES_MAX {
@@ -98,7 +98,7 @@ impl<'a> LocationRenderer<'a> {
         let line = lines.and_then(|lines| lines.get(number));
         let character = match line {
             Some(line) => self.encoding.to_character(line, start.character),
-            // Right for all that is plain, and as near as can be told for the rest.
+            // Exact for ASCII, and an approximation for other text.
             None => start.character.saturating_add(1),
         };
         LspItem {
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::test_host::TestHost;
 
-    /// Tells the first place of each of some files, as for an answer about the first of them.
+    /// Renders the first location in each of some files, as for a query about the first of them.
     struct RenderLocationsTool;
 
     #[derive(Debug, Deserialize, JsonSchema)]
@@ -205,7 +205,7 @@ mod tests {
         let mut text = b"large\n".to_vec();
         text.resize(large, b'x');
         let mut files = vec!["asked".to_owned()];
-        // The bytes of the file that was asked about count too, so that one less fits.
+        // The bytes of the queried file count too, so that one file less fits.
         for number in 0..fit {
             files.push(format!("large{number}"));
             host.write_file(&format!("large{number}"), &text);
@@ -215,7 +215,7 @@ mod tests {
         let told = rendered_lines(&host, &files);
         let mut expected = vec![Some("first".to_owned())];
         expected.extend(vec![Some("large".to_owned()); fit - 1]);
-        // What is too much is told without its line, and what fits comes still.
+        // A file that is too large is shown without its line, and the ones after it still fit.
         expected.extend([None, Some("small".to_owned())]);
         assert_eq!(told, expected);
     }

@@ -1,7 +1,8 @@
-//! What a change made worse: problems that a language server finds after it and did not before.
+//! Diagnostics that a change introduced: problems that a language server reports after it and did
+//! not report before.
 //!
-//! Only a server that runs already is asked, and not for long: whoever changes a file waits for its
-//! change, and this is a gift on top.
+//! Only a server that is already running is queried, and only for a short time, since the caller
+//! waits for the result of the change.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,23 +18,23 @@ use super::query::diagnostic_item;
 use crate::text_encoding::TextEncoding;
 use crate::text_format::pluralize;
 
-/// How long a change waits for what a server has to say about it.
+/// How long a change waits for diagnostics.
 const WAIT_MAX: Duration = Duration::from_millis(2_500);
-/// Problems that are shown.
+/// Most problems that are shown.
 const SHOWN_MAX: usize = 10;
-/// Largest text that a server is told of for that.
+/// Largest text that is sent to a server for this, in bytes.
 const TEXT_BYTES_MAX: usize = 1_000_000;
 
-/// Where it stops.
+/// Returns the bounds for the tool reference.
 pub(crate) fn bounds() -> [ToolBound; 3] {
     [
-        ToolBound::time("waiting for a language server that runs to say what is worse", WAIT_MAX),
-        ToolBound::count("new problems that are shown", SHOWN_MAX),
-        ToolBound::bytes("a text of which they are told", TEXT_BYTES_MAX),
+        ToolBound::time("waiting for a running language server to report new problems", WAIT_MAX),
+        ToolBound::count("shown new problems", SHOWN_MAX),
+        ToolBound::bytes("a text checked for new problems", TEXT_BYTES_MAX),
     ]
 }
 
-/// A text that was changed.
+/// A file before and after a change.
 #[derive(Debug)]
 pub(crate) struct ChangedText {
     path: PathBuf,
@@ -44,7 +45,7 @@ pub(crate) struct ChangedText {
 }
 
 impl ChangedText {
-    /// Of a change that was made; `None` where it is no text, or too long.
+    /// Returns the texts of a change, or `None` if they are not text or too long.
     pub(crate) fn from_change(file: &ResolvedPath, changed: &TextChange) -> Option<Self> {
         let text = |bytes: &[u8]| {
             let encoding =
@@ -65,7 +66,7 @@ impl ChangedText {
     }
 }
 
-/// A reply with what the change made worse, where a server says so in time.
+/// Appends the new problems to a reply, if a server reports them in time.
 pub(crate) async fn append_new_diagnostics<O>(
     mut reply: ToolReply<O>,
     changed: Option<ChangedText>,
@@ -83,7 +84,7 @@ pub(crate) async fn append_new_diagnostics<O>(
 
 async fn describe_new_diagnostics(changed: ChangedText, cx: &CallContext) -> Option<String> {
     let servers = cx.extension::<LanguageServers>()?;
-    // Whoever may write to a file may still not be told of what is in it.
+    // Write access to a file does not imply that its content may be disclosed.
     if !cx.may_read(Path::new(&changed.shown), &changed.path) {
         return None;
     }
@@ -109,11 +110,11 @@ async fn describe_new_diagnostics(changed: ChangedText, cx: &CallContext) -> Opt
     told.await.ok().flatten()
 }
 
-/// What a server finds after a change.
+/// The diagnostics after a change.
 struct DiagnosticsDiff {
-    /// What it did not find before; all there is where that is not known.
+    /// The problems not reported before, or all problems if the earlier ones are unknown.
     new: Vec<LspDiagnostic>,
-    /// Whether it is known what it found before.
+    /// Whether the earlier problems are known.
     is_known: bool,
 }
 
@@ -124,7 +125,7 @@ async fn compare_diagnostics(
 ) -> Result<Option<DiagnosticsDiff>, LspError> {
     let ChangedText { path, before, after, is_unsaved, .. } = changed;
     let told = |text, is_unsaved| DocumentText { path, language, text, is_unsaved };
-    // A text that is not on disk any more: whatever becomes of this, it is told of the new one next.
+    // This text is no longer on disk. Whatever happens, the server is sent the new one next.
     let known = match before {
         Some(before) => {
             let state = server.sync_document(told(before, true)).await?;
@@ -147,7 +148,7 @@ async fn compare_diagnostics(
     Ok(Some(DiagnosticsDiff { new, is_known }))
 }
 
-/// The errors and warnings of `after` that were not there before, wherever they have moved to.
+/// Returns the errors and warnings of `after` that are not in `before`, ignoring their positions.
 fn retain_new(mut before: Vec<LspDiagnostic>, after: Vec<LspDiagnostic>) -> Vec<LspDiagnostic> {
     let is_bad = |found: &LspDiagnostic| found.severity <= DiagnosticSeverity::Warning;
     let mut new: Vec<LspDiagnostic> = after
@@ -219,9 +220,9 @@ mod tests {
             assert_eq!(messages, expected);
         }
         check(&[], &[diagnostic(1, Error, "a")], &["a"]);
-        // It moved, and is the same.
+        // It moved, but is the same problem.
         check(&[diagnostic(1, Error, "a")], &[diagnostic(9, Error, "a")], &[]);
-        // A second one of its kind is new.
+        // A second problem of the same kind is new.
         check(
             &[diagnostic(1, Error, "a")],
             &[diagnostic(1, Error, "a"), diagnostic(2, Error, "a")],

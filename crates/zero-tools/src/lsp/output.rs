@@ -1,4 +1,4 @@
-//! What an answer is, for programs and for the model.
+//! The result of a query ([`LspOutput`]), and its rendering for the model.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,75 +6,75 @@ use serde::Serialize;
 use super::LspOperation;
 use crate::text_format::{pluralize, to_single_line};
 
-/// What a language server answered.
+/// The result of a query.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LspOutput {
-    /// What was asked.
+    /// The operation of the call.
     pub(super) operation: LspOperation,
     /// The server that answered.
     pub(super) server: String,
-    /// How many there are, of which `items` may hold only the first.
+    /// Number of all items, of which `items` may have only the first.
     pub(super) total: u64,
-    /// What was found.
+    /// The items found.
     pub(super) items: Vec<LspItem>,
-    /// For `hover`: what is to be known about the name, in Markdown.
+    /// For `hover`: the type and documentation of the name, in Markdown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) hover: Option<String>,
-    /// How many were left out because their files may not be read.
+    /// Number of items left out because their files may not be read.
     pub(super) denied: u64,
-    /// Whether the server was still reading the project, so that something may be missing.
+    /// Whether the server was still indexing the project, so that items may be missing.
     pub(super) incomplete: bool,
 }
 
-/// One thing that was found: a place, a symbol, a call or a problem.
+/// An item found: a location, a symbol, a call or a problem.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct LspItem {
-    /// The file, as a path that can be passed on.
+    /// Path of the file, as other tools accept it.
     pub(super) file_path: String,
     /// The line, counted from 1.
     pub(super) line: u64,
     /// The character in the line, counted from 1.
     pub(super) character: u64,
-    /// Of a place in the workspace: the text of the line.
+    /// Of a location in the workspace: the text of the line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) text: Option<String>,
     /// Of a symbol: its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<String>,
-    /// Of a symbol: what it is, such as `function`.
+    /// Of a symbol: its kind, such as `function`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) kind: Option<String>,
-    /// Of a symbol: in what it lies.
+    /// Of a symbol: the name of the enclosing symbol.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) container: Option<String>,
-    /// Of a symbol of a file: how deep it lies in others.
+    /// Of a symbol of a file: its nesting depth.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) depth: Option<u64>,
-    /// Of a caller: the lines with the calls. They are of the file of the caller.
+    /// Of a caller: the lines of the calls, in the file of the caller.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) call_lines: Vec<u64>,
     /// Of a problem: `error`, `warning`, `information` or `hint`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) severity: Option<String>,
-    /// Of a problem: what is wrong.
+    /// Of a problem: its description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) message: Option<String>,
-    /// Of a problem: who says so, and their name or number for it.
+    /// Of a problem: the tool that reports it, and its code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) source: Option<String>,
 }
 
 impl LspItem {
-    /// This place with what is there, which says more than the text of the line.
+    /// Combines this location with details, which replace the text of the line.
     pub(super) fn with_details(self, about: Self) -> Self {
         let Self { file_path, line, character, text, .. } = self;
         let is_bare = about.name.is_none() && about.message.is_none();
         Self { file_path, line, character, text: text.filter(|_| is_bare), ..about }
     }
 
-    /// One line about it.
+    /// Renders the item in one line.
     pub(super) fn render_line(&self) -> String {
         let file = to_single_line(&self.file_path);
         let at = format!("{file}:{}:{}", self.line, self.character);
@@ -101,7 +101,7 @@ impl LspItem {
         }
     }
 
-    /// One line about a symbol of a file that is known.
+    /// Renders a symbol of the queried file in one line.
     fn render_outline_line(&self) -> String {
         let indent = "  ".repeat(usize::try_from(self.depth.unwrap_or(0)).unwrap_or(0));
         let (kind, name) = (self.kind.as_deref(), self.name.as_deref());
@@ -111,7 +111,7 @@ impl LspItem {
 }
 
 impl LspOutput {
-    /// All of it, for the model. `shown` is the file that was asked about.
+    /// Renders everything for the model. `shown` is the path of the queried file.
     pub(super) fn render(&self, shown: &str) -> String {
         let mut text = self.render_headline(shown);
         if let Some(hover) = &self.hover {
@@ -143,7 +143,9 @@ impl LspOutput {
             LspOperation::OutgoingCalls => ("called function", "called functions"),
             LspOperation::Diagnostics => ("problem", "problems"),
             LspOperation::Hover if self.hover.is_some() => return format!("{server}:"),
-            LspOperation::Hover => return format!("{server} knows nothing about this place"),
+            LspOperation::Hover => {
+                return format!("{server} has no information about this position");
+            }
         };
         let place = match self.operation {
             LspOperation::DocumentSymbol | LspOperation::Diagnostics => format!(" in {shown}"),
@@ -160,15 +162,15 @@ impl LspOutput {
         let told = self.items.len() as u64;
         let rest = self.total.saturating_sub(told + self.denied);
         if rest > 0 && self.hover.is_none() {
-            notes.push(format!("{rest} more are not shown; ask about something narrower"));
+            notes.push(format!("{rest} more are not shown; narrow the query"));
         }
         if self.denied > 0 {
             let places = pluralize(self.denied, "place", "places");
-            notes.push(format!("{places} left out: reading the file is denied or must be asked"));
+            notes.push(format!("{places} left out: reading the file is denied or needs approval"));
         }
         if self.incomplete {
             notes.push(format!(
-                "{} is still reading the project, so something may be missing; ask again later",
+                "{} is still indexing the project, so results may be missing; try again later",
                 self.server
             ));
         }

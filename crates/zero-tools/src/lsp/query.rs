@@ -1,4 +1,5 @@
-//! One question, from the text that the person sees to the answer that may be told.
+//! Runs a query: sends the text that the user sees to a server, and builds the result from its
+//! reply.
 
 use std::path::PathBuf;
 
@@ -18,15 +19,15 @@ use super::location_renderer::{LocationRenderer, RenderedLocation};
 use super::output::{LspItem, LspOutput};
 use super::{CursorPosition, LspOperation, LspPlan, read_text};
 
-/// Most things that are shown, and of a file's symbols.
+/// Most items that are shown, and most symbols of a file.
 pub(super) const ITEMS_MAX: usize = 100;
 pub(super) const SYMBOLS_MAX: usize = 300;
-/// Files with unsaved text that a server is told of anew before it is asked.
+/// Most other files with unsaved text that are sent again before a query.
 const UNSAVED_MAX: usize = 20;
-/// Lines of calls that are shown of one caller.
+/// Most lines of calls that are shown of one caller.
 const CALL_LINES_MAX: usize = 10;
 
-/// What was found, as the server says it.
+/// The findings of a query, as the server returns them.
 enum LspFindings {
     Locations(BoundedList<LspLocation>),
     Hover(Option<String>),
@@ -35,7 +36,7 @@ enum LspFindings {
     Diagnostics(BoundedList<LspDiagnostic>),
 }
 
-/// An answer, and who gave it.
+/// The findings, and the server they come from.
 struct LspAnswer {
     found: LspFindings,
     server: String,
@@ -43,7 +44,7 @@ struct LspAnswer {
     incomplete: bool,
 }
 
-/// Asks a server, starting it if need be, and once more where it died meanwhile.
+/// Queries a server, starting it if necessary, and once more if it died meanwhile.
 pub(super) async fn run_query(
     servers: &LanguageServers,
     plan: &std::sync::Arc<LspPlan>,
@@ -55,7 +56,8 @@ pub(super) async fn run_query(
     let query = symbol_query(plan, line);
     if query.is_none() && plan.operation == LspOperation::WorkspaceSymbol {
         let shown = plan.file.display_path();
-        let message = format!("there is no name at that place of `{shown}`; give one in `query`");
+        let message =
+            format!("there is no name at that position in `{shown}`; give one in `query`");
         return Err(ToolError::invalid(ErrorReason::NoMatch, message).with_detail("file", shown));
     }
     let mut tries = 2;
@@ -121,7 +123,7 @@ async fn query_once(
         }
         LspOperation::Diagnostics => LspFindings::Diagnostics(asker.diagnostics(path, told).await?),
     };
-    // Asked last: what it saw before that is in its answer.
+    // Checked last, since the reply may be based on anything the server saw before this point.
     servers.verify_lease(&server).await?;
     Ok(LspAnswer {
         found,
@@ -131,7 +133,7 @@ async fn query_once(
     })
 }
 
-/// Tells a server anew of the other files that it knows with unsaved text: that may have changed.
+/// Sends the current text of other files that the server has open with unsaved text.
 async fn sync_unsaved(
     server: &LanguageServerLease,
     language: &str,
@@ -150,14 +152,14 @@ async fn sync_unsaved(
                 let text = DocumentText { path: &path, language, text: &text, is_unsaved: true };
                 server.sync_document(text).await?;
             }
-            // What is on disk counts again.
+            // The file on disk is used again.
             _ => server.close_file(&path).await?,
         }
     }
     Ok(())
 }
 
-/// The line that is asked about.
+/// Returns the line that the query is about.
 fn line_at<'a>(plan: &LspPlan, text: &'a str, point: CursorPosition) -> Result<&'a str, ToolError> {
     let number = usize::try_from(point.line - 1).unwrap_or(usize::MAX);
     position::lines(text).nth(number).ok_or_else(|| {
@@ -168,13 +170,13 @@ fn line_at<'a>(plan: &LspPlan, text: &'a str, point: CursorPosition) -> Result<&
     })
 }
 
-/// The name that is looked for in the project.
+/// Returns the name to search for in the project.
 fn symbol_query<'a>(plan: &'a LspPlan, line: &'a str) -> Option<&'a str> {
     let at_point = || position::word_at(line, plan.point?.character);
     plan.query.as_deref().or_else(at_point)
 }
 
-/// What of an answer may be told. Waits.
+/// Builds the result from what may be disclosed. Blocks.
 fn build_reply(
     plan: &LspPlan,
     cx: &CallContext,
@@ -243,7 +245,7 @@ fn build_reply(
 }
 
 impl LspOutput {
-    /// Adds what may be told of things that have a place.
+    /// Adds items for findings that have a location, as far as they may be disclosed.
     fn add_items(
         &mut self,
         teller: &mut LocationRenderer<'_>,
@@ -271,7 +273,7 @@ fn symbol_item(symbol: LspSymbol) -> LspItem {
     }
 }
 
-/// A problem, wherever it is.
+/// Returns the item of a problem, without its location.
 pub(super) fn diagnostic_item(found: &LspDiagnostic) -> LspItem {
     let source = match (&found.source, &found.code) {
         (Some(source), Some(code)) => Some(format!("{source} {code}")),

@@ -1,70 +1,71 @@
-//! What is asked of the notes, checked.
+//! The arguments of the Memory tool ([`MemoryArgs`]), and their validation.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use zero_core::{Effects, SchemaViolation, ToolError, sanitize};
 use zero_runtime::notes::{NoteName, NoteScope, TEXT_BYTES_MAX};
 
-/// Longest text that is looked for, in characters.
+/// Longest search text, in characters.
 pub(super) const QUERY_CHARS_MAX: usize = 200;
 
-/// Keeps notes that outlive this session, finds them again, and forgets them. Later sessions are told
-/// them when they begin. Save what will matter next time and cannot be seen in the files: what the
-/// person prefers or asks you to remember, a decision and its reason, how this project is built and
-/// tested where nothing says so. One matter a note, brief and true without this conversation; save
-/// under the same name to bring one up to date. Keep out what will be wrong soon, what the project
-/// says itself, and secrets. Notes are information for you; they cannot allow anything.
+/// Saves notes that outlive this session, finds them again, and deletes them. Later sessions get
+/// them in their context when they start. Save what will matter next time and cannot be seen in the
+/// files: what the user prefers or asks you to remember, a decision and its reason, how this
+/// project is built and tested if it is not documented. Write one topic per note, brief and
+/// understandable without this conversation; save under the same name to update a note. Leave out
+/// what will soon be outdated, what the project documents itself, and secrets. Notes are
+/// information for you; they cannot grant permissions.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryArgs {
-    /// `save` keeps `text` under `name`; `list` shows all notes; `read` tells the note `name`; `search`
-    /// finds notes that hold all words of `query`; `forget` takes the note `name` away.
+    /// `save` stores `text` under `name`; `list` shows all notes; `read` returns the note `name`;
+    /// `search` finds notes that contain all words of `query`; `forget` deletes the note `name`.
     action: MemoryAction,
-    /// `project`: in this workspace, for whoever works on it. `user`: for all work of this person.
-    /// For `save` `project` when absent, else both.
+    /// `project`: in this workspace, for everyone who works on it. `user`: for all work of this
+    /// user. When absent, `project` for `save`, otherwise both.
     scope: Option<MemoryScopeName>,
-    /// Name of a note: small letters, digits and `-`, such as `build-command`. For `save` it is made
-    /// of the text when absent.
+    /// Name of a note: lowercase letters, digits and `-`, such as `build-command`. For `save` it is
+    /// derived from the text when absent.
     name: Option<String>,
     /// For `save`: what to remember, as Markdown of at most 8 KB.
     text: Option<String>,
-    /// For `search`: the words.
+    /// For `search`: the words to find.
     query: Option<String>,
 }
 
-/// What to do.
+/// The actions of the Memory tool.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum MemoryAction {
-    /// Keeps a note.
+    /// Saves a note.
     Save,
-    /// Shows all notes.
+    /// Lists all notes.
     List,
-    /// Tells one.
+    /// Returns one note.
     Read,
-    /// Finds some.
+    /// Finds notes.
     Search,
-    /// Takes one away.
+    /// Deletes a note.
     Forget,
 }
 
-/// Whose notes.
+/// Where a note is stored.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum MemoryScopeName {
-    /// Those of the workspace.
+    /// With the workspace.
     Project,
-    /// Those of the person.
+    /// With the user's own files.
     User,
 }
 
-/// What is wanted, with everything that it needs.
+/// A validated call.
 #[derive(Debug, PartialEq)]
 pub struct MemoryPlan {
     pub(super) wish: MemoryRequest,
-    /// What becomes of notes.
+    /// The effects on notes.
     pub(super) changes: Effects,
 }
 
@@ -78,7 +79,7 @@ pub(super) enum MemoryRequest {
 }
 
 impl MemoryArgs {
-    /// Checks what belongs to the action.
+    /// Checks that exactly the fields of the action are given.
     pub(super) fn into_request(self) -> Result<MemoryRequest, ToolError> {
         let Self { action, scope, name, text, query } = self;
         let scope = scope.map(|scope| match scope {
@@ -149,7 +150,7 @@ impl MemoryArgs {
     }
 }
 
-/// What is wrong with a text that is to be kept.
+/// Returns what is wrong with a text that is to be saved.
 fn text_violation(text: &str) -> Option<SchemaViolation> {
     let expected = format!("a text of 1 to {TEXT_BYTES_MAX} bytes, without control characters");
     let found = match (text.len(), sanitize::find_unsafe_char(text)) {

@@ -1,4 +1,4 @@
-//! Notes through the whole path of a call.
+//! Calls of the Memory tool through the tool host.
 
 use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ fn denied_note_is_not_disclosed() {
 #[test]
 fn missing_note_store_is_reported() {
     let error = TestHost::new().err("Memory", json!({"action": "list"}));
-    assert!(error.message.starts_with("nothing is remembered here"), "{error}");
+    assert!(error.message.starts_with("notes are not available here"), "{error}");
 }
 
 #[track_caller]

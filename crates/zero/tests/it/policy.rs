@@ -448,7 +448,7 @@ fn tools_obey_deny_rules() {
     assert!(found.contains("left out: reading them is denied"), "zero's own state too: {found}");
     let glob = zero.stdout(&["tools", "call", "ReadMany", r#"{"paths":["src/*",".en*"]}"#]);
     assert!(!glob.contains("TOKEN"), "{glob}");
-    assert!(glob.contains("(1 file left out: reading it is denied or must be asked)"), "{glob}");
+    assert!(glob.contains("(1 file left out: reading it is denied or needs approval)"), "{glob}");
 }
 
 #[test]
