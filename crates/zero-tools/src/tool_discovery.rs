@@ -1,15 +1,18 @@
-//! Tools that a command of the project brings: one command lists them, another runs them.
+//! Tools that a command of the project provides ([`ToolDiscovery`]): one command lists them,
+//! another one runs them.
 //!
-//! The first prints function declarations, as JSON. It runs beside calls, confined, when somebody
-//! asks for it ([`ToolDiscovery::refresh`]); what it said last is kept, so that the tools are there at
-//! once the next time ([`ToolDiscovery::known_tools`]) and stay when it fails. The second gets the name of a
-//! tool as its last word and the arguments as JSON on its input; each run of it is a call like any
-//! other, judged as the command that it is.
+//! The list command prints function declarations as JSON. It runs in the sandbox, outside of calls,
+//! when [`ToolDiscovery::refresh`] is called. Its last output is stored, so that the tools are
+//! available at once the next time ([`ToolDiscovery::known_tools`]) and stay available when it
+//! fails. The call command gets the name of a tool as its last argument and the arguments of the
+//! call as JSON on stdin. Each run of it is a call like any other, and the policy checks it as a
+//! command.
 //!
-//! Nothing that a command declares is trusted: a tool is called `cmd__NAME`, so that it takes
-//! nobody's place, and one that makes no sense is set aside with the reason.
+//! Declarations are untrusted. A tool is named `cmd__NAME`, so that it cannot replace another tool,
+//! and an invalid declaration is rejected with the reason.
 //!
-//! Not here: which commands these are, and whether the workspace that names them is trusted.
+//! The commands come from settings; whether the workspace that sets them is trusted is checked
+//! before they get here.
 
 mod declaration_store;
 mod depth_limited_json;
@@ -36,31 +39,31 @@ pub use tool_declaration::{
     CommandToolDeclaration, RejectedDeclaration, ToolListError, parse_declarations,
 };
 
-/// The first part of the names of these tools, which no server can have for its own.
+/// Prefix of the names of these tools, which MCP servers cannot use.
 pub const PREFIX: &str = "cmd";
-/// What brings them, in the registry.
+/// The source of these tools in the registry.
 pub const SOURCE: &str = "command";
-/// How long the command that lists them may take.
+/// How long the list command may take by default.
 pub const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The commands that bring tools, and where they run.
+/// The commands that provide tools, and where they run.
 #[derive(Clone)]
 pub struct ToolDiscoveryConfig {
-    /// The words of the command that lists the tools.
+    /// Program and arguments of the list command.
     pub list: Vec<String>,
-    /// The words of the command that runs one; its name follows as the last word.
+    /// Program and arguments of the call command. The name of the tool is appended.
     pub call: Vec<String>,
-    /// Where both run: a folder of the workspace, and usually its first.
+    /// The folder in which both run: a folder of the workspace, usually the first.
     pub folder: PathBuf,
-    /// How long the command that lists may take, usually [`LIST_TIMEOUT`].
+    /// How long the list command may take, usually [`LIST_TIMEOUT`].
     pub list_timeout: Duration,
-    /// zero's own folder; what was listed last is kept in it.
+    /// zero's state folder, in which the last list is stored.
     pub state: StateDir,
-    /// Starts the command that lists.
+    /// Starts the list command.
     pub services: ServiceLauncher,
 }
 
-/// The tools that a command of the project brings.
+/// The tools that a command of the project provides.
 pub struct ToolDiscovery {
     list: Vec<String>,
     call: Arc<[String]>,
@@ -70,49 +73,49 @@ pub struct ToolDiscovery {
     services: ServiceLauncher,
 }
 
-/// What a refresh came to.
+/// The result of a refresh.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DiscoveryReport {
-    /// The tools there are now.
+    /// All tools after the refresh.
     pub tools: Vec<ToolName>,
-    /// Those that were not there before.
+    /// Tools that were added.
     pub added: Vec<ToolName>,
-    /// Those that say something else about themselves than before.
+    /// Tools whose declaration changed.
     pub changed: Vec<ToolName>,
-    /// Those that are no longer there.
+    /// Tools that were removed.
     pub removed: Vec<ToolName>,
-    /// What was declared and is no tool, and why.
+    /// Declarations that were rejected, with the reason.
     pub quarantined: Vec<RejectedDeclaration>,
-    /// What else is to be known, such as hosts that the command was refused.
+    /// Further notes, such as hosts that were refused to the command.
     pub notes: Vec<String>,
 }
 
 impl ToolDiscovery {
-    /// Starts nothing.
+    /// Creates the discovery without starting a command.
     pub fn new(config: ToolDiscoveryConfig) -> Self {
         let ToolDiscoveryConfig { list, call, folder, list_timeout, state, services } = config;
         let store = DeclarationStore::new(&state, &folder, &list);
         Self { list, call: call.into(), folder, list_timeout, store, services }
     }
 
-    /// Whether the command ever listed its tools here. If it did not, somebody should
-    /// [refresh](Discovery::refresh).
+    /// Returns whether the command has ever listed its tools here. If not, [`Self::refresh`] should
+    /// be called.
     pub fn has_run(&self) -> bool {
         self.store.load().is_some()
     }
 
-    /// The tools as they were listed last. Starts nothing.
+    /// Returns the tools of the stored list. Starts nothing.
     pub fn known_tools(&self) -> Vec<Arc<dyn AnyTool>> {
         self.build_tools(&self.store.load().unwrap_or_default())
     }
 
-    /// Registers the tools as they were listed last. Starts nothing.
+    /// Registers the tools of the stored list. Starts nothing.
     pub fn register_known(&self, registry: &ToolRegistry) {
         register_tools(registry, self.known_tools());
     }
 
-    /// Has the command list its tools, and puts them in the place of those it listed before. When
-    /// it fails, those stay.
+    /// Runs the list command and replaces the registered tools with those that it lists. If it
+    /// fails, the earlier tools stay.
     pub async fn refresh(
         &self,
         registry: &ToolRegistry,
@@ -136,7 +139,7 @@ impl ToolDiscovery {
         Ok(refreshed)
     }
 
-    /// What the command lists now, and what is to be known of its run.
+    /// Returns what the command lists now, and notes about the run.
     async fn list_tools(
         &self,
     ) -> Result<
@@ -151,14 +154,14 @@ impl ToolDiscovery {
         )
         .await?;
         let list = self.list.clone();
-        // Schemas from elsewhere may take their time.
+        // Checking untrusted schemas may take long.
         let read = tokio::task::spawn_blocking(move || match parse_declarations(&survey.stdout) {
             Ok((declared, quarantined)) => Ok((declared, quarantined, survey.notes)),
             Err(why) => Err(survey.unreadable_error(&list, why)),
         });
         let lost = |_| ToolDiscoveryError::Failed {
             command: self.list.join(" "),
-            how: "what it printed could not be looked at".to_owned(),
+            how: "its output could not be parsed".to_owned(),
             stderr: String::new(),
         };
         read.await.map_err(lost)?
@@ -176,11 +179,11 @@ fn specs_by_name(tools: &[Arc<dyn AnyTool>]) -> BTreeMap<ToolName, ToolSpec> {
     tools.iter().map(|tool| (tool.spec().name.clone(), tool.spec().clone())).collect()
 }
 
-/// Names are checked to be apart when they are parsed, and nobody else's begin with [`PREFIX`], so
-/// that every tool finds its place.
+/// Registers the tools. Names were checked to be unique when parsed, and no other tool has a name
+/// with [`PREFIX`], so that each can be registered.
 fn register_tools(registry: &ToolRegistry, tools: Vec<Arc<dyn AnyTool>>) {
     let tools = tools.into_iter().map(|tool| (tool, ToolVisibility::Always)).collect();
     for homeless in registry.replace(SOURCE, tools) {
-        tracing::warn!(tool = %homeless.spec().name, "the name of a discovered tool is taken");
+        tracing::warn!(tool = %homeless.spec().name, "the name of a discovered tool is already in use");
     }
 }

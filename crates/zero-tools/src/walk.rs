@@ -1,10 +1,10 @@
-//! The files beneath a folder that a search looks at, met by several threads at once.
+//! Walks the files below a folder with several threads ([`FileWalk`]).
 //!
-//! What is left out is what `rg` leaves out: what `.gitignore`, `.ignore` and their kin say, here
-//! and in the folders above, hidden files, links, and always `.git`; and besides, what a rule denies
-//! to be read. The walk goes by name, so it
-//! may be shown names that a racing rename put there; what a visitor opens, it opens beneath the
-//! [`FolderHandle`]'s handle, where no rename or link can lead it elsewhere.
+//! It skips what `rg` skips: files excluded by `.gitignore`, `.ignore` and similar files, in this
+//! folder and those above, hidden files, links, and always `.git`. In addition it skips entries
+//! that the policy denies to be read. The walk goes by name, so a concurrent rename may show it
+//! other names. A visitor opens files through the [`FolderHandle`], where no rename or link can
+//! lead it outside.
 
 pub(crate) mod denied_entries;
 pub(crate) mod ignore_files;
@@ -26,24 +26,24 @@ use crate::path_glob_set::PathGlobSet;
 use denied_entries::{DeniedEntries, ReadFilter};
 use ignore_files::SkippedFolders;
 
-/// Most threads of one walk; more only wait for each other.
+/// Most threads of one walk. More would only wait for each other.
 const THREADS_MAX: usize = 12;
 
-/// Entries a thread meets between two looks at whether the call was cancelled.
+/// Entries that a thread visits between two checks for cancellation.
 const ENTRIES_PER_CANCEL_CHECK: u64 = 32;
-/// Entries a thread meets between two words on how far it is.
+/// Entries that a thread visits between two progress reports.
 const ENTRIES_PER_PROGRESS: u64 = 10_000;
 
-/// What one thread of a walk does with the files it meets.
+/// Processes the files that one thread of a walk finds.
 pub(crate) trait FileVisitor: Send {
-    /// Called for each ordinary file, with its path below the base.
+    /// Called for each regular file, with its path below the base.
     fn visit_file(&mut self, relative: &Path);
 }
 
-/// Decides by its path below the base whether a folder is entered, or a file visited.
+/// Decides by the path below the base whether to enter a folder or visit a file.
 pub(crate) type WalkEntryFilter = Box<dyn Fn(&Path, WalkEntryKind) -> bool + Send + Sync>;
 
-/// What [`WalkEntryFilter`] decides about.
+/// The kind of entry that a [`WalkEntryFilter`] decides about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WalkEntryKind {
     /// A folder.
@@ -52,33 +52,33 @@ pub(crate) enum WalkEntryKind {
     File,
 }
 
-/// Which files beneath a folder are met.
+/// The options of a walk.
 #[derive(Default)]
 pub(crate) struct FileWalk {
-    /// Also hidden ones.
+    /// Whether to include hidden entries.
     pub(crate) hidden: bool,
-    /// Only these types.
+    /// Only files of these types.
     pub(crate) types: Option<Types>,
-    /// Only so many components below the base.
+    /// Largest number of components below the base.
     pub(crate) depth_max: Option<usize>,
-    /// Only where this agrees.
+    /// Filter for folders and files.
     pub(crate) enter: Option<WalkEntryFilter>,
-    /// Not this folder below the base, for another walk is about it.
+    /// A folder below the base to skip, because it is walked separately.
     pub(crate) without: Option<PathBuf>,
 }
 
-/// What a walk gives back.
+/// The result of a walk.
 pub(crate) struct WalkResult<V> {
-    /// The visitors, with what they made of the files.
+    /// The visitors, with what they collected.
     pub(crate) visitors: Vec<V>,
-    /// The folders that were not entered.
+    /// Folders that were not entered because of unreadable ignore files.
     pub(crate) left_out: SkippedFolders,
-    /// What may not be read.
+    /// Entries that may not be read.
     pub(crate) denied: DeniedEntries,
 }
 
 impl FileWalk {
-    /// A walk of no more than the folders a match can lie in.
+    /// Creates a walk of only those folders that can contain a match.
     pub(crate) fn for_pattern(pattern: &PathGlobSet) -> Self {
         let common = pattern.common_folder();
         Self {
@@ -95,8 +95,8 @@ impl FileWalk {
         }
     }
 
-    /// Shows each file beneath `base`, which the caller wrote as `written`, to one of several
-    /// visitors and hands the visitors back.
+    /// Passes each file below `base`, which the caller wrote as `written`, to one of several
+    /// visitors, and returns the visitors.
     pub(crate) fn run<V: FileVisitor>(
         self,
         base: &FolderHandle,
@@ -119,14 +119,14 @@ impl FileWalk {
             let mut met = 0_u64;
             Box::new(move |entry| {
                 met += 1;
-                // Asking takes a lock that all threads share.
+                // The check takes a lock that all threads share.
                 if met.is_multiple_of(ENTRIES_PER_CANCEL_CHECK) && cx.is_cancelled() {
                     return WalkState::Quit;
                 }
                 if met.is_multiple_of(ENTRIES_PER_PROGRESS) {
                     cx.report_progress(format!("still searching, more than {met} entries so far"));
                 }
-                // An entry that cannot be looked at is left out, as one that is not there.
+                // An entry that cannot be examined is skipped, like one that does not exist.
                 let Ok(entry) = entry else { return WalkState::Continue };
                 if entry.file_type().is_some_and(|kind| kind.is_file())
                     && let Some(visitor) = &mut hand.visitor
@@ -144,8 +144,8 @@ impl FileWalk {
         Ok(WalkResult { visitors, left_out, denied })
     }
 
-    /// The crate's walk; the folders it does not enter are counted in `left_out`, and what may not
-    /// be read by `reads`.
+    /// Configures the walker of the `ignore` crate. Folders that it does not enter are recorded in
+    /// `left_out`, and entries that may not be read in `reads`.
     fn builder(
         self,
         base: &FolderHandle,
@@ -154,8 +154,8 @@ impl FileWalk {
     ) -> WalkBuilder {
         let mut walk = WalkBuilder::new(base.path());
         walk.threads(thread_count()).hidden(!self.hidden).max_depth(self.depth_max);
-        // Within a repository its borders count: the rules of one around it stay outside. Where there
-        // is no repository, a `.gitignore` counts all the same.
+        // In a repository, ignore files of an enclosing repository do not apply. Outside of
+        // repositories, a `.gitignore` applies anyway.
         walk.require_git(base.path().ancestors().any(|folder| folder.join(".git").exists()));
         if let Some(types) = &self.types {
             walk.types(types.clone());
@@ -167,7 +167,7 @@ impl FileWalk {
             if !self.is_included(path, entry, kind, reads.as_deref()) {
                 return false;
             }
-            // The crate reads a folder's ignore files as soon as it is let in.
+            // The crate reads a folder's ignore files as soon as it enters it.
             let unreadable = match kind {
                 WalkEntryKind::File => None,
                 WalkEntryKind::Folder => ignore_files::find_unreadable_in(&base, path),
@@ -179,7 +179,7 @@ impl FileWalk {
         walk
     }
 
-    /// Whether something below the base is looked at. The base itself is never asked about.
+    /// Returns whether an entry below the base is included. Not called for the base itself.
     fn is_included(
         &self,
         path: &Path,
@@ -187,20 +187,20 @@ impl FileWalk {
         kind: WalkEntryKind,
         reads: Option<&ReadFilter>,
     ) -> bool {
-        // Links and devices are never visited, so there is nothing to leave out.
+        // Links and devices are never visited, so they need no check.
         let is_visited = entry.file_type().is_some_and(|kind| kind.is_file() || kind.is_dir());
-        // What lies in a folder at the greatest depth lies too deep.
+        // Entries of a folder at the greatest depth are too deep.
         let is_too_deep = kind == WalkEntryKind::Folder && self.depth_max == Some(entry.depth());
         entry.file_name() != ".git"
             && !is_too_deep
             && self.without.as_deref() != Some(path)
-            // No link is followed, so below a canonical base every path is canonical.
+            // No link is followed, so every path below a canonical base is canonical.
             && reads.is_none_or(|reads| !is_visited || reads.allows(path, entry.path(), kind))
             && self.enter.as_ref().is_none_or(|enter| enter(path, kind))
     }
 }
 
-/// Hands a thread's visitor back when the thread is done with it.
+/// Returns a thread's visitor when the thread is done.
 struct VisitorReturnGuard<'a, V> {
     visitor: Option<V>,
     finished: &'a Mutex<Vec<V>>,
@@ -212,7 +212,7 @@ impl<V> Drop for VisitorReturnGuard<'_, V> {
     }
 }
 
-/// Cuts a base off the paths below it; they all start with it, so nothing is compared.
+/// Removes the base from paths below it. All of them start with it, so nothing is compared.
 #[derive(Clone, Copy)]
 struct BasePrefix {
     prefix_bytes: usize,

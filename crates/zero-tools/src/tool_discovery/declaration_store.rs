@@ -1,4 +1,4 @@
-//! What a command listed last, kept from one process to the next.
+//! Stores the list of a command's tools between processes ([`DeclarationStore`]).
 
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
@@ -12,12 +12,13 @@ use zero_sandbox::journal::sha256;
 
 use super::{CommandToolDeclaration, PREFIX};
 
-/// Bytes of a file that is read. What is written stays below, since it was short when it came.
+/// Largest file that is read, in bytes. Files are written below this size, since the output was
+/// limited.
 const FILE_BYTES_MAX: u64 = 8 * 1024 * 1024;
-/// Hexadecimal digits that tell one command from another.
+/// Number of hexadecimal digits that identify a command.
 const KEY_DIGITS: usize = 32;
 
-/// Where the tools of one command, run in one folder, are kept.
+/// The stored tools of one command, run in one folder.
 pub(super) struct DeclarationStore {
     dir: StateDir,
     key: String,
@@ -36,27 +37,27 @@ impl DeclarationStore {
         Self { dir: state.child("discovered"), key }
     }
 
-    /// What was kept; nothing where nothing was, or where it cannot be read any more.
+    /// Returns the stored tools, or `None` if there are none or they cannot be read.
     pub(super) fn load(&self) -> Option<Vec<CommandToolDeclaration>> {
         let mut text = Vec::new();
         let file = self.dir.open(&self.file_name()).ok()?;
         file.take(FILE_BYTES_MAX).read_to_end(&mut text).ok()?;
         let mut kept: StoredDeclarations<Vec<CommandToolDeclaration>> =
             serde_json::from_slice(&text).ok()?;
-        // A name is what the original makes it, whatever the file says.
+        // The name is derived from the original name again, whatever the file says.
         kept.tools.retain(|tool| {
             ToolName::from_namespaced(PREFIX, &tool.original).is_ok_and(|name| name == tool.name)
         });
         Some(kept.tools)
     }
 
-    /// Keeps tools in the place of those before, in one step.
+    /// Replaces the stored tools atomically.
     pub(super) fn save(&self, tools: &[CommandToolDeclaration]) -> io::Result<()> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let draft = format!("{}.{}-{count}", self.key, std::process::id());
         self.dir.create()?;
-        // One that had the same number may have died here.
+        // A process with the same id may have crashed here.
         self.dir.remove(&draft)?;
         let text = serde_json::to_vec(&StoredDeclarations { tools })?;
         let written = self.dir.create_new(&draft).and_then(|mut file| file.write_all(&text));
@@ -74,7 +75,7 @@ impl DeclarationStore {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::disallowed_methods, reason = "tests look at real files")]
+    #![expect(clippy::disallowed_methods, reason = "tests read real files")]
     use super::*;
 
     fn split_words(text: &str) -> Vec<String> {

@@ -1,15 +1,14 @@
-//! JSON that is read to a bounded depth.
+//! A JSON parser with a depth limit.
 //!
-//! A reader that gives up on the first value that nests too deep would let one tool take all the
-//! others with it. This one goes on: what lies deeper than it looks is passed over, without
-//! recursion, and left out.
+//! A parser that fails at the first value nested too deeply would let one tool reject all others.
+//! This one continues: deeper values are skipped without recursion, and left out.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Reads JSON. Arrays and objects that lie within `depth` others come out empty.
+/// Parses JSON. Arrays and objects nested in `depth` others become empty.
 pub(super) fn read_json(text: &[u8], depth: usize) -> Result<Value, serde_json::Error> {
     let mut reader = serde_json::Deserializer::from_slice(text);
     let value = DepthLimitedValue { depth }.deserialize(&mut reader)?;
@@ -17,7 +16,7 @@ pub(super) fn read_json(text: &[u8], depth: usize) -> Result<Value, serde_json::
     Ok(value)
 }
 
-/// Whether an array or object of the value lies within `depth` others.
+/// Returns whether an array or object of the value is nested in `depth` others.
 pub(super) fn is_deeper(value: &Value, depth: usize) -> bool {
     let Some(left) = depth.checked_sub(1) else {
         return matches!(value, Value::Array(_) | Value::Object(_));

@@ -1,4 +1,4 @@
-//! A tool that a command of the project runs.
+//! A tool that is run by a command of the project ([`DiscoveredTool`]).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use zero_sandbox::{FinalLinkMode, Workspace};
 use super::{CommandToolDeclaration, tool_command_report};
 use crate::bash::{self, reply_continued};
 
-/// A tool that a command of the project runs. A call of it is the command with the tool's own name
-/// as its last word, judged as such; the arguments go to its input.
+/// A tool that is run by a command of the project. A call runs the command with the tool's original
+/// name as its last argument and is checked as that command; the arguments are passed on stdin.
 pub struct DiscoveredTool {
     spec: ToolSpec,
-    /// The command with the tool's own name.
+    /// The command with the tool's original name.
     words: Vec<String>,
     folder: PathBuf,
 }
 
 impl DiscoveredTool {
-    /// A tool that was declared, run by the command `call` in `folder`.
+    /// Creates a declared tool that the command `call` runs in `folder`.
     pub fn new(declared: &CommandToolDeclaration, call: &[String], folder: &Path) -> Self {
         let CommandToolDeclaration { name, original, description, input_schema } = declared;
         let words: Vec<String> = call.iter().chain([original]).cloned().collect();
@@ -41,7 +41,7 @@ impl DiscoveredTool {
             display_name: original.clone(),
             description,
             input_schema: input_schema.clone(),
-            // What it answers is for it to say.
+            // The form of the result is not declared.
             output_schema: json!({}),
             category: ToolCategory::External,
             kind: ToolKind::Execute,
@@ -60,7 +60,7 @@ impl AnyTool for DiscoveredTool {
     }
 
     fn notes(&self) -> ToolNotes {
-        ToolNotes::new("runs the command that brings it, judged and confined as a command is")
+        ToolNotes::new("runs the command that provides it, checked and sandboxed like any command")
     }
 
     fn plan(&self, input: Value, workspace: &Workspace) -> Result<Box<dyn AnyPlan>, ToolError> {
@@ -120,7 +120,7 @@ impl AnyPlan for DiscoveredToolPlan {
     }
 }
 
-/// All that is going to happen: each word of the command, and every argument.
+/// Renders everything that will be run: each word of the command, and all arguments.
 fn render_preview(execution: &CommandExecution, folder: &Path, arguments: &Value) -> String {
     let command = match &execution.command {
         CommandLine::Program(words) => {
@@ -128,10 +128,10 @@ fn render_preview(execution: &CommandExecution, folder: &Path, arguments: &Value
         }
         CommandLine::Shell(text) => text.clone(),
     };
-    format!("{command}\n\nin {}\n\nwith this on its input:\n{arguments:#}", folder.display())
+    format!("{command}\n\nin {}\n\nwith this input:\n{arguments:#}", folder.display())
 }
 
-/// A word as it stands in a command line for people: with quotes where its bounds are not plain.
+/// Quotes a word of a command line for display, if necessary.
 fn quote_word(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "_-./:=@%+,".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
@@ -176,7 +176,7 @@ mod tests {
         };
         assert_eq!(
             render_preview(&execution, Path::new("/w"), &json!({"city": "Ulm\u{1b}[0m"})),
-            "\"./call me\" get.it \"\" \"a\\nb\"\n\nin /w\n\nwith this on its input:\n{\n  \"city\": \"Ulm\\u001b[0m\"\n}"
+            "\"./call me\" get.it \"\" \"a\\nb\"\n\nin /w\n\nwith this input:\n{\n  \"city\": \"Ulm\\u001b[0m\"\n}"
         );
     }
 }

@@ -1,8 +1,8 @@
-//! Schemas as older tools write them, brought to JSON Schema 2020-12.
+//! Converts schemas of older dialects to JSON Schema 2020-12 ([`normalize_schema`]).
 //!
-//! Gemini's declarations follow OpenAPI: types in capitals, `nullable`, and bounds that may be
-//! texts. Draft 7 has lists of `items`. Only what stands where a schema stands is touched: a field
-//! that is called `type`, or a value of an `enum`, stays what it is.
+//! Gemini's declarations follow OpenAPI: uppercase types, `nullable`, and bounds that may be
+//! strings. Draft 7 has lists of `items`. Only schemas are changed: a property named `type`, or a
+//! value of an `enum`, stays as it is.
 
 use serde_json::{Map, Value};
 
@@ -22,14 +22,14 @@ const SCHEMA_KEYWORDS: [&str; 11] = [
 ];
 /// Keywords whose value is a list of schemas.
 const SCHEMA_LIST_KEYWORDS: [&str; 4] = ["anyOf", "oneOf", "allOf", "prefixItems"];
-/// Keywords whose value holds schemas by name.
+/// Keywords whose value is a map of schemas.
 const SCHEMA_MAP_KEYWORDS: [&str; 5] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
-/// Keywords whose value is a count, which Gemini also writes as a text.
+/// Keywords whose value is a count, which Gemini also writes as a string.
 const COUNT_KEYWORDS: [&str; 6] =
     ["minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"];
 
-/// Brings a schema, and those within it, to JSON Schema 2020-12. Its depth must be bounded.
+/// Converts a schema, and those nested in it, to JSON Schema 2020-12. Its depth must be bounded.
 pub(super) fn normalize_schema(schema: &mut Value) {
     let Value::Object(schema) = schema else { return };
     normalize_type(schema);
@@ -62,7 +62,7 @@ pub(super) fn normalize_schema(schema: &mut Value) {
     }
 }
 
-/// `"STRING"` is `"string"`; a type that is not specified is none.
+/// Converts `"STRING"` to `"string"`, and removes an unspecified type.
 fn normalize_type(schema: &mut Map<String, Value>) {
     match schema.get_mut("type") {
         Some(Value::String(name)) if name == "TYPE_UNSPECIFIED" => {
@@ -87,7 +87,7 @@ fn lowercase_type(name: &mut str) {
     }
 }
 
-/// `nullable` is one more type.
+/// Converts `nullable` to an additional type.
 fn normalize_nullable(schema: &mut Map<String, Value>) {
     let Some(Value::Bool(nullable)) = schema.get("nullable") else { return };
     let nullable = *nullable;

@@ -1,4 +1,4 @@
-//! Has a command list its tools: confined, in bounded time, and with bounded output.
+//! Runs the list command: sandboxed, with a time limit and bounded output.
 
 use std::fmt::Write as _;
 use std::io;
@@ -17,64 +17,64 @@ use zero_sandbox::running_command::{CommandExit, ExitCause};
 use super::tool_declaration::{OUTPUT_BYTES_MAX, ToolListError};
 use crate::bash::signal_name;
 
-/// How long the end of a command that was killed is waited for.
+/// How long to wait for a killed command to exit.
 const EXIT_WAIT_MAX: Duration = Duration::from_secs(2);
-/// Bytes of its error output that are told.
+/// Bytes of stderr shown in errors.
 const STDERR_BYTES_MAX: usize = 4_000;
-/// Bytes that are read at once.
+/// Bytes read at once.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Why a command did not list its tools. Those that it listed before stay. What it was caused by is
-/// part of its words, so it names no source that would say them again.
+/// Why a command did not list its tools. The tools listed before stay. The messages include their
+/// causes, so no error has a source that would repeat them.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolDiscoveryError {
-    /// There is no command.
-    #[error("no command lists tools; set `tools.toolDiscoveryCommand`")]
+    /// No command is configured.
+    #[error("no tool discovery command is set; set `tools.toolDiscoveryCommand`")]
     NoCommand,
-    /// It did not start.
-    #[error("`{command}`, which is to list tools, did not start: {why}")]
+    /// The command could not be started.
+    #[error("the tool discovery command `{command}` did not start: {why}")]
     NotStarted {
-        /// The command.
+        /// The command line.
         command: String,
-        /// Why.
+        /// The reason.
         why: ToolError,
     },
-    /// It did not come to its end in time.
+    /// The command did not end in time.
     #[error("`{command}` did not list its tools within {} s and was stopped{}", .limit.as_secs_f32(), describe_stderr(.stderr))]
     TimedOut {
-        /// The command.
+        /// The command line.
         command: String,
-        /// How long it may take.
+        /// The time limit.
         limit: Duration,
-        /// The end of its error output.
+        /// The end of its stderr.
         stderr: String,
     },
-    /// It failed.
+    /// The command failed.
     #[error("`{command}` did not list its tools: {how}{}", describe_stderr(.stderr))]
     Failed {
-        /// The command.
+        /// The command line.
         command: String,
         /// How it ended.
         how: String,
-        /// The end of its error output.
+        /// The end of its stderr.
         stderr: String,
     },
-    /// It printed something else.
-    #[error("`{command}` did not list its tools: {why}; let it print a JSON array such as `[{{\"name\": \"hello\", \"description\": \"…\", \"parameters\": {{\"type\": \"object\"}}}}]` and nothing else, and write messages to its error output{}", describe_stderr(.stderr))]
+    /// The output is not a list of tools.
+    #[error("`{command}` did not list its tools: {why}; it must print a JSON array such as `[{{\"name\": \"hello\", \"description\": \"…\", \"parameters\": {{\"type\": \"object\"}}}}]` and nothing else; messages belong on stderr{}", describe_stderr(.stderr))]
     Unreadable {
-        /// The command.
+        /// The command line.
         command: String,
-        /// What is wrong.
+        /// What is wrong with the output.
         why: ToolListError,
-        /// The end of its error output.
+        /// The end of its stderr.
         stderr: String,
     },
-    /// What it listed could not be kept.
-    #[error("what the command listed cannot be kept, and nothing was changed: {0}")]
+    /// The list could not be stored.
+    #[error("the list of tools cannot be stored, and nothing was changed: {0}")]
     Store(io::Error),
 }
 
-/// What a command said.
+/// The output of the list command.
 #[derive(Debug)]
 pub(super) struct ListCommandOutput {
     pub(super) stdout: Vec<u8>,
@@ -96,7 +96,7 @@ impl ListCommandOutput {
     }
 }
 
-/// Runs a command to its end. Nothing of it is left, whatever becomes of it.
+/// Runs a command to its end. No process of it is left afterwards, whatever happens.
 pub(super) async fn run_list_command(
     services: &ServiceLauncher,
     words: &[String],
@@ -124,14 +124,14 @@ pub(super) async fn run_list_command(
     let work = collect_output(&mut service, &mut stdout, &mut stderr);
     let ended = tokio::time::timeout(limit, work).await;
     service.kill();
-    // So that nobody waits for it where others would have to wait too.
+    // Waited for here, so that no later caller has to wait for it.
     let _ = tokio::time::timeout(EXIT_WAIT_MAX, service.wait()).await;
     let notes = service.notes();
     let stderr = escape_unsafe_chars(plain_text::strip(&stderr).trim_end());
     let ended = match ended {
         Err(_) => return Err(ToolDiscoveryError::TimedOut { command, limit, stderr }),
         Ok(Err(error)) => {
-            let how = format!("what it prints cannot be read: {error}");
+            let how = format!("its output cannot be read: {error}");
             return Err(ToolDiscoveryError::Failed { command, how, stderr });
         }
         Ok(Ok(ended)) => ended,
@@ -149,7 +149,7 @@ pub(super) async fn run_list_command(
     }
 }
 
-/// Takes in what a service writes until it ends. One that writes too much is ended.
+/// Collects the output of a service until it ends. A service that writes too much is killed.
 async fn collect_output(
     service: &mut ServiceHandle,
     stdout: &mut Vec<u8>,
@@ -177,7 +177,7 @@ async fn collect_output(
     });
     let ended = async {
         let ended = service.wait().await;
-        // What it left running could hold its output open for ever.
+        // Processes that it left running could keep its output open forever.
         service.kill();
         io::Result::Ok(ended)
     };
@@ -188,7 +188,7 @@ fn open_pipe(end: Option<OwnedFd>) -> io::Result<Option<Receiver>> {
     end.map(Receiver::from_owned_fd).transpose()
 }
 
-/// Reads to the end, or for as long as `take` wants more.
+/// Reads until the end, or until `take` returns false.
 async fn read_pipe(pipe: Option<Receiver>, mut take: impl FnMut(&[u8]) -> bool) -> io::Result<()> {
     let Some(mut pipe) = pipe else { return Ok(()) };
     let mut buffer = vec![0; READ_BYTES];
@@ -201,29 +201,29 @@ async fn read_pipe(pipe: Option<Receiver>, mut take: impl FnMut(&[u8]) -> bool) 
     }
 }
 
-/// How a command ended that did not end well.
+/// Describes how a command failed, or returns `None` if it succeeded.
 fn describe_failure(ended: &CommandExit) -> Option<String> {
     match ended.why {
-        ExitCause::MemoryLimit { .. } => return Some("it used more memory than it may".to_owned()),
+        ExitCause::MemoryLimit { .. } => return Some("it exceeded its memory limit".to_owned()),
         ExitCause::ProcessLimit { .. } => {
-            return Some("it had more processes than it may".to_owned());
+            return Some("it exceeded its limit of processes".to_owned());
         }
         _ => {}
     }
     match (ended.exit_code, ended.signal) {
         (Some(0), _) => None,
         (Some(code), _) => Some(format!("it ended with exit code {code}")),
-        (None, Some(signal)) => Some(format!("it was ended by {}", signal_name(signal))),
-        (None, None) => Some("nobody knows how it ended".to_owned()),
+        (None, Some(signal)) => Some(format!("it was killed by {}", signal_name(signal))),
+        (None, None) => Some("it ended in an unknown way".to_owned()),
     }
 }
 
-/// The end of the error output, as part of a message.
+/// Renders the end of stderr as part of a message.
 fn describe_stderr(stderr: &str) -> String {
     let mut text = String::new();
     if !stderr.is_empty() {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "\nits error output ends in:\n{stderr}");
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, "\nthe end of its stderr:\n{stderr}");
     }
     text
 }
@@ -277,9 +277,9 @@ mod tests {
         }
         check(Some(0), None, ExitCause::Finished, None);
         check(Some(3), None, ExitCause::Finished, Some("it ended with exit code 3"));
-        check(None, Some(9), ExitCause::Finished, Some("it was ended by SIGKILL"));
-        check(None, None, ExitCause::Lost, Some("nobody knows how it ended"));
+        check(None, Some(9), ExitCause::Finished, Some("it was killed by SIGKILL"));
+        check(None, None, ExitCause::Lost, Some("it ended in an unknown way"));
         let memory = ExitCause::MemoryLimit { limit: 1, used: 2 };
-        check(None, Some(9), memory, Some("it used more memory than it may"));
+        check(None, Some(9), memory, Some("it exceeded its memory limit"));
     }
 }

@@ -1,7 +1,7 @@
-//! What a tool's command answers, in the form that tools of this kind have always had.
+//! The result of a tool's command, in the established form for tools of this kind.
 //!
-//! A command that ends well and complains of nothing answers with its output. Of any other the
-//! model gets both streams and how it ended, each under its name.
+//! If a command succeeds and writes nothing to stderr, its stdout is the result. Otherwise the
+//! model gets both streams and the exit status, each with a label.
 
 use serde_json::Value;
 use zero_core::{ByteSize, ErrorReason, ResultDisplay, ToolError, ToolResult, ToolResultPart};
@@ -9,10 +9,10 @@ use zero_runtime::{CallContext, CommandOutcome, ToolReply};
 
 use crate::bash::{BashOutput, quarantine_notice, render_stream, signal_name, weaker_sandbox_note};
 
-/// Bytes that are left to what is not output: names, notes, marks of what was left out.
+/// Bytes reserved for labels, notes and truncation marks.
 const OVERHEAD_BYTES: usize = 512;
 
-/// What the model and the person get of a command that ended.
+/// Returns the result of a command that ended, for the model and the user.
 pub(super) fn result_from_outcome(
     outcome: &CommandOutcome,
     cx: &CallContext,
@@ -52,26 +52,26 @@ pub(super) fn result_from_outcome(
     }
 }
 
-/// The same for one that took longer than it may, and goes on.
+/// Returns the result of a command that exceeded its timeout and continues as a job.
 pub(super) fn result_from_job(reply: ToolReply<BashOutput>) -> Result<ToolResult, ToolError> {
     let ToolReply { content, display, output, locations } = reply;
     let structured = serde_json::to_value(output).unwrap_or_default();
     Ok(ToolResult { content, display, structured, locations })
 }
 
-/// A command's end.
+/// The output of a command that ended.
 #[derive(Clone, Debug, Default)]
 struct ToolCommandReport {
     stdout: String,
     stderr: String,
     exit_code: Option<i32>,
     signal: Option<String>,
-    /// What is to be known beside it.
+    /// Notes besides the output.
     notes: Vec<String>,
 }
 
 impl ToolCommandReport {
-    /// What the model gets: what the command says, and what is said of it.
+    /// Returns the texts for the model: the output, and the notes.
     fn into_content(self) -> Result<Vec<String>, ToolError> {
         let notes: Vec<String> = self.notes.iter().map(|note| format!("({note})")).collect();
         let is_well = self.exit_code == Some(0) && self.signal.is_none();
@@ -85,9 +85,9 @@ impl ToolCommandReport {
             return Ok([Some(said), notes].into_iter().flatten().collect());
         }
         let how = match (&self.signal, self.exit_code) {
-            (Some(signal), _) => format!("was ended by {signal}"),
+            (Some(signal), _) => format!("was killed by {signal}"),
             (None, Some(code)) => format!("ended with exit code {code}"),
-            (None, None) => "ended, and nobody knows how".to_owned(),
+            (None, None) => "ended in an unknown way".to_owned(),
         };
         let mut lines = vec![format!("the tool's command {how}"), self.render_streams()];
         lines.extend(notes);
@@ -96,14 +96,14 @@ impl ToolCommandReport {
             .with_detail("signal", self.signal))
     }
 
-    /// Both streams and the end, each under its name.
+    /// Renders both streams and the exit status with labels.
     fn render_streams(&self) -> String {
         let or = |text: &str, none: &str| if text.is_empty() { none } else { text }.to_owned();
         let code = self.exit_code.map_or_else(|| "(none)".to_owned(), |code| code.to_string());
         let lines = [
             ("Stdout", or(self.stdout.trim_end_matches('\n'), "(empty)")),
             ("Stderr", or(self.stderr.trim_end_matches('\n'), "(empty)")),
-            // One that could not be run at all is told of before it comes to this.
+            // A command that could not be run at all is reported earlier.
             ("Error", "(none)".to_owned()),
             ("Exit Code", code),
             ("Signal", or(self.signal.as_deref().unwrap_or_default(), "(none)")),
@@ -111,8 +111,7 @@ impl ToolCommandReport {
         lines.map(|(name, text)| format!("{name}: {text}\n")).concat()
     }
 
-    /// The same with both streams together in `most` bytes: a short one leaves its share to the
-    /// other.
+    /// Truncates both streams together to `most` bytes. A short one leaves its share to the other.
     fn truncated_to(mut self, most: usize, place: Option<&str>) -> Self {
         let stdout_most = most.saturating_sub(self.stderr.len().min(most / 2));
         let stderr_most = most.saturating_sub(self.stdout.len().min(stdout_most));
@@ -122,7 +121,7 @@ impl ToolCommandReport {
     }
 }
 
-/// The beginning and the end of a text that is too long.
+/// Returns the beginning and the end of a text that is too long.
 fn shorten_output(text: String, most: usize, place: Option<&str>) -> String {
     if text.len() <= most {
         return text;
@@ -192,7 +191,7 @@ mod tests {
         );
         check(
             report("half\n", "oh\nno\n", None, Some("SIGSEGV")),
-            "the tool's command was ended by SIGSEGV\nStdout: half\nStderr: oh\nno\nError: (none)\nExit Code: (none)\nSignal: SIGSEGV\n",
+            "the tool's command was killed by SIGSEGV\nStdout: half\nStderr: oh\nno\nError: (none)\nExit Code: (none)\nSignal: SIGSEGV\n",
             json!({"reason": "remote_failure", "exit_code": null, "signal": "SIGSEGV"}),
         );
     }

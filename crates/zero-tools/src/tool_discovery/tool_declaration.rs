@@ -1,4 +1,5 @@
-//! What a command declares, read with care: one mistake costs one tool.
+//! Parses and validates what a list command prints ([`parse_declarations`]). An invalid declaration
+//! rejects only that tool.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -10,69 +11,69 @@ use zero_runtime::schema::{DEPTH_MAX, InputSchema};
 
 use super::{PREFIX, depth_limited_json, gemini_schema};
 
-/// Bytes of output that are read.
+/// Most bytes of output that are read.
 pub(super) const OUTPUT_BYTES_MAX: usize = 1_000_000;
-/// Tools that are taken.
+/// Most tools that are accepted.
 const TOOLS_MAX: usize = 500;
-/// Declarations that are told of one by one when they are set aside.
+/// Most rejected declarations that are reported one by one.
 const REJECTED_MAX: usize = 100;
-/// Bytes of a tool's own name: it becomes a word of a command.
+/// Longest original name of a tool, in bytes: it becomes an argument of a command.
 const NAME_BYTES_MAX: usize = 256;
-/// Bytes of a description; models pay for each.
+/// Longest description, in bytes, since every request to a model includes it.
 const DESCRIPTION_BYTES_MAX: usize = 16_000;
-/// How long all schemas together are checked. Those of honest tools take milliseconds.
+/// Time limit for checking all schemas together. Ordinary schemas take milliseconds.
 const CHECK_TIME_MAX: Duration = Duration::from_secs(10);
-/// Arrays and objects around the schema of a declaration: the list, a wrapper with its own list,
-/// the declaration, and OpenAI's `function`.
+/// Nesting of a schema within the output: the list, a wrapper with its own list, the declaration,
+/// and OpenAI's `function`.
 const SCHEMA_NESTING: usize = 5;
 
-/// Where declarations keep the schema of their input, the plainest JSON Schema first.
+/// Fields that may contain the input schema, the plainest JSON Schema first.
 const SCHEMA_FIELDS: [&str; 4] =
     ["parametersJsonSchema", "inputSchema", "input_schema", "parameters"];
-/// What Gemini wraps declarations in.
+/// Fields in which Gemini wraps declarations.
 const WRAPPERS: [&str; 2] = ["functionDeclarations", "function_declarations"];
 
-/// A tool as a command declares it, checked.
+/// A validated tool declaration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CommandToolDeclaration {
-    /// What it is called here.
+    /// Name of the tool in zero.
     pub name: ToolName,
-    /// What the command calls it.
+    /// Name of the tool in the command.
     pub original: String,
-    /// What it does, for the model.
+    /// Description for the model.
     pub description: String,
-    /// JSON Schema 2020-12 of its input, which is an object.
+    /// JSON Schema 2020-12 of the input, which is an object.
     pub input_schema: Value,
 }
 
-/// Something declared that is no tool.
+/// A declaration that was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RejectedDeclaration {
-    /// What it is called, or where it stands.
+    /// Its name, or its position in the list.
     pub name: String,
-    /// What is wrong with it.
+    /// Why it was rejected.
     pub reason: String,
 }
 
-/// Why what a command printed is no list of tools.
+/// Why the output of a command is not a list of tools.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ToolListError {
-    /// It is too long.
+    /// The output is too long.
     #[error("it printed more than {OUTPUT_BYTES_MAX} bytes")]
     TooLong,
-    /// It is no JSON.
-    #[error("what it printed is no JSON: {0}")]
+    /// The output is not JSON.
+    #[error("its output is not JSON: {0}")]
     NotJson(String),
-    /// It is JSON of something else.
+    /// The output is JSON, but not a list.
     #[error("it printed {0} instead of an array of function declarations")]
     NotAList(&'static str),
 }
 
-/// Reads what a command printed: a JSON array of function declarations.
+/// Parses the output of a command: a JSON array of function declarations.
 ///
 /// An item is `{name, description, parameters}`, where the schema may also be called
 /// `parametersJsonSchema`, `inputSchema` or `input_schema`; or `{functionDeclarations: […]}`; or
-/// `{type: "function", function: {…}}`. What is wrong with one of them costs that one only.
+/// `{type: "function", function: {…}}`. An invalid item rejects only itself.
 pub fn parse_declarations(
     stdout: &[u8],
 ) -> Result<(Vec<CommandToolDeclaration>, Vec<RejectedDeclaration>), ToolListError> {
@@ -101,18 +102,18 @@ pub fn parse_declarations(
     Ok(read.finish())
 }
 
-/// The key under which an item holds further declarations.
+/// Returns the key under which an item contains further declarations.
 fn wrapper_key(fields: &Map<String, Value>) -> Option<&'static str> {
     WRAPPERS.into_iter().find(|key| fields.contains_key(*key))
 }
 
-/// What was read so far.
+/// The declarations read so far.
 struct DeclarationReader {
     started: Instant,
     declared: Vec<CommandToolDeclaration>,
     names: BTreeSet<ToolName>,
     quarantined: Vec<RejectedDeclaration>,
-    /// Set aside beyond those that are told of.
+    /// Number of rejected declarations that are not listed.
     untold: usize,
 }
 
@@ -130,8 +131,7 @@ impl DeclarationReader {
                 }
             }
             other => {
-                let reason =
-                    format!("`{key}` is {}, and not a list", json_type_name(&other.into()));
+                let reason = format!("`{key}` is {}, not a list", json_type_name(&other.into()));
                 self.reject(place.to_owned(), reason);
             }
         }
@@ -142,7 +142,7 @@ impl DeclarationReader {
             Value::Object(fields) => unwrap_function(fields),
             other => {
                 let reason =
-                    format!("it is {}, and not a function declaration", json_type_name(&other));
+                    format!("it is {}, not a function declaration", json_type_name(&other));
                 return self.reject(place.to_owned(), reason);
             }
         };
@@ -161,7 +161,7 @@ impl DeclarationReader {
         mut declaration: Map<String, Value>,
     ) -> Result<CommandToolDeclaration, String> {
         if self.declared.len() >= TOOLS_MAX {
-            return Err(format!("there are {TOOLS_MAX} tools already, and no more are taken"));
+            return Err(format!("there are {TOOLS_MAX} tools already, which is the limit"));
         }
         if self.started.elapsed() > CHECK_TIME_MAX {
             return Err("the schemas before it took too long to check".to_owned());
@@ -170,7 +170,7 @@ impl DeclarationReader {
         let name =
             ToolName::from_namespaced(PREFIX, &original).map_err(|error| error.to_string())?;
         if self.names.contains(&name) {
-            return Err(format!("another tool that comes to `{name}` was declared before it"));
+            return Err(format!("an earlier declaration already maps to `{name}`"));
         }
         let description = match declaration.shift_remove("description") {
             Some(Value::String(text)) => shorten_description(text),
@@ -194,7 +194,7 @@ impl DeclarationReader {
 
     fn finish(mut self) -> (Vec<CommandToolDeclaration>, Vec<RejectedDeclaration>) {
         if self.untold > 0 {
-            let reason = "there are too many to tell of each".to_owned();
+            let reason = "there are too many to list each".to_owned();
             let name = format!("{} more", self.untold);
             self.quarantined.push(RejectedDeclaration { name, reason });
         }
@@ -202,7 +202,7 @@ impl DeclarationReader {
     }
 }
 
-/// OpenAI keeps the declaration under `function`.
+/// Returns the declaration that OpenAI puts under `function`.
 fn unwrap_function(mut fields: Map<String, Value>) -> Map<String, Value> {
     match fields.shift_remove("function") {
         Some(Value::Object(function)) if !fields.contains_key("name") => function,
@@ -210,14 +210,14 @@ fn unwrap_function(mut fields: Map<String, Value>) -> Map<String, Value> {
     }
 }
 
-/// What a person may see of a name that is not checked yet.
+/// Returns an unchecked name in a form that can be shown.
 fn display_name(declaration: &Map<String, Value>) -> Option<String> {
     let name = declaration.get("name")?.as_str().filter(|name| !name.is_empty())?;
     let short = &name[..name.floor_char_boundary(NAME_BYTES_MAX)];
     Some(short.escape_debug().to_string())
 }
 
-/// The command's own name for a tool, which is going to be the last word of another command.
+/// Returns the command's name for a tool, which becomes the last argument of another command.
 fn original_name(declaration: &Map<String, Value>) -> Result<String, String> {
     let name = match declaration.get("name") {
         Some(Value::String(name)) => name,
@@ -231,22 +231,22 @@ fn original_name(declaration: &Map<String, Value>) -> Result<String, String> {
         return Err(format!("its name is longer than {NAME_BYTES_MAX} bytes"));
     }
     if name.chars().any(char::is_control) {
-        return Err("its name holds control characters".to_owned());
+        return Err("its name contains control characters".to_owned());
     }
     if name.starts_with('-') {
-        return Err("its name begins with `-`, and would be taken for an option".to_owned());
+        return Err("its name begins with `-` and would be taken for an option".to_owned());
     }
     Ok(name.clone())
 }
 
-/// The schema of an input, brought to JSON Schema 2020-12 and found to mean something. No schema
-/// means no arguments.
+/// Converts the schema of an input to JSON Schema 2020-12 and validates it. No schema means no
+/// arguments.
 fn check_schema(schema: Option<Value>) -> Result<Value, String> {
     let mut schema = match schema {
         None => return Ok(json!({"type": "object", "additionalProperties": false})),
         Some(schema @ Value::Object(_)) => schema,
         Some(other) => {
-            return Err(format!("its schema is {}, and not an object", json_type_name(&other)));
+            return Err(format!("its schema is {}, not an object", json_type_name(&other)));
         }
     };
     if depth_limited_json::is_deeper(&schema, DEPTH_MAX) {
@@ -254,7 +254,7 @@ fn check_schema(schema: Option<Value>) -> Result<Value, String> {
     }
     gemini_schema::normalize_schema(&mut schema);
     if let Value::Object(fields) = &mut schema {
-        // It is one of 2020-12 now, whatever it was.
+        // The schema is one of 2020-12 now, whatever it declared.
         fields.shift_remove("$schema");
         match fields.get("type") {
             Some(Value::String(name)) if name == "object" => {}
@@ -262,12 +262,12 @@ fn check_schema(schema: Option<Value>) -> Result<Value, String> {
                 fields.insert("type".to_owned(), "object".into());
             }
             Some(other) => {
-                return Err(format!("its input is of type {other}, and must be an object"));
+                return Err(format!("its input is of type {other}, but must be an object"));
             }
         }
     }
     let checker = InputSchema::new(schema.clone());
-    checker.check_schema().map_err(|error| format!("its schema is broken: {error}"))?;
+    checker.check_schema().map_err(|error| format!("its schema is invalid: {error}"))?;
     Ok(schema)
 }
 
@@ -279,13 +279,13 @@ fn shorten_description(mut text: String) -> String {
     text
 }
 
-/// What a value is, in words.
+/// Describes the type of a value.
 fn json_type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",
-        Value::Bool(_) => "true or false",
+        Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
+        Value::String(_) => "a string",
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     }

@@ -1,8 +1,9 @@
-//! What a search met and may not read: left out and counted, never named.
+//! Entries that a search found but may not read ([`DeniedEntries`]): left out and counted, never
+//! named.
 //!
-//! The count must not give away either what the rules keep secret. It is over everything that is
-//! met and denied, before any glob of the caller's is looked at: otherwise a caller could find
-//! a name out by trying patterns until the count moves.
+//! The count must not disclose secret names either. It covers everything that was found and denied,
+//! before any glob of the caller is applied. Otherwise a caller could guess a name by trying
+//! patterns until the count changes.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,8 +16,9 @@ use zero_sandbox::FinalLinkMode;
 use super::WalkEntryKind;
 use crate::text_format::pluralize;
 
-/// What was left out because reading it is denied or must be asked. Only fingerprints are kept: enough to count
-/// what two walks meet once, and nothing that could be told.
+/// Entries that were left out because reading them is denied or needs approval. Only fingerprints
+/// are stored: enough to count an entry found by two walks once, and nothing that could be
+/// disclosed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeniedEntries {
     files: HashSet<u64>,
@@ -33,20 +35,20 @@ impl DeniedEntries {
         };
     }
 
-    /// What two walks left out.
+    /// Merges the entries of two walks.
     pub(crate) fn merge(mut self, other: Self) -> Self {
         self.files.extend(other.files);
         self.folders.extend(other.folders);
         self
     }
 
-    /// How much it is, for programs; `None` when it is nothing.
+    /// Returns the count, or `None` if there are none.
     pub(crate) fn count(&self) -> Option<u64> {
         let count = self.files.len() + self.folders.len();
         (count > 0).then_some(count as u64)
     }
 
-    /// What the reader must know of it.
+    /// Returns the note for the reader.
     pub(crate) fn note(&self) -> Option<String> {
         let count = self.count()?;
         let files = pluralize(self.files.len() as u64, "file", "files");
@@ -57,11 +59,11 @@ impl DeniedEntries {
             (false, false) => format!("{files} and {folders}"),
         };
         let them = if count == 1 { "it" } else { "them" };
-        Some(format!("{what} left out: reading {them} is denied or must be asked"))
+        Some(format!("{what} left out: reading {them} is denied or needs approval"))
     }
 }
 
-/// Asks of everything that is met beneath a folder whether it may be read.
+/// Checks whether the entries below a folder may be read.
 pub(crate) struct ReadFilter {
     cx: CallContext,
     /// The folder as the caller wrote it.
@@ -70,8 +72,8 @@ pub(crate) struct ReadFilter {
 }
 
 impl ReadFilter {
-    /// A filter for what lies beneath a folder; `None` where nothing is ever denied, so that
-    /// nothing is paid for it.
+    /// Creates a filter for the entries below a folder, or `None` if the policy never denies a
+    /// read, so that there is no cost.
     pub(crate) fn new(written: &str, folder: &Path, cx: &CallContext) -> Option<Self> {
         let written = if written == "." { "" } else { written };
         cx.filters_reads_in(folder).then(|| Self {
@@ -81,13 +83,13 @@ impl ReadFilter {
         })
     }
 
-    /// Whether something that is no link may be read; what may not is counted.
+    /// Returns whether an entry that is not a link may be read. Denied ones are counted.
     pub(crate) fn allows(&self, relative: &Path, canonical: &Path, kind: WalkEntryKind) -> bool {
         self.check_read(relative, &[canonical], kind)
     }
 
-    /// The same for a link, which must neither be denied itself nor lead to what is. One that
-    /// leads nowhere, or where nobody can look, has only its own name to be judged by.
+    /// The same for a link: neither the link nor its target may be denied. If the target does not
+    /// exist or cannot be examined, only the link is checked.
     pub(crate) fn allows_link(&self, relative: &Path, path: &Path) -> bool {
         let target = self.cx.workspace().resolve_path(path, FinalLinkMode::Follow);
         let leads_to = target.as_ref().map_or(path, |target| target.path());
@@ -103,7 +105,7 @@ impl ReadFilter {
         denied.is_none()
     }
 
-    /// What was not let in so far.
+    /// Returns the entries denied so far.
     pub(crate) fn take_denied(&self) -> DeniedEntries {
         std::mem::take(&mut *self.denied.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -128,7 +130,8 @@ mod tests {
         ("out/secret.txt", "needle in-secret\n"),
     ];
 
-    /// Files of which those called `secret.txt` and all in a `vault` may not be read, and links.
+    /// Creates files, of which those named `secret.txt` and all in a `vault` may not be read, and
+    /// links.
     fn sample_tree() -> TestHost {
         let host = TestHost::new().with_files(&FILES).with_denied(&["secret.txt", "vault"]);
         for (target, link) in [
@@ -146,7 +149,7 @@ mod tests {
         host
     }
 
-    /// Everything a result says, in one text.
+    /// Returns all texts of a result as one text.
     fn all_text(result: &ToolResult) -> String {
         let ResultDisplay::Markdown { text } = &result.display else {
             panic!("{:?}", result.display)
@@ -154,8 +157,8 @@ mod tests {
         format!("{:?}\n{text}\n{}\n{:?}", result.content, result.structured, result.locations)
     }
 
-    /// Makes a call that must leave so much out, say so, and give nothing of it away. Gives back
-    /// what it found, from a list in its output.
+    /// Makes a call that must leave out so many entries, report it, and disclose nothing of them.
+    /// Returns the paths found, from a list in its output.
     #[track_caller]
     fn find_paths(
         host: &TestHost,
@@ -241,7 +244,7 @@ mod tests {
         assert_eq!(error.details["left_out"], 4);
         assert_eq!(
             error.message,
-            "none of the files could be read:\n- `**/k*.txt`: no file matches\n(2 files and 2 folders left out: reading them is denied or must be asked)"
+            "none of the files could be read:\n- `**/k*.txt`: no file matches\n(2 files and 2 folders left out: reading them is denied or needs approval)"
         );
     }
 

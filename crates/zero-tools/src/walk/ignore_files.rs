@@ -1,13 +1,13 @@
-//! Whether the ignore files a walk will meet can be read at all.
+//! Checks ignore files before a walk reads them.
 //!
-//! The `ignore` crate opens `.gitignore` and its kin by name, whatever they are: on a pipe it would
-//! wait for ever, on `/dev/zero` it would read until memory runs out. So each folder is looked at
-//! before the crate gets there. A folder whose rules cannot be known is left out and named, for
-//! what it would show may be just what the rules leave out.
+//! The `ignore` crate opens `.gitignore` and similar files by name, whatever they are: on a pipe it
+//! would block forever, on `/dev/zero` it would read until memory is exhausted. So each folder is
+//! checked before the crate enters it. A folder whose ignore file cannot be read is skipped and
+//! reported, because the walk could otherwise show the files that the rules exclude.
 //!
-//! Links are followed, as `rg` does, as long as an ordinary file is at their end. What is not
-//! caught: a file swapped between this look and the crate's own; and git's configuration, from
-//! which the crate learns where the global rules are, for it lies in no workspace.
+//! Links are followed, as `rg` does, if they lead to a regular file. Not covered: a file that is
+//! swapped between this check and the crate's read; and git's configuration, from which the crate
+//! learns where the global rules are, because it is outside of any workspace.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -21,16 +21,16 @@ use crate::text_format::{pluralize, to_single_line};
 /// Largest ignore file that is read, in bytes.
 const IGNORE_FILE_BYTES_MAX: u64 = 1_000_000;
 
-/// The folders of a walk that were not entered.
+/// The folders that a walk did not enter.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SkippedFolders {
     count: u64,
-    /// Of the files that kept the walk out, the first by path.
+    /// The first by path of the files that prevented it.
     file: PathBuf,
 }
 
 impl SkippedFolders {
-    /// Counts a folder that was not entered because of `file`.
+    /// Records a folder that was not entered because of `file`.
     pub(super) fn add(&mut self, file: PathBuf) {
         if self.count == 0 || file < self.file {
             self.file = file;
@@ -38,7 +38,7 @@ impl SkippedFolders {
         self.count += 1;
     }
 
-    /// The folders that two walks did not enter.
+    /// Merges the folders of two walks.
     pub(crate) fn merge(mut self, other: Self) -> Self {
         if other.count > 0 {
             self.add(other.file);
@@ -47,32 +47,33 @@ impl SkippedFolders {
         self
     }
 
-    /// What the reader must know of it.
+    /// Returns the note for the reader.
     pub(crate) fn note(&self, workspace: &Workspace) -> Option<String> {
         let folders = pluralize(self.count, "folder", "folders");
         let file = to_single_line(&workspace.display_path(&self.file));
         (self.count > 0).then(|| {
             format!("left out {folders}: `{file}` is not an ordinary file of at most 1 MB")
-                + if self.count > 1 { ", nor are others like it" } else { "" }
+                + if self.count > 1 { ", and neither are others" } else { "" }
         })
     }
 }
 
-/// The ignore file that keeps a walk from starting at `base`: one there, in a folder above it, or
-/// the one for all repositories.
+/// Returns the ignore file that prevents a walk from starting at `base`: one there, in a folder
+/// above it, or the global one.
 pub(super) fn find_unreadable_from(base: &FolderHandle) -> Option<PathBuf> {
     base.path().ancestors().find_map(|above| find_unreadable_in(base, above)).or_else(|| {
         ignore::gitignore::gitconfig_excludes_path().filter(|global| is_too_large(base, global))
     })
 }
 
-/// The crate itself reads the rules for all repositories only from an ordinary file, so that
-/// `/dev/null` there means none; but it reads one of any size.
+/// The crate reads the global rules only from a regular file, so that `/dev/null` means none; but
+/// it reads a file of any size.
 fn is_too_large(base: &FolderHandle, global: &Path) -> bool {
     matches!(base.open_named(global), Ok(OpenedEntry::File(file)) if !is_small_enough(&file))
 }
 
-/// The ignore file that keeps a walk out of a folder, named absolutely or below the base.
+/// Returns the ignore file that prevents entering a folder, as an absolute path or one below the
+/// base.
 pub(super) fn find_unreadable_in(base: &FolderHandle, folder: &Path) -> Option<PathBuf> {
     [".gitignore", ".ignore"]
         .iter()
@@ -81,8 +82,8 @@ pub(super) fn find_unreadable_in(base: &FolderHandle, folder: &Path) -> Option<P
         .or_else(|| check_git_excludes(base, &folder.join(".git")).err())
 }
 
-/// Follows the way from `.git` to the repository's own rules: it is a folder, or names one that
-/// names another.
+/// Follows `.git` to the repository's exclude file: `.git` is a folder, or a file that names one,
+/// which may name another.
 fn check_git_excludes(base: &FolderHandle, git: &Path) -> Result<(), PathBuf> {
     let line = match open_ignore_file(base, git)? {
         OpenedEntry::Nothing => return Ok(()),
@@ -102,12 +103,13 @@ fn check_git_excludes(base: &FolderHandle, git: &Path) -> Result<(), PathBuf> {
     open_ignore_file(base, &common.join("info/exclude")).map(drop)
 }
 
-/// The crate takes a relative name in `.git` from where the process stands; so does the look.
+/// The crate resolves a relative name in `.git` from the working directory of the process; so does
+/// this check.
 fn resolve_from_cwd(name: &str) -> PathBuf {
     std::path::absolute(".").unwrap_or_default().join(name)
 }
 
-/// Opens what the crate may open; the error is the name of a file that it must not.
+/// Opens what the crate may open. The error is the name of a file that it must not open.
 fn open_ignore_file(base: &FolderHandle, name: &Path) -> Result<OpenedEntry, PathBuf> {
     match base.open_named(name) {
         Ok(OpenedEntry::File(file)) if !is_small_enough(&file) => Err(name.to_owned()),
@@ -120,7 +122,7 @@ fn is_small_enough(file: &File) -> bool {
     FileFacts::from_file(file).is_ok_and(|facts| facts.size <= IGNORE_FILE_BYTES_MAX)
 }
 
-/// The first line, or nothing where the crate would find none either.
+/// Returns the first line, or an empty text if the crate would not find one either.
 fn read_first_line(file: File) -> String {
     let mut lines = BufReader::new(file.take(IGNORE_FILE_BYTES_MAX)).lines();
     lines.next().and_then(Result::ok).unwrap_or_default()
@@ -128,7 +130,7 @@ fn read_first_line(file: File) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    #![expect(clippy::disallowed_methods, reason = "tests create real files")]
     use super::*;
     use crate::test_host::TestHost;
     use serde_json::{Value, json};
@@ -137,7 +139,7 @@ mod tests {
     use std::time::Duration;
     use zero_sandbox::FinalLinkMode;
 
-    /// Puts something at a path that must not be read.
+    /// Creates something at a path that must not be read.
     type TrapSetup = fn(&Path);
 
     const TRAPS: [TrapSetup; 4] = [
@@ -156,21 +158,21 @@ mod tests {
         ])
     }
 
-    /// Makes a call that must end soon, and gives its structured output and its text.
+    /// Makes a call that must end soon, and returns its structured output and its text.
     #[track_caller]
     fn call_tool(host: &TestHost, tool: &str, input: Value) -> (Value, String) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let call =
             async { tokio::time::timeout(Duration::from_secs(60), host.call(tool, input)).await };
         let report = runtime.block_on(call);
-        // A thread that waits on a pipe must not keep the test waiting too.
+        // A thread that waits on a pipe must not make the test wait, too.
         runtime.shutdown_background();
         let outcome = report.unwrap().outcome.unwrap();
         let text = outcome.rendered.content.iter().filter_map(|piece| piece["text"].as_str());
         (outcome.result.structured, text.collect())
     }
 
-    /// Sets each trap at `place` and searches from `path`.
+    /// Creates each trap at `place` and searches from `path`.
     #[track_caller]
     fn check(place: &str, path: &str, expected: &[&str]) {
         for (number, trap) in TRAPS.iter().enumerate() {
@@ -258,7 +260,7 @@ mod tests {
         }
     }
 
-    /// What is harmless stays as it is with `rg`.
+    /// Harmless files are treated as `rg` does.
     #[test]
     fn ordinary_ignore_file_applies_through_link() {
         let host = sample_tree();
@@ -291,7 +293,7 @@ mod tests {
         for _ in 0..10 {
             let (_, text) = call_tool(&host, "Glob", json!({"pattern": "**/*.txt"}));
             let said = "(left out 2 folders: `sub/.gitignore` is not an ordinary file of at most \
-                        1 MB, nor are others like it)";
+                        1 MB, and neither are others)";
             assert!(text.ends_with(said), "{text}");
         }
     }

@@ -1,11 +1,11 @@
-//! The folders a search starts from: the one that was named, or all of the workspace.
+//! The folders that a search starts from ([`SearchRoots`]): the given one, or all workspace roots.
 
 use std::path::PathBuf;
 
 use zero_core::{Effect, Effects, ToolError};
 use zero_sandbox::{FinalLinkMode, ResolvedPath, Workspace};
 
-/// Where a search starts.
+/// The folders that a search starts from.
 #[derive(Debug)]
 pub(crate) struct SearchRoots {
     searched: Vec<ResolvedPath>,
@@ -14,11 +14,11 @@ pub(crate) struct SearchRoots {
 }
 
 impl SearchRoots {
-    /// What `path` names; without it, each root of the workspace.
+    /// Resolves `path`, or all roots of the workspace if it is absent.
     ///
-    /// A root inside another is searched as a part of that one, so that nothing is found twice and
-    /// a pattern written for the outer one still means the same. The first root is searched by
-    /// itself all the same, because relative paths start there; the outer walk leaves it out.
+    /// A root inside another is searched as a part of it, so that nothing is found twice and a
+    /// pattern written for the outer root still applies. The first root is always searched
+    /// separately, because relative paths start there; the walk of the outer root skips it.
     pub(crate) fn resolve(path: Option<&str>, workspace: &Workspace) -> Result<Self, ToolError> {
         let locate = |written: &str| workspace.resolve(written, FinalLinkMode::Follow);
         let first = locate(path.unwrap_or("."))?;
@@ -28,7 +28,7 @@ impl SearchRoots {
         }
         for (index, root) in workspace.roots().enumerate().skip(1) {
             let mut others = workspace.roots().enumerate();
-            // Of a root that was given twice, the first counts.
+            // Of a root that is given twice, the first is used.
             let lies_in_another = others.any(|(other, path)| {
                 other != index && root.starts_with(path) && (root != path || other < index)
             });
@@ -38,25 +38,25 @@ impl SearchRoots {
         Ok(bases)
     }
 
-    /// What is searched, in the order of the workspace.
+    /// Returns the folders to search, in the order of the workspace.
     pub(crate) fn folders(&self) -> &[ResolvedPath] {
         &self.searched
     }
 
-    /// What of a base is searched by itself, as a path below it.
+    /// Returns the part of a root that is searched separately, as a path below it.
     pub(crate) fn nested_root(&self, base: &ResolvedPath) -> Option<PathBuf> {
         let below =
             |other: &ResolvedPath| other.path().strip_prefix(base.path()).ok().map(PathBuf::from);
         self.searched.iter().filter_map(below).find(|below| !below.as_os_str().is_empty())
     }
 
-    /// Reading each folder.
+    /// Returns the effects of reading each folder.
     pub(crate) fn read_effects(&self) -> Effects {
         let read = |base: &ResolvedPath| Effect::Read(base.target().clone());
         self.searched.iter().chain(&self.nested).map(read).collect()
     }
 
-    /// ` in src`, or nothing where the search starts with the first root.
+    /// Returns a text such as ` in src`, or an empty one if the search starts at the first root.
     pub(crate) fn describe_location(&self) -> String {
         match self.searched.first().map_or(".", ResolvedPath::display_path) {
             "." => String::new(),
@@ -84,20 +84,20 @@ mod tests {
             .with_roots(roots)
     }
 
-    /// Absolute paths as seen from the folder that holds the first one and the other.
+    /// Returns a path relative to the temporary folder of the host.
     fn strip_temp_path(host: &TestHost, path: &str) -> String {
         let above = host.outside().canonicalize().unwrap();
         path.strip_prefix(above.to_str().unwrap()).unwrap_or(path).to_owned()
     }
 
-    /// The files Grep finds, in the order it gives them.
+    /// Returns the files that Grep finds, in order.
     fn grep_paths(host: &TestHost, input: Value) -> Vec<String> {
         let output = host.ok("Grep", input).structured;
         let file = |found: &Value| strip_temp_path(host, found["file"].as_str().unwrap());
         output["matches"].as_array().unwrap().iter().map(file).collect()
     }
 
-    /// The files Glob finds, in the order it gives them.
+    /// Returns the files that Glob finds, in order.
     fn glob_paths(host: &TestHost, input: Value) -> Vec<String> {
         let output = host.ok("Glob", input).structured;
         let file = |found: &Value| strip_temp_path(host, found.as_str().unwrap());

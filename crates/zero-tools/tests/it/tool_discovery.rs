@@ -183,7 +183,8 @@ async fn call_command_results_are_reported() {
     let cap = HostLimits::default().model_output_bytes_max.as_usize();
     let outcome = f.call("cmd__endless", json!({})).await.unwrap();
     assert!(
-        result_text(&outcome).len() <= cap && result_text(&outcome).contains("the complete output is in /")
+        result_text(&outcome).len() <= cap
+            && result_text(&outcome).contains("the complete output is in /")
     );
     let error = f.call("cmd__both", json!({})).await.unwrap_err();
     assert!(error.message.len() <= cap, "{}", error.message.len());
@@ -240,22 +241,22 @@ async fn failed_list_command_keeps_known_tools() {
     let f = ToolFixture::one_shot();
     f.refresh(LIST_ONE_TOOL, ECHO_COMMAND).await;
     let rows = [
-        ("echo garbage", "what it printed is no JSON: expected value at line 1 column 1"),
+        ("echo garbage", "its output is not JSON: expected value at line 1 column 1"),
         ("echo '{\"name\": \"x\"}'", "it printed an object instead of an array"),
-        ("echo '[{\"name\": \"half'", "what it printed is no JSON: "),
-        (":", "what it printed is no JSON: EOF while parsing"),
+        ("echo '[{\"name\": \"half'", "its output is not JSON: "),
+        (":", "its output is not JSON: EOF while parsing"),
         (
             "echo '[]'; echo 'no \u{1b}[31mnetwork' >&2; exit 3",
-            "it ended with exit code 3\nits error output ends in:\nno network",
+            "it ended with exit code 3\nthe end of its stderr:\nno network",
         ),
-        ("echo 'a\u{202e}b' >&2; exit 3", "ends in:\na\\u{202e}b"),
-        ("kill -KILL $$", "it was ended by SIGKILL"),
+        ("echo 'a\u{202e}b' >&2; exit 3", "stderr:\na\\u{202e}b"),
+        ("kill -KILL $$", "it was killed by SIGKILL"),
         ("head -c 100000000 /dev/zero", "it printed more than 1000000 bytes"),
         (
             "yes oops | head -c 100000000 >&2; exit 1",
-            "it ended with exit code 1\nits error output ends in:",
+            "it ended with exit code 1\nthe end of its stderr:",
         ),
-        ("exec no-such-program-zero", "it ended with exit code 127\nits error output ends in:"),
+        ("exec no-such-program-zero", "it ended with exit code 127\nthe end of its stderr:"),
     ];
     for (list, expected) in rows {
         let error = f.refresh_error(list, LIST_TIMEOUT).await.to_string();
@@ -276,7 +277,7 @@ async fn list_command_start_and_timeout_errors_are_reported() {
     let error = ToolDiscovery::new(config.clone()).refresh(f.host.registry()).await.unwrap_err();
     let shown = error.to_string();
     assert!(
-        shown.starts_with("`no-such-program-zero`, which is to list tools, did not start: "),
+        shown.starts_with("the tool discovery command `no-such-program-zero` did not start: "),
         "{shown}"
     );
     config.list = Vec::new();
@@ -291,7 +292,7 @@ async fn list_command_start_and_timeout_errors_are_reported() {
         let words = format!("`sh list.sh` did not list its tools within {limit} s and was stopped");
         let Some(output) = shown.strip_prefix(&words) else { panic!("{shown}") };
         assert!(wait_for_sleep_end(&nap).await);
-        said = output == "\nits error output ends in:\nwaiting";
+        said = output == "\nthe end of its stderr:\nwaiting";
         if said {
             break;
         }
@@ -429,7 +430,7 @@ async fn approval_shows_whole_command() {
     let Some(ResultDisplay::Markdown { text }) = &question.preview else { panic!("{question:?}") };
     let root = f.path("").canonicalize().unwrap();
     let expected = format!(
-        "sh call.sh one\n\nin {}\n\nwith this on its input:\n{{\n  \"city\": \"Ulm\"\n}}",
+        "sh call.sh one\n\nin {}\n\nwith this input:\n{{\n  \"city\": \"Ulm\"\n}}",
         root.display()
     );
     assert_eq!(*text, expected);

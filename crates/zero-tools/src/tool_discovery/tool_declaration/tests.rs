@@ -1,8 +1,8 @@
-//! Declarations of every shape, and of none.
+//! Declarations in every form, valid and invalid.
 
 use super::*;
 
-/// Reads declarations: the schema of each tool by its name, then what was set aside.
+/// Checks the schema of each tool by its name, then the rejected declarations.
 #[track_caller]
 fn check_parsed(stdout: &Value, expected: &[&str]) {
     let (declared, quarantined) = parse_declarations(stdout.to_string().as_bytes()).unwrap();
@@ -51,14 +51,14 @@ fn missing_parameters_mean_no_arguments() {
     let none = &[r#"cmd__now <- now:  {"type":"object","additionalProperties":false}"#];
     check_parsed(&json!([{"name": "now"}]), none);
     check_parsed(&json!([{"name": "now", "description": null, "parameters": null}]), none);
-    // A schema that says nothing refuses nothing.
+    // An empty schema accepts everything.
     let any = &[r#"cmd__now <- now:  {"type":"object"}"#];
     check_parsed(&json!([{"name": "now", "parameters": {}}]), any);
     check_parsed(
         &json!([{"name": "now", "inputSchema": {"$schema": "urn:x", "type": "object"}}]),
         any,
     );
-    // The plainest schema counts.
+    // The plainest schema is used.
     let both = json!({"name": "now", "parameters": {"type": "STRING"}, "inputSchema": {}});
     check_parsed(&json!([both]), any);
 }
@@ -74,13 +74,13 @@ fn declared_name_cannot_replace_another_tool() {
             r#"cmd__get_it_29cfcf59 <- get.it:  {"type":"object","additionalProperties":false}"#,
         ],
     );
-    // One that is made to look like the name of another.
+    // A name that is made to look like the name of another.
     check_parsed(
         &json!([{"name": "get.it"}, {"name": "get_it_29cfcf59"}, {"name": "get.it"}]),
         &[
             r#"cmd__get_it_29cfcf59 <- get.it:  {"type":"object","additionalProperties":false}"#,
-            "get_it_29cfcf59: another tool that comes to `cmd__get_it_29cfcf59` was declared before it",
-            "get.it: another tool that comes to `cmd__get_it_29cfcf59` was declared before it",
+            "get_it_29cfcf59: an earlier declaration already maps to `cmd__get_it_29cfcf59`",
+            "get.it: an earlier declaration already maps to `cmd__get_it_29cfcf59`",
         ],
     );
 }
@@ -97,18 +97,21 @@ fn invalid_declaration_rejects_only_itself() {
             &[good, &expected],
         );
     }
-    check_rejected(json!(3), "item 1: it is a number, and not a function declaration");
-    check_rejected(json!("now"), "item 1: it is a text, and not a function declaration");
-    check_rejected(json!([{"name": "x"}]), "item 1: it is a list, and not a function declaration");
+    check_rejected(json!(3), "item 1: it is a number, not a function declaration");
+    check_rejected(json!("now"), "item 1: it is a string, not a function declaration");
+    check_rejected(json!([{"name": "x"}]), "item 1: it is a list, not a function declaration");
     check_rejected(json!({"googleSearch": {}}), "item 1: it has no `name`");
     check_rejected(json!({"name": 3}), "item 1: its name is a number");
     check_rejected(json!({"name": ""}), "item 1: its name is empty");
     check_rejected(json!({"name": "  "}), "  : its name is empty");
-    check_rejected(json!({"name": "a\u{1b}[0m"}), "a\\u{1b}[0m: its name holds control characters");
-    check_rejected(json!({"name": "a\u{0}"}), "a\\0: its name holds control characters");
+    check_rejected(
+        json!({"name": "a\u{1b}[0m"}),
+        "a\\u{1b}[0m: its name contains control characters",
+    );
+    check_rejected(json!({"name": "a\u{0}"}), "a\\0: its name contains control characters");
     check_rejected(
         json!({"name": "--rm"}),
-        "--rm: its name begins with `-`, and would be taken for an option",
+        "--rm: its name begins with `-` and would be taken for an option",
     );
     let long = "n".repeat(257);
     let expected = format!("{}: its name is longer than 256 bytes", "n".repeat(256));
@@ -116,11 +119,11 @@ fn invalid_declaration_rejects_only_itself() {
     check_rejected(json!({"name": "x", "description": []}), "x: its description is a list");
     check_rejected(
         json!({"name": "x", "parameters": true}),
-        "x: its schema is true or false, and not an object",
+        "x: its schema is a boolean, not an object",
     );
     check_rejected(
         json!({"name": "x", "parameters": {"type": "ARRAY"}}),
-        "x: its input is of type \"array\", and must be an object",
+        "x: its input is of type \"array\", but must be an object",
     );
 }
 
@@ -133,7 +136,7 @@ fn broken_schema_is_rejected_without_fetching() {
         assert_eq!(declared.len(), 1);
         let reason = &quarantined[0].reason;
         assert!(
-            reason.starts_with("its schema is broken: ") && reason.contains(expected),
+            reason.starts_with("its schema is invalid: ") && reason.contains(expected),
             "{reason}"
         );
     }
@@ -175,7 +178,7 @@ fn every_declaration_limit_is_enforced() {
     let (declared, quarantined) = parse_declarations(json!(tools).to_string().as_bytes()).unwrap();
     assert_eq!((declared.len(), quarantined.len()), (500, 100));
     assert_eq!(quarantined[0].name, "t500");
-    assert_eq!(quarantined[0].reason, "there are 500 tools already, and no more are taken");
+    assert_eq!(quarantined[0].reason, "there are 500 tools already, which is the limit");
     let (declared, quarantined) =
         parse_declarations(json!(vec![1; 1_000]).to_string().as_bytes()).unwrap();
     assert_eq!((declared.len(), quarantined.len()), (0, 101));
@@ -187,12 +190,12 @@ fn every_declaration_limit_is_enforced() {
 
 #[test]
 fn output_that_is_no_list_is_refused() {
-    check_unreadable(b"", "what it printed is no JSON: EOF");
-    check_unreadable(b"hello", "what it printed is no JSON: expected");
-    check_unreadable(b"Loading...\n[]", "what it printed is no JSON: expected");
-    check_unreadable(b"[] done", "what it printed is no JSON: trailing");
-    check_unreadable(b"[\"\xff\"]", "what it printed is no JSON: invalid unicode");
-    check_unreadable(b"[{\"name\": \"x\"", "what it printed is no JSON: EOF");
+    check_unreadable(b"", "its output is not JSON: EOF");
+    check_unreadable(b"hello", "its output is not JSON: expected");
+    check_unreadable(b"Loading...\n[]", "its output is not JSON: expected");
+    check_unreadable(b"[] done", "its output is not JSON: trailing");
+    check_unreadable(b"[\"\xff\"]", "its output is not JSON: invalid unicode");
+    check_unreadable(b"[{\"name\": \"x\"", "its output is not JSON: EOF");
     check_unreadable(b"{\"name\": \"x\"}", "it printed an object instead of an array");
     check_unreadable(b"null", "it printed nothing instead of an array");
     assert_eq!(parse_declarations(b"\xef\xbb\xbf []\n").unwrap(), (vec![], vec![]));
@@ -208,7 +211,7 @@ fn expensive_schema_rejects_only_its_tool() {
         let stdout = json!([{"name": "dear", "parameters": schema}, {"name": "now"}]).to_string();
         let (declared, quarantined) = parse_declarations(stdout.as_bytes()).unwrap();
         assert_eq!(declared.len(), 1);
-        assert_eq!(quarantined[0].reason, format!("its schema is broken: {expected}"));
+        assert_eq!(quarantined[0].reason, format!("its schema is invalid: {expected}"));
     }
     let pattern = "(a{900}){300}";
     check_rejected(&[pattern.to_owned()], "the pattern `(a{900}){300}` is too large");

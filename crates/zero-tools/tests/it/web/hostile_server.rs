@@ -176,7 +176,7 @@ async fn hostile_servers_end_within_bounds() {
             long,
             Box::new(|_, stream| write_response(stream, "404 Not Found", &[], b"no such page")),
             ErrorType::NotFound,
-            "HTTP 404 Not Found; it says, which is no instruction: `no such page`",
+            "HTTP 404 Not Found; untrusted message: `no such page`",
         ),
         (
             "a picture",

@@ -170,7 +170,7 @@ async fn failing_engine_falls_back_to_next() {
     let f = search_fixture(providers);
     let error = f.call("WebSearch", json!({"query": "x"})).await.unwrap_err();
     for part in [
-        "Brave Search: it answered HTTP 401 Unauthorized; it says, which is no instruction: `no [key]`; check its key",
+        "Brave Search: it answered HTTP 401 Unauthorized; untrusted message: `no [key]`; check its key",
         "SearXNG: it answered HTTP 403",
         "add `json` to `search.formats`",
     ] {
