@@ -1,47 +1,47 @@
-//! Addresses of the web, as callers write them.
+//! Parsing of the URLs that calls of web tools go to ([`WebAddress`]).
 
 use url::Url;
 use zero_core::{Effect, ErrorReason, ToolError};
 
-/// Longest address, in bytes.
+/// Longest URL, in bytes.
 pub(crate) const BYTES_MAX: usize = 8 * 1024;
 
-/// An address that a call goes to, settled: what is judged is what is fetched.
+/// A parsed URL of a call. The policy checks the same URL that is fetched.
 #[derive(Clone, Debug)]
 pub(crate) struct WebAddress {
     url: Url,
 }
 
 impl WebAddress {
-    /// Reads an address: http or https, with a host, and without a password in it.
+    /// Parses a URL: http or https, with a host, and without credentials.
     pub(crate) fn parse(written: &str) -> Result<Self, ToolError> {
         let wrong = |why: String| ToolError::invalid(ErrorReason::BadPath, format!("`url` {why}"));
         if written.len() > BYTES_MAX {
             return Err(wrong(format!("has more than {BYTES_MAX} bytes")));
         }
-        // A reader of rules and one of addresses would not agree on what these leave out.
+        // Parsers of rules and of URLs would disagree on these characters.
         if written.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
-            let why = "has a space, a line break or a backslash in it; write these as `%20`";
+            let why = "contains a space, a line break or a backslash; percent-encode these, such as `%20`";
             return Err(wrong(why.to_owned()));
         }
         let mut url = Url::parse(written).map_err(|error| {
             wrong(format!(
-                "is no address ({error}); write all of it, such as `https://example.com/page`"
+                "is not a URL ({error}); write it in full, such as `https://example.com/page`"
             ))
         })?;
         if !matches!(url.scheme(), "http" | "https") {
             let scheme = url.scheme();
             return Err(wrong(format!(
-                "begins with `{scheme}:`; only `https://` and `http://` are fetched"
+                "begins with `{scheme}:`; only `https://` and `http://` are supported"
             )));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(wrong("has a name or password in it; leave that out".to_owned()));
+            return Err(wrong("contains a user name or password; remove it".to_owned()));
         }
         if url.host_str().is_none_or(str::is_empty) {
-            return Err(wrong("names no host".to_owned()));
+            return Err(wrong("has no host".to_owned()));
         }
-        // No server sees it.
+        // Servers do not see the fragment.
         url.set_fragment(None);
         Ok(Self { url })
     }
@@ -50,7 +50,7 @@ impl WebAddress {
         &self.url
     }
 
-    /// What going there is judged as.
+    /// Returns the effect of fetching the URL, for the policy.
     pub(crate) fn fetch_effect(&self) -> Effect {
         Effect::Net(self.url.host_str().unwrap_or_default().to_owned())
     }
@@ -76,7 +76,7 @@ mod tests {
     fn address_is_http_with_one_host() {
         check("https://go.dev/doc#top", Ok(("https://go.dev/doc", "go.dev")));
         check("HTTP://GO.dev", Ok(("http://go.dev/", "go.dev")));
-        // Odd notations mean the same address to everybody from here on.
+        // Unusual notations are normalized to the same address.
         check("http://0x7f.1/", Ok(("http://127.0.0.1/", "127.0.0.1")));
         check("http://2130706433/", Ok(("http://127.0.0.1/", "127.0.0.1")));
         check("http://[::ffff:127.0.0.1]/", Ok(("http://[::ffff:7f00:1]/", "[::ffff:7f00:1]")));
@@ -84,14 +84,14 @@ mod tests {
             "http://bücher.example/",
             Ok(("http://xn--bcher-kva.example/", "xn--bcher-kva.example")),
         );
-        check("go.dev", Err("is no address"));
+        check("go.dev", Err("is not a URL"));
         check("file:///etc/passwd", Err("begins with `file:`"));
         check("data:text/html,x", Err("begins with `data:`"));
-        check("https://a@b.com/", Err("name or password"));
-        check("https://a:b@c.com/", Err("name or password"));
+        check("https://a@b.com/", Err("user name or password"));
+        check("https://a:b@c.com/", Err("user name or password"));
         check("https://a.com\\@b.com/", Err("backslash"));
         check("https://a.com/ b", Err("space"));
-        check("https://", Err("is no address"));
+        check("https://", Err("is not a URL"));
         check(&format!("https://a.com/{}", "x".repeat(9_000)), Err("more than"));
     }
 }

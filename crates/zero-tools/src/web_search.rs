@@ -1,4 +1,4 @@
-//! WebSearch: what a search engine finds.
+//! The WebSearch tool: queries a search engine.
 
 mod domain_filter;
 mod search_provider;
@@ -23,33 +23,33 @@ use self::search_provider::SearchQuery;
 pub use self::search_provider::{SearchEngine, SearchKeySource, SearchProvider};
 use crate::untrusted_text;
 
-/// Most results that are told.
+/// Most results that are returned.
 const RESULTS_MAX: usize = 10;
-/// Longest query, in characters; engines take no longer ones.
+/// Longest query, in characters; engines do not accept longer ones.
 const QUERY_CHARS_MAX: usize = 400;
 /// Longest title, in characters.
 const TITLE_CHARS_MAX: usize = 200;
 /// Longest snippet, in characters.
 const SNIPPET_CHARS_MAX: usize = 500;
-/// So many bytes of a key in a row are not told.
+/// A sequence of so many bytes of an API key is never shown.
 const KEY_PIECE_BYTES: usize = 8;
-/// Largest answer of an engine, in bytes.
+/// Largest response of an engine, in bytes.
 const ANSWER_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// How long connecting may take.
 const CONNECT_TIME: Duration = Duration::from_secs(8);
-/// How long an answer may take, once it began.
+/// How long a response may take, once it has started.
 const ANSWER_TIME: Duration = Duration::from_secs(15);
-/// How often one engine is asked.
+/// Most attempts with one engine.
 const ATTEMPTS_MAX: u32 = 2;
-/// Pause before it is asked again, where it names none.
+/// Pause before another attempt, if the engine names none.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
-/// Longest pause that an engine may ask for; another is asked instead of waiting longer.
+/// Longest pause that an engine may ask for. Beyond that the next engine is used.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(3);
 
-/// Searches the web and gives titles, addresses and a few words of each result. Say in `query` what
-/// you would type into a search engine. With `allowed_domains` only results from these domains and
-/// those beneath them are given, with `blocked_domains` none from these. Read a result with
-/// WebFetch before you rely on it: what is found here was written by strangers.
+/// Searches the web and returns the title, the URL and a snippet of each result. Write in `query`
+/// what you would type into a search engine. With `allowed_domains` only results from these domains
+/// and their subdomains are returned, with `blocked_domains` none from these. Read a result with
+/// WebFetch before you rely on it: results are untrusted text.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WebSearchArgs {
@@ -61,38 +61,38 @@ pub struct WebSearchArgs {
     blocked_domains: Option<Vec<String>>,
 }
 
-/// What was found.
+/// The results of a search.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct WebSearchOutput {
     /// The results, best first; at most 10.
     pub results: Vec<WebSearchResult>,
 }
 
-/// One result.
+/// One result of a search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct WebSearchResult {
     /// The title of the page.
     pub title: String,
-    /// Its address.
+    /// The URL of the page.
     pub url: String,
-    /// A few words of it.
+    /// An extract of the page.
     pub snippet: String,
 }
 
-/// A search to make.
+/// A validated call.
 pub struct WebSearchPlan {
     query: String,
     domains: SearchDomainFilter,
 }
 
-/// Searches the web with the engines it was given, the first of them first.
+/// The WebSearch tool, with its engines in order of preference.
 #[derive(Default)]
 pub struct WebSearchTool {
     providers: Vec<SearchProvider>,
 }
 
 impl WebSearchTool {
-    /// Asks these engines, one after the other until one answers.
+    /// Creates the tool with these engines, which are tried in order until one answers.
     pub fn new(providers: Vec<SearchProvider>) -> Self {
         Self { providers }
     }
@@ -117,17 +117,17 @@ impl Tool for WebSearchTool {
     }
 
     fn notes(&self) -> ToolNotes {
-        let effects = "connects to the search engine that settings name, and tells it the query";
+        let effects = "connects to the search engine set in settings, and sends it the query";
         ToolNotes::new(effects).with_bounds([
             ToolBound::characters("`query`", QUERY_CHARS_MAX),
-            ToolBound::count("domains of a list", domain_filter::DOMAINS_MAX),
+            ToolBound::count("domains in a list", domain_filter::DOMAINS_MAX),
             ToolBound::count("results", RESULTS_MAX),
             ToolBound::characters("a title", TITLE_CHARS_MAX),
             ToolBound::characters("a snippet", SNIPPET_CHARS_MAX),
-            ToolBound::bytes("the answer of an engine, unpacked", ANSWER_BYTES_MAX),
+            ToolBound::bytes("the response of an engine, decompressed", ANSWER_BYTES_MAX),
             ToolBound::count("attempts with one engine", ATTEMPTS_MAX as usize),
             ToolBound::time("connecting", CONNECT_TIME),
-            ToolBound::time("the answer", ANSWER_TIME),
+            ToolBound::time("the response", ANSWER_TIME),
         ])
     }
 
@@ -153,8 +153,8 @@ impl Tool for WebSearchTool {
         CallDescription { title, locations: Vec::new() }
     }
 
-    /// The hosts that are asked. One that the person's own settings place inside, such as a SearXNG
-    /// on this machine, is theirs and no way out.
+    /// The hosts of the engines. A host inside the local network that the user's own settings name,
+    /// such as SearXNG on this machine, is allowed.
     fn effects(&self, _plan: &WebSearchPlan) -> Effects {
         let endpoints = self.providers.iter().filter_map(SearchProvider::endpoint);
         let reached = endpoints.filter_map(|endpoint| {
@@ -180,7 +180,7 @@ impl Tool for WebSearchTool {
         let variables =
             SearchEngine::ALL.map(|engine| format!("`{}`", engine.variable())).join(", ");
         let message = format!(
-            "no search engine is set up; the person can set one of {variables} in zero's environment, or name one under `web.search` in their settings, such as: zero config set web.search '[{{\"engine\": \"brave\", \"apiKey\": {{\"env\": \"BRAVE_API_KEY\"}}}}]'. Until then use WebFetch with addresses that you know"
+            "no search engine is configured; the user can set one of {variables} in zero's environment, or add one under `web.search` in their settings, such as: zero config set web.search '[{{\"engine\": \"brave\", \"apiKey\": {{\"env\": \"BRAVE_API_KEY\"}}}}]'. Until then use WebFetch with URLs that you know"
         );
         Err(ToolError::failed(ErrorReason::ServerUnavailable, message))
     }
@@ -210,16 +210,16 @@ impl Tool for WebSearchTool {
     }
 }
 
-/// Asks one engine, and once more where that may help.
+/// Queries one engine, and once more if that may help.
 async fn query_engine(
     provider: &SearchProvider,
     plan: &WebSearchPlan,
     cx: &CallContext,
 ) -> Result<Vec<WebSearchResult>, String> {
-    let endpoint = provider.endpoint().ok_or("`baseUrl` of it is missing or no address")?;
+    let endpoint = provider.endpoint().ok_or("its `baseUrl` is missing or not a URL")?;
     let key = match provider.key.clone() {
         None => None,
-        // A file or a keyring may take its time.
+        // Reading a file or a keyring may take time.
         Some(source) => {
             match zero_runtime::detached_thread::run("zero-search-key", move || source()).await {
                 Some(key) => Some(key?),
@@ -254,7 +254,7 @@ async fn query_engine(
 /// Why an engine did not answer.
 struct EngineFailure {
     why: String,
-    /// When it may be worth asking again.
+    /// After which time another attempt may succeed.
     again_after: Option<Duration>,
 }
 
@@ -275,7 +275,7 @@ impl EngineFailure {
         });
         let advice = match (provider.engine, status) {
             (SearchEngine::Searxng, StatusCode::FORBIDDEN) => {
-                "; it may not give JSON: add `json` to `search.formats` in its settings.yml"
+                "; JSON may be disabled: add `json` to `search.formats` in its settings.yml"
             }
             (_, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => "; check its key",
             (_, StatusCode::PAYMENT_REQUIRED) => "; its account has no credit left",
@@ -291,8 +291,8 @@ impl EngineFailure {
     }
 }
 
-/// What an engine says of its refusal, without the key that it may say back: all of it is taken out
-/// before anything is cut, and where a piece is left, nothing is told.
+/// Returns the engine's message about a refusal, without the API key that it may repeat. The key is
+/// removed before the text is cut; if a part of it is left, nothing is returned.
 fn redact_refusal(body: &[u8], key: Option<&str>) -> Option<String> {
     let text = String::from_utf8_lossy(body);
     let key = key.filter(|key| !key.is_empty());
@@ -318,7 +318,7 @@ fn build_reply(
     cx: &CallContext,
 ) -> ToolReply<WebSearchOutput> {
     let engine = provider.engine.name();
-    // Whatever an engine was told of domains, it is what it gives that counts.
+    // The domains are checked here too, whatever the engine was asked for.
     let admitted = found.into_iter().filter(|result| plan.domains.allows(&result.url));
     let results: Vec<WebSearchResult> = admitted.map(clean_result).take(RESULTS_MAX).collect();
     let count = crate::text_format::pluralize(results.len() as u64, "result", "results");
@@ -351,7 +351,7 @@ fn build_reply(
     }
 }
 
-/// A result as one that can only be read: no tags, no control characters, not long.
+/// Cleans a result: no tags, no control characters, limited length.
 fn clean_result(result: WebSearchResult) -> WebSearchResult {
     let plain = |text: &str, chars_max: usize| {
         let start = text.get(..text.floor_char_boundary(text.len().min(8 * 1024)));

@@ -1,4 +1,4 @@
-//! Creates a file or replaces all of it.
+//! The Write tool: creates a file or replaces its content.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use crate::lsp::{ChangedText, aftermath_bounds, append_new_diagnostics};
 use crate::preview_fingerprint::PreviewFingerprint;
 use crate::text_encoding::TextEncoding;
 
-/// Backup names tried before giving up.
+/// Most backup names that are tried.
 const BACKUPS_MAX: u32 = 100;
 
-/// Creates a file, or replaces the whole content of one. Missing folders are made. A file that
-/// exists must have been read before; to change part of it, use Edit.
+/// Creates a file, or replaces the whole content of one. Missing folders are created. An existing
+/// file must have been read before; to change part of it, use Edit.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WriteArgs {
@@ -33,13 +33,12 @@ pub struct WriteArgs {
     file_path: String,
     /// The whole new content.
     content: String,
-    /// Keep what stood there before beside it, as `NAME.bak`, or `NAME.bak1` and so on where that is
-    /// taken.
+    /// Keep the earlier content beside it, as `NAME.bak`, or `NAME.bak1` and so on if that exists.
     #[serde(default)]
     backup: bool,
 }
 
-/// What was written.
+/// The result of a write.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct WriteOutput {
     success: bool,
@@ -47,7 +46,7 @@ pub struct WriteOutput {
     bytes_written: u64,
 }
 
-/// A write whose place is settled.
+/// A validated call, with the resolved path.
 #[derive(Debug)]
 pub struct WritePlan {
     file: ResolvedPath,
@@ -56,7 +55,7 @@ pub struct WritePlan {
     previewed: PreviewFingerprint,
 }
 
-/// Creates a file or replaces all of it.
+/// The Write tool.
 pub struct WriteTool;
 
 impl Tool for WriteTool {
@@ -78,8 +77,7 @@ impl Tool for WriteTool {
     }
 
     fn notes(&self) -> ToolNotes {
-        let effects =
-            "creates one file or replaces it, with the folders it lacks; `zero undo` takes it back";
+        let effects = "creates or replaces one file, and missing folders; `zero undo` reverts it";
         ToolNotes::for_file_changes(effects)
             .with_bounds([ToolBound::count("backups of a file", BACKUPS_MAX as usize)])
             .with_bounds(aftermath_bounds())
@@ -102,7 +100,7 @@ impl Tool for WriteTool {
     }
 
     fn effects(&self, plan: &WritePlan) -> Effects {
-        // A backup tells what stood in the file to whoever may read the backup.
+        // A backup discloses the content of the file to everyone who may read the backup.
         let read = plan.backup.as_ref().map(|_| Effect::Read(plan.file.target().clone()));
         let files = std::iter::once(&plan.file).chain(&plan.backup);
         read.into_iter().chain(files.map(|file| Effect::Write(file.target().clone()))).collect()
@@ -129,11 +127,11 @@ impl Tool for WriteTool {
     }
 }
 
-/// A text as it will stand on disk.
+/// A text in the encoding of its file.
 struct EncodedText {
     bytes: Vec<u8>,
     text: String,
-    /// What is worth saying about how it was written.
+    /// A note on how the text was written.
     note: String,
 }
 
@@ -155,7 +153,7 @@ fn write_file(
         Ok(bytes)
     })?;
     let mut written =
-        written.ok_or_else(|| ToolError::failed(ErrorReason::Io, "nothing was written"))?;
+        written.ok_or_else(|| ToolError::failed(ErrorReason::Io, "the file was not written"))?;
     if let Some(seen) = cx.seen_files() {
         changed.record_seen(plan.file.path(), seen);
     }
@@ -181,7 +179,7 @@ fn write_file(
     Ok((reply, ChangedText::from_change(&plan.file, &changed)))
 }
 
-/// Puts what stands there now beside it, before anything is changed.
+/// Saves the current content as a backup, before anything is changed.
 fn save_backup(plan: &WritePlan, backup: &ResolvedPath, cx: &CallContext) -> Result<(), ToolError> {
     let before = cx.snapshot(&plan.file)?;
     check_freshness(plan, cx, &before)?;
@@ -192,7 +190,7 @@ fn save_backup(plan: &WritePlan, backup: &ResolvedPath, cx: &CallContext) -> Res
     Ok(())
 }
 
-/// The model wrote a new file itself; only a change to an old one is worth showing again.
+/// The model knows the content of a new file; only a change to an existing one is shown.
 fn build_content(summary: String, diff: &FileDiff) -> ToolResultPart {
     let shown = if diff.old_text.is_some() { diff.unified.clone() } else { String::new() };
     ToolResultPart::Diff { summary, diff: FileDiff { unified: shown, ..diff.clone() } }
@@ -212,7 +210,7 @@ fn check_freshness(
     }
 }
 
-/// The content in the encoding, and with the line endings, of the file it replaces.
+/// Encodes the content in the encoding, and with the line endings, of the file that it replaces.
 fn encode_text(
     before: &FileSnapshot,
     content: &str,
@@ -224,7 +222,8 @@ fn encode_text(
     };
     let encoding =
         old.and_then(|bytes| TextEncoding::detect_in_file(bytes)).unwrap_or(TextEncoding::UTF_8);
-    // The mark of the file stays; one that was written out as well is not a second one.
+    // The byte order mark of the file stays; if the content starts with one, too, it is not
+    // doubled.
     let own_mark = if encoding.has_byte_order_mark() { "\u{FEFF}" } else { "" };
     let mut text = content.strip_prefix(own_mark).unwrap_or(content).to_owned();
     let mut note = String::new();
@@ -239,7 +238,7 @@ fn encode_text(
         note.push_str(&format!("; its encoding, {}, was kept", encoding.name()));
     }
     let bytes = encoding.encode(&text).map_err(|error| {
-        let message = format!("`{shown}`: {error}, which is the file's encoding; leave the character out, or delete the file first to start afresh in UTF-8");
+        let message = format!("`{shown}`: {error}, which is the file's encoding; leave the character out, or delete the file first to write a new one in UTF-8");
         ToolError::invalid(ErrorReason::Encoding, message).with_detail("file", shown)
     })?;
     Ok(EncodedText { bytes, text, note })
@@ -261,7 +260,8 @@ fn diff_with_before(file: &ResolvedPath, before: &FileSnapshot, written: &Encode
     file_diff(file.display_path(), old.as_deref(), Some(&written.text))
 }
 
-/// The first free name among `NAME.bak`, `NAME.bak1`, …; `None` when there is nothing to keep.
+/// Returns the first free name among `NAME.bak`, `NAME.bak1`, …, or `None` if there is nothing to
+/// back up.
 fn find_free_backup(
     file: &ResolvedPath,
     workspace: &Workspace,

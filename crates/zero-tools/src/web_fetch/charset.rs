@@ -1,17 +1,17 @@
-//! Which letters the bytes of a page are.
+//! Detection of the character encoding of a page, and decoding.
 
 use std::borrow::Cow;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
-/// How much of a page is looked at for what it says of its encoding, in bytes.
+/// Bytes at the start of a page that are searched for a declaration of its encoding.
 const PROLOGUE_BYTES: usize = 4 * 1024;
-/// How much is looked at to guess it.
+/// Bytes that are used to guess the encoding.
 const SAMPLE_BYTES_MAX: usize = 64 * 1024;
 
-/// The text of a page: by its byte order mark, by what its head or the page itself says, or else by
-/// a look at it. `told` is the charset of its content type.
+/// Decodes a page: by its byte order mark, by the encoding that the response header or the page
+/// declares, or else by a guess. `told` is the charset of its content type.
 pub(super) fn decode<'a>(bytes: &'a [u8], told: Option<&str>) -> Cow<'a, str> {
     let (text, _, _) = detect_encoding(bytes, told).decode(bytes);
     text
@@ -23,7 +23,8 @@ fn detect_encoding(bytes: &[u8], told: Option<&str>) -> &'static Encoding {
     }
     let told = told.and_then(|label| Encoding::for_label(label.as_bytes()));
     if let Some(encoding) = told.or_else(|| declared_encoding(bytes)) {
-        // Both say UTF-8 more often than it is true, and hardly ever when it is not.
+        // UTF-8 is declared wrongly more often than any other encoding, but text that is valid
+        // UTF-8 hardly ever is anything else.
         return encoding;
     }
     if std::str::from_utf8(bytes).is_ok() {
@@ -35,7 +36,7 @@ fn detect_encoding(bytes: &[u8], told: Option<&str>) -> &'static Encoding {
     detector.guess(None, Utf8Detection::Allow)
 }
 
-/// The encoding that a page names itself: `<meta charset=…>`, `content="…; charset=…"`, or
+/// Returns the encoding that a page declares: `<meta charset=…>`, `content="…; charset=…"`, or
 /// `<?xml encoding="…"?>`.
 fn declared_encoding(bytes: &[u8]) -> Option<&'static Encoding> {
     let prologue = bytes.get(..bytes.len().min(PROLOGUE_BYTES))?.to_ascii_lowercase();
@@ -50,7 +51,7 @@ fn declared_encoding(bytes: &[u8]) -> Option<&'static Encoding> {
         })
     };
     let named = label("charset", "<meta").or_else(|| label("encoding", "<?xml"))?;
-    // A page that can say so in single bytes is not written in pairs of them.
+    // A declaration that is readable as single bytes cannot be in UTF-16.
     if named == UTF_16LE || named == UTF_16BE { Some(UTF_8) } else { Some(named) }
 }
 

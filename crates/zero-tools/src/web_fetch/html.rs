@@ -1,8 +1,8 @@
-//! A web page as Markdown: what it says, in order, the main part first.
+//! Converts a web page to Markdown ([`read_article`]), in order, with the main part first.
 //!
-//! The page is read token by token and no tree is built, so its depth costs nothing and nothing
-//! here recurses. Of the open elements a bounded stack is kept, which is all it takes to tell what
-//! is hidden, what is the main part, and what only surrounds it.
+//! The page is read token by token and no tree is built, so deep nesting costs nothing and nothing
+//! recurses. A bounded stack of open elements suffices to tell which text is hidden, which is the
+//! main part, and which is boilerplate.
 
 mod markdown_writer;
 
@@ -11,27 +11,27 @@ use url::Url;
 
 use self::markdown_writer::{InlineMark, MarkdownWriter, PageRegion};
 
-/// Most Markdown that is made of one page, in bytes. What comes after is left out.
+/// Most Markdown for one page, in bytes. The rest is left out.
 const MARKDOWN_BYTES_MAX: usize = super::TEXT_BYTES_MAX;
-/// Open elements that are told apart; what is nested deeper belongs to the last of them.
+/// Most open elements that are tracked. Deeper ones count as the last of them.
 const OPEN_ELEMENTS_MAX: usize = 128;
-/// Fewest bytes that count as what a page says, so that what surrounds it is left out.
+/// Smallest content, in bytes, for which boilerplate is left out.
 const CONTENT_BYTES_MIN: usize = 200;
 /// Longest title, in characters.
 const TITLE_CHARS_MAX: usize = 300;
 
-/// What a page says.
+/// The text of a page.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct HtmlArticle {
-    /// Its title.
+    /// Title of the page.
     pub(super) title: Option<String>,
-    /// All of it.
+    /// The content as Markdown.
     pub(super) markdown: String,
-    /// Whether something was left out at the end because there was too much.
+    /// Whether the end was left out because of the size limit.
     pub(super) cut: bool,
 }
 
-/// Reads a page that lies at `base`.
+/// Converts a page with the URL `base`.
 pub(super) fn read_article(html: &str, base: &Url) -> HtmlArticle {
     let mut emitter = DefaultEmitter::default();
     emitter.naively_switch_states(true);
@@ -56,7 +56,7 @@ pub(super) fn read_article(html: &str, base: &Url) -> HtmlArticle {
     HtmlArticle { title, markdown, cut: !is_all }
 }
 
-/// The words of a piece of HTML, without any tags.
+/// Returns the text of an HTML fragment without tags.
 pub(super) fn to_plain_text(html: &str) -> String {
     let mut words = String::new();
     for Ok(token) in Tokenizer::new(html) {
@@ -67,7 +67,7 @@ pub(super) fn to_plain_text(html: &str) -> String {
     words
 }
 
-/// The main part, then what else the page says; what surrounds it only where that is nothing.
+/// Joins the main part and the other text of the page; boilerplate only if there is nothing else.
 fn join_regions(writer: MarkdownWriter) -> (String, bool) {
     let ([main, body, around], is_all) = writer.finish();
     let says_something = main.len() + body.len() >= CONTENT_BYTES_MIN;
@@ -83,7 +83,7 @@ struct HtmlReader {
     title: Option<String>,
 }
 
-/// An element that was begun.
+/// An open element.
 struct OpenElement {
     name: Vec<u8>,
     is_hidden: bool,
@@ -167,13 +167,13 @@ impl HtmlReader {
     fn end_element(&mut self, name: &[u8]) {
         match self.open.iter().rposition(|open| open.name == name) {
             Some(place) => self.close_down_to(place),
-            // `</p>` without a beginning is an empty paragraph, and still parts two others.
+            // `</p>` without a start tag is an empty paragraph, and still separates two others.
             None if is_block(name) && !self.is_hidden() => self.writer.end_block(),
             None => {}
         }
     }
 
-    /// Closes the innermost element of that name, unless a list or table lies between.
+    /// Closes the innermost element of that name, unless a list or table is in between.
     fn close_nearest(&mut self, name: &[u8]) {
         let holds_others = |open: &&OpenElement| {
             let walls: &[&[u8]] = match name {
@@ -244,14 +244,14 @@ impl HtmlReader {
             _ if is_around => PageRegion::Boilerplate,
             PageRegion::Main => PageRegion::Main,
             _ if is_main => PageRegion::Main,
-            // Within the main part it is the head of an article, outside that of the site.
+            // In the main part it is the header of an article, outside that of the site.
             PageRegion::Body if name == b"header" => PageRegion::Boilerplate,
             PageRegion::Body => PageRegion::Body,
         }
     }
 }
 
-/// Elements whose open ones end where `name` begins.
+/// Returns the elements that a start tag of `name` closes.
 fn implicitly_closes(name: &[u8]) -> &'static [&'static [u8]] {
     match name {
         b"li" => &[b"p", b"li"],
@@ -266,7 +266,7 @@ fn implicitly_closes(name: &[u8]) -> &'static [&'static [u8]] {
     }
 }
 
-/// What a browser does not show as text.
+/// Returns whether browsers do not show the content of an element as text.
 fn is_invisible_element(name: &[u8]) -> bool {
     matches!(
         name,
@@ -293,7 +293,7 @@ fn is_invisible_element(name: &[u8]) -> bool {
     )
 }
 
-/// What the page itself hides: people do not see it, so it is no part of what it says.
+/// Returns whether the page hides an element. Users do not see it, so it is not part of the text.
 fn has_hidden_attribute(tag: &StartTag<()>) -> bool {
     let style =
         attribute_value(tag, b"style").unwrap_or_default().to_ascii_lowercase().replace(' ', "");
@@ -322,7 +322,7 @@ fn is_void(name: &[u8]) -> bool {
     )
 }
 
-/// Elements that a slash at the end of their beginning closes.
+/// Returns whether a slash at the end of the start tag closes the element.
 fn is_foreign(name: &[u8]) -> bool {
     matches!(name, b"svg" | b"math" | b"path" | b"g" | b"use" | b"circle" | b"rect")
 }
@@ -374,7 +374,7 @@ fn attribute_value(tag: &StartTag<()>, name: &[u8]) -> Option<String> {
     tag.attributes.get(name).map(|value| String::from_utf8_lossy(value).into_owned())
 }
 
-/// The language of a block of code, as its class names it.
+/// Returns the language of a code block, as named by its class.
 fn code_language(tag: &StartTag<()>) -> Option<String> {
     let classes = attribute_value(tag, b"class")?;
     let mut named = classes.split_whitespace().filter_map(|class| {
@@ -386,7 +386,7 @@ fn code_language(tag: &StartTag<()>) -> Option<String> {
     named.find(fits).map(str::to_owned)
 }
 
-/// Whether a character is seen as itself; the others can hide words or reverse them.
+/// Returns whether a character is visible; others can hide or reverse text.
 fn is_visible_char(c: char) -> bool {
     zero_core::sanitize::is_safe_char(c)
 }

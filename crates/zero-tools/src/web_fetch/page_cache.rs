@@ -1,4 +1,4 @@
-//! Pages that were fetched a moment ago.
+//! A cache of recently fetched pages ([`WebPageCache`]).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,14 +8,14 @@ use tokio::time::Instant;
 
 use super::web_page::WebPage;
 
-/// How long a page is kept.
+/// How long a page stays in the cache.
 pub(super) const AGE_MAX: Duration = Duration::from_secs(15 * 60);
-/// Most pages that are kept.
+/// Most pages in the cache.
 pub(super) const PAGES_MAX: usize = 64;
-/// Most text that is kept, in bytes.
+/// Most text in the cache, in bytes.
 pub(super) const BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Pages that were fetched a moment ago, each for the policy that let it be fetched.
+/// Recently fetched pages, each under the policy that allowed the fetch.
 #[derive(Default)]
 pub(super) struct WebPageCache {
     kept: Mutex<VecDeque<CachedPage>>,
@@ -29,7 +29,7 @@ struct CachedPage {
 }
 
 impl WebPageCache {
-    /// The page at an address, if it was fetched a moment ago under the same policy.
+    /// Returns the page with a URL, if it was fetched recently under the same policy.
     pub(super) fn get(&self, policy: u64, url: &str) -> Option<Arc<WebPage>> {
         let mut kept = self.lock();
         kept.retain(|page| page.since.elapsed() < AGE_MAX);
@@ -37,7 +37,7 @@ impl WebPageCache {
         Some(Arc::clone(&found.page))
     }
 
-    /// Keeps a page; the oldest go where there is no room.
+    /// Adds a page. The oldest pages are removed if there is no space.
     pub(super) fn insert(&self, policy: u64, url: &str, page: &Arc<WebPage>) {
         if page.text.len() > BYTES_MAX / 2 {
             return;

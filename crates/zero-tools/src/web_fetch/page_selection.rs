@@ -1,39 +1,39 @@
-//! The parts of a long page that are about what was asked.
+//! Selects the parts of a long page that are about a question ([`select_relevant`]).
 //!
-//! Where no model reads the page, this chooses: a page is cut at its headings, each part is weighed
-//! by how many of the rarer words of the question it has, and the best are given in the order they
-//! stand in. The rest is named by its headings, so that whoever asked knows what else there is.
+//! Used if no model reads the page. The page is split at its headings, each part is weighted by how
+//! many of the rarer words of the question it contains, and the best are returned in their order on
+//! the page. The headings of the others are listed, so that the caller knows what else there is.
 
 use std::collections::{HashMap, HashSet};
 
-/// Longest part, in bytes; what is longer is cut at a paragraph, or anywhere.
+/// Longest part, in bytes. A longer one is split at a paragraph, or anywhere.
 const PART_BYTES_MAX: usize = 4_000;
-/// Most words of a question that count.
+/// Most words of a question that are used.
 const WORDS_MAX: usize = 64;
-/// Most headings that are named of what is left out.
+/// Most headings of omitted parts that are listed.
 const HEADINGS_MAX: usize = 40;
-/// Longest of them, in characters.
+/// Longest listed heading, in characters.
 const HEADING_CHARS_MAX: usize = 80;
 
-/// What of a page is about a question.
+/// The relevant parts of a page.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PageSelection {
-    /// The parts, in the order they stand in.
+    /// The parts, in their order on the page.
     pub(super) text: String,
-    /// How many parts there are in all, and how many of them these are; none where it is all.
+    /// The omitted parts; `None` if the page is complete.
     pub(super) left_out: Option<OmittedSections>,
 }
 
-/// What is not among them.
+/// The parts that were omitted.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct OmittedSections {
     pub(super) shown: usize,
     pub(super) parts: usize,
-    /// Headings of parts that were left out.
+    /// Headings of omitted parts.
     pub(super) headings: Vec<String>,
 }
 
-/// Chooses what of a page is about a question, at most about so many bytes of it.
+/// Selects the parts of a page that are about a question, up to about `bytes_max` bytes.
 pub(super) fn select_relevant(page: &str, question: &str, bytes_max: usize) -> PageSelection {
     if page.len() <= bytes_max {
         return PageSelection { text: page.to_owned(), left_out: None };
@@ -61,7 +61,7 @@ pub(super) fn select_relevant(page: &str, question: &str, bytes_max: usize) -> P
         found.iter().map(of_word).sum()
     };
     let mut order: Vec<(usize, f64)> = (0..parts.len()).map(|at| (at, weight(at))).collect();
-    // Where nothing tells them apart, a page begins with what it is about.
+    // Among equal parts the first ones win, since pages start with what they are about.
     order.sort_by(|(at, weight), (other_at, other)| other.total_cmp(weight).then(at.cmp(other_at)));
     let mut kept = HashSet::new();
     let mut bytes = 0;
@@ -98,7 +98,7 @@ pub(super) fn select_relevant(page: &str, question: &str, bytes_max: usize) -> P
     PageSelection { text, left_out: Some(left_out).filter(|left| left.shown < left.parts) }
 }
 
-/// A page cut at its headings, and where that leaves too much, at paragraphs.
+/// Splits a page at its headings, and long parts at paragraphs.
 fn split_sections(page: &str) -> Vec<&str> {
     let mut starts = vec![0];
     let (mut at, mut in_code, mut after_blank) = (0, false, true);
@@ -123,7 +123,7 @@ fn split_sections(page: &str) -> Vec<&str> {
     whole.flat_map(split_long_section).map(str::trim).filter(|part| !part.is_empty()).collect()
 }
 
-/// A part in pieces that are not too long, even if it is one line.
+/// Splits a part into pieces that are not too long, even if it is one line.
 fn split_long_section(mut part: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     while part.len() > PART_BYTES_MAX * 2 {
@@ -135,7 +135,7 @@ fn split_long_section(mut part: &str) -> Vec<&str> {
     pieces
 }
 
-/// The words of a question that say something.
+/// Returns the significant words of a question.
 fn query_words(question: &str) -> Vec<String> {
     const STOP_WORDS: &[&str] = &[
         "the",
@@ -182,7 +182,7 @@ fn query_words(question: &str) -> Vec<String> {
         .collect()
 }
 
-/// How often words are found in a part; a word counts where another begins with it.
+/// Counts how often words occur in a part, including as the start of longer words.
 fn count_words<'w>(part: &str, words: &'w [String]) -> HashMap<&'w str, usize> {
     let part = part.to_lowercase();
     let count = |word: &'w String| {
@@ -228,7 +228,7 @@ mod tests {
         }
         check(&manual, "Extract the section about error handling", "## Errors");
         check(&manual, "how does concurrency work?", "## Concurrency");
-        // Nothing to go by: it begins at the beginning.
+        // Without significant words the page is returned from its start.
         check(&manual, "", "## Names");
     }
 

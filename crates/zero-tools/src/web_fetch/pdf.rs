@@ -1,11 +1,12 @@
-//! The text of a PDF, within bounds that no file can leave.
+//! Extracts the text of a PDF within fixed limits ([`read_text`]).
 //!
-//! A PDF from the web can be anything: packed a thousandfold, nested without end, full of objects
-//! that refer to each other. So it is not loaded by a library that trusts it, but read here for its
-//! text alone, with one [`PdfBudget`] for all of it: bytes looked at, bytes unpacked, values kept,
-//! text made. What the budget does not cover is left out, and said.
+//! A PDF from the web can be hostile: compressed a thousandfold, nested without end, full of
+//! objects that refer to each other. So it is not loaded by a library that trusts it, but parsed
+//! here for its text alone. One [`PdfBudget`] limits everything: bytes examined, bytes
+//! decompressed, values stored, text produced. What exceeds the budget is left out, and the result
+//! says so.
 //!
-//! Not here: pictures (a scanned page has no text), encryption, layout in columns.
+//! Not supported: images (a scanned page has no text), encryption, columns.
 
 mod content_stream;
 mod document;
@@ -19,42 +20,42 @@ use self::document::PdfDocument;
 
 /// Most pages that are read.
 pub(super) const PAGES_MAX: usize = 2_000;
-/// Most text that is made of a file, in bytes.
+/// Most text of a file, in bytes.
 const TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// What a PDF says.
+/// The text of a PDF.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PdfText {
-    /// The text of its pages, a blank line between two.
+    /// The text of its pages, separated by blank lines.
     pub(super) text: String,
-    /// How many pages it has.
+    /// Number of pages.
     pub(super) pages: usize,
-    /// Whether something was left out because there was too much.
+    /// Whether text was left out because of the budget.
     pub(super) cut: bool,
 }
 
-/// Why a PDF has no text to give.
+/// Why a PDF has no text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum PdfError {
     #[error("it is encrypted")]
     Encrypted,
     #[error("it has no pages that can be read")]
     NoPages,
-    #[error("its pages hold no text; they may be pictures")]
+    #[error("its pages have no text; they may be images")]
     NoText,
 }
 
 /// What reading one file may cost.
 struct PdfBudget {
-    /// Bytes that are looked at.
+    /// Bytes examined.
     work: usize,
-    /// Bytes that are unpacked.
+    /// Bytes decompressed.
     unpacked: usize,
-    /// Forms that are painted: one may hold many, and they each other.
+    /// Forms drawn: a form may contain many others, also recursively.
     forms: usize,
-    /// Values that are kept.
+    /// Values stored.
     values: usize,
-    /// Whether something was left out for want of it.
+    /// Whether something was left out because the budget was exceeded.
     exceeded: bool,
 }
 
@@ -69,7 +70,7 @@ impl PdfBudget {
         }
     }
 
-    /// Takes some of an amount; false, and noted, when there is not enough left.
+    /// Spends some of an amount. If not enough is left, records that and returns false.
     fn spend(amount: &mut usize, exceeded: &mut bool, taken: usize) -> bool {
         match amount.checked_sub(taken) {
             Some(left) => {
@@ -97,7 +98,7 @@ impl PdfBudget {
     }
 }
 
-/// Reads the text of a PDF.
+/// Returns the text of a PDF.
 pub(super) fn read_text(bytes: &[u8]) -> Result<PdfText, PdfError> {
     let mut budget = PdfBudget::for_file(bytes.len());
     let document = PdfDocument::read(bytes, &mut budget);

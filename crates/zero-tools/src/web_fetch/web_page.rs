@@ -1,4 +1,4 @@
-//! From an answer of a server to a text that can be read.
+//! Converts an HTTP response to readable text ([`WebPage`]).
 
 use std::io;
 use std::panic::AssertUnwindSafe;
@@ -12,31 +12,31 @@ use super::{TEXT_BYTES_MAX, charset, html, pdf};
 use crate::text_encoding::TextEncoding;
 use crate::untrusted_text;
 
-/// What is told of a page of which not all was read.
+/// Note for a page that was not read completely.
 const TRUNCATED_NOTE: &str = "the page is very long; its end was left out";
-/// Largest JSON that is written anew to be read more easily, in bytes.
+/// Largest JSON that is reformatted, in bytes.
 const JSON_BYTES_MAX: usize = 1024 * 1024;
-/// Bytes by which it is told what something without a type is.
+/// Bytes that are used to detect the format of a response without content type.
 const SNIFFED_BYTES: usize = 1024;
 
-/// A page that can be read.
+/// A page as readable text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct WebPage {
-    /// Where it came from in the end.
+    /// Final URL, after redirects.
     pub(super) url: String,
-    /// Its title, if it has one.
+    /// Title, if it has one.
     pub(super) title: Option<String>,
-    /// What it was: `text/html`, …
+    /// Media type, such as `text/html`.
     pub(super) content_type: String,
-    /// Its text: Markdown, where it was HTML.
+    /// The text: Markdown if the page was HTML.
     pub(super) text: String,
-    /// What is to be known of it.
+    /// A note about the page.
     pub(super) note: Option<String>,
 }
 
 impl WebPage {
-    /// The same page with a text that nobody went through yet: as much of it as is read of any, with
-    /// nothing in it that would do more than be read.
+    /// Sets an unprocessed text, cut to the size limit and without invisible and control
+    /// characters.
     fn with_text(self, text: &str) -> Self {
         let kept = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX.min(text.len())));
         let kept = kept.unwrap_or_default();
@@ -45,7 +45,7 @@ impl WebPage {
     }
 }
 
-/// What an answer is.
+/// The format of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PageFormat {
     Html,
@@ -55,12 +55,12 @@ enum PageFormat {
     Binary,
 }
 
-/// Reads an answer. A parser that fails on it fails alone.
+/// Reads a response. A panic of a parser becomes an error.
 pub(super) fn read_response(fetched: &WebResponse) -> Result<WebPage, ToolError> {
     let read = std::panic::catch_unwind(AssertUnwindSafe(|| read_by_format(fetched)));
     read.unwrap_or_else(|_| {
         tracing::error!("reading a page panicked");
-        Err(unreadable_error("reading it failed; fetch another page"))
+        Err(unreadable_error("parsing it failed; fetch another page"))
     })
 }
 
@@ -95,7 +95,7 @@ fn read_by_format(fetched: &WebResponse) -> Result<WebPage, ToolError> {
             Ok(WebPage { note: Some(format!("a PDF of {pages}{cut}")), ..page })
         }
         PageFormat::Binary => Err(unreadable_error(&format!(
-            "it is `{}`, not text; fetch a page, a text, JSON or a PDF",
+            "it is `{}`, not text; fetch HTML, text, JSON or PDF",
             page.content_type
         ))),
     }
@@ -105,7 +105,7 @@ fn unreadable_error(why: &str) -> ToolError {
     ToolError::failed(ErrorReason::Binary, format!("the page cannot be read: {why}"))
 }
 
-/// What an answer is: by what its head says, and where that says nothing, by its beginning.
+/// Detects the format by the content type, or without one by the beginning of the body.
 fn detect_format(essence: &str, url: &Url, body: &[u8]) -> PageFormat {
     if body.starts_with(b"%PDF-") {
         return PageFormat::Pdf;
@@ -149,25 +149,26 @@ fn display_type(essence: &str, kind: PageFormat) -> String {
     match (essence, kind) {
         (_, PageFormat::Pdf) => "application/pdf".to_owned(),
         ("", PageFormat::Html) => "text/html".to_owned(),
-        ("", _) => "no type that is known".to_owned(),
+        ("", _) => "an unknown type".to_owned(),
         (essence, _) => zero_core::sanitize::to_line(essence),
     }
 }
 
-/// `charset` among the parameters of a type.
+/// Returns the `charset` parameter of a content type.
 fn charset_parameter(parameters: &str) -> Option<&str> {
     let mut parameters = parameters.split(';').filter_map(|parameter| parameter.split_once('='));
     let found = parameters.find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
     found.map(|(_, value)| value.trim().trim_matches(['"', '\'']))
 }
 
-/// JSON with one value a line; what is none stays as it is, and what would become too long.
+/// Reformats JSON with one value per line. Invalid JSON, and JSON that would get too long, stays
+/// unchanged.
 fn pretty_print_json(text: String) -> String {
     if text.len() > JSON_BYTES_MAX || text.lines().nth(1).is_some() {
         return text;
     }
     let Ok(value) = serde_json::from_str::<serde_json::Value>(&text) else { return text };
-    // Values that lie deep grow with what is put before them.
+    // Deeply nested values grow by their indentation.
     let mut pretty = BoundedBuffer(Vec::new());
     match serde_json::to_writer_pretty(&mut pretty, &value) {
         Ok(()) => String::from_utf8(pretty.0).unwrap_or(text),
@@ -175,7 +176,7 @@ fn pretty_print_json(text: String) -> String {
     }
 }
 
-/// Takes as many bytes as are read of a page.
+/// A buffer limited to the most text that is read from a page.
 struct BoundedBuffer(Vec<u8>);
 
 impl io::Write for BoundedBuffer {

@@ -1,4 +1,4 @@
-//! Which hosts results may come from.
+//! Restricts search results to certain domains ([`SearchDomainFilter`]).
 
 use url::{Host, Url};
 use zero_core::{ErrorReason, ToolError, sanitize};
@@ -6,17 +6,17 @@ use zero_core::{ErrorReason, ToolError, sanitize};
 /// Most domains in one list.
 pub(super) const DOMAINS_MAX: usize = 64;
 
-/// Domains that are wanted, or are not.
+/// The allowed and the blocked domains of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SearchDomainFilter {
-    /// Only these, where there are any.
+    /// Allowed domains; all if empty.
     pub(super) allowed: Vec<String>,
-    /// Not these.
+    /// Blocked domains.
     pub(super) blocked: Vec<String>,
 }
 
 impl SearchDomainFilter {
-    /// Reads both lists.
+    /// Parses both lists.
     pub(super) fn parse(
         allowed: Option<Vec<String>>,
         blocked: Option<Vec<String>>,
@@ -27,7 +27,7 @@ impl SearchDomainFilter {
         })
     }
 
-    /// Whether a result may be shown: an address of the web on a domain that is wanted.
+    /// Returns whether a result may be shown: an http or https URL on an allowed domain.
     pub(super) fn allows(&self, url: &str) -> bool {
         let Ok(url) = Url::parse(url) else { return false };
         let Some(host) = url.host_str().filter(|_| matches!(url.scheme(), "http" | "https")) else {
@@ -38,7 +38,7 @@ impl SearchDomainFilter {
         (self.allowed.is_empty() || is_in(&self.allowed)) && !is_in(&self.blocked)
     }
 
-    /// The lists in the words that search engines know, for those that take no lists.
+    /// Returns the lists as search operators, for engines that do not accept lists.
     pub(super) fn site_operators(&self) -> String {
         let allowed: Vec<String> =
             self.allowed.iter().map(|domain| format!("site:{domain}")).collect();
@@ -56,7 +56,7 @@ fn is_subdomain(host: &str, domain: &str) -> bool {
     host == domain || host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
 }
 
-/// Domains as hosts compare: `go.dev` for `https://Go.dev/`, `*.go.dev` and `go.dev.` alike.
+/// Normalizes domains: `https://Go.dev/`, `*.go.dev` and `go.dev.` all become `go.dev`.
 fn parse_domains(field: &str, written: Vec<String>) -> Result<Vec<String>, ToolError> {
     if written.len() > DOMAINS_MAX {
         let message = format!("`{field}` has more than {DOMAINS_MAX} domains");
@@ -65,7 +65,7 @@ fn parse_domains(field: &str, written: Vec<String>) -> Result<Vec<String>, ToolE
     let domain = |written: &String| {
         let wrong = || {
             let message = format!(
-                "`{field}` holds {}, which is no domain; write one such as `go.dev`",
+                "`{field}` contains {}, which is not a domain; write one such as `go.dev`",
                 sanitize::to_quoted_line(written)
             );
             ToolError::invalid(ErrorReason::SchemaViolation, message)
@@ -117,7 +117,7 @@ mod tests {
     fn invalid_domain_is_rejected() {
         for wrong in ["", "localhost", "a b.com", "site:(x).com", "*", "a.com OR b.com"] {
             let error = parse_lists(&[wrong], &[]).unwrap_err();
-            assert!(error.message.contains("no domain"), "{wrong}: {error}");
+            assert!(error.message.contains("not a domain"), "{wrong}: {error}");
         }
         assert_eq!(
             parse_lists(&["a.com", "b.com"], &["c.com"]).unwrap().site_operators(),

@@ -1,4 +1,4 @@
-//! Search engines: how each is asked, and how its answers are read.
+//! Search engines ([`SearchProvider`]): how each is queried, and how its response is parsed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use zero_runtime::web::{OutgoingRequest, RedirectPolicy};
 use super::domain_filter::SearchDomainFilter;
 use super::{RESULTS_MAX, WebSearchResult};
 
-/// How long the head of an answer may take.
+/// How long the response headers may take.
 const HEAD_TIME: Duration = Duration::from_secs(15);
 
-/// A search engine that can be asked.
+/// A configured search engine.
 #[derive(Clone)]
 pub struct SearchProvider {
-    /// Which one it is.
+    /// The engine.
     pub engine: SearchEngine,
-    /// Where it is, if not at its usual place.
+    /// URL of the engine, if it differs from the default.
     pub base_url: Option<Url>,
-    /// What reads its key when it is needed; none for one that wants none.
+    /// Reads the API key when it is needed; `None` for an engine without key.
     pub key: Option<SearchKeySource>,
 }
 
-/// Reads a key, or says why there is none.
+/// Reads a key, or returns why there is none.
 pub type SearchKeySource = Arc<dyn Fn() -> Result<String, String> + Send + Sync>;
 
 impl fmt::Debug for SearchProvider {
@@ -37,24 +37,24 @@ impl fmt::Debug for SearchProvider {
     }
 }
 
-/// The search engines that are known.
+/// The supported search engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchEngine {
-    /// Brave Search.
+    /// Brave Search, `api.search.brave.com`.
     Brave,
-    /// Tavily.
+    /// Tavily, `api.tavily.com`.
     Tavily,
-    /// Exa.
+    /// Exa, `api.exa.ai`.
     Exa,
-    /// SearXNG, run by whoever uses it.
+    /// SearXNG, hosted by its users.
     Searxng,
 }
 
 impl SearchEngine {
-    /// All of them, in the order they are tried where nobody says otherwise.
+    /// All engines, in the default order.
     pub const ALL: [Self; 4] = [Self::Brave, Self::Tavily, Self::Exa, Self::Searxng];
 
-    /// The word for it in settings.
+    /// Returns the name in settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Brave => "brave",
@@ -64,7 +64,7 @@ impl SearchEngine {
         }
     }
 
-    /// Its name for people.
+    /// Returns the name for users.
     pub fn name(self) -> &'static str {
         match self {
             Self::Brave => "Brave Search",
@@ -74,7 +74,7 @@ impl SearchEngine {
         }
     }
 
-    /// The variable that its key, or for SearXNG its address, is looked for in.
+    /// Returns the environment variable with its API key, or for SearXNG its URL.
     pub fn variable(self) -> &'static str {
         match self {
             Self::Brave => "BRAVE_API_KEY",
@@ -84,7 +84,7 @@ impl SearchEngine {
         }
     }
 
-    /// Whether it wants a key.
+    /// Returns whether the engine needs an API key.
     pub fn needs_key(self) -> bool {
         self != Self::Searxng
     }
@@ -106,14 +106,14 @@ impl SearchEngine {
     }
 }
 
-/// What is looked for.
+/// The parameters of a search.
 pub(super) struct SearchQuery<'a> {
     pub(super) query: &'a str,
     pub(super) domains: &'a SearchDomainFilter,
 }
 
 impl SearchProvider {
-    /// Where it is asked.
+    /// Returns the URL to query.
     pub(super) fn endpoint(&self) -> Option<Url> {
         let mut base = match &self.base_url {
             Some(base) => base.clone(),
@@ -125,7 +125,7 @@ impl SearchProvider {
         base.join(self.engine.path()).ok()
     }
 
-    /// The request for a search. The error says what is wrong with the key.
+    /// Builds the request for a search. The error says what is wrong with the key.
     pub(super) fn build_request(
         &self,
         mut url: Url,
@@ -145,7 +145,7 @@ impl SearchProvider {
                 }
             };
             let mut value = HeaderValue::try_from(value)
-                .map_err(|_| "its key has characters that no key has".to_owned())?;
+                .map_err(|_| "its key contains invalid characters".to_owned())?;
             value.set_sensitive(true);
             headers.insert(name, value);
         }
@@ -195,12 +195,12 @@ impl SearchProvider {
         Ok(OutgoingRequest { method, url, headers, body, redirects, head_time: HEAD_TIME })
     }
 
-    /// The results in an answer; the error says why it is none.
+    /// Parses the results of a response. The error says why it is invalid.
     pub(super) fn parse_results(&self, body: &[u8]) -> Result<Vec<WebSearchResult>, String> {
         let answer: Value =
-            serde_json::from_slice(body).map_err(|_| "its answer is no JSON".to_owned())?;
+            serde_json::from_slice(body).map_err(|_| "its response is not JSON".to_owned())?;
         let list = match self.engine {
-            // Brave leaves `web` out where it found nothing.
+            // Brave omits `web` if there are no results.
             SearchEngine::Brave if answer.get("web").is_none() && answer.get("query").is_some() => {
                 return Ok(Vec::new());
             }
@@ -210,7 +210,7 @@ impl SearchProvider {
             }
         };
         let list = list.and_then(Value::as_array);
-        let list = list.ok_or_else(|| "its answer holds no list of results".to_owned())?;
+        let list = list.ok_or_else(|| "its response has no list of results".to_owned())?;
         let snippet_field = match self.engine {
             SearchEngine::Brave => "description",
             SearchEngine::Exa => "text",

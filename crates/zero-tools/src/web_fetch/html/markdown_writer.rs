@@ -1,35 +1,35 @@
-//! Puts the text of a page down as Markdown, block by block.
+//! Writes the text of a page as Markdown, block by block ([`MarkdownWriter`]).
 
 use url::Url;
 
-/// Longest address that a link shows, in bytes.
+/// Longest URL of a link, in bytes.
 const LINK_BYTES_MAX: usize = 500;
-/// Marks within each other that are told apart.
+/// Most nested inline marks that are tracked.
 const MARKS_MAX: usize = 16;
-/// Lists and quotes within each other that are indented.
+/// Most nested lists and quotes that are indented.
 const DEPTH_MAX: usize = 12;
-/// Cells of a table that stays a table.
+/// Most cells of a table that is written as a table.
 const CELLS_MAX: usize = 20_000;
 
-/// Which part of a page something belongs to.
+/// The part of a page that a text belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PageRegion {
-    /// What the page is there for.
+    /// The main content.
     Main,
-    /// Anything else that it says.
+    /// Other content.
     Body,
-    /// Navigation, footers, and what else surrounds it.
+    /// Navigation, footers and similar.
     Boilerplate,
 }
 
-/// What a piece of a line is marked as.
+/// Inline markup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum InlineMark {
     Strong,
     Emphasis,
     Strikethrough,
     Code,
-    /// A link to a whole address; none where it leads nowhere else.
+    /// A link to an absolute URL, or `None` if it leads to the same page.
     Link(Option<String>),
 }
 
@@ -39,34 +39,34 @@ impl InlineMark {
     }
 }
 
-/// Puts a page down.
+/// Writes a page as Markdown.
 pub(super) struct MarkdownWriter {
     base: Url,
-    /// Most that is put down, and whether something was left out for it.
+    /// Size limit in bytes, and whether text was left out because of it.
     bytes_max: usize,
     is_cut: bool,
     parts: [String; 3],
     region: PageRegion,
-    /// The block at work.
+    /// The text of the current block.
     line: String,
     heading: Option<usize>,
-    /// Where in the line a mark began.
+    /// The open marks, with the offset in the line at which each started.
     marks: Vec<(usize, InlineMark)>,
     lists: Vec<ListState>,
     quotes: usize,
-    /// The language of the code at work, if it is code.
+    /// The language of the current code block, if it is one.
     code: Option<Option<String>>,
     table: Option<TableState>,
 }
 
 struct ListState {
-    /// The number of the next item, where items have some.
+    /// Number of the next item, for a numbered list.
     next: Option<u64>,
-    /// Whether the item at work has yet to get its bullet.
+    /// Whether the current item still needs its bullet.
     is_new: bool,
 }
 
-/// A table that may stay one.
+/// A table that may be written as a table.
 #[derive(Default)]
 struct TableState {
     rows: Vec<Vec<String>>,
@@ -76,7 +76,7 @@ struct TableState {
 }
 
 impl MarkdownWriter {
-    /// Puts a page down that lies at `base`, at most so many bytes of it.
+    /// Creates a writer for a page with the URL `base`, limited to so many bytes.
     pub(super) fn new(base: Url, bytes_max: usize) -> Self {
         Self {
             base,
@@ -94,19 +94,19 @@ impl MarkdownWriter {
         }
     }
 
-    /// Whether something was left out because there was too much.
+    /// Returns whether text was left out because of the size limit.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// How much may still be put down, with what waits to be.
+    /// Returns how many bytes can still be written, after those that are pending.
     fn remaining_bytes(&self) -> usize {
         let put_down: usize = self.parts.iter().map(String::len).sum();
         let in_table = self.table.as_ref().map_or(0, |table| table.bytes);
         self.bytes_max.saturating_sub(put_down + in_table + self.line.len())
     }
 
-    /// The main part, what else is said, and what surrounds it; and whether that is all.
+    /// Returns the main part, the other content and the boilerplate; and whether text was left out.
     pub(super) fn finish(mut self) -> ([String; 3], bool) {
         self.end_table();
         self.end_code();
@@ -196,7 +196,7 @@ impl MarkdownWriter {
         }
     }
 
-    /// Puts a mark around the end of the line, from `start` on.
+    /// Adds a mark around the end of the line, from `start` on.
     fn apply_mark(&mut self, start: usize, mark: &InlineMark) {
         let marked = self.line.get(start..).unwrap_or_default();
         let inner = marked.trim().to_owned();
@@ -226,14 +226,14 @@ impl MarkdownWriter {
         }
     }
 
-    /// Begins a link to an address, as it is written.
+    /// Starts a link to a URL, as written in the page.
     pub(super) fn begin_link(&mut self, written: &str) {
-        // Settled once: a link may go round many blocks.
+        // Resolved once, since a link may enclose many blocks.
         let address = self.resolve_link(written);
         self.begin_mark(InlineMark::Link(address));
     }
 
-    /// A written address as a whole one; none for what leads nowhere else.
+    /// Resolves a URL; `None` if it leads to the same page or cannot be fetched.
     fn resolve_link(&self, written: &str) -> Option<String> {
         let written = written.trim();
         if written.is_empty() || written.starts_with('#') || written.len() > LINK_BYTES_MAX {
@@ -246,7 +246,6 @@ impl MarkdownWriter {
         (fits && text.len() <= LINK_BYTES_MAX).then_some(text)
     }
 
-    /// The marks that are open.
     #[cfg(test)]
     pub(super) fn marks(&self) -> Vec<InlineMark> {
         self.marks.iter().map(|(_, mark)| mark.clone()).collect()
@@ -309,7 +308,7 @@ impl MarkdownWriter {
         self.code = Some(language);
     }
 
-    /// The language of the code at work, where it names one.
+    /// Sets the language of the current code block, if it has none yet.
     pub(super) fn set_code_language(&mut self, language: Option<String>) {
         if let (Some(known @ None), Some(language)) = (&mut self.code, language) {
             *known = Some(language);
@@ -324,7 +323,7 @@ impl MarkdownWriter {
             return;
         }
         if self.table.as_ref().is_some_and(|table| table.in_cell) {
-            // A cell is one line.
+            // A cell has one line.
             code.clone_into(&mut self.line);
             return;
         }
@@ -333,7 +332,7 @@ impl MarkdownWriter {
         self.write_block(&format!("{fence}{}\n{code}\n{fence}", language.unwrap_or_default()));
     }
 
-    /// Ends the block at work, if there is one.
+    /// Ends the current block, if there is one.
     pub(super) fn end_block(&mut self) {
         if self.table.as_ref().is_some_and(|table| table.in_cell) {
             self.add_space();
@@ -345,7 +344,7 @@ impl MarkdownWriter {
             }
             return;
         }
-        // A link around a block is one in the block.
+        // A link around a block becomes a link in the block.
         for index in (0..self.marks.len()).rev() {
             let Some((start, mark)) = self.marks.get(index).cloned() else { continue };
             self.apply_mark(start, &mark);
@@ -364,7 +363,7 @@ impl MarkdownWriter {
         }
     }
 
-    /// Puts a block down, as deep in lists and quotes as it is.
+    /// Writes a block, indented by its lists and quotes.
     fn write_block(&mut self, block: &str) {
         let quote = "> ".repeat(self.quotes.min(DEPTH_MAX));
         let depth = self.lists.len().saturating_sub(1);
@@ -420,7 +419,7 @@ impl MarkdownWriter {
     // Tables.
 
     pub(super) fn begin_table(&mut self) {
-        // A table that holds another only arranges the page.
+        // A table that contains another is used for layout only.
         self.flatten_table();
         self.end_block();
         self.table = Some(TableState::default());
@@ -494,7 +493,7 @@ impl MarkdownWriter {
         self.write_block(&lines.join("\n"));
     }
 
-    /// Makes lines of a table that is none.
+    /// Writes the cells of a layout table as lines.
     fn flatten_table(&mut self) {
         self.end_cell();
         if let Some(table) = self.table.take() {

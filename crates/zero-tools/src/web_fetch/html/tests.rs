@@ -1,4 +1,4 @@
-//! Pages as people write them, and as nobody should.
+//! Conversion of ordinary and of malformed pages.
 
 use super::*;
 
@@ -67,7 +67,7 @@ fn main_region_comes_first_and_boilerplate_is_dropped() {
     let article = read_test_article(&html);
     assert_eq!(article.title.as_deref(), Some("The T"));
     assert_eq!(article.markdown, format!("# T\n\n{}\n\nbanner", long.trim()));
-    // Where there is nothing else, that is what the page says.
+    // If there is nothing else, boilerplate is the content.
     check("<nav>only this</nav>", "only this");
     check("<article><header>head</header>a</article>", "head\n\na");
 }
@@ -104,11 +104,11 @@ fn markdown_size_is_bounded() {
     assert!(article.markdown.len() < MARKDOWN_BYTES_MAX + 2_000, "{}", article.markdown.len());
     let (deep, long) = ("<blockquote><ul><li>".repeat(12), "y".repeat(5 << 20));
     for html in [
-        // One word, one cell, and code with nothing but lines.
+        // One word, one cell, and code with only line breaks.
         long.clone(),
         format!("<table><tr><td>a<td>{long}<tr><td>b<td>c</table>"),
         format!("{deep}<pre>{}</pre>", "z\n".repeat(1 << 20)),
-        // Cells that nobody filled, and many that somebody did.
+        // Empty cells, and many filled ones.
         format!("{deep}<table><tr>{}{}</table>", "<td>".repeat(64), "<tr><td>a<td>".repeat(19_000)),
         format!("<table>{}</table>", format!("<tr><td>{}", "w".repeat(400)).repeat(15_000)),
         format!("<table>{}", "<tr><td>v".repeat(500_000)),

@@ -1,4 +1,4 @@
-//! The text that a page paints, in the order it paints it.
+//! Interprets the content streams of pages and collects their text ([`ContentInterpreter`]).
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -8,40 +8,40 @@ use super::document::{PdfDocument, PdfPage};
 use super::font::PdfFont;
 use super::syntax::{PdfDict, PdfValue, PdfValueReader};
 
-/// Values before an operator that are kept.
+/// Most operands of an operator that are kept.
 const OPERANDS_MAX: usize = 64;
-/// Values that one operator may be about, those in lists included.
+/// Most values of one operator, including those in lists.
 const VALUES_MAX: usize = 200_000;
-/// States of the pencil that are kept.
+/// Most saved graphics states.
 const STATES_MAX: usize = 64;
-/// Forms within forms.
+/// Most nested forms.
 const FORMS_DEPTH_MAX: usize = 6;
 /// Most text of one page, in bytes.
 const PAGE_BYTES_MAX: usize = 1024 * 1024;
-/// Fonts that are kept ready.
+/// Most fonts that are cached.
 const FONTS_MAX: usize = 512;
-/// A gap of this share of the size parts two words.
+/// A gap of this fraction of the font size separates two words.
 const WORD_GAP: f64 = 0.16;
-/// A step of this share of the size begins a line.
+/// A vertical step of this fraction of the font size starts a line.
 const LINE_STEP: f64 = 0.35;
-/// A step of this share of the size begins a paragraph.
+/// A vertical step of this fraction of the font size starts a paragraph.
 const PARAGRAPH_STEP: f64 = 1.9;
 
-/// Reads what pages paint.
+/// Interprets the content streams of pages.
 pub(super) struct ContentInterpreter<'d> {
     document: &'d PdfDocument<'d>,
-    /// Fonts by the place of their dictionaries.
+    /// Fonts by the addresses of their dictionaries.
     fonts: HashMap<*const PdfDict, Rc<PdfFont>>,
 }
 
-/// `x' = a·x + c·y + e`, `y' = b·x + d·y + f`.
+/// A transformation: `x' = a·x + c·y + e`, `y' = b·x + d·y + f`.
 #[derive(Clone, Copy)]
 struct TransformMatrix([f64; 6]);
 
 impl TransformMatrix {
     const IDENTITY: Self = Self([1.0, 0.0, 0.0, 1.0, 0.0, 0.0]);
 
-    /// First this, then the other.
+    /// Applies this transformation, then the other.
     fn concat(self, Self([oa, ob, oc, od, oe, of]): Self) -> Self {
         let Self([a, b, c, d, e, f]) = self;
         Self([
@@ -63,20 +63,20 @@ impl TransformMatrix {
         (x, y)
     }
 
-    /// How long one step upwards becomes.
+    /// Returns the length of a vertical unit after the transformation.
     fn scale(self) -> f64 {
         let Self([_, _, c, d, ..]) = self;
         c.hypot(d)
     }
 
-    /// How long one step to the right becomes.
+    /// Returns the length of a horizontal unit after the transformation.
     fn horizontal_scale(self) -> f64 {
         let Self([a, b, ..]) = self;
         a.hypot(b)
     }
 }
 
-/// What the pencil is set to.
+/// The graphics state.
 #[derive(Clone)]
 struct GraphicsState {
     page: TransformMatrix,
@@ -87,10 +87,10 @@ struct GraphicsState {
     word_gap: f64,
 }
 
-/// The text of a page while it is painted.
+/// The text of a page while it is interpreted.
 struct PageTextBuilder {
     text: String,
-    /// Where the last letter ended, and its size.
+    /// Where the last character ended, and its size.
     last: Option<(f64, f64, f64)>,
 }
 
@@ -99,7 +99,7 @@ impl<'d> ContentInterpreter<'d> {
         Self { document, fonts: HashMap::new() }
     }
 
-    /// The text of a page.
+    /// Returns the text of a page.
     pub(super) fn page_text(&mut self, page: &PdfPage<'d>, budget: &mut PdfBudget) -> String {
         let mut content = Vec::new();
         let parts = match page.dict.get("Contents") {
@@ -152,7 +152,8 @@ impl<'d> ContentInterpreter<'d> {
                 }
                 continue;
             };
-            // What was read is let go again after each operator.
+            // The values of each operator are dropped after it, so the limit applies to one
+            // operator.
             budget.values = VALUES_MAX;
             if sheet.text.len() > PAGE_BYTES_MAX {
                 budget.exceeded = true;
@@ -223,7 +224,7 @@ impl<'d> ContentInterpreter<'d> {
         }
     }
 
-    /// Paints what stands in a form of its own.
+    /// Interprets the content of a form.
     fn run_form(
         &mut self,
         name: &str,
@@ -276,7 +277,7 @@ impl<'d> ContentInterpreter<'d> {
 }
 
 impl PageTextBuilder {
-    /// Puts a text down, and says where the next one goes.
+    /// Adds a text, and returns where the next one starts.
     fn show_text(
         &mut self,
         shown: &[u8],
@@ -285,7 +286,7 @@ impl PageTextBuilder {
     ) -> TransformMatrix {
         let Some(font) = &state.font else { return text };
         for glyph in font.glyphs(shown) {
-            // One operator may show more than a page holds.
+            // A single operator may show more text than the limit of a page.
             if self.text.len() > PAGE_BYTES_MAX {
                 return text;
             }
@@ -309,7 +310,7 @@ impl PageTextBuilder {
         text
     }
 
-    /// Parts what comes from what was there: by a line, by a space, or not at all.
+    /// Adds a line break, a space or nothing before the next text.
     fn add_separator(&mut self, x: f64, y: f64, size: f64) {
         let Some((last_x, last_y, last_size)) = self.last else { return };
         let size = size.max(last_size);
@@ -334,7 +335,7 @@ fn parse_matrix(values: &[PdfValue]) -> TransformMatrix {
     matrix
 }
 
-/// A picture within the content ends with `EI` between spaces.
+/// Skips an inline image, which ends with `EI` between spaces.
 fn skip_inline_image(reader: &mut PdfValueReader<'_>, content: &[u8]) {
     let start = reader.position();
     let rest = reader.rest();

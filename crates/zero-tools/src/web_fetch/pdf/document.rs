@@ -1,7 +1,8 @@
-//! The objects of a PDF and its pages.
+//! The objects of a PDF and its pages ([`PdfDocument`]).
 //!
-//! Objects are found by looking through the file for their beginnings, not by its table of them:
-//! the table of a file that was cut or mended is often wrong, and one of a hostile file lies.
+//! Objects are found by searching the file for their headers and not by its cross-reference table:
+//! in a truncated or repaired file the table is often wrong, and in a hostile one it cannot be
+//! trusted.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -12,18 +13,18 @@ use super::PdfBudget;
 use super::stream_filter::{EarlyChange, PdfStreamFilter, Predictor, SampleLayout};
 use super::syntax::{PdfDict, PdfValue, PdfValueReader, is_space, parse_integer};
 
-/// Bytes before `obj` in which the numbers of an object stand.
+/// Most bytes before `obj` that can contain the object's numbers.
 const OBJECT_HEADER_BYTES_MAX: usize = 24;
-/// How often packing may be applied to one stream.
+/// Most filters of one stream.
 const FILTERS_MAX: usize = 3;
-/// What looking for a stream costs, in bytes looked at.
+/// Cost of searching for a stream, in bytes examined.
 const STREAM_SEARCH_COST: usize = 64;
-/// Steps from a reference to what it refers to.
+/// Most steps from a reference to its target.
 const REFERENCE_STEPS_MAX: usize = 8;
-/// Most nodes of the tree of pages.
+/// Most nodes of the page tree.
 const NODES_MAX: usize = 20_000;
 
-/// The objects of a file, by their numbers.
+/// The objects of a file, by number.
 pub(super) struct PdfDocument<'a> {
     bytes: &'a [u8],
     objects: HashMap<u32, PdfObject>,
@@ -32,11 +33,11 @@ pub(super) struct PdfDocument<'a> {
 
 struct PdfObject {
     value: PdfValue,
-    /// Where its bytes lie, if it is a stream.
+    /// Byte range of its content, if it is a stream.
     stream: Option<Range<usize>>,
 }
 
-/// A page, with the resources it may have from those above it.
+/// A page, with the resources that it may inherit.
 pub(super) struct PdfPage<'d> {
     pub(super) dict: &'d PdfDict,
     pub(super) resources: Option<&'d PdfDict>,
@@ -96,14 +97,14 @@ impl<'a> PdfDocument<'a> {
         }
     }
 
-    /// Takes the objects out of a stream that holds several.
+    /// Extracts the objects of an object stream.
     fn unpack_object_stream(&mut self, number: u32, budget: &mut PdfBudget) {
         let Some(dict) = self.objects.get(&number).and_then(|object| object.value.as_dict()) else {
             return;
         };
         let figure =
             |name: &str| self.get(dict, name).and_then(PdfValue::as_number).unwrap_or_default();
-        // Figures of a file: whatever they are, nothing is looked for outside of the stream.
+        // Untrusted numbers: whatever they are, nothing outside of the stream is accessed.
         let (count, first) = (figure("N").max(0.0) as usize, figure("First").max(0.0) as usize);
         let Some(bytes) = self.read_numbered_stream(number, budget) else { return };
         let mut heads = PdfValueReader::new(&bytes, 0);
@@ -117,13 +118,13 @@ impl<'a> PdfDocument<'a> {
             let Some(value) = PdfValueReader::new(&bytes, place).read_value(budget) else {
                 continue;
             };
-            // What stands openly in the file is newer, or as good.
+            // An object directly in the file is newer, or equivalent.
             let number = number.max(0.0) as u32;
             self.objects.entry(number).or_insert(PdfObject { value, stream: None });
         }
     }
 
-    /// What a value is, once references are followed.
+    /// Follows references and returns the value.
     pub(super) fn resolve<'d>(&'d self, mut value: &'d PdfValue) -> Option<&'d PdfValue> {
         for _ in 0..REFERENCE_STEPS_MAX {
             match value {
@@ -134,12 +135,12 @@ impl<'a> PdfDocument<'a> {
         None
     }
 
-    /// A field of a dictionary, once references are followed.
+    /// Returns the value of a dictionary entry, following references.
     pub(super) fn get<'d>(&'d self, dict: &'d PdfDict, name: &str) -> Option<&'d PdfValue> {
         self.resolve(dict.get(name)?)
     }
 
-    /// The unpacked bytes of the stream that a value refers to.
+    /// Returns the decoded bytes of the stream that a value refers to.
     pub(super) fn read_stream(&self, value: &PdfValue, budget: &mut PdfBudget) -> Option<Vec<u8>> {
         match value {
             PdfValue::Reference(number) => self.read_numbered_stream(*number, budget),
@@ -165,7 +166,7 @@ impl<'a> PdfDocument<'a> {
         Some(bytes)
     }
 
-    /// How a stream is packed, the outermost first; nothing where that is not known.
+    /// Returns the filters of a stream, the outermost first, or `None` if one is not supported.
     fn stream_filters(&self, dict: &PdfDict) -> Option<Vec<PdfStreamFilter>> {
         let names = match self.get(dict, "Filter") {
             None => return Some(Vec::new()),
@@ -197,10 +198,10 @@ impl<'a> PdfDocument<'a> {
         names.iter().enumerate().map(filter).collect()
     }
 
-    /// How the bytes of a stream are kept as differences; nothing where no file has such.
+    /// Returns the predictor of a stream, or `None` if its parameters are invalid.
     fn read_predictor(&self, parameters: Option<&PdfDict>) -> Option<Predictor> {
         let Some(parameters) = parameters else { return Some(Predictor::None) };
-        // Figures of a file: those that are none of its kind become one that nothing fits.
+        // Untrusted numbers: invalid ones become a value that does not fit.
         let figure = |name: &str, usual: usize| match self.get(parameters, name) {
             None => usual,
             Some(value) => value.as_number().map_or(0, |number| number.max(0.0) as usize),
@@ -220,7 +221,7 @@ impl<'a> PdfDocument<'a> {
         }
     }
 
-    /// The pages in their order.
+    /// Returns the pages in order.
     pub(super) fn pages(&self, most: usize) -> Vec<PdfPage<'_>> {
         let kind = |object: &PdfObject, kind: &str| {
             let own = object.value.as_dict().and_then(|dict| self.get(dict, "Type"));
@@ -232,7 +233,7 @@ impl<'a> PdfDocument<'a> {
             .filter(|(_, object)| kind(object, "Catalog"))
             .map(|(n, _)| n)
             .collect();
-        // The last one is that of the latest change.
+        // The last one belongs to the latest revision.
         catalogs.sort();
         let mut pages = Vec::new();
         for catalog in catalogs.into_iter().rev() {
@@ -260,7 +261,7 @@ impl<'a> PdfDocument<'a> {
         numbers.into_iter().filter_map(page).take(most).collect()
     }
 
-    /// Goes through the tree of pages, each node once.
+    /// Traverses the page tree and visits each node once.
     fn collect_pages<'d>(&'d self, root: &'d PdfValue, most: usize, pages: &mut Vec<PdfPage<'d>>) {
         let mut seen = HashSet::new();
         let mut waiting: Vec<(&PdfValue, Option<&PdfDict>)> = vec![(root, None)];
@@ -279,7 +280,7 @@ impl<'a> PdfDocument<'a> {
             let resources = self.get(dict, "Resources").and_then(PdfValue::as_dict).or(inherited);
             match self.get(dict, "Kids").and_then(PdfValue::as_list) {
                 Some(kids) => {
-                    // Kids that are written out are not known by a number, and may come again.
+                    // Kids that are inline have no number, and may occur repeatedly.
                     let room = NODES_MAX.saturating_sub(nodes + waiting.len());
                     waiting.extend(kids.iter().take(room).rev().map(|kid| (kid, resources)));
                 }
@@ -289,23 +290,23 @@ impl<'a> PdfDocument<'a> {
     }
 }
 
-/// The number of the object whose `obj` stands at `place`.
+/// Returns the number of the object whose `obj` is at `place`.
 fn object_number_before(bytes: &[u8], place: usize) -> Option<u32> {
     let before = bytes.get(place.saturating_sub(OBJECT_HEADER_BYTES_MAX)..place)?;
     let mut words = before.rsplit(|byte| is_space(*byte)).filter(|word| !word.is_empty());
-    // `endobj` has nothing but a letter before it.
+    // In `endobj` a letter precedes `obj`.
     if !before.last().is_some_and(|byte| is_space(*byte)) {
         return None;
     }
     let generation = words.next()?;
     let number = words.next()?;
-    // What came before may end right where the number begins.
+    // The preceding token may end right before the number.
     let digits = number.iter().rposition(|byte| !byte.is_ascii_digit()).map_or(0, |at| at + 1);
     parse_integer(generation)?;
     parse_integer(number.get(digits..)?)
 }
 
-/// Where the bytes of a stream lie, if that is what follows.
+/// Returns the byte range of a stream, if one follows.
 fn stream_range_after(
     bytes: &[u8],
     reader: &mut PdfValueReader<'_>,
@@ -322,7 +323,7 @@ fn stream_range_after(
         let space = rest.iter().take(4).take_while(|byte| is_space(**byte)).count();
         rest.get(space..)?.starts_with(b"endstream").then_some(end)
     };
-    // A length is believed where a stream ends there.
+    // The declared length is used if the stream really ends there.
     let told = dict.get("Length").and_then(PdfValue::as_number).filter(|length| *length >= 0.0);
     let told = told.and_then(|length| ends_at(start.checked_add(length as usize)?));
     let end = told.or_else(|| Some(start + memmem::find(after, b"endstream")?));

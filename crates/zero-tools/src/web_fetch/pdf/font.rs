@@ -1,4 +1,4 @@
-//! Fonts: which letters the codes of a text stand for, and how wide they are.
+//! Fonts ([`PdfFont`]): which text the character codes stand for, and how wide the glyphs are.
 
 use std::collections::HashMap;
 
@@ -9,18 +9,18 @@ use super::document::PdfDocument;
 use super::glyph_names;
 use super::syntax::{PdfDict, PdfValue, PdfValueReader};
 
-/// Most codes of one font that are told apart.
+/// Most codes of one font that are stored.
 const CODES_MAX: usize = 70_000;
-/// What keeping something of one code costs, in bytes looked at.
+/// Cost of storing an entry for one code, in bytes examined.
 const CODE_COST: usize = 32;
-/// Width of a letter that nobody says, in thousandths of its size.
+/// Width of a glyph without declared width, in thousandths of the font size.
 const DEFAULT_WIDTH: f64 = 500.0;
-/// Longest text that one code stands for, in characters.
+/// Longest text of one code, in characters.
 const LIGATURE_CHARS_MAX: usize = 16;
 
-/// How the codes of a text are read.
+/// Decodes the text of one font.
 pub(super) struct PdfFont {
-    /// Bytes of a code.
+    /// Bytes per code.
     width: usize,
     letters: HashMap<u32, String>,
     ranges: Vec<CodeRange>,
@@ -28,7 +28,7 @@ pub(super) struct PdfFont {
     usual_width: f64,
 }
 
-/// Codes that stand for letters in a row.
+/// A range of codes for consecutive characters.
 struct CodeRange {
     first: u32,
     last: u32,
@@ -37,11 +37,11 @@ struct CodeRange {
 
 /// One code of a text.
 pub(super) struct Glyph<'f> {
-    /// What it stands for.
+    /// The text that it stands for.
     pub(super) letters: Option<std::borrow::Cow<'f, str>>,
-    /// How far the next one is, in thousandths of the size.
+    /// Its advance width, in thousandths of the font size.
     pub(super) width: f64,
-    /// Whether it is the one that words are parted by.
+    /// Whether it is the space character, to which word spacing applies.
     pub(super) is_space: bool,
 }
 
@@ -68,7 +68,7 @@ impl PdfFont {
         font
     }
 
-    /// The glyphs of a text.
+    /// Returns the glyphs of a text.
     pub(super) fn glyphs<'f>(&'f self, text: &'f [u8]) -> impl Iterator<Item = Glyph<'f>> {
         text.chunks(self.width).map(move |code| {
             let code = code.iter().fold(0_u32, |code, byte| code << 8 | u32::from(*byte));
@@ -121,7 +121,7 @@ impl PdfFont {
                 match value {
                     PdfValue::Number(number) => code = clamp_code(*number),
                     PdfValue::Name(name) => {
-                        // Its codes are single bytes.
+                        // The codes of a simple font are single bytes.
                         if code <= 255
                             && let Some(letters) = glyph_names::glyph_text(name)
                         {
@@ -158,7 +158,7 @@ impl PdfFont {
         let mut widths =
             document.get(descendant, "W").and_then(PdfValue::as_list).unwrap_or_default().iter();
         let mut left = CODES_MAX;
-        // `10 [500 600]`, or `10 20 500`.
+        // The forms are `10 [500 600]` and `10 20 500`.
         while let Some(first) = widths.next().and_then(PdfValue::as_number) {
             let first = clamp_code(first);
             match widths.next().and_then(|value| document.resolve(value)) {
@@ -181,7 +181,7 @@ impl PdfFont {
         }
     }
 
-    /// Notes a width, if any may still be noted.
+    /// Stores a width, unless the limit is reached.
     fn set_width(&mut self, code: u32, width: &PdfValue, left: &mut usize) {
         if let (Some(width), Some(fewer)) = (width.as_number(), left.checked_sub(1)) {
             *left = fewer;
@@ -189,7 +189,7 @@ impl PdfFont {
         }
     }
 
-    /// Reads the table that says what codes stand for.
+    /// Reads the ToUnicode map.
     fn read_unicode_map(&mut self, map: &[u8], budget: &mut PdfBudget) {
         let mut reader = PdfValueReader::new(map, 0);
         let mut texts: Vec<PdfValue> = Vec::new();
@@ -231,7 +231,7 @@ impl PdfFont {
             PdfValue::Text(letters) => {
                 let letters = decode_utf16(letters);
                 let mut chars = letters.chars();
-                // Only a single letter can be counted on from.
+                // Only a range that starts with a single character can be continued.
                 if let (Some(letter), None) = (chars.next(), chars.next())
                     && self.ranges.len() < CODES_MAX
                 {
@@ -254,7 +254,7 @@ impl PdfFont {
     }
 }
 
-/// A code that stands as a number in a file.
+/// Converts a number in the file to a code.
 fn clamp_code(number: f64) -> u32 {
     const CODE_MAX: f64 = 16_777_216.0;
     number.clamp(0.0, CODE_MAX) as u32
@@ -264,7 +264,7 @@ fn parse_code(bytes: &[u8]) -> u32 {
     bytes.iter().take(4).fold(0, |code, byte| code << 8 | u32::from(*byte))
 }
 
-/// UTF-16, as these tables are written.
+/// Decodes UTF-16, the encoding of these maps.
 fn decode_utf16(bytes: &[u8]) -> String {
     let units = bytes.chunks(2).map(|unit| match unit {
         [high, low] => u16::from_be_bytes([*high, *low]),

@@ -1,8 +1,8 @@
-//! Names of letters, as fonts call them.
+//! Names of glyphs in fonts, and their text.
 
-/// What a name stands for.
+/// Returns the text that a glyph name stands for.
 pub(super) fn glyph_text(name: &str) -> Option<String> {
-    // `a.alt` is another form of `a`.
+    // `a.alt` is a variant of `a`.
     let name = name.split('.').next().filter(|name| !name.is_empty())?;
     let mut chars = name.chars();
     if let (Some(letter), None) = (chars.next(), chars.next()) {

@@ -1,7 +1,7 @@
-//! The ways in which a PDF packs the bytes of a stream, undone.
+//! Decoders for the stream filters of PDF ([`PdfStreamFilter`]).
 //!
-//! Each gives what came before a stream broke off, and never more than the budget covers: a few
-//! bytes can be packed that are more than all memory.
+//! Each returns what precedes an error in the stream, and never more than the budget allows: a few
+//! compressed bytes can expand to more than all memory.
 
 use std::io::Read as _;
 
@@ -9,7 +9,7 @@ use flate2::read::ZlibDecoder;
 
 use super::PdfBudget;
 
-/// One step of unpacking.
+/// One filter of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PdfStreamFilter {
     Flate(Predictor),
@@ -18,25 +18,25 @@ pub(super) enum PdfStreamFilter {
     Base85,
 }
 
-/// When codes of LZW get longer: one code before they have to, as nearly every file has it, or then.
+/// When LZW codes get longer: one code early, as in nearly every file, or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EarlyChange {
     Yes,
     No,
 }
 
-/// How bytes are kept as differences to others: tables of objects and pictures are.
+/// How bytes are encoded as differences, as in cross-reference streams and images.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Predictor {
     #[default]
     None,
-    /// To the sample on their left.
+    /// Differences to the sample on the left.
     Tiff(SampleLayout),
-    /// To their neighbours, each row in a way of its own.
+    /// Differences to neighbouring samples, with a method for each row.
     Png(SampleLayout),
 }
 
-/// How rows are made of samples.
+/// The layout of the samples in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SampleLayout {
     colors: usize,
@@ -45,7 +45,8 @@ pub(super) struct SampleLayout {
 }
 
 impl SampleLayout {
-    /// Rows of so many columns of so many colors with so many bits; none where no file has such.
+    /// Creates a layout of rows with `columns` of `colors` samples of `bits` bits. Returns `None`
+    /// for values that PDF does not allow.
     pub(super) fn new(colors: usize, bits: usize, columns: usize) -> Option<Self> {
         let fits = (1..=32).contains(&colors)
             && [1, 2, 4, 8, 16].contains(&bits)
@@ -53,19 +54,19 @@ impl SampleLayout {
         fits.then_some(Self { colors, bits, columns })
     }
 
-    /// Bytes of a row.
+    /// Bytes per row.
     fn row_bytes(self) -> usize {
         (self.colors * self.bits * self.columns).div_ceil(8)
     }
 
-    /// Bytes from one to the one on its left.
+    /// Distance in bytes to the sample on the left.
     fn sample_bytes(self) -> usize {
         (self.colors * self.bits).div_ceil(8)
     }
 }
 
 impl PdfStreamFilter {
-    /// Undoes it. Nothing where it cannot be, or the budget does not cover it.
+    /// Decodes the bytes. Returns `None` if they are invalid or the budget is exceeded.
     pub(super) fn decode(self, bytes: &[u8], budget: &mut PdfBudget) -> Option<Vec<u8>> {
         match self {
             Self::Flate(predictor) => predictor.decode(inflate(bytes, budget)?),
@@ -101,7 +102,7 @@ fn inflate(bytes: &[u8], budget: &mut PdfBudget) -> Option<Vec<u8>> {
     charge_unpacked(unpacked, most, budget)
 }
 
-/// What was unpacked, if it is all that there was.
+/// Returns the decoded bytes if they are complete, and charges the budget.
 fn charge_unpacked(unpacked: Vec<u8>, most: usize, budget: &mut PdfBudget) -> Option<Vec<u8>> {
     PdfBudget::spend(&mut budget.unpacked, &mut budget.exceeded, unpacked.len());
     if unpacked.len() >= most {
@@ -111,17 +112,17 @@ fn charge_unpacked(unpacked: Vec<u8>, most: usize, budget: &mut PdfBudget) -> Op
     Some(unpacked)
 }
 
-/// The code that empties the table, the one at the end, and the first that stands for several bytes.
+/// The code that clears the table, the end code, and the first code for several bytes.
 const LZW_CLEAR: usize = 256;
 const LZW_END: usize = 257;
 const LZW_FIRST: usize = 258;
-/// Codes that a table has room for.
+/// Most codes in a table.
 const LZW_CODES_MAX: usize = 4_096;
 
 fn decode_lzw(bytes: &[u8], early: EarlyChange, budget: &mut PdfBudget) -> Option<Vec<u8>> {
     let most = budget.unpacked;
     let mut unpacked: Vec<u8> = Vec::new();
-    // Where in what was unpacked each code was first put down, and how long it is.
+    // For each code: the offset in the output at which it first occurs, and its length.
     let mut table: Vec<(usize, usize)> = Vec::new();
     let mut last: Option<(usize, usize)> = None;
     let (mut held, mut bits) = (0_u32, 0);
@@ -151,13 +152,13 @@ fn decode_lzw(bytes: &[u8], early: EarlyChange, budget: &mut PdfBudget) -> Optio
             LZW_END => return charge_unpacked(unpacked, most, budget),
             ..LZW_CLEAR => unpacked.push(u8::try_from(code).unwrap_or_default()),
             code => {
-                // One that is only just being made begins with the last and its first byte.
+                // A code that is just being defined is the last one plus its first byte.
                 let (from, length) = match (table.get(code - LZW_FIRST), last) {
                     (Some(known), _) => *known,
                     (None, Some((from, length))) if code - LZW_FIRST == table.len() => {
                         (from, length + 1)
                     }
-                    // It is broken from here on.
+                    // Invalid from here on.
                     _ => return charge_unpacked(unpacked, most, budget),
                 };
                 if start + length >= most {
@@ -173,7 +174,7 @@ fn decode_lzw(bytes: &[u8], early: EarlyChange, budget: &mut PdfBudget) -> Optio
         if let Some((from, length)) = last
             && LZW_FIRST + table.len() < LZW_CODES_MAX
         {
-            // The last and the first byte of this one, which stands behind it.
+            // The last code plus the first byte of this one, which follows it in the output.
             table.push((from, length + 1));
         }
         last = Some((start, unpacked.len() - start));
@@ -183,7 +184,7 @@ fn decode_lzw(bytes: &[u8], early: EarlyChange, budget: &mut PdfBudget) -> Optio
     }
 }
 
-/// Adds to each sample of a row the one on its left.
+/// Adds the sample on the left to each sample of a row.
 fn undo_tiff_row(row: &mut [u8], samples: SampleLayout) {
     let SampleLayout { colors, bits, .. } = samples;
     match bits {
@@ -223,9 +224,9 @@ fn undo_tiff_row(row: &mut [u8], samples: SampleLayout) {
     }
 }
 
-/// Undoes differences of which each row says by its first byte what they are to.
+/// Decodes PNG differences; the first byte of each row names the method.
 fn undo_png(bytes: &[u8], samples: SampleLayout) -> Option<Vec<u8>> {
-    // Of a row that is longer than all there is, there is only the beginning.
+    // If a row is longer than the data, only its beginning exists.
     let (row, step) = (samples.row_bytes().min(bytes.len()), samples.sample_bytes());
     let mut unpacked: Vec<u8> = Vec::with_capacity(bytes.len());
     let mut above = vec![0; row];
@@ -254,7 +255,7 @@ fn undo_png(bytes: &[u8], samples: SampleLayout) -> Option<Vec<u8>> {
     Some(unpacked)
 }
 
-/// The neighbour that is nearest to what a slope between them would give.
+/// Returns the neighbour closest to the linear prediction.
 fn paeth_predictor(left: u8, up: u8, corner: u8) -> u8 {
     let slope = i16::from(left) + i16::from(up) - i16::from(corner);
     let off = |neighbour: u8| (slope - i16::from(neighbour)).abs();

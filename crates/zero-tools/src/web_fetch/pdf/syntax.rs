@@ -1,20 +1,20 @@
-//! The words of a PDF: numbers, names, texts, lists and dictionaries.
+//! The syntax of PDF ([`PdfValueReader`]): numbers, names, strings, lists and dictionaries.
 
 use std::collections::BTreeMap;
 
 use super::PdfBudget;
 
-/// How deep lists and dictionaries may lie in each other.
+/// Most nested lists and dictionaries.
 const DEPTH_MAX: usize = 24;
-/// Longest name and keyword that is told from others, in bytes.
+/// Longest name or keyword, in bytes.
 const WORD_BYTES_MAX: usize = 128;
-/// Longest text, in bytes.
+/// Longest string, in bytes.
 const TEXT_BYTES_MAX: usize = 1024 * 1024;
 
-/// A dictionary.
+/// A PDF dictionary.
 pub(super) type PdfDict = BTreeMap<String, PdfValue>;
 
-/// One value.
+/// A PDF value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum PdfValue {
     Null,
@@ -23,7 +23,7 @@ pub(super) enum PdfValue {
     Text(Vec<u8>),
     List(Vec<PdfValue>),
     Dict(PdfDict),
-    /// Another object, by its number.
+    /// A reference to another object, by its number.
     Reference(u32),
     /// Anything else: `true`, `obj`, an operator of a page.
     Keyword(String),
@@ -63,7 +63,7 @@ impl PdfValue {
     }
 }
 
-/// Reads values one after the other.
+/// Reads values one by one.
 pub(super) struct PdfValueReader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -90,7 +90,7 @@ impl<'a> PdfValueReader<'a> {
         self.bytes.get(self.at..).unwrap_or_default()
     }
 
-    /// The next value; none at the end, or when the budget is used up.
+    /// Returns the next value, or `None` at the end or when the budget is exceeded.
     pub(super) fn read_value(&mut self, budget: &mut PdfBudget) -> Option<PdfValue> {
         let start = self.at;
         let value = self.read_value_at_depth(0, budget);
@@ -141,7 +141,7 @@ impl<'a> PdfValueReader<'a> {
         loop {
             match self.read_value_at_depth(depth + 1, budget)? {
                 end if end.is_keyword("]") => return Some(list),
-                // An end of something else: this list was never closed.
+                // The end of something else: this list was not closed.
                 end if end.is_keyword(">>") || end.is_keyword("endobj") => return Some(list),
                 value => list.push(value),
             }
@@ -188,7 +188,7 @@ impl<'a> PdfValueReader<'a> {
     fn read_keyword(&mut self) -> String {
         let word = self.take_regular();
         if word.is_empty() {
-            // No byte is looked at for ever.
+            // Every step consumes at least one byte.
             self.at += 1;
         }
         String::from_utf8_lossy(word.get(..word.len().min(WORD_BYTES_MAX)).unwrap_or_default())
@@ -233,7 +233,7 @@ impl<'a> PdfValueReader<'a> {
         match text.parse::<f64>() {
             Ok(number) if number.is_finite() => PdfValue::Number(number),
             _ if first.is_empty() => PdfValue::Null,
-            // Some write `--5` or `1.2.3`; what is meant is not worth a guess.
+            // Some programs write `--5` or `1.2.3`; the intended value is not guessed.
             _ => PdfValue::Number(0.0),
         }
     }
@@ -269,7 +269,7 @@ impl<'a> PdfValueReader<'a> {
         text
     }
 
-    /// What stands after a backslash; none for a line that goes on.
+    /// Reads what follows a backslash; `None` for a line continuation.
     fn read_escape(&mut self) -> Option<u8> {
         let byte = self.peek()?;
         self.at += 1;
@@ -323,7 +323,7 @@ impl<'a> PdfValueReader<'a> {
     }
 }
 
-/// A whole number as object numbers are.
+/// Parses an unsigned integer, such as an object number.
 pub(super) fn parse_integer(bytes: &[u8]) -> Option<u32> {
     let digits = !bytes.is_empty() && bytes.len() <= 10 && bytes.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(bytes).ok().filter(|_| digits)?.parse().ok()

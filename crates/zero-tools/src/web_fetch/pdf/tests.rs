@@ -1,4 +1,4 @@
-//! Files as programs write them, and files that mean harm.
+//! Ordinary and hostile PDF files.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -8,7 +8,7 @@ use flate2::write::ZlibEncoder;
 
 use super::*;
 
-/// A file of these objects, each with its number, as programs write them.
+/// Builds a file of these objects with their numbers.
 fn pdf_file(objects: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = b"%PDF-1.7\n".to_vec();
     for (number, object) in objects {
@@ -33,7 +33,7 @@ fn deflate(content: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A page with this content and this font.
+/// Builds a file with one page of this content and this font.
 fn one_page_pdf(content: &[u8], font: &str) -> Vec<u8> {
     pdf_file(&[
         (1, b"<< /Type /Catalog /Pages 2 0 R >>".to_vec()),
@@ -130,13 +130,13 @@ fn object_streams_and_forms_are_read() {
     assert_eq!(read_text(&pdf_file(&objects)).unwrap().text, "inside");
 }
 
-/// Codes one after the other, as LZW writes them. `early` is 1 where they get longer before they must.
+/// Writes LZW codes. `early` is 1 if they get longer one code early.
 #[derive(Default)]
 struct LzwCodeWriter {
     packed: Vec<u8>,
     held: u64,
     bits: u32,
-    /// Since the table was emptied.
+    /// Number of codes since the table was cleared.
     count: usize,
     early: usize,
 }
@@ -168,7 +168,7 @@ impl LzwCodeWriter {
     }
 }
 
-/// Packs as LZW does, with a table that is emptied before it is full.
+/// Compresses with LZW, clearing the table before it is full.
 fn lzw_encode(content: &[u8], early: usize) -> Vec<u8> {
     let mut codes = LzwCodeWriter { early, ..LzwCodeWriter::default() };
     codes.push(256);
@@ -196,7 +196,7 @@ fn lzw_encode(content: &[u8], early: usize) -> Vec<u8> {
     codes.finish()
 }
 
-/// Each code stands for one byte more than the last.
+/// Builds a stream in which each code stands for one byte more than the last.
 fn lzw_bomb() -> Vec<u8> {
     let mut codes = LzwCodeWriter { early: 1, ..LzwCodeWriter::default() };
     for _ in 0..10 {
@@ -207,7 +207,7 @@ fn lzw_bomb() -> Vec<u8> {
     codes.finish()
 }
 
-/// Keeps rows of so many bytes as differences, each row in another way.
+/// Encodes rows of so many bytes as PNG differences, with alternating methods.
 fn png_up_differences(content: &[u8], row: usize) -> Vec<u8> {
     let mut kept = Vec::new();
     let mut above = vec![0_u8; row];
@@ -269,7 +269,7 @@ fn every_stream_filter_is_decoded() {
         hex.as_bytes(),
         "aaaaaaaaaaaaaa",
     );
-    // Differences, as tables of objects are kept.
+    // Differences, as in cross-reference streams.
     let png = "/DecodeParms << /Predictor 12 /Columns 7 >>";
     let kept = png_up_differences(short, 7);
     check_packed(&format!("/Filter /FlateDecode {png}"), &deflate(&kept), "aaaaaaaaaaaaaa");
@@ -330,7 +330,7 @@ fn pdf_without_text_reports_reason() {
     let mut encrypted = one_page_pdf(b"BT /F1 9 Tf (x) Tj ET", PLAIN_FONT);
     encrypted.extend(b"\ntrailer << /Root 1 0 R /Encrypt 9 0 R >>");
     assert_eq!(read_text(&encrypted), Err(PdfError::Encrypted));
-    // By a table of objects that is a stream.
+    // Encryption that is declared in a cross-reference stream.
     let mut encrypted = one_page_pdf(b"BT /F1 9 Tf (x) Tj ET", PLAIN_FONT);
     encrypted.extend(b"\n8 0 obj\n");
     encrypted
@@ -341,7 +341,7 @@ fn pdf_without_text_reports_reason() {
 
 #[test]
 fn hostile_pdf_ends_within_budget() {
-    // Packed a thousandfold, many times over.
+    // Compressed a thousandfold, many times over.
     let bomb = deflate(&vec![b' '; 30 * 1024 * 1024]);
     let mut objects = vec![
         (1, b"<< /Type /Catalog /Pages 2 0 R >>".to_vec()),
@@ -370,7 +370,7 @@ fn hostile_pdf_ends_within_budget() {
         (3, b"3 0 R".to_vec()),
     ]);
     assert!(read_text(&circle).is_err());
-    // A form that paints itself, twice each time.
+    // A form that draws itself twice.
     let form = pdf_file(&[
         (1, b"<< /Type /Catalog /Pages 2 0 R >>".to_vec()),
         (2, b"<< /Type /Pages /Kids [3 0 R] >>".to_vec()),
@@ -378,7 +378,7 @@ fn hostile_pdf_ends_within_budget() {
         (4, stream_object("/Subtype /Form", &b"/X Do ".repeat(50))),
     ]);
     assert!(read_text(&form).is_err());
-    // Figures that mean nothing.
+    // Invalid numbers.
     let widths = "<< /Type /Font /Subtype /Type0 /DescendantFonts [<< /W [0 1e30 1 0 1e30 1 -5 [1]] >>] /FirstChar 1e99 >>";
     assert_eq!(
         read_text(&one_page_pdf(b"BT /F1 1e300 Tf 1e308 1e308 Td (x) Tj ET", widths)),
@@ -428,7 +428,7 @@ fn operator_text_stops_at_page_limit() {
     assert!(read.text.len() > 1 << 20 && read.text.len() < 2 << 20, "{}", read.text.len());
 }
 
-#[expect(clippy::disallowed_methods, reason = "the kernel's account is no person's file")]
+#[expect(clippy::disallowed_methods, reason = "kernel statistics are not a user's file")]
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

@@ -94,7 +94,7 @@ async fn other_ports_and_unknown_names_are_refused() {
         ("http://a.test:6379/", ErrorType::PermissionDenied, "not one of web servers"),
         ("http://nowhere.test/", ErrorType::PermissionDenied, "nobody knows it"),
         ("ftp://a.test/", ErrorType::InvalidInput, "begins with `ftp:`"),
-        ("a.test", ErrorType::InvalidInput, "is no address"),
+        ("a.test", ErrorType::InvalidInput, "is not a URL"),
         ("http://u:p@a.test/", ErrorType::InvalidInput, "name or password"),
     ] {
         check_error(&fetch_page(&f, url, "x").await.unwrap_err(), error_type, why, url);

@@ -70,7 +70,7 @@ async fn every_dialect_exposes_web_tools() {
     ] {
         let error = f.call_as(dialect, name, json!({"query": "x"})).await.unwrap_err();
         assert_eq!(error.tool, name);
-        check_error(&error, ErrorType::ExecutionFailed, "no search engine is set up", name);
+        check_error(&error, ErrorType::ExecutionFailed, "no search engine is configured", name);
         assert!(error.message.contains("`BRAVE_API_KEY`"), "{error}");
     }
 }

@@ -191,7 +191,7 @@ async fn empty_and_invalid_searches_are_explained() {
     for (input, why) in [
         (json!({"query": "  "}), "1 to 400 characters"),
         (json!({"query": "x".repeat(500)}), "1 to 400 characters"),
-        (json!({"query": "x", "allowed_domains": ["not a domain"]}), "no domain"),
+        (json!({"query": "x", "allowed_domains": ["not a domain"]}), "which is not a domain"),
         (json!({"query": "x", "domains": []}), "unknown field"),
     ] {
         let error = f.call("WebSearch", input).await.unwrap_err();
