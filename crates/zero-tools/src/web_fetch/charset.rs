@@ -23,8 +23,7 @@ fn detect_encoding(bytes: &[u8], told: Option<&str>) -> &'static Encoding {
     }
     let told = told.and_then(|label| Encoding::for_label(label.as_bytes()));
     if let Some(encoding) = told.or_else(|| declared_encoding(bytes)) {
-        // UTF-8 is declared wrongly more often than any other encoding, but text that is valid
-        // UTF-8 hardly ever is anything else.
+        // A declared encoding is used even if the bytes are valid in another one.
         return encoding;
     }
     if std::str::from_utf8(bytes).is_ok() {

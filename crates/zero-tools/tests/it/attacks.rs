@@ -112,14 +112,14 @@ fn recovery_ignores_change_in_progress() {
     assert_eq!((f.read_text("a").as_str(), f.journal().list().unwrap().len()), ("new", 1));
 }
 
-/// Runs this very test again as `nobody`, in a folder of theirs; only root can do that.
+/// Runs this test again as `nobody`, in a folder of that user. Only root can do that.
 fn rerun_as_nobody(test: &str, folder: &Path) -> bool {
     let is_root =
         std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0;
     if !is_root {
         return false;
     }
-    // The temp folder is root's alone; let them in, and let them run the test's program.
+    // The temp folder belongs to root. The user gets access to it, and to the test program.
     let exe = folder.join("test");
     std::fs::copy(std::env::current_exe().unwrap(), &exe).unwrap();
     for path in [folder, &exe] {
@@ -138,7 +138,7 @@ fn rerun_as_nobody(test: &str, folder: &Path) -> bool {
     true
 }
 
-/// The folder to work in when this process is `nobody`, or is not root to begin with.
+/// Returns the folder to work in if this process is `nobody`, or was not root to begin with.
 fn unprivileged_folder(test: &str) -> Option<(Option<tempfile::TempDir>, std::path::PathBuf)> {
     if let Some(folder) = std::env::var_os("ZERO_TEST_AS_NOBODY") {
         return Some((None, folder.into()));
@@ -222,8 +222,8 @@ async fn gitignore_stops_at_repository_boundary() {
     assert_eq!(outer.result.structured["count"], 0);
 }
 
-/// A file that goes back and forth between two states looks, to whoever recovers meanwhile, like one
-/// whose last change never came to pass.
+/// To a concurrent recovery, a file that alternates between two states looks like one whose last
+/// change did not happen.
 #[test]
 fn recovery_keeps_completed_changes() {
     let f = Arc::new(ToolFixture::one_shot());
@@ -236,7 +236,8 @@ fn recovery_keeps_completed_changes() {
             std::thread::spawn(move || {
                 while !is_over.load(Ordering::Relaxed) {
                     f.journal().recover().unwrap();
-                    // Whoever wants the lock has to find it free now and then, however slow the disk is.
+                    // A process that waits for the lock must find it free now and then, however
+                    // slow the disk is.
                     std::thread::sleep(Duration::from_millis(1));
                 }
             })

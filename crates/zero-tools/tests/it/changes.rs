@@ -1,4 +1,4 @@
-//! Write, Edit and Delete.
+//! Tests of Write, Edit and Delete.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::sync::Arc;
@@ -105,7 +105,7 @@ async fn session_overwrite_requires_prior_read() {
     assert_eq!(f.read_text("a.txt"), "mid\n");
     f.call("Read", json!({"file_path": "a.txt"})).await.unwrap();
     f.call("Edit", edit).await.unwrap();
-    // What the session wrote itself it has seen; a mere touch changes nothing.
+    // What the session wrote itself counts as read; a changed timestamp alone changes nothing.
     f.write_file("a.txt", "x\n");
     f.call("Write", write).await.unwrap();
     f.call("Write", json!({"file_path": "b.txt", "content": "b"})).await.unwrap();

@@ -1,4 +1,4 @@
-//! What a tool gives a command to read.
+//! Input that a tool passes to a command.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ use zero_sandbox::Workspace;
 
 use crate::fixture::ToolFixture;
 
-/// Gives a command some bytes to read.
+/// A tool that passes some bytes to a command.
 struct CommandInputTool;
 
-/// Runs words with so many bytes to read.
+/// Runs a command with so many bytes of input.
 #[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
 struct CommandInputArgs {
     words: Vec<String>,
@@ -72,7 +72,7 @@ impl Tool for CommandInputTool {
         let input = plan.bytes.map(|count| vec![b'x'; count]);
         let request = CommandRequest { execution: plan.execution(), streams, input };
         let CommandDisposition::Ended(outcome) = cx.run_command(request).await? else {
-            panic!("it goes on")
+            panic!("the command continues as a job")
         };
         let head = outcome.output.stdout.head().to_vec();
         let output = CommandInputOutput {
@@ -118,7 +118,7 @@ async fn command_that_ignores_input_succeeds() {
     check(&f, &["head", "-c", "3"], Some(1_000_000), (0, 3, "xxx")).await;
     let closes = ["sh", "-c", "exec <&-; echo closed"];
     check(&f, &closes, Some(1_000_000), (0, 7, "closed")).await;
-    // One that leaves somebody behind who holds the input ends all the same.
+    // A command that leaves a process with the input open still ends.
     let leaves = ["sh", "-c", "sleep 600 & echo left"];
     check(&f, &leaves, Some(1_000_000), (0, 5, "left")).await;
 }

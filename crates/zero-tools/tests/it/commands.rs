@@ -1,4 +1,4 @@
-//! Commands through the whole path: what comes back, what is carried on, what is killed.
+//! Commands through the tool host: their results, jobs, timeouts and processes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,34 +19,35 @@ use zero_sandbox::Workspace;
 use crate::fixture::{ToolFixture, result_text};
 
 impl ToolFixture {
-    /// Runs a line in a shell; what the model reads.
+    /// Runs a line in a shell, and returns the text for the model.
     async fn run_bash(&self, command: &str) -> String {
         result_text(&self.call("Bash", json!({"command": command})).await.unwrap())
     }
 
-    /// Runs a command; what programs get.
+    /// Runs a command, and returns the structured output.
     async fn run_structured(&self, input: Value) -> Value {
         self.call("Bash", input).await.unwrap().result.structured
     }
 }
 
-/// Longer than anything here takes, on a machine with a lot to do.
+/// Longer than anything here takes on a busy machine.
 const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Times that a command may take before it is stopped, in milliseconds. What it says until then is said
-/// at once as a rule; a busy machine gets more time.
+/// Timeouts of commands, in milliseconds. Usually a command has written its output long before the
+/// first; a busy machine gets more time.
 const TIMEOUTS: [u64; 3] = [1_000, 10_000, 40_000];
 
-/// Shell words that wait until what was written so far was read: what waits in two streams has no order.
+/// Shell code that waits until everything written so far was read, since two streams have no order
+/// between them.
 const WAIT_UNTIL_READ: &str = "until python3 -c 'import fcntl, termios, sys\n\
     sys.exit(any(any(fcntl.ioctl(fd, termios.FIONREAD, bytes(4))) for fd in (1, 2)))'; do :; done";
 
-/// How long a `sleep` takes that no other test has, nor the same test of somebody else.
+/// Returns a duration for `sleep` that no other test uses, nor another run of the same test.
 fn unique_sleep(seconds: u32) -> String {
     format!("{seconds}.{}", std::process::id())
 }
 
-/// Waits for something that takes a moment.
+/// Waits until a condition holds.
 async fn wait_until(what: impl AsyncFn() -> bool) {
     let deadline = Instant::now() + LONG_TIMEOUT;
     while !what().await {
@@ -55,7 +56,7 @@ async fn wait_until(what: impl AsyncFn() -> bool) {
     }
 }
 
-/// Whether a process whose arguments hold this text is there.
+/// Returns whether a process exists whose arguments contain this text.
 fn is_running(text: &str) -> bool {
     std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -155,10 +156,10 @@ async fn working_folder_carries_over_within_workspace() {
     let at = |name: &str| format!("{}\n", root.join(name).display());
     assert_eq!(f.run_bash("cd src").await, "(now in `src`)");
     assert_eq!(f.run_structured(json!({"command": "pwd"})).await["stdout"], at("src"));
-    // Whatever the exit code, and by its real name.
+    // Whatever the exit code, and with symlinks resolved.
     let facts = f.run_structured(json!({"command": "cd deep; exit 7"})).await;
     assert_eq!((&facts["cwd"], &facts["exit_code"]), (&json!("src/deep"), &json!(7)));
-    // A subshell moves nobody, and a folder that is named counts for this call.
+    // A subshell does not change the folder, and a `cwd` applies to its call only.
     assert_eq!(f.run_bash("(cd /); exit 0").await, "(no output)");
     let facts = f.run_structured(json!({"command": "pwd", "cwd": "other"})).await;
     assert_eq!((&facts["stdout"], &facts["cwd"]), (&json!(at("other")), &Value::Null));
@@ -169,7 +170,7 @@ async fn working_folder_carries_over_within_workspace() {
     assert!(note.starts_with("the shell ended in `/`, which is outside the workspace"), "{note}");
     let root_line = format!("{}\n", root.display());
     assert_eq!(f.run_structured(json!({"command": "pwd"})).await["stdout"], root_line);
-    // A folder that is gone is forgotten.
+    // A folder that was deleted is forgotten.
     f.run_bash("cd other").await;
     std::fs::remove_dir_all(f.path("other")).unwrap();
     assert_eq!(f.run_structured(json!({"command": "pwd"})).await["stdout"], root_line);
@@ -270,7 +271,7 @@ async fn temp_files_live_as_long_as_session() {
     f.run_bash("echo kept >$TMPDIR/x").await;
     assert_eq!(f.run_bash("cat $TMPDIR/x; ls -A $TMPDIR").await, "kept\nx\n");
     let tmp = f.outside().join("state/tmp");
-    // Walls that stand ready for the next command have a record beside it.
+    // A prewarmed sandbox has a record beside it.
     zero_sandbox::spawner::Spawner::release_shared_prewarmed();
     assert_eq!(std::fs::read_dir(&tmp).unwrap().count(), 1);
     let _temp = f.into_temp_dir();
@@ -284,7 +285,9 @@ async fn long_output_keeps_head_tail_and_spill_file() {
     let facts = &outcome.result.structured;
     let text = result_text(&outcome);
     assert!(text.starts_with("1\n2\n") && text.ends_with("99999\n100000\n"), "{}", text.len());
-    assert!(text.len() <= 50_000 && text.contains(" of 588.8 KB left out; the complete output is in "));
+    assert!(
+        text.len() <= 50_000 && text.contains(" of 588.8 KB left out; the complete output is in ")
+    );
     assert_eq!(outcome.result.content.len(), 1, "it was not cut a second time");
     assert_eq!(facts["truncated"], true);
     let file = facts["spill_file"].as_str().unwrap();
@@ -321,7 +324,7 @@ async fn timeout_kills_whole_process_tree() {
         error.message,
         "stopped because it took longer than its `timeout`; give it more, or run it in the background"
     );
-    // However often that happens, the tool is well.
+    // However often that happens, the tool stays available.
     for _ in 0..6 {
         f.call("Bash", json!({"command": "sleep 600", "timeout": 20})).await.unwrap_err();
     }
@@ -332,9 +335,9 @@ async fn timeout_kills_whole_process_tree() {
 async fn timed_out_command_can_continue_as_job() {
     let settings = CommandSettings { on_timeout: TimeoutAction::Job, ..CommandSettings::default() };
     let f = ToolFixture::session_with_commands(settings.clone());
-    // A command that ends in time is what it always is.
+    // A command that ends in time is not affected.
     assert_eq!(f.run_bash("echo quick; exit 3").await, "quick\n(exit code 3)");
-    // The caller who goes away does not want a job.
+    // A cancelled call does not become a job.
     let stop = CancellationToken::new();
     let nap = unique_sleep(98716);
     let input = json!({"command": format!("sleep {nap}")});
@@ -354,12 +357,16 @@ async fn timed_out_command_can_continue_as_job() {
     for timeout in TIMEOUTS {
         f = ToolFixture::session_with_commands(settings.clone());
         let input = json!({"command": command, "timeout": timeout});
-        // One that has not even begun is no job.
+        // A command that has not even started does not become a job.
         let Ok(outcome) = f.call("Bash", input).await else { continue };
         let facts = &outcome.result.structured;
         assert_eq!(facts["job_id"], "job_1");
         assert!(facts.get("exit_code").is_none(), "{facts}");
-        assert!(result_text(&outcome).contains("continues as job `job_1`"), "{}", result_text(&outcome));
+        assert!(
+            result_text(&outcome).contains("continues as job `job_1`"),
+            "{}",
+            result_text(&outcome)
+        );
         shown = json!([facts["stdout"], facts["stderr"]]);
         if shown == json!(["first\n", "second\n"]) {
             break;
@@ -374,7 +381,7 @@ async fn timed_out_command_can_continue_as_job() {
     assert!(is_running(&nap));
     let _temp = f.into_temp_dir();
     assert!(!is_running(&nap), "it is gone when the session is");
-    // Without a session there is nothing it could belong to.
+    // Without a session there is nothing that a job could belong to.
     let f = ToolFixture::with_commands(settings);
     let mut said = String::new();
     for timeout in TIMEOUTS {
@@ -429,7 +436,7 @@ async fn leftovers_of_killed_sessions_are_swept() {
     }
     let host = crate::fixture::host_in(temp.path());
     host.open_session(zero_core::SessionId::new("first").unwrap()).unwrap();
-    // Another process has made it for the same session meanwhile.
+    // Another process has created it for the same session meanwhile.
     std::fs::create_dir(temp.path().join("state/spill/alive")).unwrap();
     let session = host.open_session(zero_core::SessionId::new("alive").unwrap()).unwrap();
     let names = |folder: &str| -> Vec<String> {
@@ -438,7 +445,7 @@ async fn leftovers_of_killed_sessions_are_swept() {
     };
     assert!(names("tmp").is_empty(), "{:?}", names("tmp"));
     assert_eq!(names("spill"), ["alive"]);
-    // Another process, which knows nothing of this one but its locks.
+    // Another process, which shares only the lock files with this one.
     crate::fixture::host_in(temp.path()).open_one_shot_session().unwrap();
     assert_eq!(names("spill"), ["alive"]);
     drop(session);
@@ -497,7 +504,7 @@ async fn job_runs_beside_calls() {
     assert_eq!((&first["stdout"], &first["stderr"]), (&json!("one\n"), &json!("two\n")));
     assert_eq!(first["jobs"][0]["status"], "running");
     assert_eq!(job(json!({})).await["stdout"], "", "it was read");
-    // What it answers may come with the text that is sent, or later.
+    // Its reply may come in the same call that sends the text, or later.
     let told = std::cell::RefCell::new(String::new());
     let add = |facts: Value| told.borrow_mut().push_str(facts["stdout"].as_str().unwrap());
     add(job(json!({"stdin": "a\nb\n", "filter": "b$"})).await);
@@ -620,7 +627,7 @@ async fn session_calls_run_concurrently() {
     assert_eq!((one.as_str(), two.as_str()), ("one\n", "two\n"));
 }
 
-/// States one command and runs another.
+/// Declares one command and runs another.
 struct MismatchedCommandTool;
 
 impl Tool for MismatchedCommandTool {
@@ -666,7 +673,7 @@ async fn only_authorized_command_runs() {
     assert!(!f.path("made").exists());
 }
 
-/// Hears what commands write, and makes a file once it has heard all of these words.
+/// Observes the output of commands, and creates a file once it has seen all of these words.
 struct OutputWatcher {
     heard: std::sync::Mutex<String>,
     events: std::sync::Mutex<usize>,
@@ -705,7 +712,7 @@ async fn output_streams_while_command_runs() {
         |host| host.open_session_with(SessionId::new("test").unwrap(), config),
     );
     listener.file.set(f.path("go")).unwrap();
-    // It ends only because what it wrote was heard before its end.
+    // The command ends only if its output was observed before its end.
     let line = "printf 'first \\xc3'; sleep 0.2; printf '\\xa9\\n'; echo an error >&2; \
                 until [ -e go ]; do sleep 0.02; done; echo last";
     let facts = f.run_structured(json!({"command": line, "timeout": 60_000})).await;
@@ -715,7 +722,7 @@ async fn output_streams_while_command_runs() {
     assert!(heard.starts_with("first ") && heard.ends_with("last\n"), "{heard:?}");
     assert!(!heard.contains('\u{fffd}'), "{heard:?}");
 
-    // However often it writes, it is told now and then, and all of what fits.
+    // However often it writes, the observer is called only now and then, with all output that fits.
     *listener.events.lock().unwrap() = 0;
     let facts = f.run_structured(json!({"command": "seq 1 5000"})).await;
     let heard = std::mem::take(&mut *listener.heard.lock().unwrap());

@@ -1,4 +1,4 @@
-//! The shapes each dialect's platform prints, run and compared.
+//! The result shapes that each dialect's platform documents, compared with real results.
 
 use serde_json::{Value, json};
 use zero_runtime::DialectName::{self, Acp, Canonical, Opencode, Qwen};
@@ -6,8 +6,8 @@ use zero_runtime::{CallOutcome, Dialect};
 
 use crate::fixture::ToolFixture;
 
-/// Panics where `found` has not the shape of `expected`: same types, at least the same fields, and
-/// every item of a list like the first one expected.
+/// Panics if `found` does not have the shape of `expected`: same types, at least the same fields,
+/// and every list item like the first one expected.
 #[track_caller]
 fn assert_same_shape(expected: &Value, found: &Value, place: &str) {
     match (expected, found) {
@@ -32,7 +32,7 @@ fn assert_same_shape(expected: &Value, found: &Value, place: &str) {
     }
 }
 
-/// The project the examples speak of.
+/// The project that the examples are about.
 fn sample_project() -> ToolFixture {
     let f = ToolFixture::one_shot();
     f.write_file(

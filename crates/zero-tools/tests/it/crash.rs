@@ -15,24 +15,24 @@ use zero_sandbox::journal::UndoConflictPolicy;
 use crate::fixture::host_in;
 
 const KILLS: u32 = 1_000;
-/// Set in the process that writes until it is killed: the folder to write in.
+/// Environment variable of the writer process: the folder to write in.
 const WRITER_FOLDER_VARIABLE: &str = "ZERO_TEST_WRITE_IN";
-/// What it says.
+/// The lines that the writer prints.
 const READY_LINE: &str = "writing";
 const WROTE_LINE: &str = "wrote";
-/// It is killed after fewer than so many writes more than one.
+/// The writer is killed after one to this many writes.
 const WRITES_MAX: u64 = 4;
-/// What a write counts as at most: a machine that stood still does not tell how long the next takes.
+/// Longest duration assumed for a write: a stall of the machine says nothing about the next write.
 const WRITE_TIME_MAX: Duration = Duration::from_millis(100);
 const FILES: [(&str, usize); 3] =
     [("small.txt", 1), ("middle.txt", 400), ("deep/large.txt", 8_000)];
 
-/// The content of a file at a version; it can be told from every other, whole or torn.
+/// Returns the content of a file at a version. It differs from all others, also if torn.
 fn versioned_content(version: u64, lines: usize) -> String {
     format!("{version:>8}\n").repeat(lines)
 }
 
-/// The version a file holds; 0 when it is not there. Panics when it is torn.
+/// Returns the version of a file, or 0 if it does not exist. Panics if it is torn.
 #[track_caller]
 fn read_version(folder: &Path, (name, lines): (&str, usize)) -> u64 {
     let Ok(found) = std::fs::read_to_string(folder.join("work").join(name)) else { return 0 };
@@ -42,7 +42,7 @@ fn read_version(folder: &Path, (name, lines): (&str, usize)) -> u64 {
     version
 }
 
-/// The test is run a second time as the process that is killed: see [`WRITER_FOLDER_VARIABLE`].
+/// The test runs itself again as the process that is killed: see [`WRITER_FOLDER_VARIABLE`].
 #[tokio::test]
 async fn sigkill_leaves_old_or_new_content_and_undo() {
     if let Some(folder) = std::env::var_os(WRITER_FOLDER_VARIABLE) {
@@ -56,7 +56,7 @@ async fn sigkill_leaves_old_or_new_content_and_undo() {
     for kill in 0..KILLS {
         let mut writer = WriterProcess::start(folder);
         writer.wait_for_writes(random() % WRITES_MAX);
-        // Somewhere in the next one, however long that takes here.
+        // At some point during the next write, however long that takes here.
         let one = u64::try_from(writer.one_took.as_micros()).unwrap();
         std::thread::sleep(Duration::from_micros(random() % (one + 1)));
         writer.kill();
@@ -69,7 +69,7 @@ async fn sigkill_leaves_old_or_new_content_and_undo() {
             Vec::<PathBuf>::new(),
             "after kill {kill}"
         );
-        // The way back, now and then, from whatever the last complete change was.
+        // Now and then, undo the last complete change.
         if kill % 5 == 0
             && let Some(newest) = host.journal().newest_undoable().unwrap()
         {
@@ -89,7 +89,7 @@ async fn sigkill_leaves_old_or_new_content_and_undo() {
 struct WriterProcess {
     child: Child,
     said: BufReader<ChildStdout>,
-    /// How long the last write took that was waited for.
+    /// Duration of the last write that was waited for.
     one_took: Duration,
 }
 
@@ -119,7 +119,7 @@ impl WriterProcess {
         self.one_took = begun.elapsed().min(WRITE_TIME_MAX);
     }
 
-    /// Waits until it has written once, and so often again.
+    /// Waits for one write and then so many more.
     fn wait_for_writes(&mut self, count: u64) {
         for _ in 0..=count {
             self.wait_for_line(WROTE_LINE);
@@ -136,7 +136,7 @@ async fn write_until_killed(host: &ToolHost, folder: &Path) {
     let session = host.open_one_shot_session().unwrap();
     let dialect = Dialect::new(DialectName::Canonical);
     println!("\n{READY_LINE}");
-    // Bounded, should nobody come to kill it.
+    // Bounded, in case the process is not killed.
     for round in 0..10_000 {
         let (name, lines) = FILES[round % FILES.len()];
         let next = read_version(folder, (name, lines)) + 1;
@@ -153,7 +153,7 @@ async fn write_until_killed(host: &ToolHost, folder: &Path) {
     }
 }
 
-/// Files beneath `folder` that are none of ours.
+/// Returns files below `folder` that the test did not write.
 fn leftover_files(folder: &Path) -> Vec<PathBuf> {
     let mut strays = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -167,7 +167,7 @@ fn leftover_files(folder: &Path) -> Vec<PathBuf> {
     strays
 }
 
-/// A small generator, so that a failure can be repeated.
+/// A small random number generator, so that a failure can be reproduced.
 fn random_numbers(seed: u64) -> impl FnMut() -> u64 {
     let mut state = seed;
     move || {

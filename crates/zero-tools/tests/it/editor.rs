@@ -1,4 +1,4 @@
-//! Files that somebody has open in an editor: read and changed as they are there.
+//! Files that are open in an editor: read and changed with the text that they have there.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,22 +15,22 @@ use zero_sandbox::journal::UndoConflictPolicy;
 
 use crate::fixture::{ToolFixture, result_text};
 
-/// What an editor does with what it is given.
+/// What an editor does with a write request.
 #[derive(Clone, Copy)]
 enum EditorBehavior {
-    /// Saves it.
+    /// Saves the text.
     Saves,
-    /// Puts a space around each `=` and saves it.
+    /// Puts a space around each `=` and saves the text.
     Formats,
-    /// Has it in a buffer, and saves nothing.
+    /// Keeps the text in a buffer without saving it.
     KeepsUnsaved,
-    /// Takes nothing.
+    /// Ignores the text.
     IgnoresWrites,
-    /// Will not have it.
+    /// Rejects the request.
     Refuses,
     /// Never answers.
     Hangs,
-    /// While it is asked, the folder of the file becomes a link to the one of a secret.
+    /// During the request, the folder of the file is replaced by a link to the folder of a secret.
     SwapsFolderForLink,
 }
 
@@ -38,7 +38,7 @@ enum EditorBehavior {
 struct ScriptedEditor {
     manner: Mutex<EditorBehavior>,
     buffers: Mutex<HashMap<PathBuf, String>>,
-    /// What it was asked, as `read NAME` and `write NAME`.
+    /// The requests that it received, as `read NAME` and `write NAME`.
     asked: Mutex<Vec<String>>,
 }
 
@@ -57,7 +57,7 @@ impl ScriptedEditor {
         std::mem::take(&mut *self.asked.lock().unwrap())
     }
 
-    /// Somebody types.
+    /// Changes the text of a buffer, as a user does by typing.
     fn open_buffer(&self, path: &Path, text: &str) {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         self.buffers.lock().unwrap().insert(path, text.to_owned());
@@ -114,7 +114,7 @@ fn fixture_with_editor(editor: &Arc<ScriptedEditor>) -> ToolFixture {
     fixture_with_rules(editor, &[])
 }
 
-/// A session with an editor, where these are denied and nobody is asked about the rest.
+/// Creates a session with an editor, where these files are denied and everything else is allowed.
 fn fixture_with_rules(editor: &Arc<ScriptedEditor>, denied: &[&str]) -> ToolFixture {
     let editor = Arc::clone(editor) as Arc<dyn Editor>;
     let config = ToolHostSessionConfig { editor: Some(editor), ..ToolHostSessionConfig::default() };
@@ -177,7 +177,7 @@ async fn edit_applies_to_buffer_and_can_be_undone() {
     f.call("Read", read_input("a")).await.unwrap();
     editor.requests();
     let done = f.call("Edit", edit_input("a", "three", "3")).await.unwrap();
-    // Once for the person who is asked, once for the change.
+    // Once for the preview, once for the change.
     assert_eq!(editor.requests(), ["read a", "read a", "write a"]);
     assert_eq!((f.read_text("a"), editor.buffer(&f.path("a"))), pair_of("one\ntwo\n3\n"));
     assert!(!result_text(&done).contains("editor"), "{}", result_text(&done));
@@ -212,7 +212,7 @@ async fn formatting_on_save_is_reported_and_recorded() {
     assert!(told.contains("+y  =  2"), "the difference is the real one: {told}");
     let shown = format!("{:?}", done.result.display);
     assert!(shown.contains("x = 3"), "{shown}");
-    // The next edit works on what stands there, without another Read.
+    // The next edit works on the current text, without another Read.
     f.call("Edit", edit_input("a", "x = 3", "x")).await.unwrap();
     let done = f.call("Write", write_input("b", "a=b\n")).await.unwrap();
     assert_eq!(f.read_text("b"), "a = b\n");
@@ -236,7 +236,7 @@ async fn unsaved_change_is_not_reported_as_on_disk() {
         (f.read_text("a").as_str(), editor.buffer(&f.path("a")).as_str()),
         ("one\n", "two\n")
     );
-    // It is what the session has seen, and what the next edit works on.
+    // This text counts as read, and the next edit works on it.
     f.call("Edit", edit_input("a", "two", "three")).await.unwrap();
     assert_eq!(editor.buffer(&f.path("a")), "three\n");
 }
@@ -263,7 +263,7 @@ async fn buffer_changed_since_read_is_not_overwritten() {
     f.call("Read", read_input("a")).await.unwrap();
     f.call("Edit", edit_input("a", "one", "1")).await.unwrap();
     assert_eq!(f.read_text("a"), "1\ntwo and typed\n");
-    // Nobody has read what was never on disk.
+    // A text that was never on disk was not read.
     let unsaved = f.path("a").canonicalize().unwrap().with_file_name("new");
     editor.open_buffer(&unsaved, "a draft");
     let refused = f.call_error("Write", write_input("new", "mine")).await;
@@ -296,7 +296,7 @@ async fn editor_that_ignores_writes_is_bypassed() {
     let done = f.call("Edit", edit_input("a", "one", "two")).await.unwrap();
     assert_eq!(f.read_text("a"), "two\ntyped\n");
     assert!(!result_text(&done).contains("editor"), "{}", result_text(&done));
-    // Nor is one asked to make folders.
+    // Nor is the editor asked to create folders.
     editor.requests();
     f.call("Write", write_input("new/folder/b", "x")).await.unwrap();
     assert_eq!(f.read_text("new/folder/b"), "x");
@@ -331,7 +331,7 @@ async fn hanging_editor_is_waited_for_once() {
     let told = result_text(&f.call("Read", read_input("a")).await.unwrap());
     assert!(told.contains("one"), "{told}");
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
-    // Whoever is not asked again is not waited for again.
+    // An editor that did not answer is not asked again.
     f.call("Edit", edit_input("a", "one", "two")).await.unwrap();
     assert_eq!(
         (f.read_text("a").as_str(), editor.requests()),

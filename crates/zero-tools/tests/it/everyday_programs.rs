@@ -1,8 +1,8 @@
-//! What people do all day works behind the walls: version control, compilers, languages, archives.
+//! Everyday work in the sandbox: version control, compilers, interpreters, archives.
 //!
-//! Through the whole path, with the profile that commands get, the environment and the home folder
-//! of whoever runs the tests, and no network. A program that is missing fails its test and says
-//! which package brings it: a skipped test proves nothing.
+//! The tests use the profile that commands get, the environment and the home folder of the user who
+//! runs them, and no network. If a program is missing, its test fails and names the package, since
+//! a skipped test proves nothing.
 
 use std::path::PathBuf;
 
@@ -12,15 +12,15 @@ use zero_runtime::CommandSettings;
 
 use crate::fixture::ToolFixture;
 
-/// A workspace as a person has it: their environment, their home, and the limits that come with
-/// zero. Only processor time is more than that, so that the tests take half as long.
+/// Creates a workspace as users have it: with their environment, their home folder and zero's
+/// default limits. Only the CPU limit is higher, so that the tests take half as long.
 fn user_workspace() -> ToolFixture {
     let command = CommandLimits { cpu_percent_max: 200, ..CommandLimits::default() };
     workspace_with_limits(HostLimits { command, ..HostLimits::default() })
 }
 
 fn workspace_with_limits(limits: HostLimits) -> ToolFixture {
-    // What tests do must not depend on settings of the one who runs them.
+    // Tests must not depend on settings of the user who runs them.
     let is_theirs = |name: &str| name.starts_with("GIT_") || name == "CARGO_TARGET_DIR";
     let mut environment: Vec<_> = std::env::vars().filter(|(name, _)| !is_theirs(name)).collect();
     for who in ["AUTHOR", "COMMITTER"] {
@@ -36,7 +36,7 @@ fn workspace_with_limits(limits: HostLimits) -> ToolFixture {
     ToolFixture::with_limits(settings, limits)
 }
 
-/// Runs a script that must end well, and print this.
+/// Runs a script that must succeed and print this.
 #[track_caller]
 fn check(f: &ToolFixture, script: &str, expected: &str) {
     let call = f.call("Bash", json!({"command": format!("set -e\n{script}"), "timeout": 240_000}));
@@ -49,7 +49,7 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Fails when a program is not there, with the name of the package on Debian and its kin.
+/// Fails if a program is missing, with the name of its Debian package.
 #[track_caller]
 fn require_program(program: &str, package: &str) {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -67,7 +67,7 @@ fn git_creates_repository_and_commits() {
         "git init -q -b main . && git add -A && git commit -qm first && git log --format=%s",
         "first\n",
     );
-    // From here on its hooks and settings are protected.
+    // From here on the hooks and settings of the repository are protected.
     f.write_file("a.txt", "two\n");
     let script = "
         git stash -q && cat a.txt && git stash pop -q && git commit -qam second

@@ -1,4 +1,4 @@
-//! A host with all tools in a temp folder, with somebody who says yes.
+//! A tool host with all tools in a temporary folder, whose approver allows everything.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Approver for AlwaysApprove {
     }
 }
 
-/// A host with all tools in a temp folder.
+/// A tool host with all tools in a temporary folder.
 pub(crate) struct ToolFixture {
     temp: tempfile::TempDir,
     pub(crate) host: ToolHost,
@@ -34,38 +34,38 @@ pub(crate) struct ToolFixture {
 }
 
 impl ToolFixture {
-    /// Single calls without memory.
+    /// Creates a fixture for single calls without a session.
     pub(crate) fn one_shot() -> Self {
         Self::build(CommandSettings::default(), |host| host.open_one_shot_session())
     }
 
-    /// Single calls whose commands have these settings.
+    /// Creates a fixture for single calls, with these settings for commands.
     pub(crate) fn with_commands(settings: CommandSettings) -> Self {
         Self::build(settings, |host| host.open_one_shot_session())
     }
 
-    /// Single calls whose commands have these settings, and whose host these limits.
+    /// Creates a fixture for single calls, with these settings for commands and these host limits.
     pub(crate) fn with_limits(settings: CommandSettings, limits: HostLimits) -> Self {
         Self::build_with(settings, limits, |host| host.open_one_shot_session())
     }
 
-    /// Calls of one session.
+    /// Creates a fixture for calls of one session.
     pub(crate) fn session() -> Self {
         Self::session_with_commands(CommandSettings::default())
     }
 
-    /// Calls of one session whose commands have these settings.
+    /// Creates a fixture for calls of one session, with these settings for commands.
     pub(crate) fn session_with_commands(settings: CommandSettings) -> Self {
         Self::build(settings, |host| host.open_session(SessionId::new("test").unwrap()))
     }
 
-    /// Calls of one session of a host that is set up in the given way.
+    /// Creates a fixture for calls of one session, of a host with a changed configuration.
     pub(crate) fn session_with_host(set_up: impl FnOnce(&mut ToolHostConfig)) -> Self {
         Self::assemble(set_up, |host| host.open_session(SessionId::new("test").unwrap()))
     }
 
-    /// Calls of a session that is opened in the given way, of a host that is set up in the given
-    /// way.
+    /// Creates a fixture for calls of a session that `open` opens, of a host with a changed
+    /// configuration.
     pub(crate) fn session_opened_with(
         set_up: impl FnOnce(&mut ToolHostConfig),
         open: impl FnOnce(&ToolHost) -> Result<ToolHostSession, ToolError>,
@@ -77,7 +77,7 @@ impl ToolFixture {
         commands: CommandSettings,
         open: impl FnOnce(&ToolHost) -> Result<ToolHostSession, ToolError>,
     ) -> Self {
-        // A large change takes a program without optimization a while on a busy machine.
+        // In an unoptimized build, a large change takes long on a busy machine.
         let file_timeout = std::time::Duration::from_secs(10 * 60);
         Self::build_with(commands, HostLimits { file_timeout, ..HostLimits::default() }, open)
     }
@@ -97,7 +97,7 @@ impl ToolFixture {
         set_up: impl FnOnce(&mut ToolHostConfig),
         open: impl FnOnce(&ToolHost) -> Result<ToolHostSession, ToolError>,
     ) -> Self {
-        // Not in `/tmp`, where a command would see the way to it in its own.
+        // Not in `/tmp`, because commands have a private one.
         let temp = tempfile::tempdir_in("/var/tmp").unwrap();
         std::fs::create_dir(temp.path().join("work")).unwrap();
         let host = host_with(temp.path(), set_up);
@@ -105,22 +105,22 @@ impl ToolFixture {
         Self { temp, host, session }
     }
 
-    /// Ends the session; its folder is left to look at.
+    /// Ends the session and returns its folder.
     pub(crate) fn into_temp_dir(self) -> tempfile::TempDir {
         self.temp
     }
 
-    /// The session of its calls.
+    /// Returns the session of the calls.
     pub(crate) fn open_session(&self) -> &ToolHostSession {
         &self.session
     }
 
-    /// Where a file of the workspace is.
+    /// Returns the path of a workspace file.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.temp.path().join("work").join(name)
     }
 
-    /// The folder beside the workspace.
+    /// Returns the folder that contains the workspace.
     pub(crate) fn outside(&self) -> &Path {
         self.temp.path()
     }
@@ -175,7 +175,7 @@ impl ToolFixture {
     }
 }
 
-/// A host with all tools, for `work` in `folder`, with its state beside it.
+/// Creates a host with all tools for `work` in `folder`, with its state beside it.
 pub(crate) fn host_in(folder: &Path) -> ToolHost {
     host_with(folder, |_| {})
 }
@@ -193,7 +193,7 @@ fn host_with(folder: &Path, set_up: impl FnOnce(&mut ToolHostConfig)) -> ToolHos
     host
 }
 
-/// The first piece of content as text.
+/// Returns the first piece of content as text.
 pub(crate) fn result_text(outcome: &CallOutcome) -> String {
     outcome.rendered.content[0]["text"].as_str().unwrap_or_default().to_owned()
 }

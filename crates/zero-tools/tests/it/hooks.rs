@@ -1,4 +1,4 @@
-//! Hooks: what they can say, what they cannot, and what becomes of a call when they misbehave.
+//! Hooks: what they can decide, what they cannot, and what happens to a call if they misbehave.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use zero_runtime::{
 use crate::fixture::{ToolFixture, result_text};
 use crate::services::count_processes_with_arg;
 
-/// Answers every question in one way, and remembers them.
+/// Answers every question the same way, and records the questions.
 struct ScriptedApprover {
     answer: ApprovalAnswer,
     questions: Mutex<Vec<ApprovalQuestion>>,
@@ -38,7 +38,7 @@ impl Approver for ScriptedApprover {
     }
 }
 
-/// A host with rules and hooks, and a person.
+/// A host with rules, hooks and a scripted user.
 struct HookFixture {
     f: ToolFixture,
     person: Arc<ScriptedApprover>,
@@ -96,7 +96,7 @@ impl HookFixture {
         self.person.questions.lock().unwrap().clone()
     }
 
-    /// The rows of calls, oldest first.
+    /// Returns the audit records of calls, oldest first.
     fn audit_rows(&self) -> Vec<AuditRow> {
         let mut rows = Vec::new();
         for day in self.f.host.audit().days().unwrap() {
@@ -130,7 +130,7 @@ fn before_hooks(hooks: &[Hook]) -> HookSettings {
     HookSettings { before: hooks.to_vec(), after: vec![] }
 }
 
-/// The texts of a result, piece by piece.
+/// Returns the texts of a result, piece by piece.
 fn content_texts(outcome: &CallOutcome) -> Vec<String> {
     let text = |piece: &Value| piece["text"].as_str().unwrap_or_default().to_owned();
     outcome.rendered.content.iter().map(text).collect()
@@ -205,7 +205,7 @@ async fn hook_cannot_allow_what_rules_deny() {
     assert!(lab.last_audit_row().hooks.is_empty());
     lab.f.call("Read", json!({"file": "a.txt"})).await.unwrap_err();
     assert!(lab.last_audit_row().hooks.is_empty(), "nor of what is no call");
-    // And what has to be asked is asked.
+    // A call that needs approval still needs it.
     let lab = HookFixture::with_answer(
         ApprovalAnswer::RejectOnce,
         &[],
@@ -234,7 +234,7 @@ async fn hook_can_require_approval() {
         before_hooks(std::slice::from_ref(&wish)),
     );
     assert_eq!(lab.read_file().await.unwrap_err().reason(), Some(ErrorReason::Rejected));
-    // Nobody there to ask is a no.
+    // Without a user to ask, the call is denied.
     let f = ToolFixture::session_with_host(|config| {
         config.approver = None;
         config.hooks = before_hooks(&[wish]);
@@ -282,7 +282,7 @@ async fn hooks_run_in_order_on_rewritten_input() {
     let row = lab.last_audit_row();
     let said: Vec<&str> = row.hooks.iter().map(|hook| hook.said.as_str()).collect();
     assert_eq!(said, ["rewrite", "ask", "nothing"]);
-    // The first no is the last word.
+    // After the first denial no further hook runs.
     let lab = HookFixture::new(&[], before_hooks(&[shell_hook("exit 2"), shell_hook(first)]));
     expect_denied(lab.run_bash("echo a").await);
     assert_eq!(lab.last_audit_row().hooks.len(), 1);
@@ -398,7 +398,7 @@ async fn hanging_hook_is_killed_with_its_children() {
     let error = expect_denied(lab.read_file().await);
     assert!(error.message.contains("it took longer than 0.5 s and was stopped"), "{error}");
     assert_eq!(count_processes_with_arg(&mark), 0);
-    // What it leaves behind ends with it, and is not waited for.
+    // Processes that it leaves behind are killed, and not waited for.
     let script = format!("setsid sleep {mark} & sleep {mark} & exit 0");
     let lab = HookFixture::with_before_hook(&[], &script);
     assert!(lab.read_file().await.is_ok());
@@ -465,7 +465,7 @@ async fn hook_temp_folder_is_hidden_from_commands() {
     assert!(call.outcome.is_ok(), "another session has another place");
 }
 
-/// A number of seconds that nobody else sleeps for.
+/// Returns a duration for `sleep` that no other test uses.
 fn unique_mark(number: u32) -> String {
     format!("{number}{}", std::process::id())
 }
@@ -475,7 +475,7 @@ fn read_call() -> ToolCall {
     ToolCall { id: new_call_id(), session: None, tool: "Read".to_owned(), input, timeout: None }
 }
 
-/// Completes when a process with this mark runs.
+/// Waits until a process with this mark is running.
 async fn wait_for_process(mark: &str) {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
     while count_processes_with_arg(mark) == 0 {
@@ -494,7 +494,7 @@ async fn call_can_be_cancelled_during_hook() {
         let call = lab.f.host.call(lab.f.open_session(), &dialect, read_call(), &cancel);
         if goes_away {
             tokio::select! {
-                _ = call => panic!("it has nothing to return"),
+                _ = call => panic!("the call must not end"),
                 () = wait_for_process(&mark) => {}
             }
         } else {

@@ -1,7 +1,8 @@
-//! Real language servers, asked through the whole path: what they find, in the words of the
-//! workspace, and nothing of what may not be read.
+//! Queries to real language servers through the tool host: their results use paths of the
+//! workspace, and disclose nothing that may not be read.
 //!
-//! `cargo xtask test` installs them: clangd as a program of the system, the others beside the build.
+//! `cargo xtask test` installs the servers: clangd as a system package, the others beside the
+//! build.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,11 +22,11 @@ use zero_sandbox::StateDir;
 
 use crate::fixture::{ToolFixture, result_text};
 
-/// Longer than anything takes on a machine that is very busy.
+/// Longer than anything takes on a very busy machine.
 const LONG_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Where servers are that are installed for these tests: beside the build, but not in `/tmp`, of which
-/// servers have their own.
+/// Where the servers for these tests are installed: beside the build, but not in `/tmp`, because
+/// servers have a private one.
 fn test_server_bin() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
     let folder = match root.starts_with("/tmp") {
@@ -46,7 +47,7 @@ fn require_program(program: &str) {
     assert!(found, "`{program}` is missing: `cargo xtask test` installs it, or says how to");
 }
 
-/// Lets a host use the known servers. Its workspace is trusted unless [`revoke_trust`] is called.
+/// Lets a host use the built-in servers. Its workspace is trusted until [`revoke_trust`] is called.
 fn with_language_servers(f: ToolFixture) -> ToolFixture {
     let mark = revocation_marker(&f);
     let servers = LanguageServers::new(LanguageServersConfig {
@@ -73,7 +74,7 @@ fn revocation_marker(f: &ToolFixture) -> PathBuf {
     f.outside().canonicalize().unwrap().join("revoked")
 }
 
-/// Trusts the workspace no more.
+/// Revokes the trust in the workspace.
 fn revoke_trust(f: &ToolFixture) {
     std::fs::write(revocation_marker(f), "").unwrap();
 }
@@ -92,7 +93,7 @@ fn host_with_files(files: &[(&str, &str)]) -> ToolFixture {
     f
 }
 
-/// The place of the `count`th `word` in a text, as people count.
+/// Returns the position of the `count`th `word` in a text, counted from 1.
 fn position_of(text: &str, word: &str, count: usize) -> (u64, u64) {
     let (at, _) = text.match_indices(word).nth(count).unwrap();
     let before = &text[..at];
@@ -115,7 +116,7 @@ async fn query(
     }
 }
 
-/// Places as `file:line:character`.
+/// Returns locations as `file:line:character`.
 fn item_locations(answer: &Value) -> Vec<String> {
     let items = answer["items"].as_array().unwrap().iter();
     let mut places: Vec<String> = items
@@ -184,7 +185,7 @@ async fn clangd_finds_implementations_and_workspace_symbols() {
 #[tokio::test]
 async fn denied_files_are_omitted_and_counted() {
     require_program("clangd");
-    /// Judges by risk; what is called `hidden.h` may not be read.
+    /// Decides by risk; files named `hidden.h` may not be read.
     struct HeaderDenyPolicy;
     impl Policy for HeaderDenyPolicy {
         fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision {
@@ -245,20 +246,20 @@ async fn rules_apply_to_servers_and_their_files() {
     f.write_file("a.c", "int x;\n");
     let said = f.call_error("LSP", json!({"operation": "documentSymbol", "filePath": "a.c"})).await;
     assert!(said.contains("denied by rule `Bash(clangd:*)`"), "{said}");
-    // A file that may not be read is not even there for the server.
+    // A denied file does not exist for the server.
     let f = ruled(&["Read(hidden.h)"]);
     let text = "#include \"hidden.h\"\nint main(void) { return 0; }\n";
     f.write_file("hidden.h", "#error s3cret\n").write_file("a.c", text);
     let found = query(&f, "diagnostics", "a.c", (1, 1)).await;
     assert!(!found.to_string().contains("s3cret") && found["total"] != 0, "{found}");
-    // Nor one that comes to be there while the server runs.
+    // Nor does one that is created while the server runs.
     let f = ruled(&["Read(hidden.h)"]);
     f.write_file("a.c", text);
     assert_ne!(query(&f, "diagnostics", "a.c", (1, 1)).await["total"], 0);
     f.write_file("hidden.h", "#error s3cret\n").write_file("a.c", format!("{text}int more;\n"));
     let found = query(&f, "diagnostics", "a.c", (1, 1)).await;
     assert!(!found.to_string().contains("s3cret") && found["total"] != 0, "{found}");
-    // What may be written and not be read is not spoken of after a change either.
+    // A file that may be written but not read is not reported on after a change either.
     let write = json!({"file_path": "hidden.h", "content": "int x = s3cret;\n"});
     let answer = f.call("Write", write).await;
     let told = answer
@@ -266,7 +267,7 @@ async fn rules_apply_to_servers_and_their_files() {
     assert!(!told.contains("problem"), "{told}");
 }
 
-/// An editor that has one text of every file.
+/// An editor that has the same text for every file.
 struct SingleTextEditor(&'static str);
 
 impl Editor for SingleTextEditor {
@@ -308,14 +309,15 @@ async fn change_reports_new_diagnostics_from_running_server() {
         let texts: Vec<&str> = pieces.filter_map(|piece| piece["text"].as_str()).collect();
         texts.join("\n")
     };
-    // Nothing runs yet, and nothing is started for it.
+    // No server is running, and none is started for an edit.
     let outcome = f.call("Edit", edit("return 2", "return 3")).await.unwrap();
     assert!(!all(&outcome).contains("problem"), "{}", all(&outcome));
     let servers = f.host.extension::<LanguageServers>().unwrap();
     assert!(servers.running_for_file(&f.path("a.c").canonicalize().unwrap()).is_none());
     let found = query(&f, "diagnostics", "a.c", (1, 1)).await;
     assert_eq!(found["total"], 1, "{found}");
-    // On a busy machine the short wait may be too short: then it is not told, and tried again.
+    // On a busy machine the short wait may not suffice: then nothing is reported, and the test
+    // tries again.
     let mut told = String::new();
     for number in 0..20 {
         let old =
@@ -329,11 +331,11 @@ async fn change_reports_new_diagnostics_from_running_server() {
     }
     assert!(told.contains("clangd finds 1 new problem in a.c:\na.c:2:"), "{told}");
     assert!(!told.contains("'odd'"), "{told}");
-    // A new file has only new problems; one that is well is not spoken of.
+    // All problems of a new file are new; a file without problems is not mentioned.
     let write = |name: &str, content: &str| json!({"file_path": name, "content": content});
     let outcome = f.call("Write", write("b.c", "int well(void) { return 1; }\n")).await.unwrap();
     assert!(!all(&outcome).contains("problem"), "{}", all(&outcome));
-    // Of a folder that is not trusted any more nothing is said, and nobody is kept from working.
+    // For a folder that is no longer trusted nothing is reported, and changes still work.
     revoke_trust(&f);
     for number in 0..3 {
         let content = format!("int bad{number}(void) {{ return missing{number}; }}\n");
@@ -361,7 +363,7 @@ async fn untrusted_folder_gets_no_server() {
     revoke_trust(&f);
     refused().await;
     std::fs::remove_file(revocation_marker(&f)).unwrap();
-    // One word is all it takes.
+    // Trusting the folder again is enough; nothing has to be restarted.
     assert_eq!(item_names(&query(&f, "documentSymbol", "a.c", (1, 1)).await), ["add", "main"]);
     revoke_trust(&f);
     refused().await;
@@ -401,7 +403,7 @@ async fn bad_queries_are_explained() {
         (json!({"operation": "diagnostics", "filePath": "b.c"}), "binary"),
         (
             json!({"operation": "diagnostics", "filePath": "/etc/passwd"}),
-            "bad_path: `/etc/passwd` lies outside",
+            "bad_path: `/etc/passwd` is outside",
         ),
         (
             json!({"operation": "diagnostics", "filePath": "notes.txt"}),
@@ -449,7 +451,7 @@ async fn pyright_positions_are_in_characters() {
         (&errors[0]["line"], &errors[0]["character"]),
         (&json!(literal.0), &json!(literal.1))
     );
-    // In the words of a platform that has two tools for it.
+    // Through a dialect that has two tools for it.
     let input = json!({"path": file, "line": used.0, "character": used.1});
     let outcome = f.call_as(DialectName::Opencode, "lsp-hover", input).await.unwrap();
     let text = outcome.rendered.content[0]["content"]["text"].as_str().unwrap();

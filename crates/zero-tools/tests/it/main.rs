@@ -1,7 +1,7 @@
-//! The canonical tools, used through the whole path as a face would.
-#![expect(clippy::disallowed_methods, reason = "tests set up and look at real files")]
+//! Tests of the built-in tools through the tool host, as clients use them.
+#![expect(clippy::disallowed_methods, reason = "tests create and read real files")]
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-#![expect(clippy::print_stdout, reason = "a writer tells its killer that it has begun")]
+#![expect(clippy::print_stdout, reason = "the writer process reports that it has started")]
 
 mod attacks;
 mod changes;
@@ -24,5 +24,5 @@ mod undo;
 mod web;
 mod writing_tools;
 
-// Commands are started by this program under another name.
+// The test program is also the helper program that starts commands.
 zero_sandbox::dispatch_helper_before_main!();

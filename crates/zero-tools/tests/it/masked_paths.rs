@@ -1,5 +1,5 @@
-//! What commands may not see, and zero's own folders: attacked where nothing of it exists yet,
-//! where variables put it elsewhere, and by whoever may change the modes of their own folders.
+//! Files hidden from commands, and zero's own folders: attacked where nothing of it exists yet,
+//! where variables move it elsewhere, and by users who may change the modes of their own folders.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ use zero_sandbox::{StateDir, Workspace};
 
 use crate::fixture::AlwaysApprove;
 
-/// Set for a test that root runs once more as somebody else: the folder to work in.
+/// Environment variable for a test that root runs again as another user: the folder to work in.
 const AS_NOBODY_VARIABLE: &str = "ZERO_TEST_AS_NOBODY";
 
-/// Lets every command run: what the rules deny is left to the walls.
+/// Allows every command, so that only the sandbox enforces the deny rules.
 struct AllowAllPolicy(RulePolicy);
 
 impl Policy for AllowAllPolicy {
@@ -37,14 +37,14 @@ impl Policy for AllowAllPolicy {
     }
 }
 
-/// A host with rules, whose folders lie where a test wants them.
+/// A host with rules, whose folders are where a test wants them.
 struct MaskFixture {
     base: PathBuf,
     host: ToolHost,
     session: ToolHostSession,
 }
 
-/// All paths are from the base on.
+/// The setup of a fixture. All paths are relative to the base.
 struct MaskSetup<'a> {
     root: &'a str,
     home: Option<&'a str>,
@@ -149,7 +149,8 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// The folder to work in as somebody whom modes bind. Root runs the test again as `nobody` instead.
+/// Returns the folder to work in as a user to whom file modes apply. Root runs the test again as
+/// `nobody` instead.
 fn rerun_as_ordinary_user(test: &str) -> Option<(Option<tempfile::TempDir>, PathBuf)> {
     if let Some(folder) = std::env::var_os(AS_NOBODY_VARIABLE) {
         return Some((None, folder.into()));
@@ -182,7 +183,7 @@ fn rerun_as_ordinary_user(test: &str) -> Option<(Option<tempfile::TempDir>, Path
 
 #[tokio::test]
 async fn own_folders_cannot_be_created_by_commands() {
-    // The workspace, the home folder, the settings' folder and what settings open.
+    // The workspace, the home folder, the settings folder and folders that settings open.
     let cases: [(&str, &str, &[&str]); 5] = [
         ("home", ".config/zero", &[]),
         ("home/.config", ".config/zero", &[]),
@@ -213,7 +214,7 @@ async fn own_folders_cannot_be_created_by_commands() {
         ];
         for attack in attacks {
             place.run_structured(&attack).await;
-            // What stands in for something stays a moment longer, for the next command.
+            // Placeholders stay a moment longer, for the next command.
             Spawner::release_shared_prewarmed();
             assert!(!own.exists(), "{root}, {writable:?}: {attack}");
             assert!(!place.base.join("home/.local").exists() || root == "home/.config", "{attack}");
@@ -409,7 +410,7 @@ async fn too_many_masked_files_error_suggests_fix() {
         error.message.contains("2 rules") && error.message.contains("Read(secrets/**)"),
         "{error}"
     );
-    // What it says helps.
+    // The advice in the error works.
     let place = MaskSetup { deny: &["Read(keys/**)"], ..MaskSetup::default() }.open(temp.path());
     place.expect_failure("cat keys/1.pem").await;
 }

@@ -1,4 +1,4 @@
-//! Whom the commands of a session reach.
+//! Network access of the commands of a session.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, TcpListener};
@@ -21,16 +21,16 @@ use zero_runtime::{
 use crate::fixture::{ToolFixture, result_text};
 
 const SHOW_NETWORK_NAMESPACE: &str = "readlink /proc/self/ns/net";
-/// Fetches what the environment names: which host that is, nobody can tell beforehand.
+/// Fetches a URL from the environment, so that the host is unknown before the command runs.
 const FETCH_COMMAND: &str = "curl -sS -m 20 \"$URL\"";
 
-/// A session whose settings say this of the network.
+/// Creates a session with these network settings.
 fn network_session(network: &[&str]) -> ToolFixture {
     session_with_rules(&[], network)
 }
 
-/// The same with rules such as `allow WebFetch(domain:a.test)`. Every name has the address of
-/// loopback, which counts as the open internet.
+/// The same with rules such as `allow WebFetch(domain:a.test)`. Every name resolves to loopback,
+/// which counts as a public address.
 pub(crate) fn session_with_rules(rules: &[&str], network: &[&str]) -> ToolFixture {
     let rule = |text: &&str| {
         let (verdict, text) = text.split_once(' ').unwrap();
@@ -82,7 +82,7 @@ fn private_except_loopback(address: IpAddr) -> Option<&'static str> {
     HostName::from_address(address).private_reason().filter(|_| !address.is_loopback())
 }
 
-/// An HTTP server on loopback that answers `hello`, and counts who is there.
+/// An HTTP server on loopback that answers `hello`, and counts connections.
 #[derive(Clone, Default)]
 pub(crate) struct CountingServer {
     present: Arc<AtomicUsize>,
@@ -122,13 +122,13 @@ async fn run_fetch(f: &ToolFixture, url: &str) -> Value {
     f.call("Bash", input).await.unwrap().result.structured
 }
 
-/// Runs a script, in which nobody looks beforehand.
+/// Runs a script, whose content is not analyzed before it runs.
 async fn run_script(f: &ToolFixture, text: &str) -> String {
     f.write_file("script", text);
     run_bash(f, "bash script").await
 }
 
-/// Waits for something that is about to happen.
+/// Waits until a condition holds.
 async fn wait_until(what: &str, mut happened: impl AsyncFnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(60);
     while !happened().await {
@@ -137,7 +137,7 @@ async fn wait_until(what: &str, mut happened: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// The connections that were written down, by host and port.
+/// Returns the connections in the audit log, by host and port.
 fn connection_rows(f: &ToolFixture, target: &str) -> Vec<AuditRow> {
     let mut rows = Vec::new();
     for day in f.host.audit().days().unwrap() {
@@ -245,7 +245,8 @@ async fn deny_rule_beats_settings() {
 #[tokio::test]
 async fn host_allowed_once_is_open_for_that_call() {
     let f = network_session(&[]);
-    // Asked about, and allowed once. Nobody answers there, which only somebody learns who may go.
+    // The user is asked, and allows it once. The connection fails, which only an allowed command
+    // can observe.
     let once = "curl -sS -m 20 http://once.test/; curl -sS -m 20 \"$URL\"; true";
     let input = json!({"command": once, "env": {"URL": "http://other.test/"}});
     let outcome = f.call("Bash", input).await.unwrap().result.structured;
@@ -308,7 +309,7 @@ async fn job_reports_refusals_and_keeps_allowed_hosts() {
 async fn error_reports_refused_hosts() {
     let f = network_session(&["a.test"]);
     f.write_file("script", "curl -s b.test; sleep 600");
-    // A busy machine may need more time to get as far as that.
+    // A busy machine may need more time to get that far.
     let mut noted = String::new();
     for timeout in [3_000, 15_000, 60_000] {
         let input = json!({"command": "bash script", "timeout": timeout});
@@ -328,7 +329,7 @@ async fn session_commands_share_one_network() {
     assert!(network.starts_with("net:["), "{network}");
     assert_eq!(run_bash(&one, SHOW_NETWORK_NAMESPACE).await, network);
     assert_ne!(run_bash(&other, SHOW_NETWORK_NAMESPACE).await, network);
-    // A host that is allowed once makes no other network.
+    // A host that is allowed once does not create another network.
     let once = format!("curl -s -m 20 http://once.test/ >/dev/null; {SHOW_NETWORK_NAMESPACE}");
     assert_eq!(run_bash(&one, &once).await, network);
     let host = std::fs::read_link("/proc/self/ns/net").unwrap();
@@ -352,7 +353,7 @@ async fn session_network_is_removed_at_end() {
     let server = CountingServer::default();
     let port = server.start();
     let f = network_session(&[&format!("a.test:{port}")]);
-    // A connection that nobody ends.
+    // A connection that is never closed.
     let hold = format!(
         "exec 3<>/dev/tcp/127.0.0.1/3128; printf 'CONNECT a.test:{port} HTTP/1.1\\r\\n\\r\\n' >&3; cat <&3"
     );

@@ -1,4 +1,4 @@
-//! What holds for any input of any tool in any dialect.
+//! Properties that hold for any input of any tool in any dialect.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value};
@@ -6,7 +6,7 @@ use zero_runtime::schema::InputSchema;
 use zero_runtime::{Dialect, DialectName, ToolRegistry};
 use zero_tools::tool_discovery::parse_declarations;
 
-/// Any JSON, with a liking for the names and values our tools know.
+/// Generates any JSON, often with the field names and values of the tools.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -70,7 +70,7 @@ fn full_registry() -> ToolRegistry {
     registry
 }
 
-/// A schema, or something like one.
+/// Generates a schema, or something similar.
 fn any_schema() -> impl Strategy<Value = Value> {
     let words = ["OBJECT", "object", "STRING", "string", "#/$defs/a", "http://x/", "a", "("];
     let keys = [
@@ -107,7 +107,7 @@ fn any_schema() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Something that a command may declare.
+/// Generates something that a command may declare.
 fn any_declaration() -> impl Strategy<Value = Value> {
     let name = prop_oneof![
         prop::sample::select(vec!["a.b", "a b", "a_b", "Read", "-x", ""]).prop_map(str::to_owned),
@@ -126,7 +126,7 @@ fn any_declaration() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// Whatever is declared, what becomes a tool has a name of its own and a sound schema.
+    /// Every tool that results from declarations has a unique name and a valid schema.
     #[test]
     fn what_becomes_a_tool_is_sound(items in prop::collection::vec(any_declaration(), 0..6)) {
         let (declared, _) = parse_declarations(Value::from(items).to_string().as_bytes()).unwrap();
@@ -139,7 +139,7 @@ proptest! {
         }
     }
 
-    /// What a schema accepts it accepts again, unchanged; what it refuses it explains.
+    /// An accepted input is accepted again, unchanged; a refused one is explained.
     #[test]
     fn a_schema_accepts_what_it_accepted_and_explains_the_rest(input in any_json()) {
         for tool in full_registry().list() {
@@ -157,7 +157,7 @@ proptest! {
         }
     }
 
-    /// Whatever a dialect lets through fits the canonical schema, and the tool can read it.
+    /// Whatever a dialect accepts fits the canonical schema, and the tool can parse it.
     #[test]
     fn what_a_dialect_lets_through_is_canonical(input in any_json()) {
         let registry = full_registry();

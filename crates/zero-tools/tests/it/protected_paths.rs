@@ -1,5 +1,5 @@
-//! What commands may not change, attacked through the whole path; and what they must be able to do
-//! all the same.
+//! Files that commands may not change, attacked through the tool host; and what commands must still
+//! be able to do.
 
 mod existing_files;
 mod quarantine;
@@ -22,10 +22,10 @@ use zero_sandbox::{StateDir, Workspace};
 
 use crate::fixture::{AlwaysApprove, result_text};
 
-/// Longer than anything here takes, on a machine with a lot to do.
+/// Longer than anything here takes on a busy machine.
 const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A judge that opens and hides what it is told.
+/// A policy that opens and hides the given paths.
 struct PathListPolicy {
     opened: Vec<PathBuf>,
     denied: Vec<PathBuf>,
@@ -45,7 +45,7 @@ impl Policy for PathListPolicy {
     }
 }
 
-/// A host whose workspace and state lie where a test wants them.
+/// A host whose workspace and state are where a test wants them.
 struct ProtectedPathFixture {
     temp: tempfile::TempDir,
     host: ToolHost,
@@ -53,16 +53,16 @@ struct ProtectedPathFixture {
 }
 
 struct ProtectedPathSetup<'a> {
-    /// Where the temp folder is made.
+    /// Where the temp folder is created.
     parent: &'a str,
-    /// The workspace's folders and the state, in the temp folder.
+    /// The workspace roots and the state folder, in the temp folder.
     roots: &'a [&'a str],
     state: &'a str,
     home: Option<&'a str>,
-    /// What a rule lets commands change, and what one hides from them.
+    /// Paths that a rule lets commands change, and paths that a rule hides from them.
     opened: &'a [&'a str],
     denied: &'a [&'a str],
-    /// What settings let commands change beside the workspace.
+    /// Paths outside the workspace that settings let commands change.
     writable: &'a [&'a str],
     /// Runs before the workspace is opened.
     before: &'a dyn Fn(&Path),
@@ -130,17 +130,17 @@ impl ProtectedPathFixture {
         self.host.call(&self.session, &dialect, call, &CancellationToken::new()).await.outcome
     }
 
-    /// What programs get.
+    /// Runs a line, and returns the structured output.
     async fn run_structured(&self, command: &str) -> Value {
         self.call("Bash", json!({"command": command})).await.unwrap().result.structured
     }
 
-    /// What the model reads.
+    /// Runs a line, and returns the text for the model.
     async fn run_bash(&self, command: &str) -> String {
         result_text(&self.call("Bash", json!({"command": command})).await.unwrap())
     }
 
-    /// Runs a line that must succeed and leave nothing to tell.
+    /// Runs a line that must succeed without notes.
     #[track_caller]
     fn expect_success(&self, command: &str) -> impl Future<Output = String> {
         let at = std::panic::Location::caller();
@@ -155,7 +155,7 @@ impl ProtectedPathFixture {
     }
 
     fn file_names(&self, folder: &str) -> Vec<String> {
-        // What stands in for something stays a moment longer, for the next command.
+        // Placeholders stay a moment longer, for the next command.
         zero_sandbox::spawner::Spawner::release_shared_prewarmed();
         let entries = std::fs::read_dir(self.path(folder)).unwrap();
         let mut names: Vec<String> =
@@ -165,7 +165,7 @@ impl ProtectedPathFixture {
     }
 }
 
-/// Git as the person runs it, with nothing around it.
+/// Runs git as the user does, without a sandbox.
 #[track_caller]
 fn run_git(folder: &Path, args: &[&str]) {
     let mut git = Command::new("git");

@@ -1,4 +1,5 @@
-//! Programs that run beside calls: confined, judged, recorded, and gone when nobody wants them.
+//! Programs that run beside calls: sandboxed, checked by the policy, logged, and ended when no
+//! longer needed.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -25,7 +26,7 @@ fn start_service(f: &ToolFixture, request: &ServiceRequest) -> ServiceHandle {
     f.host.services().start(request).unwrap()
 }
 
-/// Runs a service to its end, and gives what it wrote to both streams and how it ended.
+/// Runs a service to its end, and returns its output of both streams and how it ended.
 async fn run_service(f: &ToolFixture, request: &ServiceRequest) -> (String, CommandExit) {
     let mut service = start_service(f, request);
     service.stdin = None;
@@ -38,7 +39,7 @@ async fn run_service(f: &ToolFixture, request: &ServiceRequest) -> (String, Comm
 
 #[tokio::test]
 async fn read_only_service_sees_workspace_and_changes_nothing() {
-    // In `/tmp` a program sees its own: what it may see of the other is shown there, and no more.
+    // Programs have a private `/tmp`. Of the host's, only what they may read is visible there.
     for base in ["/var/tmp", "/tmp"] {
         let temp = tempfile::tempdir_in(base).unwrap();
         let root = temp.path().canonicalize().unwrap();
@@ -92,7 +93,7 @@ fn audit_rows(f: &ToolFixture) -> Vec<AuditRow> {
     rows
 }
 
-/// Processes with an argument of this text.
+/// Counts processes with this argument.
 pub(crate) fn count_processes_with_arg(mark: &str) -> usize {
     let lines = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = lines.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
@@ -125,7 +126,7 @@ async fn service_communicates_through_pipes() {
 
 #[tokio::test]
 async fn service_reads_no_secrets_and_writes_nothing_outside() {
-    // Where a service sees what lies there: `/tmp` is its own.
+    // Not in `/tmp`, because services have a private one.
     let temp = tempfile::tempdir_in("/var/tmp").unwrap();
     let secret = temp.path().join("secret");
     std::fs::write(temp.path().join("plain"), "readable").unwrap();
@@ -151,7 +152,7 @@ async fn service_reads_no_secrets_and_writes_nothing_outside() {
     let left: Vec<_> = std::fs::read_dir(state.join("tmp")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
 
-    // The same place, when nobody opened it.
+    // The same path without the setting that opens it.
     std::fs::remove_file(open.join("new")).unwrap();
     run_service(&f, &shell_service(&script)).await;
     assert!(!open.join("new").exists());
@@ -227,7 +228,7 @@ async fn service_reaches_only_its_hosts() {
     service.kill();
     service.wait().await;
     assert_eq!(service.notes(), notes);
-    // What one may reach is no other's.
+    // The hosts of one service are not open to another.
     let (said, _) = run_service(&f, &ServiceRequest { network: Vec::new(), ..request }).await;
     assert!(!said.contains("a: hello") && said.contains("b: hello"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! Tools that a command brings, from commands that mean well and commands that do not.
+//! Tools that a command provides, from well-behaved and from hostile commands.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -26,11 +26,11 @@ use crate::fixture::{ToolFixture, result_text};
 /// Lists one tool.
 const LIST_ONE_TOOL: &str =
     r#"echo '[{"name": "one", "description": "The one.", "parameters": {}}]'"#;
-/// Answers with its words and its input.
+/// Prints its arguments and its input.
 const ECHO_COMMAND: &str = r#"printf '%s|' "$@"; cat"#;
 
 impl ToolFixture {
-    /// The tools of `list.sh` and `call.sh`.
+    /// Configures the commands `list.sh` and `call.sh`.
     fn discovery(&self) -> ToolDiscovery {
         self.discovery_with_timeout(LIST_TIMEOUT)
     }
@@ -56,7 +56,7 @@ impl ToolFixture {
         self.discovery().refresh(self.host.registry()).await.unwrap()
     }
 
-    /// Lists tools in a way that does not work.
+    /// Runs a list command that must fail.
     async fn refresh_error(&self, list: &str, limit: Duration) -> ToolDiscoveryError {
         self.write_file("list.sh", list);
         self.discovery_with_timeout(limit).refresh(self.host.registry()).await.unwrap_err()
@@ -82,12 +82,12 @@ impl ToolFixture {
     }
 }
 
-/// How long a `sleep` takes that no other test has, nor the same test of somebody else.
+/// Returns a duration for `sleep` that no other test uses, nor another run of the same test.
 fn unique_sleep(seconds: u32) -> String {
     format!("{seconds}.{}", std::process::id())
 }
 
-/// Whether a `sleep` of so many seconds is there.
+/// Returns whether a `sleep` of so many seconds is running.
 fn is_sleep_running(seconds: &str) -> bool {
     std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -117,12 +117,12 @@ async fn tool_is_listed_and_called() {
     let [name] = &refreshed.tools[..] else { panic!("{refreshed:?}") };
     assert_eq!(refreshed.added, refreshed.tools);
     assert_eq!(f.discovered_names(), [name.as_str()]);
-    // The command gets the name that it gave, and the arguments as they are.
+    // The command gets the tool's original name, and the arguments unchanged.
     let input = json!({"city": "Ulm \"ü\" $HOME `id`\n"});
     let outcome = f.call(name.as_str(), input.clone()).await.unwrap();
     assert_eq!(result_text(&outcome), format!("get.it|{input}"));
     assert_eq!(outcome.result.structured, Value::Null);
-    // What does not fit the schema never comes to the command.
+    // An input that does not match the schema never reaches the command.
     let error = f.call(name.as_str(), json!({"town": 3})).await.unwrap_err();
     assert_eq!(error.reason(), Some(ErrorReason::SchemaViolation), "{error}");
     assert!(error.message.contains("/city"), "{error}");
@@ -176,10 +176,10 @@ async fn call_command_results_are_reported() {
         assert_eq!(error.error_type, ErrorType::ExecutionFailed);
         assert!(error.message.ends_with(&text), "{tool}: {error}");
     }
-    // One that never reads is not waited for, however much there is to read.
+    // A command that never reads its input is not waited for, however large the input is.
     let much = json!({"text": "x".repeat(300_000)});
     assert_eq!(result_text(&f.call("cmd__deaf", much).await.unwrap()), "heard nothing\n");
-    // What is too much is kept in a file.
+    // Output that is too long is saved in a file.
     let cap = HostLimits::default().model_output_bytes_max.as_usize();
     let outcome = f.call("cmd__endless", json!({})).await.unwrap();
     assert!(
@@ -207,7 +207,7 @@ async fn known_tools_load_without_running_command() {
     assert_eq!(f.discovered_names(), ["cmd__one"]);
     assert_eq!(result_text(&f.call("cmd__one", json!({})).await.unwrap()), "one|{}");
     assert_eq!(f.read_text("ran"), "ran\n");
-    // Another command has listed nothing.
+    // Another command has no stored list.
     let mut other = f.discovery_config(LIST_TIMEOUT);
     other.list.push("-x".to_owned());
     assert!(!ToolDiscovery::new(other).has_run());
@@ -285,7 +285,7 @@ async fn list_command_start_and_timeout_errors_are_reported() {
     assert!(matches!(error, ToolDiscoveryError::NoCommand));
     let nap = unique_sleep(86311);
     let list = format!("echo waiting >&2; sleep {nap}");
-    // A busy machine may need more time to get as far as that.
+    // A busy machine may need more time to get that far.
     let mut said = false;
     for limit in [0.7, 10.0, 40.0] {
         let shown = f.refresh_error(&list, Duration::from_secs_f32(limit)).await.to_string();
@@ -298,7 +298,7 @@ async fn list_command_start_and_timeout_errors_are_reported() {
         }
     }
     assert!(said, "what it said is not told");
-    // Without a command that runs them, they say what is missing.
+    // Without a call command, the tools report what is missing.
     config.list = vec!["sh".to_owned(), "list.sh".to_owned()];
     config.call = Vec::new();
     f.write_file("list.sh", LIST_ONE_TOOL);
@@ -378,7 +378,7 @@ async fn both_commands_are_sandboxed() {
     let home = tempfile::tempdir_in("/var/tmp").unwrap();
     let secret = home.path().join("token");
     std::fs::write(&secret, "hunter2").unwrap();
-    // Beside it lies one that they may read, so that it is the mask that stops them.
+    // A readable file beside it proves that the sandbox hides the other one.
     let open = home.path().join("open");
     std::fs::write(&open, "readable").unwrap();
     let masked = vec![secret.clone()];
@@ -401,7 +401,7 @@ async fn both_commands_are_sandboxed() {
     assert!(!outside.exists());
 }
 
-/// Remembers what it is asked, and says no.
+/// Records the questions, and denies everything.
 #[derive(Default)]
 struct RefusingApprover(Mutex<Vec<ApprovalQuestion>>);
 
@@ -463,7 +463,7 @@ async fn command_rules_apply_to_both_commands() {
     let error = f.call_error("cmd__one", json!({})).await;
     assert!(error.starts_with("denied: "), "{error}");
     assert_eq!(result_text(&f.call("cmd__two", json!({})).await.unwrap()), "two|{}");
-    // What is allowed needs nobody to ask.
+    // An allowed call needs no approval.
     for rule in ["Bash(python3 tools/call.py:*)", "Bash(python3 tools/call.py one)"] {
         let f = with_rule(Verdict::Allow, rule);
         f.write_file("list.sh", LIST_ONE_TOOL).write_file("tools/call.py", "print('ran')");

@@ -1,4 +1,4 @@
-//! The way back from every change.
+//! Undoing changes.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -128,7 +128,8 @@ async fn damaged_journal_restores_nothing() {
     assert_eq!(f.read_text("a"), "old");
 }
 
-/// A change as a process that was killed left it: so much of it in the journal, and this in the file.
+/// Creates a change of a process that was killed: so much of it in the journal, and this content in
+/// the file.
 async fn interrupted_change(kept: impl Fn(&str) -> String, stands: &str) -> (ToolFixture, usize) {
     let f = ToolFixture::one_shot();
     f.write_file("a", "old");
@@ -152,7 +153,7 @@ async fn interrupted_change_is_resolved_by_file_content() {
     f.undo_last();
     assert_eq!(f.read_text("a"), "old");
     for stands in ["old", "of somebody else"] {
-        // Not all was kept of what stood there, so nothing was touched yet.
+        // The old content was not saved completely, so the file was not touched yet.
         let (f, recovered) =
             interrupted_change(|whole| whole[..whole.len() - 1].to_owned(), stands).await;
         assert_eq!((recovered, f.journal().list().unwrap().len()), (1, 0), "{stands}");
@@ -160,7 +161,7 @@ async fn interrupted_change_is_resolved_by_file_content() {
     }
     let (f, recovered) = interrupted_change(whole, "old").await;
     assert_eq!((recovered, f.journal().list().unwrap().len()), (1, 0));
-    // Nobody can say yet whether its maker is alive.
+    // It is not known yet whether the process is alive.
     let (f, recovered) = interrupted_change(|_| String::new(), "old").await;
     assert_eq!((recovered, f.journal().list().unwrap().len()), (0, 0));
 }
@@ -168,7 +169,7 @@ async fn interrupted_change_is_resolved_by_file_content() {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
 
-    /// Whatever the bytes and whatever the edit: the way back leads exactly to where it began.
+    /// Whatever the bytes and the edit: undo restores exactly the earlier state.
     #[test]
     fn undo_of_an_edit_is_what_was_there(
         head in proptest::collection::vec(proptest::num::u8::ANY, 0..40),

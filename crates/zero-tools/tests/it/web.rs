@@ -1,4 +1,4 @@
-//! The tools that go out to the web, against servers that mean well and servers that do not.
+//! The web tools with well-behaved and with hostile servers.
 
 mod blocked_targets;
 mod fetch;
@@ -25,10 +25,10 @@ use zero_runtime::{
 
 use crate::fixture::{ToolFixture, result_text};
 
-/// What a server says to a request.
+/// Writes the response to a request.
 type ResponseScript = dyn Fn(&str, &mut TcpStream) + Send + Sync;
 
-/// A server on this machine that says what a test wants, one request a connection.
+/// A local server with scripted responses, one request per connection.
 struct ScriptedServer {
     port: u16,
     seen: Arc<Mutex<Vec<String>>>,
@@ -53,7 +53,7 @@ impl ScriptedServer {
         Self { port, seen }
     }
 
-    /// A server that has one answer.
+    /// Starts a server with a fixed response.
     fn serving(content_type: &str, body: impl AsRef<[u8]>) -> Self {
         let (content_type, body) = (content_type.to_owned(), body.as_ref().to_vec());
         Self::start(move |_, stream| {
@@ -70,7 +70,7 @@ impl ScriptedServer {
     }
 }
 
-/// All of a request: its head, and as much body as it says.
+/// Reads a whole request: its header, and the declared length of the body.
 fn read_request(stream: &mut TcpStream) -> String {
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let (mut bytes, mut part) = (Vec::new(), [0; 4096]);
@@ -103,7 +103,7 @@ fn write_response(stream: &mut TcpStream, status: &str, headers: &[(&str, &str)]
     let _ = stream.write_all(body);
 }
 
-/// Says yes, and remembers what was asked.
+/// Allows everything, and records the questions.
 #[derive(Clone, Default)]
 struct RecordingApprover(Arc<Mutex<Vec<(String, String)>>>);
 
@@ -124,7 +124,7 @@ impl Approver for RecordingApprover {
     }
 }
 
-/// Knows a few names. `rebinds.test` leads elsewhere the second time.
+/// Resolves a few names. `rebinds.test` resolves to another address the second time.
 #[derive(Default)]
 struct TestResolver(AtomicUsize);
 
@@ -164,7 +164,7 @@ fn rule_policy(rules: &[&str]) -> Arc<RulePolicy> {
     ))
 }
 
-/// A session to which loopback is the open internet, unless it is written as an address.
+/// Creates a session in which loopback counts as public, unless it is written as an IP address.
 fn web_session(rules: &[&str]) -> (ToolFixture, RecordingApprover) {
     web_session_with(rules, |_| {})
 }
@@ -187,13 +187,13 @@ fn web_session_with(
     (f, person)
 }
 
-/// Puts a tool in the place of one of the same name.
+/// Replaces a tool by one of the same name.
 fn replace_tool(host: &ToolHost, tool: Arc<dyn zero_runtime::AnyTool>) {
     host.registry().remove(tool.spec().name.as_str());
     host.registry().add("builtin", vec![tool]).unwrap();
 }
 
-/// What a page says, without the marks around it and the notes after it.
+/// Returns the content of a page, without the marks around it and the notes after it.
 async fn fetch_page(
     f: &ToolFixture,
     url: &str,

@@ -1,4 +1,4 @@
-//! What `docs/how-to/write-tools.md` tells people to write works, as it stands there.
+//! The examples in `docs/how-to/write-tools.md` work exactly as written there.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn repository_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// An example, which must stand in the document word for word.
+/// Returns an example, which must occur literally in the document.
 fn read_example(name: &str) -> String {
     let text = std::fs::read_to_string(repository_root().join("examples").join(name)).unwrap();
     let document =

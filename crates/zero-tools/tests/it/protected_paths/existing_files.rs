@@ -1,4 +1,5 @@
-//! What is there stays as it is, wherever the workspace lies and whatever leads to it.
+//! Protected files that exist stay unchanged, wherever the workspace is and whatever links lead to
+//! them.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -110,7 +111,7 @@ async fn writable_folders_are_protected_inside() {
             assert!(!Path::new(&made).exists());
         }
     }
-    // Other people's files in a cache are nobody's settings.
+    // Third-party files in a cache are not settings of the user.
     let cache = place.path("shelf/cache/pkg").display().to_string();
     place.expect_success(&format!("mkdir -p {cache} && echo x > {cache}/.npmrc")).await;
 }
@@ -138,7 +139,7 @@ async fn workspace_in_tmp_is_usable() {
         );
         let tmp = format!("{state}/tmp/session-test");
         assert_eq!(place.file_names(&tmp), ["mine"], "no mount point is left");
-        // Two at once share them.
+        // Two concurrent commands share the files.
         let (one, two) = tokio::join!(
             place.run_structured("sleep 0.3; cat d/file"),
             place.run_structured("sleep 0.1; cat d/file")

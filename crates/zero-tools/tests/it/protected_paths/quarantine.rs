@@ -1,4 +1,4 @@
-//! What commands make that they may not is taken away, kept, and told.
+//! Files that commands create but may not create are moved to the quarantine and reported.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -49,7 +49,7 @@ async fn forbidden_files_are_quarantined() {
 #[tokio::test]
 async fn errors_and_jobs_report_quarantine() {
     let place = ProtectedPathSetup::default().open();
-    // A busy machine may need more time to get as far as that.
+    // A busy machine may need more time to get that far.
     let mut why = String::new();
     for timeout in [500, 10_000, 40_000] {
         let input = json!({"command": "mkdir .vscode; sleep 600", "timeout": timeout});
@@ -68,7 +68,7 @@ async fn errors_and_jobs_report_quarantine() {
         assert!(Instant::now() < deadline, "the job does nothing");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // Another command that began later finds it there and leaves it alone.
+    // A command that started later finds the folder there and does not touch it.
     place.run_bash("true").await;
     assert!(place.path("work/.idea").exists());
     let said = result_text(&place.call("BashKill", json!({"job_id": "job_1"})).await.unwrap());
@@ -109,7 +109,7 @@ async fn concurrent_jobs_cannot_hide_forbidden_files() {
     };
     let made = place.path("work/.idea");
     until(&|| made.exists()).await;
-    // For the second it looks as if it had always been there.
+    // To the second command it looks as if the folder had always been there.
     let again = format!("touch begun; {wait}; mkdir .idea && touch .idea/x && touch again");
     place.call("Bash", job(again, 2)).await.unwrap();
     until(&|| place.path("work/begun").exists()).await;
@@ -198,7 +198,8 @@ async fn settings_are_protected_at_every_depth() {
 async fn concurrent_commands_cannot_create_nested_settings() {
     let place = ProtectedPathSetup::default().open();
     place.expect_success("mkdir sub").await;
-    // The second begins after the first has made it, and makes it again when that one is over.
+    // The second command starts after the first has created the file, and creates it again when the
+    // first is over.
     let first = async {
         let facts =
             place.run_structured("echo x > sub/.envrc; until test -e begun; do sleep 0.02; done");

@@ -1,4 +1,4 @@
-//! Git works, and nothing of a repository that runs code later can be changed.
+//! Git works, and no part of a repository that runs code later can be changed.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -108,7 +108,8 @@ async fn forged_gitdir_pointer_grants_nothing() {
         assert_ne!(facts["exit_code"], 0, "{name}: {facts}");
     }
     run_git(&place.path("victim"), &["status", "-s"]);
-    // A link to a file that is pointed back at is none that is.
+    // The repository must refer back to this `.git`; a symlink to the file that it refers to does
+    // not count.
     let place = ProtectedPathSetup {
         before: &|base: &Path| {
             before(base);
@@ -212,7 +213,7 @@ async fn many_folders_do_not_hide_a_repository() {
     place.expect_success("seq -f f%.0f 5100 | xargs touch").await;
     place.expect_success("for i in $(seq 70); do mkdir -p a$i/.git; done").await;
     assert_no_hook_planted(&place, &known).await;
-    // A few too many to work in all of them.
+    // More repositories than are handled at once.
     let many = "for i in $(seq 10 99); do mkdir -p b$i/.git/objects b$i/.git/refs; \
          echo 'ref: refs/heads/main' > b$i/.git/HEAD; done";
     place.expect_success(many).await;

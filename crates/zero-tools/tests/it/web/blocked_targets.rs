@@ -1,4 +1,4 @@
-//! Where nobody gets, however it is written: inside, to other ports, where rules say no.
+//! Blocked targets in every notation: local addresses, other ports, denied hosts.
 
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ async fn user_can_allow_a_named_private_host() {
         assert_eq!(fetch_page(&f, &url, "x").await.unwrap(), "mine", "{rule}");
         assert!(person.0.lock().unwrap().is_empty());
     }
-    // A name that leads there is not what they named.
+    // A name that resolves to that address is not covered by the rule.
     let (f, _) = open("allow WebFetch(domain:a.test)");
     let error = fetch_page(&f, &server.url("/"), "x").await.unwrap_err();
     check_error(&error, ErrorType::PermissionDenied, "it is this machine", "a.test");

@@ -1,4 +1,4 @@
-//! Pages as a model gets them: as Markdown, marked, kept for a while, read by another model.
+//! Pages as a model gets them: as Markdown, with marks, cached, read by another model.
 
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ async fn page_is_cached() {
         assert_eq!(fetch_page(&f, &server.url("/"), "x").await.unwrap(), "hello");
     }
     assert_eq!(server.requests().len(), 1);
-    // What one host fetched is not for another, which judges by rules of its own.
+    // A page that one host cached is not used by another, which has its own rules.
     let (other, person) = web_session(&[]);
     fetch_page(&other, &server.url("/"), "x").await.unwrap();
     assert_eq!(server.requests().len(), 2);
@@ -130,7 +130,7 @@ async fn same_host_redirects_are_followed_others_reported() {
     assert_eq!(round, 11);
 }
 
-/// Says what it was asked.
+/// Returns the prompt that it gets.
 struct EchoReader;
 
 impl TextReaderProvider for EchoReader {
@@ -149,7 +149,7 @@ impl TextReader for EchoReader {
         Box::pin(async move {
             match question.as_str() {
                 "fail" => Err("no credit".to_owned()),
-                // It says back what a page told it to.
+                // A model that repeats hostile text of a page.
                 "harm" => Ok("a\u{1b}[2J\u{202e}b\u{200b}".to_owned() + &"x".repeat(1 << 20)),
                 question => Ok(format!("{question}: {} bytes", text.len())),
             }
@@ -180,7 +180,7 @@ async fn page_is_read_by_model_when_available() {
     assert!(content.starts_with("what: "), "{content}");
     let content = fetch_page(&f, &server.url("/"), "harm").await.unwrap();
     assert!(content.starts_with("a[2Jbx") && content.len() < 30_000, "{}", content.len());
-    // Without it, the page itself.
+    // Without an answer of the model, the page itself.
     let input = json!({"url": server.url("/"), "prompt": "fail"});
     let outcome = f.call("WebFetch", input).await.unwrap();
     assert!(

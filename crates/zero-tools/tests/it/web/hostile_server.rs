@@ -1,4 +1,4 @@
-//! Servers that mean harm, or are broken.
+//! Hostile and broken servers.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -23,7 +23,8 @@ fn gzip_bytes(bytes: &[u8]) -> Vec<u8> {
 
 #[tokio::test]
 async fn hostile_servers_end_within_bounds() {
-    // Each row waits for one bound; the others are out of reach, however busy the machine is.
+    // Each row tests one limit; the others are so high that even a busy machine does not reach
+    // them.
     let long = WebFetchLimits {
         page_bytes_max: 1024 * 1024,
         connect_time: Duration::from_secs(60),
@@ -210,7 +211,7 @@ async fn hostile_servers_end_within_bounds() {
         check_error(&error, error_type, why, row);
     }
     let (f, _) = web_session(&[ALLOW_RULE]);
-    // What is packed honestly is read.
+    // A valid compressed body is read.
     let server = ScriptedServer::start(|_, stream| {
         let headers = [("Content-Type", "text/plain"), ("Content-Encoding", "gzip")];
         write_response(stream, "200 OK", &headers, &gzip_bytes(b"packed"));

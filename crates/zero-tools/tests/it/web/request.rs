@@ -1,4 +1,4 @@
-//! Requests that change something elsewhere: seen whole, written down without secrets.
+//! Requests that change something on a server: shown in full, logged without secrets.
 
 use serde_json::json;
 use zero_core::{ErrorType, ResultDisplay};
@@ -16,7 +16,7 @@ async fn approval_shows_whole_request_and_audit_redacts_secrets() {
             b"{\"ok\":true}",
         );
     });
-    // That a page may be fetched does not say that something may be sent.
+    // Permission to fetch a page does not include permission to send a request.
     let (f, person) = web_session(&[ALLOW_RULE]);
     let input = json!({
         "url": server.url("/items?api_key=hunter22hunter22"),
@@ -60,11 +60,11 @@ async fn approval_shows_whole_request_and_audit_redacts_secrets() {
     for secret in ["hunter22", "tok-5f2a91c0", "k-93ab77", "own-words-41", "my-private-words"] {
         assert!(!audit.contains(secret), "{secret} is in {audit}");
     }
-    // A rule of its own lets it pass.
+    // A rule for WebRequest allows it.
     let (f, person) = web_session(&["allow WebRequest(domain:a.test)"]);
     let outcome = f.call("WebRequest", input).await.unwrap();
     assert!(person.0.lock().unwrap().is_empty());
-    // Nobody was asked, and the whole of it is shown all the same, without secrets.
+    // The user was not asked, and still sees the whole request, without secrets.
     let ResultDisplay::Markdown { text: shown } = &outcome.result.display else { panic!() };
     for part in [
         "POST http://a.test:",

@@ -1,4 +1,4 @@
-//! Search engines: how each is asked, and what becomes of one that fails.
+//! Search engines: their requests, and what happens if one fails.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn test_provider(engine: SearchEngine, server: &ScriptedServer) -> SearchProvide
     SearchProvider { engine, base_url: Some(base_url), key: engine.needs_key().then_some(key) }
 }
 
-/// A session that searches with these engines. They are on this machine, where settings name them.
+/// Creates a session that searches with these engines. They are local, and settings name them.
 fn search_fixture(providers: Vec<SearchProvider>) -> ToolFixture {
     let (f, _) = web_session_with(&["allow WebSearch"], |config| {
         config.internet = ResolverConfig::default()
@@ -108,7 +108,7 @@ async fn each_engine_gets_its_own_request_format() {
         });
         let outcome = f.call("WebSearch", input).await.unwrap();
         let structured = &outcome.result.structured;
-        // Engines are not believed: what is not wanted is left out here.
+        // The results of engines are filtered here, too.
         let expected = json!([
             {"title": "Context", "url": "https://go.dev/blog/context", "snippet": "a few words & more"},
             {"title": "Elsewhere", "url": "https://blog.example/go.dev", "snippet": "a few words & more"},
