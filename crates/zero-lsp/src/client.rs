@@ -51,27 +51,27 @@ impl<'a> LspClient<'a> {
     /// Requests where the symbol at a position is defined.
     pub async fn definition(
         &self,
-        spot: DocumentPosition<'_>,
+        target: DocumentPosition<'_>,
     ) -> Result<BoundedList<LspLocation>, LspError> {
         let method = ("textDocument/definition", "definitionProvider");
-        self.request_locations(method, position_params(spot), QueryScope::File).await
+        self.request_locations(method, position_params(target), QueryScope::File).await
     }
 
     /// Requests where the symbol at a position is implemented.
     pub async fn implementation(
         &self,
-        spot: DocumentPosition<'_>,
+        target: DocumentPosition<'_>,
     ) -> Result<BoundedList<LspLocation>, LspError> {
         let method = ("textDocument/implementation", "implementationProvider");
-        self.request_locations(method, position_params(spot), QueryScope::Project).await
+        self.request_locations(method, position_params(target), QueryScope::Project).await
     }
 
     /// Requests where the symbol at a position is used, including its declaration.
     pub async fn references(
         &self,
-        spot: DocumentPosition<'_>,
+        target: DocumentPosition<'_>,
     ) -> Result<BoundedList<LspLocation>, LspError> {
-        let mut params = position_params(spot);
+        let mut params = position_params(target);
         if let Some(fields) = params.as_object_mut() {
             fields.insert("context".to_owned(), json!({"includeDeclaration": true}));
         }
@@ -80,12 +80,12 @@ impl<'a> LspClient<'a> {
     }
 
     /// Requests the description (type, documentation) of the symbol at a position.
-    pub async fn hover(&self, spot: DocumentPosition<'_>) -> Result<Option<String>, LspError> {
+    pub async fn hover(&self, target: DocumentPosition<'_>) -> Result<Option<String>, LspError> {
         let method = ("textDocument/hover", "hoverProvider");
         let read = |answer: &Value| response::parse_hover(answer);
         self.request_when_ready(
             method,
-            position_params(spot),
+            position_params(target),
             QueryScope::File,
             read,
             Option::is_none,
@@ -117,12 +117,12 @@ impl<'a> LspClient<'a> {
     /// Requests the functions at a position, without their callers or callees.
     pub async fn prepare_call_hierarchy(
         &self,
-        spot: DocumentPosition<'_>,
+        target: DocumentPosition<'_>,
     ) -> Result<Vec<(LspSymbol, Value)>, LspError> {
         let method = ("textDocument/prepareCallHierarchy", "callHierarchyProvider");
         self.request_when_ready(
             method,
-            position_params(spot),
+            position_params(target),
             QueryScope::File,
             response::parse_call_items,
             Vec::is_empty,
@@ -134,7 +134,7 @@ impl<'a> LspClient<'a> {
     /// are followed.
     pub async fn call_hierarchy(
         &self,
-        spot: DocumentPosition<'_>,
+        target: DocumentPosition<'_>,
         calls: CallDirection,
     ) -> Result<BoundedList<CallHierarchyEntry>, LspError> {
         let (method, end) = match calls {
@@ -142,7 +142,8 @@ impl<'a> LspClient<'a> {
             CallDirection::Outgoing => ("callHierarchy/outgoingCalls", "to"),
         };
         let mut all = BoundedList::default();
-        for (_, item) in self.prepare_call_hierarchy(spot).await?.into_iter().take(CALL_ITEMS_MAX) {
+        for (_, item) in self.prepare_call_hierarchy(target).await?.into_iter().take(CALL_ITEMS_MAX)
+        {
             let method = (method, "callHierarchyProvider");
             let read = |answer: &Value| response::parse_call_entries(answer, end);
             let params = json!({ "item": item });
@@ -160,10 +161,10 @@ impl<'a> LspClient<'a> {
     pub async fn diagnostics(
         &self,
         path: &Path,
-        told: DocumentVersion,
+        sent: DocumentVersion,
     ) -> Result<BoundedList<LspDiagnostic>, LspError> {
         let limit = self.bounds.answer_max;
-        let report = self.connection.wait_for_diagnostics(path, told, limit).await?;
+        let report = self.connection.wait_for_diagnostics(path, sent, limit).await?;
         report.map(|report| report.found).ok_or_else(|| LspError::TimedOut {
             server: self.connection.server_name().to_owned(),
             what: "diagnostics".to_owned(),
@@ -175,9 +176,9 @@ impl<'a> LspClient<'a> {
         &self,
         method: (&str, &str),
         params: Value,
-        reach: QueryScope,
+        scope: QueryScope,
     ) -> Result<BoundedList<LspLocation>, LspError> {
-        self.request_when_ready(method, params, reach, response::parse_locations, is_empty).await
+        self.request_when_ready(method, params, scope, response::parse_locations, is_empty).await
     }
 
     /// Sends a request. If the result is empty because the server is still indexing the project,
@@ -186,7 +187,7 @@ impl<'a> LspClient<'a> {
         &self,
         (method, capability): (&str, &str),
         params: Value,
-        reach: QueryScope,
+        scope: QueryScope,
         read: impl Fn(&Value) -> Option<T>,
         is_nothing: impl Fn(&T) -> bool,
     ) -> Result<T, LspError> {
@@ -194,17 +195,17 @@ impl<'a> LspClient<'a> {
         if !self.connection.supports(capability) {
             return Err(LspError::Unsupported { server: server(), what: method.to_owned() });
         }
-        if reach == QueryScope::Project {
+        if scope == QueryScope::Project {
             self.connection.wait_until_idle(self.bounds.reading_max).await;
         }
         let ask = async |limit: Duration| {
             let answer = self.connection.request(method, params.clone(), limit).await?;
-            let nonsense =
+            let invalid =
                 || LspError::InvalidResponse { server: server(), what: method.to_owned() };
-            read(&answer).ok_or_else(nonsense)
+            read(&answer).ok_or_else(invalid)
         };
         let found = ask(self.bounds.answer_max).await?;
-        if reach == QueryScope::Project || !is_nothing(&found) {
+        if scope == QueryScope::Project || !is_nothing(&found) {
             return Ok(found);
         }
         self.connection.wait_until_idle(self.bounds.reading_max).await;

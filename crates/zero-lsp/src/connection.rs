@@ -99,7 +99,7 @@ impl LspConnection {
             outbox,
             pending: Mutex::default(),
             next_id: AtomicI64::new(1),
-            nonsense: AtomicU32::new(0),
+            invalid_messages: AtomicU32::new(0),
             published: DiagnosticsStore::default(),
             progress: LanguageServerProgress::default(),
             folders: json!([folder]),
@@ -253,15 +253,16 @@ impl LspConnection {
         let mut documents = self.documents.lock().await;
         // Capacity for all messages is reserved before the first is sent, so that a caller that is
         // cancelled leaves the server with all of them or none.
-        let room = self.with_stall_limit(self.shared.outbox.reserve_many(SYNC_MESSAGES_MAX)).await;
-        let Ok(Ok(mut room)) = room else { return Err(self.closed_error().await) };
+        let capacity =
+            self.with_stall_limit(self.shared.outbox.reserve_many(SYNC_MESSAGES_MAX)).await;
+        let Ok(Ok(mut capacity)) = capacity else { return Err(self.closed_error().await) };
         let since = self.shared.published.count();
-        let (told, notifications) =
+        let (sent, notifications) =
             documents.sync(text, since, Instant::now(), path_survey::read_stamp);
-        for ((method, params), permit) in notifications.into_iter().zip(&mut room) {
+        for ((method, params), permit) in notifications.into_iter().zip(&mut capacity) {
             permit.send(encode_message(None, method, params));
         }
-        Ok(told)
+        Ok(sent)
     }
 
     /// Notifies the server that a file was saved with the text it has, if it has the file open.
@@ -285,10 +286,10 @@ impl LspConnection {
         notify: impl FnOnce(&mut OpenDocuments) -> Option<LspNotification>,
     ) -> Result<(), LspError> {
         let mut documents = self.documents.lock().await;
-        let room = self.with_stall_limit(self.shared.outbox.reserve()).await;
-        let Ok(Ok(room)) = room else { return Err(self.closed_error().await) };
+        let capacity = self.with_stall_limit(self.shared.outbox.reserve()).await;
+        let Ok(Ok(capacity)) = capacity else { return Err(self.closed_error().await) };
         if let Some((method, params)) = notify(&mut documents) {
-            room.send(encode_message(None, method, params));
+            capacity.send(encode_message(None, method, params));
         }
         Ok(())
     }
@@ -304,8 +305,8 @@ impl LspConnection {
     }
 
     /// Returns the diagnostics published for a file in this version or a later one.
-    pub fn diagnostics_for(&self, path: &Path, told: DocumentVersion) -> Option<FileDiagnostics> {
-        self.shared.published.get(path, told)
+    pub fn diagnostics_for(&self, path: &Path, sent: DocumentVersion) -> Option<FileDiagnostics> {
+        self.shared.published.get(path, sent)
     }
 
     /// Waits for diagnostics of a file in this version. Returns `None` if none arrive within the
@@ -313,11 +314,11 @@ impl LspConnection {
     pub async fn wait_for_diagnostics(
         &self,
         path: &Path,
-        told: DocumentVersion,
+        sent: DocumentVersion,
         limit: Duration,
     ) -> Result<Option<FileDiagnostics>, LspError> {
         tokio::select! {
-            report = self.shared.published.wait(path, told, limit) => Ok(report),
+            report = self.shared.published.wait(path, sent, limit) => Ok(report),
             () = self.shared.closed.cancelled() => Err(self.closed_error().await),
         }
     }
@@ -407,11 +408,11 @@ impl LspConnection {
     }
 
     /// Waits for capacity in the queue. A server that reads nothing for `stuck_max` is killed.
-    async fn with_stall_limit<T>(&self, room: impl Future<Output = T>) -> Result<T, ()> {
+    async fn with_stall_limit<T>(&self, capacity: impl Future<Output = T>) -> Result<T, ()> {
         tokio::select! {
             biased;
             () = self.shared.closed.cancelled() => Err(()),
-            done = tokio::time::timeout(self.stuck_max, room) => done.map_err(|_| {
+            done = tokio::time::timeout(self.stuck_max, capacity) => done.map_err(|_| {
                 self.shared.close(transport::stall_reason(self.stuck_max));
             }),
         }

@@ -91,11 +91,11 @@ impl DiagnosticsStore {
     }
 
     /// Returns the report about a file in the given version or a later one, if there is one.
-    pub fn get(&self, path: &Path, told: DocumentVersion) -> Option<FileDiagnostics> {
+    pub fn get(&self, path: &Path, sent: DocumentVersion) -> Option<FileDiagnostics> {
         let report = self.lock().reports.get(path)?.clone();
         let is_meant = match report.version {
-            Some(version) => version >= told.version,
-            None => report.number > told.since,
+            Some(version) => version >= sent.version,
+            None => report.number > sent.since,
         };
         is_meant.then_some(report)
     }
@@ -105,22 +105,22 @@ impl DiagnosticsStore {
     pub async fn wait(
         &self,
         path: &Path,
-        told: DocumentVersion,
+        sent: DocumentVersion,
         limit: Duration,
     ) -> Option<FileDiagnostics> {
-        let mut news = self.count.subscribe();
+        let mut updates = self.count.subscribe();
         let end = Instant::now() + limit;
         loop {
-            news.mark_unchanged();
-            let known = self.get(path, told);
+            updates.mark_unchanged();
+            let known = self.get(path, sent);
             let until =
                 known.as_ref().map_or(end, |report| end.min(report.at + report.quiet_period()));
             if Instant::now() >= until {
                 return known;
             }
             // After a timeout as well as after a report, the state is evaluated again.
-            if let Ok(Err(_)) = tokio::time::timeout_at(until, news.changed()).await {
-                return self.get(path, told);
+            if let Ok(Err(_)) = tokio::time::timeout_at(until, updates.changed()).await {
+                return self.get(path, sent);
             }
         }
     }
@@ -191,12 +191,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn latest_report_for_version_counts() {
         let published = DiagnosticsStore::default();
-        let told = DocumentVersion { version: 2, since: 0 };
+        let sent = DocumentVersion { version: 2, since: 0 };
         let limit = Duration::from_secs(5);
         let path = Path::new("/a");
         assert!(published.publish(&publish_params(Some(1), &["old"])));
-        assert_eq!(messages(published.wait(path, told, limit).await), None);
-        let waiting = published.wait(path, told, limit);
+        assert_eq!(messages(published.wait(path, sent, limit).await), None);
+        let waiting = published.wait(path, sent, limit);
         let saying = async {
             published.publish(&publish_params(Some(2), &[]));
             tokio::time::sleep(QUIET_PERIODS[0] / 2).await;
@@ -206,10 +206,10 @@ mod tests {
         assert_eq!(messages(found), Some(vec!["new".to_owned()]));
         // The report is old enough, so that there is nothing to wait for.
         let before = Instant::now();
-        assert!(published.wait(path, told, limit).await.is_some());
+        assert!(published.wait(path, sent, limit).await.is_some());
         tokio::time::sleep(QUIET_PERIODS[0]).await;
         let known = Instant::now();
-        assert!(published.wait(path, told, limit).await.is_some());
+        assert!(published.wait(path, sent, limit).await.is_some());
         assert_eq!(known, Instant::now());
         assert!(before <= known);
     }
@@ -219,10 +219,10 @@ mod tests {
         let published = DiagnosticsStore::default();
         let path = Path::new("/a");
         published.publish(&publish_params(None, &["old"]));
-        let told = DocumentVersion { version: 9, since: published.count() };
-        assert_eq!(messages(published.wait(path, told, Duration::from_secs(1)).await), None);
+        let sent = DocumentVersion { version: 9, since: published.count() };
+        assert_eq!(messages(published.wait(path, sent, Duration::from_secs(1)).await), None);
         published.publish(&publish_params(None, &["new"]));
-        let found = published.wait(path, told, Duration::from_secs(1)).await;
+        let found = published.wait(path, sent, Duration::from_secs(1)).await;
         assert_eq!(messages(found), Some(vec!["new".to_owned()]));
     }
 

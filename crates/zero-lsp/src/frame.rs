@@ -41,46 +41,46 @@ pub enum LspFrameError {
 pub struct LspFrameReader<R> {
     source: R,
     /// Bytes that were read and not yet returned.
-    held: Vec<u8>,
+    buffer: Vec<u8>,
 }
 
 impl<R: AsyncRead + Unpin> LspFrameReader<R> {
     /// Creates a reader of `source`.
     pub fn new(source: R) -> Self {
-        Self { source, held: Vec::new() }
+        Self { source, buffer: Vec::new() }
     }
 
     /// Returns the body of the next message. After an error, all further calls fail.
     pub async fn next(&mut self) -> Result<Vec<u8>, LspFrameError> {
         let header = loop {
-            if let Some(end) = find_header_end(&self.held) {
+            if let Some(end) = find_header_end(&self.buffer) {
                 break end;
             }
-            if self.held.len() > HEADER_BYTES_MAX || !may_be_header(&self.held) {
-                return Err(LspFrameError::InvalidMessage(render_prefix(&self.held)));
+            if self.buffer.len() > HEADER_BYTES_MAX || !may_be_header(&self.buffer) {
+                return Err(LspFrameError::InvalidMessage(render_prefix(&self.buffer)));
             }
             self.read_more(HEADER_BYTES_MAX).await?;
         };
-        let length = parse_content_length(self.held.get(..header).unwrap_or_default())?;
+        let length = parse_content_length(self.buffer.get(..header).unwrap_or_default())?;
         let length = usize::try_from(length)
             .ok()
             .filter(|length| *length <= MESSAGE_BYTES_MAX)
             .ok_or(LspFrameError::TooLarge(length))?;
-        self.held.drain(..header);
+        self.buffer.drain(..header);
         // The buffer grows as bytes arrive, so that an announced length alone allocates nothing.
-        while self.held.len() < length {
-            self.read_more(length - self.held.len()).await?;
+        while self.buffer.len() < length {
+            self.read_more(length - self.buffer.len()).await?;
         }
-        let rest = self.held.split_off(length);
-        let message = std::mem::replace(&mut self.held, rest);
+        let rest = self.buffer.split_off(length);
+        let message = std::mem::replace(&mut self.buffer, rest);
         if is_within_limits(&message) { Ok(message) } else { Err(LspFrameError::TooComplex) }
     }
 
-    async fn read_more(&mut self, wanted: usize) -> Result<(), LspFrameError> {
-        let mut chunk = vec![0; wanted.clamp(1, 64 << 10)];
+    async fn read_more(&mut self, target_bytes: usize) -> Result<(), LspFrameError> {
+        let mut chunk = vec![0; target_bytes.clamp(1, 64 << 10)];
         match self.source.read(&mut chunk).await {
             Ok(length @ 1..) => {
-                self.held.extend_from_slice(chunk.get(..length).unwrap_or_default());
+                self.buffer.extend_from_slice(chunk.get(..length).unwrap_or_default());
                 Ok(())
             }
             Ok(0) | Err(_) => Err(LspFrameError::Ended),

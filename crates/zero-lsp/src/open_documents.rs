@@ -58,7 +58,7 @@ pub struct OpenDocuments {
 
 #[derive(Debug)]
 struct OpenDocument {
-    told: DocumentVersion,
+    sent: DocumentVersion,
     text: u64,
     length: usize,
     is_unsaved: bool,
@@ -84,30 +84,30 @@ impl OpenDocuments {
             && (known.text, known.length) == (hash, text.len())
         {
             (known.used, known.is_unsaved, known.stamp) = (now, is_unsaved, stamp(path));
-            return (known.told, notifications);
+            return (known.sent, notifications);
         }
         self.version += 1;
-        let told = DocumentVersion { version: self.version, since };
+        let sent = DocumentVersion { version: self.version, since };
         let uri = uri::from_path(path);
         notifications.push(match self.open.contains_key(path) {
             true => (
                 "textDocument/didChange",
                 json!({
-                    "textDocument": {"uri": uri, "version": told.version},
+                    "textDocument": {"uri": uri, "version": sent.version},
                     "contentChanges": [{"text": text}],
                 }),
             ),
             false => (
                 "textDocument/didOpen",
                 json!({"textDocument": {
-                    "uri": uri, "languageId": language, "version": told.version, "text": text,
+                    "uri": uri, "languageId": language, "version": sent.version, "text": text,
                 }}),
             ),
         });
         let (text, length, stamp) = (hash, text.len(), stamp(path));
-        let document = OpenDocument { told, text, length, is_unsaved, stamp, used: now };
+        let document = OpenDocument { sent, text, length, is_unsaved, stamp, used: now };
         self.open.insert(path.to_owned(), document);
-        (told, notifications)
+        (sent, notifications)
     }
 
     /// Returns whether a file is open.
@@ -117,7 +117,7 @@ impl OpenDocuments {
 
     /// Returns the version of a file that was last sent.
     pub fn version(&self, path: &Path) -> Option<DocumentVersion> {
-        self.open.get(path).map(|document| document.told)
+        self.open.get(path).map(|document| document.sent)
     }
 
     /// Returns the files that are open with a text that differs from the one on disk.
@@ -158,8 +158,8 @@ impl OpenDocuments {
                 .iter()
                 .map(|other| json!({"uri": uri::from_path(other), "type": FILE_CHANGED}))
                 .collect();
-            let told = json!({ "changes": changes });
-            notifications.push(("workspace/didChangeWatchedFiles", told));
+            let sent = json!({ "changes": changes });
+            notifications.push(("workspace/didChangeWatchedFiles", sent));
         }
         for other in idle {
             notifications.extend(self.close(&other));
@@ -209,14 +209,14 @@ mod tests {
         let mut tell = |path, content, since| {
             documents.sync(document_text(path, content, false), since, now, |_| None)
         };
-        let (first, said) = tell("/a", "one", 7);
+        let (first, messages) = tell("/a", "one", 7);
         assert_eq!(
-            (first, summarize(&said)),
+            (first, summarize(&messages)),
             (DocumentVersion { version: 1, since: 7 }, vec!["didOpen a one".to_owned()])
         );
         assert_eq!(tell("/a", "one", 9), (first, Vec::new()));
-        let (second, said) = tell("/a", "two", 9);
-        assert_eq!((second.version, summarize(&said)), (2, vec!["didChange a two".to_owned()]));
+        let (second, messages) = tell("/a", "two", 9);
+        assert_eq!((second.version, summarize(&messages)), (2, vec!["didChange a two".to_owned()]));
         assert_eq!(tell("/b", "one", 9).0.version, 3);
     }
 
@@ -233,8 +233,11 @@ mod tests {
         documents.sync(document_text("/a", "one", false), 0, now, |_| old);
         documents.sync(document_text("/u", "mine", true), 0, now, |_| old);
         assert_eq!(documents.unsaved_files(), [PathBuf::from("/u")]);
-        let (_, said) = documents.sync(document_text("/b", "two", false), 0, now, |_| new);
-        assert_eq!(summarize(&said), ["didClose a ", "didChangeWatchedFiles a", "didOpen b two"]);
+        let (_, messages) = documents.sync(document_text("/b", "two", false), 0, now, |_| new);
+        assert_eq!(
+            summarize(&messages),
+            ["didClose a ", "didChangeWatchedFiles a", "didOpen b two"]
+        );
         assert!(documents.is_open(Path::new("/u")));
     }
 
@@ -247,11 +250,11 @@ mod tests {
             documents.sync(document_text(&path, "x", false), 0, later, |_| None);
         }
         let later = now + Duration::from_secs(1);
-        let (_, said) = documents.sync(document_text("/more", "x", false), 0, later, |_| None);
-        assert_eq!(summarize(&said), ["didClose 0 ", "didOpen more x"]);
-        let (_, said) =
+        let (_, messages) = documents.sync(document_text("/more", "x", false), 0, later, |_| None);
+        assert_eq!(summarize(&messages), ["didClose 0 ", "didOpen more x"]);
+        let (_, messages) =
             documents.sync(document_text("/more", "x", false), 0, later + 2 * IDLE_MAX, |_| None);
-        assert_eq!(said.len(), OPEN_MAX - 1);
+        assert_eq!(messages.len(), OPEN_MAX - 1);
         assert_eq!(documents.open.len(), 1);
     }
 }

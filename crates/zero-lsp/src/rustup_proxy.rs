@@ -28,8 +28,8 @@ pub fn may_be_rustup_proxy(server: &LanguageServerDefinition) -> bool {
 }
 
 /// Returns whether the output of a failed program is that of a proxy without its component.
-pub(crate) fn is_rustup_message(server: &LanguageServerDefinition, said: &str) -> bool {
-    may_be_rustup_proxy(server) && PROXY_MESSAGES.iter().any(|words| said.contains(words))
+pub(crate) fn is_rustup_message(server: &LanguageServerDefinition, output: &str) -> bool {
+    may_be_rustup_proxy(server) && PROXY_MESSAGES.iter().any(|words| output.contains(words))
 }
 
 /// Returns whether the program that would be started is a proxy whose component is not installed.

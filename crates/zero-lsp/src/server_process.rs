@@ -106,8 +106,8 @@ impl LanguageServerProcess {
         let _ = tokio::time::timeout(2 * STDERR_WAIT_MAX, self.ended.cancelled()).await;
         let exit = self.exit.get().map_or(what, String::as_str);
         match self.stderr.render() {
-            said if said.is_empty() => exit.to_owned(),
-            said => format!("{exit}; stderr: {said}"),
+            stderr_text if stderr_text.is_empty() => exit.to_owned(),
+            stderr_text => format!("{exit}; stderr: {stderr_text}"),
         }
     }
 
@@ -245,12 +245,12 @@ impl StderrTail {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(kept.make_contiguous()).into_owned();
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        let told = match &lines[..] {
+        let excerpt = match &lines[..] {
             [first, second, .., last] if lines.len() > 5 => {
                 [*first, *second, "…", *last].join("\n")
             }
             few => few.join("\n"),
         };
-        zero_core::sanitize::escape_unsafe_chars(&told)
+        zero_core::sanitize::escape_unsafe_chars(&excerpt)
     }
 }

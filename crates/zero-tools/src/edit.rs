@@ -293,12 +293,12 @@ fn edit_file(
     })?;
     let (text, mut edited) =
         done.ok_or_else(|| ToolError::failed(ErrorReason::Io, "the file was not changed"))?;
-    let said = editor_change_note::editor_change_note(
+    let editor_note = editor_change_note::editor_change_note(
         &changed,
         &String::from_utf8_lossy(&edited.text),
         shown,
     );
-    if said.is_some() {
+    if editor_note.is_some() {
         edited.text.clone_from(&changed.bytes);
     }
     let diff = text.diff(plan, &edited);
@@ -308,8 +308,8 @@ fn edit_file(
     }
     let places = if edited.replacements == 1 { "place" } else { "places" };
     let note = edited.tolerance.note().map(|note| format!("; {note}")).unwrap_or_default();
-    let said = said.unwrap_or_default();
-    let summary = format!("Edited {shown} in {} {places}{note}{said}", edited.replacements);
+    let editor_note = editor_note.unwrap_or_default();
+    let summary = format!("Edited {shown} in {} {places}{note}{editor_note}", edited.replacements);
     let line = first_changed_line(&diff);
     let reply = ToolReply {
         content: vec![ToolResultPart::Diff { summary, diff: diff.clone() }],

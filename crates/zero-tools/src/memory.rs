@@ -82,9 +82,9 @@ impl Tool for MemoryTool {
     }
 
     fn plan(&self, args: MemoryArgs, workspace: &Workspace) -> Result<MemoryPlan, ToolError> {
-        let wish = args.into_request()?;
-        let changes = note_effects(&wish, workspace.cwd());
-        Ok(MemoryPlan { wish, changes })
+        let request = args.into_request()?;
+        let changes = note_effects(&request, workspace.cwd());
+        Ok(MemoryPlan { request, changes })
     }
 
     fn describe(&self, plan: &MemoryPlan) -> CallDescription {
@@ -92,7 +92,7 @@ impl Tool for MemoryTool {
             NoteScope::Project => "for this project",
             NoteScope::User => "for all your work",
         };
-        let title = match &plan.wish {
+        let title = match &plan.request {
             MemoryRequest::Save { scope, name, .. } => {
                 format!("Remember `{name}` {}", place(*scope))
             }
@@ -110,7 +110,7 @@ impl Tool for MemoryTool {
     }
 
     fn effects(&self, plan: &MemoryPlan) -> Effects {
-        match &plan.wish {
+        match &plan.request {
             // The user decides what later sessions get to know.
             MemoryRequest::Save { .. } | MemoryRequest::Forget { .. } => plan.changes.clone(),
             MemoryRequest::List { .. }
@@ -122,7 +122,7 @@ impl Tool for MemoryTool {
     }
 
     fn preview(&self, plan: &MemoryPlan, _cx: &CallContext) -> Option<ResultDisplay> {
-        match &plan.wish {
+        match &plan.request {
             MemoryRequest::Save { text, .. } => {
                 Some(ResultDisplay::markdown(sanitize::to_code_block(text, "markdown")))
             }
@@ -140,7 +140,7 @@ impl Tool for MemoryTool {
                 let message = "notes are not available here; put what matters into your reply";
                 return Err(ToolError::not_found(ErrorReason::ServerUnavailable, message));
             };
-            MemoryCall { memories: &memories, cx }.execute(&plan.wish)
+            MemoryCall { memories: &memories, cx }.execute(&plan.request)
         })
         .await
     }
@@ -148,8 +148,8 @@ impl Tool for MemoryTool {
 
 /// Returns the effects on notes, seen from a workspace. If a note to delete is given without scope,
 /// it may be in either.
-fn note_effects(wish: &MemoryRequest, root: &Path) -> Effects {
-    let (scope, name, forgets) = match wish {
+fn note_effects(request: &MemoryRequest, root: &Path) -> Effects {
+    let (scope, name, forgets) = match request {
         MemoryRequest::Save { scope, name, .. } => (Some(*scope), name, false),
         MemoryRequest::Forget { scope, name } => (*scope, name, true),
         MemoryRequest::List { .. } | MemoryRequest::Read { .. } | MemoryRequest::Search { .. } => {
@@ -167,8 +167,8 @@ struct MemoryCall<'a> {
 }
 
 impl MemoryCall<'_> {
-    fn execute(&self, wish: &MemoryRequest) -> Result<ToolReply<MemoryOutput>, ToolError> {
-        match wish {
+    fn execute(&self, request: &MemoryRequest) -> Result<ToolReply<MemoryOutput>, ToolError> {
+        match request {
             MemoryRequest::Save { scope, name, text } => {
                 let session = self.cx.session().map(ToString::to_string);
                 let provenance = NoteProvenance::from_agent(session);
@@ -178,15 +178,21 @@ impl MemoryCall<'_> {
                 let shelf = self.note_store(scope)?;
                 let replaced = shelf.put(&note, &signed, || self.cx.check_cancelled())?;
                 let what = if replaced { "Replaced the note" } else { "Remembered as" };
-                let said = format!("{what} `{}` ({}).", note.name, scope.as_str());
-                Ok(ToolReply::from_text(said, MemoryOutput { notes: vec![to_memory_note(&note)] }))
+                let summary = format!("{what} `{}` ({}).", note.name, scope.as_str());
+                Ok(ToolReply::from_text(
+                    summary,
+                    MemoryOutput { notes: vec![to_memory_note(&note)] },
+                ))
             }
             MemoryRequest::Forget { scope, name } => {
                 let note = self.find_note(*scope, name)?;
                 let shelf = self.note_store(note.scope)?;
                 shelf.forget(name, &self.cx.change_note(), || self.cx.check_cancelled())?;
-                let said = format!("Forgot `{name}` ({}).", note.scope.as_str());
-                Ok(ToolReply::from_text(said, MemoryOutput { notes: vec![to_memory_note(&note)] }))
+                let summary = format!("Forgot `{name}` ({}).", note.scope.as_str());
+                Ok(ToolReply::from_text(
+                    summary,
+                    MemoryOutput { notes: vec![to_memory_note(&note)] },
+                ))
             }
             MemoryRequest::Read { scope, name } => {
                 let note = self.find_note(*scope, name)?;

@@ -183,7 +183,7 @@ fn specs_by_name(tools: &[Arc<dyn AnyTool>]) -> BTreeMap<ToolName, ToolSpec> {
 /// with [`PREFIX`], so that each can be registered.
 fn register_tools(registry: &ToolRegistry, tools: Vec<Arc<dyn AnyTool>>) {
     let tools = tools.into_iter().map(|tool| (tool, ToolVisibility::Always)).collect();
-    for homeless in registry.replace(SOURCE, tools) {
-        tracing::warn!(tool = %homeless.spec().name, "the name of a discovered tool is already in use");
+    for rejected in registry.replace(SOURCE, tools) {
+        tracing::warn!(tool = %rejected.spec().name, "the name of a discovered tool is already in use");
     }
 }

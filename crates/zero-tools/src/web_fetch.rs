@@ -276,9 +276,11 @@ pub(crate) fn web_error_to_tool_error(error: &WebError) -> ToolError {
 /// Returns the error for an unsuccessful HTTP status.
 fn http_status_error(fetched: &WebResponse) -> ToolError {
     let status = fetched.status;
-    let said = zero_runtime::web::shorten_untrusted(&fetched.body)
-        .filter(|said| !said.starts_with('<'))
-        .map_or_else(String::new, |said| format!("; {}", untrusted_text::quote_untrusted(&said)));
+    let remark = zero_runtime::web::shorten_untrusted(&fetched.body)
+        .filter(|remark| !remark.starts_with('<'))
+        .map_or_else(String::new, |remark| {
+            format!("; {}", untrusted_text::quote_untrusted(&remark))
+        });
     let advice = match status.as_u16() {
         401 | 403 => "; the page needs a login or rejects automated access: try another source",
         404 | 410 => "; check the URL, or find it with WebSearch",
@@ -289,7 +291,7 @@ fn http_status_error(fetched: &WebResponse) -> ToolError {
         404 | 410 => ErrorType::NotFound,
         _ => ErrorType::ExecutionFailed,
     };
-    let message = format!("the server answered HTTP {status}{said}{advice}");
+    let message = format!("the server answered HTTP {status}{remark}{advice}");
     ToolError::new(kind, ErrorReason::RemoteFailure, message).with_detail("status", status.as_u16())
 }
 
@@ -327,24 +329,24 @@ impl WebFetchTool {
         prompt: &str,
         cx: &CallContext,
     ) -> Result<ToolReply<WebFetchOutput>, ToolError> {
-        let told = excerpt_page(&page, prompt, self.limits.reading_time, cx).await?;
-        let mut theirs = match &page.title {
+        let excerpt = excerpt_page(&page, prompt, self.limits.reading_time, cx).await?;
+        let mut page_text = match &page.title {
             Some(title) => format!("Title: {}\n\n", sanitize::to_line(title)),
             None => String::new(),
         };
-        theirs.push_str(if told.content.is_empty() {
+        page_text.push_str(if excerpt.content.is_empty() {
             "(the page has no text)"
         } else {
-            &told.content
+            &excerpt.content
         });
-        if !told.other_parts.is_empty() {
-            let others = sanitize::truncate(&told.other_parts.join("; "), OTHER_PARTS_CHARS_MAX);
-            theirs.push_str(&format!("\n\nOther parts of the page: {others}"));
+        if !excerpt.other_parts.is_empty() {
+            let others = sanitize::truncate(&excerpt.other_parts.join("; "), OTHER_PARTS_CHARS_MAX);
+            page_text.push_str(&format!("\n\nOther parts of the page: {others}"));
         }
         let mut text =
-            untrusted_text::wrap_untrusted(&sanitize::to_line(&page.url), &theirs, cx.call());
+            untrusted_text::wrap_untrusted(&sanitize::to_line(&page.url), &page_text, cx.call());
         let kept = cached.then(|| "fetched within the last 15 minutes".to_owned());
-        for note in page.note.iter().chain(&told.notes).chain(&kept) {
+        for note in page.note.iter().chain(&excerpt.notes).chain(&kept) {
             text.push_str(&format!("\n({note})"));
         }
         let title = page.title.as_deref().unwrap_or(&page.url);

@@ -269,9 +269,9 @@ impl EngineFailure {
 
     fn from_status(provider: &SearchProvider, answer: &WebResponse, key: Option<&str>) -> Self {
         let status = answer.status;
-        let said = redact_refusal(&answer.body, key);
-        let said = said.map_or_else(String::new, |said| {
-            format!("; {}", untrusted_text::quote_untrusted(&said))
+        let remark = redact_refusal(&answer.body, key);
+        let remark = remark.map_or_else(String::new, |remark| {
+            format!("; {}", untrusted_text::quote_untrusted(&remark))
         });
         let advice = match (provider.engine, status) {
             (SearchEngine::Searxng, StatusCode::FORBIDDEN) => {
@@ -285,7 +285,7 @@ impl EngineFailure {
         let wait = wait.and_then(|after| after.trim().parse().ok()).map(Duration::from_secs);
         let is_passing = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
         Self {
-            why: format!("it answered HTTP {status}{said}{advice}"),
+            why: format!("it answered HTTP {status}{remark}{advice}"),
             again_after: is_passing.then(|| wait.unwrap_or(RETRY_PAUSE)),
         }
     }
@@ -300,15 +300,15 @@ fn redact_refusal(body: &[u8], key: Option<&str>) -> Option<String> {
         Some(key) => text.replace(key, "[key]"),
         None => text.into_owned(),
     };
-    let said = shorten_untrusted(zero_runtime::redaction::redact_and_shorten(&text).as_bytes())?;
+    let remark = shorten_untrusted(zero_runtime::redaction::redact_and_shorten(&text).as_bytes())?;
     let gives_away = |key: &str| {
-        let (key, said) = (key.to_ascii_lowercase(), said.to_ascii_lowercase());
+        let (key, remark) = (key.to_ascii_lowercase(), remark.to_ascii_lowercase());
         let pieces = key.as_bytes().windows(KEY_PIECE_BYTES.min(key.len()));
-        let mut said = pieces.map(|piece| memchr::memmem::find(said.as_bytes(), piece));
-        said.any(|found| found.is_some())
+        let mut remark = pieces.map(|piece| memchr::memmem::find(remark.as_bytes(), piece));
+        remark.any(|found| found.is_some())
     };
-    let is_fine = !said.starts_with('<') && !key.is_some_and(gives_away);
-    is_fine.then_some(said)
+    let is_fine = !remark.starts_with('<') && !key.is_some_and(gives_away);
+    is_fine.then_some(remark)
 }
 
 fn build_reply(

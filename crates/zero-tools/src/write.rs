@@ -157,8 +157,8 @@ fn write_file(
     if let Some(seen) = cx.seen_files() {
         changed.record_seen(plan.file.path(), seen);
     }
-    let said = editor_change_note::editor_change_note(&changed, &written.text, shown);
-    if said.is_some() {
+    let editor_note = editor_change_note::editor_change_note(&changed, &written.text, shown);
+    if editor_note.is_some() {
         written.text = String::from_utf8_lossy(&changed.bytes).into_owned();
     }
     let bytes_written = changed.bytes.len() as u64;
@@ -169,7 +169,7 @@ fn write_file(
     if let (Some(backup), FileSnapshot::File { .. }) = (&plan.backup, &changed.before) {
         summary.push_str(&format!("; the earlier content is in {}", backup.display_path()));
     }
-    summary.push_str(&said.unwrap_or_default());
+    summary.push_str(&editor_note.unwrap_or_default());
     let reply = ToolReply {
         content: vec![build_content(summary, &diff)],
         display: ResultDisplay::Diff(diff),

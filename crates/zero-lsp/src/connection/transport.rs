@@ -37,7 +37,7 @@ pub(super) struct LspConnectionState {
     pub(super) outbox: mpsc::Sender<Vec<u8>>,
     pub(super) pending: Mutex<HashMap<i64, oneshot::Sender<LspResponse>>>,
     pub(super) next_id: AtomicI64,
-    pub(super) nonsense: AtomicU32,
+    pub(super) invalid_messages: AtomicU32,
     pub(super) published: DiagnosticsStore,
     pub(super) progress: LanguageServerProgress,
     /// The workspace folders, in the form of the reply to `workspace/workspaceFolders`.
@@ -103,7 +103,9 @@ impl LspConnectionState {
             Ok(message) => self.dispatch(message),
             Err(_) => false,
         };
-        if !makes_sense && self.nonsense.fetch_add(1, Ordering::Relaxed) >= INVALID_MESSAGES_MAX {
+        if !makes_sense
+            && self.invalid_messages.fetch_add(1, Ordering::Relaxed) >= INVALID_MESSAGES_MAX
+        {
             self.close("it sent too many malformed messages".to_owned());
         }
     }

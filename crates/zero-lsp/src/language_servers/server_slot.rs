@@ -20,7 +20,7 @@ pub(super) struct LanguageServerSlot {
     failures: tokio::sync::Mutex<FailureLog>,
     users: AtomicUsize,
     used: Mutex<Option<Instant>>,
-    has_place: AtomicBool,
+    counted: AtomicBool,
 }
 
 /// Recent failures of a server.
@@ -123,15 +123,15 @@ impl LanguageServerSlot {
     }
 
     pub(super) fn is_counted(&self) -> bool {
-        self.has_place.load(Ordering::Relaxed)
+        self.counted.load(Ordering::Relaxed)
     }
 
     pub(super) fn mark_counted(&self) {
-        self.has_place.store(true, Ordering::Relaxed);
+        self.counted.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn clear_counted(&self) {
-        self.has_place.store(false, Ordering::Relaxed);
+        self.counted.store(false, Ordering::Relaxed);
     }
 
     /// Returns whether a server occupies the slot and nobody uses it.

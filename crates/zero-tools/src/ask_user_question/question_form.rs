@@ -102,7 +102,7 @@ impl QuestionForm {
             let message = "the submitted form does not match the questions, so nothing was chosen; ask in your reply instead";
             ToolError::failed(ErrorReason::RemoteFailure, message)
         })?;
-        let said = |(index, question): (usize, &ChoiceQuestion)| {
+        let reply = |(index, question): (usize, &ChoiceQuestion)| {
             let mut parts = match values.get(choice_field_name(index)) {
                 Some(Value::Array(labels)) => labels.iter().filter_map(Value::as_str).collect(),
                 Some(Value::String(label)) => vec![label.as_str()],
@@ -116,16 +116,16 @@ impl QuestionForm {
             let own = own.filter(|own| !own.is_empty());
             parts.extend(own);
             let answer = (!parts.is_empty()).then(|| parts.join(", "));
-            let said = match answer {
+            let reply = match answer {
                 answer if chose_other && own.is_none() => {
                     UserQuestionAnswer::FreeTextPending(answer)
                 }
                 Some(answer) => UserQuestionAnswer::Answer(answer),
                 None => UserQuestionAnswer::Unanswered,
             };
-            (question.question.trim().to_owned(), said)
+            (question.question.trim().to_owned(), reply)
         };
-        Ok(self.questions.iter().enumerate().map(said).collect())
+        Ok(self.questions.iter().enumerate().map(reply).collect())
     }
 }
 

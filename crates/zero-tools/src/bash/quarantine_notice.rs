@@ -21,12 +21,12 @@ pub(crate) fn quarantine_notices(
     settled: &WatchReport,
     workspace: &Workspace,
 ) -> Vec<QuarantineNotice> {
-    let told = |taken: &zero_runtime::QuarantinedFile| QuarantineNotice {
+    let to_notice = |taken: &zero_runtime::QuarantinedFile| QuarantineNotice {
         path: workspace.display_path(&taken.path),
         kept_at: taken.kept_at.display().to_string(),
         why: taken.why.clone(),
     };
-    settled.taken_away.iter().map(told).collect()
+    settled.taken_away.iter().map(to_notice).collect()
 }
 
 /// Returns the notices as sentences, and other notes about the watched files.

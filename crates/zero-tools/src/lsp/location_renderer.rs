@@ -36,28 +36,28 @@ pub(super) struct LocationRenderer<'a> {
     cx: &'a CallContext,
     encoding: PositionEncoding,
     /// The file that the query is about.
-    asked: &'a ResolvedPath,
+    queried: &'a ResolvedPath,
     lines: HashMap<PathBuf, Option<Arc<[String]>>>,
     bytes: usize,
 }
 
 impl<'a> LocationRenderer<'a> {
-    /// Creates a renderer for the results of a query about `asked`, whose text is `text`.
+    /// Creates a renderer for the results of a query about `queried`, whose text is `text`.
     pub(super) fn new(
         cx: &'a CallContext,
         encoding: PositionEncoding,
-        asked: &'a ResolvedPath,
+        queried: &'a ResolvedPath,
         text: &str,
     ) -> Self {
-        let lines = HashMap::from([(asked.path().to_owned(), Some(split_lines(text)))]);
-        Self { cx, encoding, asked, lines, bytes: text.len() }
+        let lines = HashMap::from([(queried.path().to_owned(), Some(split_lines(text)))]);
+        Self { cx, encoding, queried, lines, bytes: text.len() }
     }
 
     /// Renders a location; one without a URI is in the file of the query. Blocks.
     pub(super) fn render(&mut self, place: &LspLocation) -> RenderedLocation {
         if place.uri.is_empty() {
             return RenderedLocation::Item(Box::new(
-                self.build_item(self.asked.path().to_owned(), place.start),
+                self.build_item(self.queried.path().to_owned(), place.start),
             ));
         }
         let Some(path) = uri::to_path(&place.uri) else { return RenderedLocation::Missing };
@@ -65,7 +65,7 @@ impl<'a> LocationRenderer<'a> {
         let Ok(file) = workspace.resolve_path(&path, FinalLinkMode::Follow) else {
             return RenderedLocation::Missing;
         };
-        if file.path() != self.asked.path() && !self.may_disclose(&path, &file) {
+        if file.path() != self.queried.path() && !self.may_disclose(&path, &file) {
             return RenderedLocation::Denied;
         }
         self.load_lines(&file);
@@ -163,7 +163,7 @@ mod tests {
             plan: Arc<Self::Plan>,
             cx: CallContext,
         ) -> Result<ToolReply<RenderLocationsOutput>, ToolError> {
-            let told = cx.run_blocking(move |cx| {
+            let rendered = cx.run_blocking(move |cx| {
                 let mut teller =
                     LocationRenderer::new(cx, PositionEncoding::Utf8, &plan[0], "first\n");
                 let tell = |file: &ResolvedPath| {
@@ -180,13 +180,13 @@ mod tests {
                 };
                 Ok(RenderLocationsOutput { lines: plan.iter().map(tell).collect() })
             });
-            Ok(ToolReply::from_text("", told.await?))
+            Ok(ToolReply::from_text("", rendered.await?))
         }
     }
 
     fn rendered_lines(host: &TestHost, files: &[String]) -> Vec<Option<String>> {
-        let told = host.ok("Telling", json!({ "files": files })).structured;
-        let lines = told["lines"].as_array().unwrap().iter();
+        let rendered = host.ok("Telling", json!({ "files": files })).structured;
+        let lines = rendered["lines"].as_array().unwrap().iter();
         lines.map(|line| line.as_str().map(str::to_owned)).collect()
     }
 
@@ -212,12 +212,12 @@ mod tests {
         }
         host.write_file("small", b"small\n");
         files.push("small".to_owned());
-        let told = rendered_lines(&host, &files);
+        let rendered = rendered_lines(&host, &files);
         let mut expected = vec![Some("first".to_owned())];
         expected.extend(vec![Some("large".to_owned()); fit - 1]);
         // A file that is too large is shown without its line, and the ones after it still fit.
         expected.extend([None, Some("small".to_owned())]);
-        assert_eq!(told, expected);
+        assert_eq!(rendered, expected);
     }
 
     #[test]
@@ -228,8 +228,8 @@ mod tests {
             files.push(format!("f{number}"));
             host.write_file(&format!("f{number}"), b"other\n");
         }
-        let told = rendered_lines(&host, &files);
-        assert_eq!(told.iter().flatten().count(), FILES_MAX);
-        assert_eq!(told.last(), Some(&None));
+        let rendered = rendered_lines(&host, &files);
+        assert_eq!(rendered.iter().flatten().count(), FILES_MAX);
+        assert_eq!(rendered.last(), Some(&None));
     }
 }

@@ -159,8 +159,8 @@ impl LspOutput {
 
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        let told = self.items.len() as u64;
-        let rest = self.total.saturating_sub(told + self.denied);
+        let listed = self.items.len() as u64;
+        let rest = self.total.saturating_sub(listed + self.denied);
         if rest > 0 && self.hover.is_none() {
             notes.push(format!("{rest} more are not shown; narrow the query"));
         }

@@ -86,28 +86,28 @@ async fn query_once(
     }
     let (server, language) = servers.lease_for_file(path, plan.file.display_path()).await?;
     sync_unsaved(&server, &language, path, cx).await?;
-    let told =
+    let sent =
         server.sync_document(DocumentText { path, language: &language, text, is_unsaved }).await?;
     let position = plan.point.map_or_else(LspPosition::default, |point| LspPosition {
         line: point.line - 1,
         character: server.encoding().to_units(line, point.character),
     });
-    let spot = DocumentPosition { path, position };
-    let asker = LspClient::new(&server, servers.limits());
+    let target = DocumentPosition { path, position };
+    let client = LspClient::new(&server, servers.limits());
     let found = match plan.operation {
-        LspOperation::GoToDefinition => LspFindings::Locations(asker.definition(spot).await?),
-        LspOperation::FindReferences => LspFindings::Locations(asker.references(spot).await?),
+        LspOperation::GoToDefinition => LspFindings::Locations(client.definition(target).await?),
+        LspOperation::FindReferences => LspFindings::Locations(client.references(target).await?),
         LspOperation::GoToImplementation => {
-            LspFindings::Locations(asker.implementation(spot).await?)
+            LspFindings::Locations(client.implementation(target).await?)
         }
-        LspOperation::Hover => LspFindings::Hover(asker.hover(spot).await?),
-        LspOperation::DocumentSymbol => LspFindings::Symbols(asker.document_symbols(path).await?),
+        LspOperation::Hover => LspFindings::Hover(client.hover(target).await?),
+        LspOperation::DocumentSymbol => LspFindings::Symbols(client.document_symbols(path).await?),
         LspOperation::WorkspaceSymbol => {
-            LspFindings::Symbols(asker.workspace_symbols(query.unwrap_or_default()).await?)
+            LspFindings::Symbols(client.workspace_symbols(query.unwrap_or_default()).await?)
         }
         LspOperation::PrepareCallHierarchy => {
-            let taken: Vec<LspSymbol> = asker
-                .prepare_call_hierarchy(spot)
+            let taken: Vec<LspSymbol> = client
+                .prepare_call_hierarchy(target)
                 .await?
                 .into_iter()
                 .map(|(symbol, _)| symbol)
@@ -116,12 +116,14 @@ async fn query_once(
             LspFindings::Symbols(BoundedList { taken, total })
         }
         LspOperation::IncomingCalls => {
-            LspFindings::Callers(asker.call_hierarchy(spot, CallDirection::Incoming).await?)
+            LspFindings::Callers(client.call_hierarchy(target, CallDirection::Incoming).await?)
         }
         LspOperation::OutgoingCalls => {
-            LspFindings::Callers(asker.call_hierarchy(spot, CallDirection::Outgoing).await?)
+            LspFindings::Callers(client.call_hierarchy(target, CallDirection::Outgoing).await?)
         }
-        LspOperation::Diagnostics => LspFindings::Diagnostics(asker.diagnostics(path, told).await?),
+        LspOperation::Diagnostics => {
+            LspFindings::Diagnostics(client.diagnostics(path, sent).await?)
+        }
     };
     // Checked last, since the reply may be based on anything the server saw before this point.
     servers.verify_lease(&server).await?;

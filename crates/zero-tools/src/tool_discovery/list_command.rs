@@ -169,7 +169,7 @@ async fn collect_output(
         }
         io::Result::Ok(())
     };
-    let told = read_pipe(err, |bytes| {
+    let collected = read_pipe(err, |bytes| {
         stderr.extend_from_slice(bytes);
         let excess = stderr.len().saturating_sub(STDERR_BYTES_MAX);
         stderr.drain(..excess);
@@ -181,7 +181,7 @@ async fn collect_output(
         service.kill();
         io::Result::Ok(ended)
     };
-    tokio::try_join!(ended, written, told).map(|(ended, ..)| ended)
+    tokio::try_join!(ended, written, collected).map(|(ended, ..)| ended)
 }
 
 fn open_pipe(end: Option<OwnedFd>) -> io::Result<Option<Receiver>> {

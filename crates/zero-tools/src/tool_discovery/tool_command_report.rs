@@ -22,7 +22,7 @@ pub(super) fn result_from_outcome(
     let mut notes: Vec<String> = outcome.missing.iter().map(weaker_sandbox_note).collect();
     notes.extend(quarantine_notice::quarantine_notes(&outcome.settled, cx.workspace()));
     notes.extend(outcome.network.iter().cloned());
-    let told = ToolCommandReport {
+    let outcome_report = ToolCommandReport {
         stdout: render_stream(stdout, place),
         stderr: render_stream(stderr, place),
         exit_code: outcome.ended.exit_code,
@@ -35,7 +35,7 @@ pub(super) fn result_from_outcome(
     };
     let structured = whole.filter(Value::is_object).unwrap_or_default();
     let most = cx.limits().model_output_bytes_max.as_usize();
-    match told.truncated_to(most.saturating_sub(OVERHEAD_BYTES), place).into_content() {
+    match outcome_report.truncated_to(most.saturating_sub(OVERHEAD_BYTES), place).into_content() {
         Ok(content) => {
             let text = content.join("\n");
             Ok(ToolResult {
@@ -179,8 +179,8 @@ mod tests {
     #[test]
     fn failure_includes_streams_and_exit() {
         #[track_caller]
-        fn check(told: ToolCommandReport, expected: &str, details: Value) {
-            let error = told.into_content().unwrap_err();
+        fn check(outcome_report: ToolCommandReport, expected: &str, details: Value) {
+            let error = outcome_report.into_content().unwrap_err();
             assert_eq!(error.message, expected);
             assert_eq!(Value::from(error.details), details);
         }
@@ -212,9 +212,11 @@ mod tests {
     fn streams_share_the_output_budget() {
         #[track_caller]
         fn check(stdout: usize, stderr: usize, expected: (bool, bool)) {
-            let told = report(&"o".repeat(stdout), &"é".repeat(stderr / 2), Some(1), None);
-            let fitted = told.clone().truncated_to(300, Some("/x"));
-            let is_whole = (fitted.stdout == told.stdout, fitted.stderr == told.stderr);
+            let outcome_report =
+                report(&"o".repeat(stdout), &"é".repeat(stderr / 2), Some(1), None);
+            let fitted = outcome_report.clone().truncated_to(300, Some("/x"));
+            let is_whole =
+                (fitted.stdout == outcome_report.stdout, fitted.stderr == outcome_report.stderr);
             assert_eq!(is_whole, expected, "{stdout} {stderr}");
             let marks = 2 * "\n[… 1000.0 kB left out; the complete output is in /x …]\n".len();
             assert!(fitted.stdout.len() + fitted.stderr.len() <= 300 + marks);

@@ -114,13 +114,13 @@ struct DeclarationReader {
     names: BTreeSet<ToolName>,
     quarantined: Vec<RejectedDeclaration>,
     /// Number of rejected declarations that are not listed.
-    untold: usize,
+    unlisted: usize,
 }
 
 impl DeclarationReader {
     fn new() -> Self {
         let (declared, names) = (Vec::new(), BTreeSet::new());
-        Self { started: Instant::now(), declared, names, quarantined: Vec::new(), untold: 0 }
+        Self { started: Instant::now(), declared, names, quarantined: Vec::new(), unlisted: 0 }
     }
 
     fn read_wrapper(&mut self, place: &str, key: &str, declarations: Option<Value>) {
@@ -188,14 +188,14 @@ impl DeclarationReader {
         if self.quarantined.len() < REJECTED_MAX {
             self.quarantined.push(RejectedDeclaration { name, reason });
         } else {
-            self.untold += 1;
+            self.unlisted += 1;
         }
     }
 
     fn finish(mut self) -> (Vec<CommandToolDeclaration>, Vec<RejectedDeclaration>) {
-        if self.untold > 0 {
+        if self.unlisted > 0 {
             let reason = "there are too many to list each".to_owned();
-            let name = format!("{} more", self.untold);
+            let name = format!("{} more", self.unlisted);
             self.quarantined.push(RejectedDeclaration { name, reason });
         }
         (self.declared, self.quarantined)

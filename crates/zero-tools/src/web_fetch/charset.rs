@@ -11,18 +11,18 @@ const PROLOGUE_BYTES: usize = 4 * 1024;
 const SAMPLE_BYTES_MAX: usize = 64 * 1024;
 
 /// Decodes a page: by its byte order mark, by the encoding that the response header or the page
-/// declares, or else by a guess. `told` is the charset of its content type.
-pub(super) fn decode<'a>(bytes: &'a [u8], told: Option<&str>) -> Cow<'a, str> {
-    let (text, _, _) = detect_encoding(bytes, told).decode(bytes);
+/// declares, or else by a guess. `header_charset` is the charset of its content type.
+pub(super) fn decode<'a>(bytes: &'a [u8], header_charset: Option<&str>) -> Cow<'a, str> {
+    let (text, _, _) = detect_encoding(bytes, header_charset).decode(bytes);
     text
 }
 
-fn detect_encoding(bytes: &[u8], told: Option<&str>) -> &'static Encoding {
+fn detect_encoding(bytes: &[u8], header_charset: Option<&str>) -> &'static Encoding {
     if let Some((encoding, _)) = Encoding::for_bom(bytes) {
         return encoding;
     }
-    let told = told.and_then(|label| Encoding::for_label(label.as_bytes()));
-    if let Some(encoding) = told.or_else(|| declared_encoding(bytes)) {
+    let header_charset = header_charset.and_then(|label| Encoding::for_label(label.as_bytes()));
+    if let Some(encoding) = header_charset.or_else(|| declared_encoding(bytes)) {
         // A declared encoding is used even if the bytes are valid in another one.
         return encoding;
     }
@@ -59,8 +59,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(bytes: &[u8], told: Option<&str>, expected: &str) {
-        assert_eq!(decode(bytes, told), expected, "{bytes:?} {told:?}");
+    fn check(bytes: &[u8], header_charset: Option<&str>, expected: &str) {
+        assert_eq!(decode(bytes, header_charset), expected, "{bytes:?} {header_charset:?}");
     }
 
     #[test]

@@ -324,9 +324,10 @@ fn stream_range_after(
         rest.get(space..)?.starts_with(b"endstream").then_some(end)
     };
     // The declared length is used if the stream really ends there.
-    let told = dict.get("Length").and_then(PdfValue::as_number).filter(|length| *length >= 0.0);
-    let told = told.and_then(|length| ends_at(start.checked_add(length as usize)?));
-    let end = told.or_else(|| Some(start + memmem::find(after, b"endstream")?));
+    let declared_end =
+        dict.get("Length").and_then(PdfValue::as_number).filter(|length| *length >= 0.0);
+    let declared_end = declared_end.and_then(|length| ends_at(start.checked_add(length as usize)?));
+    let end = declared_end.or_else(|| Some(start + memmem::find(after, b"endstream")?));
     let end = end.unwrap_or(bytes.len());
     reader.skip_to(end);
     Some(start..end)
