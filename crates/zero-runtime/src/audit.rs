@@ -7,6 +7,7 @@
 
 pub mod chain_link;
 mod chain_writer;
+mod connection_rows;
 mod day_reader;
 mod log_head;
 pub mod verification;
@@ -24,6 +25,7 @@ use zero_sandbox::{StateDir, Workspace};
 
 pub use self::chain_link::{ChainLink, ChainPosition};
 use self::chain_writer::{AppendOutcome, ChainWriter};
+pub use self::connection_rows::ConnectionAuditLog;
 pub use self::day_reader::{DayLogLine, DayReader};
 use crate::dialect::DialectName;
 use crate::metrics::CallStatus;

@@ -50,7 +50,9 @@ pub(crate) use self::profile::{list_denied_paths, list_hidden_paths};
 pub use self::sandbox_probe::SandboxProbeReport;
 pub(crate) use self::session_commands::{SessionCommands, TMP};
 pub use self::session_network::CommandNetwork;
-pub(crate) use self::session_network::{NetworkPolicy, NetworkUseGuard, SessionNetwork};
+pub(crate) use self::session_network::{
+    GrantProvider, NetworkPolicy, NetworkUseGuard, SessionNetwork,
+};
 use self::shell::LastFolderFile;
 use self::spill_file::SpillFile;
 

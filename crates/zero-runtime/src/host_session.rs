@@ -10,12 +10,14 @@ use zero_sandbox::{StateDir, Workspace, file_error, folder_lease};
 
 use crate::admission::SessionQuota;
 use crate::approver::Approver;
-use crate::commands::{NetworkPolicy, SessionCommands, SessionNetwork, TMP};
+use crate::audit::ConnectionAuditLog;
+use crate::commands::{GrantProvider, NetworkPolicy, SessionCommands, SessionNetwork, TMP};
 use crate::editor::Editor;
 use crate::editor_buffers::EditorBuffers;
 use crate::elicitation::Elicitor;
 use crate::grants::{GrantDecision, GrantStore, GrantTable, SavedGrant, SessionGrant};
 use crate::observer::CallEventObserver;
+use crate::policy::Policy;
 use crate::seen_files::SeenFiles;
 use crate::spill_folder::SpillFolder;
 use crate::text_reader::TextReaderProvider;
@@ -119,24 +121,24 @@ impl ToolHostSession {
             .map_err(|error| file_error::from_io("make zero's own folder", &shown, &error))?;
         let workspace = host.workspace.with_spill(spill.path())?;
         let grants = Arc::new(GrantTable::restore(standing, keeper));
-        let network = |grants: Arc<GrantTable>| {
+        let network = |grants: GrantProvider| {
+            let log = ConnectionAuditLog::new(&host.state, workspace.clone(), id.clone());
             SessionNetwork::new(NetworkPolicy {
                 allowed: host.commands.settings.network.clone(),
-                policy: Arc::clone(&host.policy),
+                policy: Arc::<dyn Policy>::clone(&host.policy),
                 grants,
                 internet: host.internet.clone(),
-                state: host.state.clone(),
-                workspace: workspace.clone(),
-                session: id.clone(),
+                log: Arc::new(log),
             })
         };
         let hook_commands = host.hooks.as_ref().map(|_| {
             let name = format!("hooks-{:016x}", fastrand::u64(..));
             // What a person allows in a session is no word about hooks.
-            let network = network(Arc::default());
+            let network = network(Arc::new(Vec::new));
             Arc::new(SessionCommands::new(&host.state, name, false, network))
         });
-        let network = network(Arc::clone(&grants));
+        let allowed = Arc::clone(&grants);
+        let network = network(Arc::new(move || allowed.list_grants(GrantDecision::Allowed)));
         let commands = SessionCommands::new(&host.state, name, id.is_some(), network);
         commands.sweep();
         Ok(Self {

@@ -12,14 +12,13 @@ pub mod approver;
 pub mod audit;
 mod authorization;
 pub mod call_context;
+pub mod call_id;
 mod call_record;
 pub mod circuit_breaker;
 pub mod commands;
-pub mod detached_thread;
 pub mod dialect;
 pub mod editor;
 pub mod editor_buffers;
-pub mod egress;
 pub mod elicitation;
 pub mod execution;
 pub mod failed_plan;
@@ -60,7 +59,6 @@ pub use commands::{
 pub use dialect::{Dialect, DialectName};
 pub use editor::{Editor, EditorWriteOutcome};
 pub use editor_buffers::TextChange;
-pub use egress::{EgressConfig, EgressProxy, ResolverConfig};
 pub use elicitation::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
 pub use grants::{GrantDecision, GrantStore, SavedGrant, SessionGrant};
 pub use hooks::{
@@ -71,8 +69,8 @@ pub use local_machine::LocalMachine;
 pub use observer::{CallEvent, CallEventObserver};
 pub use pipeline::{CallOutcome, CallReport};
 pub use policy::{
-    DeniedFiles, EffectDecision, GrantScope, Policy, PolicyDecision, PolicyRequest, RiskPolicy,
-    Verdict,
+    CommandPolicy, DeniedFiles, EffectDecision, GrantScope, Policy, PolicyDecision, PolicyRequest,
+    RiskPolicy, Verdict,
 };
 pub use registry::{RegistryChange, ToolRegistry, ToolVisibility};
 pub use rule_policy::RulePolicy;
@@ -82,3 +80,4 @@ pub use tool::{AnyTool, CallDescription, Tool, ToolInfo, ToolReply, erase};
 pub use tool_host::{ToolHost, ToolHostConfig};
 pub use tool_notes::{ToolBound, ToolNotes};
 pub use web::{CallWebAccess, NetworkGuard};
+pub use zero_exec::ResolverConfig;

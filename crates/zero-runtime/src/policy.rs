@@ -1,12 +1,12 @@
 //! The port through which a call is judged, and the judge of a host without rules.
 
-use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use zero_core::{CommandLimitChange, Effect, RiskLevel, ToolSpec};
 use zero_policy::PermissionMode;
 use zero_sandbox::Workspace;
 
+pub use zero_exec::{CommandPolicy, DeniedFiles};
 pub use zero_policy::{
     ConnectDeniedError, ConnectPermission, ConnectRequest, EffectDecision, GrantScope,
     PolicyDecision, Verdict,
@@ -27,8 +27,8 @@ pub struct PolicyRequest<'a> {
     pub mode: Option<PermissionMode>,
 }
 
-/// Judges calls on their effects.
-pub trait Policy: Send + Sync {
+/// Judges calls on their effects; what commands may reach while they run is in [`CommandPolicy`].
+pub trait Policy: CommandPolicy {
     /// Judges one call.
     fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision;
 
@@ -48,59 +48,14 @@ pub trait Policy: Send + Sync {
     fn filters_reads_in(&self, _folder: &Path) -> bool {
         self.filters_reads()
     }
-
-    /// Whether commands may change a path that is protected otherwise, because a person wrote a rule
-    /// for it.
-    fn may_change(&self, _canonical: &Path) -> bool {
-        false
-    }
-
-    /// The files and folders that commands must not be able to read, because a rule denies it.
-    fn denied_files(&self, _workspace: &Workspace, _most: usize) -> DeniedFiles {
-        DeniedFiles::All(Vec::new())
-    }
-
-    /// Whether a confined command may connect to a host, where nobody can be asked.
-    fn authorize_host(
-        &self,
-        _reach: ConnectRequest<'_>,
-    ) -> Result<ConnectPermission, ConnectDeniedError> {
-        Err(ConnectDeniedError::NoRule)
-    }
-
-    /// Whether [`Policy::authorize_host`] can say yes to anything, with these grants and no hosts that
-    /// settings list; lets commands go without a network where it cannot.
-    fn can_allow_any_host(&self, _grants: &[GrantScope]) -> bool {
-        false
-    }
-
-    /// Whether it may use an address that such a host turned out to have. `inside` says what is
-    /// there when it is not one of the open internet.
-    fn authorize_address(
-        &self,
-        _address: IpAddr,
-        _inside: Option<&'static str>,
-    ) -> Result<(), ConnectDeniedError> {
-        Err(ConnectDeniedError::NoRule)
-    }
-}
-
-/// What a rule denies commands to read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DeniedFiles {
-    /// All of it, by canonical paths; a folder stands for what is in it.
-    All(Vec<PathBuf>),
-    /// There is more than was asked for, or it could not be found out in time.
-    TooMany {
-        /// How many rules say so.
-        rules: usize,
-    },
 }
 
 /// Judges by risk alone: looking around inside the workspace is allowed, anything more is asked, and
 /// in plan mode denied. It knows too little to be freer in any other mode.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RiskPolicy;
+
+impl CommandPolicy for RiskPolicy {}
 
 impl Policy for RiskPolicy {
     fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision {

@@ -12,7 +12,7 @@ use zero_policy::{
 use zero_sandbox::Workspace;
 
 use crate::local_machine::LocalMachine;
-use crate::policy::{DeniedFiles, Policy, PolicyRequest};
+use crate::policy::{CommandPolicy, DeniedFiles, Policy, PolicyRequest};
 
 /// The tool that runs commands.
 const COMMAND_TOOL: &str = "Bash";
@@ -55,7 +55,9 @@ impl Policy for RulePolicy {
     fn filters_reads_in(&self, folder: &Path) -> bool {
         self.engine.filters_reads() || self.engine.contains_own_files(folder)
     }
+}
 
+impl CommandPolicy for RulePolicy {
     fn may_change(&self, canonical: &Path) -> bool {
         self.engine.may_change(canonical)
     }

@@ -24,6 +24,7 @@ use zero_core::{
     CommandExecution, CommandLimitChange, CommandLimits, CommandLine, Effect, ErrorReason,
     ToolError,
 };
+use zero_exec::ResolverConfig;
 use zero_policy::{HostPattern, PermissionMode, Verdict};
 use zero_sandbox::running_command::{CommandExit, RunningCommand};
 use zero_sandbox::{StateDir, Workspace};
@@ -31,14 +32,13 @@ use zero_sandbox::{StateDir, Workspace};
 use self::hidden_files::HiddenFiles;
 use self::service_monitor::ServiceMonitor;
 use self::service_record::ServiceRecord;
-use crate::audit::{self, AuditLog};
+use crate::audit::{self, AuditLog, ConnectionAuditLog};
 use crate::authorization;
 pub use crate::commands::LaunchAccess;
 use crate::commands::{
     self, CommandLauncher, CommandNetwork, HostCommands, NetworkPolicy, PreparedLaunch,
     SessionCommands, SessionNetwork, StreamMode,
 };
-use crate::egress::ResolverConfig;
 use crate::policy::{Policy, PolicyDecision, PolicyRequest};
 use crate::tool_host::ToolHost;
 
@@ -258,13 +258,11 @@ impl ServiceHost {
         let hosts = [hosts, request.network.clone()].concat();
         let network = SessionNetwork::new(NetworkPolicy {
             allowed: CommandNetwork { hosts, localhost },
-            policy: Arc::clone(&self.policy),
+            policy: Arc::<dyn Policy>::clone(&self.policy),
             // What a person allows for a session is no word about who outlives it.
-            grants: Arc::default(),
+            grants: Arc::new(Vec::new),
             internet: self.internet.clone(),
-            state: self.state.clone(),
-            workspace: self.workspace.clone(),
-            session: None,
+            log: Arc::new(ConnectionAuditLog::new(&self.state, self.workspace.clone(), None)),
         });
         let name = format!("service-{}-{:016x}", request.name, fastrand::u64(..));
         ServiceResources(Arc::new(SessionCommands::new(&self.state, name, false, network)))

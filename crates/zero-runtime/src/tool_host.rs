@@ -2,15 +2,16 @@
 
 use std::sync::{Arc, OnceLock};
 
-use zero_core::{CallId, ExtraRootCertificates, HostLimits, SessionId, ToolError};
+use zero_core::{ExtraRootCertificates, HostLimits, SessionId, ToolError};
+use zero_exec::ResolverConfig;
 use zero_sandbox::{Journal, StateDir, Workspace};
 
 use crate::admission::AdmissionController;
 use crate::approver::Approver;
 use crate::audit::AuditLog;
+pub use crate::call_id::new_call_id;
 use crate::circuit_breaker::CircuitBreakers;
 use crate::commands::{CommandSettings, HostCommands};
-use crate::egress::ResolverConfig;
 use crate::elicitation::Elicitor;
 use crate::hooks::{HookSet, HookSettings};
 use crate::host_extensions::HostExtensions;
@@ -255,9 +256,4 @@ impl ToolHost {
         self.sweep();
         ToolHostSession::open_one_shot(self)
     }
-}
-
-/// A fresh id for a call.
-pub fn new_call_id() -> CallId {
-    CallId::from_bits(fastrand::u128(..))
 }

@@ -11,13 +11,15 @@ use zero_core::{
 };
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
-    AnyTool, CallReport, Dialect, DialectName, Elicitor, Policy, PolicyDecision, PolicyRequest,
-    RiskPolicy, Tool as _, ToolHost, ToolHostConfig, ToolHostSession, Verdict,
+    AnyTool, CallReport, CommandPolicy, Dialect, DialectName, Elicitor, Policy, PolicyDecision,
+    PolicyRequest, RiskPolicy, Tool as _, ToolHost, ToolHostConfig, ToolHostSession, Verdict,
 };
 use zero_sandbox::{StateDir, Workspace};
 
 /// Decides by risk, and denies reading some names.
 struct NameDenyPolicy(Vec<&'static str>);
+
+impl CommandPolicy for NameDenyPolicy {}
 
 impl Policy for NameDenyPolicy {
     fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision {

@@ -221,7 +221,7 @@ async fn query_engine(
         None => None,
         // Reading a file or a keyring may take time.
         Some(source) => {
-            match zero_runtime::detached_thread::run("zero-search-key", move || source()).await {
+            match zero_exec::detached_thread::run("zero-search-key", move || source()).await {
                 Some(key) => Some(key?),
                 None => return Err("its key could not be read".to_owned()),
             }

@@ -11,12 +11,13 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("zero-core", &[]),
     ("zero-sandbox", &["zero-core"]),
     ("zero-policy", &["zero-core"]),
-    ("zero-runtime", &["zero-core", "zero-sandbox", "zero-policy"]),
+    ("zero-exec", &["zero-core", "zero-sandbox", "zero-policy"]),
+    ("zero-runtime", &["zero-core", "zero-sandbox", "zero-policy", "zero-exec"]),
     ("zero-lsp", &["zero-core", "zero-sandbox", "zero-runtime"]),
-    ("zero-tools", &["zero-core", "zero-sandbox", "zero-runtime", "zero-lsp"]),
+    ("zero-tools", &["zero-core", "zero-sandbox", "zero-exec", "zero-runtime", "zero-lsp"]),
     ("zero-wire", &["zero-core"]),
     ("zero-session", &["zero-core", "zero-policy", "zero-sandbox", "zero-runtime"]),
-    ("zero-mcp", &["zero-core", "zero-policy", "zero-sandbox", "zero-runtime"]),
+    ("zero-mcp", &["zero-core", "zero-policy", "zero-sandbox", "zero-exec", "zero-runtime"]),
     ("zero-client", &["zero-core", "zero-policy", "zero-runtime", "zero-session", "zero-wire"]),
     ("zero-acp", &["zero-core", "zero-policy", "zero-runtime", "zero-session", "zero-client"]),
     ("zero-gateway", &["zero-core", "zero-runtime", "zero-session", "zero-wire"]),
@@ -56,7 +57,7 @@ const RESTRICTED_CRATES: &[(&[&str], &[&str], &str)] = &[
     ),
     (&["anyhow"], &["zero", "xtask"], "libraries have errors that can be matched"),
     (&["jsonschema"], &["zero-runtime"], "inputs are checked in one place"),
-    (&["httparse"], &["zero-runtime"], "one proxy, one reader of HTTP heads"),
+    (&["httparse"], &["zero-exec"], "one proxy, one reader of HTTP heads"),
     (
         &["ignore", "grep-matcher", "grep-regex", "grep-searcher"],
         &["zero-tools"],
@@ -128,6 +129,7 @@ const RESTRICTED_CRATES: &[(&[&str], &[&str], &str)] = &[
     (
         &["tokio", "tokio-util", "futures-util"],
         &[
+            "zero-exec",
             "zero-runtime",
             "zero-lsp",
             "zero-tools",
@@ -312,7 +314,7 @@ mod tests {
             "zero-sandbox",
             "tokio",
             Some("build"),
-            "crates/x/Cargo.toml: `zero-sandbox` may not use `tokio`; the pure and the kernel-facing crates do not wait: only zero-runtime, zero-lsp, zero-tools, zero-session, zero-wire, zero-mcp, zero-client, zero-acp, zero-gateway, zero, custom-tool may",
+            "crates/x/Cargo.toml: `zero-sandbox` may not use `tokio`; the pure and the kernel-facing crates do not wait: only zero-exec, zero-runtime, zero-lsp, zero-tools, zero-session, zero-wire, zero-mcp, zero-client, zero-acp, zero-gateway, zero, custom-tool may",
         );
         check_one(
             "zero-core",

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use zero_lsp::{DocumentText, LanguageServerLimits, LspError, PositionEncoding};
-use zero_runtime::{DeniedFiles, Policy, PolicyDecision, PolicyRequest, RiskPolicy};
+use zero_runtime::{CommandPolicy, DeniedFiles, Policy, PolicyDecision, PolicyRequest, RiskPolicy};
 use zero_sandbox::Workspace;
 
 use crate::fixture::{LONG_TIMEOUT, LspFixture, is_process_alive, test_limits, wait_until};
@@ -205,7 +205,9 @@ impl Policy for LateFileDenyPolicy {
     fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision {
         RiskPolicy.decide(request)
     }
+}
 
+impl CommandPolicy for LateFileDenyPolicy {
     fn denied_files(&self, workspace: &Workspace, _: usize) -> DeniedFiles {
         let late = workspace.cwd().join("late.txt");
         DeniedFiles::All(if late.exists() { vec![late] } else { Vec::new() })
@@ -284,7 +286,9 @@ impl Policy for SecretDenyPolicy {
     fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision {
         RiskPolicy.decide(request)
     }
+}
 
+impl CommandPolicy for SecretDenyPolicy {
     fn denied_files(&self, workspace: &Workspace, _: usize) -> DeniedFiles {
         DeniedFiles::All(vec![workspace.cwd().join("secret.txt")])
     }

@@ -7,7 +7,8 @@ use zero_sandbox::SandboxProperty;
 use zero_sandbox::running_command::{ConfinementReport, ExitCause, LimitsReport};
 
 use super::{CommandLauncher, StreamMode};
-use crate::tool_host::{ToolHost, new_call_id};
+use crate::call_id::new_call_id;
+use crate::tool_host::ToolHost;
 
 /// What runs: it does nothing, and is everywhere.
 const PROBE_PROGRAM: &str = "true";

@@ -3,7 +3,7 @@
 //! Commands that may reach nobody have no network. Others share that of their session, so that a
 //! server which one command starts is there for the next. It is made when the first of them needs it
 //! and goes when the session does. Its only way out is one port, and at that port the session's
-//! proxy judges every connection: see [`crate::egress`].
+//! proxy judges every connection: see [`zero_exec::egress`].
 //!
 //! Whoever else runs something for a session takes part in the same way: it is given the network,
 //! and holds its [`NetworkUseGuard`] for as long as what it runs may be alive.
@@ -11,19 +11,18 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use zero_core::{CallId, ErrorReason, SessionId, ToolError};
-use zero_policy::{HostName, HostPattern};
+use zero_core::{CallId, ErrorReason, ToolError};
+use zero_exec::CommandPolicy;
+use zero_exec::egress::{
+    AttributionGuard, ConnectionLog, EgressConfig, EgressProxy, PolicyAuthorizer, RefusalCursor,
+    RefusalSummary, ResolverConfig,
+};
+use zero_policy::{GrantScope, HostName, HostPattern};
 use zero_sandbox::shared_network::SharedNetwork;
 use zero_sandbox::spawner::{SpawnError, Spawner};
-use zero_sandbox::{AcceptedWeakness, NetworkAccess, StateDir, Workspace};
+use zero_sandbox::{AcceptedWeakness, NetworkAccess};
 
 use super::command_errors;
-use crate::egress::{
-    AttributionGuard, EgressConfig, EgressProxy, PolicyAuthorizer, RefusalCursor, RefusalSummary,
-    ResolverConfig,
-};
-use crate::grants::{GrantDecision, GrantTable};
-use crate::policy::Policy;
 
 /// How programs are told of the proxy. Most look at the small names, some at the large ones, and
 /// Node at neither unless it is asked to.
@@ -48,16 +47,17 @@ pub struct CommandNetwork {
     pub localhost: bool,
 }
 
+/// Lists what a person allowed. It is asked each time, so that what is taken back no longer counts.
+pub(crate) type GrantProvider = Arc<dyn Fn() -> Vec<GrantScope> + Send + Sync>;
+
 /// On what terms the commands of a session reach others.
 pub(crate) struct NetworkPolicy {
     pub(crate) allowed: CommandNetwork,
-    pub(crate) policy: Arc<dyn Policy>,
+    pub(crate) policy: Arc<dyn CommandPolicy>,
     /// What a person allowed for the session.
-    pub(crate) grants: Arc<GrantTable>,
+    pub(crate) grants: GrantProvider,
     pub(crate) internet: ResolverConfig,
-    pub(crate) state: StateDir,
-    pub(crate) workspace: Workspace,
-    pub(crate) session: Option<SessionId>,
+    pub(crate) log: Arc<dyn ConnectionLog>,
 }
 
 /// What a command gets.
@@ -152,9 +152,8 @@ impl SessionNetwork {
         weaknesses: &[AcceptedWeakness],
     ) -> Result<NetworkAssignment, ToolError> {
         let NetworkPolicy { allowed, policy, grants, .. } = &self.terms;
-        let reaches_hosts = !allowed.hosts.is_empty()
-            || !judged.is_empty()
-            || policy.can_allow_any_host(&grants.list_grants(GrantDecision::Allowed));
+        let reaches_hosts =
+            !allowed.hosts.is_empty() || !judged.is_empty() || policy.can_allow_any_host(&grants());
         if !reaches_hosts && !allowed.localhost {
             return Ok(NetworkAssignment::none());
         }
@@ -209,8 +208,7 @@ impl SessionNetwork {
     }
 
     fn create(&self) -> Result<ProxiedNetwork, NetworkSetupError> {
-        let NetworkPolicy { allowed, policy, grants, internet, state, workspace, session } =
-            &self.terms;
+        let NetworkPolicy { allowed, policy, grants, internet, log } = &self.terms;
         let warden = Spawner::shared();
         let warden = warden
             .map_err(|error| NetworkSetupError::Other(command_errors::spawner_error(&error)))?;
@@ -218,11 +216,10 @@ impl SessionNetwork {
             SharedNetwork::create_with_proxy(warden).map_err(NetworkSetupError::Spawn)?;
         let grants = Arc::clone(grants);
         let gate = PolicyAuthorizer::new(Arc::clone(policy), allowed.hosts.clone())
-            .with_grants(move || grants.list_grants(GrantDecision::Allowed));
+            .with_grants(move || grants());
         let config = EgressConfig {
-            session: session.clone(),
             internet: internet.clone(),
-            ..EgressConfig::new(state.clone(), workspace.clone(), Arc::new(gate))
+            ..EgressConfig::new(Arc::clone(log), Arc::new(gate))
         };
         let proxy = EgressProxy::start(config, port);
         let proxy = proxy.map_err(|error| NetworkSetupError::Other(proxy_start_error(&error)))?;

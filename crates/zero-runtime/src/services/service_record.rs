@@ -11,11 +11,11 @@ use zero_sandbox::running_command::{CommandExit, ExitCause};
 
 use super::ServiceRequest;
 use crate::audit::{AuditLog, AuditRow, AuditService};
+use crate::call_id::new_call_id;
 use crate::call_record;
 use crate::metrics::CallStatus;
 use crate::policy::PolicyDecision;
 use crate::redaction;
-use crate::tool_host::new_call_id;
 
 /// What the tool of such a row is called. No tool has this name.
 const SERVICE: &str = "service";

@@ -16,9 +16,9 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::Semaphore;
 use url::Url;
 use zero_core::ExtraRootCertificates;
+use zero_exec::egress::{AddressPinError, LookupError, ResolverConfig, validate_addresses};
 use zero_policy::{ConnectDeniedError, ConnectPermission, ConnectRequest, HostName, HostPattern};
 
-use crate::egress::{AddressPinError, LookupError, ResolverConfig, validate_addresses};
 use crate::policy::Policy;
 
 /// Lookups at a time; more wait.
@@ -352,10 +352,10 @@ fn is_this_machine(host: &HostName) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::egress::HostResolver;
     use crate::policy::RiskPolicy;
     use crate::rule_policy::RulePolicy;
     use std::io;
+    use zero_exec::egress::HostResolver;
     use zero_policy::rule::RuleOwner;
     use zero_policy::{PolicyEngine, PolicyEngineConfig, PolicyRule, RuleSource, Verdict};
 

@@ -9,8 +9,8 @@ use zero_core::{
 };
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
-    ApprovalAnswer, ApprovalQuestion, Approver, EffectDecision, GrantScope, PendingAnswer, Policy,
-    PolicyDecision, PolicyRequest, Verdict, erase,
+    ApprovalAnswer, ApprovalQuestion, Approver, CommandPolicy, EffectDecision, GrantScope,
+    PendingAnswer, Policy, PolicyDecision, PolicyRequest, Verdict, erase,
 };
 
 use crate::fixture::{FixedApprover, HostFixture, PuppetTool};
@@ -32,6 +32,8 @@ impl ScriptedPolicy {
         Self { verdict, risk: RiskLevel::High, rule: None, source: None, grants, panics }
     }
 }
+
+impl CommandPolicy for ScriptedPolicy {}
 
 impl Policy for ScriptedPolicy {
     fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision {

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
+use zero_exec::egress::{ConnectionAuthorizer, EgressConfig, EgressLimits, EgressProxy};
 use zero_policy::{ConnectDeniedError, ConnectPermission, HostName};
-use zero_runtime::audit::AuditLog;
 use zero_runtime::audit::verification::VerifyOptions;
-use zero_runtime::egress::{ConnectionAuthorizer, EgressConfig, EgressLimits, EgressProxy};
+use zero_runtime::audit::{AuditLog, ConnectionAuditLog};
 use zero_runtime::tool_host::new_call_id;
 use zero_sandbox::Workspace;
 
@@ -672,9 +672,10 @@ fn arbitrary_bytes_reach_no_host_unauthorized() {
     let temp = tempfile::tempdir().unwrap();
     let state = zero_sandbox::StateDir::new(temp.path().join("state"));
     let workspace = Workspace::open(&[temp.path().to_owned()], None).unwrap();
+    let log = Arc::new(ConnectionAuditLog::new(&state, workspace, None));
     let nobody = Arc::new(RefusingAuthorizer::default());
     let resolver = Arc::new(crate::egress_fixture::TableResolver::default());
-    let mut config = EgressConfig::new(state, workspace, nobody.clone());
+    let mut config = EgressConfig::new(log, nobody.clone());
     config.internet.resolver = resolver.clone();
     let (listener, port) = crate::egress_fixture::bind_port();
     let _egress = EgressProxy::start(config, listener).unwrap();

@@ -10,12 +10,12 @@ use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use zero_policy::rule::{PolicyRule, RuleOwner, RuleSource};
-use zero_policy::{HostName, HostPattern, PolicyEngine, PolicyEngineConfig, Verdict};
-use zero_runtime::audit::{AuditLog, AuditRow};
-use zero_runtime::egress::{
+use zero_exec::egress::{
     EgressConfig, EgressLimits, EgressProxy, HostResolver, PolicyAuthorizer, ResolverConfig,
 };
+use zero_policy::rule::{PolicyRule, RuleOwner, RuleSource};
+use zero_policy::{HostName, HostPattern, PolicyEngine, PolicyEngineConfig, Verdict};
+use zero_runtime::audit::{AuditLog, AuditRow, ConnectionAuditLog};
 use zero_runtime::{Policy, RulePolicy};
 use zero_sandbox::{StateDir, Workspace};
 
@@ -91,8 +91,7 @@ impl ProxySetup {
         }
         let resolver = Arc::new(TableResolver { answers, ..TableResolver::default() });
         let mut config = EgressConfig::new(
-            state.clone(),
-            workspace,
+            Arc::new(ConnectionAuditLog::new(&state, workspace, None)),
             Arc::new(PolicyAuthorizer::new(policy, network)),
         );
         let usual = ResolverConfig { resolver: resolver.clone(), ..ResolverConfig::default() };

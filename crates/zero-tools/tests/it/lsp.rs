@@ -15,8 +15,8 @@ use zero_policy::rule::{PolicyRule, RuleOwner, RuleSource};
 use zero_policy::{PolicyEngine, PolicyEngineConfig};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
-    DialectName, Editor, EditorWriteOutcome, Policy, PolicyDecision, PolicyRequest, RiskPolicy,
-    RulePolicy, ToolHostConfig, ToolHostSessionConfig, Verdict,
+    CommandPolicy, DialectName, Editor, EditorWriteOutcome, Policy, PolicyDecision, PolicyRequest,
+    RiskPolicy, RulePolicy, ToolHostConfig, ToolHostSessionConfig, Verdict,
 };
 use zero_sandbox::StateDir;
 
@@ -187,6 +187,7 @@ async fn denied_files_are_omitted_and_counted() {
     require_program("clangd");
     /// Decides by risk; files named `hidden.h` may not be read.
     struct HeaderDenyPolicy;
+    impl CommandPolicy for HeaderDenyPolicy {}
     impl Policy for HeaderDenyPolicy {
         fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision {
             let is_hidden = |effect: &Effect| match effect {

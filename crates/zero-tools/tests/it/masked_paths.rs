@@ -13,8 +13,9 @@ use zero_policy::rule::{PolicyRule, RuleOwner, RuleSource};
 use zero_policy::{PermissionMode, PolicyEngine, PolicyEngineConfig, Verdict};
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
-    CallOutcome, CommandSettings, DeniedFiles, Dialect, DialectName, Policy, PolicyDecision,
-    PolicyRequest, RiskPolicy, RulePolicy, ToolHost, ToolHostConfig, ToolHostSession,
+    CallOutcome, CommandPolicy, CommandSettings, DeniedFiles, Dialect, DialectName, Policy,
+    PolicyDecision, PolicyRequest, RiskPolicy, RulePolicy, ToolHost, ToolHostConfig,
+    ToolHostSession,
 };
 use zero_sandbox::spawner::Spawner;
 use zero_sandbox::{StateDir, Workspace};
@@ -31,7 +32,9 @@ impl Policy for AllowAllPolicy {
     fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision {
         RiskPolicy.decide(request)
     }
+}
 
+impl CommandPolicy for AllowAllPolicy {
     fn denied_files(&self, workspace: &Workspace, most: usize) -> DeniedFiles {
         self.0.denied_files(workspace, most)
     }

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use zero_exec::egress::HostResolver;
 use zero_policy::rule::{PolicyRule, RuleOwner, RuleSource};
 use zero_policy::{HostName, HostPattern, PolicyEngine, PolicyEngineConfig, Verdict};
 use zero_runtime::audit::AuditRow;
 use zero_runtime::audit::verification::VerifyOptions;
-use zero_runtime::egress::HostResolver;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
     ApprovalAnswer, ApprovalQuestion, Approver, CommandNetwork, CommandSettings, ResolverConfig,

@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use zero_core::{SessionId, ToolCall, ToolError};
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
-    CallOutcome, CommandSettings, DeniedFiles, Dialect, DialectName, Policy, PolicyDecision,
-    PolicyRequest, RiskPolicy, ToolHost, ToolHostConfig, ToolHostSession,
+    CallOutcome, CommandPolicy, CommandSettings, DeniedFiles, Dialect, DialectName, Policy,
+    PolicyDecision, PolicyRequest, RiskPolicy, ToolHost, ToolHostConfig, ToolHostSession,
 };
 use zero_sandbox::{StateDir, Workspace};
 
@@ -35,7 +35,9 @@ impl Policy for PathListPolicy {
     fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision {
         RiskPolicy.decide(request)
     }
+}
 
+impl CommandPolicy for PathListPolicy {
     fn may_change(&self, canonical: &Path) -> bool {
         self.opened.iter().any(|path| path == canonical)
     }

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use zero_core::{ErrorType, ResultDisplay};
+use zero_exec::egress::HostResolver;
 use zero_policy::rule::{PolicyRule, RuleOwner, RuleSource};
 use zero_policy::{HostName, PolicyEngine, PolicyEngineConfig, Verdict};
-use zero_runtime::egress::HostResolver;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
     ApprovalAnswer, ApprovalQuestion, Approver, ResolverConfig, RulePolicy, ToolHost,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use keyring_core::{Entry, Error};
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
-use zero_runtime::detached_thread;
+use zero_exec::detached_thread;
 use zero_runtime::tool::BoxFuture;
 use zero_sandbox::{ConfigFile, ConfigFileError, StateDir, config_file};
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -13,7 +12,7 @@ use zero_policy::{ConnectDeniedError, HostName};
 
 use super::ProxyState;
 use super::client_connection::ClientConnection;
-use super::connection_record::ConnectionRecord;
+use super::connection_trace::ConnectionTrace;
 use super::proxy_error::ProxyError;
 use super::proxy_request::{self, ConnectTarget, ForwardMode, ProxyRequest};
 use super::refusals::RefusedHost;
@@ -66,7 +65,7 @@ pub(super) async fn serve(shared: &Arc<ProxyState>, listener: TcpListener, farew
 /// One connection, from its first byte to its row.
 async fn handle_connection(shared: &Arc<ProxyState>, lookups: &Arc<Semaphore>, stream: TcpStream) {
     let mut client = ClientConnection::new(stream);
-    let mut trace = ConnectionRecord::new(shared);
+    let mut trace = ConnectionTrace::new(shared);
     let traffic = TrafficCounters::new();
     let mut wanted = None;
     let established = {
@@ -117,11 +116,11 @@ fn record_refusal(
     shared: &ProxyState,
     wanted: Option<&ConnectTarget>,
     refusal: &ConnectDeniedError,
-    trace: &ConnectionRecord,
+    trace: &ConnectionTrace,
 ) {
     let Some(ConnectTarget { host, port }) = wanted else { return };
     let (host, port, refusal) = (host.clone(), *port, refusal.clone());
-    shared.refusals.add(RefusedHost { host, port, refusal, call: trace.call.clone() });
+    shared.refusals.add(RefusedHost { host, port, refusal, call: trace.call().cloned() });
 }
 
 /// Reads what the client wants, has it judged, and connects.
@@ -129,7 +128,7 @@ async fn establish(
     shared: &Arc<ProxyState>,
     lookups: &Arc<Semaphore>,
     client: &mut ClientConnection<TcpStream>,
-    trace: &mut ConnectionRecord,
+    trace: &mut ConnectionTrace,
     asked: &mut Option<ConnectTarget>,
 ) -> Result<(ForwardMode, TcpStream), ProxyError> {
     let config = &shared.config;
@@ -143,11 +142,10 @@ async fn establish(
     let permit = permit.map_err(ProxyError::Refused)?;
     trace.record_permit(permit);
     // No connection is made, nor a name looked up, that would leave no trace.
-    let audit = shared.clone();
-    let ready =
-        tokio::task::spawn_blocking(move || audit.audit.ensure_writable(Timestamp::now())).await;
+    let log = Arc::clone(&config.log);
+    let ready = tokio::task::spawn_blocking(move || log.ensure_writable()).await;
     if !matches!(ready, Ok(Ok(()))) {
-        return Err(ProxyError::AuditUnavailable);
+        return Err(ProxyError::LogUnavailable);
     }
     let addresses = address_pinning::pin(config, lookups, wanted).await?;
     let (host, address) = address_pinning::connect(&addresses, limits.connect_time).await?;

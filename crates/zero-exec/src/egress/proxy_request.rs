@@ -25,7 +25,7 @@ pub(super) enum ClientProtocol {
 }
 
 impl ClientProtocol {
-    /// Stable word for the audit log.
+    /// Stable word for records.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -48,9 +48,11 @@ impl ClientProtocol {
 
 /// Where a client wants to go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ConnectTarget {
-    pub(super) host: HostName,
-    pub(super) port: u16,
+pub struct ConnectTarget {
+    /// The host, by name or address.
+    pub host: HostName,
+    /// The port.
+    pub port: u16,
 }
 
 /// What a client wants.

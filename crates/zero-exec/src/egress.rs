@@ -3,8 +3,8 @@
 //! A confined command has no network but that of its session, and that has one way out: a port at
 //! which this proxy listens from outside. It speaks SOCKS5 and HTTP. Each connection names a host; the [`ConnectionAuthorizer`] judges it; its name is
 //! looked up once, every address of the answer is checked, and the connection goes to one of exactly
-//! these addresses. Each leaves a row in the audit log, with the host and never with a path, a
-//! header or a password.
+//! these addresses. Each leaves a record in the [`ConnectionLog`], with the host and never with a
+//! path, a header or a password.
 //!
 //! Everything is bounded ([`EgressLimits`]): what a command does here can slow down or end its own
 //! connections and nothing else. The proxy runs on a thread of its own, so it works whatever the
@@ -15,7 +15,8 @@
 mod address_pinning;
 mod client_connection;
 mod connection_authorizer;
-mod connection_record;
+mod connection_log;
+mod connection_trace;
 mod http_request;
 mod proxy_error;
 mod proxy_request;
@@ -33,32 +34,29 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use zero_core::{CallId, SessionId};
+use zero_core::CallId;
 use zero_policy::HostName;
-use zero_sandbox::{StateDir, Workspace};
 
-pub(crate) use self::address_pinning::LookupError;
 pub use self::address_pinning::{
-    AddressPinError, HostResolver, SystemResolver, validate_addresses,
+    AddressPinError, HostResolver, LookupError, SystemResolver, validate_addresses,
 };
 pub use self::connection_authorizer::{ConnectionAuthorizer, PolicyAuthorizer};
+pub use self::connection_log::{
+    ConnectionDecision, ConnectionLog, ConnectionRecord, ConnectionStatus,
+};
+pub use self::proxy_request::ConnectTarget;
 use self::refusals::RefusalLog;
 pub use self::refusals::{RefusalCursor, RefusalSummary, RefusedHost};
-use crate::audit::AuditLog;
 
-/// Threads that look names up and write audit rows.
+/// Threads that look names up and write records.
 const HELPER_THREADS_MAX: usize = 16;
 /// How long a proxy that ends waits for its connections to be written down.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(20);
 
 /// What a proxy is made of.
 pub struct EgressConfig {
-    /// Where zero keeps its own state, for the audit log.
-    pub state: StateDir,
-    /// The workspace, for the audit log.
-    pub workspace: Workspace,
-    /// The session whose commands come through here, for the audit log.
-    pub session: Option<SessionId>,
+    /// Where connections are recorded.
+    pub log: Arc<dyn ConnectionLog>,
     /// Who decides.
     pub gatekeeper: Arc<dyn ConnectionAuthorizer>,
     /// What lies outside.
@@ -69,15 +67,9 @@ pub struct EgressConfig {
 
 impl EgressConfig {
     /// A proxy that looks names up as this machine does.
-    pub fn new(
-        state: StateDir,
-        workspace: Workspace,
-        gatekeeper: Arc<dyn ConnectionAuthorizer>,
-    ) -> Self {
+    pub fn new(log: Arc<dyn ConnectionLog>, gatekeeper: Arc<dyn ConnectionAuthorizer>) -> Self {
         Self {
-            state,
-            workspace,
-            session: None,
+            log,
             gatekeeper,
             internet: ResolverConfig::default(),
             limits: EgressLimits::default(),
@@ -149,7 +141,6 @@ pub struct EgressProxy {
 /// What all connections of a proxy share.
 struct ProxyState {
     config: EgressConfig,
-    audit: AuditLog,
     refusals: RefusalLog,
     /// The calls whose processes may be alive.
     calls: Mutex<Vec<Arc<LiveCall>>>,
@@ -178,7 +169,6 @@ impl EgressProxy {
             tokio::net::TcpListener::from_std(listener)?
         };
         let shared = Arc::new(ProxyState {
-            audit: AuditLog::new(&config.state),
             config,
             refusals: RefusalLog::default(),
             calls: Mutex::new(Vec::new()),

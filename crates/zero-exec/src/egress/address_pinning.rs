@@ -67,15 +67,17 @@ async fn look_up(
 
 /// Why a name has no addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LookupError {
+pub enum LookupError {
+    /// Nobody answered in time.
     TimedOut,
+    /// Nobody knows the name.
     Unknown,
 }
 
 impl ResolverConfig {
     /// All addresses of a name, none of them judged. As many lookups run at a time as there are
     /// `lookups`; one that hangs keeps its place.
-    pub(crate) async fn look_up(
+    pub async fn look_up(
         &self,
         lookups: &Arc<Semaphore>,
         name: &str,

@@ -7,7 +7,7 @@ use zero_policy::{
     ConnectDeniedError, ConnectPermission, ConnectRequest, GrantScope, HostName, HostPattern,
 };
 
-use crate::policy::Policy;
+use crate::command_policy::CommandPolicy;
 
 /// Decides which connections are made.
 pub trait ConnectionAuthorizer: Send + Sync {
@@ -34,14 +34,14 @@ pub trait ConnectionAuthorizer: Send + Sync {
 /// To list an address or `localhost` does not open this machine or a private network: that needs a
 /// rule of the person's own that names exactly that private address, as for every other tool.
 pub struct PolicyAuthorizer {
-    policy: Arc<dyn Policy>,
+    policy: Arc<dyn CommandPolicy>,
     network: Vec<HostPattern>,
     grants: Box<dyn Fn() -> Vec<GrantScope> + Send + Sync>,
 }
 
 impl PolicyAuthorizer {
     /// Lets through what the policy allows, and the hosts in `network` where it does not object.
-    pub fn new(policy: Arc<dyn Policy>, network: Vec<HostPattern>) -> Self {
+    pub fn new(policy: Arc<dyn CommandPolicy>, network: Vec<HostPattern>) -> Self {
         Self { policy, network, grants: Box::new(Vec::new) }
     }
 

@@ -5,6 +5,7 @@ use std::io;
 
 use zero_policy::{ConnectDeniedError, HostName};
 
+use super::connection_log::ConnectionStatus;
 use super::proxy_request::{ClientProtocol, ConnectTarget};
 
 /// Why a connection was not made.
@@ -28,8 +29,8 @@ pub(super) enum ProxyError {
     Unreachable(io::ErrorKind),
     /// Connecting took too long.
     ConnectTimeout,
-    /// The audit log cannot be written.
-    AuditUnavailable,
+    /// What becomes of it could not be recorded.
+    LogUnavailable,
     /// The client went away before it said what it wants.
     ClientGone,
     /// The proxy ends.
@@ -50,14 +51,15 @@ pub(super) enum UnsupportedFeature {
 }
 
 impl ProxyError {
-    /// How it is called in the audit log.
-    pub(super) fn status(&self) -> crate::metrics::CallStatus {
-        use crate::metrics::CallStatus;
+    /// How the connection ended by it.
+    pub(super) fn status(&self) -> ConnectionStatus {
         match self {
-            Self::Refused(_) => CallStatus::Denied,
-            Self::HeadTimeout | Self::ResolveTimeout | Self::ConnectTimeout => CallStatus::Timeout,
-            Self::ClientGone | Self::ProxyEnded => CallStatus::Cancelled,
-            _ => CallStatus::Error,
+            Self::Refused(_) => ConnectionStatus::Denied,
+            Self::HeadTimeout | Self::ResolveTimeout | Self::ConnectTimeout => {
+                ConnectionStatus::TimedOut
+            }
+            Self::ClientGone | Self::ProxyEnded => ConnectionStatus::Cancelled,
+            _ => ConnectionStatus::Failed,
         }
     }
 
@@ -99,7 +101,7 @@ impl ProxyError {
             Self::Refused(_) => "403 Forbidden",
             Self::NoAddress | Self::Unreachable(_) | Self::ClientGone => "502 Bad Gateway",
             Self::ResolveTimeout | Self::ConnectTimeout => "504 Gateway Timeout",
-            Self::AuditUnavailable | Self::ProxyEnded => "503 Service Unavailable",
+            Self::LogUnavailable | Self::ProxyEnded => "503 Service Unavailable",
         };
         let body = self.explain(wanted);
         let length = body.len();
@@ -171,7 +173,7 @@ impl fmt::Display for ProxyError {
             Self::ResolveTimeout => f.write_str("looking up its address took too long"),
             Self::Unreachable(kind) => write!(f, "it could not be reached: {kind}"),
             Self::ConnectTimeout => f.write_str("connecting took too long"),
-            Self::AuditUnavailable => {
+            Self::LogUnavailable => {
                 f.write_str("the audit log cannot be written, and nothing is done without a trace")
             }
             Self::ClientGone => f.write_str("the client went away"),

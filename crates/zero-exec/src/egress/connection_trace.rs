@@ -1,0 +1,129 @@
+//! What is collected of a connection on its way, for the record that it leaves.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use zero_core::CallId;
+use zero_policy::{ConnectDeniedError, ConnectPermission, Verdict};
+
+use super::ProxyState;
+use super::connection_log::{ConnectionDecision, ConnectionRecord, ConnectionStatus};
+use super::proxy_error::ProxyError;
+use super::proxy_request::{ClientProtocol, ConnectTarget};
+use super::relay::{RelayEnd, TrafficCounters};
+
+/// The record of one connection: collected on the way, written at its end.
+pub(super) struct ConnectionTrace {
+    began: Instant,
+    record: ConnectionRecord,
+}
+
+impl ConnectionTrace {
+    pub(super) fn new(shared: &ProxyState) -> Self {
+        let record = ConnectionRecord {
+            time: Timestamp::now(),
+            duration: Duration::ZERO,
+            call: shared.only_call(),
+            target: None,
+            protocol: ClientProtocol::Unknown.as_str(),
+            address: None,
+            decision: None,
+            status: ConnectionStatus::Ok,
+            message: None,
+            sent_bytes: 0,
+            received_bytes: 0,
+        };
+        Self { began: Instant::now(), record }
+    }
+
+    /// The call whose connection it is, where that is known.
+    pub(super) fn call(&self) -> Option<&CallId> {
+        self.record.call.as_ref()
+    }
+
+    pub(super) fn record_target(&mut self, wanted: &ConnectTarget) {
+        self.record.target = Some(wanted.clone());
+    }
+
+    pub(super) fn record_permit(&mut self, permit: ConnectPermission) {
+        self.record.decision = Some(ConnectionDecision {
+            verdict: Verdict::Allow,
+            reason: format!("`{}` allows it", permit.rule),
+            rule: Some(permit.rule),
+            source: Some(permit.source),
+        });
+    }
+
+    pub(super) fn record_address(&mut self, address: SocketAddr) {
+        self.record.address = Some(address.ip());
+    }
+
+    pub(super) fn record_failure(&mut self, failure: &ProxyError) {
+        let refused = match failure {
+            ProxyError::Refused(ConnectDeniedError::Rule { rule, place, verdict }) => {
+                Some((Some(rule.clone()), Some(place.clone()), *verdict))
+            }
+            ProxyError::Refused(_) => Some((None, None, Verdict::Deny)),
+            _ => None,
+        };
+        if let Some((rule, source, verdict)) = refused {
+            let reason = failure.to_string();
+            self.record.decision = Some(ConnectionDecision { verdict, reason, rule, source });
+        }
+        self.set_status(failure.status(), Some(failure.to_string()));
+    }
+
+    pub(super) fn record_end(&mut self, end: Option<RelayEnd>) {
+        match end {
+            Some(RelayEnd::Closed) => {}
+            Some(RelayEnd::Broken(kind)) => {
+                self.set_status(ConnectionStatus::Ok, Some(format!("one end broke off: {kind}")));
+            }
+            Some(RelayEnd::Idle) => {
+                self.set_status(
+                    ConnectionStatus::TimedOut,
+                    Some("nothing was said for too long".to_owned()),
+                );
+            }
+            Some(RelayEnd::NotOneRequest) => {
+                let what = "the body is malformed, or a second request followed";
+                self.set_status(ConnectionStatus::Failed, Some(what.to_owned()));
+            }
+            Some(RelayEnd::ServerNameMismatch(said)) => {
+                self.set_status(ConnectionStatus::Denied, Some(said))
+            }
+            None => {
+                self.set_status(ConnectionStatus::Cancelled, Some("the session ended".to_owned()))
+            }
+        }
+    }
+
+    /// Writes the record.
+    pub(super) async fn write(
+        self,
+        shared: &Arc<ProxyState>,
+        protocol: ClientProtocol,
+        traffic: &TrafficCounters,
+    ) {
+        let record = ConnectionRecord {
+            duration: self.began.elapsed(),
+            protocol: protocol.as_str(),
+            sent_bytes: traffic.sent(),
+            received_bytes: traffic.received(),
+            ..self.record
+        };
+        let log = Arc::clone(&shared.config.log);
+        match tokio::task::spawn_blocking(move || log.write(record)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "an audit row could not be written"),
+            Err(error) => tracing::error!(%error, "an audit row was not written"),
+        }
+    }
+
+    fn set_status(&mut self, status: ConnectionStatus, message: Option<String>) {
+        self.record.status = status;
+        self.record.message = message;
+    }
+}
