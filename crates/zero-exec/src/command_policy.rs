@@ -56,3 +56,10 @@ pub enum DeniedFiles {
         rules: usize,
     },
 }
+
+/// Opens nothing and hides nothing.
+#[cfg(test)]
+pub(crate) struct ClosedPolicy;
+
+#[cfg(test)]
+impl CommandPolicy for ClosedPolicy {}

@@ -5,9 +5,44 @@
 //! answers: a [`CommandPolicy`] for what a program may reach, a [`egress::ConnectionLog`] for what
 //! is recorded of its connections. How a sandbox is built is in `zero_sandbox`.
 
+mod command_errors;
 mod command_policy;
+mod command_request;
+mod command_settings;
 pub mod detached_thread;
 pub mod egress;
+mod environment;
+mod foreground_command;
+mod host_commands;
+pub mod jobs;
+mod launcher;
+mod local_machine;
+mod output_feed;
+mod output_tail;
+pub mod plain_text;
+mod profile;
+mod sandbox_probe;
+pub mod services;
+mod session_commands;
+mod session_network;
+mod shell;
+mod spill_file;
+mod spill_folder;
+mod tree_watch;
 
 pub use command_policy::{CommandPolicy, DeniedFiles};
+pub use command_request::{CommandRequest, StreamMode};
+pub use command_settings::{CommandNetwork, CommandSettings, TimeoutAction};
 pub use egress::{EgressConfig, EgressProxy, ResolverConfig};
+pub use foreground_command::{
+    CallCommands, CommandDisposition, CommandOutcome, ForegroundCommand, OutputObservation,
+};
+pub use host_commands::HostCommands;
+pub use launcher::{CommandLauncher, LaunchAccess, PreparedLaunch};
+pub use local_machine::LocalMachine;
+pub use profile::{list_denied_paths, list_hidden_paths};
+pub use sandbox_probe::{SandboxProbeReport, probe_sandbox};
+pub use session_commands::{SessionCommands, ShellEndFolder, TMP};
+pub use session_network::{GrantProvider, NetworkPolicy, NetworkUseGuard, SessionNetwork};
+pub use spill_folder::SpillFolder;
+pub use tree_watch::{QuarantinedFile, TreeWatch, WatchReport};

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use zero_runtime::services::ServiceLauncher;
+use zero_exec::services::ServiceLauncher;
 use zero_sandbox::{StateDir, path_survey};
 
 use self::server_progress::LanguageServerProgress;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use zero_runtime::services::ServiceLauncher;
+use zero_exec::services::ServiceLauncher;
 use zero_sandbox::StateDir;
 
 pub use self::server_slot::LanguageServerLease;

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use zero_runtime::services::ServiceLauncher;
+use zero_exec::services::ServiceLauncher;
 
 use crate::server_definition::{LanguageServerDefinition, ProgramSearchPath};
 use crate::server_process::LanguageServerProcess;

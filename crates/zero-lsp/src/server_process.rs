@@ -14,7 +14,8 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio_util::sync::CancellationToken;
 use zero_core::{CommandLimit, CommandLimitChange};
-use zero_runtime::services::{LaunchAccess, ServiceHandle, ServiceLauncher, ServiceRequest};
+use zero_exec::LaunchAccess;
+use zero_exec::services::{ServiceHandle, ServiceLauncher, ServiceRequest};
 use zero_sandbox::running_command::{CommandExit, ExitCause};
 
 use crate::server_definition::LanguageServerDefinition;

@@ -8,10 +8,10 @@ use tokio_util::sync::CancellationToken;
 use zero_core::{
     CallId, ErrorReason, ErrorType, HostLimits, PathZone, SessionId, ToolError, ToolName,
 };
+use zero_exec::CallCommands;
 use zero_sandbox::{ChangeOrigin, FinalLinkMode, Journal, Workspace};
 
 use crate::admission::CallPermit;
-use crate::commands::CallCommands;
 use crate::editor_buffers::{EditorBuffer, EditorBuffers};
 use crate::elicitation::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
 use crate::host_extensions::HostExtensions;

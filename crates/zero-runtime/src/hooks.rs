@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use zero_core::sanitize::to_quoted_line;
 use zero_core::tool_result::ToolResult;
 use zero_core::{ToolCall, ToolError, ToolName};
+use zero_exec::LaunchAccess;
 
 pub use self::hook_files::{HOOK_WORDS_MAX, HookFile, HookFileReader};
 pub(crate) use self::hook_verdict::{HookRemarks, HookVerdict};
@@ -37,7 +38,6 @@ use self::time_budget::HookTimeBudget;
 use crate::audit::AuditHook;
 use crate::authorization::{self, AuthorizationRequest};
 use crate::call_record::CallRecord;
-use crate::commands::LaunchAccess;
 use crate::dialect::{Dialect, DialectName};
 use crate::host_session::ToolHostSession;
 use crate::policy::PolicyDecision;

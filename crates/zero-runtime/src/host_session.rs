@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use zero_core::{SessionId, ToolError};
+use zero_exec::{GrantProvider, NetworkPolicy, SessionCommands, SessionNetwork, SpillFolder, TMP};
 use zero_policy::PermissionMode;
 use zero_sandbox::journal::sha256;
 use zero_sandbox::{StateDir, Workspace, file_error, folder_lease};
@@ -11,15 +12,12 @@ use zero_sandbox::{StateDir, Workspace, file_error, folder_lease};
 use crate::admission::SessionQuota;
 use crate::approver::Approver;
 use crate::audit::ConnectionAuditLog;
-use crate::commands::{GrantProvider, NetworkPolicy, SessionCommands, SessionNetwork, TMP};
 use crate::editor::Editor;
 use crate::editor_buffers::EditorBuffers;
 use crate::elicitation::Elicitor;
 use crate::grants::{GrantDecision, GrantStore, GrantTable, SavedGrant, SessionGrant};
 use crate::observer::CallEventObserver;
-use crate::policy::Policy;
 use crate::seen_files::SeenFiles;
-use crate::spill_folder::SpillFolder;
 use crate::text_reader::TextReaderProvider;
 use crate::tool_host::ToolHost;
 
@@ -125,7 +123,7 @@ impl ToolHostSession {
             let log = ConnectionAuditLog::new(&host.state, workspace.clone(), id.clone());
             SessionNetwork::new(NetworkPolicy {
                 allowed: host.commands.settings.network.clone(),
-                policy: Arc::<dyn Policy>::clone(&host.policy),
+                policy: host.policy.clone(),
                 grants,
                 internet: host.internet.clone(),
                 log: Arc::new(log),

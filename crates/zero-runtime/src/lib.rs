@@ -15,7 +15,8 @@ pub mod call_context;
 pub mod call_id;
 mod call_record;
 pub mod circuit_breaker;
-pub mod commands;
+mod commands;
+mod configured_command;
 pub mod dialect;
 pub mod editor;
 pub mod editor_buffers;
@@ -26,9 +27,7 @@ pub mod grants;
 pub mod hooks;
 mod host_extensions;
 pub mod host_session;
-pub mod jobs;
 pub mod line_reader;
-pub mod local_machine;
 pub mod metrics;
 pub mod name_suggestions;
 pub mod notes;
@@ -41,8 +40,7 @@ pub mod result_truncation;
 pub mod rule_policy;
 pub mod schema;
 pub mod seen_files;
-pub mod services;
-mod spill_folder;
+mod service_rows;
 pub mod stdio;
 pub mod text_reader;
 pub mod tool;
@@ -52,10 +50,6 @@ pub mod web;
 
 pub use approver::{AnswerOption, ApprovalAnswer, ApprovalQuestion, Approver, PendingAnswer};
 pub use call_context::CallContext;
-pub use commands::{
-    CommandDisposition, CommandNetwork, CommandOutcome, CommandRequest, CommandSettings,
-    QuarantinedFile, SandboxProbeReport, ShellEndFolder, StreamMode, TimeoutAction, WatchReport,
-};
 pub use dialect::{Dialect, DialectName};
 pub use editor::{Editor, EditorWriteOutcome};
 pub use editor_buffers::TextChange;
@@ -65,7 +59,6 @@ pub use hooks::{
     HOOK_WORDS_MAX, Hook, HookFailureAction, HookFile, HookFileReader, HookSettings, ToolPattern,
 };
 pub use host_session::{ToolHostSession, ToolHostSessionConfig};
-pub use local_machine::LocalMachine;
 pub use observer::{CallEvent, CallEventObserver};
 pub use pipeline::{CallOutcome, CallReport};
 pub use policy::{
@@ -74,10 +67,16 @@ pub use policy::{
 };
 pub use registry::{RegistryChange, ToolRegistry, ToolVisibility};
 pub use rule_policy::RulePolicy;
-pub use services::{LaunchAccess, ServiceHandle, ServiceLauncher, ServiceRequest};
 pub use text_reader::{ReadingRequest, TextReader, TextReaderProvider};
 pub use tool::{AnyTool, CallDescription, Tool, ToolInfo, ToolReply, erase};
 pub use tool_host::{ToolHost, ToolHostConfig};
 pub use tool_notes::{ToolBound, ToolNotes};
 pub use web::{CallWebAccess, NetworkGuard};
-pub use zero_exec::ResolverConfig;
+
+// What occurs in what a tool calls and a host is made of.
+pub use zero_exec::services::{ServiceHandle, ServiceLauncher, ServiceRequest};
+pub use zero_exec::{
+    CommandDisposition, CommandNetwork, CommandOutcome, CommandRequest, CommandSettings,
+    LaunchAccess, QuarantinedFile, ResolverConfig, SandboxProbeReport, ShellEndFolder, StreamMode,
+    TimeoutAction, WatchReport,
+};

@@ -14,13 +14,13 @@ use zero_core::{
     ByteSize, CommandExecution, Effect, Effects, ErrorReason, ErrorType, TimeoutClass, ToolCall,
     ToolError, ToolName, ToolResult, ToolSpec,
 };
+use zero_exec::{CallCommands, CommandLauncher};
 
 use crate::audit;
 use crate::authorization::AuthorizationRequest;
 use crate::call_context::{CallContext, CallContextParts};
 use crate::call_record::CallRecord;
 use crate::circuit_breaker::ToolHealth;
-use crate::commands::{CallCommands, CommandLauncher};
 use crate::dialect::{Dialect, RenderedResult};
 use crate::execution::{self, ExecutionLimits, catch_panics};
 use crate::failed_plan::{self, FailedPlan};
@@ -229,10 +229,12 @@ impl ToolHost {
             launcher: CommandLauncher::new(
                 &self.commands,
                 &session.commands,
-                &self.policy,
+                self.policy.clone(),
                 call.id.clone(),
                 self.limits.command_limits_for(&spec.name),
             ),
+            workspace: session.workspace().clone(),
+            limits: Arc::clone(&self.limits),
             judged: executions(effects),
             spill: session.spill().clone(),
             tool: spec.name.clone(),

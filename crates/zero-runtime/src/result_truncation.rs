@@ -12,8 +12,7 @@ use std::io::Write as _;
 use serde_json::Value;
 use zero_core::tool_result::{FileDiff, ResultDisplay, SearchHit, ToolResultPart};
 use zero_core::{ByteSize, CallId, ErrorReason, HostLimits, ToolError, ToolResult};
-
-use crate::spill_folder::SpillFolder;
+use zero_exec::SpillFolder;
 
 /// Brings a result within `limits`.
 pub(crate) fn truncate_result(

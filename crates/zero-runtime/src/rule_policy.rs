@@ -5,13 +5,13 @@ mod denied_files;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use zero_exec::LocalMachine;
 use zero_policy::{
     ConnectDeniedError, ConnectPermission, ConnectRequest, DecisionRequest, GrantScope,
     PolicyDecision, PolicyEngine,
 };
 use zero_sandbox::Workspace;
 
-use crate::local_machine::LocalMachine;
 use crate::policy::{CommandPolicy, DeniedFiles, Policy, PolicyRequest};
 
 /// The tool that runs commands.

@@ -2,16 +2,18 @@
 
 use std::sync::{Arc, OnceLock};
 
-use zero_core::{ExtraRootCertificates, HostLimits, SessionId, ToolError};
-use zero_exec::ResolverConfig;
+use zero_core::{ExtraRootCertificates, HostLimits, SessionId, ToolError, ToolName};
+use zero_exec::services::{ServiceHost, ServiceLauncher};
+use zero_exec::{
+    CommandLauncher, CommandSettings, HostCommands, ResolverConfig, SandboxProbeReport,
+};
 use zero_sandbox::{Journal, StateDir, Workspace};
 
 use crate::admission::AdmissionController;
 use crate::approver::Approver;
-use crate::audit::AuditLog;
+use crate::audit::{AuditLog, ConnectionAuditLog};
 pub use crate::call_id::new_call_id;
 use crate::circuit_breaker::CircuitBreakers;
-use crate::commands::{CommandSettings, HostCommands};
 use crate::elicitation::Elicitor;
 use crate::hooks::{HookSet, HookSettings};
 use crate::host_extensions::HostExtensions;
@@ -20,7 +22,7 @@ use crate::metrics::CallMetrics;
 use crate::observer::CallEventObserver;
 use crate::policy::{Policy, RiskPolicy};
 use crate::registry::ToolRegistry;
-use crate::services::ServiceLauncher;
+use crate::service_rows::ServiceAuditor;
 use crate::web::NetworkGuard;
 
 /// What a host is made of.
@@ -167,7 +169,35 @@ impl ToolHost {
 
     /// What starts programs that run beside its calls.
     pub fn services(&self) -> ServiceLauncher {
-        ServiceLauncher::new(self)
+        let workspace = self.workspace.clone();
+        ServiceLauncher::new(ServiceHost {
+            commands: Arc::clone(&self.commands),
+            policy: self.policy.clone(),
+            supervisor: Arc::new(ServiceAuditor::new(
+                &self.state,
+                Arc::clone(&self.policy),
+                workspace.clone(),
+            )),
+            log: Arc::new(ConnectionAuditLog::new(&self.state, workspace.clone(), None)),
+            internet: self.internet.clone(),
+            state: self.state.clone(),
+            workspace,
+            limits: self.limits.command,
+        })
+    }
+
+    /// Runs `true`, confined as the commands of `tool` are, and says what held. Where something
+    /// cannot be enforced it runs nevertheless, so that all of it is known.
+    pub fn probe_sandbox(&self, tool: &ToolName) -> Result<SandboxProbeReport, ToolError> {
+        let session = self.open_one_shot_session()?;
+        let launcher = CommandLauncher::new(
+            &self.commands,
+            &session.commands,
+            self.policy.clone(),
+            new_call_id(),
+            self.limits.command_limits_for(tool),
+        );
+        zero_exec::probe_sandbox(launcher, session.workspace())
     }
 
     /// Keeps something that its tools share between calls: one of each type, as long as the host.

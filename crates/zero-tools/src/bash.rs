@@ -15,7 +15,7 @@ use zero_core::{
     CommandExecution, CommandLine, Effect, Effects, ErrorReason, FileLocation, ResultDisplay,
     RiskLevel, TimeoutClass, ToolCategory, ToolError, ToolKind, ToolResultPart,
 };
-use zero_runtime::jobs::{JOBS_MAX, Job};
+use zero_exec::jobs::{JOBS_MAX, Job};
 use zero_runtime::{
     CallContext, CallDescription, CommandDisposition, CommandRequest, StreamMode, Tool, ToolBound,
     ToolInfo, ToolNotes, ToolReply,

@@ -9,7 +9,7 @@ use zero_core::{
     Effect, Effects, ErrorReason, ResultDisplay, RiskLevel, TimeoutClass, ToolCategory, ToolError,
     ToolKind, ToolResultPart,
 };
-use zero_runtime::jobs::JobStatus;
+use zero_exec::jobs::JobStatus;
 use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply};
 use zero_sandbox::Workspace;
 

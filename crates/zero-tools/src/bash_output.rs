@@ -10,7 +10,7 @@ use zero_core::{
     CommandExecution, CommandLine, Effect, Effects, ErrorReason, ResultDisplay, RiskLevel,
     TimeoutClass, ToolCategory, ToolError, ToolKind, ToolResultPart,
 };
-use zero_runtime::jobs::{Job, JobStatus, OutputChunk, UNREAD_BYTES_MAX};
+use zero_exec::jobs::{Job, JobStatus, OutputChunk, UNREAD_BYTES_MAX};
 use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, ToolNotes, ToolReply};
 use zero_sandbox::Workspace;
 use zero_sandbox::output_collector::OutputStream;

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use zero_exec::LocalMachine;
 use zero_policy::engine::VerdictTree;
 use zero_policy::{
     CommandHosts, GrantScope, PermissionMode, PolicyDecision, PolicyEngine, PolicyEngineConfig,
     PolicyRule,
 };
-use zero_runtime::{DialectName, HookSettings, LocalMachine, Policy, RulePolicy, ToolRegistry};
+use zero_runtime::{DialectName, HookSettings, Policy, RulePolicy, ToolRegistry};
 use zero_sandbox::{Workspace, path_survey};
 
 use self::simulated_call::{SimulatedCall, SimulationContext};

@@ -13,7 +13,7 @@ use rmcp::service::RoleClient;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio_util::sync::CancellationToken;
-use zero_runtime::services::{ServiceHandle, ServiceLauncher, ServiceRequest};
+use zero_exec::services::{ServiceHandle, ServiceLauncher, ServiceRequest};
 
 use super::error::ServerUnavailableError;
 use super::sanitize;

@@ -7,6 +7,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use zero_core::{CallId, CommandExecution, CommandLimits, CommandLine, ErrorReason, ToolError};
+use zero_exec::jobs::{CommandInput, MonitorOptions, MonitoredCommand, UnreadRetention};
+use zero_exec::{
+    CommandLauncher, HostCommands, LaunchAccess, SessionCommands, StreamMode, WatchReport,
+    plain_text,
+};
 use zero_policy::{PermissionMode, Verdict};
 use zero_sandbox::Workspace;
 use zero_sandbox::output_collector::{CollectedOutput, OutputCollector};
@@ -14,13 +19,8 @@ use zero_sandbox::running_command::{CommandExit, ExitCause};
 
 use super::hook_answer::{self, HookOutput};
 use super::{Hook, HookAttempt, HookFileReader, HookTimeBudget};
-use crate::commands::{
-    CommandLauncher, HostCommands, LaunchAccess, SessionCommands, StreamMode, WatchReport,
-    plain_text,
-};
-use crate::jobs::{CommandInput, MonitorOptions, MonitoredCommand, UnreadRetention};
+use crate::configured_command::{decide_configured_command, denial_error};
 use crate::policy::Policy;
-use crate::services;
 use crate::tool_host::ToolHost;
 
 /// Bytes of an answer, and of error output.
@@ -146,8 +146,13 @@ impl HookLaunch {
         execution
             .variables
             .push(("PATH".to_owned(), self.commands.trusted_search_path(&self.workspace)));
-        let launcher =
-            CommandLauncher::new(&self.commands, &self.place, &self.policy, self.call, self.limits);
+        let launcher = CommandLauncher::new(
+            &self.commands,
+            &self.place,
+            self.policy.clone(),
+            self.call,
+            self.limits,
+        );
         let launcher = launcher.with_access(self.hook.access, Vec::new());
         let ready = launcher.prepare(&self.workspace, &execution, StreamMode::Pipes)?;
         let running = ready.spawn_single()?;
@@ -193,10 +198,9 @@ impl HookLaunch {
             LaunchAccess::ReadOnly => Some(PermissionMode::Ask),
             LaunchAccess::AsCommands => self.mode,
         };
-        let decision =
-            services::decide_configured_command(&*self.policy, &self.workspace, execution, mode)?;
+        let decision = decide_configured_command(&*self.policy, &self.workspace, execution, mode)?;
         match decision.verdict {
-            Verdict::Deny => Err(services::denial_error("run it", &decision)),
+            Verdict::Deny => Err(denial_error("run it", &decision)),
             Verdict::Allow | Verdict::Ask => Ok(()),
         }
     }

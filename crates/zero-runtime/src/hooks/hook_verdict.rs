@@ -7,10 +7,10 @@ use serde_json::Value;
 use zero_core::sanitize::{replace_unsafe_chars, truncate};
 use zero_core::tool_result::{ToolResult, ToolResultPart};
 use zero_core::{CallId, ToolError};
+use zero_exec::plain_text;
 
 use super::{Hook, HookTimeBudget};
 use crate::audit::HOOK_RULE;
-use crate::commands::plain_text;
 use crate::policy::{PolicyDecision, Verdict};
 
 /// Characters of a reason.
@@ -192,7 +192,7 @@ mod tests {
 
     use super::super::{HookFailureAction, ToolPattern};
     use super::*;
-    use crate::commands::LaunchAccess;
+    use zero_exec::LaunchAccess;
 
     fn hook(command: &str) -> Hook {
         Hook {

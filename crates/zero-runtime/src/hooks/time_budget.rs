@@ -66,7 +66,7 @@ fn budget_spent_reason() -> String {
 mod tests {
     use super::super::{HookFailureAction, ToolPattern};
     use super::*;
-    use crate::commands::LaunchAccess;
+    use zero_exec::LaunchAccess;
 
     #[test]
     fn time_budget_is_shared_between_hooks() {

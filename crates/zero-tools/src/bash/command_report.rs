@@ -2,8 +2,8 @@
 //! for the user.
 
 use zero_core::{ByteSize, ResultDisplay, ToolResultPart};
-use zero_runtime::commands::plain_text;
-use zero_runtime::jobs::OutputChunk;
+use zero_exec::jobs::OutputChunk;
+use zero_exec::plain_text;
 use zero_runtime::{CommandOutcome, ShellEndFolder, ToolReply};
 use zero_sandbox::output_collector::{HeadTail, InterleavedOutput, OutputStream};
 use zero_sandbox::{ConfinementGap, Workspace};

@@ -10,7 +10,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 use zero_core::sanitize::escape_unsafe_chars;
 use zero_core::{ErrorReason, ToolError};
-use zero_runtime::commands::plain_text;
+use zero_exec::plain_text;
 use zero_runtime::{ServiceHandle, ServiceLauncher, ServiceRequest};
 use zero_sandbox::running_command::{CommandExit, ExitCause};
 

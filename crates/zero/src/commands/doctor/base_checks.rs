@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use jiff::Timestamp;
+use zero_exec::LocalMachine;
 use zero_policy::{Machine, PermissionMode};
-use zero_runtime::LocalMachine;
 use zero_runtime::audit::AuditLog;
 use zero_runtime::audit::verification::VerifyOptions;
 use zero_sandbox::StateDir;

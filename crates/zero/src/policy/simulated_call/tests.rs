@@ -7,8 +7,9 @@ use std::os::unix::fs::symlink;
 
 use serde_json::json;
 use tempfile::TempDir;
+use zero_exec::LocalMachine;
 use zero_runtime::dialect::BUILTIN;
-use zero_runtime::{Dialect, LocalMachine, ToolRegistry};
+use zero_runtime::{Dialect, ToolRegistry};
 use zero_sandbox::Workspace;
 
 use super::*;

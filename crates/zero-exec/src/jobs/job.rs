@@ -9,7 +9,8 @@ use zero_sandbox::running_command::{CommandExit, ExitCause};
 
 use super::monitored_command::{MonitoredCommand, SendInputError};
 use super::unread_output::OutputChunk;
-use crate::commands::{ToolCommandLimits, WatchReport};
+use crate::command_errors::ToolCommandLimits;
+use crate::tree_watch::WatchReport;
 
 /// A command of a session that goes on while others are called.
 #[derive(Debug)]

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zero_sandbox::output_collector::OutputSpill;
 
-use crate::call_context::CallContext;
 use crate::spill_folder::SpillFolder;
 
 /// Bytes that are held before a file is made for them.
@@ -33,11 +32,9 @@ enum SpillState {
 }
 
 impl SpillFile {
-    pub(super) fn new(cx: &CallContext) -> Self {
-        let folder = Arc::clone(&cx.commands().spill);
-        let name = format!("{}-output.txt", cx.call());
+    pub(super) fn new(folder: &Arc<SpillFolder>, name: String, bytes_max: u64) -> Self {
+        let folder = Arc::clone(folder);
         let path = folder.path().join(&name).display().to_string();
-        let bytes_max = cx.limits().file_bytes_max.get();
         let state = Arc::new(Mutex::new(SpillState::Buffered(Vec::new())));
         Self { folder, name, path, bytes_max, state }
     }

@@ -12,7 +12,7 @@ use zero_core::ToolError;
 use zero_sandbox::path_survey::{self, FileIdentity};
 
 use super::ServiceHost;
-use crate::commands;
+use crate::profile;
 
 /// What is hidden from a service, file by file as it was when it started.
 pub(super) struct HiddenFiles {
@@ -43,6 +43,6 @@ impl HiddenFiles {
 
 impl ServiceHost {
     pub(super) fn list_hidden_paths(&self) -> Result<Vec<PathBuf>, ToolError> {
-        commands::list_hidden_paths(&self.commands, &*self.policy, &self.workspace)
+        profile::list_hidden_paths(&self.commands, &*self.policy, &self.workspace)
     }
 }

@@ -13,7 +13,9 @@ use tokio::sync::Notify;
 use zero_sandbox::ConfinementGap;
 use zero_sandbox::running_command::{CommandExit, KillHandle, KillReason, RunningCommand};
 
-use crate::commands::{NetworkUseGuard, PreparedLaunch, WatchReport};
+use crate::launcher::PreparedLaunch;
+use crate::session_network::NetworkUseGuard;
+use crate::tree_watch::WatchReport;
 
 /// A service while it runs, and afterwards.
 pub(super) struct ServiceMonitor {

@@ -3,7 +3,7 @@
 //! Commands that may reach nobody have no network. Others share that of their session, so that a
 //! server which one command starts is there for the next. It is made when the first of them needs it
 //! and goes when the session does. Its only way out is one port, and at that port the session's
-//! proxy judges every connection: see [`zero_exec::egress`].
+//! proxy judges every connection: see [`crate::egress`].
 //!
 //! Whoever else runs something for a session takes part in the same way: it is given the network,
 //! and holds its [`NetworkUseGuard`] for as long as what it runs may be alive.
@@ -12,17 +12,18 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use zero_core::{CallId, ErrorReason, ToolError};
-use zero_exec::CommandPolicy;
-use zero_exec::egress::{
-    AttributionGuard, ConnectionLog, EgressConfig, EgressProxy, PolicyAuthorizer, RefusalCursor,
-    RefusalSummary, ResolverConfig,
-};
-use zero_policy::{GrantScope, HostName, HostPattern};
+use zero_policy::{GrantScope, HostName};
 use zero_sandbox::shared_network::SharedNetwork;
 use zero_sandbox::spawner::{SpawnError, Spawner};
 use zero_sandbox::{AcceptedWeakness, NetworkAccess};
 
-use super::command_errors;
+use crate::command_errors;
+use crate::command_policy::CommandPolicy;
+use crate::command_settings::CommandNetwork;
+use crate::egress::{
+    AttributionGuard, ConnectionLog, EgressConfig, EgressProxy, PolicyAuthorizer, RefusalCursor,
+    RefusalSummary, ResolverConfig,
+};
 
 /// How programs are told of the proxy. Most look at the small names, some at the large ones, and
 /// Node at neither unless it is asked to.
@@ -38,26 +39,21 @@ const PROXY_VARIABLES: &[(&str, &str)] = &[
     ("NODE_USE_ENV_PROXY", "1"),
 ];
 
-/// Whom commands may reach, beside the hosts that rules allow. Nobody, unless somebody says so.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CommandNetwork {
-    /// Hosts, with their ports where these are not those of the web.
-    pub hosts: Vec<HostPattern>,
-    /// Whether they may reach servers that other commands of the same session started.
-    pub localhost: bool,
-}
-
 /// Lists what a person allowed. It is asked each time, so that what is taken back no longer counts.
-pub(crate) type GrantProvider = Arc<dyn Fn() -> Vec<GrantScope> + Send + Sync>;
+pub type GrantProvider = Arc<dyn Fn() -> Vec<GrantScope> + Send + Sync>;
 
 /// On what terms the commands of a session reach others.
-pub(crate) struct NetworkPolicy {
-    pub(crate) allowed: CommandNetwork,
-    pub(crate) policy: Arc<dyn CommandPolicy>,
+pub struct NetworkPolicy {
+    /// What settings allow.
+    pub allowed: CommandNetwork,
+    /// What rules allow.
+    pub policy: Arc<dyn CommandPolicy>,
     /// What a person allowed for the session.
-    pub(crate) grants: GrantProvider,
-    pub(crate) internet: ResolverConfig,
-    pub(crate) log: Arc<dyn ConnectionLog>,
+    pub grants: GrantProvider,
+    /// What lies outside.
+    pub internet: ResolverConfig,
+    /// Where connections are recorded.
+    pub log: Arc<dyn ConnectionLog>,
 }
 
 /// What a command gets.
@@ -86,7 +82,7 @@ impl NetworkAssignment {
 /// The use that something makes of its session's network. While it lives, connections are known to
 /// come from its call, if from no other, and the hosts that were judged for the call are open.
 #[derive(Default)]
-pub(crate) struct NetworkUseGuard {
+pub struct NetworkUseGuard {
     used: Option<ProxyUse>,
     /// Why it has no network, though some host is allowed.
     without: Option<String>,
@@ -102,7 +98,7 @@ struct ProxyUse {
 impl NetworkUseGuard {
     /// What is to be known of the network since its beginning: connections that were refused, or
     /// why there is no network.
-    pub(crate) fn notes(&self) -> Vec<String> {
+    pub fn notes(&self) -> Vec<String> {
         let refused = |used: &ProxyUse| used.proxy.refusals_since(used.since, &used.call);
         let refused = self.used.as_ref().map_or_else(RefusalSummary::default, refused);
         self.without.iter().cloned().chain(refused.notes()).collect()
@@ -110,7 +106,7 @@ impl NetworkUseGuard {
 }
 
 /// The network of a session.
-pub(crate) struct SessionNetwork {
+pub struct SessionNetwork {
     terms: NetworkPolicy,
     made: Mutex<NetworkState>,
 }
@@ -134,7 +130,8 @@ enum NetworkSetupError {
 }
 
 impl SessionNetwork {
-    pub(crate) fn new(terms: NetworkPolicy) -> Self {
+    /// One that is made when the first command needs it.
+    pub fn new(terms: NetworkPolicy) -> Self {
         Self { terms, made: Mutex::new(NetworkState::Uncreated) }
     }
 
@@ -184,7 +181,7 @@ impl SessionNetwork {
 
     /// Ends the proxy and lets go of the network, which ends with the last command in it. Nothing
     /// is made afterwards.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         let made = std::mem::replace(&mut *self.lock(), NetworkState::Closed);
         if let NetworkState::Shared(ProxiedNetwork { proxy, .. }) = made {
             proxy.end();

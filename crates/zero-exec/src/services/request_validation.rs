@@ -2,21 +2,15 @@
 
 use std::path::PathBuf;
 
-use serde_json::Value;
-use zero_core::{
-    ErrorReason, ErrorType, RiskLevel, TargetPath, TimeoutClass, ToolCategory, ToolError, ToolKind,
-    ToolName, ToolSpec,
-};
+use zero_core::{ErrorReason, ErrorType, TargetPath, ToolError};
 use zero_policy::protected_paths::{ProtectedPaths, protected_reason, sensitive_reason};
 use zero_sandbox::{FileType, FinalLinkMode, StateDir, Workspace, path_survey};
 
-use super::ServiceRequest;
-use crate::commands::CommandSettings;
+use super::service_request::ServiceRequest;
+use crate::command_settings::CommandSettings;
 
 /// Characters of a name.
 const NAME_LEN_MAX: usize = 64;
-/// The tool whose rules are about commands.
-const COMMAND_TOOL: &str = "Bash";
 
 /// Refuses what no program can be given.
 pub(super) fn check_request(request: &ServiceRequest) -> Result<(), ToolError> {
@@ -107,25 +101,6 @@ pub(super) fn resolve_writable(
         Ok(real)
     };
     request.writable.iter().map(settle).collect()
-}
-
-/// What rules for commands are looked up by.
-pub(super) fn command_spec() -> Result<ToolSpec, ToolError> {
-    let name = ToolName::new(COMMAND_TOOL)
-        .map_err(|error| ToolError::failed(ErrorReason::Panic, error.to_string()))?;
-    Ok(ToolSpec {
-        name,
-        display_name: COMMAND_TOOL.to_owned(),
-        description: String::new(),
-        input_schema: Value::Bool(true),
-        output_schema: Value::Bool(true),
-        category: ToolCategory::Development,
-        kind: ToolKind::Execute,
-        risk: RiskLevel::High,
-        timeout_class: TimeoutClass::Command,
-        idempotent: false,
-        fallback: None,
-    })
 }
 
 fn invalid_request_error(message: String) -> ToolError {

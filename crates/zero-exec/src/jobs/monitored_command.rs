@@ -17,43 +17,48 @@ use zero_sandbox::output_collector::{CollectedOutput, OutputCollector, OutputStr
 use zero_sandbox::running_command::{CommandExit, KillHandle, KillReason, RunningCommand};
 
 use super::unread_output::{OutputChunk, UnreadOutput, UnreadRemainder};
-use crate::admission::CallPermit;
-use crate::commands::{NetworkUseGuard, TreeWatch, WatchReport};
+use crate::session_network::NetworkUseGuard;
+use crate::tree_watch::{TreeWatch, WatchReport};
 
 /// Texts that may wait until the command reads them.
 const INPUTS_MAX: usize = 16;
 
 /// What is told everything that a command writes.
-pub(crate) type OutputSink = Box<dyn FnMut(OutputStream, &[u8]) + Send>;
+pub type OutputSink = Box<dyn FnMut(OutputStream, &[u8]) + Send>;
+
+/// Something that is only held, such as a place in a queue.
+pub type HeldPermit = Box<dyn Send>;
 
 /// How a command is watched.
-pub(crate) struct MonitorOptions {
+pub struct MonitorOptions {
     /// How much of what it writes is kept to its end.
-    pub(crate) collector: OutputCollector,
+    pub collector: OutputCollector,
     /// Whether what nobody has read yet is kept.
-    pub(crate) unread: UnreadRetention,
+    pub unread: UnreadRetention,
     /// Whether it can be sent texts.
-    pub(crate) input: CommandInput,
+    pub input: CommandInput,
     /// Sees everything it writes, right when it comes.
-    pub(crate) news: OutputSink,
+    pub news: OutputSink,
     /// A place in the queue, held until it ends or becomes a job.
-    pub(crate) permit: Option<CallPermit>,
+    pub permit: Option<HeldPermit>,
     /// What it may not make, looked at once it has ended.
-    pub(crate) watch: TreeWatch,
+    pub watch: TreeWatch,
     /// The use it makes of its session's network, which ends with it.
-    pub(crate) network: NetworkUseGuard,
+    pub network: NetworkUseGuard,
 }
 
 /// Whether what nobody has read yet is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum UnreadRetention {
+pub enum UnreadRetention {
+    /// It is, up to a bound.
     Yes,
+    /// It is not.
     No,
 }
 
 /// What a command reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum CommandInput {
+pub enum CommandInput {
     /// Texts that it is sent.
     Texts,
     /// These bytes, and then no more.
@@ -63,7 +68,7 @@ pub(crate) enum CommandInput {
 }
 
 /// A command that is watched.
-pub(crate) struct MonitoredCommand {
+pub struct MonitoredCommand {
     killer: KillHandle,
     input: Option<SyncSender<Vec<u8>>>,
     state: Mutex<MonitorState>,
@@ -75,7 +80,7 @@ pub(crate) struct MonitoredCommand {
 #[derive(Default)]
 struct MonitorState {
     unread: UnreadOutput,
-    permit: Option<CallPermit>,
+    permit: Option<HeldPermit>,
     network: NetworkUseGuard,
     finish: Option<CommandEnding>,
 }
@@ -94,7 +99,7 @@ struct CommandEnding {
 
 /// Why a text was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SendInputError {
+pub enum SendInputError {
     /// It reads nothing.
     NoInput,
     /// It does not read what it was sent before.
@@ -105,10 +110,7 @@ pub(crate) enum SendInputError {
 
 impl MonitoredCommand {
     /// Watches a command that was just started. When that fails, the command is gone.
-    pub(crate) fn start(
-        mut running: RunningCommand,
-        watching: MonitorOptions,
-    ) -> io::Result<Arc<Self>> {
+    pub fn start(mut running: RunningCommand, watching: MonitorOptions) -> io::Result<Arc<Self>> {
         let MonitorOptions { collector, unread, input, mut news, permit, watch, network } =
             watching;
         let input = match input {
@@ -160,22 +162,22 @@ impl MonitoredCommand {
     }
 
     /// Asks for its end. Nothing happens when it has ended already.
-    pub(crate) fn kill(&self) {
+    pub fn kill(&self) {
         self.killer.kill(KillReason::Asked);
     }
 
     /// How it ended, if it did; the inner one is `None` when nobody knows.
-    pub(crate) fn end_status(&self) -> Option<Option<CommandExit>> {
+    pub fn end_status(&self) -> Option<Option<CommandExit>> {
         self.lock().finish.as_ref().map(|finish| finish.ended.clone())
     }
 
     /// What it made that it may not make; known once it has ended.
-    pub(crate) fn watch_report(&self) -> WatchReport {
+    pub fn watch_report(&self) -> WatchReport {
         self.lock().finish.as_ref().map(|finish| finish.settled.clone()).unwrap_or_default()
     }
 
     /// What is to be known of the network so far.
-    pub(crate) fn network_notes(&self) -> Vec<String> {
+    pub fn network_notes(&self) -> Vec<String> {
         let state = self.lock();
         match &state.finish {
             Some(finish) => finish.network.clone(),
@@ -184,37 +186,37 @@ impl MonitoredCommand {
     }
 
     /// Waits until it has ended, though not longer than `limit`; true when it has.
-    pub(crate) fn wait(&self, limit: Duration) -> bool {
+    pub fn wait(&self, limit: Duration) -> bool {
         let still_runs = |state: &mut MonitorState| state.finish.is_none();
         let waited = self.ended.wait_timeout_while(self.lock(), limit, still_runs);
         waited.unwrap_or_else(PoisonError::into_inner).0.finish.is_some()
     }
 
     /// Completes when it has ended. For one to wait.
-    pub(crate) async fn wait_ended(&self) {
+    pub async fn wait_ended(&self) {
         while self.lock().finish.is_none() {
             self.ended_later.notified().await;
         }
     }
 
     /// What it wrote and how it ended, once, after its end.
-    pub(crate) fn take_collected(&self) -> Option<io::Result<(CollectedOutput, CommandExit)>> {
+    pub fn take_collected(&self) -> Option<io::Result<(CollectedOutput, CommandExit)>> {
         self.lock().finish.as_mut()?.collected.take()
     }
 
     /// Lets it go on without a place in the queue.
-    pub(crate) fn release_permit(&self) {
+    pub fn release_permit(&self) {
         self.lock().permit = None;
     }
 
     /// Bytes it wrote that nobody has read.
-    pub(crate) fn unread_bytes(&self) -> usize {
+    pub fn unread_bytes(&self) -> usize {
         self.lock().unread.len()
     }
 
     /// What it wrote since this was last asked, and how many bytes before that are lost. A
     /// character that has come in part waits for its rest while there can be one.
-    pub(crate) fn take_unread(&self) -> (Vec<OutputChunk>, u64) {
+    pub fn take_unread(&self) -> (Vec<OutputChunk>, u64) {
         let mut state = self.lock();
         let rest =
             if state.finish.is_some() { UnreadRemainder::Never } else { UnreadRemainder::MayCome };
@@ -222,7 +224,7 @@ impl MonitoredCommand {
     }
 
     /// Sends it a text to read.
-    pub(crate) fn send(&self, text: &str) -> Result<(), SendInputError> {
+    pub fn send(&self, text: &str) -> Result<(), SendInputError> {
         let input = self.input.as_ref().ok_or(SendInputError::NoInput)?;
         input.try_send(text.as_bytes().to_vec()).map_err(|error| match error {
             TrySendError::Full(_) => SendInputError::Full,

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::plain_text;
+use crate::plain_text;
 
 /// Time between two messages.
 pub(super) const PAUSE: Duration = Duration::from_millis(100);

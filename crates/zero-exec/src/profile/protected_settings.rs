@@ -9,8 +9,8 @@ use zero_sandbox::path_survey::{self, ChangeStamp};
 use zero_sandbox::quarantine::{self, EntryKind};
 
 use super::folder_scanner::{FolderScanResult, WritableRoots};
-use crate::commands::tree_watch::WatchedPath;
-use crate::policy::Policy;
+use crate::command_policy::CommandPolicy;
+use crate::tree_watch::WatchedPath;
 
 /// zero's settings of a project: the one name for which an empty folder stands in where it does not
 /// exist, since they say who may do what.
@@ -41,7 +41,7 @@ pub(super) fn find_protected_settings(
     ground: &WritableRoots,
     found: &FolderScanResult,
     configured: &[PathBuf],
-    policy: &dyn Policy,
+    policy: &dyn CommandPolicy,
 ) -> ProtectedSettings {
     let mut all = ProtectedSettings::default();
     let bases: Vec<PathBuf> = [&*ground.roots, &*ground.writable].concat();
@@ -122,7 +122,7 @@ impl ProtectedSettings {
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::*;
-    use crate::policy::RiskPolicy;
+    use crate::command_policy::ClosedPolicy;
 
     #[test]
     fn existing_settings_are_held_and_missing_are_watched() {
@@ -140,7 +140,7 @@ mod tests {
             &ground,
             &FolderScanResult::default(),
             &configured,
-            &RiskPolicy,
+            &ClosedPolicy,
         );
         let names = [".zero", ".vscode", "shared/idea", "mine"];
         assert_eq!(found.held, names.map(|name| root.join(name)));
@@ -170,7 +170,7 @@ mod tests {
         }
         let ground = WritableRoots { roots: vec![root.clone()], ..WritableRoots::default() };
         let found = super::super::folder_scanner::FolderScanner::default().scan(&ground);
-        let found = find_protected_settings(&ground, &found, &[], &RiskPolicy);
+        let found = find_protected_settings(&ground, &found, &[], &ClosedPolicy);
         assert_eq!(found.held.len(), 1 + DEEP_MAX);
         assert_eq!((found.unheld.len(), found.deep.len()), (1, DEEP_MAX + 1));
     }

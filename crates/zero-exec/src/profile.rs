@@ -2,15 +2,15 @@
 //!
 //! What a command may not change is one of two things. The kernel refuses it: everything that
 //! exists, and of what does not exist the little for which something empty may stand in without
-//! misleading anybody. The rest is watched (see [`super::watch`]): a command that makes it finds it
+//! misleading anybody. The rest is watched (see [`crate::tree_watch`]): a command that makes it finds it
 //! taken away again.
 
-mod folder_scanner;
+pub(crate) mod folder_scanner;
 mod forbidden_roots;
-mod git_repositories;
+pub(crate) mod git_repositories;
 mod inaccessible_folders;
 mod protected_settings;
-mod secret_paths;
+pub(crate) mod secret_paths;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
@@ -18,15 +18,15 @@ use std::sync::{Arc, PoisonError};
 use zero_core::{ErrorReason, ErrorType, ToolError};
 use zero_sandbox::{FileType, NetworkAccess, SandboxProfile, Workspace, path_survey};
 
-pub(super) use self::folder_scanner::{FolderScanResult, FolderScanner, WritableRoots};
-pub(super) use self::git_repositories::{GitRepositories, STAND_INS, find_repositories};
-pub(super) use self::secret_paths::SecretPaths;
-
+use self::folder_scanner::WritableRoots;
+use self::git_repositories::find_repositories;
 use self::inaccessible_folders::InaccessiblePaths;
-use super::launcher::LaunchAccess;
-use super::tree_watch::{TreeSnapshot, TreeWatch};
-use super::{CommandLauncher, CommandSettings, HostCommands};
-use crate::policy::{DeniedFiles, Policy};
+use self::secret_paths::SecretPaths;
+use crate::command_policy::{CommandPolicy, DeniedFiles};
+use crate::command_settings::CommandSettings;
+use crate::host_commands::HostCommands;
+use crate::launcher::{CommandLauncher, LaunchAccess};
+use crate::tree_watch::{TreeSnapshot, TreeWatch};
 
 /// Files that rules may deny before commands are refused. Each is hidden by a mount of its own, and
 /// the time a start takes grows with their square: 0.3 s for these, four for two thousand. The
@@ -100,9 +100,9 @@ pub(super) fn build_profile(
 }
 
 /// What has to be hidden from whatever is started now. Fails when it cannot be listed.
-pub(crate) fn list_hidden_paths(
+pub fn list_hidden_paths(
     host: &HostCommands,
-    policy: &dyn Policy,
+    policy: &dyn CommandPolicy,
     workspace: &Workspace,
 ) -> Result<Vec<PathBuf>, ToolError> {
     list_masked_paths(&cached_secret_paths(host, workspace), &host.settings, policy, workspace)
@@ -127,7 +127,7 @@ fn cached_secret_paths(host: &HostCommands, workspace: &Workspace) -> Arc<Secret
 fn list_masked_paths(
     secrets: &SecretPaths,
     settings: &CommandSettings,
-    policy: &dyn Policy,
+    policy: &dyn CommandPolicy,
     workspace: &Workspace,
 ) -> Result<Vec<PathBuf>, ToolError> {
     let masked = secrets.masked_paths().chain(list_denied_paths(settings, policy, workspace)?);
@@ -139,9 +139,9 @@ fn list_masked_paths(
 }
 
 /// What settings and rules deny commands to read. Fails when it cannot be listed.
-pub(crate) fn list_denied_paths(
+pub fn list_denied_paths(
     settings: &CommandSettings,
-    policy: &dyn Policy,
+    policy: &dyn CommandPolicy,
     workspace: &Workspace,
 ) -> Result<Vec<PathBuf>, ToolError> {
     match policy.denied_files(workspace, DENIED_MAX) {

@@ -13,8 +13,8 @@ use zero_sandbox::quarantine::EntryKind;
 use zero_sandbox::{FileType, path_survey};
 
 use super::protected_settings::ProtectedSettings;
-use crate::commands::CommandSettings;
-use crate::commands::tree_watch::WatchedPath;
+use crate::command_settings::CommandSettings;
+use crate::tree_watch::WatchedPath;
 
 /// zero's own folders where no variable says otherwise, as it may be tomorrow.
 const ZERO_FOLDERS: &[&str] = &[".config/zero", ".local/state/zero"];
@@ -54,7 +54,7 @@ const NAMED_BY_VARIABLE: &str = "credentials, named by a variable";
 
 /// Where secrets lie, or would.
 #[derive(Debug, Default)]
-pub(in crate::commands) struct SecretPaths {
+pub(crate) struct SecretPaths {
     /// Whether the machine could say where the person's home folder is.
     pub(super) is_whole: bool,
     /// zero's own folders: neither read nor changed nor made.

@@ -15,34 +15,39 @@ use zero_sandbox::running_command::RunningCommand;
 use zero_sandbox::spawner::{CommandStdio, SpawnSpec, Spawner};
 use zero_sandbox::{AcceptedWeakness, CommandSpec, SandboxProperty, Workspace, helper_process};
 
-use super::session_network::NetworkAssignment;
-use super::shell::{self, LastFolderFile};
-use super::{
-    HostCommands, NetworkUseGuard, SessionCommands, StreamMode, TreeWatch, command_errors, profile,
-};
-use crate::policy::Policy;
+use crate::command_policy::CommandPolicy;
+use crate::command_request::StreamMode;
+use crate::host_commands::HostCommands;
+use crate::session_commands::SessionCommands;
+use crate::session_network::{NetworkAssignment, NetworkUseGuard};
+use crate::shell::{self, LastFolderFile};
+use crate::tree_watch::TreeWatch;
+use crate::{command_errors, profile};
 
 /// Size of the terminal of a command that has one.
 const TERMINAL: CommandStdio = CommandStdio::Pty { rows: 24, cols: 80 };
 
 /// What it takes to start something confined.
 #[derive(Clone)]
-pub(crate) struct CommandLauncher {
-    pub(crate) host: Arc<HostCommands>,
-    pub(crate) session: Arc<SessionCommands>,
-    pub(crate) policy: Arc<dyn Policy>,
+pub struct CommandLauncher {
+    /// What the commands of its host have in common.
+    pub host: Arc<HostCommands>,
+    /// What those of its session have in common.
+    pub session: Arc<SessionCommands>,
+    /// Decides what it may reach.
+    pub policy: Arc<dyn CommandPolicy>,
     /// Whose connections its connections are.
-    pub(crate) call: CallId,
+    pub call: CallId,
     /// The hosts that were judged for the call and allowed.
-    pub(crate) hosts: Arc<[HostName]>,
+    pub hosts: Arc<[HostName]>,
     /// How much each command may use.
-    pub(crate) limits: CommandLimits,
+    pub limits: CommandLimits,
     /// Folders that it may change, beside those of the workspace.
-    pub(crate) writable: Vec<PathBuf>,
+    pub writable: Vec<PathBuf>,
     /// Properties of its confinement that may be missing.
-    pub(crate) weaknesses: Vec<AcceptedWeakness>,
+    pub weaknesses: Vec<AcceptedWeakness>,
     /// What it may do at all.
-    pub(crate) access: LaunchAccess,
+    pub access: LaunchAccess,
 }
 
 /// What something that is started may do at all.
@@ -58,17 +63,17 @@ pub enum LaunchAccess {
 
 impl CommandLauncher {
     /// Starts what the settings of a host let every command do.
-    pub(crate) fn new(
+    pub fn new(
         host: &Arc<HostCommands>,
         session: &Arc<SessionCommands>,
-        policy: &Arc<dyn Policy>,
+        policy: Arc<dyn CommandPolicy>,
         call: CallId,
         limits: CommandLimits,
     ) -> Self {
         Self {
             host: Arc::clone(host),
             session: Arc::clone(session),
-            policy: Arc::clone(policy),
+            policy,
             call,
             hosts: Arc::new([]),
             limits,
@@ -79,7 +84,7 @@ impl CommandLauncher {
     }
 
     /// The same for something that may do this at all, and change folders of its own beside that.
-    pub(crate) fn with_access(mut self, access: LaunchAccess, own: Vec<PathBuf>) -> Self {
+    pub fn with_access(mut self, access: LaunchAccess, own: Vec<PathBuf>) -> Self {
         self.access = access;
         match access {
             LaunchAccess::AsCommands => self.writable.extend(own),
@@ -96,7 +101,7 @@ impl CommandLauncher {
 
     /// Makes everything ready for one command, whose folder is the workspace's first unless it says
     /// otherwise.
-    pub(crate) fn prepare(
+    pub fn prepare(
         &self,
         workspace: &Workspace,
         execution: &CommandExecution,
@@ -137,28 +142,30 @@ impl CommandLauncher {
 }
 
 /// Something that only has to be started.
-pub(crate) struct PreparedLaunch {
+pub struct PreparedLaunch {
     order: SpawnSpec,
-    pub(super) folder: PathBuf,
-    pub(super) end_note: LastFolderFile,
-    pub(crate) watch: TreeWatch,
-    pub(crate) network: NetworkUseGuard,
+    pub(crate) folder: PathBuf,
+    pub(crate) end_note: LastFolderFile,
+    /// What it may not make.
+    pub watch: TreeWatch,
+    /// The use it makes of its session's network.
+    pub network: NetworkUseGuard,
 }
 
 impl PreparedLaunch {
     /// The files and folders that are hidden from it.
-    pub(crate) fn masked_paths(&self) -> &[PathBuf] {
+    pub fn masked_paths(&self) -> &[PathBuf] {
         &self.order.profile.masked
     }
 
     /// Starts it as one of many that come one after the other.
-    pub(super) fn spawn(&self, timeout: Option<Duration>) -> Result<RunningCommand, ToolError> {
+    pub fn spawn(&self, timeout: Option<Duration>) -> Result<RunningCommand, ToolError> {
         let order = SpawnSpec { timeout, ..self.order.clone() };
         shared_spawner()?.spawn(order).map_err(|error| command_errors::start_error(&error))
     }
 
     /// Starts it as the only one of its kind.
-    pub(crate) fn spawn_single(&self) -> Result<RunningCommand, ToolError> {
+    pub fn spawn_single(&self) -> Result<RunningCommand, ToolError> {
         shared_spawner()?
             .spawn_one_off(self.order.clone())
             .map_err(|error| command_errors::start_error(&error))

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zero_sandbox::output_collector::OutputStream;
 
-use crate::jobs::incomplete_char_len;
+use crate::jobs::unread_output::incomplete_char_len;
 
 /// Time between two pieces.
 pub(super) const PAUSE: Duration = Duration::from_millis(50);

@@ -9,7 +9,7 @@ use zero_sandbox::ConfinementGap;
 use zero_sandbox::running_command::{CommandExit, ExitCause};
 use zero_sandbox::spawner::SpawnError;
 
-use super::{CallCommands, WatchReport};
+use crate::tree_watch::WatchReport;
 
 /// The signal of a process that wrote a file larger than it may.
 const FILE_TOO_LARGE: i32 = 25;
@@ -24,10 +24,6 @@ pub(crate) struct ToolCommandLimits {
 }
 
 impl ToolCommandLimits {
-    pub(super) fn from_call(commands: &CallCommands) -> Self {
-        Self { tool: commands.tool.clone(), limits: commands.launcher.limits }
-    }
-
     /// Why a job did not come to its end by itself.
     pub(crate) fn job_error(&self, ended: &CommandExit) -> Option<ToolError> {
         end_error(ended, self, String::new)

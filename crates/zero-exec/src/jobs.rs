@@ -2,21 +2,21 @@
 //!
 //! What was not read yet is kept up to a bound, and all of it in a file.
 
-mod job;
-mod monitored_command;
-mod unread_output;
+pub(crate) mod job;
+pub(crate) mod monitored_command;
+pub(crate) mod unread_output;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use zero_core::{ErrorReason, ToolError};
 
-pub(crate) use self::job::JobCandidate;
+use self::job::JobCandidate;
 pub use self::job::{Job, JobStatus};
-pub(crate) use self::monitored_command::{
-    CommandInput, MonitorOptions, MonitoredCommand, UnreadRetention,
+pub use self::monitored_command::{
+    CommandInput, HeldPermit, MonitorOptions, MonitoredCommand, OutputSink, SendInputError,
+    UnreadRetention,
 };
-pub(crate) use self::unread_output::incomplete_char_len;
 pub use self::unread_output::{BYTES_MAX as UNREAD_BYTES_MAX, OutputChunk};
 
 /// Jobs of a session, ended ones that were not read yet among them.

@@ -45,45 +45,45 @@ const REPOSITORY_ONLY: &str = "HEAD";
 
 /// Where commands may write.
 #[derive(Clone, Debug, Default)]
-pub(in crate::commands) struct WritableRoots {
+pub(crate) struct WritableRoots {
     /// The folders of the workspace.
-    pub(in crate::commands) roots: Vec<PathBuf>,
+    pub(crate) roots: Vec<PathBuf>,
     /// Folders that settings open beside them.
-    pub(in crate::commands) writable: Vec<PathBuf>,
-    pub(in crate::commands) home: Option<PathBuf>,
+    pub(crate) writable: Vec<PathBuf>,
+    pub(crate) home: Option<PathBuf>,
     /// zero's own folder, which no command sees.
-    pub(in crate::commands) state: PathBuf,
+    pub(crate) state: PathBuf,
 }
 
 /// What was found.
 #[derive(Debug, Default)]
-pub(in crate::commands) struct FolderScanResult {
+pub(crate) struct FolderScanResult {
     /// Folders beneath those of the workspace that are repositories, those known longest first.
     pub(super) repositories: Vec<PathBuf>,
     /// What is on the judge's list, but for what lies right in a folder of the ground.
-    pub(in crate::commands) settings: Vec<SettingPath>,
+    pub(crate) settings: Vec<SettingPath>,
     /// Where not everything could be seen.
-    pub(in crate::commands) overlooked: Vec<PathBuf>,
+    pub(crate) overlooked: Vec<PathBuf>,
 }
 
 /// Something on the judge's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::commands) struct SettingPath {
+pub(crate) struct SettingPath {
     /// The folder of the ground, and the way from there.
-    pub(in crate::commands) base: PathBuf,
-    pub(in crate::commands) relative: PathBuf,
-    pub(in crate::commands) why: &'static str,
+    pub(crate) base: PathBuf,
+    pub(crate) relative: PathBuf,
+    pub(crate) why: &'static str,
 }
 
 impl SettingPath {
-    pub(in crate::commands) fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.base.join(&self.relative)
     }
 }
 
 /// What is remembered of the ground.
 #[derive(Debug, Default)]
-pub(in crate::commands) struct FolderScanner {
+pub(crate) struct FolderScanner {
     memory: Mutex<ScanCache>,
 }
 
@@ -125,7 +125,7 @@ static BY_LAST_PART: LazyLock<HashMap<&'static OsStr, Vec<SettingPattern>>> = La
 
 impl FolderScanner {
     /// Looks through all of it.
-    pub(in crate::commands) fn scan(&self, ground: &WritableRoots) -> FolderScanResult {
+    pub(crate) fn scan(&self, ground: &WritableRoots) -> FolderScanResult {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let mut walk =
             FolderScan { memory: &mut memory, found: FolderScanResult::default(), names: 0 };

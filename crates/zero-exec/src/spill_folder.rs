@@ -13,7 +13,7 @@ use zero_sandbox::{StateDir, path_survey};
 
 /// The folder.
 #[derive(Debug)]
-pub(crate) struct SpillFolder {
+pub struct SpillFolder {
     folder: StateDir,
     hold: Mutex<SpillRetention>,
 }
@@ -33,17 +33,13 @@ enum SpillRetention {
 
 impl SpillFolder {
     /// A folder that outlasts those who use it.
-    pub(crate) fn new_permanent(folder: StateDir) -> Self {
+    pub fn new_permanent(folder: StateDir) -> Self {
         Self { folder, hold: Mutex::new(SpillRetention::Permanent) }
     }
 
     /// The folder of that name on a shelf of zero's own folder, which goes when it is not used any
     /// more. One that is there already is used at once: its session goes on here.
-    pub(crate) fn new_leased(
-        state: &StateDir,
-        shelf: &'static str,
-        name: &str,
-    ) -> io::Result<Self> {
+    pub fn new_leased(state: &StateDir, shelf: &'static str, name: &str) -> io::Result<Self> {
         let folder = state.child(shelf).child(name);
         let hold = match path_survey::exists(folder.path()) {
             true => SpillRetention::Leased { _lease: FolderLease::acquire(state, shelf, name)? },
@@ -55,12 +51,12 @@ impl SpillFolder {
     }
 
     /// Where it is, or will be.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
     /// Makes a new file in it.
-    pub(crate) fn create_new(&self, name: &str) -> io::Result<File> {
+    pub fn create_new(&self, name: &str) -> io::Result<File> {
         let mut hold = self.lock_retention();
         match &*hold {
             SpillRetention::Permanent | SpillRetention::Leased { .. } => {}
@@ -77,12 +73,12 @@ impl SpillFolder {
     }
 
     /// Takes a file away.
-    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
+    pub fn remove(&self, name: &str) -> io::Result<()> {
         self.folder.remove(name)
     }
 
     /// Takes away the files that are older than that.
-    pub(crate) fn remove_older(&self, age_max: Duration) {
+    pub fn remove_older(&self, age_max: Duration) {
         for name in self.folder.list_names().unwrap_or_default() {
             if self.folder.age(&name).is_ok_and(|age| age > age_max) {
                 let _ = self.folder.remove(&name);
@@ -91,7 +87,7 @@ impl SpillFolder {
     }
 
     /// The session is over: what is in it goes, unless somebody else uses it.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         let mut hold = self.lock_retention();
         if !matches!(*hold, SpillRetention::Permanent) {
             *hold = SpillRetention::Ended;

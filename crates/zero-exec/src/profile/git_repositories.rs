@@ -18,7 +18,7 @@ const HELD_FOLDERS: &[&str] = &["hooks"];
 /// The same for files; git is at ease with empty ones.
 const HELD_FILES: &[&str] = &["config", "config.worktree", "info/attributes"];
 /// What is empty in a repository, or in a workspace, may only stand in for something.
-pub(in crate::commands) const STAND_INS: &[&str] =
+pub(crate) const STAND_INS: &[&str] =
     &[".zero", "hooks", "config", "config.worktree", "info/attributes"];
 /// What makes git take another folder for the repository: held where it is, watched where not.
 const POINTERS: &[&str] = &["commondir", "gitdir"];
@@ -43,40 +43,40 @@ const IN_GIT: &str = "a setting or hook of git, which can run a command";
 
 /// What is known of the repositories of a workspace.
 #[derive(Debug, Default)]
-pub(in crate::commands) struct GitRepositories {
+pub(crate) struct GitRepositories {
     /// Folders outside the workspace that belong to it.
     pub(super) writable: Vec<PathBuf>,
     /// What must stay as it is, also where it does not exist: folders and files.
     pub(super) folders: Vec<PathBuf>,
     pub(super) files: Vec<PathBuf>,
     /// What must stay as it is and exists.
-    pub(in crate::commands) held: Vec<PathBuf>,
+    pub(crate) held: Vec<PathBuf>,
     /// Links at which a repository is found.
-    pub(in crate::commands) links: Vec<PathBuf>,
+    pub(crate) links: Vec<PathBuf>,
     /// What must not come to be, whether or not the kernel refuses it.
-    pub(in crate::commands) missing: Vec<ForbiddenPath>,
+    pub(crate) missing: Vec<ForbiddenPath>,
     /// Folders in which people work that are repositories.
-    pub(in crate::commands) work_folders: BTreeSet<PathBuf>,
+    pub(crate) work_folders: BTreeSet<PathBuf>,
     /// The folders in which git keeps them.
-    pub(in crate::commands) git_folders: BTreeSet<PathBuf>,
+    pub(crate) git_folders: BTreeSet<PathBuf>,
     /// How many of them can only be read.
-    pub(in crate::commands) closed: usize,
+    pub(crate) closed: usize,
     /// What is too much to be held, with what tells that it was changed.
-    pub(in crate::commands) unheld: Vec<(PathBuf, Option<ChangeStamp>)>,
+    pub(crate) unheld: Vec<(PathBuf, Option<ChangeStamp>)>,
     /// Submodules that are still to be looked at.
     pending: Vec<(PathBuf, usize)>,
 }
 
 /// Something that must not come to be beneath a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::commands) struct ForbiddenPath {
-    pub(in crate::commands) folder: PathBuf,
-    pub(in crate::commands) relative: PathBuf,
-    pub(in crate::commands) why: &'static str,
+pub(crate) struct ForbiddenPath {
+    pub(crate) folder: PathBuf,
+    pub(crate) relative: PathBuf,
+    pub(crate) why: &'static str,
 }
 
 /// What is protected of the repositories that were found.
-pub(in crate::commands) fn find_repositories(
+pub(crate) fn find_repositories(
     ground: &WritableRoots,
     found: &FolderScanResult,
 ) -> GitRepositories {
@@ -354,7 +354,7 @@ fn list_folders(folder: &Path) -> Option<Vec<PathBuf>> {
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::*;
-    use crate::commands::profile::folder_scanner::FolderScanner;
+    use crate::profile::folder_scanner::FolderScanner;
     use std::fs;
 
     /// What of the judge's list git itself has to change: the lock that keeps it from changing its

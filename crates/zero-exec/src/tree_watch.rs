@@ -16,11 +16,10 @@ use zero_sandbox::path_survey::{self, ChangeStamp};
 use zero_sandbox::quarantine::{self, EntryKind, Quarantine};
 use zero_sandbox::spawner::Spawner;
 
-use super::profile::{
-    FolderScanResult, FolderScanner, GitRepositories, WritableRoots, find_repositories,
-};
+use crate::command_policy::CommandPolicy;
 use crate::local_machine;
-use crate::policy::Policy;
+use crate::profile::folder_scanner::{FolderScanResult, FolderScanner, WritableRoots};
+use crate::profile::git_repositories::{GitRepositories, STAND_INS, find_repositories};
 
 /// What a link to a repository and a pointer in one are.
 const REPOSITORY: &str = "a file that says where the repository is";
@@ -116,7 +115,7 @@ pub(super) struct TreeSnapshot {
 }
 
 /// What was there before a command, to be compared with what is there after it.
-pub(crate) struct TreeWatch {
+pub struct TreeWatch {
     before: TreeSnapshot,
     /// What is there because another command made it, which is to take it away.
     inherited: Vec<WatchedPath>,
@@ -125,7 +124,7 @@ pub(crate) struct TreeWatch {
     git_folders: BTreeSet<PathBuf>,
     /// Repositories that could only be read.
     closed: usize,
-    policy: Arc<dyn Policy>,
+    policy: Arc<dyn CommandPolicy>,
     kept: Quarantine,
 }
 
@@ -221,7 +220,7 @@ impl TreeWatch {
     pub(super) fn new(
         mut before: TreeSnapshot,
         git: &GitRepositories,
-        policy: Arc<dyn Policy>,
+        policy: Arc<dyn CommandPolicy>,
         (kept, live): (Quarantine, Arc<WatchRegistry>),
     ) -> Self {
         let in_folder = |path: &PathBuf| {
@@ -252,7 +251,7 @@ impl TreeWatch {
     }
 
     /// Takes away what must not be there. To be called when nothing of the command is left.
-    pub(crate) fn finish(&self) -> WatchReport {
+    pub fn finish(&self) -> WatchReport {
         let mut settled = WatchReport::default();
         for watched in &self.before.watched {
             self.check_path(watched, &mut settled);
@@ -435,7 +434,7 @@ impl TreeWatch {
 
 /// Whether something empty stands in for such a path while commands run.
 fn is_placeholder(relative: &Path) -> bool {
-    super::profile::STAND_INS.iter().any(|name| relative == Path::new(name))
+    STAND_INS.iter().any(|name| relative == Path::new(name))
 }
 
 fn helper_warning(git: &Path) -> Option<String> {
@@ -455,7 +454,7 @@ fn helper_warning(git: &Path) -> Option<String> {
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::*;
-    use crate::policy::RiskPolicy;
+    use crate::command_policy::ClosedPolicy;
     use std::fs;
     use std::os::unix::fs::symlink;
     use zero_sandbox::StateDir;
@@ -505,7 +504,7 @@ mod tests {
                 unheld: Vec::new(),
                 overlooked: found.overlooked,
             };
-            TreeWatch::new(before, &git, Arc::new(RiskPolicy), (kept, Arc::clone(live)))
+            TreeWatch::new(before, &git, Arc::new(ClosedPolicy), (kept, Arc::clone(live)))
         }
 
         /// The paths that were taken away.

@@ -8,29 +8,41 @@ use std::time::{Duration, Instant};
 use zero_sandbox::folder_lease::FolderLease;
 use zero_sandbox::{FileType, StateDir, Workspace, path_survey};
 
-use super::ShellEndFolder;
-use super::session_network::SessionNetwork;
-use crate::jobs::{JobTable, MonitoredCommand};
+use crate::jobs::JobTable;
+use crate::jobs::monitored_command::MonitoredCommand;
+use crate::session_network::SessionNetwork;
 
 /// Shelf of what commands keep for the length of a session, one folder a session.
-pub(crate) const TMP: &str = "tmp";
+pub const TMP: &str = "tmp";
 /// How long the end of all commands is waited for.
 const END_MAX: Duration = Duration::from_secs(10);
 
 /// What the commands of a session have in common.
-pub(crate) struct SessionCommands {
+pub struct SessionCommands {
     /// Where the next command starts; the workspace's first folder when absent.
     folder: Mutex<Option<PathBuf>>,
     /// Whether a folder and jobs outlive a call.
-    pub(super) remembers: bool,
+    pub(crate) remembers: bool,
     state: StateDir,
     name: String,
     /// The folder for temporary files, once it was made.
-    pub(super) tmp: StateDir,
+    pub(crate) tmp: StateDir,
     /// The network they share, once one needs it.
-    pub(super) network: SessionNetwork,
+    pub(crate) network: SessionNetwork,
     open: Mutex<SessionResources>,
-    pub(crate) jobs: JobTable,
+    /// Those of them that go on while others are called.
+    pub jobs: JobTable,
+}
+
+/// Where a shell ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ShellEndFolder {
+    /// Where it started, or nobody knows.
+    Same,
+    /// In another folder of the workspace, where the next command starts.
+    Moved(PathBuf),
+    /// Outside the workspace; the next command starts in the workspace's first folder.
+    Outside(PathBuf),
 }
 
 /// What has to end with the session.
@@ -42,12 +54,8 @@ struct SessionResources {
 }
 
 impl SessionCommands {
-    pub(crate) fn new(
-        state: &StateDir,
-        name: String,
-        remembers: bool,
-        network: SessionNetwork,
-    ) -> Self {
+    /// Those of a session of that name. `remembers` says whether a folder and jobs outlive a call.
+    pub fn new(state: &StateDir, name: String, remembers: bool, network: SessionNetwork) -> Self {
         Self {
             folder: Mutex::default(),
             remembers,
@@ -61,13 +69,13 @@ impl SessionCommands {
     }
 
     /// Where the next command starts, if not in the workspace's first folder.
-    pub(crate) fn folder(&self) -> Option<PathBuf> {
+    pub fn folder(&self) -> Option<PathBuf> {
         let folder = self.folder.lock().unwrap_or_else(PoisonError::into_inner).clone();
         folder.filter(|folder| path_survey::file_type(folder) == Some(FileType::Directory))
     }
 
     /// Learns where a shell ended.
-    pub(super) fn record_end_folder(
+    pub(crate) fn record_end_folder(
         &self,
         start: &Path,
         end: Option<PathBuf>,
@@ -83,7 +91,7 @@ impl SessionCommands {
     }
 
     /// Makes the folder for temporary files.
-    pub(super) fn make_tmp(&self) -> io::Result<()> {
+    pub(crate) fn make_tmp(&self) -> io::Result<()> {
         let mut open = self.lock_resources();
         if open.is_over {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the session is over"));
@@ -96,7 +104,7 @@ impl SessionCommands {
     }
 
     /// Takes note of a command. It ends at once when the session is over.
-    pub(crate) fn add(&self, watched: &Arc<MonitoredCommand>) {
+    pub fn add(&self, watched: &Arc<MonitoredCommand>) {
         let mut open = self.lock_resources();
         if open.is_over {
             watched.kill();
@@ -107,7 +115,7 @@ impl SessionCommands {
     }
 
     /// Takes away what stood in for something while commands ran whose process was killed.
-    pub(crate) fn sweep(&self) {
+    pub fn sweep(&self) {
         let swept = zero_sandbox::confinement::sweep_placeholders(self.tmp.path());
         if swept > 0 {
             tracing::info!(swept, "took away what a killed process left");
@@ -116,7 +124,7 @@ impl SessionCommands {
 
     /// Ends every command, jobs and others, waits until they have, and takes the temporary files
     /// away: the session is over.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         let mut open = self.lock_resources();
         open.is_over = true;
         let (commands, lease) = (std::mem::take(&mut open.commands), open.lease.take());

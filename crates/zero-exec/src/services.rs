@@ -5,13 +5,13 @@
 //! temporary folder, reads no secret, and reaches only the hosts that are allowed; one that only
 //! reads changes nothing of the workspace and reaches nobody. It has a
 //! scrubbed environment, its own network and its own end: when its [`ServiceHandle`] is dropped, no
-//! process of it is left. Nobody is asked about it, since it stands in settings that a person wrote
-//! or trusted; a rule that denies its command holds all the same.
+//! process of it is left. Its [`ServiceSupervisor`] decides whether it starts, and records it.
 
 mod hidden_files;
 mod request_validation;
 mod service_monitor;
-mod service_record;
+mod service_request;
+mod service_supervisor;
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -19,56 +19,30 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
-use zero_core::{
-    CommandExecution, CommandLimitChange, CommandLimits, CommandLine, Effect, ErrorReason,
-    ToolError,
-};
-use zero_exec::ResolverConfig;
-use zero_policy::{HostPattern, PermissionMode, Verdict};
+use zero_core::{CommandExecution, CommandLimits, CommandLine, ErrorReason, ToolError};
 use zero_sandbox::running_command::{CommandExit, RunningCommand};
 use zero_sandbox::{StateDir, Workspace};
 
 use self::hidden_files::HiddenFiles;
 use self::service_monitor::ServiceMonitor;
-use self::service_record::ServiceRecord;
-use crate::audit::{self, AuditLog, ConnectionAuditLog};
-use crate::authorization;
-pub use crate::commands::LaunchAccess;
-use crate::commands::{
-    self, CommandLauncher, CommandNetwork, HostCommands, NetworkPolicy, PreparedLaunch,
-    SessionCommands, SessionNetwork, StreamMode,
-};
-use crate::policy::{Policy, PolicyDecision, PolicyRequest};
-use crate::tool_host::ToolHost;
+pub use self::service_request::ServiceRequest;
+pub use self::service_supervisor::{ServiceRecord, ServiceSupervisor};
+use crate::command_policy::CommandPolicy;
+use crate::command_request::StreamMode;
+use crate::command_settings::CommandNetwork;
+use crate::egress::{ConnectionLog, ResolverConfig};
+use crate::host_commands::HostCommands;
+use crate::launcher::{CommandLauncher, PreparedLaunch};
+use crate::profile;
+use crate::session_commands::SessionCommands;
+use crate::session_network::{NetworkPolicy, SessionNetwork};
 
 /// How long the end of a service that is dropped is waited for.
 const END_MAX: Duration = Duration::from_secs(10);
 
-/// A program to run beside calls.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ServiceRequest {
-    /// What it is called in records and folders, such as `mcp-github`: letters, digits, `-`, `_`.
-    pub name: String,
-    /// The program and its arguments; no shell looks at them.
-    pub words: Vec<String>,
-    /// Where it starts; the workspace's first folder when absent.
-    pub folder: Option<PathBuf>,
-    /// Variables on top of the usual few. Their values may be secrets: they are not recorded.
-    pub variables: Vec<(String, String)>,
-    /// Hosts it may reach beside those that settings and rules allow to commands.
-    pub network: Vec<HostPattern>,
-    /// Folders it may change beside those that commands may.
-    pub writable: Vec<PathBuf>,
-    /// Limits that differ from those of commands.
-    pub limits: CommandLimitChange,
-    /// What it may do at all.
-    pub access: LaunchAccess,
-}
-
 /// A program that runs beside calls. Dropping it ends every process that came of it, and waits until
 /// they are gone: a moment, unless one hangs in the kernel. Who must not wait asks for its
-/// [end](Service::kill) and waits for [that](Service::ended) first.
+/// [end](ServiceHandle::kill) and waits for [that](ServiceHandle::wait) first.
 pub struct ServiceHandle {
     /// Where its input goes; dropping it ends the input.
     pub stdin: Option<OwnedFd>,
@@ -131,14 +105,23 @@ pub struct ServiceLauncher {
 }
 
 /// What services need of their host.
-struct ServiceHost {
-    commands: Arc<HostCommands>,
-    policy: Arc<dyn Policy>,
-    internet: ResolverConfig,
-    state: StateDir,
-    workspace: Workspace,
-    limits: CommandLimits,
-    audit: AuditLog,
+pub struct ServiceHost {
+    /// What they have in common with commands.
+    pub commands: Arc<HostCommands>,
+    /// Decides what they may reach.
+    pub policy: Arc<dyn CommandPolicy>,
+    /// Decides whether they may start, and records them.
+    pub supervisor: Arc<dyn ServiceSupervisor>,
+    /// Where their connections are recorded.
+    pub log: Arc<dyn ConnectionLog>,
+    /// What lies outside.
+    pub internet: ResolverConfig,
+    /// zero's own folder.
+    pub state: StateDir,
+    /// The folders they work in.
+    pub workspace: Workspace,
+    /// How much each may use, unless it says otherwise.
+    pub limits: CommandLimits,
 }
 
 /// What only one service has: its temporary files and its network. They go with it.
@@ -159,16 +142,8 @@ struct StartedService {
 }
 
 impl ServiceLauncher {
-    pub(crate) fn new(host: &ToolHost) -> Self {
-        let host = ServiceHost {
-            commands: Arc::clone(&host.commands),
-            policy: Arc::clone(&host.policy),
-            internet: host.internet.clone(),
-            state: host.state.clone(),
-            workspace: host.workspace.clone(),
-            limits: host.limits.command,
-            audit: AuditLog::new(&host.state),
-        };
+    /// Starts services for this host.
+    pub fn new(host: ServiceHost) -> Self {
         Self { host: Arc::new(host) }
     }
 
@@ -177,14 +152,11 @@ impl ServiceLauncher {
         let host = &self.host;
         request_validation::check_request(request)?;
         // Nothing runs without a trace.
-        host.audit
-            .ensure_writable(Timestamp::now())
-            .map_err(|error| audit::unwritable_log_error(&error))?;
-        let mut record = ServiceRecord::new(request, &host.workspace);
-        match host.start(request, &mut record) {
-            Ok(begun) => self.monitor(begun, record),
+        let mut record = host.supervisor.open_record(request)?;
+        match host.start(request, &mut *record) {
+            Ok(begun) => monitor(begun, record),
             Err(error) => {
-                record.write_failure(&host.audit, &error);
+                record.write_failure(&error);
                 Err(error)
             }
         }
@@ -194,27 +166,7 @@ impl ServiceLauncher {
     /// that cannot be listed: then none starts either. Blocks.
     pub fn list_denied_paths(&self) -> Result<Vec<PathBuf>, ToolError> {
         let ServiceHost { commands, policy, workspace, .. } = &*self.host;
-        commands::list_denied_paths(&commands.settings, &**policy, workspace)
-    }
-
-    /// Sees to it that its end is noticed, and what it left settled.
-    fn monitor(
-        &self,
-        StartedService { mut running, ready, home, sight }: StartedService,
-        record: ServiceRecord,
-    ) -> Result<ServiceHandle, ToolError> {
-        let [stdin, stdout, stderr] =
-            [running.stdin.take(), running.stdout.take(), running.stderr.take()];
-        let pid = running.pid;
-        let host = Arc::clone(&self.host);
-        let attended = ServiceMonitor::start(running, ready, move |ended, is_asked| {
-            record.write_end(&host.audit, ended, is_asked);
-            drop(home);
-        });
-        let attended = attended.map_err(|error| {
-            ToolError::failed(ErrorReason::Io, format!("the service cannot be watched: {error}"))
-        })?;
-        Ok(ServiceHandle { stdin, stdout, stderr, pid, attended, sight })
+        profile::list_denied_paths(&commands.settings, &**policy, workspace)
     }
 }
 
@@ -222,18 +174,14 @@ impl ServiceHost {
     fn start(
         self: &Arc<Self>,
         request: &ServiceRequest,
-        record: &mut ServiceRecord,
+        record: &mut dyn ServiceRecord,
     ) -> Result<StartedService, ToolError> {
         let execution = CommandExecution {
             command: CommandLine::Program(request.words.clone()),
             folder: request_validation::resolve_folder(request, &self.workspace)?,
             variables: request.variables.clone(),
         };
-        let decision = decide_configured_command(&*self.policy, &self.workspace, &execution, None)?;
-        record.record_decision(&decision);
-        if decision.verdict == Verdict::Deny {
-            return Err(denial_error(&format!("start `{}`", request.name), &decision));
-        }
+        record.authorize(&request.name, &execution)?;
         let settings = &self.commands.settings;
         let writable =
             request_validation::resolve_writable(request, &self.workspace, settings, &self.state)?;
@@ -242,7 +190,7 @@ impl ServiceHost {
         let launcher = CommandLauncher::new(
             &self.commands,
             &home.0,
-            &self.policy,
+            Arc::clone(&self.policy),
             record.call().clone(),
             limits,
         );
@@ -258,42 +206,31 @@ impl ServiceHost {
         let hosts = [hosts, request.network.clone()].concat();
         let network = SessionNetwork::new(NetworkPolicy {
             allowed: CommandNetwork { hosts, localhost },
-            policy: Arc::<dyn Policy>::clone(&self.policy),
+            policy: Arc::clone(&self.policy),
             // What a person allows for a session is no word about who outlives it.
             grants: Arc::new(Vec::new),
             internet: self.internet.clone(),
-            log: Arc::new(ConnectionAuditLog::new(&self.state, self.workspace.clone(), None)),
+            log: Arc::clone(&self.log),
         });
         let name = format!("service-{}-{:016x}", request.name, fastrand::u64(..));
         ServiceResources(Arc::new(SessionCommands::new(&self.state, name, false, network)))
     }
 }
 
-/// Judges something that settings name, by the rules for commands. Only what they deny counts: that
-/// settings name it is as good as being asked. Without a mode, that of the settings holds.
-pub(crate) fn decide_configured_command(
-    policy: &dyn Policy,
-    workspace: &Workspace,
-    execution: &CommandExecution,
-    mode: Option<PermissionMode>,
-) -> Result<PolicyDecision, ToolError> {
-    Ok(policy.decide(PolicyRequest {
-        spec: &request_validation::command_spec()?,
-        effects: &[Effect::Exec(execution.clone())],
-        workspace,
-        grants: &[],
-        mode,
-    }))
-}
-
-/// The error of something that a rule denies.
-pub(crate) fn denial_error(what: &str, decision: &PolicyDecision) -> ToolError {
-    let why = match (&decision.rule, &decision.source) {
-        (Some(rule), Some(source)) => {
-            format!("denied by rule `{rule}`; to allow it, remove or narrow that rule in {source}")
-        }
-        (Some(rule), None) => format!("denied by rule `{rule}`"),
-        (None, _) => format!("denied, {}", decision.reason),
-    };
-    authorization::denial_error(decision, ErrorReason::Denied, format!("{what}: {why}"))
+/// Sees to it that its end is noticed, and what it left settled.
+fn monitor(
+    StartedService { mut running, ready, home, sight }: StartedService,
+    record: Box<dyn ServiceRecord>,
+) -> Result<ServiceHandle, ToolError> {
+    let [stdin, stdout, stderr] =
+        [running.stdin.take(), running.stdout.take(), running.stderr.take()];
+    let pid = running.pid;
+    let attended = ServiceMonitor::start(running, ready, move |ended, is_asked| {
+        record.write_end(ended, is_asked);
+        drop(home);
+    });
+    let attended = attended.map_err(|error| {
+        ToolError::failed(ErrorReason::Io, format!("the service cannot be watched: {error}"))
+    })?;
+    Ok(ServiceHandle { stdin, stdout, stderr, pid, attended, sight })
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use zero_policy::shell::changes_what_runs;
 use zero_sandbox::path_survey;
 
-use super::StreamMode;
+use crate::command_request::StreamMode;
 
 /// Variables that are passed on. A name that ends in `*` stands for many.
 const PASSED_VARIABLES: &[&str] = &[

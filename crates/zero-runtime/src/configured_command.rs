@@ -1,0 +1,64 @@
+//! Judges commands that settings name: services and hooks. Nobody is asked about them, since a person
+//! wrote or trusted the settings; a rule that denies the command holds all the same.
+
+use serde_json::Value;
+use zero_core::{
+    CommandExecution, Effect, ErrorReason, RiskLevel, TimeoutClass, ToolCategory, ToolError,
+    ToolKind, ToolName, ToolSpec,
+};
+use zero_policy::PermissionMode;
+use zero_sandbox::Workspace;
+
+use crate::authorization;
+use crate::policy::{Policy, PolicyDecision, PolicyRequest};
+
+/// The tool whose rules are about commands.
+const COMMAND_TOOL: &str = "Bash";
+
+/// Judges something that settings name, by the rules for commands. Only what they deny counts: that
+/// settings name it is as good as being asked. Without a mode, that of the settings holds.
+pub(crate) fn decide_configured_command(
+    policy: &dyn Policy,
+    workspace: &Workspace,
+    execution: &CommandExecution,
+    mode: Option<PermissionMode>,
+) -> Result<PolicyDecision, ToolError> {
+    Ok(policy.decide(PolicyRequest {
+        spec: &command_spec()?,
+        effects: &[Effect::Exec(execution.clone())],
+        workspace,
+        grants: &[],
+        mode,
+    }))
+}
+
+/// The error of something that a rule denies.
+pub(crate) fn denial_error(what: &str, decision: &PolicyDecision) -> ToolError {
+    let why = match (&decision.rule, &decision.source) {
+        (Some(rule), Some(source)) => {
+            format!("denied by rule `{rule}`; to allow it, remove or narrow that rule in {source}")
+        }
+        (Some(rule), None) => format!("denied by rule `{rule}`"),
+        (None, _) => format!("denied, {}", decision.reason),
+    };
+    authorization::denial_error(decision, ErrorReason::Denied, format!("{what}: {why}"))
+}
+
+/// What rules for commands are looked up by.
+fn command_spec() -> Result<ToolSpec, ToolError> {
+    let name = ToolName::new(COMMAND_TOOL)
+        .map_err(|error| ToolError::failed(ErrorReason::Panic, error.to_string()))?;
+    Ok(ToolSpec {
+        name,
+        display_name: COMMAND_TOOL.to_owned(),
+        description: String::new(),
+        input_schema: Value::Bool(true),
+        output_schema: Value::Bool(true),
+        category: ToolCategory::Development,
+        kind: ToolKind::Execute,
+        risk: RiskLevel::High,
+        timeout_class: TimeoutClass::Command,
+        idempotent: false,
+        fallback: None,
+    })
+}

@@ -1,0 +1,135 @@
+//! The row that a service leaves in the audit log: one, when it has ended or did not start.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use jiff::Timestamp;
+use serde_json::json;
+use zero_core::{ByteSize, CallId, CommandExecution, ToolError};
+use zero_exec::services::{ServiceRecord, ServiceRequest, ServiceSupervisor};
+use zero_policy::Verdict;
+use zero_sandbox::running_command::{CommandExit, ExitCause};
+use zero_sandbox::{StateDir, Workspace};
+
+use crate::audit::{self, AuditLog, AuditRow, AuditService};
+use crate::call_id::new_call_id;
+use crate::call_record;
+use crate::configured_command::{decide_configured_command, denial_error};
+use crate::metrics::CallStatus;
+use crate::policy::{Policy, PolicyDecision};
+use crate::redaction;
+
+/// What the tool of such a row is called. No tool has this name.
+const SERVICE: &str = "service";
+
+/// Judges services by the rules for commands, and records them in the audit log.
+#[derive(Clone)]
+pub(crate) struct ServiceAuditor {
+    audit: Arc<AuditLog>,
+    policy: Arc<dyn Policy>,
+    workspace: Workspace,
+}
+
+impl ServiceAuditor {
+    pub(crate) fn new(state: &StateDir, policy: Arc<dyn Policy>, workspace: Workspace) -> Self {
+        Self { audit: Arc::new(AuditLog::new(state)), policy, workspace }
+    }
+}
+
+impl ServiceSupervisor for ServiceAuditor {
+    fn open_record(&self, request: &ServiceRequest) -> Result<Box<dyn ServiceRecord>, ToolError> {
+        self.audit
+            .ensure_writable(Timestamp::now())
+            .map_err(|error| audit::unwritable_log_error(&error))?;
+        Ok(Box::new(ServiceRow::new(self.clone(), request)))
+    }
+}
+
+/// The row of one service.
+struct ServiceRow {
+    auditor: ServiceAuditor,
+    call: CallId,
+    began: Instant,
+    row: AuditRow,
+}
+
+impl ServiceRow {
+    /// Begins one. What variables hold is nobody's business, and words are cleaned.
+    fn new(auditor: ServiceAuditor, request: &ServiceRequest) -> Self {
+        let call = new_call_id();
+        let row = AuditRow {
+            title: Some(request.name.clone()),
+            input: json!({"command": redaction::redact_and_shorten(&request.words.join(" "))}),
+            service: Some(AuditService::default()),
+            ..AuditRow::new(Timestamp::now(), &call, &auditor.workspace, SERVICE)
+        };
+        Self { auditor, call, began: Instant::now(), row }
+    }
+
+    /// Notes how it was judged. What would have to be asked, settings have answered.
+    fn record_decision(&mut self, decision: &PolicyDecision) {
+        let noted = call_record::record_decision(&mut self.row, decision);
+        if decision.verdict == Verdict::Ask {
+            noted.answered = Some("settings: allow".to_owned());
+        }
+    }
+
+    fn write(mut self, status: CallStatus) {
+        status.as_str().clone_into(&mut self.row.status);
+        self.row.duration_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        if let Err(error) = self.auditor.audit.write(&self.row) {
+            tracing::error!(%error, "an audit row could not be written");
+        }
+    }
+}
+
+impl ServiceRecord for ServiceRow {
+    fn call(&self) -> &CallId {
+        &self.call
+    }
+
+    fn authorize(&mut self, name: &str, execution: &CommandExecution) -> Result<(), ToolError> {
+        let ServiceAuditor { policy, workspace, .. } = &self.auditor;
+        let decision = decide_configured_command(&**policy, workspace, execution, None)?;
+        self.record_decision(&decision);
+        match decision.verdict {
+            Verdict::Deny => Err(denial_error(&format!("start `{name}`"), &decision)),
+            Verdict::Allow | Verdict::Ask => Ok(()),
+        }
+    }
+
+    fn write_failure(mut self: Box<Self>, error: &ToolError) {
+        self.row.record_error(error);
+        self.write(call_record::status_from_error(error));
+    }
+
+    /// One that was asked to end did well, however it took that.
+    fn write_end(mut self: Box<Self>, ended: &CommandExit, is_asked: bool) {
+        let CommandExit { exit_code, signal, .. } = *ended;
+        self.row.service = Some(AuditService { exit_code, signal });
+        let trouble = if is_asked { None } else { describe_failure(ended) };
+        let status = if trouble.is_some() { CallStatus::Error } else { CallStatus::Ok };
+        self.row.message = trouble;
+        self.write(status);
+    }
+}
+
+/// What went wrong with one that ended by itself.
+fn describe_failure(ended: &CommandExit) -> Option<String> {
+    match ended.why {
+        ExitCause::Finished => match (ended.exit_code, ended.signal) {
+            (Some(0), _) => None,
+            (Some(code), _) => Some(format!("it ended with code {code}")),
+            (None, Some(signal)) => Some(format!("signal {signal} ended it")),
+            (None, None) => Some("nobody knows how it ended".to_owned()),
+        },
+        ExitCause::MemoryLimit { limit, used } => {
+            let (used, limit) = (ByteSize::bytes(used), ByteSize::bytes(limit));
+            Some(format!("it held {used} of memory, and may hold {limit}"))
+        }
+        ExitCause::ProcessLimit { limit, used } => {
+            Some(format!("it had {used} processes, and may have {limit}"))
+        }
+        _ => Some("it was killed from outside".to_owned()),
+    }
+}
