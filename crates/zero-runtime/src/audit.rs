@@ -9,6 +9,7 @@ pub mod chain_link;
 mod chain_writer;
 mod connection_rows;
 mod day_reader;
+mod decision_fields;
 mod log_head;
 pub mod verification;
 
@@ -27,6 +28,7 @@ pub use self::chain_link::{ChainLink, ChainPosition};
 use self::chain_writer::{AppendOutcome, ChainWriter};
 pub use self::connection_rows::ConnectionAuditLog;
 pub use self::day_reader::{DayLogLine, DayReader};
+pub(crate) use self::decision_fields::EFFECTS_MAX;
 use crate::dialect::DialectName;
 use crate::metrics::CallStatus;
 use crate::redaction;

@@ -5,8 +5,7 @@
 
 use tokio_util::sync::CancellationToken;
 use zero_core::{
-    CommandLimitChange, Effect, Effects, ErrorReason, ErrorType, PathZone, TargetPath, ToolError,
-    ToolSpec,
+    CommandLimitChange, Effect, Effects, ErrorReason, PathZone, TargetPath, ToolError, ToolSpec,
 };
 
 use zero_policy::{HostName, PermissionMode};
@@ -20,7 +19,9 @@ use crate::failed_plan;
 use crate::grants::GrantDecision;
 use crate::hooks::HookVerdict;
 use crate::host_session::ToolHostSession;
-use crate::policy::{EffectDecision, GrantScope, PolicyDecision, PolicyRequest, Verdict};
+use crate::policy::{
+    EffectDecision, GrantScope, PolicyDecision, PolicyRequest, Verdict, denial_error,
+};
 use crate::redaction;
 use crate::tool::AnyPlan;
 use crate::tool_host::ToolHost;
@@ -299,22 +300,4 @@ pub(crate) fn hook_denial_error(
 ) -> ToolError {
     let title = format_title(asked, asked.effects.iter().find_map(Effect::path));
     denial_error(decision, ErrorReason::Denied, format!("{title}: denied by {why}"))
-}
-
-/// The error of a call that may not be made, with what is to be known of the decision.
-pub(crate) fn denial_error(
-    decision: &PolicyDecision,
-    reason: ErrorReason,
-    message: String,
-) -> ToolError {
-    let error = ToolError::new(ErrorType::PermissionDenied, reason, message);
-    let facts = [
-        ("risk", Some(decision.risk.as_str())),
-        ("matched_rule", decision.rule.as_deref()),
-        ("rule_source", decision.source.as_deref()),
-    ];
-    facts.into_iter().fold(error, |error, (key, value)| match value {
-        Some(value) => error.with_detail(key, value),
-        None => error,
-    })
 }

@@ -1,29 +1,24 @@
 //! The record of one call, written exactly once whatever the way out.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use zero_core::{CallId, Effect, ErrorReason, ErrorType, ToolCall, ToolError, ToolName};
+use zero_core::{CallId, Effect, ToolCall, ToolError, ToolName};
 
-use crate::audit::{AuditDecision, AuditEffect, AuditHook, AuditRow};
+use crate::audit::{AuditDecision, AuditEffect, AuditHook, AuditRow, EFFECTS_MAX};
 use crate::dialect::Dialect;
 use crate::host_session::ToolHostSession;
 use crate::metrics::{CallSample, CallStatus};
 use crate::observer::{CallEvent, CallEventObserver};
-use crate::policy::{EffectDecision, PolicyDecision};
+use crate::policy::PolicyDecision;
 use crate::redaction;
 use crate::registry::RegisteredTool;
 use crate::result_truncation::json_len;
 use crate::tool::CallDescription;
 use crate::tool_host::ToolHost;
 
-/// Effects a row holds; a command can have any number of them.
-const EFFECTS_MAX: usize = 100;
-/// What those may take of the row together, in bytes.
-const EFFECTS_BYTES_MAX: usize = 32 * 1024;
 /// What the words of hooks and the inputs that they wrote may take of the row together, in bytes; of
 /// what comes later only how much it was is noted.
 const HOOKS_BYTES_MAX: usize = 64 * 1024;
@@ -102,7 +97,7 @@ impl<'a> CallRecord<'a> {
     /// Notes how the call was judged, as a whole and effect by effect. Gives back what is still to
     /// be filled in when a person answers.
     pub(crate) fn record_decision(&mut self, decision: &PolicyDecision) -> &mut AuditDecision {
-        record_decision(&mut self.row, decision)
+        self.row.record_decision(decision)
     }
 
     /// Notes what a hook said. What all of them wrote is bounded, as the rest of a row is.
@@ -137,7 +132,7 @@ impl<'a> CallRecord<'a> {
         }
         // Also reached when the call's future is dropped, and then from outside its span.
         let _in_span = self.span.clone().entered();
-        let status = error.map_or(CallStatus::Ok, status_from_error);
+        let status = error.map_or(CallStatus::Ok, CallStatus::from_error);
         self.span.record("status", status.as_str());
         let duration = self.began.elapsed();
         let row = &mut self.row;
@@ -163,87 +158,5 @@ impl Drop for CallRecord<'_> {
     fn drop(&mut self) {
         // Reached unsettled only when the caller dropped the call's future.
         self.finish(Some(&ToolError::cancelled()));
-    }
-}
-
-/// Notes in a row how something was judged.
-pub(crate) fn record_decision<'a>(
-    row: &'a mut AuditRow,
-    decision: &PolicyDecision,
-) -> &'a mut AuditDecision {
-    if !decision.effects.is_empty() {
-        row.effects = audit_effects(&decision.effects);
-    }
-    row.decision.insert(AuditDecision {
-        verdict: decision.verdict.as_str().to_owned(),
-        reason: redaction::redact_and_shorten(&decision.reason),
-        rule: decision.rule.as_deref().map(redaction::redact_and_shorten),
-        source: decision.source.as_deref().map(redaction::redact_and_shorten),
-        risk: Some(decision.risk.as_str().to_owned()),
-        answered: None,
-        grants: Vec::new(),
-    })
-}
-
-/// The effects as a row holds them, the strictest verdicts first, for not all may fit.
-fn audit_effects(effects: &[EffectDecision]) -> Vec<AuditEffect> {
-    let mut effects: Vec<&EffectDecision> = effects.iter().collect();
-    effects.sort_by_key(|effect| Reverse(effect.decision));
-    let note = |effect: &EffectDecision| AuditEffect {
-        kind: effect.kind.to_owned(),
-        target: redaction::redact_and_shorten(&effect.target),
-        decision: Some(effect.decision.as_str().to_owned()),
-        rule: effect.rule.as_deref().map(redaction::redact_and_shorten),
-    };
-    let mut bytes = 0;
-    let fits = |effect: &AuditEffect| {
-        bytes += effect.target.len() + effect.rule.as_ref().map_or(0, String::len);
-        bytes <= EFFECTS_BYTES_MAX
-    };
-    effects.into_iter().take(EFFECTS_MAX).map(note).take_while(fits).collect()
-}
-
-pub(crate) fn status_from_error(error: &ToolError) -> CallStatus {
-    match (error.error_type, error.reason()) {
-        (ErrorType::Timeout, _) => CallStatus::Timeout,
-        (_, Some(ErrorReason::Cancelled)) => CallStatus::Cancelled,
-        (_, Some(ErrorReason::Panic)) => CallStatus::Panic,
-        (
-            ErrorType::PermissionDenied,
-            Some(
-                ErrorReason::Denied
-                | ErrorReason::Untrusted
-                | ErrorReason::NoApprover
-                | ErrorReason::Rejected,
-            ),
-        ) => CallStatus::Denied,
-        _ => CallStatus::Error,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::policy::Verdict;
-
-    fn effect(target: &str, decision: Verdict) -> EffectDecision {
-        let (target, reason) = (target.to_owned(), String::new());
-        EffectDecision { kind: "read", target, decision, rule: None, source: None, reason }
-    }
-
-    #[test]
-    fn excess_effects_keep_strictest() {
-        let mut effects = vec![effect("a", Verdict::Allow), effect("b", Verdict::Allow)];
-        effects.extend((0..1_000).map(|_| effect("c", Verdict::Ask)));
-        effects.push(effect("d", Verdict::Deny));
-        let rows = audit_effects(&effects);
-        assert_eq!((rows.len(), rows[0].target.as_str()), (EFFECTS_MAX, "d"));
-        let order: Vec<String> =
-            audit_effects(&effects[..2]).into_iter().map(|row| row.target).collect();
-        assert_eq!(order, ["a", "b"], "otherwise they stay as they are");
-        let long: Vec<EffectDecision> =
-            (0..EFFECTS_MAX).map(|_| effect(&"/x y".repeat(1_000), Verdict::Ask)).collect();
-        let bytes: usize = audit_effects(&long).iter().map(|row| row.target.len()).sum();
-        assert!(bytes > EFFECTS_BYTES_MAX / 2 && bytes <= EFFECTS_BYTES_MAX, "{bytes}");
     }
 }

@@ -9,8 +9,7 @@ use zero_core::{
 use zero_policy::PermissionMode;
 use zero_sandbox::Workspace;
 
-use crate::authorization;
-use crate::policy::{Policy, PolicyDecision, PolicyRequest};
+use crate::policy::{self, Policy, PolicyDecision, PolicyRequest};
 
 /// The tool whose rules are about commands.
 const COMMAND_TOOL: &str = "Bash";
@@ -41,7 +40,7 @@ pub(crate) fn denial_error(what: &str, decision: &PolicyDecision) -> ToolError {
         (Some(rule), None) => format!("denied by rule `{rule}`"),
         (None, _) => format!("denied, {}", decision.reason),
     };
-    authorization::denial_error(decision, ErrorReason::Denied, format!("{what}: {why}"))
+    policy::denial_error(decision, ErrorReason::Denied, format!("{what}: {why}"))
 }
 
 /// What rules for commands are looked up by.

@@ -5,19 +5,19 @@
 //! is left only for how a platform writes results down ([`result_rendering`]).
 
 mod acp;
+mod dialect_name;
 mod opencode;
 mod qwen;
 pub mod result_rendering;
 mod shared_fields;
 mod tool_mapping;
 
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use zero_core::{SchemaViolation, ToolResult};
 
+pub use self::dialect_name::{DialectName, UnknownDialect};
 use self::result_rendering::PagingHint;
 pub use self::result_rendering::RenderedResult;
 use self::tool_mapping::ToolMapping;
@@ -30,56 +30,6 @@ pub const BUILTIN: &str = "builtin";
 /// Tools of zero's own that have one name everywhere: no platform has them, and without them nobody
 /// could follow or end a command that goes on in the background.
 const JOB_TOOLS: &[&str] = &["BashOutput", "BashKill"];
-
-/// The dialects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DialectName {
-    /// zero's own: the tools as they are.
-    Canonical,
-    /// `read_file`, `edit_file`, …
-    Acp,
-    /// `read_file`, `read_many_files`, `grep_search`, …
-    Qwen,
-    /// `read`, `edit`, `grep`, …
-    Opencode,
-}
-
-impl DialectName {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Canonical, Self::Acp, Self::Qwen, Self::Opencode];
-
-    /// The name as people write it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Canonical => "canonical",
-            Self::Acp => "acp",
-            Self::Qwen => "qwen",
-            Self::Opencode => "opencode",
-        }
-    }
-}
-
-impl fmt::Display for DialectName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// A text that names no dialect.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no dialect `{0}`; the dialects are canonical, acp, qwen and opencode")]
-pub struct UnknownDialect(String);
-
-impl FromStr for DialectName {
-    type Err = UnknownDialect;
-
-    fn from_str(text: &str) -> Result<Self, UnknownDialect> {
-        Self::ALL
-            .into_iter()
-            .find(|name| name.as_str() == text)
-            .ok_or_else(|| UnknownDialect(text.to_owned()))
-    }
-}
 
 /// A tool as a dialect offers it.
 pub struct DialectTool {
@@ -219,6 +169,3 @@ impl Dialect {
 fn is_job_tool(tool: &RegisteredTool) -> bool {
     tool.source == BUILTIN && JOB_TOOLS.contains(&tool.tool.spec().name.as_str())
 }
-
-/// The fields of an object.
-type JsonFields = Map<String, Value>;

@@ -9,6 +9,7 @@
 //! One that crashes, hangs or answers nonsense has not agreed to anything: the call is denied, unless
 //! settings say otherwise.
 
+mod hook;
 mod hook_answer;
 mod hook_files;
 mod hook_process;
@@ -16,18 +17,16 @@ mod hook_verdict;
 mod time_budget;
 mod tool_pattern;
 
-use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use zero_core::sanitize::to_quoted_line;
 use zero_core::tool_result::ToolResult;
 use zero_core::{ToolCall, ToolError, ToolName};
-use zero_exec::LaunchAccess;
 
+pub use self::hook::{Hook, HookFailureAction};
 pub use self::hook_files::{HOOK_WORDS_MAX, HookFile, HookFileReader};
 pub(crate) use self::hook_verdict::{HookRemarks, HookVerdict};
 pub use self::tool_pattern::ToolPattern;
@@ -58,55 +57,6 @@ pub struct HookSettings {
     pub before: Vec<Hook>,
     /// Those that have a word after it.
     pub after: Vec<Hook>,
-}
-
-/// A command that runs before or after calls.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hook {
-    /// The tools it is for.
-    pub tools: Vec<ToolPattern>,
-    /// The program and its arguments; no shell looks at them.
-    pub words: Vec<String>,
-    /// How long it may take.
-    pub timeout: Duration,
-    /// What it may do at all.
-    pub access: LaunchAccess,
-    /// What becomes of a call when it fails. After a call there is nothing left to decide.
-    pub on_failure: HookFailureAction,
-    /// The files of the workspace that it names, as whoever lets it run has seen them.
-    pub files: Vec<HookFile>,
-    /// Where it stands, for a person.
-    pub written_at: String,
-}
-
-impl Hook {
-    /// Whether it is for a tool, by its canonical name.
-    pub fn is_for(&self, tool: &str) -> bool {
-        self.tools.iter().any(|pattern| pattern.matches(tool))
-    }
-
-    /// Its words in one line, for a person, without secrets.
-    pub fn command(&self) -> String {
-        redaction::redact_text(&self.words.join(" ")).into_owned()
-    }
-}
-
-impl fmt::Display for Hook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "hook {} ({})", to_quoted_line(&self.command()), self.written_at)
-    }
-}
-
-/// What becomes of a call when its hook fails.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HookFailureAction {
-    /// It is denied.
-    #[default]
-    Deny,
-    /// A person decides.
-    Ask,
-    /// It goes on as if there were no such hook.
-    Ignore,
 }
 
 /// When a hook runs.

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
-use zero_core::ErrorType;
+use zero_core::{ErrorReason, ErrorType, ToolError};
 
 /// Tools counted by name; calls of further ones are counted together as `(other)`.
 const TOOLS_MAX: usize = 1_000;
@@ -43,6 +43,25 @@ impl CallStatus {
             Self::Cancelled => "cancelled",
             Self::Timeout => "timeout",
             Self::Panic => "panic",
+        }
+    }
+
+    /// How a call ended that has this error.
+    pub(crate) fn from_error(error: &ToolError) -> Self {
+        match (error.error_type, error.reason()) {
+            (ErrorType::Timeout, _) => Self::Timeout,
+            (_, Some(ErrorReason::Cancelled)) => Self::Cancelled,
+            (_, Some(ErrorReason::Panic)) => Self::Panic,
+            (
+                ErrorType::PermissionDenied,
+                Some(
+                    ErrorReason::Denied
+                    | ErrorReason::Untrusted
+                    | ErrorReason::NoApprover
+                    | ErrorReason::Rejected,
+                ),
+            ) => Self::Denied,
+            _ => Self::Error,
         }
     }
 

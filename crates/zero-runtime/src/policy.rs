@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use zero_core::{CommandLimitChange, Effect, RiskLevel, ToolSpec};
+use zero_core::{
+    CommandLimitChange, Effect, ErrorReason, ErrorType, RiskLevel, ToolError, ToolSpec,
+};
 use zero_policy::PermissionMode;
 use zero_sandbox::Workspace;
 
@@ -48,6 +50,24 @@ pub trait Policy: CommandPolicy {
     fn filters_reads_in(&self, _folder: &Path) -> bool {
         self.filters_reads()
     }
+}
+
+/// The error of a call that may not be made, with what is to be known of the decision.
+pub(crate) fn denial_error(
+    decision: &PolicyDecision,
+    reason: ErrorReason,
+    message: String,
+) -> ToolError {
+    let error = ToolError::new(ErrorType::PermissionDenied, reason, message);
+    let facts = [
+        ("risk", Some(decision.risk.as_str())),
+        ("matched_rule", decision.rule.as_deref()),
+        ("rule_source", decision.source.as_deref()),
+    ];
+    facts.into_iter().fold(error, |error, (key, value)| match value {
+        Some(value) => error.with_detail(key, value),
+        None => error,
+    })
 }
 
 /// Judges by risk alone: looking around inside the workspace is allowed, anything more is asked, and

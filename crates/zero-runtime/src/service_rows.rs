@@ -13,7 +13,6 @@ use zero_sandbox::{StateDir, Workspace};
 
 use crate::audit::{self, AuditLog, AuditRow, AuditService};
 use crate::call_id::new_call_id;
-use crate::call_record;
 use crate::configured_command::{decide_configured_command, denial_error};
 use crate::metrics::CallStatus;
 use crate::policy::{Policy, PolicyDecision};
@@ -68,7 +67,7 @@ impl ServiceRow {
 
     /// Notes how it was judged. What would have to be asked, settings have answered.
     fn record_decision(&mut self, decision: &PolicyDecision) {
-        let noted = call_record::record_decision(&mut self.row, decision);
+        let noted = self.row.record_decision(decision);
         if decision.verdict == Verdict::Ask {
             noted.answered = Some("settings: allow".to_owned());
         }
@@ -100,7 +99,7 @@ impl ServiceRecord for ServiceRow {
 
     fn write_failure(mut self: Box<Self>, error: &ToolError) {
         self.row.record_error(error);
-        self.write(call_record::status_from_error(error));
+        self.write(CallStatus::from_error(error));
     }
 
     /// One that was asked to end did well, however it took that.

@@ -8,7 +8,7 @@ use zero_core::tool_result::{
     render_checklist,
 };
 
-use super::DialectName;
+use super::dialect_name::DialectName;
 use crate::result_truncation::format_hits;
 
 /// A result as a dialect writes it.

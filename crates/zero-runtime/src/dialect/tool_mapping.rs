@@ -1,9 +1,10 @@
 //! The form of a dialect's table.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use zero_core::SchemaViolation;
 
-use super::JsonFields;
+/// The fields of an object.
+type JsonFields = Map<String, Value>;
 
 /// One tool of a dialect.
 #[derive(Debug)]

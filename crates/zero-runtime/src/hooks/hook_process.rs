@@ -17,8 +17,11 @@ use zero_sandbox::Workspace;
 use zero_sandbox::output_collector::{CollectedOutput, OutputCollector};
 use zero_sandbox::running_command::{CommandExit, ExitCause};
 
+use super::HookAttempt;
+use super::hook::Hook;
 use super::hook_answer::{self, HookOutput};
-use super::{Hook, HookAttempt, HookFileReader, HookTimeBudget};
+use super::hook_files::HookFileReader;
+use super::time_budget::HookTimeBudget;
 use crate::configured_command::{decide_configured_command, denial_error};
 use crate::policy::Policy;
 use crate::tool_host::ToolHost;

@@ -9,7 +9,8 @@ use zero_core::tool_result::{ToolResult, ToolResultPart};
 use zero_core::{CallId, ToolError};
 use zero_exec::plain_text;
 
-use super::{Hook, HookTimeBudget};
+use super::hook::Hook;
+use super::time_budget::HookTimeBudget;
 use crate::audit::HOOK_RULE;
 use crate::policy::{PolicyDecision, Verdict};
 
@@ -190,7 +191,8 @@ mod tests {
     use serde_json::json;
     use zero_core::{CommandLimitChange, ErrorReason, ResultDisplay, RiskLevel};
 
-    use super::super::{HookFailureAction, ToolPattern};
+    use super::super::hook::HookFailureAction;
+    use super::super::tool_pattern::ToolPattern;
     use super::*;
     use zero_exec::LaunchAccess;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Hook;
+use super::hook::Hook;
 
 /// What all hooks of a call may take together, waiting for their turn included.
 const CALL_TIME_MAX: Duration = Duration::from_secs(120);
@@ -64,7 +64,8 @@ fn budget_spent_reason() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{HookFailureAction, ToolPattern};
+    use super::super::hook::HookFailureAction;
+    use super::super::tool_pattern::ToolPattern;
     use super::*;
     use zero_exec::LaunchAccess;
 
