@@ -2,8 +2,9 @@
 //! beside them, and the proxy through which all of these reach other hosts.
 //!
 //! Not here: who asked for a program and whether it may run at all. Whoever starts one brings the
-//! answers: a [`CommandPolicy`] for what a program may reach, a [`egress::ConnectionLog`] for what
-//! is recorded of its connections. How a sandbox is built is in `zero_sandbox`.
+//! answers: a [`CommandPolicy`] for what a program may reach, an [`egress::ConnectionLog`] for what
+//! is recorded of its connections, a [`services::ServiceSupervisor`] for programs beside calls. How
+//! a sandbox is built is in `zero_sandbox`.
 
 mod command_errors;
 mod command_policy;
@@ -42,7 +43,7 @@ pub use launcher::{CommandLauncher, LaunchAccess, PreparedLaunch};
 pub use local_machine::LocalMachine;
 pub use profile::{list_denied_paths, list_hidden_paths};
 pub use sandbox_probe::{SandboxProbeReport, probe_sandbox};
-pub use session_commands::{SessionCommands, ShellEndFolder, TMP};
+pub use session_commands::{SessionCommands, ShellEndFolder, TMP_SHELF};
 pub use session_network::{GrantProvider, NetworkPolicy, NetworkUseGuard, SessionNetwork};
 pub use spill_folder::SpillFolder;
 pub use tree_watch::{QuarantinedFile, TreeWatch, WatchReport};

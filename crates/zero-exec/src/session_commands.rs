@@ -13,7 +13,7 @@ use crate::jobs::monitored_command::MonitoredCommand;
 use crate::session_network::SessionNetwork;
 
 /// Shelf of what commands keep for the length of a session, one folder a session.
-pub const TMP: &str = "tmp";
+pub const TMP_SHELF: &str = "tmp";
 /// How long the end of all commands is waited for.
 const END_MAX: Duration = Duration::from_secs(10);
 
@@ -59,7 +59,7 @@ impl SessionCommands {
         Self {
             folder: Mutex::default(),
             remembers,
-            tmp: state.child(TMP).child(&name),
+            tmp: state.child(TMP_SHELF).child(&name),
             state: state.clone(),
             name,
             network,
@@ -97,7 +97,7 @@ impl SessionCommands {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the session is over"));
         }
         if open.lease.is_none() {
-            open.lease = Some(FolderLease::acquire(&self.state, TMP, &self.name)?);
+            open.lease = Some(FolderLease::acquire(&self.state, TMP_SHELF, &self.name)?);
         }
         // Where nothing is mounted on it, a command can remove its own.
         self.tmp.create()

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use zero_core::{SessionId, ToolError};
-use zero_exec::{GrantProvider, NetworkPolicy, SessionCommands, SessionNetwork, SpillFolder, TMP};
+use zero_exec::{
+    GrantProvider, NetworkPolicy, SessionCommands, SessionNetwork, SpillFolder, TMP_SHELF,
+};
 use zero_policy::PermissionMode;
 use zero_sandbox::journal::sha256;
 use zero_sandbox::{StateDir, Workspace, file_error, folder_lease};
@@ -160,7 +162,7 @@ impl ToolHostSession {
     /// Takes away what sessions left whose processes were killed. Bounded: what is more goes the
     /// next time.
     pub(crate) fn sweep(state: &StateDir) {
-        let swept = folder_lease::sweep(state, &[TMP, SPILL]);
+        let swept = folder_lease::sweep(state, &[TMP_SHELF, SPILL]);
         if swept > 0 {
             tracing::info!(swept, "removed what killed sessions left");
         }
