@@ -64,7 +64,7 @@ pub enum MemoryScopeName {
 /// A validated call.
 #[derive(Debug, PartialEq)]
 pub struct MemoryPlan {
-    pub(super) wish: MemoryRequest,
+    pub(super) request: MemoryRequest,
     /// The effects on notes.
     pub(super) changes: Effects,
 }
