@@ -1,6 +1,7 @@
 //! The row that a connection of a confined program leaves in the audit log.
 
 use std::io;
+use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -23,12 +24,14 @@ pub struct ConnectionAuditLog {
     audit: AuditLog,
     workspace: Workspace,
     session: Option<SessionId>,
+    /// Held while a row is built and written.
+    turn: Mutex<()>,
 }
 
 impl ConnectionAuditLog {
     /// Those that programs make in a workspace, for a session if they belong to one.
     pub fn new(state: &StateDir, workspace: Workspace, session: Option<SessionId>) -> Self {
-        Self { audit: AuditLog::new(state), workspace, session }
+        Self { audit: AuditLog::new(state), workspace, session, turn: Mutex::default() }
     }
 
     fn build_row(&self, record: ConnectionRecord) -> AuditRow {
@@ -72,6 +75,9 @@ impl ConnectionLog for ConnectionAuditLog {
     }
 
     fn write(&self, record: ConnectionRecord) -> io::Result<()> {
+        // The first row waits until the shapes of secrets are compiled. Without a turn of its own, the
+        // row of a connection that ended later would overtake it.
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.audit.write(&self.build_row(record))
     }
 }
