@@ -1,4 +1,7 @@
-//! Approvals, as the family's protocol has them: every call that asks looks like a command there.
+//! The OpenClaw methods for approvals, `exec.approval.…`.
+//!
+//! OpenClaw asks for approval of commands only. zero presents every tool call that needs approval
+//! as such a command; [`zero_sessions`](crate::zero_sessions) has methods without that restriction.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,9 +10,9 @@ use serde_json::Value;
 use crate::methods;
 
 methods! {
-    /// A question that waits.
+    /// Returns a pending approval.
     ExecApprovalGet "exec.approval.get" Approvals ExecApprovalGetParams => ExecApproval;
-    /// Answers it.
+    /// Answers a pending approval.
     ExecApprovalResolve "exec.approval.resolve" Approvals ExecApprovalResolveParams => Acknowledgement;
 }
 
@@ -17,43 +20,43 @@ methods! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExecApprovalGetParams {
-    /// The question.
+    /// Id of the approval, from `exec.approval.requested`.
     #[schemars(length(min = 1))]
     pub id: String,
 }
 
-/// A question that waits.
+/// A tool call that waits for approval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecApproval {
-    /// Names it.
+    /// Id of the approval.
     pub id: String,
-    /// The command, or what the call will do.
+    /// The command, or a description of the call.
     pub command_text: String,
-    /// More of it, such as a diff.
+    /// More detail, such as a diff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command_preview: Option<String>,
-    /// What may be answered.
+    /// The answers that are accepted.
     pub allowed_decisions: Vec<ExecApprovalDecision>,
-    /// Where it would run.
+    /// The machine on which the call would run.
     pub host: String,
     /// Always null: zero has no nodes.
     pub node_id: Option<String>,
-    /// The agent.
+    /// The agent that made the call.
     pub agent_id: Option<String>,
-    /// When nobody's answer counts any more, in milliseconds since 1970.
+    /// When the approval expires, in milliseconds since 1970.
     pub expires_at_ms: i64,
 }
 
-/// What may be answered.
+/// An answer to an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExecApprovalDecision {
-    /// This once.
+    /// Allow this call only.
     AllowOnce,
-    /// This, and its like for the rest of the session.
+    /// Allow this call, and similar calls for the rest of the session.
     AllowAlways,
-    /// No.
+    /// Reject the call.
     Deny,
 }
 
@@ -61,23 +64,23 @@ pub enum ExecApprovalDecision {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExecApprovalResolveParams {
-    /// The question.
+    /// Id of the approval.
     #[schemars(length(min = 1))]
     pub id: String,
-    /// The answer.
+    /// One of the approval's `allowedDecisions`.
     pub decision: ExecApprovalDecision,
-    /// Who says so, in a channel; zero has none.
+    /// Not used: it names the user of a channel, and zero has no channels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reviewer: Option<Value>,
-    /// Not used: what zero allows is allowed for the rest of the session.
+    /// Not used: a grant lasts for the rest of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3650))]
     pub grant_expires_in_days: Option<u32>,
 }
 
-/// It is done.
+/// The result of a method that returns nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Acknowledgement {
-    /// True.
+    /// Always true.
     pub ok: bool,
 }

@@ -1,14 +1,16 @@
-//! A queue with two bounds: so many items, and so many bytes in them.
+//! A queue that limits both the number of its items and their size in bytes.
 //!
-//! A bound on items alone would let a peer that sends the longest messages take gigabytes.
+//! A limit on the number alone would let a peer that sends only the longest messages use gigabytes
+//! of memory.
 
 use std::sync::Arc;
 
 use tokio::sync::mpsc::{self, error::TryRecvError, error::TrySendError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A queue of at most `items_max` items that weigh at most `bytes_max` together. One that weighs
-/// more than that passes alone.
+/// Creates a queue of at most `items_max` items with at most `bytes_max` bytes together.
+///
+/// An item larger than `bytes_max` is accepted when the queue is empty.
 pub(crate) fn bounded_queue<T>(
     items_max: usize,
     bytes_max: usize,
@@ -19,7 +21,7 @@ pub(crate) fn bounded_queue<T>(
     (QueueSender { items: sender, bytes, bytes_max }, QueueReceiver { items: receiver })
 }
 
-/// Where items go in.
+/// The sending half of a queue; clones send to the same queue.
 pub(crate) struct QueueSender<T> {
     items: mpsc::Sender<(T, OwnedSemaphorePermit)>,
     bytes: Arc<Semaphore>,
@@ -32,20 +34,21 @@ impl<T> Clone for QueueSender<T> {
     }
 }
 
-/// Why nothing went in.
+/// Why an item was not queued.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum QueueSendError {
-    /// There is no room now.
+    /// The queue is at one of its limits.
     Full,
-    /// Nobody receives.
+    /// The receiver is gone.
     Closed,
 }
 
 impl<T> QueueSender<T> {
-    /// Waits for room. False when nobody receives.
+    /// Queues an item of `weight` bytes, and waits until the limits allow it. Returns false if the
+    /// receiver is gone.
     pub(crate) async fn send(&self, item: T, weight: usize) -> bool {
         let room = self.bytes.clone().acquire_many_owned(self.weight(weight));
-        // The receiver may go while this waits for room that only it could make.
+        // The receiver may be dropped while this waits; then nothing would free the bytes.
         let permit = tokio::select! {
             permit = room => permit,
             () = self.items.closed() => return false,
@@ -56,7 +59,7 @@ impl<T> QueueSender<T> {
         }
     }
 
-    /// Does not wait.
+    /// Queues an item of `weight` bytes if the limits allow it now.
     pub(crate) fn try_send(&self, item: T, weight: usize) -> Result<(), QueueSendError> {
         if self.items.is_closed() {
             return Err(QueueSendError::Closed);
@@ -74,18 +77,18 @@ impl<T> QueueSender<T> {
     }
 }
 
-/// Where they come out.
+/// The receiving half of a queue.
 pub(crate) struct QueueReceiver<T> {
     items: mpsc::Receiver<(T, OwnedSemaphorePermit)>,
 }
 
 impl<T> QueueReceiver<T> {
-    /// The next item. `None` when all senders are gone and nothing is left.
+    /// Returns the next item, or `None` when all senders are gone and the queue is empty.
     pub(crate) async fn recv(&mut self) -> Option<T> {
         self.items.recv().await.map(|(item, _)| item)
     }
 
-    /// Does not wait.
+    /// Returns the next item if there is one now.
     pub(crate) fn try_recv(&mut self) -> Result<T, TryRecvError> {
         self.items.try_recv().map(|(item, _)| item)
     }
@@ -104,7 +107,7 @@ mod tests {
         assert_eq!(sender.try_send('c', 1), Ok(()));
         assert_eq!(sender.try_send('d', 1), Err(QueueSendError::Full), "items");
         assert_eq!(receiver.recv().await, Some('a'));
-        assert_eq!(sender.try_send('d', 7), Ok(()), "the bytes of the first are free again");
+        assert_eq!(sender.try_send('d', 7), Ok(()), "the bytes of the received item are free");
         drop(receiver);
         assert_eq!(sender.try_send('e', 1), Err(QueueSendError::Closed));
         assert!(!sender.send('e', 11).await);

@@ -1,4 +1,5 @@
-//! Talking: `chat.send`, `chat.abort`, `chat.history`, `agent.wait`, and `health`.
+//! The OpenClaw methods for prompts and runs: `chat.send`, `chat.abort`, `chat.history` and
+//! `agent.wait`; and `health`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -7,15 +8,15 @@ use serde_json::{Map, Value};
 use crate::methods;
 
 methods! {
-    /// Says something to a session.
+    /// Sends a prompt to a session, which starts a run.
     ChatSend "chat.send" Write ChatSendParams => ChatSendResult;
-    /// Stops a run, or all of a session.
+    /// Stops one run of a session, or all of them.
     ChatAbort "chat.abort" Write ChatAbortParams => ChatAbortResult;
-    /// The newest messages of a session.
+    /// Returns the newest messages of a session.
     ChatHistory "chat.history" Read ChatHistoryParams => ChatHistoryResult;
     /// Waits for the end of a run.
     AgentWait "agent.wait" Write AgentWaitParams => AgentWaitResult;
-    /// How the gateway feels.
+    /// Reports whether the gateway works.
     Health "health" Read HealthParams => HealthResult;
 }
 
@@ -23,44 +24,45 @@ methods! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChatSendParams {
-    /// The session.
+    /// Key of the session, in any spelling. The session is created if it does not exist.
     #[schemars(length(min = 1, max = 512))]
     pub session_key: String,
-    /// What is said.
+    /// Text of the prompt. A text that starts with `/` is a command.
     pub message: String,
-    /// Makes this prompt the same prompt however often it is sent; becomes the id of the run.
+    /// Id of the run, chosen by the client. A prompt with an id that was used before does not start
+    /// another run.
     #[schemars(length(min = 1))]
     pub idempotency_key: String,
-    /// What comes with it.
+    /// Images that belong to the prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1000))]
     pub attachments: Vec<ChatAttachment>,
-    /// How much the model should think.
+    /// Thinking level of the model for this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<String>,
-    /// Whether to deliver the answer to a channel; zero has none.
+    /// Not used: whether to deliver the answer to a channel; zero has no channels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deliver: Option<bool>,
-    /// Stop the run after so long.
+    /// Stop the run after this time, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// The agent, where the key names none.
+    /// The agent, if the session key does not contain one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// What to do when a run is at work; zero lets it wait for its turn (`followup`), or stops that
-    /// run first (`interrupt`).
+    /// What to do if a run of the session is active. `interrupt` stops that run first; with every
+    /// other value the prompt waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_mode: Option<QueueMode>,
-    /// Where the words come from; needs the admin scope.
+    /// Origin of the prompt; needs the admin scope.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_input_provenance: Option<Value>,
-    /// The same in words; needs the admin scope.
+    /// Origin of the prompt as text; needs the admin scope.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_provenance_receipt: Option<String>,
-    /// Whether a message that begins with `/` is words all the same.
+    /// If true, a message that starts with `/` is an ordinary prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suppress_command_interpretation: Option<bool>,
-    /// Only if this is still the id of the session.
+    /// If set, the request fails unless this is the id of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// Not used.
@@ -104,64 +106,64 @@ pub struct ChatSendParams {
     pub expected_tool_overrides: Option<Value>,
 }
 
-/// What to do when a run is at work already.
+/// What to do with a prompt if a run of its session is active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum QueueMode {
-    /// As `followup`.
+    /// The same as `followup` in zero.
     Steer,
-    /// Wait for its end.
+    /// Wait until the active run has ended.
     Followup,
-    /// As `followup`.
+    /// The same as `followup` in zero.
     Collect,
-    /// Stop it.
+    /// Stop the active run first.
     Interrupt,
 }
 
-/// What comes with a prompt.
+/// A file that belongs to a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChatAttachment {
-    /// `image`.
+    /// `image`, the only kind that zero accepts.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Media type.
+    /// Media type, such as `image/png`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// Name of the file.
+    /// File name to show to the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_name: Option<String>,
-    /// The bytes, in base64; a data URL will do.
+    /// The bytes, as base64 or as a data URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
 }
 
-/// What became of a prompt.
+/// The run of a prompt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChatSendResult {
-    /// The run: the idempotency key.
+    /// Id of the run: the idempotency key.
     pub run_id: String,
-    /// How it stands.
+    /// State of the run.
     pub status: ChatSendStatus,
-    /// Why it failed.
+    /// Why the run failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// How the run of a prompt stands.
+/// State of a prompt's run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChatSendStatus {
-    /// It was begun by this request.
+    /// This request started the run.
     Started,
-    /// It was begun before and goes on.
+    /// An earlier request started the run, and it is active.
     InFlight,
-    /// It is over.
+    /// The run has ended.
     Ok,
-    /// It was stopped.
+    /// The run was stopped.
     Timeout,
-    /// It failed.
+    /// The run failed.
     Error,
 }
 
@@ -169,30 +171,30 @@ pub enum ChatSendStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChatAbortParams {
-    /// The session.
+    /// Key of the session, in any spelling.
     #[schemars(length(min = 1, max = 512))]
     pub session_key: String,
-    /// One run of it; all when absent.
+    /// The run to stop; if absent, all runs of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub run_id: Option<String>,
     /// Not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preserve_side_runs: Option<bool>,
-    /// The agent, where the key names none.
+    /// The agent, if the session key does not contain one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
 }
 
-/// What was stopped.
+/// The runs that were stopped.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChatAbortResult {
-    /// True: that nothing ran is no error.
+    /// Always true: it is not an error if no run was active.
     pub ok: bool,
-    /// Whether anything was stopped.
+    /// Whether a run was stopped.
     pub aborted: bool,
-    /// What.
+    /// Ids of the runs that were stopped.
     pub run_ids: Vec<String>,
 }
 
@@ -200,17 +202,17 @@ pub struct ChatAbortResult {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChatHistoryParams {
-    /// The session.
+    /// Key of the session, in any spelling.
     #[schemars(length(min = 1, max = 512))]
     pub session_key: String,
-    /// At most so many messages.
+    /// Maximum number of messages; 200 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
-    /// Without so many of the newest.
+    /// Number of newest messages to skip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
-    /// At most so many characters of each message.
+    /// Maximum number of characters of each message; longer ones are cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 500_000))]
     pub max_chars: Option<u32>,
@@ -230,7 +232,7 @@ pub struct ChatHistoryParams {
     /// Not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// The agent, where the key names none.
+    /// The agent, if the session key does not contain one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
 }
@@ -239,27 +241,27 @@ pub struct ChatHistoryParams {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChatHistoryResult {
-    /// The session.
+    /// Canonical key of the session.
     pub session_key: String,
-    /// Its id, if it is there.
+    /// Id of the session, if it exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// The messages.
+    /// The messages, oldest first.
     pub messages: Vec<ChatMessage>,
-    /// How much the model should think.
+    /// Thinking level chosen for the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking_level: Option<String>,
 }
 
-/// A message as clients see it.
+/// A message of a session as OpenClaw clients see it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChatMessage {
     /// `user`, `assistant` or `toolResult`.
     pub role: String,
-    /// What is said. Others may send it as one text.
+    /// The parts of the message. Other gateways may send a single string instead.
     #[serde(deserialize_with = "text_or_blocks")]
     pub content: Vec<ChatBlock>,
-    /// When, in milliseconds since 1970.
+    /// When it was written, in milliseconds since 1970.
     #[serde(default)]
     pub timestamp: i64,
 }
@@ -277,54 +279,54 @@ fn text_or_blocks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Chat
     })
 }
 
-/// One piece of a message.
+/// One part of a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type")]
 pub enum ChatBlock {
-    /// Words.
+    /// Text that the user or the model wrote.
     #[serde(rename = "text")]
     Text {
-        /// The words.
+        /// Plain text or Markdown.
         text: String,
     },
-    /// A thought.
+    /// Thinking of the model.
     #[serde(rename = "thinking")]
     Thinking {
-        /// The thought.
+        /// The thinking as text.
         thinking: String,
     },
-    /// A picture.
+    /// An image in the message.
     #[serde(rename = "image")]
     Image {
-        /// The bytes, in base64.
+        /// The bytes, as base64.
         data: String,
-        /// Media type.
+        /// Media type, such as `image/png`.
         #[serde(rename = "mimeType")]
         mime_type: String,
     },
-    /// A call.
+    /// A tool call of the model.
     #[serde(rename = "toolCall")]
     ToolCall {
-        /// Its id.
+        /// Id of the call; its result refers to it.
         id: String,
-        /// The tool.
+        /// Name of the tool.
         name: String,
-        /// Its arguments.
+        /// The arguments, an object.
         arguments: Value,
     },
-    /// What became of a call.
+    /// The result of a tool call.
     #[serde(rename = "toolResult")]
     ToolResult {
-        /// The call.
+        /// Id of the `toolCall` that it belongs to.
         #[serde(rename = "toolCallId")]
         tool_call_id: String,
-        /// What the model was told.
+        /// The result as the model received it.
         text: String,
-        /// Whether that is an error.
+        /// Whether the call failed.
         #[serde(rename = "isError")]
         is_error: bool,
     },
-    /// One of another gateway that zero knows nothing of. zero sends none.
+    /// A part that zero does not know, from another gateway. zero never sends one.
     #[serde(untagged)]
     Other(Value),
 }
@@ -333,61 +335,61 @@ pub enum ChatBlock {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentWaitParams {
-    /// The run.
+    /// Id of the run: the `idempotencyKey` of its prompt.
     #[schemars(length(min = 1))]
     pub run_id: String,
-    /// How long to wait; 0 looks only.
+    /// How long to wait, in milliseconds: 30,000 if absent, at most 600,000; 0 returns immediately.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
 }
 
-/// What is known of a run.
+/// The state of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentWaitResult {
-    /// The run.
+    /// Id of the run, as requested.
     pub run_id: String,
-    /// How it stands.
+    /// State of the run.
     pub status: AgentWaitStatus,
     /// When it ended, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<i64>,
-    /// Why it failed.
+    /// Why the run failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What it said.
+    /// The text that the run produced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal_reply: Option<TerminalReply>,
 }
 
-/// How a run stands.
+/// State of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentWaitStatus {
-    /// It is over.
+    /// The run has ended.
     Ok,
-    /// It failed.
+    /// The run failed.
     Error,
-    /// It goes on, or nobody knows it.
+    /// The run is still active, or does not exist.
     Timeout,
 }
 
-/// All that a run said.
+/// The text that a run produced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TerminalReply {
-    /// Whether there is anything to see.
+    /// Whether the text is empty.
     pub disposition: ReplyDisposition,
-    /// The text.
+    /// The whole text of the run; may be empty.
     pub text: String,
 }
 
-/// Whether there is anything to see.
+/// Whether a run produced text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplyDisposition {
-    /// There is.
+    /// The run produced text.
     Visible,
-    /// There is not.
+    /// The run produced no text.
     Empty,
 }
 
@@ -395,26 +397,26 @@ pub enum ReplyDisposition {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HealthParams {
-    /// Whether to look closer; zero always does.
+    /// Not used: zero always checks its store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<bool>,
 }
 
-/// How the gateway feels.
+/// State of the gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthResult {
-    /// Whether it can work.
+    /// Whether the gateway can serve clients.
     pub ok: bool,
-    /// When, in milliseconds since 1970.
+    /// When this was checked, in milliseconds since 1970.
     pub ts: i64,
-    /// How long it has been up.
+    /// How long the gateway has been running, in milliseconds.
     pub uptime_ms: u64,
-    /// The agent of bare keys.
+    /// The agent of session keys that contain none.
     pub default_agent_id: String,
-    /// Runs at work.
+    /// Number of active runs.
     pub running: u64,
-    /// What is wrong, if anything.
+    /// What does not work, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }

@@ -1,9 +1,11 @@
-//! A client of a gateway: one connection, over a WebSocket or a pipe.
+//! [`GatewayClient`], one connection to a gateway over a WebSocket or a [pipe](crate::pipe).
 //!
-//! Connecting waits for the challenge, proves who connects, and checks the greeting. From then on
-//! requests are answered in any order, and events wait in a bounded queue. A reader that is slow
-//! makes the gateway wait: nothing is dropped. To connect again is the caller's business;
-//! [`ReconnectBackoff`] says when, [`GatewayClientError::retry`] whether.
+//! To connect, the client waits for the challenge, authenticates, and checks the answer. After
+//! that, requests are answered in any order, and events wait in a bounded queue, [`GatewayEvents`].
+//! A slow reader makes the gateway wait; no event is dropped.
+//!
+//! The client does not reconnect by itself. [`GatewayClientError::retry_advice`] says whether to
+//! connect again, and [`ReconnectBackoff`] how long to wait before that.
 
 mod backoff;
 mod client_handshake;
@@ -37,7 +39,7 @@ use crate::pipe::ClientPipeEnd;
 
 use self::connection::GatewayClientConnection;
 
-/// How long connecting may take, unless said otherwise.
+/// Default time limit for connecting.
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
 
 /// Where a gateway is.
@@ -49,25 +51,25 @@ pub enum GatewayTarget {
     Pipe(ClientPipeEnd),
 }
 
-/// What proves that a client may connect. It cannot be shown.
+/// Credentials of a client. They have no `Debug`, so they cannot be logged by mistake.
 #[derive(Clone, Default)]
 pub enum GatewayCredentials {
-    /// Nothing.
+    /// No credentials.
     #[default]
     None,
-    /// A token.
+    /// A token of the gateway.
     Token(String),
-    /// A password.
+    /// The password of the gateway.
     Password(String),
 }
 
 impl GatewayCredentials {
-    /// A token.
+    /// Creates credentials with a token of the gateway.
     pub fn token(token: impl Into<String>) -> Self {
         Self::Token(token.into())
     }
 
-    /// A password.
+    /// Creates credentials with the password of the gateway.
     pub fn password(password: impl Into<String>) -> Self {
         Self::Password(password.into())
     }
@@ -76,28 +78,28 @@ impl GatewayCredentials {
 /// How to connect.
 #[derive(Clone)]
 pub struct ConnectOptions {
-    /// Who connects.
+    /// The program that connects.
     pub client: ClientInfo,
-    /// What the client can do: `tool-events`, `exec-approvals`, `zero-events`.
+    /// Capabilities of the client: `tool-events`, `exec-approvals`, `zero-events`.
     pub caps: Vec<String>,
-    /// The scopes it would like; those of its token when empty.
+    /// The scopes to request; if empty, all scopes of the token.
     pub scopes: Vec<String>,
-    /// What proves that it may.
+    /// Credentials to authenticate with.
     pub auth: GatewayCredentials,
-    /// The device it is on, for gateways that ask for one.
+    /// Key of this device, for gateways that require one.
     pub device: Option<Arc<DeviceKey>>,
-    /// The only certificate to accept.
+    /// If set, the only certificate to accept.
     pub tls_fingerprint: Option<CertificateFingerprint>,
-    /// Certificates that are trusted besides those of the machine.
+    /// Root certificates to trust in addition to those of the system.
     pub extra_roots: ExtraRootCertificates,
-    /// Whether everything may be sent in the clear to another machine.
+    /// Whether an unencrypted connection to another machine is allowed.
     pub allow_plaintext: bool,
-    /// How long all of connecting may take.
+    /// Time limit for connecting, including the handshake.
     pub timeout: Duration,
 }
 
 impl ConnectOptions {
-    /// What is usual: no credentials, no device, [`TIMEOUT_DEFAULT`].
+    /// Creates the default options: no credentials, no device, [`TIMEOUT_DEFAULT`].
     pub fn new(client: ClientInfo) -> Self {
         Self {
             client,
@@ -114,7 +116,7 @@ impl ConnectOptions {
 }
 
 impl Default for ConnectOptions {
-    /// What is usual for `zero` itself, on a command line.
+    /// The default options of the `zero` command line.
     fn default() -> Self {
         Self::new(ClientInfo {
             id: ClientId::Cli,
@@ -131,14 +133,15 @@ impl Default for ConnectOptions {
     }
 }
 
-/// A connection to a gateway. Clones share it; it ends with the last of them.
+/// A connection to a gateway. Clones share it; it is closed when the last clone is dropped.
 #[derive(Clone)]
 pub struct GatewayClient {
     connection: Arc<GatewayClientConnection>,
 }
 
 impl GatewayClient {
-    /// Connects.
+    /// Connects and authenticates, within the timeout of the options. Returns the client and the
+    /// stream of events.
     pub async fn connect(
         target: GatewayTarget,
         options: ConnectOptions,
@@ -159,18 +162,20 @@ impl GatewayClient {
         Ok((Self { connection }, GatewayEvents { queue: events, shared }))
     }
 
-    /// What the gateway said of itself.
+    /// Returns the gateway's answer to `connect`.
     pub fn hello(&self) -> &HelloOk {
         self.connection.hello()
     }
 
-    /// Whether the gateway can do something beyond the family's protocol.
+    /// Whether the gateway announced this extension of the OpenClaw protocol.
     pub fn has_capability(&self, name: &str) -> bool {
         self.hello().features.capabilities.iter().any(|capability| capability == name)
     }
 
-    /// Asks for something, and waits for the answer as long as the connection lasts. Events have to
-    /// be taken meanwhile: when their queue is full, no answer is read either.
+    /// Calls a method, and waits for the answer as long as the connection lasts.
+    ///
+    /// The caller must keep reading [`GatewayEvents`] meanwhile: while the queue of events is full,
+    /// no answers are read.
     pub async fn request<M: GatewayMethod>(
         &self,
         params: M::Params,
@@ -180,8 +185,10 @@ impl GatewayClient {
         read_answer(M::NAME, answer)
     }
 
-    /// Asks for something by its name. For gateways whose answers are not quite as the types say, and
-    /// for parameters that were written down already.
+    /// Calls a method by its name, with encoded parameters, and returns the raw answer.
+    ///
+    /// For gateways whose answers differ from the types, and for parameters that are sent several
+    /// times.
     pub async fn request_encoded(
         &self,
         method: &str,
@@ -190,7 +197,7 @@ impl GatewayClient {
         self.connection.request(method, params).await
     }
 
-    /// Asks for something, and waits at most so long.
+    /// Calls a method, and waits for the answer for at most `limit`.
     pub async fn request_within<M: GatewayMethod>(
         &self,
         params: M::Params,
@@ -200,7 +207,7 @@ impl GatewayClient {
         answer.map_err(|_| GatewayClientError::Timeout { what: M::NAME, after: limit })?
     }
 
-    /// Ends the connection, and waits until it is over.
+    /// Closes the connection, and waits until it is closed.
     pub async fn close(&self) {
         self.connection.close().await;
     }
@@ -208,23 +215,25 @@ impl GatewayClient {
 
 impl std::fmt::Debug for GatewayClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("server", &self.hello().server).finish_non_exhaustive()
+        f.debug_struct("GatewayClient")
+            .field("server", &self.hello().server)
+            .finish_non_exhaustive()
     }
 }
 
-/// What happens at the gateway, in order. Signs of life are kept back.
+/// The events of a connection in order, without `tick`.
 pub struct GatewayEvents {
     queue: bounded_queue::QueueReceiver<EventFrame>,
     shared: Arc<connection::GatewayClientState>,
 }
 
 impl GatewayEvents {
-    /// The next event; `None` when the connection ended. What came before the end comes first.
+    /// Returns the next event, or `None` after the last event of a closed connection.
     pub async fn next(&mut self) -> Option<EventFrame> {
         self.queue.recv().await
     }
 
-    /// Why the connection ended, once it has.
+    /// Returns why the connection was closed, once it is.
     pub fn close_reason(&self) -> Option<CloseReason> {
         self.shared.close_reason()
     }
@@ -232,6 +241,6 @@ impl GatewayEvents {
 
 impl std::fmt::Debug for GatewayEvents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Events").field("end", &self.close_reason()).finish_non_exhaustive()
+        f.debug_struct("GatewayEvents").field("end", &self.close_reason()).finish_non_exhaustive()
     }
 }

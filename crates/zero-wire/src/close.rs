@@ -1,49 +1,49 @@
-//! How a connection ends: a code and a reason.
+//! How a connection ends: WebSocket close codes, and [`CloseReason`], a code with a text.
 
 use std::fmt;
 
-/// Done, as agreed.
+/// The connection ended as intended.
 pub const NORMAL: u16 = 1000;
-/// The peer goes away.
+/// The peer is going away.
 pub const GOING_AWAY: u16 = 1001;
-/// The peer did not keep to the protocol, or speaks another version.
+/// The peer violated the protocol, or supports no common version of it.
 pub const PROTOCOL_ERROR: u16 = 1002;
-/// The connection ended without a word. Never sent.
+/// The connection ended without a close frame. Never sent.
 pub const LOST: u16 = 1006;
-/// The peer sent text that is none.
+/// The peer sent a text message that is not UTF-8.
 pub const NOT_TEXT: u16 = 1007;
-/// Refused, or too slow.
+/// The peer was refused, or reads too slowly.
 pub const POLICY: u16 = 1008;
 /// A message was too long.
 pub const TOO_LONG: u16 = 1009;
-/// The service restarts.
+/// The gateway is restarting.
 pub const RESTART: u16 = 1012;
-/// Not now; try again later.
+/// Temporarily not possible; the peer should try again later.
 pub const TRY_LATER: u16 = 1013;
-/// The peer was silent for too long.
+/// The peer sent nothing for too long.
 pub const SILENT: u16 = 4000;
 
-/// Most bytes of a reason on the wire.
+/// Maximum length of a reason on the wire, in bytes.
 pub const REASON_BYTES_MAX: usize = 123;
 
 /// Why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloseReason {
-    /// The code, as WebSocket has them.
+    /// The WebSocket close code.
     pub code: u16,
-    /// In words; may be empty.
+    /// The reason as text; may be empty.
     pub reason: String,
 }
 
 impl CloseReason {
-    /// A reason. Words that are too long for the wire are cut.
+    /// Creates a reason. A text that is too long for the wire is cut.
     pub fn new(code: u16, reason: impl Into<String>) -> Self {
         let mut reason = reason.into();
         reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
         Self { code, reason }
     }
 
-    /// The connection ended without a word.
+    /// The reason of a connection that ended without a close frame.
     pub fn lost() -> Self {
         Self::new(LOST, "connection lost")
     }
@@ -53,7 +53,7 @@ impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.code)?;
         if !self.reason.is_empty() {
-            // The peer chose these words; they may end up on a terminal.
+            // The peer wrote this text, and it may be printed on a terminal.
             write!(f, " {}", self.reason.escape_debug())?;
         }
         Ok(())

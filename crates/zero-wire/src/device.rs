@@ -1,7 +1,7 @@
-//! A device: an Ed25519 key and what it signs.
+//! [`DeviceKey`], a device's Ed25519 key, and [`verify`], which checks what it signed.
 //!
-//! The signature covers who connects, as what, with which token, and the gateway's nonce, so a
-//! proof that was overheard is worth nothing on another connection or for another claim.
+//! The signature covers the client, its role, scopes and token, and the gateway's nonce. A proof
+//! that somebody recorded is therefore useless on another connection or with other claims.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,21 +11,21 @@ use sha2::{Digest as _, Sha256};
 
 use crate::handshake::{ClientId, ClientInfo, ClientMode, DeviceProof};
 
-/// How far the clock of a device may be from the gateway's, in milliseconds.
+/// Maximum difference between the clocks of the device and the gateway, in milliseconds.
 pub const SKEW_MS_MAX: u64 = 10 * 60 * 1000;
 
-/// The key of a device. It cannot be shown.
+/// The private key of a device. It has no `Debug` and is never printed.
 pub struct DeviceKey {
     pair: Ed25519KeyPair,
 }
 
-/// A key that is none.
+/// The stored key is invalid, or a new one cannot be created.
 #[derive(Debug, thiserror::Error)]
-#[error("the device key is damaged; remove it, and a new one is made at the next start")]
+#[error("the device key is damaged; remove it, and zero creates a new one at the next start")]
 pub struct DeviceKeyError;
 
 impl DeviceKey {
-    /// A new key, and the bytes to keep it in: PKCS #8, a secret.
+    /// Creates a key, and returns it with the secret PKCS #8 bytes to store.
     pub fn generate() -> Result<(Self, Vec<u8>), DeviceKeyError> {
         let document =
             Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| DeviceKeyError)?;
@@ -33,18 +33,18 @@ impl DeviceKey {
         Ok((key, document.as_ref().to_vec()))
     }
 
-    /// The key in those bytes.
+    /// Reads a key from its PKCS #8 bytes.
     pub fn from_pkcs8(bytes: &[u8]) -> Result<Self, DeviceKeyError> {
         let pair = Ed25519KeyPair::from_pkcs8(bytes).map_err(|_| DeviceKeyError)?;
         Ok(Self { pair })
     }
 
-    /// What the device is known by: SHA-256 of its public key, in hexadecimal.
+    /// Returns the id of the device: SHA-256 of the raw public key, in hexadecimal.
     pub fn id(&self) -> String {
         device_id(self.pair.public_key().as_ref())
     }
 
-    /// Proves that this device answers that challenge.
+    /// Signs a challenge.
     pub fn prove(&self, context: &ChallengeContext<'_>) -> DeviceProof {
         let id = self.id();
         let text = context.signed_text(SignedForm::V3, &id, context.signed_at);
@@ -61,28 +61,28 @@ impl DeviceKey {
 /// What a device signs, besides its id.
 #[derive(Clone, Copy)]
 pub struct ChallengeContext<'a> {
-    /// Which client.
+    /// Identifier of the client program.
     pub client_id: ClientId,
-    /// How it is used.
+    /// How the program is used.
     pub client_mode: ClientMode,
-    /// `operator`.
+    /// Always `operator`.
     pub role: &'a str,
-    /// The scopes it would like.
+    /// The scopes that the client requests.
     pub scopes: &'a [String],
     /// The time of the challenge, in milliseconds since 1970.
     pub signed_at: i64,
-    /// The token; empty where there is none. A password is not part of it.
+    /// The token; empty if there is none. A password is not signed.
     pub token: &'a str,
     /// The nonce of the challenge.
     pub nonce: &'a str,
-    /// The system it runs on.
+    /// Operating system.
     pub platform: &'a str,
-    /// The kind of machine; empty where it is not said.
+    /// Kind of machine; empty if unknown.
     pub device_family: &'a str,
 }
 
 impl<'a> ChallengeContext<'a> {
-    /// The context of a client that connects: what is signed of [`ClientInfo`] is taken from it.
+    /// Creates the context of a client that connects, without a challenge.
     pub fn from_client(
         client: &'a ClientInfo,
         role: &'a str,
@@ -102,7 +102,7 @@ impl<'a> ChallengeContext<'a> {
         }
     }
 
-    /// The same for a challenge.
+    /// Adds the nonce and the time of a challenge.
     #[must_use]
     pub fn with_challenge(self, nonce: &'a str, ts: i64) -> Self {
         Self { nonce, signed_at: ts, ..self }
@@ -123,8 +123,8 @@ impl<'a> ChallengeContext<'a> {
         }
     }
 
-    /// Whether a part holds what parts are joined by, so that the text could be read in two ways.
-    /// The token may: the nonce after it is the gateway's own, and nobody can guess it.
+    /// Whether a part contains a separator, so that the signed text could be read in two ways. The
+    /// token may contain one: the nonce that follows it is the gateway's own and cannot be guessed.
     fn is_ambiguous(&self) -> bool {
         let joined = [self.role, self.nonce, self.platform, self.device_family];
         joined.iter().any(|part| part.contains('|'))
@@ -132,13 +132,13 @@ impl<'a> ChallengeContext<'a> {
     }
 }
 
-/// What is wrong with a proof.
+/// Why a proof was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceProofError {
-    /// The public key is no Ed25519 key in base64url.
+    /// The public key is not an Ed25519 key in base64url.
     #[error("device public key invalid; send the 32 raw bytes in base64url")]
     PublicKey,
-    /// The id is that of another key.
+    /// The id does not belong to the public key.
     #[error("device id mismatch; it is the SHA-256 of the raw public key, in hexadecimal")]
     Id,
     /// The nonce is not the one of this connection.
@@ -147,13 +147,13 @@ pub enum DeviceProofError {
     /// It was signed too long ago, or in the future.
     #[error("device signature expired; sign the time of this connection's challenge")]
     Time,
-    /// Another key signed it, or another text.
-    #[error("device signature invalid; sign what is sent, in the order the protocol says")]
+    /// The signature is by another key or over another text.
+    #[error("device signature invalid; sign the values that are sent, in the protocol's order")]
     Signature,
 }
 
 impl DeviceProofError {
-    /// `details.code` of the error.
+    /// Returns `details.code` of the error.
     pub fn code(self) -> &'static str {
         match self {
             Self::PublicKey => "DEVICE_AUTH_PUBLIC_KEY_INVALID",
@@ -164,7 +164,7 @@ impl DeviceProofError {
         }
     }
 
-    /// `details.reason` of the error.
+    /// Returns `details.reason` of the error.
     pub fn reason(self) -> &'static str {
         match self {
             Self::PublicKey => "device-public-key",
@@ -176,8 +176,8 @@ impl DeviceProofError {
     }
 }
 
-/// Checks that a device answers that challenge. `protocol` is the one that will be spoken: only 3
-/// still takes signatures that leave out the machine.
+/// Checks that a device signed this challenge. `protocol` is the version of the connection: only
+/// version 3 accepts signatures without the platform and the device family.
 pub fn verify(
     proof: &DeviceProof,
     context: &ChallengeContext<'_>,
@@ -207,7 +207,7 @@ pub fn verify(
     if forms.iter().any(is_signed) { Ok(()) } else { Err(DeviceProofError::Signature) }
 }
 
-/// What is signed: `V3` names the machine too.
+/// Format of the signed text; `V3` includes the platform and the device family.
 #[derive(Clone, Copy)]
 enum SignedForm {
     V2,
@@ -226,7 +226,7 @@ fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
 mod tests {
     use super::*;
 
-    /// What a client of the family sent, with its signature.
+    /// A proof that an OpenClaw client sent, with its signature.
     const RECORDED: &str = include_str!("../tests/fixtures/device.json");
 
     struct RecordedProof {
@@ -384,17 +384,17 @@ mod tests {
     #[test]
     fn generated_key_proves_itself_and_survives_storage() {
         let (key, bytes) = DeviceKey::generate().unwrap();
-        let kept = DeviceKey::from_pkcs8(&bytes).unwrap();
-        assert_eq!(key.id(), kept.id());
+        let stored = DeviceKey::from_pkcs8(&bytes).unwrap();
+        assert_eq!(key.id(), stored.id());
         assert_eq!(key.id().len(), 64);
         assert!(DeviceKey::from_pkcs8(&bytes[1..]).is_err());
         let recorded = RecordedProof::read();
         let context = recorded.context();
-        let proof = kept.prove(&context);
+        let proof = stored.prove(&context);
         assert_eq!(verify(&proof, &context, 4), Ok(()));
         assert_eq!(proof.id, key.id());
         let spelled = ChallengeContext { platform: " LINUX ", device_family: "linux", ..context };
-        assert_eq!(verify(&proof, &spelled, 4), Ok(()), "the machine is folded");
+        assert_eq!(verify(&proof, &spelled, 4), Ok(()), "case and spaces do not matter");
     }
 
     #[test]

@@ -1,48 +1,48 @@
-//! Why a request was not done.
+//! [`ErrorPayload`], the error of a refused request, and [`ErrorCode`], its kind.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Why a request was not done. Clients branch on `code` and `details.code`, never on the message.
+/// Why a request was refused. Clients branch on `code` and `details.code`, never on the message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ErrorPayload {
-    /// Which kind.
+    /// Kind of the error.
     pub code: ErrorCode,
-    /// What was wrong and what to do next.
+    /// What is wrong and what to do next.
     #[schemars(length(min = 1))]
     pub message: String,
-    /// Facts for programs; `code` refines the kind.
+    /// Details for programs; `details.code` refines the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
     /// Whether the same request may succeed later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retryable: Option<bool>,
-    /// When.
+    /// How long to wait before a retry, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
 }
 
-/// Kinds of error.
+/// Kind of an error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ErrorCode {
-    /// Unknown method, wrong parameters, not found, wrong credentials.
+    /// Unknown method, wrong parameters, not found, or wrong credentials.
     InvalidRequest,
-    /// The scope that it needs was not granted.
+    /// The token lacks the scope that the method needs.
     Forbidden,
-    /// The device is not known.
+    /// The gateway does not know the device.
     NotPaired,
-    /// Nobody waits for that answer.
+    /// No approval with this id is pending.
     ApprovalNotFound,
-    /// Not now.
+    /// Temporarily not possible.
     Unavailable,
-    /// Nothing is linked.
+    /// A channel is not linked. zero never sends it.
     NotLinked,
     /// The agent took too long.
     AgentTimeout,
-    /// One that this version does not know.
+    /// A code that this version does not know.
     #[serde(untagged)]
     Other(String),
 }
@@ -55,17 +55,17 @@ impl ErrorCode {
 }
 
 impl ErrorPayload {
-    /// An error without details.
+    /// Creates an error without details.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), details: None, retryable: None, retry_after_ms: None }
     }
 
-    /// A request that cannot be done as it is.
+    /// Creates an [`ErrorCode::InvalidRequest`] error.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::InvalidRequest, message)
     }
 
-    /// Adds facts for programs.
+    /// Adds details for programs.
     #[must_use]
     pub fn with_details(mut self, details: Value) -> Self {
         self.details = Some(details);

@@ -1,4 +1,5 @@
-//! Payloads of the family's events: `tick`, `chat`, `agent`, `exec.approval.…`.
+//! Names and payloads of the OpenClaw events: `tick`, `chat`, `agent`, `exec.approval.…` and
+//! `shutdown`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,25 +8,25 @@ use serde_json::Value;
 use crate::approvals::ExecApprovalDecision;
 use crate::chat::ChatMessage;
 
-/// The first event of every connection.
+/// The first event of every connection; see [`crate::handshake::ConnectChallenge`].
 pub const CONNECT_CHALLENGE: &str = "connect.challenge";
-/// A sign of life.
+/// Sent at a fixed interval, so that a client notices a dead connection.
 pub const TICK: &str = "tick";
-/// What a run says, and how it ends.
+/// The text of a run, and how the run ended.
 pub const CHAT: &str = "chat";
-/// What a run does.
+/// What a run does: text, thinking, tool calls, usage.
 pub const AGENT: &str = "agent";
-/// A person is asked.
+/// A tool call needs approval.
 pub const APPROVAL_REQUESTED: &str = "exec.approval.requested";
-/// They answered.
+/// An approval was answered.
 pub const APPROVAL_RESOLVED: &str = "exec.approval.resolved";
-/// The gateway is going away.
+/// The gateway is about to stop.
 pub const SHUTDOWN: &str = "shutdown";
 
 /// Payload of `tick`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TickEvent {
-    /// When, in milliseconds since 1970.
+    /// When it was sent, in milliseconds since 1970.
     pub ts: i64,
 }
 
@@ -33,93 +34,93 @@ pub struct TickEvent {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChatEvent {
-    /// The run.
+    /// Id of the run: the `idempotencyKey` of its prompt.
     pub run_id: String,
-    /// The session, by its one spelling.
+    /// Canonical key of the session.
     pub session_key: String,
-    /// Its agent.
+    /// The agent of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// Counts the events of the run; `chat` and `agent` share it.
+    /// Number of the event within the run; `chat` and `agent` events are counted together.
     pub seq: u64,
-    /// What.
+    /// State of the run.
     #[serde(flatten)]
     pub state: ChatRunState,
 }
 
-/// How a run stands.
+/// State of a run, with its text so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "lowercase", rename_all_fields = "camelCase")]
 pub enum ChatRunState {
-    /// It gets ready. zero sends none.
+    /// The run is being prepared. zero never sends it.
     Status {
-        /// With what: `preparing_context`, `starting_model`, …
+        /// Current step: `preparing_context`, `starting_model`, …
         phase: String,
     },
-    /// It said more.
+    /// The run produced more text.
     Delta {
-        /// All that it said so far.
+        /// The whole text of the run so far.
         message: ChatMessage,
-        /// What is new; absent in protocol 3.
+        /// The new part of the text; absent in protocol 3.
         #[serde(default)]
         delta_text: String,
     },
-    /// It is over.
+    /// The run has ended.
     Final {
-        /// All that it said; absent when it said nothing.
+        /// The whole text of the run; absent if there is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<ChatMessage>,
-        /// `stop`, `max_tokens`, `max_turns`.
+        /// `stop`, `max_tokens` or `max_turns`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stop_reason: Option<String>,
-        /// What it took.
+        /// Tokens and cost of the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<Value>,
     },
-    /// It was stopped.
+    /// The run was stopped.
     Aborted {
-        /// All that it said.
+        /// The whole text of the run; absent if there is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<ChatMessage>,
-        /// `rpc`, or what stopped it.
+        /// What stopped it: `rpc` for a request, or `timeout`, `loop_guard`, `shutdown`, …
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stop_reason: Option<String>,
-        /// Why, for people.
+        /// Why it was stopped, for the user.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error_message: Option<String>,
     },
-    /// It failed.
+    /// The run failed.
     Error {
-        /// Why.
+        /// Why it failed, for the user.
         #[serde(default)]
         error_message: String,
         /// `refusal`, `timeout`, `rate_limit`, `context_length` or `unknown`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error_kind: Option<String>,
-        /// More about it, for programs.
+        /// Details for programs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error_detail: Option<ChatErrorDetail>,
-        /// All that it said before.
+        /// The whole text of the run until then; absent if there is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<ChatMessage>,
     },
 }
 
-/// More about a failure.
+/// Details of a failed run, for programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChatErrorDetail {
-    /// Who provides the model.
+    /// Provider of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// The model.
+    /// Name of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// zero's own, finer word for the kind.
+    /// zero's own kind of the error, more specific than `errorKind`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 300))]
     pub provider_error_type: Option<String>,
-    /// The HTTP status that the provider gave.
+    /// HTTP status of the provider's answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 100, max = 599))]
     pub http_status: Option<u16>,
@@ -129,42 +130,43 @@ pub struct ChatErrorDetail {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentEvent {
-    /// The run.
+    /// Id of the run: the `idempotencyKey` of its prompt.
     pub run_id: String,
-    /// The session, by its one spelling. Other gateways leave it out where there is none.
+    /// Canonical key of the session. Other gateways may omit it.
     #[serde(default)]
     pub session_key: String,
-    /// Counts the events of the run; `chat` and `agent` share it.
+    /// Number of the event within the run; `chat` and `agent` events are counted together.
     pub seq: u64,
-    /// When, in milliseconds since 1970.
+    /// When it was sent, in milliseconds since 1970.
     pub ts: i64,
-    /// What.
+    /// What happened.
     #[serde(flatten)]
     pub stream: AgentStream,
 }
 
-/// What a run does.
+/// What happened in a run, by stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "stream", content = "data", rename_all = "lowercase")]
 pub enum AgentStream {
-    /// It starts, waits, ends: `{phase, …}`.
+    /// The run started, waits or ended: `{phase, …}`.
     Lifecycle(Value),
-    /// It says more: `{text, delta}`.
+    /// More text of the reply: `{text, delta}`.
     Assistant(Value),
-    /// It thinks: `{text, delta}`.
+    /// More thinking: `{text, delta}`.
     Thinking(Value),
-    /// It uses a tool: `{phase, name, toolCallId, args | partialResult | result, isError}`.
+    /// A tool call: `{phase, name, toolCallId, args | partialResult | result, isError}`.
     Tool(Value),
-    /// What it took.
+    /// Tokens and cost so far.
     Usage(Value),
-    /// It waits for a person: `{phase, kind, status, approvalId, toolCallId, command, host, title}`.
+    /// A call waits for approval: `{phase, kind, status, approvalId, toolCallId, command, host,
+    /// title}`.
     Approval(Value),
-    /// One of another gateway that zero knows nothing of. zero sends none.
+    /// A stream that zero does not know, from another gateway. zero never sends one.
     #[serde(untagged)]
     Other {
-        /// Which.
+        /// Name of the stream.
         stream: String,
-        /// More of it.
+        /// Its data, as received.
         #[serde(default)]
         data: Value,
     },
@@ -174,35 +176,35 @@ pub enum AgentStream {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalRequestedEvent {
-    /// The question.
+    /// Id of the approval.
     pub id: String,
-    /// What is asked.
+    /// The call that needs approval.
     pub request: ApprovalRequestInfo,
-    /// When, in milliseconds since 1970.
+    /// When approval was requested, in milliseconds since 1970.
     pub created_at_ms: i64,
-    /// When nobody's answer counts any more.
+    /// When the approval expires, in milliseconds since 1970.
     pub expires_at_ms: i64,
 }
 
-/// What is asked.
+/// A tool call that needs approval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalRequestInfo {
-    /// The command, or what the call will do.
+    /// The command, or a description of the call.
     pub command: String,
-    /// Where.
+    /// Folder in which the call would run.
     pub cwd: String,
-    /// On which machine.
+    /// The machine on which the call would run.
     pub host: String,
-    /// The session.
+    /// Canonical key of the session.
     pub session_key: String,
-    /// The agent.
+    /// The agent that made the call.
     pub agent_id: String,
-    /// The run.
+    /// Id of the run that made the call.
     pub run_id: Option<String>,
-    /// The call.
+    /// Id of the call, as in `agent` events.
     pub tool_call_id: String,
-    /// What may be answered.
+    /// The answers that are accepted.
     pub allowed_decisions: Vec<ExecApprovalDecision>,
 }
 
@@ -210,13 +212,13 @@ pub struct ApprovalRequestInfo {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalResolvedEvent {
-    /// The question.
+    /// Id of the approval.
     pub id: String,
     /// The answer.
     pub decision: ExecApprovalDecision,
-    /// Who.
+    /// Who answered.
     pub resolved_by: String,
-    /// When, in milliseconds since 1970.
+    /// When it was answered, in milliseconds since 1970.
     pub ts: i64,
 }
 
@@ -224,9 +226,9 @@ pub struct ApprovalResolvedEvent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ShutdownEvent {
-    /// Why.
+    /// Why the gateway stops.
     pub reason: String,
-    /// When it may be back.
+    /// After how many milliseconds it may be back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart_expected_ms: Option<u64>,
 }
@@ -238,7 +240,7 @@ mod tests {
 
     use super::*;
 
-    /// What is read is written the same way.
+    /// Checks that the payload is written as it was read.
     #[track_caller]
     fn check<T: Serialize + DeserializeOwned>(payload: Value) {
         let read: T = serde_json::from_value(payload.clone()).unwrap();

@@ -1,4 +1,5 @@
-//! The three kinds of message: request, response, event.
+//! The messages of the protocol: [`GatewayFrame`], which is a request, a response or an event, and
+//! [`parse`], which reads and validates one.
 
 use std::sync::LazyLock;
 
@@ -10,54 +11,56 @@ use serde_json::Value;
 use crate::error::ErrorPayload;
 use crate::params::ParamsChecker;
 
-/// Most bytes of a message before its sender is known.
+/// Maximum length of a message before the sender has authenticated, in bytes.
 pub const UNKNOWN_SENDER_BYTES_MAX: usize = 64 * 1024;
-/// Most bytes of a message afterwards.
+/// Maximum length of a message of an authenticated sender, in bytes.
 pub const PAYLOAD_BYTES_MAX: usize = 25 * 1024 * 1024;
-/// Most bytes that wait for a slow reader.
+/// Maximum number of bytes that are queued for a slow reader.
 pub const BUFFERED_BYTES_MAX: usize = 50 * 1024 * 1024;
-/// Most characters of the trace of a request.
+/// Maximum length of a request's `traceparent`, in characters.
 pub const TRACEPARENT_LEN_MAX: usize = 128;
-/// Most values in one message: an array of millions would take far more memory than it has bytes.
+/// Maximum number of JSON values in one message: an array of millions would use far more memory
+/// than it has bytes.
 pub const VALUES_MAX: usize = 1 << 20;
 
 /// One message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type")]
 pub enum GatewayFrame {
-    /// Somebody wants something.
+    /// A client calls a method.
     #[serde(rename = "req")]
     Request(RequestFrame),
-    /// What became of it.
+    /// The gateway answers a request.
     #[serde(rename = "res")]
     Response(ResponseFrame),
-    /// Something happened.
+    /// The gateway reports an event.
     #[serde(rename = "event")]
     Event(EventFrame),
 }
 
-/// A message that is none.
+/// Why a message is not a frame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameParseError {
-    /// It is no JSON.
+    /// The message is not JSON.
     #[error("not JSON; send one JSON object in each message")]
     NotJson,
-    /// It holds too many values.
-    #[error("a message holds at most {VALUES_MAX} values; send less at once")]
+    /// The message has more than [`VALUES_MAX`] values.
+    #[error("a message has at most {VALUES_MAX} values; send less at once")]
     TooMany,
-    /// It is JSON, and no frame.
+    /// The message is JSON, but not a valid frame.
     #[error("invalid {kind} frame: {what}")]
     Invalid {
-        /// `request`, `response` or `event`, as it says itself; `request` otherwise.
+        /// `request`, `response` or `event`, according to its `type`; `request` if that is missing
+        /// or unknown.
         kind: &'static str,
-        /// What is wrong with it.
+        /// The problems, in the wording of OpenClaw.
         what: String,
-        /// Its id, to answer to.
+        /// Its `id`, so that it can be answered.
         id: Option<String>,
     },
 }
 
-/// The frame in a message.
+/// Reads the frame in a message and validates it.
 pub fn parse(text: &str) -> Result<GatewayFrame, FrameParseError> {
     if has_more_values_than(text, VALUES_MAX) {
         return Err(FrameParseError::TooMany);
@@ -72,7 +75,7 @@ pub fn parse(text: &str) -> Result<GatewayFrame, FrameParseError> {
     let Some(kind) = fields.shift_remove("type") else {
         return Err(invalid("request", "must have required property 'type'"));
     };
-    // Each kind by itself: to read them as one type would copy every value once more.
+    // Each kind is read separately: to read `GatewayFrame` would copy every value once more.
     let fields = Value::Object(fields);
     let (kind, frame) = match kind.as_str() {
         Some("req") => ("request", read_fields(fields, &REQUEST).map(GatewayFrame::Request)),
@@ -83,7 +86,8 @@ pub fn parse(text: &str) -> Result<GatewayFrame, FrameParseError> {
     frame.map_err(|what| invalid(kind, &what))
 }
 
-/// Whether a text holds more than `most` JSON values, told by what stands between and around them.
+/// Whether a text has more than `most` JSON values, counted by the separators and brackets outside
+/// strings.
 fn has_more_values_than(text: &str, most: usize) -> bool {
     let (mut values, mut in_text, mut escaped) = (1_usize, false, false);
     for byte in text.bytes() {
@@ -112,7 +116,7 @@ static REQUEST: LazyLock<ParamsChecker> = LazyLock::new(ParamsChecker::for_type:
 static RESPONSE: LazyLock<ParamsChecker> = LazyLock::new(ParamsChecker::for_type::<ResponseFrame>);
 static EVENT: LazyLock<ParamsChecker> = LazyLock::new(ParamsChecker::for_type::<EventFrame>);
 
-/// Makes ready what checks frames.
+/// Builds the frame validators now rather than for the first message.
 pub fn warm_up_checkers() {
     for checker in [&REQUEST, &RESPONSE, &EVENT] {
         LazyLock::force(checker);
@@ -121,70 +125,70 @@ pub fn warm_up_checkers() {
 
 fn read_fields<T: DeserializeOwned>(fields: Value, checker: &ParamsChecker) -> Result<T, String> {
     checker.check(&fields)?;
-    serde_json::from_value(fields).map_err(|_| "must be as the schema says".to_owned())
+    serde_json::from_value(fields).map_err(|_| "must match the schema".to_owned())
 }
 
-/// Somebody wants something.
+/// A call of a method.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RequestFrame {
-    /// What the response refers to; not empty.
+    /// Id that the response repeats; not empty.
     #[schemars(length(min = 1))]
     pub id: String,
-    /// What is wanted.
+    /// Name of the method.
     #[schemars(length(min = 1))]
     pub method: String,
-    /// How.
+    /// Parameters of the method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<Value>,
-    /// The trace it belongs to.
+    /// W3C trace context of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub traceparent: Option<String>,
 }
 
-/// What became of a request.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResponseFrame {
-    /// The request.
+    /// Id of the request.
     #[schemars(length(min = 1))]
     pub id: String,
-    /// Whether it was done.
+    /// Whether the request succeeded.
     pub ok: bool,
-    /// What it gave.
+    /// Result of the method, if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Value>,
-    /// Why it was not done.
+    /// Why the request failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorPayload>,
 }
 
-/// Something happened.
+/// Something that the gateway reports to a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EventFrame {
-    /// What.
+    /// Name of the event.
     #[schemars(length(min = 1))]
     pub event: String,
-    /// More of it.
+    /// Payload of the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Value>,
-    /// Counts the events of this connection, from 1. `connect.challenge` has none.
+    /// Number of the event on this connection, from 1. `connect.challenge` has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
-    /// Versions of what the gateway knows of itself.
+    /// Versions of the gateway's presence list and health.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_version: Option<StateVersion>,
 }
 
-/// Versions of what the gateway knows of itself.
+/// Versions of the gateway's presence list and health. zero does not change them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StateVersion {
-    /// Of who is there.
+    /// Version of the list of connected clients.
     pub presence: u64,
-    /// Of how it feels.
+    /// Version of the health state.
     pub health: u64,
 }
 
@@ -197,7 +201,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        let said = match parse(text) {
+        let outcome = match parse(text) {
             Ok(frame) => format!("{frame:?}"),
             Err(FrameParseError::Invalid { kind, what, id }) => {
                 let id = id.unwrap_or_else(|| "invalid".to_owned());
@@ -205,7 +209,7 @@ mod tests {
             }
             Err(error) => error.to_string(),
         };
-        assert!(said.starts_with(expected), "{text}\n  gave {said}\nwanted {expected}");
+        assert!(outcome.starts_with(expected), "{text}\n  gave {outcome}\nwanted {expected}");
     }
 
     #[test]
@@ -216,7 +220,7 @@ mod tests {
         }
         check(&"[".repeat(1000), not_json);
         check(&format!("{}{}", "[".repeat(200), "]".repeat(200)), not_json);
-        check(&format!("[{}1]", "1,".repeat(VALUES_MAX)), "a message holds at most 1048576 values");
+        check(&format!("[{}1]", "1,".repeat(VALUES_MAX)), "a message has at most 1048576 values");
         check("[]", "invalid: invalid request frame: must be object");
         check("null", "invalid: invalid request frame: must be object");
         check("{}", "invalid: invalid request frame: must have required property 'type'");
@@ -298,9 +302,9 @@ mod tests {
         })
     }
 
-    /// A payload of null reads as none.
+    /// Never null, because a null payload is read as an absent one.
     fn payloads() -> impl Strategy<Value = Option<Value>> {
-        prop::option::of(values().prop_filter("null is nothing", |value| !value.is_null()))
+        prop::option::of(values().prop_filter("null is read as absent", |value| !value.is_null()))
     }
 
     fn frames() -> impl Strategy<Value = GatewayFrame> {

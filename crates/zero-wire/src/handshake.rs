@@ -1,4 +1,5 @@
-//! How a connection begins: challenge, `connect`, `hello-ok`.
+//! How a connection starts: the gateway sends `connect.challenge`, the client calls `connect`, and
+//! the gateway answers with `hello-ok`.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +10,23 @@ use serde_json::Value;
 use crate::frame::StateVersion;
 use crate::methods;
 
-/// The newest protocol that is spoken.
+/// The newest protocol version that zero supports.
 pub const PROTOCOL: u32 = 4;
-/// The oldest.
+/// The oldest protocol version that zero supports.
 pub const PROTOCOL_MIN: u32 = 3;
 
 methods! {
-    /// Begins. It comes first, once, and needs no scope: it is what gives them.
+    /// Authenticates the client. It is the first request of a connection, is allowed once, and
+    /// needs no scope, because it grants the scopes.
     Connect "connect" Read ConnectParams => HelloOk;
 }
 
 /// Payload of `connect.challenge`, the first event of every connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConnectChallenge {
-    /// What a device signs.
+    /// Random text that a device signs.
     pub nonce: String,
-    /// When, in milliseconds since 1970.
+    /// Time of the challenge, in milliseconds since 1970.
     pub ts: i64,
 }
 
@@ -32,15 +34,15 @@ pub struct ConnectChallenge {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConnectParams {
-    /// Oldest protocol the client speaks.
+    /// Oldest protocol version that the client supports.
     #[schemars(range(min = 1))]
     pub min_protocol: u32,
-    /// Newest.
+    /// Newest protocol version that the client supports.
     #[schemars(range(min = 1))]
     pub max_protocol: u32,
-    /// Who connects.
+    /// The program that connects.
     pub client: ClientInfo,
-    /// What the client can do: `tool-events`, `exec-approvals`, and of zero's own `zero-events`.
+    /// Capabilities of the client: `tool-events`, `exec-approvals`, and zero's own `zero-events`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1000))]
     pub caps: Vec<String>,
@@ -48,10 +50,10 @@ pub struct ConnectParams {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1000))]
     pub commands: Option<Vec<String>>,
-    /// What a node can do on its screen; not used.
+    /// Screen capabilities of a node; not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub computer_use: Option<Value>,
-    /// What a worker can run; not used.
+    /// Runs that a worker supports; not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_runs: Option<Value>,
     /// Permissions of a node; not used.
@@ -60,72 +62,73 @@ pub struct ConnectParams {
     /// `PATH` of a node; not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_env: Option<String>,
-    /// `operator`.
+    /// Always `operator`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub role: Option<String>,
-    /// Scopes it would like. It gets those of its token, of these.
+    /// Scopes that the client requests. It gets those of them that its token has; if absent, all
+    /// scopes of its token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1000))]
     pub scopes: Option<Vec<String>>,
-    /// The device, with its signature.
+    /// Proof of the client's device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceProof>,
-    /// The credentials.
+    /// Credentials of the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<ConnectAuth>,
-    /// Language.
+    /// Language of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locale: Option<String>,
-    /// Program.
+    /// User agent of the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_agent: Option<String>,
 }
 
-/// Who connects.
+/// The program that connects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClientInfo {
-    /// One of a closed list.
+    /// Identifier from a closed list.
     pub id: ClientId,
-    /// Name for people.
+    /// Name to show to users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub display_name: Option<String>,
-    /// Its version.
+    /// Version of the program.
     #[schemars(length(min = 1))]
     pub version: String,
-    /// The build.
+    /// Identifier of the program's build.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 96))]
     pub build_id: Option<String>,
-    /// The system it runs on.
+    /// Operating system.
     #[schemars(length(min = 1))]
     pub platform: String,
-    /// The kind of machine.
+    /// Kind of machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub device_family: Option<String>,
-    /// The model of machine.
+    /// Model of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub model_identifier: Option<String>,
-    /// Where on Earth.
+    /// IANA time zone, such as `Europe/Berlin`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64))]
     pub time_zone: Option<String>,
-    /// How it is used.
+    /// How the program is used.
     pub mode: ClientMode,
-    /// Which of several.
+    /// Distinguishes several instances of the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub instance_id: Option<String>,
 }
 
-/// The clients that are known by name.
+/// The closed list of client programs that the protocol knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "the names say all that is known of them")]
+#[expect(missing_docs, reason = "zero knows only their names")]
 pub enum ClientId {
     WebchatUi,
     OpenclawControlUi,
@@ -147,7 +150,7 @@ pub enum ClientId {
 }
 
 impl ClientId {
-    /// The client on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::WebchatUi => "webchat-ui",
@@ -171,10 +174,10 @@ impl ClientId {
     }
 }
 
-/// How a client is used.
+/// How a client program is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "the names say all that is known of them")]
+#[expect(missing_docs, reason = "zero knows only their names")]
 pub enum ClientMode {
     Webchat,
     Cli,
@@ -187,7 +190,7 @@ pub enum ClientMode {
 }
 
 impl ClientMode {
-    /// The mode on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Webchat => "webchat",
@@ -202,26 +205,26 @@ impl ClientMode {
     }
 }
 
-/// Credentials. They have no `Debug` that shows them.
+/// Credentials of a client. `Debug` does not show them.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConnectAuth {
-    /// A token.
+    /// Token of the gateway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// A password.
+    /// Password of the gateway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
-    /// A token of the device; zero's gateway gives none.
+    /// Token of a paired device; zero's gateway issues none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_token: Option<String>,
-    /// A token for pairing; zero's gateway gives none.
+    /// Token for pairing; zero's gateway issues none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bootstrap_token: Option<String>,
-    /// Of a program that the family's gateway started; zero's gateway gives none.
+    /// Token of a program that an OpenClaw gateway started; zero's gateway issues none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_runtime_token: Option<String>,
-    /// The same.
+    /// Token of an agent that an OpenClaw gateway started; zero's gateway issues none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_runtime_identity_token: Option<String>,
 }
@@ -232,125 +235,125 @@ impl std::fmt::Debug for ConnectAuth {
     }
 }
 
-/// A device and its signature over the challenge.
+/// A device's signature over the challenge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeviceProof {
-    /// SHA-256 of the public key, in hexadecimal.
+    /// SHA-256 of the raw public key, in hexadecimal.
     #[schemars(length(min = 1))]
     pub id: String,
-    /// The Ed25519 public key, in base64url.
+    /// The raw Ed25519 public key, as base64url.
     #[schemars(length(min = 1))]
     pub public_key: String,
-    /// The signature, in base64url.
+    /// The signature, as base64url.
     #[schemars(length(min = 1))]
     pub signature: String,
-    /// When it was signed: the time of the challenge.
+    /// When it was signed: the time of the challenge, in milliseconds since 1970.
     #[schemars(range(min = 0))]
     pub signed_at: i64,
-    /// What was signed: the nonce of the challenge.
+    /// The nonce of the challenge.
     #[schemars(length(min = 1))]
     pub nonce: String,
 }
 
-/// Payload of the answer to `connect`.
+/// Result of `connect`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HelloOk {
-    /// `hello-ok`.
+    /// Always `hello-ok`.
     #[serde(rename = "type")]
     pub kind: HelloKind,
-    /// The protocol that is spoken from now on.
+    /// The protocol version of this connection.
     pub protocol: u32,
-    /// Who answers.
+    /// The gateway.
     pub server: GatewayServerInfo,
-    /// What it can do.
+    /// What the gateway supports.
     pub features: GatewayFeatures,
-    /// What it knows of itself.
+    /// State of the gateway.
     pub snapshot: GatewaySnapshot,
-    /// What was granted.
+    /// What the client was granted; absent in protocol 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<HelloAuth>,
-    /// Its bounds.
+    /// Limits of the gateway.
     pub policy: HelloPolicy,
 }
 
-/// The word `hello-ok`.
+/// The constant `hello-ok`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum HelloKind {
-    /// The only one.
+    /// The only value.
     #[default]
     #[serde(rename = "hello-ok")]
     HelloOk,
 }
 
-/// Who answers.
+/// The gateway, and this connection to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayServerInfo {
-    /// Its version.
+    /// Version of the gateway.
     pub version: String,
-    /// This connection.
+    /// Id of this connection.
     pub conn_id: String,
 }
 
-/// What a gateway can do.
+/// What a gateway supports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GatewayFeatures {
-    /// Its methods.
+    /// Names of its methods.
     pub methods: Vec<String>,
-    /// Its events.
+    /// Names of its events.
     pub events: Vec<String>,
-    /// What it can do beyond the family's protocol.
+    /// Its extensions to the OpenClaw protocol.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
 }
 
-/// What a gateway knows of itself. zero tells no client about others.
+/// State of a gateway. zero reports nothing about other clients.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewaySnapshot {
-    /// Who is there: nobody, as far as clients are told.
+    /// Connected clients; zero always sends an empty list.
     pub presence: Vec<Value>,
-    /// How it feels.
+    /// Health of the gateway.
     pub health: Value,
-    /// Versions of both.
+    /// Versions of `presence` and `health`.
     pub state_version: StateVersion,
-    /// How long it has been up.
+    /// How long the gateway has been running, in milliseconds.
     pub uptime_ms: u64,
-    /// What holds for sessions that say nothing else.
+    /// Defaults for session keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_defaults: Option<SessionDefaults>,
 }
 
-/// What holds for sessions that say nothing else.
+/// Defaults for session keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionDefaults {
-    /// The agent of bare keys.
+    /// The agent of session keys that contain none.
     pub default_agent_id: String,
-    /// The name of its main session.
+    /// Name of that agent's main session.
     pub main_key: String,
-    /// The key of its main session.
+    /// Canonical key of that agent's main session.
     pub main_session_key: String,
 }
 
-/// What was granted.
+/// What a client was granted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HelloAuth {
-    /// `operator`.
+    /// Always `operator`.
     pub role: String,
-    /// The scopes of the token.
+    /// The granted scopes.
     pub scopes: Vec<String>,
 }
 
-/// Bounds of a gateway.
+/// Limits of a gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HelloPolicy {
-    /// Most bytes of a message.
+    /// Maximum length of a message, in bytes.
     pub max_payload: u64,
-    /// Most bytes that wait for a slow reader.
+    /// Maximum number of bytes that are queued for a slow reader.
     pub max_buffered_bytes: u64,
     /// Milliseconds between two ticks.
     pub tick_interval_ms: u64,
@@ -365,17 +368,16 @@ mod tests {
 
     #[test]
     fn client_id_and_mode_names_match_the_wire() {
-        let known = |place: &str| {
-            let words = Connect::checker().schema().pointer(place).unwrap().as_array().unwrap();
-            words.clone()
+        let names_at = |pointer: &str| {
+            Connect::checker().schema().pointer(pointer).unwrap().as_array().unwrap().clone()
         };
-        for word in known("/properties/client/properties/id/enum") {
-            let id: ClientId = serde_json::from_value(word.clone()).unwrap();
-            assert_eq!(json!(id.as_str()), word);
+        for name in names_at("/properties/client/properties/id/enum") {
+            let id: ClientId = serde_json::from_value(name.clone()).unwrap();
+            assert_eq!(json!(id.as_str()), name);
         }
-        for word in known("/properties/client/properties/mode/enum") {
-            let mode: ClientMode = serde_json::from_value(word.clone()).unwrap();
-            assert_eq!(json!(mode.as_str()), word);
+        for name in names_at("/properties/client/properties/mode/enum") {
+            let mode: ClientMode = serde_json::from_value(name.clone()).unwrap();
+            assert_eq!(json!(mode.as_str()), name);
         }
     }
 

@@ -1,11 +1,18 @@
-//! The gateway's protocol: frames, the methods and events in them, and a client.
+//! The gateway protocol: frames, methods, events and a client.
 //!
-//! It is the protocol of a public family of gateways, field by field, so clients of that family
-//! can use zero's gateway and zero can use theirs. What is zero's own has names of its own
-//! (`zero.…`, `tools/…`) and is announced in `features.capabilities`; no known object ever has an
-//! unknown field.
+//! The protocol is OpenClaw-compatible, field by field: OpenClaw clients can use zero's gateway,
+//! and zero can use OpenClaw-compatible gateways. zero's own extensions have names of their own
+//! (`zero.…`, `tools/…`) and are announced in `features.capabilities`. zero never adds a field to
+//! an OpenClaw object.
 //!
-//! Not here: what the methods do (`zero_gateway`), how sessions work (`zero_session`).
+//! - [`frame`], [`method`], [`params`], [`error`] and [`close`]: messages, methods, the validation
+//!   of parameters, errors and close codes.
+//! - [`handshake`] and [`device`]: how a connection starts, and how a device proves who it is.
+//! - [`chat`], [`sessions`], [`approvals`] and [`events`]: the methods and events of OpenClaw.
+//! - [`zero_sessions`] and [`tools`]: zero's own methods.
+//! - [`client`] and [`pipe`]: a client, and the connection to a gateway in the same process.
+//!
+//! Not here: the implementation of the methods (`zero_gateway`) and of sessions (`zero_session`).
 
 pub mod approvals;
 mod bounded_queue;

@@ -1,4 +1,7 @@
-//! What a method is: a name, what it takes and what it gives.
+//! [`GatewayMethod`], a method of the gateway with the types of its parameters and its result;
+//! [`MethodInfo`], the same as a table row; and [`TokenScope`], the permission that it needs.
+//!
+//! Each module of methods declares them with the [`methods!`](crate::methods) macro.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
@@ -6,36 +9,36 @@ use serde::de::DeserializeOwned;
 
 use crate::params::ParamsChecker;
 
-/// A method of the gateway.
+/// A method of the gateway, implemented by an empty type.
 pub trait GatewayMethod {
-    /// Its name on the wire.
+    /// Name on the wire.
     const NAME: &'static str;
-    /// The scope that it needs.
+    /// The scope that a client needs to call it.
     const SCOPE: TokenScope;
-    /// What it takes; unknown fields are refused.
+    /// Parameters; unknown fields are refused.
     type Params: Serialize + DeserializeOwned + JsonSchema + Send;
-    /// What it gives.
+    /// Payload of a successful response.
     type Result: Serialize + DeserializeOwned + JsonSchema + Send;
 
-    /// Checks what it is given.
+    /// Returns the validator of its parameters, which is built on first use.
     fn checker() -> &'static ParamsChecker;
 }
 
-/// A method, as a row of a table.
+/// A method as a row of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct MethodInfo {
-    /// Its name on the wire.
+    /// Name on the wire.
     pub name: &'static str,
-    /// The scope that it needs.
+    /// The scope that a client needs to call it.
     pub scope: TokenScope,
-    /// Checks what it is given.
+    /// Returns the validator of its parameters.
     pub checker: fn() -> &'static ParamsChecker,
     pub(crate) params: fn(&mut SchemaGenerator) -> Schema,
     pub(crate) result: fn(&mut SchemaGenerator) -> Schema,
 }
 
 impl MethodInfo {
-    /// The row of a method.
+    /// Creates the row of a method.
     pub const fn for_method<M: GatewayMethod>() -> Self {
         Self {
             name: M::NAME,
@@ -47,27 +50,27 @@ impl MethodInfo {
     }
 }
 
-/// What a token may be used for.
+/// A permission of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TokenScope {
-    /// To look.
+    /// Read sessions and events.
     Read,
-    /// To talk; includes looking.
+    /// Send prompts and change sessions; includes `Read`.
     Write,
-    /// To answer whether calls may run.
+    /// Answer approvals.
     Approvals,
-    /// To answer other questions.
+    /// Answer questions that are not approvals.
     Questions,
     /// Everything.
     Admin,
 }
 
 impl TokenScope {
-    /// All of them.
+    /// All scopes.
     pub const ALL: [Self; 5] =
         [Self::Read, Self::Write, Self::Approvals, Self::Questions, Self::Admin];
 
-    /// The scope on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Read => "operator.read",
@@ -78,18 +81,18 @@ impl TokenScope {
         }
     }
 
-    /// The scope of that word.
-    pub fn from_name(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scope| scope.as_str() == word)
+    /// Returns the scope with this name on the wire.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.as_str() == name)
     }
 
-    /// Whether who has `self` may do what needs `needed`.
+    /// Whether a token with this scope may call a method that needs `needed`.
     pub fn covers(self, needed: Self) -> bool {
         self == Self::Admin || self == needed || (self == Self::Write && needed == Self::Read)
     }
 }
 
-/// Declares methods: type, name, scope, what they take and give; and the table of them.
+/// Declares methods as `Type "name" Scope Params => Result;` and a table `METHODS` of them.
 #[macro_export]
 macro_rules! methods {
     ($($(#[$doc:meta])* $type:ident $name:literal $scope:ident $params:ty => $result:ty;)*) => {

@@ -1,8 +1,10 @@
-//! Parameters of a method: checked against the schema of their type, then read.
+//! Validation of a method's parameters. [`parse_params`] checks them with the [`ParamsChecker`] of
+//! their type and then deserializes them.
 //!
-//! Reading alone would refuse the same requests, but would say neither where something is wrong
-//! nor that a text is too long, and would quote what was sent, which may be a token. The checker
-//! knows only the words of JSON Schema that zero's own types give rise to; a test holds it to that.
+//! Deserializing alone would refuse the same requests. But its errors do not say where the problem
+//! is, do not cover length limits, and quote the input, which may be a token. The checker supports
+//! only those JSON Schema keywords that occur in the schemas of zero's own types; a test ensures
+//! that there are no others.
 
 mod schema_rule;
 
@@ -16,12 +18,13 @@ use crate::error::ErrorPayload;
 use crate::method::GatewayMethod;
 use schema_rule::SchemaRule;
 
-/// Most problems that are told at once.
+/// Maximum number of problems in one error message.
 const PROBLEMS_MAX: usize = 8;
-/// Most characters of a foreign name in an answer.
+/// Maximum number of characters of a client's field name in an error message.
 const NAME_LEN_MAX: usize = 64;
 
-/// The parameters of a method, or what is wrong with them. Absent ones are an empty object.
+/// Reads the parameters of a method, or says what is wrong with them. Absent parameters are the
+/// same as an empty object.
 pub fn parse_params<M: GatewayMethod>(written: Option<Value>) -> Result<M::Params, ErrorPayload> {
     let written = match written {
         None | Some(Value::Null) => Value::Object(Map::new()),
@@ -29,12 +32,12 @@ pub fn parse_params<M: GatewayMethod>(written: Option<Value>) -> Result<M::Param
     };
     let refuse = |what: &str| ErrorPayload::invalid(format!("invalid {} params: {what}", M::NAME));
     M::checker().check(&written).map_err(|what| refuse(&what))?;
-    // What the checker lets through can be read. Should it ever not be so, the reader's own words
-    // are kept back: they quote what was sent.
-    serde_json::from_value(written).map_err(|_| refuse("must be as the schema says"))
+    // This cannot fail after the check. If it does, serde's message is not returned, because it
+    // quotes the input.
+    serde_json::from_value(written).map_err(|_| refuse("must match the schema"))
 }
 
-/// Checks values against the schema of a type.
+/// Validates JSON values against a schema.
 #[derive(Debug)]
 pub struct ParamsChecker {
     rule: SchemaRule,
@@ -43,14 +46,14 @@ pub struct ParamsChecker {
 }
 
 impl ParamsChecker {
-    /// The checker of a type.
+    /// Creates the checker for the schema of a type.
     pub fn for_type<T: JsonSchema>() -> Self {
         let inline =
             SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
         Self::new(inline.into_generator().into_root_schema_for::<T>().to_value())
     }
 
-    /// The checker of a schema in which there are only words that it [knows](Self::knows).
+    /// Creates the checker for a schema that has only [supported](Self::supports) keywords.
     pub fn new(schema: Value) -> Self {
         Self {
             rule: SchemaRule::from_schema(&schema),
@@ -59,13 +62,14 @@ impl ParamsChecker {
         }
     }
 
-    /// Whether a schema has only words that are obeyed here, or only describe.
+    /// Whether the checker enforces every keyword of a schema, or may ignore it because it only
+    /// describes.
     pub fn supports(schema: &Value) -> bool {
         SchemaRule::supports(schema)
     }
 
-    /// What is wrong with a value, in the family's words: `must have required property 'message'`,
-    /// `at root: unexpected property 'zzz'`, `at /client/id: must be string`.
+    /// Returns what is wrong with a value, in the wording of OpenClaw: `must have required property
+    /// 'message'`, `at root: unexpected property 'zzz'`, `at /client/id: must be string`.
     pub fn check(&self, value: &Value) -> Result<(), String> {
         let mut problems = SchemaProblems::default();
         self.rule.check(value, &ValuePath::Root, &mut problems);
@@ -86,29 +90,29 @@ impl SchemaProblems {
         self.0.len() >= PROBLEMS_MAX
     }
 
-    fn add(&mut self, place: &ValuePath<'_>, what: &str) {
+    fn add(&mut self, path: &ValuePath<'_>, what: &str) {
         if self.is_full() {
             return;
         }
-        self.0.push(match place {
+        self.0.push(match path {
             ValuePath::Root => what.to_owned(),
-            place => format!("at {place}: {what}"),
+            path => format!("at {path}: {what}"),
         });
     }
 
-    fn add_unexpected(&mut self, place: &ValuePath<'_>, name: &str) {
+    fn add_unexpected(&mut self, path: &ValuePath<'_>, name: &str) {
         if self.is_full() {
             return;
         }
         let name = sanitize_name(name);
-        self.0.push(match place {
+        self.0.push(match path {
             ValuePath::Root => format!("at root: unexpected property '{name}'"),
-            place => format!("at {place}: unexpected property '{name}'"),
+            path => format!("at {path}: unexpected property '{name}'"),
         });
     }
 }
 
-/// Where a value stands; written down only when something is wrong with it, as a JSON pointer.
+/// Position of a value, rendered as a JSON pointer only if there is a problem with it.
 enum ValuePath<'a> {
     Root,
     Field(&'a ValuePath<'a>, &'a str),
@@ -127,7 +131,7 @@ impl fmt::Display for ValuePath<'_> {
     }
 }
 
-/// A foreign name, short and without control characters.
+/// Makes a client's field name short and free of control characters.
 fn sanitize_name(name: &str) -> String {
     let mut shown: String = name.chars().take(NAME_LEN_MAX).flat_map(char::escape_debug).collect();
     if name.chars().nth(NAME_LEN_MAX).is_some() {

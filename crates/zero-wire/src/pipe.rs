@@ -1,7 +1,9 @@
-//! A connection within the process: whole text frames both ways, bounded, with a close.
+//! A connection within the process: whole text frames in both directions, with limits and a close
+//! reason.
 //!
-//! The embedded gateway speaks the same protocol as one over the network, on these instead of a
-//! WebSocket. Whoever closes says why; what was sent before that still arrives.
+//! An embedded gateway uses it instead of a WebSocket and speaks the same protocol. [`pipe`]
+//! returns the two ends, each of which splits into a [`PipeSender`] and a [`PipeReceiver`]. Either
+//! end may close with a reason; frames sent before the close still arrive.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,10 +13,10 @@ use crate::bounded_queue::{self, QueueSendError};
 use crate::close::CloseReason;
 use crate::frame::{BUFFERED_BYTES_MAX, PAYLOAD_BYTES_MAX};
 
-/// Most frames that wait in one direction.
+/// Maximum number of frames that are queued in one direction.
 pub const FRAMES_MAX: usize = 1024;
 
-/// A connection: the client's end and the gateway's.
+/// Creates a connection, and returns the client's end and the gateway's end.
 pub fn pipe() -> (ClientPipeEnd, ServerPipeEnd) {
     let closing =
         Arc::new(CloseSignal { reason: OnceLock::new(), closed: CancellationToken::new() });
@@ -30,7 +32,7 @@ pub fn pipe() -> (ClientPipeEnd, ServerPipeEnd) {
     (client, ServerPipeEnd { sender, receiver })
 }
 
-/// The end that a client speaks on.
+/// The client's end of a connection.
 #[derive(Debug)]
 pub struct ClientPipeEnd {
     sender: PipeSender,
@@ -38,13 +40,13 @@ pub struct ClientPipeEnd {
 }
 
 impl ClientPipeEnd {
-    /// Both directions.
+    /// Splits the end into its two directions.
     pub fn split(self) -> (PipeSender, PipeReceiver) {
         (self.sender, self.receiver)
     }
 }
 
-/// The end that a gateway speaks on.
+/// The gateway's end of a connection.
 #[derive(Debug)]
 pub struct ServerPipeEnd {
     sender: PipeSender,
@@ -52,14 +54,14 @@ pub struct ServerPipeEnd {
 }
 
 impl ServerPipeEnd {
-    /// Both directions.
+    /// Splits the end into its two directions.
     pub fn split(self) -> (PipeSender, PipeReceiver) {
         (self.sender, self.receiver)
     }
 }
 
-/// Sends frames to the other end. When the last sender of an end is gone, the other end finds the
-/// connection lost.
+/// Sends frames to the other end. When the last sender of an end is dropped, the other end sees a
+/// lost connection.
 #[derive(Clone)]
 pub struct PipeSender {
     frames: bounded_queue::QueueSender<String>,
@@ -69,19 +71,19 @@ pub struct PipeSender {
 /// Why a frame was not sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PipeError {
-    /// The connection is over.
+    /// The connection is closed.
     #[error("the connection is closed ({0}); connect again")]
     Closed(CloseReason),
-    /// The other end is slow.
-    #[error("the other end has not read what waits for it; try again later")]
+    /// The queue is full, because the other end reads slowly.
+    #[error("the queue is full, the other end reads too slowly; try again later")]
     Full,
-    /// The frame is longer than any may be.
+    /// The frame is longer than [`PAYLOAD_BYTES_MAX`].
     #[error("a message has at most {PAYLOAD_BYTES_MAX} bytes, this one has {0}; send less at once")]
     TooLong(usize),
 }
 
 impl PipeSender {
-    /// Sends a frame, and waits for room where there is none.
+    /// Sends a frame, and waits while the queue is full.
     pub async fn send(&self, frame: String) -> Result<(), PipeError> {
         self.check(&frame)?;
         let length = frame.len();
@@ -93,7 +95,7 @@ impl PipeSender {
         if sent { Ok(()) } else { Err(PipeError::Closed(self.closing.reason())) }
     }
 
-    /// Sends a frame if there is room.
+    /// Sends a frame if the queue is not full.
     pub fn try_send(&self, frame: String) -> Result<(), PipeError> {
         self.check(&frame)?;
         let length = frame.len();
@@ -113,12 +115,12 @@ impl PipeSender {
         Ok(())
     }
 
-    /// Ends the connection in both directions. Only the first close counts.
+    /// Closes the connection in both directions. Only the first reason is kept.
     pub fn close(&self, reason: CloseReason) {
         self.closing.close(reason);
     }
 
-    /// Waits until somebody closes.
+    /// Waits until either end closes the connection.
     pub async fn wait_closed(&self) -> CloseReason {
         self.closing.closed.cancelled().await;
         self.closing.reason()
@@ -131,14 +133,15 @@ impl std::fmt::Debug for PipeSender {
     }
 }
 
-/// Receives frames of the other end. When it is gone, the connection is closed.
+/// Receives frames from the other end. Dropping it closes the connection.
 pub struct PipeReceiver {
     frames: bounded_queue::QueueReceiver<String>,
     closing: Arc<CloseSignal>,
 }
 
 impl PipeReceiver {
-    /// The next frame, or why there is none: what was sent before a close comes first.
+    /// Returns the next frame, or the close reason after all frames that were sent before the
+    /// close.
     pub async fn recv(&mut self) -> Result<String, CloseReason> {
         tokio::select! {
             biased;
@@ -150,7 +153,7 @@ impl PipeReceiver {
                 }
             },
             () = self.closing.closed.cancelled() => {
-                // A frame may have come between the two looks.
+                // A frame may have been queued between the two checks.
                 self.frames.try_recv().map_err(|_| self.closing.reason())
             }
         }

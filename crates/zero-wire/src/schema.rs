@@ -1,4 +1,5 @@
-//! JSON Schema of the whole protocol, made from the types.
+//! The tables of all methods and events, and the JSON Schema of the whole protocol, generated from
+//! the types.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -10,7 +11,7 @@ use crate::handshake::{ConnectChallenge, PROTOCOL, PROTOCOL_MIN};
 use crate::method::MethodInfo;
 use crate::{approvals, chat, events, handshake, sessions, tools, zero_sessions};
 
-/// Every method, with what it needs: first `connect`, then the family's, then zero's own.
+/// Returns every method: first `connect`, then those of OpenClaw, then zero's own.
 pub fn methods() -> impl Iterator<Item = &'static MethodInfo> {
     let tables = [
         handshake::METHODS,
@@ -23,10 +24,10 @@ pub fn methods() -> impl Iterator<Item = &'static MethodInfo> {
     tables.into_iter().flatten()
 }
 
-/// An event, as a row of a table.
+/// An event as a row of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct EventInfo {
-    /// Its name on the wire.
+    /// Name on the wire.
     pub name: &'static str,
     payload: fn(&mut SchemaGenerator) -> Schema,
 }
@@ -52,13 +53,13 @@ const EVENTS: &[EventInfo] = &[
     EventInfo::for_payload::<tools::ToolsDisplacedEvent>(tools::TOOLS_DISPLACED),
 ];
 
-/// Every event.
+/// Returns every event.
 pub fn events() -> impl Iterator<Item = &'static EventInfo> {
     EVENTS.iter()
 }
 
-/// The protocol: a frame is what the schema itself describes; `methods` says what each takes and
-/// gives, `events` what each carries.
+/// Returns the JSON Schema of the protocol. Its root describes a frame; `methods` has the scope,
+/// parameters and result of each method, `events` the payload of each event.
 pub fn protocol_schema() -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let frame = generator.subschema_for::<GatewayFrame>();
@@ -79,9 +80,9 @@ pub fn protocol_schema() -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "zero gateway protocol",
-        "description": "One JSON object in each text message of a WebSocket: a frame. `methods` \
-            says what the params of a request and the payload of its response are, `events` what \
-            the payload of an event is.",
+        "description": "Each text message of the WebSocket is one JSON object, a frame. `methods` \
+            has the schemas of the params of each request and of the payload of its response, \
+            `events` has the schema of the payload of each event.",
         "x-protocol": {"min": PROTOCOL_MIN, "max": PROTOCOL},
         "allOf": [frame],
         "error": error,

@@ -1,4 +1,4 @@
-//! Sessions, as the family's protocol has them.
+//! The OpenClaw methods for sessions, `sessions.…`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,26 +12,26 @@ mod patch;
 pub use self::patch::SessionsPatchParams;
 
 methods! {
-    /// Sessions that fit, newest first.
+    /// Lists sessions, newest first.
     SessionsList "sessions.list" Read SessionsListParams => SessionsListResult;
-    /// Which session a key, id or label means.
+    /// Finds a session by its key, id or label.
     SessionsResolve "sessions.resolve" Read SessionsResolveParams => SessionsResolveResult;
-    /// The messages of a session.
+    /// Returns the messages of a session.
     SessionsGet "sessions.get" Read SessionsGetParams => SessionsGetResult;
-    /// Begins a new transcript.
+    /// Starts a new transcript in a session.
     SessionsReset "sessions.reset" Write SessionsResetParams => SessionsResetResult;
-    /// Changes some of a session.
+    /// Changes fields of a session.
     SessionsPatch "sessions.patch" Write SessionsPatchParams => SessionsPatchResult;
-    /// Removes a session.
+    /// Deletes a session and its transcripts.
     SessionsDelete "sessions.delete" Admin SessionsDeleteParams => SessionsDeleteResult;
-    /// The last words of some sessions.
+    /// Returns the last messages of several sessions.
     SessionsPreview "sessions.preview" Read SessionsPreviewParams => SessionsPreviewResult;
 }
 
-/// Parameters of `sessions.list`. Those that zero has no use for are taken and mean nothing.
+/// Parameters of `sessions.list`. Those without a meaning in zero are accepted and ignored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "the family's names; zero's meaning is in the gateway")]
+#[expect(missing_docs, reason = "OpenClaw's names; the gateway documents what they do in zero")]
 pub struct SessionsListParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
@@ -82,102 +82,102 @@ pub struct SessionsListParams {
     pub archived: Option<Value>,
 }
 
-/// What a list is ordered by.
+/// Time by which a list is sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum SessionSortKey {
     UpdatedAt,
     LastInteractionAt,
 }
 
-/// Some sessions.
+/// A page of sessions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionsListResult {
-    /// When, in milliseconds since 1970.
+    /// When the list was made, in milliseconds since 1970.
     pub ts: i64,
-    /// How many these are.
+    /// Number of sessions in this page.
     pub count: u64,
-    /// How many fit in all.
+    /// Number of sessions that match.
     pub total_count: u64,
-    /// Whether there are more.
+    /// Whether more sessions match.
     pub has_more: bool,
-    /// Where they begin.
+    /// `offset` of the next page; null if this is the last.
     pub next_offset: Option<u64>,
-    /// What holds for sessions that say nothing else.
+    /// Values of sessions for which nothing else was chosen.
     pub defaults: SessionListDefaults,
-    /// The sessions.
+    /// The sessions of this page, newest first.
     pub sessions: Vec<SessionRow>,
 }
 
-/// What holds for sessions that say nothing else.
+/// Values of sessions for which nothing else was chosen.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionListDefaults {
-    /// The model.
+    /// Name of the default model; null if there is none.
     pub model: Option<String>,
-    /// Tokens it can take.
+    /// Size of its context window, in tokens.
     pub context_tokens: Option<u64>,
 }
 
-/// A session as clients see it.
+/// A session as OpenClaw clients see it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionRow {
-    /// Its key.
+    /// Canonical key of the session.
     pub key: String,
-    /// `direct`.
+    /// Always `direct`.
     pub kind: String,
-    /// Its id.
+    /// Id of the session, which a reset does not change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// What people call it.
+    /// Label that the user gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Its label, or its title.
+    /// Label, or else title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// What it is about.
+    /// Title that zero derived from its messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub derived_title: Option<String>,
-    /// When something last happened in it, in milliseconds since 1970.
+    /// When it last changed, in milliseconds since 1970.
     pub updated_at: i64,
-    /// How much its model should think.
+    /// Thinking level chosen for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking_level: Option<String>,
-    /// What can be chosen for that.
+    /// Thinking levels that its model supports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thinking_levels: Vec<ThinkingLevel>,
-    /// Its model.
+    /// Name of its model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Tokens that the next request would send.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_tokens: Option<u64>,
-    /// Whether that is known.
+    /// Whether `totalTokens` is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_tokens_fresh: Option<bool>,
-    /// Tokens its model can take.
+    /// Size of its model's context window, in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
-    /// The folder it works in.
+    /// Folder in which it works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spawned_cwd: Option<String>,
-    /// Tokens read so far.
+    /// Input tokens used so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<u64>,
-    /// Tokens written so far.
+    /// Output tokens used so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
 }
 
-/// A choice of how much to think.
+/// A thinking level that can be chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThinkingLevel {
-    /// What it is chosen by.
+    /// Value to send in requests.
     pub id: String,
-    /// What it is called.
+    /// Name to show to the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
 }
@@ -185,7 +185,7 @@ pub struct ThinkingLevel {
 /// Parameters of `sessions.resolve`: one of `key`, `sessionId`, `label`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-#[expect(missing_docs, reason = "the family's names; zero's meaning is in the gateway")]
+#[expect(missing_docs, reason = "OpenClaw's names; the gateway documents what they do in zero")]
 pub struct SessionsResolveParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
@@ -212,16 +212,16 @@ pub struct SessionsResolveParams {
     pub slug_hint: Option<String>,
 }
 
-/// Which session was meant.
+/// The session that was found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionsResolveResult {
-    /// Whether there is one.
+    /// Whether a session was found.
     pub ok: bool,
-    /// Its key.
+    /// Canonical key of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Its agent.
+    /// The agent of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
 }
@@ -230,22 +230,22 @@ pub struct SessionsResolveResult {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SessionsGetParams {
-    /// The session.
+    /// Key of the session, in any spelling.
     #[schemars(length(min = 1, max = 512))]
     pub key: String,
-    /// At most so many messages, the newest.
+    /// Maximum number of messages; the newest are returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub limit: Option<u64>,
-    /// The agent, where the key names none.
+    /// The agent, if the session key does not contain one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
 }
 
-/// The messages of a session, oldest first; none for one that is not there.
+/// The messages of a session; none if it does not exist.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionsGetResult {
-    /// The messages.
+    /// The messages, oldest first.
     pub messages: Vec<ChatMessage>,
 }
 
@@ -253,13 +253,13 @@ pub struct SessionsGetResult {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SessionsResetParams {
-    /// The session; it is made if it is not there.
+    /// Key of the session, in any spelling. The session is created if it does not exist.
     #[schemars(length(min = 1, max = 512))]
     pub key: String,
-    /// Why.
+    /// Why the session is reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<ResetReason>,
-    /// The agent, where the key names none.
+    /// The agent, if the session key does not contain one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
 }
@@ -267,52 +267,52 @@ pub struct SessionsResetParams {
 /// Why a session is reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum ResetReason {
     New,
     Reset,
 }
 
-/// The session as it is now.
+/// The session after the reset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionsResetResult {
-    /// True.
+    /// Always true.
     pub ok: bool,
-    /// Its key.
+    /// Canonical key of the session.
     pub key: String,
-    /// The session.
+    /// State of the session.
     pub entry: SessionEntry,
 }
 
-/// A session as `reset` and `patch` give it.
+/// State of a session in the results of `sessions.reset` and `sessions.patch`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionEntry {
-    /// Names its present transcript.
+    /// Id of the session's current transcript; a reset changes it.
     pub session_id: String,
-    /// When something last happened in it, in milliseconds since 1970.
+    /// When it last changed, in milliseconds since 1970.
     pub updated_at: i64,
-    /// What people call it.
+    /// Label that the user gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Its model.
+    /// Model chosen for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How much its model should think.
+    /// Thinking level chosen for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking_level: Option<String>,
 }
 
-/// The session as it is now.
+/// The session after the change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionsPatchResult {
-    /// True.
+    /// Always true.
     pub ok: bool,
-    /// Its key.
+    /// Canonical key of the session.
     pub key: String,
-    /// The session.
+    /// State of the session.
     pub entry: SessionEntry,
-    /// What holds now.
+    /// The model that now applies.
     pub resolved: SessionListDefaults,
 }
 
@@ -320,42 +320,42 @@ pub struct SessionsPatchResult {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SessionsDeleteParams {
-    /// The session.
+    /// Key of the session, in any spelling.
     #[schemars(length(min = 1, max = 512))]
     pub key: String,
-    /// Whether its transcripts go too; with zero they do.
+    /// Whether to delete its transcripts too; zero always does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delete_transcript: Option<bool>,
-    /// Only if this is still its id.
+    /// If set, the request fails unless this is the id of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_session_id: Option<String>,
     /// Not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_lifecycle_revision: Option<String>,
-    /// Only if nothing happened in it since.
+    /// If set, the request fails if the session has changed since, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_session_updated_at: Option<f64>,
     /// Not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emit_lifecycle_hooks: Option<bool>,
-    /// Only if it is archived; zero archives none.
+    /// If true, only an archived session may be deleted; zero has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archived_only: Option<bool>,
-    /// The agent, where the key names none.
+    /// The agent, if the session key does not contain one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
 }
 
-/// What was removed.
+/// The session that was deleted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionsDeleteResult {
-    /// True.
+    /// Always true.
     pub ok: bool,
-    /// The key.
+    /// Canonical key of the session.
     pub key: String,
-    /// Whether there was a session.
+    /// Whether the session existed.
     pub deleted: bool,
-    /// Files that were kept: none.
+    /// Files that were kept; always empty.
     #[serde(default)]
     pub archived: Vec<String>,
 }
@@ -364,44 +364,44 @@ pub struct SessionsDeleteResult {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SessionsPreviewParams {
-    /// The sessions.
+    /// Keys of the sessions.
     #[schemars(length(min = 1, max = 1000))]
     pub keys: Vec<String>,
-    /// At most so many messages of each.
+    /// Maximum number of messages of each session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub limit: Option<u64>,
-    /// At most so many characters of each message.
+    /// Maximum number of characters of each message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 20))]
     pub max_chars: Option<u64>,
 }
 
-/// The last words of some sessions.
+/// The last messages of several sessions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionsPreviewResult {
-    /// When, in milliseconds since 1970.
+    /// When the previews were made, in milliseconds since 1970.
     pub ts: i64,
-    /// One for each key.
+    /// One preview for each key.
     pub previews: Vec<SessionPreview>,
 }
 
-/// The last words of a session.
+/// The last messages of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionPreview {
-    /// The session.
+    /// Key of the session, as requested.
     pub key: String,
     /// `ok`, `empty` or `missing`.
     pub status: String,
-    /// The words.
+    /// The messages, oldest first.
     pub items: Vec<PreviewItem>,
 }
 
-/// One message, shortened.
+/// A message, shortened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PreviewItem {
-    /// Who.
+    /// `user`, `assistant` or `toolResult`.
     pub role: String,
-    /// What.
+    /// The text of the message, shortened.
     pub text: String,
 }

@@ -1,8 +1,9 @@
-//! Remote tools: a client beside the files does the work of a session, and the gateway asks it to.
+//! Remote tools: a client runs the tool calls of a session, on the machine that has the files.
 //!
-//! The client attaches itself to a session, offers its tools in the dialect it was told, gets
-//! `tools/use` events and answers each with `tools/result`. It enforces its own policy. One
-//! connection hosts the tools of a session at a time; who is replaced hears `tools/displaced`.
+//! The client attaches to a session with `tools/attach` and offers its tools with `tools/offer`, in
+//! the dialect that the gateway asks for. It then receives `tools/use` events and answers each with
+//! `tools/result`. It enforces its own policy. One connection hosts the tools of a session at a
+//! time; a host that is replaced receives `tools/displaced`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,30 +14,30 @@ use zero_core::event::{CallDisplay, FilePosition, PlanEntry, ResultContent, Tool
 use crate::approvals::Acknowledgement;
 use crate::methods;
 
-/// Asks a client for a call; an event.
+/// Event that requests a tool call from a client.
 pub const TOOLS_USE: &str = "tools/use";
-/// Tells a client that nobody waits for a call any more; an event.
+/// Event that cancels a tool call.
 pub const TOOLS_CANCEL: &str = "tools/cancel";
-/// Tells a client that the tools are wanted in another dialect or mode; an event.
+/// Event that asks a client to offer its tools in another dialect or mode.
 pub const TOOLS_TERMS: &str = "tools/terms";
-/// Tells a client that another connection hosts the tools of a session from now on; an event.
+/// Event that tells a client that another connection now hosts the session's tools.
 pub const TOOLS_DISPLACED: &str = "tools/displaced";
 
-/// Tools of an offer.
+/// Maximum number of tools in an offer.
 pub const TOOLS_MAX: usize = 1_000;
-/// Characters of a tool's description.
+/// Maximum length of a tool's description, in characters.
 pub const DESCRIPTION_LEN_MAX: usize = 10_000;
-/// `details.code` of an attachment that is refused because another connection hosts the tools.
+/// `details.code` of the error if another connection hosts the session's tools.
 pub const TOOLS_HOSTED: &str = "TOOLS_HOSTED";
 
 methods! {
-    /// Hosts the tools of a session from now on, until the connection ends.
+    /// Hosts the tools of a session on this connection, until it ends.
     ToolsAttach "tools/attach" Write ToolsAttachParams => ToolsTerms;
-    /// Says which tools there are; again whenever that changes.
+    /// Sends the list of tools. A client sends it again whenever it changes.
     ToolsOffer "tools/offer" Write ToolsOfferParams => Acknowledgement;
-    /// Says how far a call is.
+    /// Reports the progress of a tool call.
     ToolsProgress "tools/progress" Write ToolsProgressParams => Acknowledgement;
-    /// Says what became of a call. Once.
+    /// Reports the result of a tool call, exactly once.
     ToolsResult "tools/result" Write ToolsResultParams => Acknowledgement;
 }
 
@@ -44,35 +45,35 @@ methods! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ToolsAttachParams {
-    /// The session.
+    /// Key of the session, in any spelling.
     #[schemars(length(min = 1, max = 512))]
     pub session_key: String,
-    /// Who hosts, for people.
+    /// Name of this host, to show to users.
     #[schemars(length(min = 1, max = 128))]
     pub host: String,
-    /// Whether to replace another connection of the same person that hosts them now. Without it,
-    /// that is an error.
+    /// Whether to replace the current host, which must have the same owner. If false, the request
+    /// fails while another connection hosts the tools.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub take_over: bool,
-    /// How long a run should wait for it, in milliseconds, when its connection is lost in the middle;
-    /// not at all when absent.
+    /// How long an active run waits for this host to come back after its connection is lost, in
+    /// milliseconds. If absent, it does not wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 60_000))]
     pub return_ms: Option<u64>,
 }
 
-/// In which words, and how freely, the tools work. Also the payload of `tools/terms`.
+/// The dialect and the mode of the tools that a client hosts. Also the payload of `tools/terms`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolsTerms {
-    /// The session, by its one spelling.
+    /// Canonical key of the session.
     pub session_key: String,
-    /// What `tools/use` calls it.
+    /// Id of the session, as in `tools/use`.
     pub session_id: String,
     /// `canonical`, `acp`, `qwen` or `opencode`.
     pub dialect: String,
-    /// `ask`, `accept-edits`, `plan` or `auto`, where the session asks for one. The host need not
-    /// allow more than its own settings do.
+    /// `ask`, `accept-edits`, `plan` or `auto`, if the session asks for one. The host does not have
+    /// to allow more than its own settings do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
 }
@@ -81,68 +82,68 @@ pub struct ToolsTerms {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ToolsOfferParams {
-    /// The session.
+    /// Key of the session, in any spelling.
     #[schemars(length(min = 1, max = 512))]
     pub session_key: String,
-    /// The dialect these are written in.
+    /// The dialect of the tools' names and schemas.
     pub dialect: String,
-    /// The folder that work happens in.
+    /// Folder in which the tools work.
     pub cwd: String,
-    /// The system it is on.
+    /// Operating system and architecture of the host.
     pub system: String,
-    /// The tools.
+    /// All tools that the host offers; the list replaces an earlier one.
     #[schemars(length(max = 1000))]
     pub tools: Vec<OfferedTool>,
-    /// What the workspace says about itself.
+    /// Instruction files of the workspace, such as `AGENTS.md`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1000))]
     pub instructions: Vec<OfferedInstruction>,
-    /// The person's own commands.
+    /// The user's own slash commands.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1000))]
     pub commands: Vec<OfferedCommand>,
 }
 
-/// A tool.
+/// A tool that a client hosts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OfferedTool {
-    /// Its name in the dialect: 1 to 64 ASCII letters, digits, `_` or `-`, starting with a letter.
+    /// Name in the dialect: 1 to 64 ASCII letters, digits, `_` or `-`, starting with a letter.
     pub name: String,
-    /// Its canonical name, of the same form.
+    /// Canonical name, of the same form.
     pub canonical: String,
-    /// What it does, in at most 10,000 characters, none of them invisible.
+    /// Description for the model: at most 10,000 characters, none of them invisible.
     pub description: String,
     /// JSON Schema of its input, which is an object.
     pub input_schema: Value,
-    /// How to picture it.
+    /// Category, which clients show as an icon.
     pub kind: ToolKind,
     /// Whether it changes nothing.
     pub read_only: bool,
 }
 
-/// A file that tells agents how to work here.
+/// A file with instructions for agents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OfferedInstruction {
-    /// Its path.
+    /// Path of the file.
     pub path: String,
-    /// What it says.
+    /// Content of the file.
     pub text: String,
 }
 
-/// A command that a person wrote.
+/// A slash command that the user defined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OfferedCommand {
-    /// What it is called by.
+    /// Name, without the slash.
     pub name: String,
-    /// What it does.
+    /// Description to show to the user.
     pub description: String,
-    /// What may follow it.
+    /// Text that shows the user which arguments it takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub argument_hint: Option<String>,
-    /// The prompt it stands for.
+    /// The prompt that it expands to.
     pub prompt: String,
 }
 
@@ -150,13 +151,13 @@ pub struct OfferedCommand {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolsUseEvent {
-    /// The session.
+    /// Id of the session, as in the result of `tools/attach`.
     pub session_id: String,
-    /// Names the call.
+    /// Id of the call, which its progress and result repeat.
     pub tool_call_id: String,
-    /// The tool, in the dialect that was offered last.
+    /// Name of the tool, in the dialect of the last offer.
     pub tool_name: String,
-    /// Its arguments.
+    /// Arguments of the call.
     pub input: Value,
 }
 
@@ -164,22 +165,21 @@ pub struct ToolsUseEvent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolsCancelEvent {
-    /// The session.
+    /// Id of the session, as in `tools/use`.
     pub session_id: String,
-    /// The call.
+    /// Id of the call, as in `tools/use`.
     pub tool_call_id: String,
 }
 
-/// Payload of `tools/displaced`. What the client was asked for is settled as failed; nothing more is
-/// asked of it.
+/// Payload of `tools/displaced`. The client's pending calls fail, and it receives no further ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolsDisplacedEvent {
-    /// The session, by its one spelling.
+    /// Canonical key of the session.
     pub session_key: String,
-    /// What `tools/use` called it.
+    /// Id of the session, as in `tools/use`.
     pub session_id: String,
-    /// Who hosts them now, for people.
+    /// Name of the new host, to show to users.
     pub host: String,
 }
 
@@ -187,23 +187,23 @@ pub struct ToolsDisplacedEvent {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ToolsProgressParams {
-    /// The session.
+    /// Id of the session, as in `tools/use`.
     #[schemars(length(min = 1))]
     pub session_id: String,
-    /// The call.
+    /// Id of the call, as in `tools/use`.
     #[schemars(length(min = 1))]
     pub tool_call_id: String,
-    /// What it will do.
+    /// Description of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// How to picture it.
+    /// Category, which clients show as an icon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<ToolKind>,
-    /// Places it is about.
+    /// Files that the call uses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10000))]
     pub locations: Vec<FilePosition>,
-    /// How far it is.
+    /// Progress or output so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -212,53 +212,53 @@ pub struct ToolsProgressParams {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ToolsResultParams {
-    /// The session.
+    /// Id of the session, as in `tools/use`.
     #[schemars(length(min = 1))]
     pub session_id: String,
-    /// The call.
+    /// Id of the call, as in `tools/use`.
     #[schemars(length(min = 1))]
     pub tool_call_id: String,
-    /// What the model is told.
+    /// The result for the model.
     #[schemars(length(max = 10000))]
     pub content: Vec<ToolContent>,
-    /// Whether that is an error.
+    /// Whether the call failed.
     pub is_error: bool,
-    /// How it ended, where that says more than `isError`.
+    /// How the call ended, if that is more specific than `isError`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<ToolCallStatus>,
-    /// What it did, where no `tools/progress` has said it.
+    /// Description of the call, if no `tools/progress` was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// How to picture it, with `title`.
+    /// Category of the call; goes with `title`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<ToolKind>,
-    /// What the person sees.
+    /// The result for the user, such as a diff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display: Option<CallDisplay>,
-    /// Places it touched.
+    /// Files that the call used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10000))]
     pub locations: Vec<FilePosition>,
-    /// The plan as it is now, if the call changed it.
+    /// The plan of the session, if the call changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 10000))]
     pub plan: Option<Vec<PlanEntry>>,
 }
 
-/// One piece of a result.
+/// One part of a result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
 pub enum ToolContent {
-    /// Words.
+    /// Text for the model.
     Text {
-        /// The words.
+        /// The text, in UTF-8.
         text: String,
     },
-    /// A picture.
+    /// An image for the model.
     Image {
-        /// The bytes, in base64.
+        /// The bytes, as base64.
         data: String,
-        /// Media type.
+        /// Media type, such as `image/png`.
         #[serde(rename = "mimeType")]
         mime_type: String,
     },

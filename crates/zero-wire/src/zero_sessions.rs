@@ -1,4 +1,5 @@
-//! zero's own methods about sessions: a real folder, replay, approvals and questions as they are.
+//! zero's own methods for sessions, `zero.…`: sessions with a folder, replay of the ledger, and
+//! approvals and questions with all their details.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,49 +10,52 @@ use crate::approvals::Acknowledgement;
 use crate::client::GatewayClientError;
 use crate::methods;
 
-/// Highest number of an entry; no ledger counts further.
+/// Highest sequence number that a ledger can have.
 const SEQ_MAX: u64 = i64::MAX as u64;
 
-/// What a gateway announces in `features.capabilities`.
+/// The extensions that zero's gateway announces in `features.capabilities`.
 pub const CAPABILITIES: [&str; 6] =
     ["zero.sessions", "zero.cwd", "zero.replay", "zero.approvals", "zero.questions", "zero.tools"];
-/// What a client says in `caps` to hear [`SESSION_EVENT`] instead of `chat` and `agent`.
+/// Capability in `caps` of a client that wants [`SESSION_EVENT`] instead of `chat` and `agent`
+/// events.
 pub const CAP_EVENTS: &str = "zero-events";
-/// An entry of a session's ledger; an event.
+/// Event with a new entry of a session's ledger.
 pub const SESSION_EVENT: &str = "zero.session.event";
 
 methods! {
-    /// Opens a session: finds or makes it, and sets what was asked for. Its events come from now on.
+    /// Opens a session: finds or creates it, applies the given settings, and subscribes to its
+    /// events.
     ZeroSessionsOpen "zero.sessions.open" Write SessionOpenParams => SessionInfo;
-    /// What is known of a session.
+    /// Returns a session.
     ZeroSessionsShow "zero.sessions.show" Read SessionKeyParams => SessionInfo;
-    /// Sessions that fit, newest first.
+    /// Lists sessions, newest first.
     ZeroSessionsList "zero.sessions.list" Read ZeroSessionsListParams => ZeroSessionsListResult;
-    /// Hears the events of a session from now on.
+    /// Subscribes to the events of a session.
     ZeroSessionsSubscribe "zero.sessions.subscribe" Read SessionKeyParams => SessionSubscribeResult;
-    /// Hears them no more.
+    /// Ends the subscription to the events of a session.
     ZeroSessionsUnsubscribe "zero.sessions.unsubscribe" Read SessionKeyParams => Acknowledgement;
-    /// Entries of the ledger after a number: what was shown is what is replayed.
+    /// Returns ledger entries after a sequence number, exactly as they were sent as events.
     ZeroSessionsEvents "zero.sessions.events" Read SessionEventsParams => SessionEventsResult;
-    /// Changes mode, model, thinking, agent, label or title.
+    /// Changes mode, model, thinking, agent, label or title of a session.
     ZeroSessionsSet "zero.sessions.set" Write SessionSetParams => SessionInfo;
-    /// What can be chosen: agents, models, modes, commands.
+    /// Returns the values that can be chosen: agents, models, modes, commands.
     ZeroSessionsChoices "zero.sessions.choices" Read SessionChoicesParams => SessionChoicesResult;
-    /// The questions that wait, with diffs and the exact grant of each answer.
+    /// Lists pending approvals, with diffs and the exact grant of each answer, and pending
+    /// questions.
     ZeroApprovalsList "zero.approvals.list" Approvals ApprovalsListParams => ApprovalsListResult;
-    /// Answers one.
+    /// Answers an approval.
     ZeroApprovalsResolve "zero.approvals.resolve" Approvals ApprovalsResolveParams => Acknowledgement;
-    /// Answers a question that is no approval.
+    /// Answers a question that is not an approval.
     ZeroQuestionsResolve "zero.questions.resolve" Questions QuestionsResolveParams => Acknowledgement;
-    /// What was allowed or rejected for the rest of a session.
+    /// Lists what was allowed or rejected for the rest of a session.
     ZeroGrantsList "zero.grants.list" Approvals SessionKeyParams => GrantsListResult;
 }
 
-/// A session, by its key.
+/// Parameters of methods that take only a session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SessionKeyParams {
-    /// The session.
+    /// Key of the session, in any spelling.
     #[schemars(length(min = 1, max = 512))]
     pub session_key: String,
 }
@@ -60,73 +64,73 @@ pub struct SessionKeyParams {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct SessionOpenParams {
-    /// The session.
+    /// Key of the session, in any spelling.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     pub session_key: Option<String>,
-    /// Or its label.
+    /// Label of the session, instead of its key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// The folder it works in, absolute.
+    /// Folder in which it works; an absolute path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// The agent, for keys that name none (`acp:…`).
+    /// The agent, for keys that contain none (`acp:…`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The model chosen for it.
+    /// Model to choose for the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The mode chosen for it.
+    /// Mode to choose for the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// Whether to start a new transcript.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub reset: bool,
-    /// Whether it has to be there already.
+    /// If true, the request fails unless the session exists.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub require_existing: bool,
 }
 
-/// What is known of a session.
+/// A session with all its settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionInfo {
-    /// Its key, in its one spelling.
+    /// Canonical key of the session.
     pub session_key: String,
-    /// Its id.
+    /// Id of the session, which a reset does not change.
     pub session_id: String,
-    /// What people call it.
+    /// Label that the user gave it.
     pub label: Option<String>,
-    /// What it is about.
+    /// Title that describes what it is about.
     pub title: Option<String>,
-    /// Its agent.
+    /// Name of its agent.
     pub agent: String,
-    /// Its model; `direct` where there is none.
+    /// Name of its model; `direct` if it has none.
     pub model: String,
-    /// Its mode; that of the settings where its tools run when null.
+    /// Mode chosen for it. If null, the settings of the machine that runs its tools apply.
     pub mode: Option<String>,
-    /// How much its model should think; what its agent says when null.
+    /// Thinking level chosen for it. If null, that of its agent applies.
     #[serde(default)]
     pub thinking: Option<String>,
-    /// The folder it works in.
+    /// Folder in which it works.
     pub cwd: Option<String>,
-    /// The client that hosts its tools; null when they run with the gateway.
+    /// The client that hosts its tools; null if they run in the gateway.
     pub tool_host: Option<String>,
-    /// When it was made, in milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: i64,
-    /// When something last happened in it.
+    /// When it last changed, in milliseconds since 1970.
     pub updated_ms: i64,
-    /// Number of its present transcript, from 1.
+    /// Number of its current transcript, from 1.
     pub transcript: u64,
-    /// Number of the newest entry of its ledger.
+    /// Sequence number of the newest entry of its ledger.
     pub last_seq: u64,
-    /// What it took in all.
+    /// Tokens and cost of the whole session.
     pub usage: TokenUsage,
     /// Tokens that the next request would send.
     pub context_tokens: Option<u64>,
-    /// Tokens its model can take.
+    /// Size of its model's context window, in tokens.
     pub context_window: Option<u64>,
-    /// Runs that are at work or wait.
+    /// Runs that are active or queued.
     pub run_ids: Vec<String>,
 }
 
@@ -134,35 +138,35 @@ pub struct SessionInfo {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ZeroSessionsListParams {
-    /// Of this folder only, absolute.
+    /// Only sessions in this folder; an absolute path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// After so many.
+    /// Number of sessions to skip.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
-    /// At most so many; a hundred when absent.
+    /// Maximum number of sessions; 100 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u64>,
 }
 
-/// Some sessions.
+/// A page of sessions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ZeroSessionsListResult {
-    /// The sessions.
+    /// The sessions of this page, newest first.
     pub sessions: Vec<SessionInfo>,
-    /// Where the next page begins.
+    /// `offset` of the next page; null if this is the last.
     pub next_offset: Option<u64>,
 }
 
-/// What a subscriber has to know.
+/// Where the events of a subscription start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionSubscribeResult {
-    /// The session, in its one spelling.
+    /// Canonical key of the session.
     pub session_key: String,
-    /// Number of the newest entry of its ledger; later ones come as events.
+    /// Sequence number of the newest entry of its ledger. Later entries arrive as events.
     pub last_seq: u64,
 }
 
@@ -170,37 +174,37 @@ pub struct SessionSubscribeResult {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SessionEventsParams {
-    /// The session.
+    /// Key of the session, in any spelling.
     #[schemars(length(min = 1, max = 512))]
     pub session_key: String,
-    /// After this number; 0 for all.
+    /// Only entries after this sequence number; 0 for all.
     #[serde(default)]
     pub after: u64,
-    /// At most so many; a thousand when absent.
+    /// Maximum number of entries; 1,000 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,
 }
 
-/// Entries of the ledger, oldest first.
+/// A page of ledger entries.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionEventsResult {
-    /// The entries.
+    /// The entries, oldest first.
     pub events: Vec<Event>,
-    /// Whether there are more.
+    /// Whether there are later entries.
     pub has_more: bool,
 }
 
 impl SessionEventsResult {
-    /// The same, if it is what comes after that number: whoever reads page after page moves on with
-    /// each, and comes to an end.
+    /// Returns the page if it continues after entry `after`. This guarantees that a client that
+    /// reads page after page makes progress and ends.
     pub fn check_follows(self, after: u64) -> Result<Self, GatewayClientError> {
         let numbers = std::iter::once(after).chain(self.events.iter().map(|event| event.seq));
         let moves_on = numbers.is_sorted_by(|before, next| before < next);
         let counts = self.events.last().is_none_or(|last| last.seq <= SEQ_MAX);
         if !moves_on || !counts || (self.has_more && self.events.is_empty()) {
-            let what = format!("its ledger does not go on after entry {after}");
+            let what = format!("the ledger does not continue after entry {after}");
             return Err(GatewayClientError::Protocol { what });
         }
         Ok(self)
@@ -211,35 +215,35 @@ impl SessionEventsResult {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionEvent {
-    /// The session.
+    /// Canonical key of the session.
     pub session_key: String,
-    /// The entry.
+    /// The new ledger entry.
     pub event: Event,
 }
 
-/// Parameters of `zero.sessions.set`: what is absent stays.
+/// Parameters of `zero.sessions.set`: an absent field stays as it is, an empty text clears it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SessionSetParams {
-    /// The session.
+    /// Key of the session, in any spelling.
     #[schemars(length(min = 1, max = 512))]
     pub session_key: String,
-    /// The mode.
+    /// Mode to choose for the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// The model.
+    /// Model to choose for the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How much the model should think.
+    /// Thinking level to choose for the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<String>,
-    /// The agent, for keys that name none (`acp:…`).
+    /// The agent, for keys that contain none (`acp:…`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The label.
+    /// New label, by which the session can be opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// The title.
+    /// New title, to show to users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
 }
@@ -248,39 +252,39 @@ pub struct SessionSetParams {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SessionChoicesParams {
-    /// The session whose commands are wanted.
+    /// Session whose commands to return.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     pub session_key: Option<String>,
 }
 
-/// What can be chosen.
+/// The values that can be chosen for a session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionChoicesResult {
-    /// The agents.
+    /// Names of the configured agents.
     pub agents: Vec<String>,
-    /// The agent of bare keys.
+    /// The agent of session keys that contain none.
     pub default_agent: String,
-    /// The models.
+    /// Names of the configured models.
     pub models: Vec<String>,
     /// The model of agents that name none.
     pub default_model: Option<String>,
-    /// The modes.
+    /// Names of the modes.
     pub modes: Vec<String>,
-    /// The slash commands.
+    /// Slash commands of the session.
     pub commands: Vec<SlashCommandInfo>,
 }
 
-/// A slash command.
+/// A slash command that can start a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SlashCommandInfo {
-    /// What it is called by, without the slash.
+    /// Name, without the slash.
     pub name: String,
-    /// What it does.
+    /// Description to show to the user.
     pub description: String,
-    /// What may follow it.
+    /// Text that shows the user which arguments it takes.
     pub argument_hint: Option<String>,
 }
 
@@ -288,42 +292,42 @@ pub struct SlashCommandInfo {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApprovalsListParams {
-    /// Of this session; of all that the client may see when absent.
+    /// Only approvals of this session; if absent, of all sessions that the client may see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     pub session_key: Option<String>,
 }
 
-/// The questions that wait.
+/// Pending approvals and questions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalsListResult {
-    /// The approvals.
+    /// Tool calls that wait for approval.
     pub approvals: Vec<PendingApprovalInfo>,
-    /// The other questions.
+    /// Questions that are not approvals.
     pub questions: Vec<PendingQuestionInfo>,
 }
 
-/// A question that waits.
+/// A tool call that waits for approval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingApprovalInfo {
-    /// The session.
+    /// Canonical key of the session.
     pub session_key: String,
-    /// The run.
+    /// Id of the run that made the call.
     pub run_id: Option<String>,
-    /// The question.
+    /// The call, its effects and the possible answers.
     pub request: ApprovalRequest,
 }
 
-/// A question that waits and is no approval.
+/// A pending question that is not an approval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingQuestionInfo {
-    /// The session.
+    /// Canonical key of the session.
     pub session_key: String,
-    /// The run.
+    /// Id of the run that asks.
     pub run_id: Option<String>,
-    /// The question.
+    /// The question and the form of its answer.
     pub question: UserQuestion,
 }
 
@@ -331,7 +335,7 @@ pub struct PendingQuestionInfo {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalsResolveParams {
-    /// The question.
+    /// Id of the approval.
     #[schemars(length(min = 1))]
     pub id: String,
     /// `allow_once`, `allow_always`, `reject_once` or `reject_always`.
@@ -342,12 +346,12 @@ pub struct ApprovalsResolveParams {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QuestionsResolveParams {
-    /// The question.
+    /// Id of the question.
     #[schemars(length(min = 1))]
     pub id: String,
     /// `accept`, `decline` or `cancel`.
     pub action: String,
-    /// The values, for `accept`.
+    /// The values of the form, for `accept`.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub content: Map<String, Value>,
 }
@@ -359,19 +363,19 @@ pub struct GrantsListResult {
     pub grants: Vec<GrantInfo>,
 }
 
-/// Something a person settled.
+/// A decision of the user that applies for the rest of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GrantInfo {
-    /// Whether it is allowed; rejected otherwise.
+    /// Whether it allows or rejects.
     pub allowed: bool,
-    /// The rule it amounts to.
+    /// The permission rule that it corresponds to.
     pub rule: String,
-    /// The folder it was shown for.
+    /// The folder in which it was given.
     pub folder: Option<String>,
-    /// When, in milliseconds since 1970.
+    /// When it was given, in milliseconds since 1970.
     pub time_ms: i64,
-    /// Who said so.
+    /// Who gave it.
     pub by: String,
 }
 

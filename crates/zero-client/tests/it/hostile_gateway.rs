@@ -80,7 +80,7 @@ async fn stalled_ledger_is_read_once() {
         let GatewayUpdate::Lost(error) = next_update(&mut heard).await else {
             panic!("{numbers:?}")
         };
-        assert!(error.to_string().contains("does not go on after entry 3"), "{error}");
+        assert!(error.to_string().contains("does not continue after entry 3"), "{error}");
         assert_eq!(server.request_count("zero.sessions.events"), 1);
         set_page(&server, numbers, has_more);
         let read = near.read_events(3).await;

@@ -1,31 +1,32 @@
-//! When to try again: after a second, then twice as long each time, up to half a minute.
+//! [`ReconnectBackoff`]: how long to wait before the next attempt to connect. The delay starts at
+//! one second and doubles up to 30 seconds.
 
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Says how long to wait before each attempt. Up to half of the time is left to chance, so that
-/// the clients of a gateway that restarts do not all come back at once.
+/// Computes the delay before each attempt to connect. Up to half of the delay is random, so that
+/// the clients of a restarted gateway do not all reconnect at once.
 #[derive(Clone, Debug)]
 pub struct ReconnectBackoff {
     next: Duration,
 }
 
 impl ReconnectBackoff {
-    /// The next wait is the first.
+    /// Creates a backoff that starts with the shortest delay.
     pub fn new() -> Self {
         Self { next: FIRST }
     }
 
-    /// How long to wait now.
+    /// Returns the delay before the next attempt, and doubles the one after it.
     pub fn next_delay(&mut self) -> Duration {
         let longest = self.next;
         self.next = (longest * 2).min(LONGEST);
         longest.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 
-    /// It worked: the next wait is the first again.
+    /// Starts again with the shortest delay, after a connection succeeded.
     pub fn reset(&mut self) {
         *self = Self::new();
     }

@@ -1,4 +1,5 @@
-//! How a connection begins, seen from the client: challenge, `connect`, `hello-ok`.
+//! The client's side of the handshake: waits for the challenge, calls `connect`, and checks
+//! `hello-ok`.
 
 use serde_json::Value;
 
@@ -18,26 +19,27 @@ use crate::method::GatewayMethod as _;
 
 /// The only role of zero's clients.
 const ROLE: &str = "operator";
-/// What the first request is known by; the others count on from there.
+/// Id of the first request; later ones count up from it.
 const FIRST_ID: &str = "0";
-/// Most frames of no meaning before one that is waited for.
+/// Maximum number of irrelevant frames before the expected one.
 const SKIPPED_FRAMES_MAX: usize = 64;
 
-/// Connects. On failure the peer is told, as far as it listens.
+/// Performs the handshake. If it fails, closes the connection with a reason where that is still
+/// possible.
 pub(super) async fn perform_handshake(
     reader: &mut GatewayFrameReader,
     writer: &mut GatewayFrameWriter,
     options: &ConnectOptions,
 ) -> Result<HelloOk, GatewayClientError> {
-    let greeted = exchange_hello(reader, writer, options).await;
-    match &greeted {
+    let outcome = exchange_hello(reader, writer, options).await;
+    match &outcome {
         Ok(_) | Err(GatewayClientError::Closed { .. }) => {}
         Err(GatewayClientError::Protocol { .. }) => {
             writer.close(&CloseReason::new(close::PROTOCOL_ERROR, "unexpected frame")).await;
         }
         Err(_) => writer.close(&CloseReason::new(close::NORMAL, "")).await,
     }
-    greeted
+    outcome
 }
 
 async fn exchange_hello(
@@ -50,27 +52,24 @@ async fn exchange_hello(
     let request = RequestFrame {
         id: FIRST_ID.to_owned(),
         method: Connect::NAME.to_owned(),
-        params: Some(params.map_err(|_| protocol_error("`connect` cannot be written down"))?),
+        params: Some(params.map_err(|_| protocol_error("cannot encode `connect`"))?),
         traceparent: None,
     };
     let text = serde_json::to_string(&GatewayFrame::Request(request));
-    let text = text.map_err(|_| protocol_error("`connect` cannot be written down"))?;
+    let text = text.map_err(|_| protocol_error("cannot encode `connect`"))?;
     writer.send(text).await.map_err(closed_error)?;
     let answer = read_response(reader).await?;
     if !answer.ok {
-        let error = answer.error.unwrap_or_else(|| ErrorPayload::invalid("no reason was given"));
+        let error = answer.error.unwrap_or_else(|| ErrorPayload::invalid("no reason given"));
         return Err(GatewayClientError::Refused { error: redact_secrets(error, options) });
     }
     let hello: HelloOk =
         serde_json::from_value(answer.payload.unwrap_or(Value::Null)).map_err(|error| {
-            protocol_error(&format!(
-                "the greeting is not as it should be: {}",
-                shorten_error(&error)
-            ))
+            protocol_error(&format!("invalid answer to `connect`: {}", shorten_error(&error)))
         })?;
     if !(PROTOCOL_MIN..=PROTOCOL).contains(&hello.protocol) {
         let what = format!(
-            "the gateway wants to speak protocol {}, this client speaks {PROTOCOL_MIN} to {PROTOCOL}",
+            "the gateway chose protocol {}, but this client supports {PROTOCOL_MIN} to {PROTOCOL}",
             hello.protocol
         );
         return Err(protocol_error(&what));
@@ -96,11 +95,11 @@ async fn read_challenge(
                 return Ok(challenge);
             }
             IncomingFrame::Frame(..) => {
-                return Err(protocol_error("the first frame is no challenge"));
+                return Err(protocol_error("the first frame is not a challenge"));
             }
         }
     }
-    Err(protocol_error("no challenge came"))
+    Err(protocol_error("no challenge arrived"))
 }
 
 async fn read_response(
@@ -113,10 +112,10 @@ async fn read_response(
             {
                 return Ok(response);
             }
-            // What happens before the greeting happens to others.
+            // Events before the answer do not concern this client.
             IncomingFrame::KeepAlive | IncomingFrame::Frame(GatewayFrame::Event(_), _) => {}
             IncomingFrame::Frame(..) => {
-                return Err(protocol_error("`connect` was answered by something else"));
+                return Err(protocol_error("unexpected answer to `connect`"));
             }
         }
     }
@@ -157,7 +156,7 @@ fn build_connect_params(challenge: &ConnectChallenge, options: &ConnectOptions) 
     }
 }
 
-/// A refusal that does not repeat what was sent to it: it will be shown and logged.
+/// Removes the credentials from a refusal, which will be shown and logged.
 fn redact_secrets(mut error: ErrorPayload, options: &ConnectOptions) -> ErrorPayload {
     let (GatewayCredentials::Token(secret) | GatewayCredentials::Password(secret)) = &options.auth
     else {

@@ -1,4 +1,5 @@
-//! A connection at work: one reader, one writer, and the requests that wait for answers.
+//! [`GatewayClientConnection`], an established connection: one task that reads and writes frames,
+//! and the requests that wait for their responses.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,18 +23,18 @@ use crate::frame::{
 };
 use crate::handshake::HelloOk;
 
-/// Most requests that wait for an answer at once; more wait for their turn.
+/// Maximum number of requests that wait for a response; further requests are delayed.
 pub const IN_FLIGHT_MAX: usize = 256;
-/// Most events that wait for their reader; more wait at the gateway.
+/// Maximum number of events in the queue; while it is full, the client reads nothing more.
 pub const EVENTS_MAX: usize = 1024;
-/// Most requests that wait to be sent.
+/// Maximum number of requests that are queued to be sent.
 const OUTGOING_MAX: usize = 64;
-/// How long the end of a connection may take.
+/// Time limit for each step of closing a connection.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
-/// Longest time between two ticks that is believed.
+/// Longest tick interval that is accepted from a gateway; a longer one is shortened to this.
 const TICK_MAX: Duration = Duration::from_secs(60 * 60);
 
-/// A connection.
+/// An established connection. Dropping it closes it.
 pub(super) struct GatewayClientConnection {
     hello: HelloOk,
     shared: Arc<GatewayClientState>,
@@ -43,7 +44,7 @@ pub(super) struct GatewayClientConnection {
 }
 
 impl GatewayClientConnection {
-    /// Starts to read and write.
+    /// Starts the task that reads and writes, and returns the connection and its queue of events.
     pub(super) fn start(
         reader: GatewayFrameReader,
         writer: GatewayFrameWriter,
@@ -51,17 +52,18 @@ impl GatewayClientConnection {
     ) -> (Self, bounded_queue::QueueReceiver<EventFrame>) {
         let shared = Arc::new(GatewayClientState::default());
         let (outgoing, to_send) = bounded_queue::bounded_queue(OUTGOING_MAX, BUFFERED_BYTES_MAX);
-        let (happening, events) = bounded_queue::bounded_queue(EVENTS_MAX, BUFFERED_BYTES_MAX);
+        let (to_events, events) = bounded_queue::bounded_queue(EVENTS_MAX, BUFFERED_BYTES_MAX);
         let tick = Duration::from_millis(hello.policy.tick_interval_ms.max(1)).min(TICK_MAX);
         let work = {
             let shared = shared.clone();
             async move {
                 let mut reader = reader;
                 tokio::join!(
-                    read_frames(&mut reader, &shared, happening, tick * 2),
+                    read_frames(&mut reader, &shared, to_events, tick * 2),
                     write_frames(writer, &shared, to_send),
                 );
-                // Not sooner: to the peer, an end that nobody reads looks lost, whatever is said.
+                // Not earlier: if the reader were dropped before the close reason is sent, the peer
+                // would see a lost connection.
                 drop(reader);
                 shared.over.cancel();
             }
@@ -85,7 +87,7 @@ impl GatewayClientConnection {
         self.shared.clone()
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request, and waits for its response.
     pub(super) async fn request(
         &self,
         method: &str,
@@ -112,11 +114,11 @@ impl GatewayClientConnection {
         if response.ok {
             return Ok(response.payload.unwrap_or(Value::Null));
         }
-        let error = response.error.unwrap_or_else(|| ErrorPayload::invalid("no reason was given"));
+        let error = response.error.unwrap_or_else(|| ErrorPayload::invalid("no reason given"));
         Err(GatewayClientError::Refused { error })
     }
 
-    /// Ends, and waits until it is over: at most a few times [`CLOSE_GRACE`].
+    /// Closes the connection, and waits until it is closed: at most a few times [`CLOSE_GRACE`].
     pub(super) async fn close(&self) {
         self.shared.finish(CloseReason::new(close::NORMAL, ""));
         self.shared.over.cancelled().await;
@@ -131,24 +133,24 @@ impl Drop for GatewayClientConnection {
 
 type PendingResponses = HashMap<String, oneshot::Sender<ResponseFrame>>;
 
-/// What the reader, the writer and those who wait have in common.
+/// State that the reader, the writer and the waiting requests share.
 #[derive(Default)]
 pub(super) struct GatewayClientState {
     expected: Mutex<PendingResponses>,
     end: OnceLock<CloseReason>,
-    /// It is known why it ends.
+    /// Cancelled when the close reason is known.
     closing: CancellationToken,
-    /// Nothing is read or written any more.
+    /// Cancelled when nothing is read or written any more.
     over: CancellationToken,
 }
 
 impl GatewayClientState {
-    /// Why it ended, once it has.
+    /// Returns why the connection was closed, once it is.
     pub(super) fn close_reason(&self) -> Option<CloseReason> {
         self.end.get().cloned()
     }
 
-    /// Ends it. Only the first reason counts. Who waits for an answer is told.
+    /// Closes the connection. Only the first reason is kept. All waiting requests fail with it.
     fn finish(&self, reason: CloseReason) {
         let mut expected = self.pending();
         let _ = self.end.set(reason);
@@ -168,7 +170,7 @@ impl GatewayClientState {
     ) -> Result<PendingResponse, GatewayClientError> {
         let (sender, receiver) = oneshot::channel();
         let mut expected = self.pending();
-        // Under the lock: nobody would answer what is expected after the end.
+        // Checked under the lock: a request that is registered after the end would wait forever.
         if self.end.get().is_some() {
             drop(expected);
             return Err(self.closed_error());
@@ -181,9 +183,9 @@ impl GatewayClientState {
     fn deliver_response(&self, response: ResponseFrame) {
         let waiting = self.pending().remove(&response.id);
         match waiting {
-            // Who asked may have stopped waiting in this moment.
+            // The request may have been dropped at this moment.
             Some(waiting) => drop(waiting.send(response)),
-            None => tracing::debug!("an answer came that nobody waits for"),
+            None => tracing::debug!("unexpected response ignored"),
         }
     }
 
@@ -192,7 +194,7 @@ impl GatewayClientState {
     }
 }
 
-/// An answer that will come. Who stops waiting expects it no more.
+/// A response that a request waits for. Dropping it removes the expectation.
 struct PendingResponse {
     id: String,
     receiver: oneshot::Receiver<ResponseFrame>,
@@ -223,7 +225,8 @@ async fn read_frames(
         let next = tokio::select! {
             biased;
             () = shared.closing.cancelled() => break None,
-            // Time in which nobody read here is not the gateway's silence.
+            // The timeout starts with each read: while the queue of events is full, nothing is
+            // read, and that time must not count as silence of the gateway.
             next = timeout(silence_max, reader.next_frame()) => next,
         };
         let frame = match next {
@@ -242,12 +245,15 @@ async fn read_frames(
                 tokio::select! {
                     biased;
                     () = shared.closing.cancelled() => break None,
-                    // Where nobody takes events any more, answers still matter.
+                    // If the receiver of the events is gone, responses must still arrive.
                     _ = events.send(event, bytes) => {}
                 }
             }
             (GatewayFrame::Request(_), _) => {
-                break Some(CloseReason::new(close::PROTOCOL_ERROR, "a gateway does not ask"));
+                break Some(CloseReason::new(
+                    close::PROTOCOL_ERROR,
+                    "unexpected request from the gateway",
+                ));
             }
         }
     };
@@ -255,17 +261,18 @@ async fn read_frames(
         shared.finish(reason);
     }
     drop(events);
-    // Where this side ends it, the peer gets a moment to agree.
+    // If this side closes, the peer gets a moment to answer the close.
     let _ = timeout(CLOSE_GRACE, async { while reader.next_frame().await.is_ok() {} }).await;
 }
 
-/// Events are counted. One that is missing heals itself, but is worth knowing of.
+/// Logs a gap in the sequence numbers of the events. Clients recover from one, but it helps to know
+/// of it.
 fn log_gap(seq_last: &mut Option<u64>, seq: Option<u64>) {
     let Some(seq) = seq else { return };
     if let Some(last) = *seq_last
         && seq.checked_sub(1) != Some(last)
     {
-        tracing::warn!(last, next = seq, "the gateway left out events");
+        tracing::warn!(last, next = seq, "the gateway skipped events");
     }
     *seq_last = Some(seq);
 }
@@ -288,7 +295,7 @@ async fn write_frames(
             sent = writer.send(text) => sent,
         };
         if let Err(reason) = sent {
-            // The reader may be about to learn what the gateway says of it.
+            // The reader may be about to receive the gateway's close reason, which says more.
             let _ = timeout(CLOSE_GRACE, shared.closing.cancelled()).await;
             shared.finish(reason);
             break;

@@ -1,4 +1,5 @@
-//! Between types and what goes over the wire: parameters, written down, and answers, read.
+//! [`EncodedParams`], the parameters of a request as JSON text, and [`read_answer`], which turns an
+//! answer into its type.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -6,27 +7,27 @@ use serde_json::Value;
 
 use super::error::GatewayClientError;
 
-/// Parameters of a request as they go out: written down once, however often they are sent.
+/// Parameters of a request as JSON text, encoded once however often they are sent.
 #[derive(Debug, Hash)]
 pub struct EncodedParams(String);
 
 impl EncodedParams {
-    /// Writes the parameters of a method down.
+    /// Encodes the parameters of a method.
     pub fn encode(method: &str, params: &impl Serialize) -> Result<Self, GatewayClientError> {
-        let written = serde_json::to_string(params);
-        written.map(Self).map_err(|error| mismatch_error("question", method, &error))
+        let encoded = serde_json::to_string(params);
+        encoded.map(Self).map_err(|error| mismatch_error("parameters", method, &error))
     }
 
-    /// The request they belong to, as it goes out.
+    /// Returns the request frame as JSON text.
     pub(super) fn to_request(&self, id: u64, method: &str) -> Result<String, GatewayClientError> {
         let named = serde_json::to_string(method);
-        let named = named.map_err(|error| mismatch_error("question", method, &error))?;
+        let named = named.map_err(|error| mismatch_error("parameters", method, &error))?;
         let params = &self.0;
         Ok(format!(r#"{{"type":"req","id":"{id}","method":{named},"params":{params}}}"#))
     }
 }
 
-/// The answer to a request, as the type it should be.
+/// Reads the answer to a request as its type.
 pub fn read_answer<T: DeserializeOwned>(
     method: &str,
     answer: Value,
@@ -36,12 +37,10 @@ pub fn read_answer<T: DeserializeOwned>(
 
 fn mismatch_error(what: &str, method: &str, error: &serde_json::Error) -> GatewayClientError {
     let error = shorten_error(error);
-    GatewayClientError::Protocol {
-        what: format!("the {what} of `{method}` is not as it should be: {error}"),
-    }
+    GatewayClientError::Protocol { what: format!("invalid {what} of `{method}`: {error}") }
 }
 
-/// What a reader of JSON says. It quotes what it read, which may be long.
+/// Shortens a serde_json error, because it quotes the input, which may be long.
 pub(super) fn shorten_error(error: &serde_json::Error) -> String {
     error.to_string().chars().take(200).flat_map(char::escape_debug).collect()
 }
@@ -75,10 +74,10 @@ mod tests {
     fn mismatch_is_reported_briefly() {
         let answer = Value::String("x".repeat(10_000));
         let error = read_answer::<u8>("some.method", answer).unwrap_err().to_string();
-        assert!(error.contains("the answer of `some.method`"), "{error}");
+        assert!(error.contains("invalid answer of `some.method`"), "{error}");
         assert!(error.len() < 400, "{error}");
         let keys = std::collections::BTreeMap::from([(vec![1], 1)]);
         let error = EncodedParams::encode("some.method", &keys).unwrap_err().to_string();
-        assert!(error.contains("the question of `some.method`"), "{error}");
+        assert!(error.contains("invalid parameters of `some.method`"), "{error}");
     }
 }

@@ -1,4 +1,5 @@
-//! What can go wrong between a client and a gateway. Each message says what to do next.
+//! [`GatewayClientError`], why a connection or a request failed, and [`RetryAdvice`], whether to
+//! try again. Each message says what to do next.
 
 use std::time::Duration;
 
@@ -7,70 +8,76 @@ use serde_json::Value;
 use crate::close;
 use crate::error::{ErrorCode, ErrorPayload};
 
-/// Why a client got nothing. No message holds a token or a password.
+/// Why a connection or a request failed. No message contains a token or a password.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum GatewayClientError {
-    /// The gateway said no.
+    /// The gateway refused the request.
     #[error("the gateway refused: {}{}", sanitize_text(&error.message), refusal_hint(error))]
     Refused {
-        /// Why.
+        /// The gateway's error.
         error: ErrorPayload,
     },
-    /// The connection ended.
+    /// The connection was closed.
     #[error("the gateway closed the connection ({code}{}{}); {}",
         if reason.is_empty() { "" } else { " " }, sanitize_text(reason), close_hint(*code))]
     Closed {
-        /// The code, as WebSocket has them.
+        /// The WebSocket close code.
         code: u16,
-        /// In words.
+        /// The reason as text; may be empty.
         reason: String,
     },
-    /// There is no gateway to be found.
+    /// No gateway answers at the address.
     #[error(
         "cannot reach a gateway at {at}: {what}; start it with `zero gateway`, or check the URL"
     )]
     Unreachable {
-        /// Where.
+        /// The address.
         at: String,
-        /// What happened.
+        /// What failed.
         what: String,
     },
-    /// It took too long.
-    #[error("{what} took longer than {} s; see whether the gateway is well, or allow more time",
+    /// The time limit was exceeded.
+    #[error("{what} took longer than {} s; check that the gateway works, or allow more time",
         after.as_secs_f32())]
     Timeout {
-        /// What.
+        /// What was being done: the name of a method, or "connecting to the gateway".
         what: &'static str,
-        /// How long it could have taken.
+        /// The time limit.
         after: Duration,
     },
-    /// The peer does not speak the protocol.
-    #[error("{}; check that this is a gateway, and that both are up to date", sanitize_text(what))]
+    /// The peer violated the protocol.
+    #[error(
+        "{}; check that this is a gateway and that both sides are up to date",
+        sanitize_text(what)
+    )]
     Protocol {
-        /// What it did.
+        /// The violation.
         what: String,
     },
-    /// Everything would be sent in the clear.
+    /// The connection would not be encrypted.
     #[error(
-        "will not send anything in the clear to `{host}`; use `wss://`, reach it through a \
-        tunnel on this machine, or say `--allow-plaintext` (`gateway.remote.allowPlaintext`)"
+        "refusing an unencrypted connection to `{host}`; use `wss://`, a tunnel on this machine, \
+        or `--allow-plaintext` (`gateway.remote.allowPlaintext`)"
     )]
     Plaintext {
-        /// To whom.
+        /// Host of the gateway.
         host: String,
     },
-    /// The gateway's certificate is not accepted.
-    #[error("no safe connection: {}", sanitize_text(what))]
+    /// TLS failed, or the gateway's certificate is not accepted.
+    #[error("cannot establish a secure connection: {}", sanitize_text(what))]
     Tls {
         /// Why, and what to do.
         what: String,
     },
-    /// The gateway would not take a message this long.
-    #[error("the message has {bytes} bytes and the gateway takes {bytes_max}; send less at once")]
+    /// The message is longer than the gateway accepts.
+    #[error(
+        "the message has {bytes} bytes, but the gateway accepts at most {bytes_max}; send less \
+        at once"
+    )]
     TooLong {
-        /// How long it is.
+        /// Length of the message.
         bytes: usize,
-        /// How long it may be.
+        /// The gateway's limit.
         bytes_max: usize,
     },
 }
@@ -78,11 +85,11 @@ pub enum GatewayClientError {
 /// Whether to connect again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryAdvice {
-    /// It would end the same way: somebody has to change something first.
+    /// Not before something changes: the next attempt would fail in the same way.
     Never,
-    /// After the usual wait.
+    /// After the usual delay.
     Later,
-    /// The gateway said when.
+    /// After the time that the gateway asked for.
     After(Duration),
 }
 
@@ -107,33 +114,31 @@ impl GatewayClientError {
     }
 }
 
-/// What the peer wrote, fit for a terminal.
+/// Makes a text of the peer short, and safe to print on a terminal.
 fn sanitize_text(text: &str) -> String {
     const LEN_MAX: usize = 1000;
     let safe = |c: char| if c.is_control() { c.escape_debug().collect() } else { String::from(c) };
     text.chars().take(LEN_MAX).map(safe).collect()
 }
 
-/// What to do next: how credentials are given only we know; the rest a gateway may say itself, after a
-/// semicolon as zero's does.
+/// What to do next. Only the client knows how its user passes credentials. A gateway may give other
+/// hints itself, after a semicolon as zero's gateway does; then none is added.
 fn refusal_hint(error: &ErrorPayload) -> &'static str {
     let code =
         error.details.as_ref().and_then(|details| details.get("code")).and_then(Value::as_str);
     match code.unwrap_or_default() {
-        "AUTH_TOKEN_MISMATCH" => {
-            "; give it with `--token-file`, or as `gateway.remote.tokenFile` in settings"
-        }
+        "AUTH_TOKEN_MISMATCH" => "; pass it with `--token-file`, or set `gateway.remote.tokenFile`",
         "AUTH_TOKEN_MISSING" => {
-            "; give its token with `--token-file`, or as `gateway.remote.tokenFile` in settings"
+            "; pass its token with `--token-file`, or set `gateway.remote.tokenFile`"
         }
         "AUTH_PASSWORD_MISMATCH" => {
-            "; give it with `--password-file`, or as `gateway.remote.passwordFile` in settings"
+            "; pass it with `--password-file`, or set `gateway.remote.passwordFile`"
         }
         "AUTH_PASSWORD_MISSING" => {
-            "; give its password with `--password-file`, or as `gateway.remote.passwordFile` in settings"
+            "; pass its password with `--password-file`, or set `gateway.remote.passwordFile`"
         }
         _ if error.message.contains("; ") => "",
-        "AUTH_RATE_LIMITED" => "; wait some minutes, then try with the right credentials",
+        "AUTH_RATE_LIMITED" => "; wait a few minutes, then try with the right credentials",
         "PROTOCOL_MISMATCH" => "; update the older of the two",
         "PAIRING_REQUIRED" => "; approve this device at the gateway, then try again",
         code if code.starts_with("DEVICE_") => {
@@ -150,14 +155,14 @@ fn refusal_hint(error: &ErrorPayload) -> &'static str {
 
 fn close_hint(code: u16) -> &'static str {
     match code {
-        close::NORMAL | close::GOING_AWAY => "connect again when it is needed",
-        close::PROTOCOL_ERROR | close::NOT_TEXT => "check that both are up to date",
-        close::POLICY => "check the credentials, and that events are read as fast as they come",
-        close::TOO_LONG => "send or ask for less at once",
-        close::RESTART => "it restarts: connect again in a moment",
-        close::TRY_LATER => "it is not ready: connect again in a moment",
-        close::SILENT => "it said nothing for too long: connect again",
-        _ => "see whether it still runs, and connect again",
+        close::NORMAL | close::GOING_AWAY => "connect again if needed",
+        close::PROTOCOL_ERROR | close::NOT_TEXT => "check that both sides are up to date",
+        close::POLICY => "check the credentials, and that events are read as fast as they arrive",
+        close::TOO_LONG => "send or request less at once",
+        close::RESTART => "it is restarting, connect again in a moment",
+        close::TRY_LATER => "it is not ready, connect again in a moment",
+        close::SILENT => "it sent nothing for too long, connect again",
+        _ => "check that it still runs, and connect again",
     }
 }
 
@@ -184,7 +189,7 @@ mod tests {
                 error: refusal(ErrorCode::InvalidRequest, "AUTH_TOKEN_MISMATCH"),
             },
             RetryAdvice::Never,
-            "the gateway refused: unauthorized; give it with `--token-file`, or as `gateway.remote.tokenFile` in settings",
+            "the gateway refused: unauthorized; pass it with `--token-file`, or set `gateway.remote.tokenFile`",
         );
         let mut starting = refusal(ErrorCode::Unavailable, "");
         starting.retry_after_ms = Some(500);
@@ -193,46 +198,46 @@ mod tests {
             RetryAdvice::After(Duration::from_millis(500)),
             "the gateway refused: unauthorized; try again in a moment",
         );
-        let mut told = refusal(ErrorCode::Unavailable, "");
-        told.message = "it is full; come back later".to_owned();
+        let mut hinted = refusal(ErrorCode::Unavailable, "");
+        hinted.message = "it is full; come back later".to_owned();
         check(
-            GatewayClientError::Refused { error: told },
+            GatewayClientError::Refused { error: hinted },
             RetryAdvice::Later,
             "the gateway refused: it is full; come back later",
         );
-        let mut told = refusal(ErrorCode::InvalidRequest, "AUTH_TOKEN_MISMATCH");
-        told.message = "unauthorized: not a token; look it up".to_owned();
+        let mut hinted = refusal(ErrorCode::InvalidRequest, "AUTH_TOKEN_MISMATCH");
+        hinted.message = "unauthorized: not a token; look it up".to_owned();
         check(
-            GatewayClientError::Refused { error: told },
+            GatewayClientError::Refused { error: hinted },
             RetryAdvice::Never,
-            "the gateway refused: unauthorized: not a token; look it up; give it with `--token-file`, or as `gateway.remote.tokenFile` in settings",
+            "the gateway refused: unauthorized: not a token; look it up; pass it with `--token-file`, or set `gateway.remote.tokenFile`",
         );
         check(
             GatewayClientError::Plaintext { host: "far".to_owned() },
             RetryAdvice::Never,
-            "will not send anything in the clear to `far`; use `wss://`, reach it through a tunnel \
-             on this machine, or say `--allow-plaintext` (`gateway.remote.allowPlaintext`)",
+            "refusing an unencrypted connection to `far`; use `wss://`, a tunnel on this machine, \
+             or `--allow-plaintext` (`gateway.remote.allowPlaintext`)",
         );
         check(
             GatewayClientError::Closed { code: 1012, reason: "service restart".to_owned() },
             RetryAdvice::Later,
-            "the gateway closed the connection (1012 service restart); it restarts: connect again \
-             in a moment",
+            "the gateway closed the connection (1012 service restart); it is restarting, connect \
+             again in a moment",
         );
         check(
             GatewayClientError::Closed { code: 1002, reason: String::new() },
             RetryAdvice::Never,
-            "the gateway closed the connection (1002); check that both are up to date",
+            "the gateway closed the connection (1002); check that both sides are up to date",
         );
         check(
             GatewayClientError::Protocol { what: "\u{1b}[31mred".to_owned() },
             RetryAdvice::Never,
-            "\\u{1b}[31mred; check that this is a gateway, and that both are up to date",
+            "\\u{1b}[31mred; check that this is a gateway and that both sides are up to date",
         );
         check(
             GatewayClientError::Timeout { what: "chat.send", after: Duration::from_millis(1500) },
             RetryAdvice::Later,
-            "chat.send took longer than 1.5 s; see whether the gateway is well, or allow more time",
+            "chat.send took longer than 1.5 s; check that the gateway works, or allow more time",
         );
     }
 }

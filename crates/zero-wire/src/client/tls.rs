@@ -1,4 +1,5 @@
-//! TLS: the machine's own idea of trust and whom else the person trusts, or exactly one certificate.
+//! TLS to a gateway. The client accepts either the certificates that the system and the user's
+//! settings trust, or exactly one certificate, given by its [`CertificateFingerprint`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,20 +19,20 @@ use zero_core::ExtraRootCertificates;
 use super::ConnectOptions;
 use super::error::GatewayClientError;
 
-/// SHA-256 of a certificate.
+/// SHA-256 of a certificate in DER.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CertificateFingerprint([u8; 32]);
 
-/// A text that is no fingerprint.
+/// The text is not a fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a certificate's fingerprint is its SHA-256: 64 hexadecimal digits, with a `:` between \
+    "not a certificate fingerprint; give its SHA-256 as 64 hexadecimal digits, with a `:` between \
     every two or without any"
 )]
 pub struct FingerprintParseError;
 
 impl CertificateFingerprint {
-    /// The fingerprint of a certificate, in DER.
+    /// Computes the fingerprint of a certificate in DER.
     pub fn from_certificate(certificate: &[u8]) -> Self {
         Self(Sha256::digest(certificate).into())
     }
@@ -79,17 +80,17 @@ impl fmt::Debug for CertificateFingerprint {
     }
 }
 
-/// Makes a connection safe.
+/// Performs the TLS handshake on a connection.
 pub(super) async fn start_tls(
     stream: TcpStream,
     host: &Host<String>,
     options: &ConnectOptions,
 ) -> Result<TlsStream<TcpStream>, GatewayClientError> {
-    let unsafe_because = |what: String| GatewayClientError::Tls { what };
+    let tls_error = |what: String| GatewayClientError::Tls { what };
     let pin = options.tls_fingerprint;
     let name = match host {
         Host::Domain(name) => ServerName::try_from(name.clone())
-            .map_err(|_| unsafe_because(format!("`{name}` cannot be the name in a certificate")))?,
+            .map_err(|_| tls_error(format!("`{name}` is not a valid host name for TLS")))?,
         Host::Ipv4(address) => ServerName::IpAddress((*address).into()),
         Host::Ipv6(address) => ServerName::IpAddress((*address).into()),
     };
@@ -103,29 +104,30 @@ pub(super) async fn start_tls(
     };
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| unsafe_because(error.to_string()))?
+        .map_err(|error| tls_error(error.to_string()))?
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|error| {
-        unsafe_because(match (pin, seen.get()) {
+        tls_error(match (pin, seen.get()) {
             (Some(pin), Some(seen)) if pin != *seen => format!(
-                "the gateway's certificate is {seen}, the one to accept is {pin}; if the gateway \
-                 has a new certificate, compare it there and change the fingerprint, else somebody \
-                 is in between"
+                "the gateway's certificate is {seen}, but {pin} is expected; if the gateway has a \
+                 new certificate, compare it there and change the fingerprint; otherwise somebody \
+                 may be intercepting the connection"
             ),
             (Some(_), _) => format!("{error}; check that the port speaks TLS"),
             (None, _) => format!(
-                "{error}; give the gateway a certificate that this machine trusts, name the \
-                 certificate of who signed it (`network.extraCa`), or the fingerprint of its own \
-                 (`gateway.remote.tlsFingerprint`)"
+                "{error}; give the gateway a certificate that this machine trusts, add the \
+                 certificate of its CA to `network.extraCa`, or set the fingerprint of its own as \
+                 `gateway.remote.tlsFingerprint`"
             ),
         })
     })
 }
 
-/// The machine's own idea of trust, which is read from files, and whom else the person trusts.
+/// Creates a verifier that trusts the system's certificates, which it reads from files, and
+/// `extra_roots`.
 async fn platform_verifier(
     provider: Arc<CryptoProvider>,
     extra_roots: &ExtraRootCertificates,
@@ -139,16 +141,21 @@ async fn platform_verifier(
     match verifier {
         Ok(Ok(verifier)) => Ok(Arc::new(verifier)),
         Ok(Err(error)) => Err(GatewayClientError::Tls {
-            what: format!("{error}; install this system's certificates, or give a fingerprint"),
+            what: format!(
+                "{error}; install this system's certificates, or set \
+                 `gateway.remote.tlsFingerprint`"
+            ),
         }),
         Err(_) => Err(GatewayClientError::Tls {
-            what: "the certificates of this system could not be read".to_owned(),
+            what: "cannot read the certificates of this system; set \
+                `gateway.remote.tlsFingerprint`"
+                .to_owned(),
         }),
     }
 }
 
-/// Accepts one certificate, whatever it says and whoever signed it. Who connects must still show
-/// that it has the key: the certificate alone is public.
+/// Accepts one certificate, whatever it contains and whoever signed it. The peer must still prove
+/// that it has the private key, because the certificate alone is public.
 #[derive(Debug)]
 struct PinnedCertVerifier {
     pin: CertificateFingerprint,

@@ -1,4 +1,5 @@
-//! What frames travel on: a WebSocket, plain or in TLS, or a pipe.
+//! [`GatewayFrameReader`] and [`GatewayFrameWriter`]: frames over a WebSocket, with or without TLS,
+//! or over a pipe.
 
 use std::net::SocketAddr;
 
@@ -20,14 +21,14 @@ use crate::close::{self, CloseReason};
 use crate::frame::{self, BUFFERED_BYTES_MAX, GatewayFrame, PAYLOAD_BYTES_MAX};
 use crate::pipe::{PipeError, PipeReceiver, PipeSender};
 
-/// Most addresses of a name that are tried.
+/// Maximum number of a name's addresses to try.
 const ADDRESSES_MAX: usize = 8;
-/// What RFC 6455 says of a close without a code. Never sent.
+/// Code that RFC 6455 defines for a close frame without a code. Never sent.
 const NO_CODE: u16 = 1005;
 
 type GatewaySocket = WebSocketStream<Either<TcpStream, TlsStream<TcpStream>>>;
 
-/// Opens what frames travel on.
+/// Opens the transport to a gateway.
 pub(super) async fn open(
     target: GatewayTarget,
     options: &ConnectOptions,
@@ -76,13 +77,13 @@ async fn open_socket(
             what: format!("{url} answered HTTP {} instead of a WebSocket", answer.status()),
         }),
         Err(SocketError::Io(error)) => Err(unreachable(error.to_string())),
-        // Somebody is there and goes: a gateway that ends, or whoever stands in front of one.
+        // Something listens and closes: a gateway that is stopping, or a proxy in front of one.
         Err(SocketError::Protocol(ProtocolError::HandshakeIncomplete)) => {
-            Err(unreachable("the connection ended before anything was said".to_owned()))
+            Err(unreachable("the connection ended during the WebSocket handshake".to_owned()))
         }
-        Err(error) => {
-            Err(GatewayClientError::Protocol { what: format!("{url} opens no WebSocket: {error}") })
-        }
+        Err(error) => Err(GatewayClientError::Protocol {
+            what: format!("cannot open a WebSocket at {url}: {error}"),
+        }),
     }
 }
 
@@ -99,14 +100,14 @@ async fn dial(url: &GatewayUrl, options: &ConnectOptions) -> Result<TcpStream, S
         }
     };
     if !url.is_secure() && !options.allow_plaintext {
-        // The name says that it is this machine; what it stands for has to be so too.
+        // The URL names this machine, so its addresses must be loopback addresses too.
         addresses.retain(|address| address.ip().to_canonical().is_loopback());
     }
-    let mut problem = "the name stands for no address that may be used".to_owned();
+    let mut problem = "the name resolves to no address that may be used".to_owned();
     for address in addresses {
         match TcpStream::connect(address).await {
             Ok(stream) => {
-                // Frames are short and answers are waited for.
+                // Frames are short, and requests wait for their answers.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
@@ -116,23 +117,23 @@ async fn dial(url: &GatewayUrl, options: &ConnectOptions) -> Result<TcpStream, S
     Err(problem)
 }
 
-/// What comes in.
-#[expect(clippy::large_enum_variant, reason = "it is looked at at once and never kept")]
+/// What a transport received.
+#[expect(clippy::large_enum_variant, reason = "it is matched at once and never stored")]
 pub(super) enum IncomingFrame {
-    /// A frame, and how long it was.
+    /// A frame, and its length in bytes.
     Frame(GatewayFrame, usize),
-    /// Something without meaning, but a sign of life.
+    /// A message without content, which shows that the peer is alive.
     KeepAlive,
 }
 
-/// Where frames come in.
+/// The receiving half of a transport.
 pub(super) enum GatewayFrameReader {
     Socket(SplitStream<GatewaySocket>),
     Pipe(PipeReceiver),
 }
 
 impl GatewayFrameReader {
-    /// The next thing, or why there is none. It can be given up while it waits; nothing is lost.
+    /// Returns the next message, or why there is none. It is cancel-safe: no message is lost.
     pub(super) async fn next_frame(&mut self) -> Result<IncomingFrame, CloseReason> {
         match self {
             Self::Pipe(frames) => read_frame(&frames.recv().await?),
@@ -160,7 +161,7 @@ fn read_frame(text: &str) -> Result<IncomingFrame, CloseReason> {
 fn close_reason(error: &SocketError) -> CloseReason {
     match error {
         SocketError::Capacity(_) => CloseReason::new(close::TOO_LONG, "message too long"),
-        SocketError::Utf8(_) => CloseReason::new(close::NOT_TEXT, "text that is no UTF-8"),
+        SocketError::Utf8(_) => CloseReason::new(close::NOT_TEXT, "text is not UTF-8"),
         SocketError::Protocol(ProtocolError::ResetWithoutClosingHandshake) => CloseReason::lost(),
         SocketError::Protocol(error) => CloseReason::new(close::PROTOCOL_ERROR, error.to_string()),
         SocketError::Io(error) => {
@@ -170,7 +171,7 @@ fn close_reason(error: &SocketError) -> CloseReason {
     }
 }
 
-/// Where frames go out.
+/// The sending half of a transport.
 pub(super) enum GatewayFrameWriter {
     Socket(SplitSink<GatewaySocket, Message>),
     Pipe(PipeSender),
@@ -189,12 +190,12 @@ impl GatewayFrameWriter {
         }
     }
 
-    /// Says why it is over. What was sent before goes first.
+    /// Closes the transport with a reason, after everything that was sent before.
     pub(super) async fn close(&mut self, reason: &CloseReason) {
         match self {
             Self::Pipe(pipe) => pipe.close(reason.clone()),
             Self::Socket(socket) => {
-                // Some codes only tell one's own side what happened.
+                // These codes are for local use; RFC 6455 forbids sending them.
                 let can_be_sent = reason.code != close::LOST && reason.code != NO_CODE;
                 if can_be_sent {
                     let frame = CloseFrame {

@@ -1,4 +1,4 @@
-//! Where a gateway is: a URL without secrets.
+//! [`GatewayUrl`], the address of a gateway without secrets.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,14 +6,14 @@ use std::str::FromStr;
 
 use url::{Host, Url};
 
-/// The port of a gateway whose URL names none.
+/// Port of a gateway whose URL names none.
 pub const PORT_DEFAULT: u16 = 18789;
-/// Longest URL, in bytes.
+/// Maximum length of a URL, in bytes.
 const LEN_MAX: usize = 2048;
 
-/// Where a gateway is.
+/// The address of a gateway.
 ///
-/// Invariant: it holds no user, password, query or fragment, so it can be shown and logged.
+/// Invariant: it contains no user, password, query or fragment, so it can be shown and logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayUrl {
     secure: bool,
@@ -22,24 +22,25 @@ pub struct GatewayUrl {
     path: String,
 }
 
-/// A text that is no URL of a gateway. It is not quoted: it may hold a secret.
+/// Why a text is not the URL of a gateway. The text is not quoted, because it may contain a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GatewayUrlError {
-    /// It is no URL.
-    #[error("this is no URL; write it like `wss://host:18789`")]
+    /// It is not a URL.
+    #[error("not a URL; write it like `wss://host:18789`")]
     Malformed,
-    /// It is a URL of something else.
-    #[error("a gateway is reached by `ws://` or `wss://` (or `http://`, `https://`)")]
+    /// It has another scheme.
+    #[error("not the URL of a gateway; use `ws://` or `wss://` (or `http://`, `https://`)")]
     Scheme,
-    /// A user or a password stands before the host.
+    /// It has a user or a password before the host.
     #[error(
-        "a URL must not hold credentials, it ends up in logs; remove what stands before the \
-        `@`, and give the token or password by itself"
+        "a gateway's URL must not contain credentials, because it appears in logs; remove the \
+        part before the `@`, and pass the token or password separately"
     )]
     Credentials,
-    /// Something stands behind a `?` or `#`.
+    /// It has a query or a fragment.
     #[error(
-        "a gateway's URL has nothing behind a `?` or `#`; remove it, and give a token by itself"
+        "a gateway's URL must not have a query or a fragment; remove the part after `?` or `#`, \
+        and pass a token separately"
     )]
     Query,
 }
@@ -50,7 +51,7 @@ impl GatewayUrl {
         self.secure
     }
 
-    /// Whether the host is this machine, by its name or address.
+    /// Whether the host is this machine, according to its name or address.
     pub fn is_loopback(&self) -> bool {
         match &self.host {
             Host::Domain(name) => name == "localhost",
@@ -63,7 +64,7 @@ impl GatewayUrl {
         &self.host
     }
 
-    /// The port.
+    /// Port to connect to; [`PORT_DEFAULT`] if the URL names none.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -98,8 +99,8 @@ impl FromStr for GatewayUrl {
     }
 }
 
-/// The port, where the one that is usual for the scheme was written out: [`Url`] leaves that away,
-/// but for a gateway it is not what goes without saying.
+/// Returns the port if the URL names the default port of its scheme explicitly. [`Url`] drops that
+/// port, but it is not the default port of a gateway.
 fn explicit_default_port(text: &str, url: &Url) -> Option<u16> {
     let usual = url.port_or_known_default()?;
     let (_, rest) = text.split_once("://")?;
@@ -121,14 +122,14 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &str) {
-        let said = match text.parse::<GatewayUrl>() {
+        let outcome = match text.parse::<GatewayUrl>() {
             Ok(url) => format!("{url}{}", if url.is_loopback() { " here" } else { "" }),
             Err(error) => {
                 assert!(!error.to_string().contains("s3cret"), "{error}");
                 format!("{error:?}")
             }
         };
-        assert_eq!(said, expected, "{text}");
+        assert_eq!(outcome, expected, "{text}");
     }
 
     #[test]

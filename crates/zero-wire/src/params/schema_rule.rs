@@ -1,11 +1,11 @@
-//! A schema, taken apart once: a list of ten thousand items is checked without looking the words of
-//! the schema up for each of them.
+//! [`SchemaRule`], a JSON schema compiled once, so that checking a list of ten thousand items does
+//! not look up the keywords of the schema for each of them.
 
 use serde_json::{Map, Value};
 
 use super::{SchemaProblems, ValuePath};
 
-/// The words that are obeyed besides those that hold schemas, and those that only describe.
+/// Keywords that a rule enforces, besides those that contain schemas.
 const ENFORCED_KEYWORDS: [&str; 10] = [
     "type",
     "const",
@@ -18,13 +18,14 @@ const ENFORCED_KEYWORDS: [&str; 10] = [
     "maxItems",
     "required",
 ];
+/// Keywords that only describe. `format` sets the range of integers.
 const DESCRIPTIVE_KEYWORDS: [&str; 5] = ["$schema", "title", "description", "default", "format"];
 
 /// What a schema demands of a value. The default demands nothing.
 #[derive(Debug, Default)]
 pub(super) struct SchemaRule {
     alternatives: Vec<SchemaRule>,
-    /// The types that fit; any where there are none.
+    /// The allowed types; any if empty.
     types: Vec<JsonType>,
     constant: Option<Value>,
     choices: Option<Vec<Value>>,
@@ -43,7 +44,7 @@ struct ValueBounds<T> {
     most: Option<T>,
 }
 
-/// What becomes of fields that a schema does not name.
+/// What to do with fields that the schema does not name.
 #[derive(Debug, Default)]
 enum ExtraFieldsRule {
     #[default]
@@ -64,9 +65,9 @@ enum JsonType {
 }
 
 impl SchemaRule {
-    /// The rule of a schema. It is as deep as the schema, whose depth is fixed.
+    /// Compiles a schema. The recursion is as deep as the schema, which is fixed.
     pub(super) fn from_schema(schema: &Value) -> Self {
-        // `true` is the schema of a value that may be anything.
+        // `true` is the schema that allows every value.
         let Some(schema) = schema.as_object() else { return Self::default() };
         let list = |word: &str| schema.get(word).and_then(Value::as_array);
         let number = |word: &str| schema.get(word).and_then(Value::as_u64);
@@ -94,7 +95,7 @@ impl SchemaRule {
         }
     }
 
-    /// Whether all words of a schema are obeyed by the rule of it, or only describe.
+    /// Whether the rule enforces every keyword of the schema, except for those that only describe.
     pub(super) fn supports(schema: &Value) -> bool {
         let Some(schema) = schema.as_object() else { return schema == &Value::Bool(true) };
         // Only whole numbers are compared.
@@ -119,32 +120,28 @@ impl SchemaRule {
         })
     }
 
-    /// Adds what is wrong with `value`. It goes no deeper than the schema, whose depth is fixed.
-    pub(super) fn check(
-        &self,
-        value: &Value,
-        place: &ValuePath<'_>,
-        problems: &mut SchemaProblems,
-    ) {
+    /// Adds what is wrong with `value` to `problems`. The recursion is as deep as the schema, which
+    /// is fixed.
+    pub(super) fn check(&self, value: &Value, path: &ValuePath<'_>, problems: &mut SchemaProblems) {
         #[cfg(test)]
         VISITED.with(|visited| visited.set(visited.get() + 1));
         if !self.alternatives.is_empty() {
-            self.check_alternatives(value, place, problems);
+            self.check_alternatives(value, path, problems);
         }
-        if !self.check_type(value, place, problems) {
+        if !self.check_type(value, path, problems) {
             return;
         }
         if self.constant.as_ref().is_some_and(|constant| constant != value) {
-            problems.add(place, "must be equal to constant");
+            problems.add(path, "must be equal to constant");
         }
         if self.choices.as_ref().is_some_and(|choices| !choices.contains(value)) {
-            problems.add(place, "must be equal to one of the allowed values");
+            problems.add(path, "must be equal to one of the allowed values");
         }
         match value {
-            Value::String(text) => self.check_text(text, place, problems),
-            Value::Number(_) => self.check_number(value, place, problems),
-            Value::Array(items) => self.check_items(items, place, problems),
-            Value::Object(fields) => self.check_fields(fields, place, problems),
+            Value::String(text) => self.check_text(text, path, problems),
+            Value::Number(_) => self.check_number(value, path, problems),
+            Value::Array(items) => self.check_items(items, path, problems),
+            Value::Object(fields) => self.check_fields(fields, path, problems),
             Value::Null | Value::Bool(_) => {}
         }
     }
@@ -152,12 +149,12 @@ impl SchemaRule {
     fn check_alternatives(
         &self,
         value: &Value,
-        place: &ValuePath<'_>,
+        path: &ValuePath<'_>,
         problems: &mut SchemaProblems,
     ) {
         let fits = |rule: &Self| {
             let mut own = SchemaProblems::default();
-            rule.check(value, place, &mut own);
+            rule.check(value, path, &mut own);
             own.0.is_empty()
         };
         if self.alternatives.iter().any(fits) {
@@ -166,93 +163,93 @@ impl SchemaRule {
         let is_real = |rule: &&Self| rule.types != [JsonType::Null];
         let real: Vec<&Self> = self.alternatives.iter().filter(is_real).collect();
         match real.as_slice() {
-            // Something that may be left out: what is wrong with it is what matters.
-            [only] => only.check(value, place, problems),
+            // An optional value: report its problem rather than that it is not null either.
+            [only] => only.check(value, path, problems),
             many if many.iter().all(|rule| rule.is_text()) => {
                 let what = if value.is_string() {
                     "must be equal to one of the allowed values"
                 } else {
                     "must be string"
                 };
-                problems.add(place, what);
+                problems.add(path, what);
             }
-            _ => problems.add(place, "must match exactly one schema in oneOf"),
+            _ => problems.add(path, "must match exactly one schema in oneOf"),
         }
     }
 
-    /// Whether only texts fit.
+    /// Whether only strings match.
     fn is_text(&self) -> bool {
         self.constant.as_ref().is_some_and(Value::is_string) || self.types == [JsonType::String]
     }
 
-    /// Whether the type is right.
+    /// Reports a wrong type, and returns whether the type is right.
     fn check_type(
         &self,
         value: &Value,
-        place: &ValuePath<'_>,
+        path: &ValuePath<'_>,
         problems: &mut SchemaProblems,
     ) -> bool {
         if self.types.is_empty() || self.types.iter().any(|kind| kind.matches(value)) {
             return true;
         }
-        // That something may also be null is not what anybody has to be told.
+        // `null` is allowed for every optional field, so it is not mentioned.
         let wanted = self.types.iter().filter(|kind| **kind != JsonType::Null);
         let wanted: Vec<&str> = wanted.map(|kind| kind.name()).collect();
-        problems.add(place, &format!("must be {}", wanted.join(",")));
+        problems.add(path, &format!("must be {}", wanted.join(",")));
         false
     }
 
-    fn check_text(&self, text: &str, place: &ValuePath<'_>, problems: &mut SchemaProblems) {
+    fn check_text(&self, text: &str, path: &ValuePath<'_>, problems: &mut SchemaProblems) {
         let ValueBounds { least, most } = self.length;
         if least.is_none() && most.is_none() {
             return;
         }
         let length = text.chars().count() as u64;
         if let Some(least) = least.filter(|least| length < *least) {
-            problems.add(place, &format!("must NOT have fewer than {least} characters"));
+            problems.add(path, &format!("must NOT have fewer than {least} characters"));
         }
         if let Some(most) = most.filter(|most| length > *most) {
-            problems.add(place, &format!("must NOT have more than {most} characters"));
+            problems.add(path, &format!("must NOT have more than {most} characters"));
         }
     }
 
-    fn check_number(&self, value: &Value, place: &ValuePath<'_>, problems: &mut SchemaProblems) {
+    fn check_number(&self, value: &Value, path: &ValuePath<'_>, problems: &mut SchemaProblems) {
         let Some(number) = as_integer(value) else { return };
         if let Some(least) = self.range.least.filter(|least| number < *least) {
-            problems.add(place, &format!("must be >= {least}"));
+            problems.add(path, &format!("must be >= {least}"));
         }
         if let Some(most) = self.range.most.filter(|most| number > *most) {
-            problems.add(place, &format!("must be <= {most}"));
+            problems.add(path, &format!("must be <= {most}"));
         }
     }
 
-    fn check_items(&self, items: &[Value], place: &ValuePath<'_>, problems: &mut SchemaProblems) {
+    fn check_items(&self, items: &[Value], path: &ValuePath<'_>, problems: &mut SchemaProblems) {
         let count = items.len() as u64;
         if let Some(least) = self.item_count.least.filter(|least| count < *least) {
-            problems.add(place, &format!("must NOT have fewer than {least} items"));
+            problems.add(path, &format!("must NOT have fewer than {least} items"));
         }
         if let Some(most) = self.item_count.most.filter(|most| count > *most) {
-            // Nobody looks at any of them.
-            return problems.add(place, &format!("must NOT have more than {most} items"));
+            // The items are not checked, so a list that is too long costs nothing.
+            return problems.add(path, &format!("must NOT have more than {most} items"));
         }
         let Some(rule) = &self.items else { return };
         for (index, item) in items.iter().enumerate() {
             if problems.is_full() {
                 return;
             }
-            rule.check(item, &ValuePath::Item(place, index), problems);
+            rule.check(item, &ValuePath::Item(path, index), problems);
         }
     }
 
     fn check_fields(
         &self,
         given: &Map<String, Value>,
-        place: &ValuePath<'_>,
+        path: &ValuePath<'_>,
         problems: &mut SchemaProblems,
     ) {
         for name in &self.required {
             if !given.contains_key(name) {
-                problems.add(place, &format!("must have required property '{name}'"));
+                problems.add(path, &format!("must have required property '{name}'"));
             }
         }
         if !matches!(self.others, ExtraFieldsRule::Allowed) {
@@ -263,16 +260,16 @@ impl SchemaRule {
                 }
                 match &self.others {
                     ExtraFieldsRule::Allowed => {}
-                    ExtraFieldsRule::Rejected => problems.add_unexpected(place, name),
+                    ExtraFieldsRule::Rejected => problems.add_unexpected(path, name),
                     ExtraFieldsRule::Checked(rule) => {
-                        rule.check(field, &ValuePath::Field(place, name), problems);
+                        rule.check(field, &ValuePath::Field(path, name), problems);
                     }
                 }
             }
         }
         for (name, rule) in &self.fields {
             if let Some(field) = given.get(name) {
-                rule.check(field, &ValuePath::Field(place, name), problems);
+                rule.check(field, &ValuePath::Field(path, name), problems);
             }
         }
     }
@@ -302,7 +299,7 @@ fn read_range(schema: &Map<String, Value>) -> ValueBounds<i128> {
     }
 }
 
-/// A whole number: wide enough for every one that JSON is read into.
+/// An integer, wide enough for every integer that serde_json reads.
 fn as_integer(value: &Value) -> Option<i128> {
     value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from))
 }
@@ -318,8 +315,8 @@ impl JsonType {
         Self::Object,
     ];
 
-    fn from_name(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == word)
+    fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     fn name(self) -> &'static str {
@@ -349,6 +346,6 @@ impl JsonType {
 
 #[cfg(test)]
 thread_local! {
-    /// Values that were looked at on this thread.
+    /// Number of values that were checked on this thread.
     pub(super) static VISITED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }

@@ -1,4 +1,4 @@
-//! What is refused, in which words, and what is taken.
+//! Tests of what [`parse_params`] accepts, what it refuses, and the wording of its errors.
 
 use std::sync::LazyLock;
 
@@ -18,11 +18,11 @@ use crate::tools::{ToolsProgress, ToolsResult};
 
 #[track_caller]
 fn check<M: GatewayMethod>(written: Value, expected: &str) {
-    let said = match parse_params::<M>(Some(written.clone())) {
+    let outcome = match parse_params::<M>(Some(written.clone())) {
         Ok(_) => "ok".to_owned(),
         Err(error) => error.message,
     };
-    assert_eq!(said, expected, "{written}");
+    assert_eq!(outcome, expected, "{written}");
 }
 
 fn connect_params(more: Value) -> Value {
@@ -157,13 +157,13 @@ fn refusal_is_short_for_any_input() {
     assert_eq!(error.message.matches("must be string").count(), PROBLEMS_MAX);
 }
 
-/// How many values are looked at to check a result of so many pieces, and what is said.
-fn count_visited(pieces: usize) -> (usize, String) {
-    let content = vec![json!({"type": "image", "data": "", "mimeType": "image/png"}); pieces];
+/// Returns how many values are checked for a result with this many parts, and the problems found.
+fn count_visited(parts: usize) -> (usize, String) {
+    let content = vec![json!({"type": "image", "data": "", "mimeType": "image/png"}); parts];
     let result = json!({"sessionId": "s", "toolCallId": "c", "isError": false, "content": content});
     schema_rule::VISITED.set(0);
-    let said = ToolsResult::checker().check(&result).err().unwrap_or_default();
-    (schema_rule::VISITED.get(), said)
+    let problems = ToolsResult::checker().check(&result).err().unwrap_or_default();
+    (schema_rule::VISITED.get(), problems)
 }
 
 #[test]
@@ -171,9 +171,9 @@ fn list_check_is_linear_and_overlong_list_is_free() {
     let (few, many) = (count_visited(1_000), count_visited(10_000));
     assert_eq!((few.1.as_str(), many.1.as_str()), ("", ""));
     assert!(many.0 <= few.0 * 10, "{} values for ten times {}", many.0, few.0);
-    let (values, said) = count_visited(200_000);
-    assert_eq!(said, "at /content: must NOT have more than 10000 items");
-    assert!(values < 10, "{values} values were looked at");
+    let (values, problems) = count_visited(200_000);
+    assert_eq!(problems, "at /content: must NOT have more than 10000 items");
+    assert!(values < 10, "{values} values were checked");
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn every_list_has_a_maximum_length() {
     fn check(schema: &Value, place: &str) {
         let Some(object) = schema.as_object() else { return };
         if object.contains_key("items") {
-            assert!(object.contains_key("maxItems"), "{place} has none");
+            assert!(object.contains_key("maxItems"), "{place} has no `maxItems`");
         }
         for (word, value) in object {
             match value {
@@ -301,7 +301,7 @@ fn patch_distinguishes_null_from_absent_and_sets_scope() {
     assert_eq!(serde_json::to_value(nothing).unwrap(), json!({"key": "k"}));
 }
 
-/// The formats that bound a number, and those that say nothing more of it.
+/// The formats that limit a number or only describe it.
 const FORMATS: [&str; 5] = ["uint16", "uint32", "uint64", "int64", "double"];
 
 fn collect_formats(schema: &Value, formats: &mut Vec<String>) {
@@ -315,7 +315,7 @@ fn collect_formats(schema: &Value, formats: &mut Vec<String>) {
     }
 }
 
-/// The checker of a method, and another one of its schema.
+/// For each method its checker, and a validator of the `jsonschema` crate for the same schema.
 fn checker_pairs() -> Vec<(&'static str, &'static ParamsChecker, jsonschema::Validator)> {
     let pair = |method: &MethodInfo| {
         let checker = (method.checker)();
@@ -358,7 +358,7 @@ proptest! {
         method in any::<prop::sample::Index>(),
         picks in prop::collection::vec((any::<prop::sample::Index>(), field_values()), 0..6),
         starts_complete: bool,
-        stranger in prop::option::of(field_values()),
+        unknown_field in prop::option::of(field_values()),
     ) {
         let (name, checker, other) = &CHECKER_PAIRS[method.index(CHECKER_PAIRS.len())];
         let known = checker.schema()["properties"].as_object().unwrap();
@@ -373,10 +373,10 @@ proptest! {
             let names: Vec<&String> = known.keys().collect();
             fields.insert(names[pick.index(names.len())].clone(), value);
         }
-        fields.extend(stranger.map(|value| ("zzz".to_owned(), value)));
+        fields.extend(unknown_field.map(|value| ("zzz".to_owned(), value)));
         let value = Value::Object(fields);
-        let said = checker.check(&value);
-        prop_assert_eq!(said.is_ok(), other.is_valid(&value), "{}: {} {:?}", name, value, said);
+        let outcome = checker.check(&value);
+        prop_assert_eq!(outcome.is_ok(), other.is_valid(&value), "{}: {} {:?}", name, value, outcome);
     }
 }
 

@@ -1,4 +1,5 @@
-//! Changes to a session, and the scope that each needs.
+//! [`SessionsPatchParams`], the changes that `sessions.patch` makes to a session, and the scope
+//! that they need.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -6,10 +7,10 @@ use serde_json::Value;
 
 use crate::method::TokenScope;
 
-/// Parameters of `sessions.patch`: absent leaves a field, `null` clears it.
+/// Parameters of `sessions.patch`: an absent field stays as it is, `null` clears it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(missing_docs, reason = "the family's names; zero's meaning is in the gateway")]
+#[expect(missing_docs, reason = "OpenClaw's names; the gateway documents what they do in zero")]
 pub struct SessionsPatchParams {
     #[schemars(length(min = 1, max = 512))]
     pub key: String,
@@ -92,8 +93,8 @@ pub struct SessionsPatchParams {
 }
 
 impl SessionsPatchParams {
-    /// The scope that this change needs: label, model and how to think are for whoever may talk,
-    /// everything else is for who may do everything.
+    /// Returns the scope that this change needs: `Write` for label, model, thinking level and fast
+    /// mode, `Admin` for every other field.
     pub fn required_scope(&self) -> TokenScope {
         let Self {
             key: _,
@@ -173,7 +174,7 @@ impl SessionsPatchParams {
     }
 }
 
-/// Tells `null` from nothing.
+/// Distinguishes a field that is `null` from an absent one.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {

@@ -1,4 +1,4 @@
-//! How connections end, and what those who wait are told.
+//! How connections end, and what waiting requests and event readers get.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use zero_wire::frame::PAYLOAD_BYTES_MAX;
 
 use crate::test_gateway::{TestGateway, connect, serve, serve_embedded};
 
-/// What the gateway does after a request; then it listens to what the client says of it.
+/// What the gateway does after a request. Then it waits for the client's reaction.
 enum GatewayAction {
     Text(&'static str),
     Giant,
@@ -22,13 +22,13 @@ enum GatewayAction {
     Vanish,
 }
 
-async fn perform_action(mut peer: TestGateway, deed: GatewayAction) -> Option<u16> {
+async fn perform_action(mut peer: TestGateway, action: GatewayAction) -> Option<u16> {
     peer.accept_handshake().await;
     peer.recv().await.unwrap();
-    match deed {
+    match action {
         GatewayAction::Text(text) => peer.send_text(text).await,
         GatewayAction::Giant => {
-            // It is cut off in the middle, so sending may fail.
+            // The client closes in the middle, so sending may fail.
             let TestGateway::Socket(socket) = &mut peer else { panic!() };
             let text = Message::text("x".repeat(PAYLOAD_BYTES_MAX + 1));
             let _ = futures_util::SinkExt::send(socket.as_mut(), text).await;
@@ -51,40 +51,40 @@ async fn check(
     target: zero_wire::client::GatewayTarget,
     gateway: tokio::task::JoinHandle<Option<u16>>,
     code: u16,
-    words: &str,
+    text: &str,
 ) {
     let (client, mut events) = connect(target).await;
     let error = client.request::<Health>(HealthParams::default()).await.unwrap_err();
     let GatewayClientError::Closed { code: found, reason } = &error else { panic!("{error:?}") };
     assert_eq!(*found, code, "{error}");
-    assert!(reason.contains(words), "{error}\nwanted {words}");
+    assert!(reason.contains(text), "{error}\nwanted {text}");
     assert_eq!(events.next().await, None);
     assert_eq!(events.close_reason().unwrap().code, code);
     let again = client.request::<Health>(HealthParams::default()).await.unwrap_err();
-    assert_eq!(again, error, "it stays so");
-    if let Some(told) = gateway.await.unwrap() {
-        assert_eq!(told, code, "the gateway is told");
+    assert_eq!(again, error, "later requests fail with the same error");
+    if let Some(received) = gateway.await.unwrap() {
+        assert_eq!(received, code, "the gateway receives the close code");
     }
 }
 
 #[tokio::test]
 async fn protocol_violation_closes_connection() {
-    for (text, words) in [
+    for (text, reason) in [
         ("hello", "not JSON"),
         ("{}", "must have required property 'type'"),
         (r#"{"type":"res","id":"1"}"#, "invalid response frame: must have required property 'ok'"),
         (r#"{"type":"event","event":"x","more":1}"#, "unexpected property 'more'"),
-        (r#"{"type":"req","id":"1","method":"health"}"#, "a gateway does not ask"),
+        (r#"{"type":"req","id":"1","method":"health"}"#, "unexpected request from the gateway"),
     ] {
         let (target, gateway) =
             serve(move |peer| perform_action(peer, GatewayAction::Text(text))).await;
-        check(target, gateway, 1002, words).await;
+        check(target, gateway, 1002, reason).await;
         let (target, gateway) =
             serve_embedded(move |peer| perform_action(peer, GatewayAction::Text(text)));
-        check(target, gateway, 1002, words).await;
+        check(target, gateway, 1002, reason).await;
     }
     let (target, gateway) = serve(|peer| perform_action(peer, GatewayAction::InvalidUtf8)).await;
-    check(target, gateway, 1007, "no UTF-8").await;
+    check(target, gateway, 1007, "not UTF-8").await;
     let (target, gateway) = serve(|peer| perform_action(peer, GatewayAction::Giant)).await;
     check(target, gateway, 1009, "too long").await;
 }
@@ -201,12 +201,12 @@ async fn connection_ends_with_its_last_client() {
 async fn close_waits_for_end_and_is_idempotent() {
     let script = |mut peer: TestGateway| async move {
         peer.accept_handshake().await;
-        // A gateway that does not listen: the close has to end all the same.
+        // A gateway that reads nothing: the close must end nevertheless.
         peer
     };
     let (target, gateway) = serve(script).await;
     let (client, _events) = connect(target).await;
-    let _deaf = gateway.await.unwrap();
+    let _unread = gateway.await.unwrap();
     let closing = async { tokio::join!(client.close(), client.close()) };
     tokio::time::timeout(Duration::from_secs(60), closing).await.unwrap();
     let error = client.request::<Health>(HealthParams::default()).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! How a connection begins, and all the ways in which it does not.
+//! The handshake, and the ways in which it fails.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,7 @@ async fn client_identifies_itself_and_receives_grants() {
                 "auth": {"token": "t"},
             })
         );
-        assert!(parse_params::<Connect>(Some(connect)).is_ok(), "a gateway would take it");
+        assert!(parse_params::<Connect>(Some(connect)).is_ok(), "a gateway accepts it");
         assert_eq!(client.hello().auth.as_ref().unwrap().scopes, ["operator.admin"]);
         assert!(client.has_capability("zero.replay") && !client.has_capability("zero.tools"));
         assert_eq!(events.close_reason(), None);
@@ -103,13 +103,14 @@ async fn refusal_says_why_and_never_repeats_a_secret() {
         assert_eq!(shape.code, ErrorCode::InvalidRequest);
         assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
         assert!(error.to_string().starts_with("the gateway refused: unauthorized: … is wrong"));
-        assert_eq!(gateway.await.unwrap().code, 1000, "the gateway is told");
+        assert_eq!(gateway.await.unwrap().code, 1000, "the gateway receives a close");
     }
 }
 
 #[tokio::test]
 async fn close_instead_of_hello_keeps_its_code() {
-    for (code, hint) in [(1008, "check the credentials"), (1012, "restarts"), (1013, "not ready")] {
+    for (code, hint) in [(1008, "check the credentials"), (1012, "restarting"), (1013, "not ready")]
+    {
         let script = move |mut peer: TestGateway| async move {
             peer.send_challenge().await;
             peer.recv().await.unwrap();
@@ -147,7 +148,7 @@ async fn invalid_hello_is_refused() {
         json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "n", "ts": 1}});
     let answer = |payload: Value| json!({"type": "res", "id": "0", "ok": true, "payload": payload});
     let tick = json!({"type": "event", "event": "tick", "payload": {"ts": 1}});
-    check_protocol_error(vec![tick], "the first frame is no challenge").await;
+    check_protocol_error(vec![tick], "the first frame is not a challenge").await;
     let empty =
         json!({"type": "event", "event": "connect.challenge", "payload": {"nonce": "", "ts": 1}});
     check_protocol_error(vec![empty], "the challenge has an empty nonce").await;
@@ -157,20 +158,17 @@ async fn invalid_hello_is_refused() {
     old["protocol"] = json!(2);
     check_protocol_error(
         vec![challenge.clone(), json!("wait"), answer(old)],
-        "the gateway wants to speak protocol 2, this client speaks 3 to 4",
+        "the gateway chose protocol 2, but this client supports 3 to 4",
     )
     .await;
     check_protocol_error(
         vec![challenge.clone(), json!("wait"), answer(json!({"type": "hello-no"}))],
-        "the greeting is not as it should be",
+        "invalid answer to `connect`",
     )
     .await;
     let other = json!({"type": "res", "id": "7", "ok": true});
-    check_protocol_error(
-        vec![challenge, json!("wait"), other],
-        "`connect` was answered by something else",
-    )
-    .await;
+    check_protocol_error(vec![challenge, json!("wait"), other], "unexpected answer to `connect`")
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -179,12 +177,12 @@ async fn silent_gateway_times_out() {
     let error = connect_error(target, connect_options()).await;
     let after = Duration::from_secs(20);
     assert_eq!(error, GatewayClientError::Timeout { what: "connecting to the gateway", after });
-    assert!(gateway.await.unwrap().is_err(), "and notices");
+    assert!(gateway.await.unwrap().is_err(), "the gateway sees that the client is gone");
 }
 
 #[tokio::test]
 async fn port_that_never_answers_times_out() {
-    // Nobody accepts: the system takes the connection, and no word comes back.
+    // Nothing accepts: the kernel completes the connection, and no answer arrives.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     for scheme in ["ws", "wss"] {

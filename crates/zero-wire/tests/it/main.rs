@@ -1,4 +1,4 @@
-//! The client against gateways that do as they are told.
+//! Tests of the client against scripted gateways.
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 mod close;

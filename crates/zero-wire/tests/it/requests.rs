@@ -1,4 +1,4 @@
-//! Requests and events of a connection at work.
+//! Requests and events of an established connection.
 
 use std::time::Duration;
 
@@ -67,10 +67,7 @@ async fn refused_request_returns_its_error() {
         "the gateway refused: missing scope: operator.write; use a token with that scope"
     );
     let error = client.request::<ChatSend>(ChatSendParams::default()).await.unwrap_err();
-    assert!(
-        error.to_string().starts_with("the answer of `chat.send` is not as it should be"),
-        "{error}"
-    );
+    assert!(error.to_string().starts_with("invalid answer of `chat.send`"), "{error}");
 }
 
 #[tokio::test]
@@ -177,7 +174,7 @@ async fn requests_in_flight_are_bounded() {
     let script = |mut peer: TestGateway| async move {
         peer.accept_handshake_with_policy(json!({"tickIntervalMs": 3_600_000})).await;
         let mut waiting = Vec::new();
-        // Time only passes when nothing else can happen.
+        // The paused clock advances only when nothing else can run.
         while let Ok(request) = timeout(Duration::from_secs(60), peer.recv()).await {
             waiting.push(request.unwrap());
         }

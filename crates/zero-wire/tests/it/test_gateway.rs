@@ -1,4 +1,4 @@
-//! A gateway that does as it is told, on a socket or a pipe.
+//! A scripted gateway for one connection, over a socket or a pipe.
 
 use std::future::Future;
 use std::time::Duration;
@@ -40,11 +40,11 @@ impl TestGateway {
     }
 
     pub(crate) async fn send_raw(&mut self, message: Message) {
-        let Self::Socket(socket) = self else { panic!("a pipe has only text") };
+        let Self::Socket(socket) = self else { panic!("a pipe transfers only text") };
         socket.send(message).await.unwrap();
     }
 
-    /// The next frame, or why there is none.
+    /// Returns the next frame, or why there is none.
     pub(crate) async fn recv(&mut self) -> Result<Value, CloseReason> {
         match self {
             Self::Pipe(_, pipe) => Ok(serde_json::from_str(&pipe.recv().await?).unwrap()),
@@ -68,7 +68,7 @@ impl TestGateway {
             Self::Socket(socket) => {
                 let frame = CloseFrame { code: code.into(), reason: reason.into() };
                 socket.send(Message::Close(Some(frame))).await.unwrap();
-                // The peer answers; until then the connection must not vanish under it.
+                // The connection must stay open until the peer has answered the close.
                 while socket.next().await.is_some_and(|message| message.is_ok()) {}
             }
             Self::Pipe(pipe, _) => pipe.close(CloseReason::new(code, reason)),
@@ -80,7 +80,7 @@ impl TestGateway {
         self.send(json!({"type": "event", "event": "connect.challenge", "payload": payload})).await;
     }
 
-    /// Greets, and gives the parameters of `connect`.
+    /// Performs the handshake, and returns the parameters of `connect`.
     pub(crate) async fn accept_handshake(&mut self) -> Value {
         self.accept_handshake_with_policy(json!({})).await
     }
@@ -140,7 +140,7 @@ pub(crate) fn connect_options() -> ConnectOptions {
     ConnectOptions { timeout: Duration::from_secs(20), ..ConnectOptions::new(client) }
 }
 
-/// A gateway on a port, for one connection. The script's result can be awaited.
+/// Runs a gateway on a port for one connection. Returns its address and the task of the script.
 pub(crate) async fn serve<T: Send + 'static, F: Future<Output = T> + Send>(
     script: impl FnOnce(TestGateway) -> F + Send + 'static,
 ) -> (GatewayTarget, JoinHandle<T>) {
@@ -166,7 +166,7 @@ pub(crate) async fn serve_tcp<T: Send + 'static, F: Future<Output = T> + Send>(
     (address, done)
 }
 
-/// A gateway in this process.
+/// Runs a gateway in this process, over a pipe.
 pub(crate) fn serve_embedded<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     script: impl FnOnce(TestGateway) -> F,
 ) -> (GatewayTarget, JoinHandle<T>) {

@@ -1,4 +1,4 @@
-//! Certificates: trusted, pinned, and those of somebody in between.
+//! Certificates: trusted ones, pinned ones, and those of an attacker in between.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn new_certificate() -> (CertificateDer<'static>, KeyPair) {
     (cert.der().clone(), signing_key)
 }
 
-/// Shows a certificate, whether or not the key belongs to it.
+/// Presents a certificate, whether or not the key belongs to it.
 #[derive(Debug)]
 struct FixedCertResolver(Arc<rustls::sign::CertifiedKey>);
 
@@ -56,7 +56,8 @@ async fn serve_health(mut peer: TestGateway) {
     let _ = peer.recv().await;
 }
 
-/// Connects to a server that may fail, as it does when it is turned down.
+/// Connects to a server whose certificate is refused, and returns the error. The server may fail
+/// too.
 async fn connect_refused(
     tls: TlsAcceptor,
     host: &str,
@@ -117,11 +118,11 @@ async fn ca_signed_certificate_needs_pin_or_known_ca() {
     gateway.await.unwrap();
     let error = connect_refused(tls_acceptor(certificate.clone(), &key), "localhost", None).await;
     assert!(error.contains("gateway.remote.tlsFingerprint"), "{error}");
-    // The authority's own fingerprint is not that of the gateway.
+    // The fingerprint of the CA does not match the gateway's certificate.
     let authority = CertificateFingerprint::from_certificate(authority.der());
     let error =
         connect_refused(tls_acceptor(certificate, &key), "localhost", Some(authority)).await;
-    assert!(error.contains("somebody is in between"), "{error}");
+    assert!(error.contains("may be intercepting the connection"), "{error}");
 }
 
 #[tokio::test]
@@ -142,7 +143,7 @@ async fn user_trusted_ca_is_accepted() {
     assert!(client.request::<Health>(HealthParams::default()).await.unwrap().ok);
     client.close().await;
     gateway.await.unwrap();
-    // It vouches for names, and not for others than those.
+    // The CA is trusted, but the certificate is for another name.
     let tls = tls_acceptor(certificate, &key);
     let error = connect_refused_with(tls, "127.0.0.1", trusting()).await;
     assert!(error.contains("network.extraCa"), "{error}");
@@ -155,7 +156,7 @@ async fn other_certificate_is_refused_and_named() {
     let pin = CertificateFingerprint::from_certificate(b"another");
     let error = connect_refused(tls_acceptor(certificate, &key), "127.0.0.1", Some(pin)).await;
     assert!(error.contains(&shown.to_string()) && error.contains(&pin.to_string()), "{error}");
-    assert!(error.contains("somebody is in between"), "{error}");
+    assert!(error.contains("may be intercepting the connection"), "{error}");
 }
 
 #[tokio::test]

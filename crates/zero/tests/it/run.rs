@@ -161,7 +161,7 @@ fn refusing_or_lost_gateway_error_says_what_to_do() {
     let url = gateway.url.clone();
     write_file(&zero, "wrong", "wrong-token-0123456789abcdef0123456789");
     let wrong = ["--url", &url, "--token-file", "wrong", "hi"];
-    check_run(&zero, &wrong, "1", &["not a token of this gateway", "give it with `--token-file`"]);
+    check_run(&zero, &wrong, "1", &["not a token of this gateway", "pass it with `--token-file`"]);
     check_run(&zero, &["--url", "ws://10.0.0.1", "hi"], "1", &["`--allow-plaintext`"]);
     check_run(&zero, &["--url", "nonsense", "hi"], "2", &["write it like `wss://"]);
     let mut run = zero
