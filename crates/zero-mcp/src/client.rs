@@ -1,13 +1,14 @@
-//! Other people's servers, and their tools as tools of a host.
+//! The MCP servers of a host, [`McpServerSet`], and their tools as tools of that host.
 //!
-//! Nothing here makes anybody wait. The tools that are known from last time are there at once, and
-//! the first call of one starts its server; servers that nobody knows yet are started in the
-//! background and register when they are ready. Servers are shared by all hosts of a [`ServerPool`],
-//! rest after failures, and stop when nobody uses them.
+//! No caller waits for a server that it does not use. Tools that are known from an earlier run are
+//! registered immediately, and the first call of one starts its server. Servers whose tools are
+//! unknown are started in the background, and their tools are registered when they are ready.
+//! Servers are shared by all hosts of a [`ServerPool`], are restarted with a delay after failures,
+//! and stop when they are idle.
 //!
-//! Nothing here is believed either. What a server says of its tools is bounded, looked through and
-//! pinned; what it claims of their harmlessness is shown and not counted; and a call goes to the
-//! server only under the definition that it was judged by.
+//! Servers are not trusted. What a server says about its tools is limited, validated and pinned by
+//! hash. Its claims, such as "read-only", are shown to the user but have no effect. A call is sent
+//! only if the tool still has the definition under which the policy allowed it.
 
 mod call_results;
 mod client_handler;
@@ -64,33 +65,35 @@ use server_binding::ServerBinding;
 use server_cache::ServerCache;
 use tool_search::ToolSearch;
 
-/// What all schemas together may cost before tools have to be looked for, in tokens.
+/// Default limit for the cost of all tool schemas together, in tokens. Above it, the tools are
+/// hidden and the model finds them with `ToolSearch`.
 pub const SCHEMA_TOKENS_MAX: usize = 20_000;
-/// The source of the tool that looks for tools.
+/// Source of the `ToolSearch` tool in the registry.
 const SEARCH_SOURCE: &str = "mcp";
-/// Servers that are started at a time.
+/// Maximum number of servers that are started at the same time.
 const STARTS_AT_ONCE: usize = 16;
 
-/// What the servers of a host are made of.
+/// What an [`McpServerSet`] needs.
 pub struct McpServerSetConfig {
-    /// How programs are run.
+    /// Starts the processes of servers.
     pub services: ServiceLauncher,
-    /// How servers that run elsewhere are reached.
+    /// Network access and logins for servers over HTTP.
     pub web: RemoteServerAccess,
-    /// Where their tools go.
+    /// The registry in which the tools are registered.
     pub registry: Arc<ToolRegistry>,
-    /// zero's own folder.
+    /// zero's state directory.
     pub state: StateDir,
-    /// The servers. Each was allowed, and the workspace is trusted.
+    /// The servers. The caller has checked that each is allowed and that the workspace is trusted.
     pub definitions: Vec<McpServerDefinition>,
-    /// What all schemas together may cost before tools have to be looked for, in tokens.
+    /// Limit for the cost of all tool schemas together, in tokens. Above it, the tools are hidden
+    /// and the model finds them with `ToolSearch`.
     pub schema_tokens_max: usize,
-    /// How a server's questions reach the person; without one they are cancelled.
+    /// Asks the user the questions of servers; without one, the questions are cancelled.
     pub elicitor: Option<Arc<dyn Elicitor>>,
-    /// What is shared with other hosts of this process.
+    /// The servers that this process shares between hosts.
     pub pool: Arc<ServerPool>,
-    /// What confines the programs of this host, such as its workspace: only hosts that confine
-    /// alike share servers.
+    /// What the sandbox of this host depends on, such as its workspace. Only hosts with the same
+    /// value share servers.
     pub confined_by: String,
 }
 
@@ -99,13 +102,13 @@ pub struct McpServerSet {
     registry: Arc<ToolRegistry>,
     schema_tokens_max: usize,
     members: BTreeMap<ServerAlias, Arc<ServerBinding>>,
-    /// Whether tools have to be looked for; held while tools are registered.
+    /// Whether the tools are hidden; locked while tools are registered.
     deferred: Mutex<ToolVisibility>,
-    /// Set once somebody listens to what servers list.
+    /// Set once the tasks that follow the servers' listings have been started.
     following: OnceLock<()>,
 }
 
-/// A name that no server has.
+/// The host has no server with this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no MCP server `{}`; there are: {}", .alias, .known.join(", "))]
 pub struct UnknownServerError {
@@ -114,7 +117,7 @@ pub struct UnknownServerError {
 }
 
 impl McpServerSet {
-    /// The servers of a host. Nothing is started, and nothing is registered yet.
+    /// Creates the servers of a host. Starts and registers nothing.
     pub fn new(config: McpServerSetConfig) -> Arc<Self> {
         let connector = Arc::new(HostConnector::new(config.services.clone(), config.web.clone()));
         Self::with_connector(config, connector)
@@ -142,7 +145,7 @@ impl McpServerSet {
                 config.confined_by,
                 elicits,
                 state.path().as_os_str().as_encoded_bytes(),
-                // What it says when it fails names the one, and how long it may take is the other.
+                // Error messages contain the alias, and the timeout applies to the shared start.
                 definition.alias.as_str(),
                 definition.startup_timeout.as_millis().to_string(),
             ]));
@@ -169,7 +172,7 @@ impl McpServerSet {
         })
     }
 
-    /// Registers at once the tools that are known from last time. Nothing is started for it.
+    /// Registers the tools that are known from an earlier run. Starts no server.
     pub fn register_known(self: &Arc<Self>) {
         self.watch_all_listings();
         for member in self.members.values() {
@@ -178,8 +181,8 @@ impl McpServerSet {
         self.register(self.members.values());
     }
 
-    /// Starts the servers in the background whose tools nobody knows yet, and sees to it that
-    /// whatever a server lists from now on is registered. Must be called within a runtime.
+    /// Starts the servers whose tools are unknown in the background, and registers whatever a
+    /// server lists from now on. Must be called within a Tokio runtime.
     pub fn start_unknown(self: &Arc<Self>) {
         self.watch_all_listings();
         let servers = self.members.values().map(|member| Arc::clone(member.server()));
@@ -188,7 +191,7 @@ impl McpServerSet {
             let starting = futures_util::stream::iter(unknown).for_each_concurrent(
                 STARTS_AT_ONCE,
                 |server| async move {
-                    // Why it failed is to be seen in its status.
+                    // A failure is part of its status.
                     let _ = server.open_connection().await;
                 },
             );
@@ -196,7 +199,7 @@ impl McpServerSet {
         });
     }
 
-    /// Starts a server unless it runs, and waits until its tools are registered.
+    /// Starts a server if necessary, and waits until its tools are registered.
     pub async fn wait_until_ready(&self, alias: &str) -> Result<(), ServerUnavailableError> {
         let member = self
             .find_binding(alias)
@@ -206,13 +209,12 @@ impl McpServerSet {
         Ok(())
     }
 
-    /// How all servers stand, by name.
+    /// Returns the status of all servers, by name.
     pub fn status(&self) -> Vec<McpServerStatus> {
         self.members.values().map(|member| member.status()).collect()
     }
 
-    /// Starts all servers at once and waits for each, as long as it may take to start; then how
-    /// they stand.
+    /// Starts all servers, waits for each up to its startup timeout, and returns the status of all.
     pub async fn probe(&self) -> Vec<McpServerStatus> {
         futures_util::stream::iter(self.members.values())
             .for_each_concurrent(STARTS_AT_ONCE, |member| async move {
@@ -223,9 +225,9 @@ impl McpServerSet {
         self.status()
     }
 
-    /// Waits for the servers whose tools nobody knows yet, each as long as it may take to start and
-    /// none longer than this; then how those stand that have listed nothing. One that failed is not
-    /// started again for it.
+    /// Waits for the servers whose tools are unknown, each up to its startup timeout and at most
+    /// `most`. Returns the status of those that have still listed nothing. A server that has failed
+    /// is not started again.
     pub async fn wait_for_listings(&self, most: Duration) -> Vec<McpServerStatus> {
         let unlisted = |member: &&Arc<ServerBinding>| member.server().listing().is_none();
         futures_util::stream::iter(self.members.values().filter(unlisted))
@@ -233,7 +235,7 @@ impl McpServerSet {
                 let server = member.server();
                 if matches!(server.snapshot().phase, ServerPhase::Unknown | ServerPhase::Starting) {
                     let most = most.min(member.startup_timeout());
-                    // Its start goes on without us; how it went is in its status.
+                    // The start continues in the background; its outcome is in the status.
                     let _ = tokio::time::timeout(most, server.open_connection()).await;
                 }
                 self.refresh_tools(member);
@@ -242,16 +244,16 @@ impl McpServerSet {
         self.members.values().filter(unlisted).map(|member| member.status()).collect()
     }
 
-    /// Starts a server anew, here and in every zero that uses it, however often it failed.
+    /// Restarts a server, in every zero process that uses it and however often it failed.
     pub async fn reconnect(&self, alias: &str) -> Result<McpServerStatus, UnknownServerError> {
         let member = self.find_binding(alias)?;
-        // Why it failed is in the status.
+        // A failure is part of the status.
         let _ = member.server().reconnect().await;
         self.refresh_tools(member);
         Ok(member.status())
     }
 
-    /// The tools of a server that are not what was approved, with what was.
+    /// Returns the tools of a server whose definition is not the approved one.
     pub fn changed_tools(
         &self,
         alias: &str,
@@ -259,8 +261,8 @@ impl McpServerSet {
         Ok(self.find_binding(alias)?.changed_tools())
     }
 
-    /// Takes changed tools of a server as approved. What counts is what the person was shown,
-    /// whatever the server says meanwhile.
+    /// Approves changed tools of a server. It approves the definitions that the user was shown,
+    /// even if the server has changed them again.
     pub fn approve(
         &self,
         alias: &str,
@@ -272,7 +274,7 @@ impl McpServerSet {
         member.approve(shown)
     }
 
-    /// Ends the use of all servers; those that nobody else uses are stopped. Their tools go.
+    /// Unregisters all tools and releases all servers. Servers that no other host uses are stopped.
     pub async fn stop(&self) {
         for member in self.members.values() {
             self.registry.remove_source(&member.source());
@@ -291,7 +293,7 @@ impl McpServerSet {
         })
     }
 
-    /// Sees to it, once, that whatever servers list is registered.
+    /// Starts, once, a task for each server that registers whatever it lists.
     fn watch_all_listings(self: &Arc<Self>) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         self.following.get_or_init(|| {
@@ -301,7 +303,7 @@ impl McpServerSet {
         });
     }
 
-    /// Registers whatever a server lists, for as long as there is a host.
+    /// Registers whatever a server lists, until the host is gone.
     async fn watch_listing(servers: Weak<Self>, member: Arc<ServerBinding>) {
         let mut listings = member.server().subscribe_listings();
         while listings.changed().await.is_ok() {
@@ -313,15 +315,15 @@ impl McpServerSet {
         }
     }
 
-    /// Registers what a server listed, where that is news.
+    /// Registers the tools of a server if it has listed new ones.
     fn refresh_tools(&self, member: &Arc<ServerBinding>) {
         if member.refresh() {
             self.register([member]);
         }
     }
 
-    /// Puts the tools of servers where models find them: in the list, or, where all together cost
-    /// too much, behind a search.
+    /// Registers the tools of servers: visible, or hidden behind `ToolSearch` if all together cost
+    /// too many tokens.
     fn register<'a>(&self, changed: impl IntoIterator<Item = &'a Arc<ServerBinding>>) {
         let mut deferred = self.deferred.lock().unwrap_or_else(PoisonError::into_inner);
         let tokens: usize = self.members.values().map(|member| member.token_cost()).sum();

@@ -1,10 +1,10 @@
-//! Our tools for whoever speaks MCP.
+//! An MCP server with the tools of a [`ToolHost`].
 //!
-//! A client lists the whole registry in one dialect and calls it; every call takes the one path all
-//! calls take. What policy would ask a person is asked of the person behind the client, by
-//! elicitation; a client that cannot ask is told how the call could be allowed. Clients that shake
-//! hands (2024-11-05 to 2025-11-25) and clients whose every request stands alone (2026-07-28) are
-//! served alike, over stdio and over HTTP.
+//! A client lists the whole registry in one dialect and calls its tools; every call takes the same
+//! path as all other calls. If the policy requires approval, the user behind the client is asked by
+//! elicitation. If the client does not support elicitation, the call is refused with a hint how to
+//! allow it. Clients with a handshake (2024-11-05 to 2025-11-25) and stateless clients (2026-07-28)
+//! are served in the same way, over stdio and over HTTP.
 
 mod call_router;
 mod client_sessions;
@@ -46,32 +46,32 @@ use self::client_sessions::{HttpSessionMap, LazySession, OpenSessions};
 use self::parked_calls::ParkedCalls;
 use self::tool_list::McpToolListCache;
 
-/// Where a result says whose it is.
+/// Key in `_meta` under which a result names the server.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
-/// How long calls that were stopped may take to end.
+/// How long to wait for stopped calls to end.
 const CALLS_END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a server is made of.
+/// What a server needs.
 pub struct McpServiceConfig {
-    /// The tools. Its approver, elicitor and observer reach clients through `board`.
+    /// The tools. Its approver, elicitor and observer must use the same `board`.
     pub host: Arc<ToolHost>,
-    /// How they are named and shaped.
+    /// Dialect of the tools' names and schemas.
     pub dialect: DialectName,
-    /// Where questions of calls find their clients.
+    /// Finds the client that made a call.
     pub board: Arc<McpCallRouter>,
-    /// Tools that are listed first, in this order.
+    /// Tools to list first, in this order.
     pub order: Vec<ToolName>,
-    /// The folders the tools work in, for the instructions; the first is where commands run.
+    /// Folders in which the tools work, for the instructions; commands run in the first.
     pub folders: Vec<PathBuf>,
-    /// Ends the server.
+    /// Cancelling it stops the server.
     pub stop: CancellationToken,
-    /// Its bounds.
+    /// Limits of the server.
     pub limits: McpServiceLimits,
 }
 
 impl McpServiceConfig {
-    /// A server of a host, in zero's own dialect.
+    /// Creates the configuration of a server in zero's own dialect.
     pub fn new(host: Arc<ToolHost>, board: Arc<McpCallRouter>) -> Self {
         Self {
             host,
@@ -85,16 +85,17 @@ impl McpServiceConfig {
     }
 }
 
-/// Bounds of a server.
+/// Limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct McpServiceLimits {
-    /// Calls at once, those that wait for an answer on an open request among them.
+    /// Maximum number of concurrent calls, including those that wait for an answer on an open
+    /// request.
     pub calls_max: usize,
-    /// Subscriptions at once.
+    /// Maximum number of subscriptions.
     pub listeners_max: usize,
-    /// Clients with a session of their own at once.
+    /// Maximum number of clients with a session of their own.
     pub sessions_max: usize,
-    /// Calls that wait for an answer without an open request.
+    /// Maximum number of calls that wait for an answer without an open request.
     pub pending_max: usize,
     /// How long such a call waits.
     pub pending_age_max: Duration,
@@ -112,53 +113,53 @@ impl Default for McpServiceLimits {
     }
 }
 
-/// Why a server ended that was not told to.
+/// Why a server ended without being stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum McpServiceError {
-    /// The client did not begin as the protocol wants, or its connection broke.
+    /// The client did not start as the protocol requires, or its connection broke.
     #[error("the connection could not be set up: {0}")]
     Handshake(String),
-    /// The address is open to other machines and nobody said that it may be.
+    /// The address is reachable from other machines, which was not allowed.
     #[error(
         "`{0}` can be reached from other machines; bind to a loopback address such as 127.0.0.1, or say that this is wanted"
     )]
     OpenAddress(std::net::SocketAddr),
-    /// The client did not read what it was sent.
+    /// The client did not read.
     #[error("the client did not read what it was sent for {} s; the connection was given up", .0.as_secs())]
     UnreadOutput(Duration),
-    /// The socket, or stdin or stdout, failed.
+    /// The socket, stdin or stdout failed.
     #[error("could not use the connection")]
     Socket(#[source] std::io::Error),
 }
 
-/// What all clients of a server share.
+/// State that all clients of a server share.
 struct McpServiceState {
     host: Arc<ToolHost>,
     dialect: Arc<Dialect>,
     board: Arc<McpCallRouter>,
     listing: Arc<McpToolListCache>,
     pending: Arc<ParkedCalls>,
-    /// Of requests that stand alone.
+    /// Session of stateless requests.
     alone: LazySession,
     sessions: OpenSessions,
     http_sessions: HttpSessionMap,
-    /// Listened to by each call whose commands may still be there.
+    /// Each running call holds a receiver, so that the server can wait for all of them.
     running: watch::Sender<()>,
     calls: Semaphore,
     listeners: Semaphore,
     clients: Arc<Semaphore>,
     limits: McpServiceLimits,
     info: rmcp::model::ServerConfig,
-    /// Says in a result whose it is, to clients whose requests stand alone.
+    /// Names the server in the results for stateless clients.
     whose: MetaObject,
-    /// Counts how often clients should list again.
+    /// Counts how often clients should list the tools again.
     changes: watch::Receiver<u64>,
     stop: CancellationToken,
     _end: DropGuard,
 }
 
 impl McpServiceState {
-    /// Starts what a server does by itself.
+    /// Creates the state, and starts the task that follows the registry.
     fn start(config: McpServiceConfig) -> Arc<Self> {
         let McpServiceConfig { host, dialect, board, order, folders, stop, limits } = config;
         let dialect = Arc::new(Dialect::new(dialect));
@@ -172,9 +173,14 @@ impl McpServiceState {
         let mut whose = MetaObject::new();
         let name = serde_json::to_value(&info.server_info).unwrap_or_default();
         whose.0.insert(SERVER_INFO.to_owned(), name);
-        let (told, changes) = watch::channel(0);
-        let news = host.registry().subscribe();
-        tokio::spawn(tool_list::watch_changes(Arc::clone(&listing), news, told, stop.clone()));
+        let (announced, changes) = watch::channel(0);
+        let registry_changes = host.registry().subscribe();
+        tokio::spawn(tool_list::watch_changes(
+            Arc::clone(&listing),
+            registry_changes,
+            announced,
+            stop.clone(),
+        ));
         Arc::new(Self {
             dialect,
             board,
@@ -197,18 +203,18 @@ impl McpServiceState {
         })
     }
 
-    /// Ends every call and session; returns when their commands are gone.
+    /// Ends every call and session, and waits until their commands have ended.
     async fn end(self: &Arc<Self>) {
         self.stop.cancel();
         self.pending.clear();
         let _ = tokio::time::timeout(CALLS_END_TIMEOUT, self.running.closed()).await;
         let server = Arc::clone(self);
-        // It waits for processes to die.
+        // Blocking: it waits for processes to exit.
         let _ = tokio::task::spawn_blocking(move || server.sessions.end_all()).await;
     }
 }
 
-/// Who we are, and what a model should know about it.
+/// Returns what the server tells clients and models about itself.
 fn server_info(folders: &[PathBuf]) -> rmcp::model::ServerConfig {
     let capabilities =
         ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();

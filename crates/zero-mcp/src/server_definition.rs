@@ -1,4 +1,4 @@
-//! What is known of a server before anything of it runs: how to reach it, and what it may do.
+//! [`McpServerDefinition`], a server as settings describe it: how to reach it, and what it may do.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,42 +8,42 @@ use std::time::Duration;
 use url::Url;
 use zero_policy::HostPattern;
 
-/// How long a server may take until it has listed its tools. Those that are fetched and built when
-/// they are first started take long.
+/// Default time limit until a server has listed its tools. Servers that are downloaded and built at
+/// their first start need long.
 pub const STARTUP_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a call may be without an answer or a word of progress.
+/// Default time limit of a call without an answer or progress.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(120);
-/// How long a call may take however much progress it tells of.
+/// Default time limit of a call, however much progress it reports.
 pub const CALL_TIMEOUT_MAX: Duration = Duration::from_secs(30 * 60);
 
-/// The name that a person gave a server; the first part of the names of its tools.
+/// The user's name for a server, and the first part of the names of its tools.
 ///
 /// Invariant: 1 to 32 ASCII letters, digits, `_` or `-`, starting with a letter, without `__` and
-/// without `_` at its end, so that `alias__tool` is taken apart in one way only.
+/// without `_` at its end, so that `alias__tool` can be split in only one way.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerAlias(String);
 
-/// A text that cannot name a server.
+/// Why a text cannot be the alias of a server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServerAliasError {
-    /// It is no such name.
+    /// It has another form.
     #[error(
         "`{}` cannot name a server: use 1 to {} letters, digits, `-` or single `_`, starting with a letter",
         .0.escape_debug(), ServerAlias::LEN_MAX
     )]
     Malformed(String),
-    /// Something else has it.
+    /// zero uses it for its own tools.
     #[error("`{0}` cannot name a server: the name is taken by zero's own tools; choose another")]
     Reserved(String),
 }
 
 impl ServerAlias {
-    /// Longest name; half of that of a tool is left to the tool.
+    /// Maximum length, in bytes; the other half of a tool's name is for the tool.
     pub const LEN_MAX: usize = 32;
-    /// Names that stand for something else in front of `__`, however they are written.
+    /// Names that have another meaning before `__`, in any case.
     const RESERVED: [&str; 2] = ["mcp", "cmd"];
 
-    /// Checks a name.
+    /// Validates an alias.
     pub fn new(name: impl Into<String>) -> Result<Self, ServerAliasError> {
         let name = name.into();
         let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic());
@@ -58,7 +58,7 @@ impl ServerAlias {
         }
     }
 
-    /// The name as text.
+    /// Returns the alias as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -70,59 +70,59 @@ impl fmt::Display for ServerAlias {
     }
 }
 
-/// A server, as settings describe it.
+/// A server as settings describe it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct McpServerDefinition {
-    /// Its name here.
+    /// The user's name for it.
     pub alias: ServerAlias,
-    /// How it is reached.
+    /// How to reach it.
     pub reach: ServerTransport,
-    /// How long it may take until it has listed its tools.
+    /// Time limit until it has listed its tools.
     pub startup_timeout: Duration,
-    /// How long a call may be without an answer or a word of progress.
+    /// Time limit of a call without an answer or progress.
     pub call_timeout: Duration,
-    /// How long a call may take however much progress it tells of.
+    /// Time limit of a call, however much progress it reports.
     pub call_timeout_max: Duration,
-    /// The same as `call_timeout` for some tools, by the server's own names for them.
+    /// `call_timeout` of certain tools, by the server's names for them.
     pub tool_timeouts: BTreeMap<String, Duration>,
-    /// The tools that are taken, by the server's own names; all when absent.
+    /// The tools to use, by the server's names; all if `None`.
     pub tools_allowed: Option<Vec<String>>,
-    /// The tools that are not, whatever is allowed.
+    /// The tools not to use, even if allowed.
     pub tools_denied: Vec<String>,
-    /// Where it is written down, for a person, such as `~/.config/zero/settings.json:3`.
+    /// Where it is configured, for the user, such as `~/.config/zero/settings.json:3`.
     pub written_at: String,
 }
 
-/// How a server is reached.
+/// How to reach a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerTransport {
-    /// It is started here, and talked to by its input and output.
+    /// zero starts it, and uses its stdin and stdout.
     Command(ServerLaunch),
-    /// It runs somewhere, and is talked to by HTTP.
+    /// It runs elsewhere, and is reached over HTTP.
     Http(HttpEndpoint),
 }
 
-/// How a server is started.
+/// How to start a server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerLaunch {
     /// The program: a path or a name.
     pub command: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Variables beside the usual few. Values may be secrets.
+    /// Additional environment variables. Values may be secrets.
     pub variables: Vec<(String, String)>,
-    /// Where it starts.
+    /// Working directory.
     pub folder: PathBuf,
-    /// Hosts it may reach beside those that commands may.
+    /// Hosts that it may reach, in addition to those for commands.
     pub network: Vec<HostPattern>,
-    /// Folders it may change beside those that commands may.
+    /// Folders that it may change, in addition to those for commands.
     pub writable: Vec<PathBuf>,
 }
 
 impl fmt::Debug for ServerLaunch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.variables.iter().map(|(name, _)| name.as_str()).collect();
-        f.debug_struct("Launch")
+        f.debug_struct("ServerLaunch")
             .field("command", &self.command)
             .field("args", &self.args)
             .field("variables", &names)
@@ -131,38 +131,38 @@ impl fmt::Debug for ServerLaunch {
     }
 }
 
-/// Where a server is reached by HTTP.
+/// How to reach a server over HTTP.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpEndpoint {
-    /// Its address: `https`, or `http` on this machine.
+    /// URL: `https`, or `http` on this machine.
     pub url: Url,
-    /// Headers that every request carries. Values may be secrets.
+    /// Headers of every request. Values may be secrets.
     pub headers: Vec<(String, String)>,
-    /// How to log in, where that has to be known beforehand.
+    /// Login settings, for servers that need them.
     pub login: LoginSettings,
 }
 
 impl fmt::Debug for HttpEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
-        f.debug_struct("Endpoint")
+        f.debug_struct("HttpEndpoint")
             .field("url", &self.url.as_str())
             .field("headers", &names)
             .finish_non_exhaustive()
     }
 }
 
-/// How to log in at a server that wants it.
+/// How to log in at a server that requires it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct LoginSettings {
-    /// The id of a client that was registered beforehand.
+    /// Id of an OAuth client that was registered beforehand.
     pub client_id: Option<String>,
-    /// Its secret, if it has one.
+    /// Secret of that client, if it has one.
     pub client_secret: Option<String>,
-    /// What to ask for, where the server does not say.
+    /// Scopes to request, if the server names none.
     pub scopes: Vec<String>,
-    /// The port of this machine that the browser is sent back to; any free one when absent. Some
-    /// servers know only one.
+    /// Port of this machine that the browser is redirected to; any free one if `None`. Some
+    /// authorization servers allow only one.
     pub callback_port: Option<u16>,
 }
 

@@ -1,13 +1,13 @@
-//! What goes over the wire, bounded: our own transport under the SDK, for both sides.
+//! The MCP transport below the SDK, for both sides: reads and validates messages, and limits them.
 //!
-//! Whoever is at the other end may be broken or hostile. It may write lines without end, nest
-//! without end, answer what nobody asked, mix its log into its answers, or never read. Here each of
-//! that has a bound and is counted in [`ConnectionDiagnostics`]; an answer that cannot be taken becomes an error
-//! for the one who waits for it, at once, and one bad tool or content block leaves its neighbours
-//! alone.
+//! The peer may be broken or hostile. It may write endless lines, nest values endlessly, send
+//! answers to requests that nobody made, mix its log with its messages, or never read. Each of
+//! these is limited and counted in [`ConnectionDiagnostics`]. An answer that cannot be used becomes
+//! an immediate error for the request that waits for it. One invalid tool or content block does not
+//! affect the others.
 //!
-//! [`LineTransport`] is the transport over pipes. [`MessageIntake`] is what it does with each message that comes
-//! in, for other transports to do the same.
+//! [`LineTransport`] is the transport over pipes. [`MessageIntake`] is how it processes each
+//! incoming message; other transports use it, too.
 
 mod connection_diagnostics;
 mod envelope;
@@ -33,20 +33,21 @@ pub use outbound_queue::McpSendError;
 pub use pending_requests::McpRequestKind;
 pub use role::ConnectionRole;
 
-/// How much is taken from the other end, and how long it may take to read what it is sent.
+/// Limits for the messages of a peer, and for the time that it may take to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct McpMessageLimits {
-    /// Longest line. The rest of a longer one is read and thrown away.
+    /// Maximum length of a line, in bytes. The rest of a longer one is read and dropped.
     pub line_bytes_max: usize,
-    /// Deepest nesting of a message.
+    /// Maximum nesting depth of a message.
     pub depth_max: usize,
-    /// Most values in a message. Parsed, each takes some hundred bytes however short it is.
+    /// Maximum number of values in a message. Each takes some hundred bytes once parsed, however
+    /// short it is.
     pub nodes_max: usize,
-    /// How long the other end may let us wait until it reads on.
+    /// How long the peer may not read.
     pub write_timeout: Duration,
-    /// Messages that wait to be written.
+    /// Maximum number of messages that wait to be written.
     pub queue_max: usize,
-    /// Requests of the other end that are worked on at a time.
+    /// Maximum number of the peer's requests that are processed at a time.
     pub requests_max: usize,
 }
 

@@ -1,8 +1,8 @@
-//! What a server's tool gives back, as a result of the host.
+//! Converts the result of a server's tool call into a [`ToolResult`] of the host.
 //!
-//! Nothing is lost: every block is there, in the server's order, and structured content stands
-//! below as JSON where no text says the same already. Nothing is believed either: what claims to be
-//! a picture and is not is told so. How long it may be is the pipeline's to say.
+//! Every content block is kept, in the server's order. Structured content follows as JSON, unless a
+//! text block already contains it. Media whose type or encoding is wrong is replaced by a note. The
+//! pipeline limits the length.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,16 +14,18 @@ use zero_runtime::schema::InputSchema;
 use super::sanitize;
 use crate::server_definition::ServerAlias;
 
-/// Most blocks of one result.
+/// Maximum number of content blocks of a result.
 const BLOCKS_MAX: usize = 1_000;
-/// Most of a result that a person is shown, in bytes. What the model gets is the pipeline's to cut.
+/// Maximum size of the part that the user is shown, in bytes. The pipeline limits what the model
+/// gets.
 const SHOWN_BYTES_MAX: usize = 256 << 10;
-/// Longest media type.
+/// Maximum length of a media type, in bytes.
 const MIME_BYTES_MAX: usize = 100;
-/// Most that is said about structured content that does not fit.
+/// Maximum number of schema violations to list.
 const VIOLATIONS_SHOWN_MAX: usize = 5;
 
-/// The result of a call. A tool that says it failed is an error with all it says.
+/// Converts the answer to a call. If the tool reports a failure, the error contains everything that
+/// it said.
 pub(crate) fn to_tool_result(
     alias: &ServerAlias,
     answer: CallToolResult,
@@ -56,7 +58,7 @@ pub(crate) fn to_tool_result(
     Ok(ToolResult { content, display, structured, locations: Vec::new() })
 }
 
-/// All that a tool says about its failure.
+/// Builds the error of a tool that reported a failure.
 fn to_tool_error(
     alias: &ServerAlias,
     content: &[ToolResultPart],
@@ -84,7 +86,7 @@ fn content_text(content: &ToolResultPart) -> &str {
     }
 }
 
-/// A block in words of the host.
+/// Converts a content block.
 fn convert_block(block: ContentBlock) -> ToolResultPart {
     match block {
         ContentBlock::Text(text) => ToolResultPart::Text(text.text),
@@ -122,7 +124,7 @@ fn unknown_block() -> ToolResultPart {
     ToolResultPart::Text("[a block of a kind that zero does not know was left out]".to_owned())
 }
 
-/// A resource that the server names and does not send.
+/// Describes a resource that the server links to but does not send.
 fn describe_link(link: &Resource) -> String {
     let name = sanitize::to_line(link.title.as_deref().unwrap_or(&link.name));
     let mut text = format!("[resource {name}: {}", sanitize::to_line(&link.uri));
@@ -139,7 +141,7 @@ fn describe_link(link: &Resource) -> String {
     text
 }
 
-/// Bytes that are what they claim to be, as far as can be told cheaply.
+/// Checks that media has a plausible type and is base64.
 fn convert_media(
     family: &str,
     mime: String,
@@ -170,7 +172,7 @@ fn convert_media(
     }
 }
 
-/// Whether some text already says what the structured content says.
+/// Whether a text block already contains the structured content.
 fn contains_structured(content: &[ToolResultPart], structured: &Value) -> bool {
     content.iter().any(|content| match content {
         ToolResultPart::Text(text) => is_same_json(text, structured),
@@ -180,10 +182,11 @@ fn contains_structured(content: &[ToolResultPart], structured: &Value) -> bool {
 
 fn is_same_json(text: &str, structured: &Value) -> bool {
     let text = text.trim();
-    if serde_json::from_str::<Value>(text).is_ok_and(|said| said == *structured) {
+    if serde_json::from_str::<Value>(text).is_ok_and(|value| value == *structured) {
         return true;
     }
-    // Servers wrap a bare value in an object, by the name `result`, and say only the value.
+    // Some servers wrap a plain value in an object with one field, such as `result`, and write only
+    // the value in the text.
     let only = |fields: &Map<String, Value>| match fields.len() {
         1 => fields.values().next().cloned(),
         _ => None,
@@ -192,14 +195,14 @@ fn is_same_json(text: &str, structured: &Value) -> bool {
         Value::String(inner) => inner.trim() == text,
         Value::Object(fields) => match only(fields) {
             Some(Value::String(inner)) => inner.trim() == text,
-            Some(inner) => serde_json::from_str::<Value>(text).is_ok_and(|said| said == inner),
+            Some(inner) => serde_json::from_str::<Value>(text).is_ok_and(|value| value == inner),
             None => false,
         },
         _ => false,
     }
 }
 
-/// A note for when structured content is not what the tool promised.
+/// Returns a note if the structured content does not match the tool's output schema.
 fn schema_violation(structured: Option<&Value>, promised: Option<&InputSchema>) -> Option<String> {
     let promised = promised?;
     let Some(structured) = structured else {
@@ -217,7 +220,8 @@ fn schema_violation(structured: Option<&Value>, promised: Option<&InputSchema>) 
     ))
 }
 
-/// What the person sees: the texts, harmless, and what else there is by name.
+/// Builds what the user sees: the texts without unsafe characters, and a placeholder for everything
+/// else.
 fn build_display(content: &[ToolResultPart]) -> ResultDisplay {
     let mut texts = String::new();
     for text in content.iter().map(content_text) {

@@ -1,9 +1,10 @@
-//! What a server may say to us by itself, and what it gets for it.
+//! [`McpClientHandler`], which handles the requests and notifications that a server sends by
+//! itself.
 //!
-//! Its questions reach the person of the call they belong to, with its name on them, or nobody: it
-//! cannot choose whom it asks, and nothing is ever answered by itself. A list that changed is looked
-//! at again whether or not it said beforehand that it might. What it logs is kept short. It gets no
-//! model and no folders of ours.
+//! A server's question goes to the user of the call that it belongs to, labelled with the server's
+//! name, or is cancelled. A server cannot choose whom it asks, and zero never answers for the user.
+//! A changed tool list is fetched again even if the server did not announce that it sends such
+//! notifications. Log messages are limited. Servers get no access to a model or to roots.
 #![expect(deprecated, reason = "servers of the older protocol log in this way")]
 
 use std::collections::HashMap;
@@ -26,22 +27,22 @@ use zero_runtime::elicitation::{Elicitation, ElicitationAnswer, ElicitationMode,
 use super::sanitize;
 use crate::server_definition::ServerAlias;
 
-/// Words of progress that wait for a call to look at them.
+/// Maximum number of progress messages that wait for a call to read them.
 const PROGRESS_QUEUE_MAX: usize = 16;
-/// Questions of one server that may wait for the person at a time.
+/// Maximum number of questions of one server that wait for the user.
 const QUESTIONS_WAITING_MAX: u32 = 4;
-/// Longest message of a question, in characters.
+/// Maximum length of a question's message, in characters.
 const MESSAGE_CHARS_MAX: usize = 4_000;
-/// Longest address a person is sent to, in bytes: it is shown in full.
+/// Maximum length of a URL that the user is asked to open, in bytes: it is shown in full.
 const URL_BYTES_MAX: usize = 2_048;
-/// Largest form, in bytes of JSON.
+/// Maximum size of a form, in bytes of JSON.
 const FORM_BYTES_MAX: usize = 64 * 1024;
-/// Log lines that are kept of one connection.
+/// Maximum number of log messages of one connection.
 const LOG_LINES_MAX: u32 = 200;
-/// Longest log line, in characters.
+/// Maximum length of a log message, in characters.
 const LOG_CHARS_MAX: usize = 500;
 
-/// Who made a call, and may be asked on its behalf.
+/// Who made a call, and who answers the server's questions about it.
 #[derive(Clone)]
 pub(crate) struct CallerContext {
     pub(crate) alias: ServerAlias,
@@ -49,14 +50,14 @@ pub(crate) struct CallerContext {
     pub(crate) elicitor: Option<Arc<dyn Elicitor>>,
 }
 
-/// What a server may say to us by itself.
+/// Handles what a server sends by itself on one connection.
 pub(crate) struct McpClientHandler {
-    /// Whether there can be a person behind a call.
+    /// Whether the host can ask a user.
     elicits: bool,
-    /// Told when the list of tools changed.
+    /// Notified when the tool list changed.
     pub(crate) list_changed: Notify,
-    /// Held while a request is handed over, so that no word of progress is looked at before
-    /// somebody listens for it.
+    /// Read-locked while a request is sent, so that no progress is handled before the call listens
+    /// for it.
     pub(crate) handing_over: RwLock<()>,
     listeners: Mutex<HashMap<ProgressToken, mpsc::Sender<McpProgress>>>,
     callers: Mutex<HashMap<u64, CallerContext>>,
@@ -66,7 +67,7 @@ pub(crate) struct McpClientHandler {
     logged: AtomicU32,
 }
 
-/// How far a call is, in the server's words.
+/// Progress of a call as the server reported it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct McpProgress {
     pub(crate) done: f64,
@@ -75,7 +76,7 @@ pub(crate) struct McpProgress {
 }
 
 impl McpProgress {
-    /// In words, for a person.
+    /// Renders the progress for the user.
     pub(crate) fn to_text(&self) -> String {
         let amount = match self.total {
             Some(total) if total > 0.0 => format!("{}/{total}", self.done),
@@ -88,7 +89,8 @@ impl McpProgress {
     }
 }
 
-/// A call that runs; it can be asked about until this is dropped.
+/// Registration of a running call. Until it is dropped, the server can ask questions about the
+/// call.
 pub(crate) struct RunningCallGuard<'a> {
     handler: &'a McpClientHandler,
     number: u64,
@@ -101,7 +103,7 @@ impl Drop for RunningCallGuard<'_> {
 }
 
 impl McpClientHandler {
-    /// For a server; `elicits` says whether there can be a person behind a call.
+    /// Creates a handler; `elicits` is whether the host can ask a user.
     pub(crate) fn new(elicits: bool) -> Self {
         Self {
             elicits,
@@ -116,7 +118,7 @@ impl McpClientHandler {
         }
     }
 
-    /// What we say of ourselves.
+    /// Returns what zero tells a server about itself.
     pub(crate) fn client_config(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
         if self.elicits {
@@ -130,19 +132,19 @@ impl McpClientHandler {
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 
-    /// Notes that a call runs.
+    /// Registers a running call.
     pub(crate) fn track_call(&self, caller: CallerContext) -> RunningCallGuard<'_> {
         let number = self.next_caller.fetch_add(1, Ordering::Relaxed);
         self.callers().insert(number, caller);
         RunningCallGuard { handler: self, number }
     }
 
-    /// How many calls run.
+    /// Returns the number of running calls.
     pub(crate) fn running_calls(&self) -> usize {
         self.callers().len()
     }
 
-    /// Does something if no call runs, and before the next one does; says whether.
+    /// Runs `act` if no call is running, before another can start. Returns whether it did.
     pub(crate) fn run_if_idle(&self, act: impl FnOnce()) -> bool {
         let callers = self.callers();
         let is_idle = callers.is_empty();
@@ -152,24 +154,24 @@ impl McpClientHandler {
         is_idle
     }
 
-    /// Whether a person is being asked something right now.
+    /// Whether the user is being asked something now.
     pub(crate) fn is_asking(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Listens for progress from now on.
+    /// Starts listening for the progress of a request.
     pub(crate) fn listen(&self, token: ProgressToken) -> mpsc::Receiver<McpProgress> {
         let (sender, receiver) = mpsc::channel(PROGRESS_QUEUE_MAX);
         self.listeners().insert(token, sender);
         receiver
     }
 
-    /// Listens no more.
+    /// Stops listening for the progress of a request.
     pub(crate) fn stop_listening(&self, token: &ProgressToken) {
         self.listeners().remove(token);
     }
 
-    /// Asks the person behind a call what a server wants to know.
+    /// Asks the user of a call what the server wants to know.
     pub(crate) async fn elicit(
         &self,
         caller: &CallerContext,
@@ -182,7 +184,7 @@ impl McpClientHandler {
         if self.waiting.load(Ordering::Relaxed) > QUESTIONS_WAITING_MAX {
             return cancelled();
         }
-        // One at a time: a person answers one question after the other.
+        // One question at a time, so that the user is not shown several at once.
         let Ok(_turn) = self.asking.acquire().await else { return cancelled() };
         let is_visit = matches!(wanted, ElicitationMode::Url(_));
         let origin = format!("MCP server `{}`", caller.alias);
@@ -200,8 +202,8 @@ impl McpClientHandler {
         }
     }
 
-    /// Whom a question belongs to that came by itself: whoever makes the calls that run. Where they
-    /// are several, nobody can tell whom it is meant for, and it must not reach the wrong person.
+    /// Returns the caller of a question that names no call: the one whose calls are running. If
+    /// there are several, the question is not asked, because it could reach the wrong user.
     fn sole_caller(&self) -> Option<CallerContext> {
         let callers = self.callers();
         let mut all = callers.values();
@@ -223,7 +225,7 @@ impl McpClientHandler {
     }
 }
 
-/// Counts a question for as long as it waits.
+/// Counts a question while it waits.
 struct QuestionCountGuard<'a>(&'a AtomicU32);
 
 impl<'a> QuestionCountGuard<'a> {
@@ -239,7 +241,7 @@ impl Drop for QuestionCountGuard<'_> {
     }
 }
 
-/// What a question wants, where it can be shown in full.
+/// Reads a question; `None` if it cannot be shown in full.
 fn read_question(request: ElicitRequestParams) -> Option<(String, ElicitationMode)> {
     match request {
         ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
@@ -282,7 +284,7 @@ impl ClientHandler for McpClientHandler {
         let listener = self.listeners().get(&params.progress_token).cloned();
         if let Some(listener) = listener {
             let ProgressNotificationParam { progress, total, message, .. } = params;
-            // Who is behind hears the next word.
+            // If the queue is full, this message is dropped; the call gets the next one.
             let message = message.as_deref().map(sanitize::to_line);
             let _ = listener.try_send(McpProgress { done: progress, total, message });
         }
@@ -298,12 +300,12 @@ impl ClientHandler for McpClientHandler {
         _context: NotificationContext<RoleClient>,
     ) {
         if self.logged.fetch_add(1, Ordering::Relaxed) < LOG_LINES_MAX {
-            let words = match &params.data {
+            let text = match &params.data {
                 Value::String(text) => text.clone(),
                 other => other.to_string(),
             };
-            let words = sanitize::truncate(&sanitize::to_line(&words), LOG_CHARS_MAX);
-            tracing::debug!(target: "zero_mcp::server_log", level = ?params.level, "{words}");
+            let text = sanitize::truncate(&sanitize::to_line(&text), LOG_CHARS_MAX);
+            tracing::debug!(target: "zero_mcp::server_log", level = ?params.level, "{text}");
         }
     }
 

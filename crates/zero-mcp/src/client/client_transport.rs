@@ -1,4 +1,5 @@
-//! How servers are reached, whatever lies between: one type of transport for pipes, HTTP and tests.
+//! [`ServerConnector`], which opens connections to servers, and [`ClientTransport`], one transport
+//! type for pipes, HTTP and tests.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,78 +13,80 @@ use super::http::find_http_error;
 use super::status::QuarantinedTool;
 use crate::server_definition::McpServerDefinition;
 
-/// Opens ways to servers.
+/// Opens connections to servers.
 pub(crate) trait ServerConnector: Send + Sync {
-    /// Opens a new way to a server: starts its process, or gets ready to talk HTTP.
+    /// Opens a new connection to a server: starts its process, or prepares the HTTP client.
     fn connect<'a>(
         &'a self,
         definition: &'a McpServerDefinition,
     ) -> BoxFuture<'a, Result<ServerChannel, ServerUnavailableError>>;
 }
 
-/// A way to a server, with somebody who sees what becomes of it. Dropping the witness ends it.
+/// A connection to a server, and the monitor of the server. Dropping the monitor ends the server.
 pub(crate) struct ServerChannel {
     pub(crate) link: ClientTransport,
     pub(crate) witness: Arc<dyn ServerMonitor>,
 }
 
-/// Sees what becomes of a server beside what it says.
+/// Reports the state of a server beyond its messages.
 pub(crate) trait ServerMonitor: Send + Sync {
-    /// How its process ended: exit code and signal; `None` while it runs, and where there is none.
+    /// Returns exit code and signal of its process; `None` while it runs or if there is no process.
     fn exit_status(&self) -> Option<(Option<i32>, Option<i32>)> {
         None
     }
 
-    /// The end of its error output.
+    /// Returns the end of its error output.
     fn stderr_tail(&self) -> String {
         String::new()
     }
 
-    /// Whether all of its error output is known.
+    /// Whether all of its error output has been read.
     fn is_drained(&self) -> bool {
         true
     }
 
-    /// Why there is nothing more to be said to it or heard of it, where that is known.
+    /// Returns why the connection ended, if that is known.
     fn close_cause(&self) -> Option<String> {
         None
     }
 
-    /// What else a person should know, such as hosts that it was refused and noise in its output.
+    /// Returns further notes for the user, such as blocked hosts and noise in its output.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What it was refused that may be why it failed, and the settings that would allow it.
+    /// Returns what the sandbox blocked and may have caused a failure, and the settings that would
+    /// allow it.
     fn refusals(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Tools that were too malformed to be read, since the last time this was asked.
+    /// Returns the tools that could not be parsed since the last call of this method.
     fn take_malformed_tools(&self) -> Vec<QuarantinedTool> {
         Vec::new()
     }
 
-    /// Whether it can see what may not be read, because that came after it.
+    /// Whether the server was started before a file was denied or replaced, so that it can still
+    /// read that file.
     fn is_outdated(&self) -> BoxFuture<'_, bool> {
         Box::pin(std::future::ready(false))
     }
 
-    /// Ends it in an orderly way.
+    /// Shuts the server down gracefully.
     fn shut_down(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 }
 
-/// Any transport of a client.
+/// Any transport to a server.
 pub(crate) struct ClientTransport(Box<dyn DynTransport>);
 
-/// What a transport failed with.
+/// Why a transport failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{words}")]
 pub(crate) struct ClientTransportError {
     pub(crate) words: String,
-    /// Whether asking in another way would change nothing.
+    /// Whether another attempt with the other protocol would fail for the same reason.
     pub(crate) is_settled: bool,
 }
 
@@ -151,9 +154,9 @@ impl<T: Transport<RoleClient>> DynTransport for T {
     }
 }
 
-/// An error with what caused it, once each.
+/// Converts an error and its causes, each once.
 fn to_transport_error(error: &(dyn std::error::Error + 'static)) -> ClientTransportError {
-    // What we know of it says more than what the SDK makes of that.
+    // Our own error says more than the SDK error that wraps it.
     if let Some(known) = find_http_error(error) {
         return ClientTransportError {
             words: known.to_string(),

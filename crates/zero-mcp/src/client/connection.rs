@@ -1,4 +1,5 @@
-//! One live connection to a server: opened, asked for its tools, listened to, closed.
+//! [`McpConnection`], one live connection to a server: opening it, listing its tools, following
+//! changes, closing it.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -25,19 +26,19 @@ use super::tool_listing::{ListingDemand, ToolListing, ToolListingBuilder};
 use crate::server_definition::{McpServerDefinition, ServerTransport};
 use crate::wire;
 
-/// Most pages of a list of tools.
+/// Maximum number of pages of a tool list.
 const PAGES_MAX: usize = 100;
-/// Longest place to go on at in a list, in bytes.
+/// Maximum length of a pagination cursor, in bytes.
 const CURSOR_BYTES_MAX: usize = 64 * 1024;
-/// How long a list may take that is asked for again.
+/// Time limit for fetching a tool list again.
 const RELIST_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a server may take to agree that it will tell of changes.
+/// Time limit for a server to accept a subscription to list changes.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often that is tried after it ended.
+/// Maximum number of attempts to subscribe after the subscription ended.
 const SUBSCRIBE_ATTEMPTS_MAX: u32 = 5;
-/// How long the end of a process is waited for, to tell how it ended.
+/// How long to wait for the exit of a process, in order to report it.
 const EXIT_REPORT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a connection that is closed may take to say goodbye.
+/// Time limit for closing a connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// One live connection to a server. Dropping it ends the server's process.
@@ -45,7 +46,7 @@ pub(crate) struct McpConnection {
     pub(crate) handler: Arc<McpClientHandler>,
     pub(crate) era: ProtocolEra,
     pub(crate) info: ServerPeerInfo,
-    /// When it was opened, by the clock that files go by.
+    /// When it was opened, by a clock that can be compared with file ages.
     pub(crate) opened: std::time::Instant,
     pub(crate) witness: Arc<dyn ServerMonitor>,
     pub(super) peer: Peer<RoleClient>,
@@ -53,23 +54,23 @@ pub(crate) struct McpConnection {
     ended: CancellationToken,
     is_closing: AtomicBool,
     last_used: Mutex<Instant>,
-    /// Calls in a row that got no answer in time.
+    /// Number of calls in a row without an answer in time.
     pub(super) silences: AtomicU32,
 }
 
-/// Servers that could not be opened, on their way out. Dropping it ends them at once.
+/// Servers that failed to open and are being shut down. Dropping it kills them.
 #[derive(Default)]
 pub(crate) struct ClosingServers(Mutex<JoinSet<()>>);
 
 impl ClosingServers {
-    /// Ends a server in an orderly way, without anybody waiting for it.
+    /// Shuts a server down gracefully in the background.
     fn add(&self, witness: Arc<dyn ServerMonitor>) {
         let mut endings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while endings.try_join_next().is_some() {}
         endings.spawn(async move { witness.shut_down().await });
     }
 
-    /// Ends all of them at once.
+    /// Kills all of them now.
     pub(crate) async fn end_now(&self) {
         let mut endings =
             std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
@@ -84,7 +85,7 @@ impl Drop for McpConnection {
 }
 
 impl McpConnection {
-    /// Opens a connection and asks for the tools, all within the time a server may take to start.
+    /// Opens a connection and lists the tools, all within the startup timeout.
     pub(crate) async fn open(
         connector: &dyn ServerConnector,
         definition: &McpServerDefinition,
@@ -109,15 +110,15 @@ impl McpConnection {
             |asking| Self::negotiate(connector, definition, asking, elicits, deadline, endings);
         let opening = agree(asking);
         let connection = match opening.await {
-            // A server behind HTTP that knows only the older way may refuse the first question in
-            // any way it likes, and the transport ends with that. It has no process to start twice.
+            // A server over HTTP that knows only the older protocol may refuse `server/discover`
+            // with any error, which ends the transport. A second attempt starts no second process.
             Err(first)
                 if !on_pipes
                     && asking != HandshakeStrategy::Legacy
                     && Instant::now() < deadline =>
             {
-                // What has nothing to do with the question, such as a login that is wanted, is what
-                // there is to tell.
+                // An error that does not depend on the protocol, such as a missing login, is the
+                // one to report.
                 let older = agree(HandshakeStrategy::Legacy).await;
                 older.map_err(|second| if first.is_conclusive() { first } else { second })
             }
@@ -194,7 +195,7 @@ impl McpConnection {
         })
     }
 
-    /// Whether a request can be sent on it.
+    /// Whether requests can be sent on it.
     pub(crate) fn is_open(&self) -> bool {
         !self.is_closing.load(Ordering::Acquire)
             && !self.ended.is_cancelled()
@@ -202,17 +203,17 @@ impl McpConnection {
             && self.witness.exit_status().is_none()
     }
 
-    /// Completes when it has ended, for whatever reason.
+    /// Waits until it has ended, for whatever reason.
     pub(crate) async fn wait_for_end(&self) {
         self.ended.cancelled().await;
     }
 
-    /// Whether we are the ones who end it.
+    /// Whether zero is closing it.
     pub(crate) fn is_closing(&self) -> bool {
         self.is_closing.load(Ordering::Acquire)
     }
 
-    /// For how long nobody has used it.
+    /// Returns how long it has not been used; zero while calls run.
     pub(crate) fn idle_time(&self) -> Duration {
         match self.handler.running_calls() {
             0 => self.last_used.lock().unwrap_or_else(PoisonError::into_inner).elapsed(),
@@ -220,18 +221,18 @@ impl McpConnection {
         }
     }
 
-    /// Notes that it was used just now.
+    /// Resets the idle time.
     pub(crate) fn mark_used(&self) {
         *self.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Has it take no more calls, if it has none at work; else it stays as it is.
+    /// Marks it as closing if no call is running. Returns whether it did.
     pub(crate) fn close_if_idle(&self) -> bool {
-        // A call says that it is at work before it looks whether it may be sent.
+        // A call registers itself before it checks whether the connection is open.
         self.handler.run_if_idle(|| self.is_closing.store(true, Ordering::Release))
     }
 
-    /// Closes it in an orderly way; the server's process is gone afterwards.
+    /// Closes it gracefully. The server's process has ended when this returns.
     pub(crate) async fn close(&self) {
         self.is_closing.store(true, Ordering::Release);
         self.stop.cancel();
@@ -239,7 +240,7 @@ impl McpConnection {
         self.witness.shut_down().await;
     }
 
-    /// Why it ended by itself, with all that is known.
+    /// Returns why it ended by itself, with all known details.
     pub(crate) async fn end_reason(&self) -> ServerUnavailableError {
         let mut error = add_exit_details(ServerUnavailableError::default(), &*self.witness).await;
         if error.message.is_empty() {
@@ -260,7 +261,7 @@ impl McpConnection {
         error
     }
 
-    /// Asks for all tools. The answers are never those of a cache.
+    /// Fetches all tools again, never from a cache.
     pub(crate) async fn relist(&self) -> Result<ToolListing, ServerUnavailableError> {
         match tokio::time::timeout(RELIST_TIMEOUT, self.list_tools()).await {
             Ok(listing) => listing,
@@ -278,7 +279,7 @@ impl McpConnection {
         for page in 1.. {
             let result = match self.list_page(cursor.take()).await {
                 Ok(result) => result,
-                // It never said that it has tools.
+                // The server did not declare that it has tools.
                 Err(ServiceError::McpError(error))
                     if self.info.capabilities.tools.is_none()
                         && error.code == ErrorCode::METHOD_NOT_FOUND =>
@@ -290,7 +291,7 @@ impl McpConnection {
             if builder.add_page(result.tools) == ListingDemand::NoMore {
                 break;
             }
-            // An empty text is a place to go on at as well.
+            // An empty string is a valid cursor, too.
             let Some(next) = result.next_cursor else { break };
             if page == PAGES_MAX {
                 builder.note_cut(&format!(
@@ -320,21 +321,21 @@ impl McpConnection {
         let asked = self.peer.send_cancellable_request(request, options).await?;
         match asked.await_response().await? {
             ServerResult::ListToolsResult(result) => Ok(result),
-            // What has no tools in it at all is read as something else.
+            // A result without `tools` is parsed as an empty result.
             ServerResult::EmptyResult(_) => Ok(ListToolsResult::default()),
             _ => Err(ServiceError::UnexpectedResponse),
         }
     }
 
-    /// Has a server of the newer kind tell of changes, which it does only to who listens, declared
-    /// or not. The older kind tells by itself.
+    /// Subscribes to changes of the tool list. A server of the newer protocol sends them only to
+    /// subscribers; one of the older protocol sends them without a subscription.
     async fn watch_changes(self: Arc<Self>) {
         if self.era != ProtocolEra::Modern {
             return;
         }
         let (peer, handler, ended) =
             (self.peer.clone(), Arc::clone(&self.handler), self.ended.clone());
-        // A connection that nobody else holds is not kept for the sake of its changes.
+        // This task must not keep the connection alive.
         drop(self);
         let following = async {
             for attempt in 0..SUBSCRIBE_ATTEMPTS_MAX {
@@ -342,7 +343,7 @@ impl McpConnection {
                 let asked = tokio::time::timeout(SUBSCRIBE_TIMEOUT, peer.listen(filter)).await;
                 let Ok(Ok(mut subscription)) = asked else { return };
                 if attempt > 0 {
-                    // What changed meanwhile was told to nobody.
+                    // The list may have changed while there was no subscription.
                     handler.list_changed.notify_one();
                 }
                 while let Ok(Some(_)) = subscription.next().await {
@@ -365,7 +366,7 @@ enum ConnectAttemptError {
 }
 
 impl ConnectAttemptError {
-    /// Whether it has nothing to do with how the server was asked.
+    /// Whether an attempt with the other protocol would fail for the same reason.
     fn is_conclusive(&self) -> bool {
         matches!(self, Self::Failed(error) if error.is_settled)
     }
@@ -390,13 +391,13 @@ fn listing_error(error: &ServiceError) -> ServerUnavailableError {
     })
 }
 
-/// An error with all that is known of a server that could not be opened, before it is ended for it.
+/// Adds all known details of a server that failed to open, before it is shut down.
 async fn add_failure_details(
     error: ServerUnavailableError,
     witness: &dyn ServerMonitor,
 ) -> ServerUnavailableError {
     let mut error = add_exit_details(error, witness).await;
-    // What it said in place of an answer mostly says what is wrong.
+    // What a server printed instead of an answer usually explains the failure.
     error.message = join_parts([error.message].into_iter().chain(witness.notes()));
     error
 }
@@ -405,8 +406,8 @@ fn join_parts(parts: impl IntoIterator<Item = String>) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
-/// An error with how the process ended and what it wrote. The end of one that has stopped to talk is
-/// waited for a moment.
+/// Adds how the process ended and its error output. If the connection was closed, waits a moment
+/// for the process to exit.
 async fn add_exit_details(
     mut error: ServerUnavailableError,
     witness: &dyn ServerMonitor,

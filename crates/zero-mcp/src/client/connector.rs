@@ -1,4 +1,5 @@
-//! How the servers of a host are reached: by programs that run beside its calls, and by HTTP.
+//! [`HostConnector`], which connects to the servers of a host: it starts processes in the host's
+//! sandbox, or uses HTTP.
 
 use std::sync::Arc;
 
@@ -14,16 +15,16 @@ use super::status::QuarantinedTool;
 use crate::server_definition::{HttpEndpoint, McpServerDefinition, ServerAlias, ServerTransport};
 use crate::wire::{ConnectionDiagnostics, DiagnosticsReport};
 
-/// What servers are reached with that run elsewhere.
+/// Network access and logins for servers over HTTP.
 #[derive(Clone)]
 pub struct RemoteServerAccess {
-    /// What may be connected to.
+    /// Decides which hosts may be reached.
     pub guard: NetworkGuard,
-    /// Where logins are kept.
+    /// Stores logins.
     pub credentials: Arc<dyn LoginStore>,
 }
 
-/// Reaches the servers of a host.
+/// Connects to the servers of a host.
 pub(crate) struct HostConnector {
     services: ServiceLauncher,
     web: RemoteServerAccess,
@@ -111,7 +112,7 @@ impl ServerMonitor for ServerProcess {
     }
 }
 
-/// A server that runs elsewhere: all there is to see of it is what it says.
+/// Monitor of a server over HTTP, of which only the messages are known.
 struct HttpServerMonitor(ConnectionDiagnostics);
 
 impl ServerMonitor for HttpServerMonitor {
@@ -128,7 +129,7 @@ impl ServerMonitor for HttpServerMonitor {
     }
 }
 
-/// The tools of the list that was just asked for which could not be read.
+/// Returns the tools of the last listing that could not be parsed, and forgets them.
 pub(crate) fn take_malformed_tools(troubles: &ConnectionDiagnostics) -> Vec<QuarantinedTool> {
     let report = troubles.report();
     troubles.forget_quarantined();
@@ -136,7 +137,7 @@ pub(crate) fn take_malformed_tools(troubles: &ConnectionDiagnostics) -> Vec<Quar
     unread.map(|tool| QuarantinedTool { tool: tool.tool, reason: tool.reason }).collect()
 }
 
-/// What went wrong in what a server said, for a person.
+/// Describes problems with a server's messages, for the user.
 pub(crate) fn describe_diagnostics(report: &DiagnosticsReport) -> Vec<String> {
     let counted = |count: u64, what: &str, samples: &[String]| {
         let sample = samples.first().map(|sample| format!(", such as: {sample}"));

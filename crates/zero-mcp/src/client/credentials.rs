@@ -1,10 +1,10 @@
-//! What a login leaves behind, kept between runs.
+//! Storage of OAuth logins: the [`LoginStore`] trait and [`CredentialVault`], its implementation.
 //!
-//! In the desktop's keyring where there is one, otherwise in a file that only its owner can read.
-//! One small list says which logins there are and where each is kept, so that nobody has to open a
-//! keyring to learn that there is none. A login belongs to who issued it and to what it is for, and
-//! is used for nothing else. Renewing one is locked across processes: many issuers take a renewal
-//! that comes twice for theft, and end the login.
+//! A login is stored in the desktop's keyring if there is one, otherwise in a file that only its
+//! owner can read. A small list says which logins exist and where each is stored, so that the
+//! keyring is not opened just to find that there is no login. A login is bound to its issuer and
+//! its server and is used for nothing else. Renewing a login takes a lock across processes, because
+//! many issuers treat a repeated renewal as theft and revoke the login.
 
 mod credential_vault;
 mod login_record;
@@ -17,74 +17,74 @@ pub use self::credential_vault::{CredentialVault, DesktopKeyring, SecretStore, S
 pub(crate) use self::login_record::BearerToken;
 pub use self::login_record::LoginRecord;
 
-/// Keeps logins.
+/// Stores logins.
 pub trait LoginStore: Send + Sync {
-    /// The login for a server, by its address.
+    /// Returns the login for a server, identified by its URL.
     fn load<'a>(
         &'a self,
         resource: &'a str,
     ) -> BoxFuture<'a, Result<Option<LoginRecord>, CredentialError>>;
 
-    /// Keeps a login in place of the one there was.
+    /// Stores a login and replaces an earlier one.
     fn save(&self, record: LoginRecord) -> BoxFuture<'_, Result<LoginLocation, CredentialError>>;
 
-    /// Forgets a login; whether there was one.
+    /// Removes a login, and returns whether there was one.
     fn remove<'a>(&'a self, resource: &'a str) -> BoxFuture<'a, Result<bool, CredentialError>>;
 
-    /// Waits until no other process renews this login, and keeps others from it.
+    /// Waits until no other process renews this login, and keeps others from renewing it.
     fn lock<'a>(&'a self, resource: &'a str)
     -> BoxFuture<'a, Result<RenewalLock, CredentialError>>;
 }
 
-/// Keeps other processes from renewing a login, as long as it lives.
+/// Keeps other processes from renewing a login until it is dropped.
 #[derive(Debug)]
 pub struct RenewalLock {
-    /// Nothing where nobody else can come.
+    /// `None` if no other process can use the store.
     _file: Option<File>,
 }
 
-/// Where a login is kept.
+/// Where a login is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoginLocation {
     /// In the keyring of the desktop.
     Keyring,
-    /// In a file of zero's own, because there is no keyring that answers.
+    /// In a file in zero's state directory, because no keyring answers.
     File,
 }
 
-/// Why a login could not be read or kept.
+/// Why a login could not be read or stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CredentialError {
-    /// The file would not.
+    /// The file could not be read or written.
     #[error("logins could not be read or kept in `{path}`: {why}")]
     File {
-        /// Which one.
+        /// The file.
         path: String,
         /// Why not.
         why: String,
     },
-    /// The file or what is kept in the keyring is damaged.
+    /// The file or the keyring entry is damaged.
     #[error("what is kept of a login is damaged ({place}); log in again")]
     Damaged {
-        /// Where it is kept.
+        /// Where it is stored.
         place: String,
     },
     /// The login is in a keyring that does not answer.
     #[error("the login is kept in the desktop's keyring, which {why}; unlock it, or log in again")]
     Keyring {
-        /// What it does instead.
+        /// What the keyring does instead, such as "is locked".
         why: String,
     },
-    /// Another process keeps renewing it.
+    /// Other processes hold the renewal lock for too long.
     #[error("another zero is renewing the login, and did so all the time; try again")]
     Busy,
-    /// It was called off.
+    /// The task was cancelled.
     #[error("reading the login was called off")]
     Cancelled,
 }
 
-/// Keeps no logins: for servers that want none.
+/// Stores no logins, for servers that need none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EmptyLoginStore;
 

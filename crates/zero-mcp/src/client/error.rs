@@ -1,41 +1,41 @@
-//! Why a server is of no use right now, with all that is known about it.
+//! [`ServerUnavailableError`]: why a server cannot be used, with all known details.
 
 use serde::{Deserialize, Serialize};
 use zero_core::{ErrorReason, ToolError};
 
-/// Longest part of a server's error output in a message for the model, in bytes. Status has more.
+/// Maximum length of the error output in a message for the model, in bytes. The status has more.
 const TAIL_IN_MESSAGE_MAX: usize = 1_000;
 
-/// Why a server is of no use right now.
+/// Why a server cannot be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct ServerUnavailableError {
     /// What happened.
     pub message: String,
-    /// The exit code of its process, where it ended.
+    /// Exit code of its process, if it exited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// The signal that ended its process, where one did.
+    /// Signal that killed its process, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
-    /// The end of what it wrote to its error output. Text of somebody nobody vouches for.
+    /// The end of its error output. Untrusted text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
-    /// Whether it has nothing to do with how the server was asked.
+    /// Whether an attempt with the other protocol would fail for the same reason.
     #[serde(skip)]
     pub(crate) is_settled: bool,
-    /// What its confinement refused it, and the settings that would allow that.
+    /// What the sandbox blocked, and the settings that would allow it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
 impl ServerUnavailableError {
-    /// An error of which only this is known.
+    /// Creates an error with only a message.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), ..Self::default() }
     }
 
-    /// The same as the outcome of a call.
+    /// Converts it to the error of a tool call.
     pub fn to_tool_error(&self, alias: &str) -> ToolError {
         let mut message = format!("MCP server `{alias}`: {}", self.message);
         if !self.stderr_tail.is_empty() {

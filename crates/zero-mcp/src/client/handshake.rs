@@ -1,14 +1,14 @@
-//! The first words with a server: which of the two protocols it speaks, and in what version.
+//! The handshake with a server: which of the two protocols it supports, and in which version.
 //!
 //! The newer protocol has no handshake; its servers answer `server/discover`. An older server
-//! answers that with an error or not at all, and some take long until they answer anything. So the
-//! newer is asked for first, and after a while of silence `initialize` is sent as well, on the same
-//! connection to the same process: what is answered first decides, and a late answer to the other
-//! question is dropped. Nothing is started twice, and a server that takes half a minute to come up
-//! is as welcome as one that is there at once.
+//! answers that with an error or not at all, and some need a long time before their first answer.
+//! zero therefore sends `server/discover` first and, after a while without an answer, `initialize`
+//! as well, on the same connection to the same process. The first answer decides, and a late answer
+//! to the other request is dropped. No process is started twice, and a server may take half a
+//! minute to start.
 //!
-//! The SDK's own negotiation gives up on a server that answers the first question late, and takes
-//! whatever version it is told; that is why it is not used.
+//! The SDK's own negotiation gives up on a server that answers the first request late, and accepts
+//! any version. It is therefore not used.
 
 use std::time::Duration;
 
@@ -27,36 +27,35 @@ use super::sanitize;
 use super::server_cache::ProtocolEra;
 use crate::wire;
 
-/// How long a server that never said which protocol it speaks may be silent before it is asked in
-/// the older way as well.
+/// How long to wait for an answer to `server/discover` before `initialize` is sent as well.
 const PROBE_SILENCE: Duration = Duration::from_secs(3);
-/// Messages that are looked at before a server has answered.
+/// Maximum number of messages before the server has answered.
 const MESSAGES_MAX: usize = 1_000;
-/// How often a server may refuse the version that it offers.
+/// How often `server/discover` is sent to a server that refuses a version that it offers.
 const ATTEMPTS_MAX: i64 = 2;
-/// The first id of our questions: far from those that calls will have, and a plain number, since
-/// some servers know no other.
+/// First request id: far from the ids of calls, and a plain number, because some servers accept no
+/// other.
 const FIRST_ID: i64 = 2_000_000_000;
 
-/// How a server may be asked.
+/// Which protocols to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandshakeStrategy {
-    /// In the newer way, then in the older: nobody knows yet. On pipes both may be open at once.
+    /// The newer, then the older. Over pipes, both requests may be pending at once.
     Either {
-        /// Whether the second question may be sent while the first is open.
+        /// Whether the second request may be sent while the first is pending.
         overlap: bool,
     },
-    /// In the older way only: it is known to be of that kind.
+    /// The older only, because the server is known to use it.
     Legacy,
 }
 
-/// What came of it.
+/// The outcome of a handshake.
 pub(crate) struct NegotiatedProtocol {
     pub(crate) era: ProtocolEra,
     pub(crate) info: ServerPeerInfo,
 }
 
-/// Talks with a server until both know how to go on. Bounded by whoever calls it.
+/// Performs the handshake. The caller sets the time limit.
 pub(crate) async fn negotiate(
     link: &mut ClientTransport,
     ours: &ClientConfig,
@@ -96,17 +95,17 @@ pub(crate) async fn negotiate(
     Err(ServerUnavailableError::new(format!("it sent {MESSAGES_MAX} messages and no answer")))
 }
 
-/// How a question stands.
+/// State of a handshake request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProbeState {
     NotSent,
-    /// Asked under this id.
+    /// Sent with this id.
     Open(i64),
     Answered,
 }
 
 impl ProbeState {
-    /// Whether an id is that of the question; some servers make a text of the number.
+    /// Whether an id is that of the request. Some servers turn the number into a string.
     fn matches_id(self, id: &RequestId) -> bool {
         match (self, id) {
             (Self::Open(number), RequestId::Number(id)) => *id == number,
@@ -123,11 +122,11 @@ impl ProbeState {
 struct HandshakeDriver<'a> {
     link: &'a mut ClientTransport,
     ours: &'a ClientConfig,
-    /// The question in the newer way.
+    /// State of the request of the newer protocol.
     discover: ProbeState,
-    /// The question in the older way.
+    /// State of the request of the older protocol.
     initialize: ProbeState,
-    /// How often the newer question was asked.
+    /// How often `server/discover` was sent.
     attempts: i64,
 }
 
@@ -161,7 +160,7 @@ impl HandshakeDriver<'_> {
         })
     }
 
-    /// Takes one message; the first that settles everything ends the talk.
+    /// Handles one message. Returns the outcome once it is certain.
     async fn handle_message(
         &mut self,
         message: ServerJsonRpcMessage,
@@ -172,7 +171,7 @@ impl HandshakeDriver<'_> {
                     ServerResult::DiscoverResult(result) => {
                         self.handle_discover_result(result).await
                     }
-                    // Nonsense in answer to the newer question means an older server.
+                    // Any other answer to `server/discover` means an older server.
                     _ => self.fall_back_to_legacy(&[]).await,
                 }
             }
@@ -196,7 +195,7 @@ impl HandshakeDriver<'_> {
                     self.handle_discover_error(&error.error).await
                 }
                 Some(_) => Ok(None),
-                // One that could not read the id of the question says so without.
+                // A server that could not read the id of the request answers without one.
                 None if self.initialize.is_open() => {
                     self.handle_initialize_error(&error.error).await
                 }
@@ -247,8 +246,8 @@ impl HandshakeDriver<'_> {
         }
     }
 
-    /// It is not of the newer kind: asks in the older way, unless it says that it knows none of
-    /// that either.
+    /// Sends `initialize` to a server that does not support the newer protocol, unless it says that
+    /// it does not support an older version either.
     async fn fall_back_to_legacy(
         &mut self,
         supported: &[ProtocolVersion],
@@ -283,7 +282,7 @@ impl HandshakeDriver<'_> {
         }
     }
 
-    /// It does not answer in the older way, or not any more.
+    /// Handles a server that refuses `initialize`.
     async fn handle_initialize_error(
         &mut self,
         error: &ErrorData,

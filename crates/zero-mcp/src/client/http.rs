@@ -1,9 +1,9 @@
-//! Servers that are reached by HTTP.
+//! Servers over HTTP.
 //!
-//! The SDK drives the protocol: sessions, streams, what to do when a session is gone. What comes in
-//! and where it goes is ours: every connection passes the [`NetworkGuard`], every body, event and
-//! head is bounded, secrets go to the origin they were written for and to no other, and no proxy,
-//! cookie or redirect is taken from elsewhere.
+//! The SDK drives the protocol: sessions, streams, expired sessions. This module controls the input
+//! and the connections: every connection passes the [`NetworkGuard`], every body, event and header
+//! is limited, secrets are sent only to the origin for which they were configured, and proxies,
+//! cookies and cross-origin redirects are not used.
 
 mod error;
 mod event_stream;
@@ -30,21 +30,21 @@ use crate::client::credentials::LoginStore;
 use crate::server_definition::{HttpEndpoint, ServerAlias};
 use crate::wire::ConnectionDiagnostics;
 
-/// The bounds of what is said by HTTP.
+/// Limits of HTTP requests and responses.
 #[derive(Clone, Copy, Debug)]
 pub struct McpHttpClientLimits {
-    /// Longest reply, and longest event of a stream, in bytes.
+    /// Maximum size of a response body and of an event, in bytes.
     pub message_bytes_max: usize,
-    /// How long connecting may take, TLS included.
+    /// Time limit for connecting, including TLS.
     pub connect_time: Duration,
-    /// How long the head of an answer may take where nobody works on it.
+    /// Time limit for the head of a response, except to a tool call.
     pub head_time: Duration,
-    /// How long the head of an answer to a call may take. A server without streams sends it when the
-    /// call is done; whoever calls gives up earlier.
+    /// Time limit for the head of the response to a tool call. A server without streams sends it
+    /// when the call is done; the caller usually gives up earlier.
     pub call_head_time: Duration,
-    /// How long a body may be without a byte.
+    /// Time limit between two chunks of a body.
     pub idle_time: Duration,
-    /// How long a whole body may take.
+    /// Time limit for a whole body.
     pub body_time: Duration,
 }
 
@@ -61,13 +61,13 @@ impl Default for McpHttpClientLimits {
     }
 }
 
-/// How often a stream that broke is taken up again, one after the other.
+/// How often in a row a broken stream is resumed.
 const RESUMES_MAX: usize = 5;
-/// Longest pause before that.
+/// Longest delay before a stream is resumed.
 const RESUME_PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// Prepares the connection to a server; nothing is sent before the SDK does. Errors of the transport
-/// lead to an [`McpHttpError`]: see [`find_http_error`].
+/// Prepares the transport to a server; sends nothing. [`find_http_error`] finds the
+/// [`McpHttpError`] in the errors of the transport.
 pub fn connect(
     alias: &ServerAlias,
     endpoint: &HttpEndpoint,
@@ -78,7 +78,7 @@ pub fn connect(
     connect_within(McpHttpClientLimits::default(), alias, endpoint, guard, credentials, troubles)
 }
 
-/// The same with other bounds.
+/// Like [`connect`], with other limits.
 pub fn connect_within(
     limits: McpHttpClientLimits,
     alias: &ServerAlias,

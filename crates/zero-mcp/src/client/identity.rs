@@ -1,7 +1,8 @@
-//! What makes two servers the same one: how they are launched or reached, down to the folder.
+//! [`ServerIdentity`]: a hash of how a server is started or reached. Servers with the same identity
+//! are the same server.
 //!
-//! Variables and headers may hold secrets. They count, so that a server with another token is
-//! another server, but only a hash of it all is ever kept or compared.
+//! Variables and headers may contain secrets. They are part of the identity, so that a server with
+//! another token is another server, but only a hash of everything is stored or compared.
 
 use std::fmt;
 
@@ -10,12 +11,12 @@ use zero_sandbox::journal::sha256;
 
 use crate::server_definition::ServerTransport;
 
-/// The hash of how a server is launched or reached. Safe as the name of a file.
+/// Hash of how a server is started or reached. Safe as a file name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ServerIdentity(String);
 
 impl ServerIdentity {
-    /// Of a way to reach a server. The order of variables and headers does not matter.
+    /// Hashes all of a transport. The order of variables and headers does not matter.
     pub(crate) fn from_transport(reach: &ServerTransport) -> Self {
         let facts = match reach {
             ServerTransport::Command(launch) => json!([
@@ -41,8 +42,8 @@ impl ServerIdentity {
         Self::from_facts(&facts)
     }
 
-    /// What a server is, wherever it runs and whatever secrets it is given: its program and
-    /// arguments, or its address.
+    /// Hashes only what a server is, not where it runs or its secrets: its program and arguments,
+    /// or its URL.
     pub(crate) fn from_target(reach: &ServerTransport) -> Self {
         Self::from_facts(&match reach {
             ServerTransport::Command(launch) => json!(["command", launch.command, launch.args]),
@@ -50,7 +51,7 @@ impl ServerIdentity {
         })
     }
 
-    /// The same server for somebody who must not share it with others.
+    /// Returns an identity for users who must not share the server with others.
     pub(crate) fn scoped_to(&self, by: &Value) -> Self {
         Self::from_facts(&json!([self.0, by]))
     }

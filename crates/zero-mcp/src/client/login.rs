@@ -1,9 +1,9 @@
-//! Logging in at a server, and out again.
+//! [`login`] and [`logout`] at a server with OAuth.
 //!
-//! The person does it in their browser: they are shown an address, and the browser is sent back to a
-//! port of this machine, or they paste where it was sent back to when it runs elsewhere. The SDK
-//! finds who issues logins for the server, and checks what comes back. Nothing is opened by zero,
-//! and what is fetched on the way passes the guard.
+//! The user logs in with their browser: zero shows a URL, and the browser is redirected to a port
+//! of this machine. If the browser runs elsewhere, the user pastes the URL that it was redirected
+//! to. The SDK discovers the authorization server and validates the response. zero opens no
+//! browser, and all requests pass the network guard.
 
 mod callback;
 mod error;
@@ -30,50 +30,50 @@ use self::login_http_client::LoginHttpClient;
 use super::credentials::{LoginLocation, LoginRecord, LoginStore};
 use crate::server_definition::{HttpEndpoint, ServerAlias};
 
-/// How long the person may take.
+/// Time limit for the user.
 pub const LOGIN_TIME: Duration = Duration::from_secs(5 * 60);
-/// Longest address that is shown to a person.
+/// Maximum length of the URL that is shown to the user.
 const URL_CHARS_MAX: usize = 8 * 1024;
 
-/// How the person is talked to.
+/// Communicates with the user during a login.
 pub trait LoginUi: Send + Sync {
-    /// Shows the address to open in a browser.
+    /// Shows the URL to open in a browser.
     fn show_url(&self, url: &str);
 
-    /// The address that the browser was sent back to, when the person pastes it. It need never come:
-    /// `None` says that nothing can be pasted.
+    /// Returns the URL that the browser was redirected to, if the user pastes it. It may wait
+    /// forever; `None` means that nothing can be pasted.
     fn read_pasted_url(&self) -> BoxFuture<'_, Option<String>>;
 }
 
-/// A login that is wanted.
+/// A login to perform.
 #[derive(Clone, Copy)]
 pub struct LoginRequest<'a> {
-    /// The server.
+    /// Name of the server in settings.
     pub alias: &'a ServerAlias,
-    /// Where it is.
+    /// URL and login settings of the server.
     pub endpoint: &'a HttpEndpoint,
-    /// What may be connected to.
+    /// Decides which hosts may be reached.
     pub guard: &'a NetworkGuard,
-    /// Where the login is kept.
+    /// Stores the login.
     pub credentials: &'a dyn LoginStore,
-    /// The address of a document that describes zero as a client, where there is one.
+    /// URL of a document that describes zero as an OAuth client, if there is one.
     pub client_metadata_url: Option<&'a Url>,
-    /// How long the person may take.
+    /// Time limit for the user.
     pub time: Duration,
 }
 
-/// A login that was made.
+/// A completed login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoginOutcome {
-    /// Who issued it.
+    /// The authorization server that issued it.
     pub issuer: String,
-    /// What it covers.
+    /// The granted scopes.
     pub scopes: Vec<String>,
-    /// Where it is kept.
+    /// Where it is stored.
     pub kept: LoginLocation,
 }
 
-/// Logs in at a server.
+/// Logs in at a server and stores the login.
 pub async fn login(
     request: LoginRequest<'_>,
     ui: &dyn LoginUi,
@@ -83,7 +83,7 @@ pub async fn login(
         return Err(LoginError::HeaderConfigured);
     }
     let resource = LoginRecord::resource_from_url(&endpoint.url);
-    // One that cannot be read is replaced.
+    // A login that cannot be read is replaced.
     let before = credentials.load(&resource).await.ok().flatten();
     let mut attempt = LoginAttempt::begin(request, before).await?;
     let url = attempt.authorize().await?;
@@ -109,7 +109,7 @@ pub async fn login(
     Ok(LoginOutcome { issuer, scopes, kept })
 }
 
-/// A login that is being made.
+/// A login in progress.
 struct LoginAttempt<'a> {
     request: LoginRequest<'a>,
     manager: AuthorizationManager,
@@ -118,14 +118,14 @@ struct LoginAttempt<'a> {
     callback: CallbackListener,
     before: Option<LoginRecord>,
     client: Option<ClientRegistration>,
-    /// What the answer must carry.
+    /// The `state` parameter that the response must repeat.
     state: String,
 }
 
-/// As whom zero logs in.
+/// The OAuth client that zero uses.
 struct ClientRegistration {
     config: OAuthClientConfig,
-    /// Whether it is not one of settings, and registered for this server.
+    /// Whether it was registered dynamically, rather than configured in settings.
     is_registered: bool,
     /// Whether it was registered at an earlier login.
     is_reused: bool,
@@ -160,7 +160,7 @@ impl<'a> LoginAttempt<'a> {
         Ok(Self { request, manager, metadata, store, callback, before, client, state })
     }
 
-    /// The address at which the person logs in.
+    /// Returns the URL at which the user logs in.
     async fn authorize(&mut self) -> Result<String, LoginError> {
         self.check_authorization_endpoint()?;
         let scopes = self.requested_scopes().await;
@@ -178,7 +178,8 @@ impl<'a> LoginAttempt<'a> {
         Ok(url)
     }
 
-    /// A browser must not be sent just anywhere: to a page of the web, as safe as the server itself.
+    /// Checks that the browser is sent to a web page, with `https` unless the server itself uses
+    /// `http`.
     fn check_authorization_endpoint(&self) -> Result<(), LoginError> {
         let url = Url::parse(&self.metadata.authorization_endpoint)
             .map_err(|_| LoginError::BadAuthorizationUrl)?;
@@ -190,7 +191,8 @@ impl<'a> LoginAttempt<'a> {
         }
     }
 
-    /// What is asked for: what settings say, or what the server does; and what it asked for since.
+    /// Returns the scopes to request: those from settings, or else those that the server names, and
+    /// those that it has required since.
     async fn requested_scopes(&self) -> Vec<String> {
         let named = &self.request.endpoint.login.scopes;
         let mut scopes = match named.is_empty() {
@@ -247,7 +249,7 @@ impl<'a> LoginAttempt<'a> {
         Ok(ClientRegistration { config, is_registered, is_reused })
     }
 
-    /// What the browser brings back, or the person pastes.
+    /// Waits for the browser's redirect, or for the URL that the user pastes.
     async fn wait_for_answer(&self, ui: &dyn LoginUi) -> Result<AuthorizationResponse, LoginError> {
         let pasted = async {
             match ui.read_pasted_url().await {
@@ -261,7 +263,7 @@ impl<'a> LoginAttempt<'a> {
         }
     }
 
-    /// Turns the answer into a login.
+    /// Exchanges the response for a login.
     async fn redeem(&self, answer: AuthorizationResponse) -> Result<LoginRecord, LoginError> {
         let AuthorizationResponse { code, issuer } = answer;
         let exchange =
@@ -275,7 +277,7 @@ impl<'a> LoginAttempt<'a> {
         let (Some(stored), Some(client)) = (stored, &self.client) else {
             return Err(LoginError::Refused("no token came back".to_owned()));
         };
-        // Without a name of its own, the issuer is where tokens come from.
+        // An issuer without a name is identified by its token endpoint.
         let issuer = self.metadata.issuer.clone();
         Ok(LoginRecord {
             resource: LoginRecord::resource_from_url(&self.request.endpoint.url),
@@ -288,7 +290,8 @@ impl<'a> LoginAttempt<'a> {
         })
     }
 
-    /// A client that was registered earlier may be unknown by now; the next login registers anew.
+    /// Discards a client registration of an earlier login, which may have expired. The next login
+    /// registers a new client.
     async fn forget_registration(&self) {
         let is_reused = self.client.as_ref().is_some_and(|client| client.is_reused);
         if is_reused && let Some(mut record) = self.before.clone() {
@@ -301,14 +304,14 @@ impl<'a> LoginAttempt<'a> {
     }
 }
 
-/// What a server says to a request without a login.
+/// A server's response to a request without a login.
 struct LoginChallenge {
     header: Option<String>,
     is_refusal: bool,
 }
 
-/// Asks the server something, to hear what login it wants. Some let anybody shake hands and want a
-/// login only after that, so they are asked in the way that has no handshake first.
+/// Sends a request without a login to learn how to log in. Some servers allow `initialize` without
+/// a login, so the request without a handshake is tried first.
 async fn fetch_challenge(web: &LoginHttpClient, url: &Url) -> Result<LoginChallenge, LoginError> {
     let ours = serde_json::json!({"name": "zero", "version": env!("CARGO_PKG_VERSION")});
     let alone = serde_json::json!({

@@ -1,9 +1,9 @@
-//! One server, whoever uses it: started when it is needed, watched while it runs, started again
-//! after it failed, stopped when nobody has used it for a while.
+//! [`ManagedServer`], a server that all its users share: started on demand, watched while it runs,
+//! restarted after failures, stopped when idle. [`ServerLease`] is one host's use of it.
 //!
-//! A server that fails rests before it is started again, longer each time, and after several
-//! failures in a row for minutes: what is broken is not hammered, and every call meanwhile hears at
-//! once why. A person can start it anew at any time, from any zero.
+//! After a failure, a server is not restarted for a while, longer with each failure in a row. A
+//! broken server is thus not started again and again, and every call in the meantime fails
+//! immediately with the reason. The user can restart it at any time, from any zero process.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,40 +23,40 @@ use super::status::ServerPhase;
 use super::tool_listing::ToolListing;
 use crate::server_definition::McpServerDefinition;
 
-/// A server that nobody has used for this long is stopped.
+/// A server that has not been used for this long is stopped.
 const IDLE_MAX: Duration = Duration::from_secs(10 * 60);
-/// First rest after a failure; it doubles with each.
+/// Delay after the first failure; it doubles with each further one.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// After this many failures in a row a server rests for long.
+/// After this many failures in a row, the delay is [`LONG_RETRY_PAUSE`].
 const FAILURES_MAX: u32 = 5;
-/// How long that is.
+/// Delay after [`FAILURES_MAX`] failures in a row.
 const LONG_RETRY_PAUSE: Duration = Duration::from_secs(5 * 60);
-/// A rest of at most this long is waited for.
+/// A call waits for a delay of at most this long; otherwise it fails immediately.
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(2);
-/// A connection that lived this long was a good one: its end is the first failure again.
+/// After a connection of at least this long, failures are counted from zero again.
 const STABLE_UPTIME: Duration = Duration::from_secs(60);
-/// How long changes of a list are collected before it is asked for again.
+/// How long list changes are collected before the list is fetched again.
 const RELIST_PAUSE: Duration = Duration::from_millis(250);
-/// The longest such pause, for a list that changes all the time.
+/// Longest such pause, for a list that changes all the time.
 const RELIST_PAUSE_MAX: Duration = Duration::from_secs(60);
-/// A server that does not answer this many calls in a row is started anew.
+/// After this many calls in a row without an answer, the server is restarted.
 const UNANSWERED_CALLS_MAX: u32 = 3;
 
-/// One server, whoever uses it.
+/// A server that all its users share.
 pub(crate) struct ManagedServer {
     pub(crate) identity: ServerIdentity,
     definition: McpServerDefinition,
-    /// What nothing that is told of it may hold.
+    /// Secrets that must not occur in messages about the server.
     pub(crate) secrets: ServerSecrets,
     connector: Arc<dyn ServerConnector>,
     catalogue: ServerCache,
     elicits: bool,
     users: AtomicUsize,
-    /// Held by whoever starts or stops it.
+    /// Locked while the server is started or stopped.
     starting: tokio::sync::Mutex<()>,
-    /// Held while what is known of it is written down.
+    /// Locked while the cache entry is written.
     writing: Arc<tokio::sync::Mutex<()>>,
-    /// Processes of starts that failed.
+    /// Processes of failed starts.
     endings: ClosingServers,
     state: Mutex<ManagedServerState>,
     listing: watch::Sender<Option<Arc<ToolListing>>>,
@@ -66,22 +66,22 @@ struct ManagedServerState {
     phase: ServerPhase,
     connection: Option<Arc<McpConnection>>,
     era: Option<ProtocolEra>,
-    /// Failures in a row.
+    /// Number of failures in a row.
     failures: u32,
-    /// Not to be started before this.
+    /// The server is not started before this.
     rests_until: Option<Instant>,
     last_error: Option<ServerUnavailableError>,
     starts: u32,
-    /// Attempts to start it that failed.
+    /// Number of failed attempts to start it.
     failed_starts: u32,
-    /// Gives up the attempt that is being made.
+    /// Cancels the current attempt to start it.
     give_up: CancellationToken,
 }
 
-/// How an attempt to start a server went.
+/// Outcome of an attempt to start a server.
 type ConnectResult = Result<(Arc<McpConnection>, ToolListing), ServerUnavailableError>;
 
-/// How a server stands, at a glance.
+/// State of a server at one moment.
 pub(crate) struct ServerSnapshot {
     pub(crate) phase: ServerPhase,
     pub(crate) connection: Option<Arc<McpConnection>>,
@@ -130,17 +130,17 @@ impl ManagedServer {
         }
     }
 
-    /// What it listed last.
+    /// Returns its last tool listing.
     pub(crate) fn listing(&self) -> Option<Arc<ToolListing>> {
         self.listing.borrow().clone()
     }
 
-    /// Hears of every new list.
+    /// Subscribes to its tool listings.
     pub(crate) fn subscribe_listings(&self) -> watch::Receiver<Option<Arc<ToolListing>>> {
         self.listing.subscribe()
     }
 
-    /// How it stands.
+    /// Returns its current state.
     pub(crate) fn snapshot(&self) -> ServerSnapshot {
         let state = self.state();
         let now = Instant::now();
@@ -156,7 +156,7 @@ impl ManagedServer {
         }
     }
 
-    /// An open connection; starts the server where there is none.
+    /// Returns an open connection, and starts the server if there is none.
     pub(crate) async fn open_connection(
         self: &Arc<Self>,
     ) -> Result<Arc<McpConnection>, ServerUnavailableError> {
@@ -167,8 +167,8 @@ impl ManagedServer {
             }
             outdated = Some(connection);
         }
-        // In a task of its own, so that a caller who gives up does not take the start down that
-        // others wait for, nor leaves a server half ended.
+        // In a separate task, so that a cancelled caller does not abort a start that others wait
+        // for, or leave a server half stopped.
         let server = Arc::clone(self);
         let started = tokio::spawn(async move {
             if let Some(outdated) = outdated {
@@ -179,8 +179,8 @@ impl ManagedServer {
         started.await.unwrap_or_else(|_| Err(ServerUnavailableError::new("zero is shutting down")))
     }
 
-    /// Ends a server that can see what may not be read, because that came after it: the next is
-    /// started without that in sight. One that is at work ends when it has nothing to do.
+    /// Stops a server that can still read files which have been denied since it started. The next
+    /// start hides them. A server with running calls is stopped later, when it is idle.
     async fn retire(&self, connection: &Arc<McpConnection>) {
         let _one = self.starting.lock().await;
         if self.is_current(connection) && connection.close_if_idle() {
@@ -189,11 +189,11 @@ impl ManagedServer {
         }
     }
 
-    /// Starts it anew, whatever it does now and however often it failed.
+    /// Restarts it, whatever its state and however often it failed.
     pub(crate) async fn reconnect(
         self: &Arc<Self>,
     ) -> Result<Arc<McpConnection>, ServerUnavailableError> {
-        // Seen by every zero that shares this state, ours included.
+        // Every zero process with this state directory sees it, including this one.
         self.catalogue.request_restart(&self.identity);
         self.stop().await;
         {
@@ -205,28 +205,28 @@ impl ManagedServer {
 
     /// Stops it, also while it starts. The next call starts it again.
     pub(crate) async fn stop(&self) {
-        // A start may take half a minute, and nobody wants this one any more.
+        // A start may take half a minute, and this one is no longer needed.
         self.state().give_up.cancel();
         let _one = self.starting.lock().await;
         self.close_connection().await;
         self.endings.end_now().await;
-        // What is being written down belongs to what was there, not to what comes after.
+        // Wait for a cache write of the old state, so that it cannot overwrite a later one.
         drop(self.writing.lock().await);
     }
 
-    /// Notes that a connection was found gone, so that the next call starts the server again.
+    /// Records that a connection has ended, so that the next call starts the server again.
     pub(crate) async fn report_disconnected(&self, connection: &Arc<McpConnection>) {
         self.handle_disconnect(connection).await;
     }
 
-    /// Notes that a call was answered: whatever failed before is over.
+    /// Records that a call was answered, which ends a series of failures.
     pub(crate) fn report_answered(&self) {
         let mut state = self.state();
         (state.failures, state.rests_until) = (0, None);
     }
 
-    /// Notes that a call was not answered in time. A server that leaves one after the other so
-    /// hangs, and the next call starts it anew.
+    /// Records that a call was not answered in time. After several in a row the server counts as
+    /// hung, and the next call restarts it.
     pub(crate) async fn report_unanswered(&self, connection: &Arc<McpConnection>) {
         if connection.silences.load(Ordering::Relaxed) < UNANSWERED_CALLS_MAX {
             return;
@@ -259,8 +259,8 @@ impl ManagedServer {
         }
         let give_up = {
             let mut state = self.state();
-            // Whoever waited for a start that failed has heard how it went, and does not wait for
-            // another one.
+            // A caller that waited for a start that failed gets its error instead of starting the
+            // server once more.
             if state.failed_starts != failed_before {
                 return Err(state.last_error.clone().unwrap_or_default());
             }
@@ -291,7 +291,7 @@ impl ManagedServer {
             Err(error) => {
                 {
                     let mut state = self.state();
-                    // What was known of it may be what is wrong.
+                    // The cached protocol may be the cause of the failure.
                     state.era = None;
                     state.failed_starts = state.failed_starts.wrapping_add(1);
                     state.record_failure(error.clone());
@@ -302,7 +302,8 @@ impl ManagedServer {
         }
     }
 
-    /// Makes one attempt to start it; that it still rests is no attempt.
+    /// Makes one attempt to start it. The outer error means that it is still too early for an
+    /// attempt.
     async fn try_to_start(&self) -> Result<ConnectResult, ServerUnavailableError> {
         self.close_connection().await;
         self.wait_for_retry().await?;
@@ -322,7 +323,7 @@ impl ManagedServer {
         Ok(opening.await.map_err(|error| self.secrets.redact_error(error)))
     }
 
-    /// Waits for a short rest to be over; a long one is told.
+    /// Waits for a short delay to pass. A long one is an error.
     async fn wait_for_retry(&self) -> Result<(), ServerUnavailableError> {
         let left = {
             let state = self.state();
@@ -361,7 +362,7 @@ impl ManagedServer {
         }
     }
 
-    /// Sees to a connection while it lives.
+    /// Watches a connection while it is open.
     async fn watch(self: Arc<Self>, connection: Arc<McpConnection>) {
         let mut pause = RELIST_PAUSE;
         let mut listed_at = Instant::now();
@@ -374,7 +375,7 @@ impl ManagedServer {
                     return;
                 }
                 () = connection.handler.list_changed.notified() => {
-                    // A list that changes all the time is asked for less and less often.
+                    // A list that changes all the time is fetched less and less often.
                     pause = match listed_at.elapsed() < pause * 4 {
                         true => (pause * 2).min(RELIST_PAUSE_MAX),
                         false => RELIST_PAUSE,
@@ -409,7 +410,7 @@ impl ManagedServer {
         self.state().connection.as_ref().is_some_and(|ours| Arc::ptr_eq(ours, connection))
     }
 
-    /// Notes that a connection ended; by itself, unless we ended it.
+    /// Records that a connection ended, unless zero closed it.
     async fn handle_disconnect(&self, connection: &Arc<McpConnection>) {
         if connection.is_closing() || !self.is_current(connection) {
             return;
@@ -423,7 +424,7 @@ impl ManagedServer {
         }
     }
 
-    /// Whether this is the first who says so.
+    /// Records a failure of a connection. Returns false if it was recorded already.
     fn record_failure(
         &self,
         connection: &Arc<McpConnection>,
@@ -451,8 +452,8 @@ impl ManagedServer {
         }
     }
 
-    /// Writes down what is known. One at a time, also when nobody waits for it any more, so that what
-    /// was known last is what stands there.
+    /// Saves what is known of the server. One write at a time, and it completes even if the caller
+    /// is cancelled, so that the last state is what the file contains.
     async fn save_cache(&self) {
         let alone = Arc::clone(&self.writing).lock_owned().await;
         let remembered = {
@@ -489,7 +490,7 @@ impl ManagedServerState {
     }
 }
 
-/// Somebody's use of a server.
+/// One host's use of a server.
 pub(crate) struct ServerLease(Arc<ManagedServer>);
 
 impl ServerLease {
@@ -502,7 +503,7 @@ impl ServerLease {
         &self.0
     }
 
-    /// Ends this use; the server is stopped where it was the last.
+    /// Ends this use, and stops the server if it was the last.
     pub(crate) async fn end(self) {
         let server = Arc::clone(&self.0);
         drop(self);

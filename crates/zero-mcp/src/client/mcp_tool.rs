@@ -1,4 +1,5 @@
-//! A tool of a server, as a tool of the host: judged, bounded and recorded as every other.
+//! [`McpTool`], a tool of a server as a tool of the host, with the same policy, limits and audit
+//! log as every other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +25,7 @@ use super::tool_listing::{self, McpToolDefinition};
 use super::tool_pins::{PinState, ToolPins};
 use crate::server_definition::McpServerDefinition;
 
-/// What all tools of one server in one host have in common.
+/// What all tools of one server in one host share.
 pub(crate) struct ToolOrigin {
     pub(crate) definition: McpServerDefinition,
     pub(crate) server: Arc<ManagedServer>,
@@ -38,7 +39,7 @@ pub(crate) struct McpTool {
     own: Arc<PinnedTool>,
 }
 
-/// The tool as its server knows it.
+/// The tool as its server defines it.
 struct PinnedTool {
     origin: Arc<ToolOrigin>,
     definition: McpToolDefinition,
@@ -61,10 +62,10 @@ impl McpTool {
             output_schema: definition.output_schema.clone().unwrap_or_else(|| json!({})),
             category: ToolCategory::External,
             kind: ToolKind::Other,
-            // What it claims of itself is not believed, so it may do anything.
+            // The tool's own claims are not trusted, so it may do anything.
             risk: RiskLevel::High,
             timeout_class: TimeoutClass::Mcp,
-            // Nor is that it may be repeated: no call is ever made twice.
+            // A claim to be idempotent is not trusted either: no call is made twice.
             idempotent: false,
             fallback: None,
         };
@@ -73,7 +74,7 @@ impl McpTool {
         Self { spec, own: Arc::new(PinnedTool { origin, definition, hash, output }) }
     }
 
-    /// The server's own name for it.
+    /// Returns the server's name for it.
     pub(crate) fn remote_name(&self) -> &str {
         &self.own.definition.name
     }
@@ -86,7 +87,7 @@ impl McpTool {
         &self.own.hash
     }
 
-    /// Roughly what a model pays to be shown it, in tokens.
+    /// Estimates the tokens that its schema costs in a model request.
     pub(crate) fn token_cost(&self) -> usize {
         let spec = &self.spec;
         tool_listing::estimate_tokens(spec.name.as_str(), &spec.description, &spec.input_schema)
@@ -118,7 +119,7 @@ impl AnyTool for McpTool {
     }
 }
 
-/// A call of such a tool, as it is judged.
+/// A call of such a tool, as the policy judges it.
 struct McpToolPlan {
     own: Arc<PinnedTool>,
     arguments: Map<String, Value>,
@@ -153,8 +154,7 @@ impl AnyPlan for McpToolPlan {
 
     fn preview(&self, _cx: &CallContext) -> Option<ResultDisplay> {
         let mut text = String::new();
-        // It comes first: whoever shows only the beginning must not leave it out for the sake of
-        // long arguments.
+        // The changes come first, so that long arguments cannot push them out of a shortened view.
         if self.standing == PinState::Changed {
             let own = &self.own;
             let before = own.origin.pins.approved_definition(&own.definition.name);
@@ -223,7 +223,7 @@ impl PinnedTool {
                     server.report_answered();
                     return call_results::to_tool_result(alias, answer, self.output.as_ref());
                 }
-                // Nothing of it was sent, so it cannot have run.
+                // Nothing was sent, so the call cannot have run.
                 Err(McpCallError::NeverSent) if !is_second => {
                     server.report_disconnected(&connection).await;
                     is_second = true;
@@ -245,14 +245,14 @@ impl PinnedTool {
         }
     }
 
-    /// Whether the server, which may have been started for this call, still offers the very tool
-    /// that was judged.
+    /// Checks that the server, which may have been started for this call, still offers the tool
+    /// with the definition that was judged.
     fn check_unchanged(&self) -> Result<(), ToolError> {
         let alias = &self.origin.definition.alias;
         let name = sanitize::to_quoted_line(&self.definition.name);
         let listing = self.origin.server.listing();
         match listing.as_ref().and_then(|listing| listing.tools.get(&self.definition.name)) {
-            // As good as the same hash, and made by nobody: schemas can be long.
+            // The same as to compare hashes, but cheaper, because schemas can be long.
             Some(now) if *now == self.definition => Ok(()),
             Some(_) => Err(ToolError::failed(
                 ErrorReason::ServerUnavailable,
@@ -267,12 +267,11 @@ impl PinnedTool {
         }
     }
 
-    /// Pins the definition: a call under it was allowed to run.
+    /// Pins the definition, because a call under it was allowed.
     async fn pin(&self, cx: &CallContext) -> Result<(), ToolError> {
         let (pins, definition) = (self.origin.pins.clone(), self.definition.clone());
         cx.run_blocking(move |_| {
-            // What cannot be pinned is asked about again; that is no reason not to do what was
-            // allowed.
+            // Without a pin the user is asked again next time; this call is allowed nevertheless.
             if let Err(error) = pins.pin([&definition]) {
                 tracing::warn!(%error, "what was approved of a server could not be kept");
             }

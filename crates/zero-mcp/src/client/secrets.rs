@@ -1,8 +1,8 @@
-//! What settings gave a server and nobody else is to see: the values of its variables and headers.
+//! [`ServerSecrets`]: the values of a server's variables and headers, which must not be shown.
 //!
-//! Servers quote them, mostly when they complain: in their error output, in lines that are no
-//! messages, in refusals. All of that ends in errors, in status and in files. There the name stands
-//! in place of the value, and what looks like any other secret is taken out as it is everywhere.
+//! Servers quote them, mostly when they complain: in their error output, in lines that are not
+//! messages, in refusals. That text becomes part of errors, status and files. There, each value is
+//! replaced by its name, and everything that looks like another secret is redacted as everywhere.
 
 use std::fmt;
 
@@ -11,18 +11,18 @@ use zero_runtime::redaction;
 use super::error::ServerUnavailableError;
 use crate::server_definition::{ServerLaunch, ServerTransport};
 
-/// Shorter values say nothing, and would be found everywhere.
+/// Minimum length of a value: shorter ones are not secrets, and would match everywhere.
 const VALUE_CHARS_MIN: usize = 6;
 
-/// The values that settings gave a server, with their names. Cheap enough to clone.
+/// The values that settings give a server, with their names. Cheap enough to clone.
 #[derive(Clone, Default)]
 pub(crate) struct ServerSecrets {
-    /// The longest value first, so that none is left in part because another is within it.
+    /// Longest value first, so that a value within a longer one does not leave parts of it.
     values: Vec<(String, String)>,
 }
 
 impl ServerSecrets {
-    /// Those of a server.
+    /// Collects the secrets of a server.
     pub(crate) fn from_transport(reach: &ServerTransport) -> Self {
         match reach {
             ServerTransport::Command(launch) => Self::from_launch(launch),
@@ -34,7 +34,7 @@ impl ServerSecrets {
         }
     }
 
-    /// Those of a server that is started here.
+    /// Collects the secrets of a server that zero starts.
     pub(crate) fn from_launch(launch: &ServerLaunch) -> Self {
         Self::new(as_str_pairs(&launch.variables))
     }
@@ -43,7 +43,7 @@ impl ServerSecrets {
         let mut values = Vec::new();
         for (name, value) in pairs {
             let value = value.trim();
-            // Of `Bearer abc` a server may quote the last word only.
+            // A server may quote only the last word of `Bearer abc`.
             let last = value.split_whitespace().next_back().unwrap_or_default();
             for value in [value, last] {
                 let pair = (name.to_owned(), value.to_owned());
@@ -56,7 +56,7 @@ impl ServerSecrets {
         Self { values }
     }
 
-    /// The same text without them, and without what looks like a secret.
+    /// Replaces the secrets in a text, and redacts what looks like a secret.
     pub(crate) fn redact(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for (name, value) in &self.values {
@@ -67,7 +67,7 @@ impl ServerSecrets {
         redaction::redact_text(&text).into_owned()
     }
 
-    /// The same for a text whose beginning was cut off, perhaps in the middle of one.
+    /// Like [`Self::redact`], for a text whose beginning was cut off, perhaps within a secret.
     pub(crate) fn redact_tail(&self, text: &str) -> String {
         let rest_of = |value: &str| {
             let ends = value.char_indices().skip(1).map(|(at, _)| value[at..].to_owned());
@@ -84,7 +84,7 @@ impl ServerSecrets {
         }
     }
 
-    /// The same error without them.
+    /// Replaces the secrets in an error.
     pub(crate) fn redact_error(&self, error: ServerUnavailableError) -> ServerUnavailableError {
         ServerUnavailableError {
             message: self.redact(&error.message),
@@ -105,7 +105,7 @@ fn as_str_pairs(pairs: &[(String, String)]) -> impl Iterator<Item = (&str, &str)
     pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()))
 }
 
-/// What stands where a value stood.
+/// Text that replaces a value.
 fn placeholder(name: &str) -> String {
     format!("[{name}]")
 }

@@ -1,5 +1,5 @@
-//! A server as one host uses it: under its name there, with its lists of what is taken, and with
-//! its tools in the host's registry.
+//! [`ServerBinding`], a server in one host: its alias there, the tools that settings select, and
+//! their registration.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,24 +20,24 @@ use super::tool_names;
 use super::tool_pins::{PinSnapshot, PinState, ToolPins};
 use crate::server_definition::{McpServerDefinition, ServerTransport};
 
-/// A server as one host uses it.
+/// A server in one host.
 pub(crate) struct ServerBinding {
     origin: Arc<ToolOrigin>,
     lease: Mutex<Option<ServerLease>>,
     held: Mutex<BoundTools>,
 }
 
-/// What the host holds of the server.
+/// The tools of the server in the host.
 #[derive(Default)]
 struct BoundTools {
-    /// The list that the tools are of.
+    /// The listing that the tools were built from.
     listing: Option<Arc<ToolListing>>,
     tools: Vec<Arc<McpTool>>,
-    /// Tools of the list that this host cannot use.
+    /// Listed tools that this host cannot use.
     quarantined: Vec<QuarantinedTool>,
-    /// Tools whose place in the registry is taken.
+    /// Tools whose name is taken in the registry.
     homeless: Vec<QuarantinedTool>,
-    /// Tools that this host does not want.
+    /// Number of tools that the settings exclude.
     unwanted: usize,
 }
 
@@ -58,17 +58,17 @@ impl ServerBinding {
         &self.origin.server
     }
 
-    /// How long it may take to start.
+    /// Returns the startup timeout.
     pub(crate) fn startup_timeout(&self) -> Duration {
         self.origin.definition.startup_timeout
     }
 
-    /// The source of its tools in the registry.
+    /// Returns the source name of its tools in the registry.
     pub(crate) fn source(&self) -> String {
         format!("mcp:{}", self.origin.definition.alias)
     }
 
-    /// Makes tools of what the server listed last; says whether that is news.
+    /// Rebuilds the tools from the server's last listing. Returns whether there was a new one.
     pub(crate) fn refresh(&self) -> bool {
         let Some(listing) = self.origin.server.listing() else { return false };
         let mut held = self.bound_tools();
@@ -110,12 +110,12 @@ impl ServerBinding {
         held
     }
 
-    /// Roughly what a model pays to be shown its tools, in tokens.
+    /// Estimates the tokens that all its schemas cost in a model request.
     pub(crate) fn token_cost(&self) -> usize {
         self.bound_tools().tools.iter().map(|tool| tool.token_cost()).sum()
     }
 
-    /// Puts its tools in the registry.
+    /// Registers its tools.
     pub(crate) fn register(&self, registry: &ToolRegistry, shown: ToolVisibility) {
         let mut held = self.bound_tools();
         if self.has_ended() || held.listing.is_none() {
@@ -130,7 +130,7 @@ impl ServerBinding {
         held.homeless = homeless.iter().map(|tool| taken(&tool.spec().name)).collect();
     }
 
-    /// The tools that are not what was approved.
+    /// Returns the tools whose definition is not the approved one.
     pub(crate) fn changed_tools(&self) -> Vec<ToolDefinitionChange> {
         let pins = &self.origin.pins;
         let pinned = pins.snapshot();
@@ -146,7 +146,7 @@ impl ServerBinding {
         shown.collect()
     }
 
-    /// Takes tools as approved that a person was shown, as they were shown.
+    /// Approves the definitions that the user was shown.
     pub(crate) fn approve(
         &self,
         shown: &[ToolDefinitionChange],
@@ -158,12 +158,12 @@ impl ServerBinding {
             .map_err(|error| ServerUnavailableError::new(error.to_string()))
     }
 
-    /// How it stands.
+    /// Returns its status.
     pub(crate) fn status(&self) -> McpServerStatus {
-        let glance = self.origin.server.snapshot();
+        let snapshot = self.origin.server.snapshot();
         let definition = &self.origin.definition;
         let held = self.bound_tools();
-        let connection = glance.connection.filter(|connection| connection.is_open());
+        let connection = snapshot.connection.filter(|connection| connection.is_open());
         let listing = held.listing.as_deref();
         let pinned = self.origin.pins.snapshot();
         let mut notes = Vec::new();
@@ -179,8 +179,8 @@ impl ServerBinding {
         let quarantined = quarantined.chain(&held.quarantined).chain(&held.homeless);
         McpServerStatus {
             alias: definition.alias.to_string(),
-            // What says that it runs and does not has just ended.
-            state: match glance.phase {
+            // `Ready` without an open connection means that it has just ended.
+            state: match snapshot.phase {
                 ServerPhase::Ready if connection.is_none() => ServerPhase::Failed,
                 phase => phase,
             },
@@ -198,18 +198,18 @@ impl ServerBinding {
             tokens: held.tools.iter().map(|tool| tool.token_cost()).sum(),
             quarantined: quarantined.cloned().collect(),
             notes,
-            last_error: glance.last_error,
-            retry_in_s: glance.rests_for.map(|left| left.as_secs().max(1)),
-            starts: glance.starts,
+            last_error: snapshot.last_error,
+            retry_in_s: snapshot.rests_for.map(|left| left.as_secs().max(1)),
+            starts: snapshot.starts,
         }
     }
 
-    /// Whether the host is done with it.
+    /// Whether the host has released it.
     pub(crate) fn has_ended(&self) -> bool {
         self.lease().is_none()
     }
 
-    /// Ends the host's use of it; the server is stopped where nobody else uses it.
+    /// Releases it, and stops the server if no other host uses it.
     pub(crate) async fn end(&self) {
         let lease = self.lease().take();
         if let Some(lease) = lease {

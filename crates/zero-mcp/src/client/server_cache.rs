@@ -1,9 +1,9 @@
-//! What is known of servers from last time, so that their tools stand there at once and nothing
-//! has to be started for them.
+//! [`ServerCache`]: what is known of servers from earlier runs, so that their tools are available
+//! without starting them.
 //!
-//! One small file for each way of launching or reaching a server. It is a memory and no proof: a
-//! call starts the server, asks it again, and goes through only if the tool is still what was
-//! judged. A file that cannot be read is as good as none.
+//! There is one small file for each [`ServerIdentity`]. It is a cache only: a call starts the
+//! server, lists its tools again, and is sent only if the tool still has the definition that was
+//! judged. A file that cannot be read is ignored.
 
 use serde::{Deserialize, Serialize};
 use zero_sandbox::{ConfigFile, StateDir};
@@ -12,36 +12,36 @@ use super::error::ServerUnavailableError;
 use super::identity::ServerIdentity;
 use super::tool_listing::ToolListing;
 
-/// Largest file, in bytes: what a listing may have, and room for its JSON.
+/// Maximum size of a file, in bytes: enough for a listing as JSON.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// Most servers that are remembered.
+/// Maximum number of files.
 const FILES_MAX: usize = 256;
 
 /// What is known of one server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ServerCacheEntry {
-    /// Which of the two protocols it speaks.
+    /// Which of the two protocols it uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) era: Option<ProtocolEra>,
-    /// The tools it listed last.
+    /// Its last tool listing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) listing: Option<ToolListing>,
-    /// Why it could not be used when it last could not.
+    /// Its last failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last_error: Option<ServerUnavailableError>,
 }
 
-/// Which of the two protocols a server speaks.
+/// Which of the two protocols a server uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ProtocolEra {
-    /// The one with a handshake and sessions.
+    /// The older one, with a handshake and sessions.
     Legacy,
-    /// The one without.
+    /// The newer one, without a handshake.
     Modern,
 }
 
-/// The memory of servers.
+/// The cache of servers.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerCache {
     folder: StateDir,
@@ -49,12 +49,12 @@ pub(crate) struct ServerCache {
 }
 
 impl ServerCache {
-    /// In zero's own folder for servers.
+    /// Creates the cache in zero's state directory for MCP.
     pub(crate) fn new(state: &StateDir) -> Self {
         Self { folder: state.child("catalogue"), marks: state.child("reconnect") }
     }
 
-    /// What is known of a server.
+    /// Returns what is known of a server.
     pub(crate) fn load(&self, identity: &ServerIdentity) -> ServerCacheEntry {
         let file = self.cache_file(identity);
         let path = file.path();
@@ -72,7 +72,7 @@ impl ServerCache {
         })
     }
 
-    /// Remembers what is known of a server. That it cannot is no reason not to go on.
+    /// Saves what is known of a server. A failure is only logged.
     pub(crate) fn save(&self, identity: &ServerIdentity, remembered: &ServerCacheEntry) {
         let bytes = serde_json::to_vec(remembered).unwrap_or_default();
         if bytes.len() as u64 > FILE_BYTES_MAX {
@@ -84,7 +84,7 @@ impl ServerCache {
         }
     }
 
-    /// Tells every zero that runs this server to start it anew before its next call.
+    /// Tells every zero process that uses this server to restart it before its next call.
     pub(crate) fn request_restart(&self, identity: &ServerIdentity) {
         evict_oldest(&self.marks);
         let file = ConfigFile::Own(self.marks.path().join(identity.as_str()));
@@ -93,7 +93,7 @@ impl ServerCache {
         }
     }
 
-    /// How long ago somebody last told so.
+    /// Returns how long ago a restart was last requested.
     pub(crate) fn restart_request_age(
         &self,
         identity: &ServerIdentity,
@@ -106,7 +106,7 @@ impl ServerCache {
     }
 }
 
-/// Removes the file that was not changed for the longest time, where there are too many.
+/// Removes the least recently changed file if there are too many.
 fn evict_oldest(folder: &StateDir) {
     let names = folder.list_names().unwrap_or_default();
     if names.len() < FILES_MAX {

@@ -1,8 +1,9 @@
-//! The servers of a process, shared between all hosts and sessions that would start the same one.
+//! [`ServerPool`]: the servers of a process, shared between all hosts and sessions that would start
+//! the same one.
 //!
-//! Ten sessions with the same server are one process and not ten. What makes it the same is its name,
-//! how it is launched, down to its variables and folder, how long that may take, and what it is
-//! confined by.
+//! Ten sessions with the same server use one process, not ten. A server is the same if its alias,
+//! its launch with variables and folder, its startup timeout and the sandbox of its host are the
+//! same.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -10,14 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use super::identity::ServerIdentity;
 use super::managed_server::{ManagedServer, ServerLease};
 
-/// The servers of a process. Hosts that are given the same pool share their servers.
+/// The servers of a process. Hosts with the same pool share their servers.
 #[derive(Default)]
 pub struct ServerPool {
     servers: Mutex<BTreeMap<ServerIdentity, Weak<ManagedServer>>>,
 }
 
 impl ServerPool {
-    /// The server that somebody uses already under this key, or a new one.
+    /// Leases the server with this key, and creates it if nobody uses it yet.
     pub(crate) fn lease(
         &self,
         key: ServerIdentity,

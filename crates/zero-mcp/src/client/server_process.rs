@@ -1,8 +1,8 @@
-//! A server that runs here: its process, its pipes, and its end.
+//! [`ServerProcess`], a server that zero starts: its process, its pipes, and its shutdown.
 //!
-//! It runs as every program beside calls does: confined, with a scrubbed environment, its tree
-//! killed with it. Its error output is read for as long as it runs, so that no server hangs on a
-//! full pipe, and the end of it is kept: mostly it says why a server failed.
+//! It runs like every other service: in the sandbox, with a scrubbed environment, and all its
+//! processes are killed with it. Its error output is read while it runs, so that it cannot block on
+//! a full pipe. The end of the output is kept, because it usually says why a server failed.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -21,44 +21,43 @@ use super::secrets::ServerSecrets;
 use crate::server_definition::{ServerAlias, ServerLaunch};
 use crate::wire::{ConnectionDiagnostics, LineTransport, McpMessageLimits};
 
-/// How much of the error output is kept.
+/// How much of the error output is kept, in bytes.
 pub const STDERR_TAIL_BYTES: usize = 8 << 10;
-/// How long a server may take to end by itself once its input has ended, and once more after it was
-/// told to.
+/// How long a server may take to exit after its input was closed, and again after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long the end of a tree that was killed is waited for.
+/// How long to wait for the exit of processes that were killed.
 const KILL_WAIT_MAX: Duration = Duration::from_secs(5);
-/// Most notes on a server that failed.
+/// Maximum number of notes about a server that failed.
 const NOTES_MAX: usize = 8;
-/// How long the last words of a server that seems to have died are waited for.
+/// How long to wait for the last output of a server that seems to have died.
 const EXIT_REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A server that runs here. Dropping it ends every process of it at once.
+/// A server that zero started. Dropping it kills all its processes.
 pub struct ServerProcess {
     service: Arc<ServiceHandle>,
     troubles: ConnectionDiagnostics,
     stderr: Arc<ServerStderrTail>,
-    /// What its error output must not give away.
+    /// Secrets to remove from its error output.
     secrets: ServerSecrets,
     exit: Arc<OnceLock<ServerExit>>,
     ended: CancellationToken,
-    /// All of its error output has been read.
+    /// Cancelled when all of its error output has been read.
     drained: CancellationToken,
-    /// Ends the input of the server.
+    /// Cancelling it closes the server's input.
     closing: CancellationToken,
 }
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerExit {
-    /// What it returned, if it returned.
+    /// Exit code, if it exited.
     pub code: Option<i32>,
-    /// The signal that ended it, if one did.
+    /// Signal that killed it, if any.
     pub signal: Option<i32>,
 }
 
 impl ServerProcess {
-    /// Starts a server, and gives the transport that talks to it.
+    /// Starts a server, and returns it with the transport to it.
     pub async fn start(
         services: &ServiceLauncher,
         launch: &ServerLaunch,
@@ -116,19 +115,20 @@ impl ServerProcess {
         Ok((process, lines))
     }
 
-    /// What went wrong in what it said.
+    /// Returns the problems with its messages.
     pub fn diagnostics(&self) -> &ConnectionDiagnostics {
         &self.troubles
     }
 
-    /// Whether it can see what may not be read, because that came after it.
+    /// Whether it was started before a file was denied or replaced, so that it can still read that
+    /// file.
     pub async fn is_outdated(&self) -> bool {
         let service = Arc::clone(&self.service);
-        // Where nobody could look, nobody can say.
+        // If the check fails, the server counts as outdated.
         tokio::task::spawn_blocking(move || service.is_outdated()).await.unwrap_or(true)
     }
 
-    /// The end of its error output, without secrets, control characters escaped.
+    /// Returns the end of its error output, without secrets and with control characters escaped.
     pub fn stderr_tail(&self) -> String {
         self.stderr.to_text(&self.secrets)
     }
@@ -138,29 +138,31 @@ impl ServerProcess {
         self.drained.is_cancelled()
     }
 
-    /// How it ended, if it did.
+    /// Returns how it ended, if it has.
     pub fn exit(&self) -> Option<ServerExit> {
         self.exit.get().copied()
     }
 
-    /// What a person should know of it, such as hosts that it was refused.
+    /// Returns notes for the user, such as blocked hosts.
     pub fn notes(&self) -> Vec<String> {
         self.service.notes()
     }
 
-    /// What it was refused that may be why it failed, and the settings that would allow it.
+    /// Returns what the sandbox blocked and may have caused a failure, and the settings that would
+    /// allow it.
     pub fn refusals(&self) -> Vec<String> {
         explain_refusals(self.notes(), &self.stderr_tail())
     }
 
-    /// Waits until it has ended.
+    /// Waits until it has exited.
     pub async fn wait_for_exit(&self) {
         self.ended.cancelled().await;
     }
 
-    /// Why it is of no use any more, with its exit and the end of its error output.
+    /// Returns why it cannot be used any more, with its exit status and the end of its error
+    /// output.
     pub async fn describe_failure(&self, what: &str) -> ServerUnavailableError {
-        // The output of a process that dies ends a moment before the rest is known.
+        // The output of a dying process ends a moment before its exit status is known.
         let rest = async {
             self.wait_for_exit().await;
             self.drained.cancelled().await;
@@ -189,7 +191,7 @@ impl ServerProcess {
         }
     }
 
-    /// Ends it: its input ends, then it is told to end, then it is killed with all that came of it.
+    /// Shuts it down: closes its input, then sends SIGTERM, then kills all its processes.
     pub async fn shut_down(&self) {
         self.closing.cancel();
         if self.wait_for_exit_within(GRACE).await {
@@ -214,7 +216,7 @@ impl Drop for ServerProcess {
     }
 }
 
-/// What programs say when they cannot reach a host.
+/// Texts in the error output of programs that cannot reach a host.
 const NETWORK_REFUSAL_TEXTS: [&str; 7] = [
     "ENOTFOUND",
     "EAI_AGAIN",
@@ -224,22 +226,23 @@ const NETWORK_REFUSAL_TEXTS: [&str; 7] = [
     "Network is unreachable",
     "403 Forbidden",
 ];
-/// What programs say when they may not change a file.
+/// Texts in the error output of programs that may not change a file.
 const WRITE_REFUSAL_TEXTS: [&str; 5] =
     ["EROFS", "EACCES", "EPERM", "Read-only file system", "Permission denied"];
 
-/// Notes on a server that failed, with the settings that would allow what its confinement seems to
-/// have refused. That a program was refused a change of a file only the program itself can say.
+/// Adds the settings that would allow what the sandbox seems to have blocked. Only the server's own
+/// output tells whether it was refused to change a file.
 fn explain_refusals(mut notes: Vec<String>, stderr: &str) -> Vec<String> {
     notes.truncate(NOTES_MAX);
-    let says = |words: &[&str]| words.iter().any(|word| stderr.contains(word));
-    if notes.iter().any(|note| note.starts_with("network:")) || says(&NETWORK_REFUSAL_TEXTS) {
+    let contains_any = |texts: &[&str]| texts.iter().any(|text| stderr.contains(text));
+    if notes.iter().any(|note| note.starts_with("network:")) || contains_any(&NETWORK_REFUSAL_TEXTS)
+    {
         notes.push(
             "it runs confined: list the hosts that it needs in `network` of this server, such as [\"api.example.com\"]"
                 .to_owned(),
         );
     }
-    if says(&WRITE_REFUSAL_TEXTS) {
+    if contains_any(&WRITE_REFUSAL_TEXTS) {
         notes.push(
             "it runs confined: list the folders that it must change in `writable` of this server, such as [\"~/.npm\"]"
                 .to_owned(),
@@ -285,13 +288,13 @@ async fn watch_exit(
     drained: CancellationToken,
 ) {
     let how = service.wait().await;
-    // Whoever learns that it ended wants to know what it said last.
+    // The exit is reported together with the last output.
     let _ = tokio::time::timeout(EXIT_REPORT_TIMEOUT, drained.cancelled()).await;
     let _ = exit.set(ServerExit { code: how.exit_code, signal: how.signal });
     ended.cancel();
 }
 
-/// Reads error output until it ends. What reads slower than a server writes makes the server wait.
+/// Reads the error output until it ends.
 async fn drain_stderr(
     mut stderr: pipe::Receiver,
     tail: Arc<ServerStderrTail>,
@@ -306,7 +309,7 @@ async fn drain_stderr(
     }
 }
 
-/// The end of a stream of bytes.
+/// The last bytes of the error output.
 #[derive(Default)]
 struct ServerStderrTail(Mutex<VecDeque<u8>>);
 
@@ -325,9 +328,9 @@ impl ServerStderrTail {
     }
 }
 
-/// Error output as it may be told.
+/// Renders error output without secrets and unsafe characters.
 fn render_tail(bytes: &[u8], secrets: &ServerSecrets) -> String {
-    // Escaped later: a secret with a line break must be recognised.
+    // Redacted before it is escaped, so that a secret with a line break is recognized.
     sanitize::escape_unsafe_chars(&secrets.redact_tail(&String::from_utf8_lossy(bytes)))
 }
 

@@ -1,38 +1,38 @@
-//! How servers stand, for a person.
+//! [`McpServerStatus`]: the status of a server and its tools, for `zero mcp` and similar commands.
 
 use serde::{Deserialize, Serialize};
 
 use super::error::ServerUnavailableError;
 
-/// How a server stands.
+/// Status of a server.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct McpServerStatus {
-    /// Its name here.
+    /// Name of the server in settings.
     pub alias: String,
     /// What it is doing.
     pub state: ServerPhase,
-    /// Whether it is started here, or reached by HTTP.
+    /// `command` if zero starts it, `http` if it is reached over HTTP.
     pub reach: &'static str,
-    /// Where it is written down.
+    /// Where it is configured.
     pub written_at: String,
-    /// The version of the protocol that is spoken with it, while it runs.
+    /// Protocol version, while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
-    /// What it calls itself, while it runs.
+    /// Name and version that it reports, while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub implementation: Option<String>,
-    /// Its tools.
+    /// The tools that the host can use.
     pub tools: Vec<McpToolStatus>,
-    /// Roughly what a model pays to be shown all of them, in tokens.
+    /// Estimated tokens that all their schemas cost in a model request.
     pub tokens: usize,
     /// Tools that cannot be used, with the reason.
     pub quarantined: Vec<QuarantinedTool>,
-    /// What else is to be known, such as tools that were left out.
+    /// Further notes, such as tools that were left out.
     pub notes: Vec<String>,
-    /// Why it could not be used when it last could not.
+    /// Its last failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<ServerUnavailableError>,
-    /// Seconds until it may be started again, while it rests after failures.
+    /// Seconds until it may be started again, after failures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_in_s: Option<u64>,
     /// How often it was started.
@@ -43,9 +43,9 @@ pub struct McpServerStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerPhase {
-    /// Nobody knows its tools yet, and it does not run.
+    /// It does not run, and its tools are unknown.
     Unknown,
-    /// Its tools are known from last time; it is started by the first call.
+    /// It does not run, and its tools are known from an earlier run; the first call starts it.
     Known,
     /// It is being started.
     Starting,
@@ -53,12 +53,12 @@ pub enum ServerPhase {
     Ready,
     /// It could not be started, or ended by itself.
     Failed,
-    /// It was stopped, by a person or because nobody used it.
+    /// It was stopped, by the user or because it was idle.
     Stopped,
 }
 
 impl ServerPhase {
-    /// Stable word for tables.
+    /// Returns a stable name for tables.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -71,30 +71,30 @@ impl ServerPhase {
     }
 }
 
-/// How a tool of a server stands.
+/// Status of a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct McpToolStatus {
-    /// Its name here.
+    /// Name of the tool in the host.
     pub name: String,
-    /// The server's own name for it.
+    /// The server's name for it.
     pub own_name: String,
-    /// Its title, if it has one.
+    /// Title, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What the server claims of it; nobody vouches for that.
+    /// What the server claims about it; not verified.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub claims: String,
-    /// Roughly what a model pays to be shown it, in tokens.
+    /// Estimated tokens that its schema costs in a model request.
     pub tokens: usize,
-    /// Whether its definition changed since a call of it was allowed.
+    /// Whether its definition has changed since a call of it was allowed.
     pub changed: bool,
 }
 
 /// A tool that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct QuarantinedTool {
-    /// The server's own name for it, as far as it could be read.
+    /// The server's name for it, as far as it could be read.
     pub tool: String,
-    /// Why.
+    /// Why it cannot be used.
     pub reason: String,
 }

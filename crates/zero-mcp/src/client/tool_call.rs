@@ -1,10 +1,10 @@
-//! One call on a connection, from the request to its one outcome.
+//! One tool call on a connection, from the request to its result.
 //!
-//! A request that may have reached the server is never sent again: it may have run. What nobody
-//! waits for any more is cancelled at the server, by message or by closing the stream, and what the
-//! server says about it later is dropped; the server itself stays. Questions that a server has
-//! before it can go on are put to the person, and the request is sent again with the answers, as
-//! the protocol has it.
+//! A request that may have reached the server is never sent again, because it may have run. A call
+//! that is no longer wanted is cancelled at the server, by a message or by closing the stream, and
+//! a late answer is dropped; the server keeps running. If the server has questions before it can
+//! continue, the user is asked, and the request is sent again with the answers, as the protocol
+//! specifies.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -27,46 +27,46 @@ use super::sanitize;
 use super::secrets::ServerSecrets;
 use crate::wire;
 
-/// How often a server may ask before it answers.
+/// How often a server may ask questions before it returns a result.
 const ROUNDS_MAX: usize = 10;
-/// Most questions of one round.
+/// Maximum number of questions in one round.
 const QUESTIONS_MAX: usize = 16;
-/// Most that a server has carried back to it between two rounds, in bytes.
+/// Maximum size of the state that a server has sent back to it, in bytes.
 const STATE_BYTES_MAX: usize = 1 << 20;
-/// Least time between two words of progress that are passed on.
+/// Minimum time between two progress messages that are forwarded.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(100);
-/// Longest message of an error, in characters.
+/// Maximum length of an error message, in characters.
 const ERROR_CHARS_MAX: usize = 4_000;
-/// First pause before a request that the server only put off is sent again; it doubles.
+/// First delay before a request that the server deferred is sent again; it doubles.
 const DEFERRED_RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// What is asked of a server.
+/// A tool call to make.
 pub(crate) struct McpCallRequest<'a> {
     pub(crate) caller: &'a CallerContext,
-    /// The server's own name for the tool.
+    /// The server's name for the tool.
     pub(crate) tool: &'a str,
     pub(crate) arguments: &'a Map<String, Value>,
-    /// How long it may be silent.
+    /// Time limit without an answer or progress.
     pub(crate) silence_max: Duration,
-    /// How long it may take in all, and since when.
+    /// Time limit for the whole call, which started at `since`.
     pub(crate) total_max: Duration,
     pub(crate) since: Instant,
-    /// Where these limits are written down.
+    /// Where these limits are configured.
     pub(crate) written_at: &'a str,
-    /// What nothing that is told of the server may hold.
+    /// Secrets that must not occur in messages about the server.
     pub(crate) secrets: &'a ServerSecrets,
 }
 
-/// Why a call gave nothing.
+/// Why a call failed.
 pub(crate) enum McpCallError {
-    /// It never left: the connection was gone before. It can be sent on another.
+    /// It was not sent, because the connection had ended. It can be sent on another.
     NeverSent,
-    /// It may have run.
+    /// It failed, and may have run.
     Failed(ToolError),
 }
 
 impl McpConnection {
-    /// Calls a tool and waits for the outcome.
+    /// Calls a tool and waits for the result.
     pub(crate) async fn call(
         &self,
         order: &McpCallRequest<'_>,
@@ -80,7 +80,7 @@ impl McpConnection {
         for round in 0..ROUNDS_MAX {
             let answer =
                 self.exchange(params.clone(), order, cx).await.map_err(|why| match why {
-                    // The rounds before were answered, so this one may have been part of something.
+                    // Earlier rounds were answered, so the call may have taken effect.
                     McpCallError::NeverSent if round > 0 => {
                         McpCallError::Failed(connection_lost_error(order))
                     }
@@ -127,7 +127,7 @@ impl McpConnection {
             let _held = self.handler.handing_over.read().await;
             let options = PeerRequestOptions::no_options();
             let handed_over = self.peer.send_cancellable_request(request, options).await;
-            // That fails only where nobody is left to take it.
+            // This fails only if the connection's task has ended.
             let handle = handed_over.map_err(|_| McpCallError::NeverSent)?;
             let progress = self.handler.listen(handle.progress_token.clone());
             (
@@ -140,7 +140,7 @@ impl McpConnection {
             )
         };
         let mut silent_at = Instant::now() + order.silence_max;
-        let mut told_at: Option<Instant> = None;
+        let mut reported_at: Option<Instant> = None;
         loop {
             let Some(handle) = open.handle.as_mut() else {
                 return Err(McpCallError::Failed(connection_lost_error(order)));
@@ -159,12 +159,12 @@ impl McpConnection {
                 () = cx.cancelled() => {
                     return Err(cancellation_error(order));
                 }
-                Some(word) = progress.recv() => {
+                Some(update) = progress.recv() => {
                     silent_at = Instant::now() + order.silence_max;
-                    report_progress(&word, &mut told_at, cx);
+                    report_progress(&update, &mut reported_at, cx);
                 }
                 () = tokio::time::sleep_until(silent_at) => {
-                    // A person may take as long as a person takes.
+                    // While the user is being asked, the time limit does not apply.
                     if self.handler.is_asking() {
                         silent_at = Instant::now() + order.silence_max;
                         continue;
@@ -178,7 +178,7 @@ impl McpConnection {
         }
     }
 
-    /// The answers to what a server wants to know before it can go on.
+    /// Collects the answers to the questions of a server.
     async fn collect_answers(
         &self,
         asked: InputRequiredResult,
@@ -210,11 +210,11 @@ impl McpConnection {
         for (key, question) in questions {
             let answer = match question {
                 InputRequest::Elicitation(request) => {
-                    let said = tokio::select! {
+                    let answer = tokio::select! {
                         () = cx.cancelled() => return Err(cancellation_error(order)),
-                        said = self.handler.elicit(order.caller, request.params) => said,
+                        answer = self.handler.elicit(order.caller, request.params) => answer,
                     };
-                    serde_json::to_value(said).unwrap_or_default()
+                    serde_json::to_value(answer).unwrap_or_default()
                 }
                 InputRequest::ListRoots(_) => json!({"roots": []}),
                 InputRequest::CreateMessage(_) => {
@@ -230,7 +230,7 @@ impl McpConnection {
         Ok((Some(answers), asked.request_state))
     }
 
-    /// What became of a request that went wrong on the way.
+    /// Describes a request that failed.
     async fn explain_error(&self, error: ServiceError, order: &McpCallRequest<'_>) -> ToolError {
         match error {
             ServiceError::McpError(error) => refusal_error(&error, order),
@@ -257,7 +257,7 @@ impl McpConnection {
     }
 }
 
-/// A request that is on its way. Dropped before it is settled, it is cancelled at the server.
+/// A pending request. If it is dropped before the answer, the server is asked to cancel it.
 struct RequestCancelGuard<'a> {
     connection: &'a McpConnection,
     handle: Option<RequestHandle<RoleClient>>,
@@ -286,15 +286,15 @@ impl Drop for RequestCancelGuard<'_> {
     }
 }
 
-/// Passes a word of progress on, unless one was just passed on.
-fn report_progress(word: &McpProgress, told_at: &mut Option<Instant>, cx: &CallContext) {
-    if told_at.is_none_or(|told| told.elapsed() >= PROGRESS_PAUSE) {
-        *told_at = Some(Instant::now());
-        cx.report_progress(word.to_text());
+/// Forwards progress, unless some was forwarded just before.
+fn report_progress(update: &McpProgress, reported_at: &mut Option<Instant>, cx: &CallContext) {
+    if reported_at.is_none_or(|at| at.elapsed() >= PROGRESS_PAUSE) {
+        *reported_at = Some(Instant::now());
+        cx.report_progress(update.to_text());
     }
 }
 
-/// A call that nobody waits for any more: it took too long, or it is not wanted.
+/// Error of a call that was cancelled or exceeded its time limit.
 fn cancellation_error(order: &McpCallRequest<'_>) -> McpCallError {
     McpCallError::Failed(match order.since.elapsed() >= order.total_max {
         true => timeout_error(order, order.total_max, "without finishing"),
@@ -314,7 +314,7 @@ fn timeout_error(order: &McpCallRequest<'_>, limit: Duration, how: &str) -> Tool
         .with_detail("limit_ms", limit_ms)
 }
 
-/// The server refused the request itself, in its own words.
+/// Error of a request that the server refused, with the server's message.
 fn refusal_error(error: &ErrorData, order: &McpCallRequest<'_>) -> ToolError {
     let alias = &order.caller.alias;
     if let Some(why) = wire::find_refusal(error) {

@@ -1,8 +1,8 @@
-//! What is different about a tool since a person let it run, for that person to see.
+//! [`ToolDefinitionChange`]: what has changed in a tool's definition since the user approved it.
 //!
-//! A question about a changed tool can be answered only by who sees what changed. So the definition
-//! that was approved is compared with the present one, field by field, down to the parameter whose
-//! description grew a sentence; what did not change is left out.
+//! The user can decide about a changed tool only if they see the change. The approved definition is
+//! therefore compared with the current one field by field, down to the description of a parameter.
+//! Fields that did not change are left out.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,33 +12,33 @@ use serde_json::Value;
 use super::sanitize;
 use super::tool_listing::McpToolDefinition;
 
-/// Most fields that are shown; beyond that they are counted.
+/// Maximum number of fields to show; further ones are counted.
 const FIELDS_MAX: usize = 40;
-/// Longest text of one field, in characters.
+/// Maximum length of the text of one field, in characters.
 const FIELD_CHARS_MAX: usize = 2_000;
 
-/// A tool whose definition is not the one that was approved.
+/// A tool whose definition is not the approved one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolDefinitionChange {
-    /// Its name here.
+    /// Name of the tool in the host.
     pub name: String,
-    /// The server's own name for it. It may hold anything.
+    /// The server's name for it. Untrusted text.
     pub tool: String,
-    /// What was approved, if that was kept.
+    /// The approved definition, if it is still stored.
     pub(crate) before: Option<McpToolDefinition>,
-    /// What the server says now.
+    /// The current definition.
     pub(crate) after: McpToolDefinition,
 }
 
 impl ToolDefinitionChange {
-    /// What changed, in lines that are harmless to show: the name of each field, what it said after
-    /// `-`, and what it says after `+`.
+    /// Renders the changes as lines that are safe to print: the name of each field, its old text
+    /// after `-`, and its new text after `+`.
     pub fn to_text(&self) -> String {
         render_changes(self.before.as_ref(), &self.after)
     }
 }
 
-/// A field of a definition that is another now.
+/// A field that differs between two definitions.
 #[derive(Debug, PartialEq)]
 struct FieldChange {
     path: String,
@@ -46,7 +46,7 @@ struct FieldChange {
     after: Option<Value>,
 }
 
-/// What changed between two definitions, in lines.
+/// Renders the changes between two definitions.
 pub(crate) fn render_changes(
     before: Option<&McpToolDefinition>,
     after: &McpToolDefinition,
@@ -74,7 +74,7 @@ pub(crate) fn render_changes(
     text
 }
 
-/// Finds the fields that differ. Definitions are bounded in depth where they are taken in.
+/// Finds the fields that differ. The depth of definitions is limited when they are received.
 fn collect_changes(
     path: &str,
     before: Option<&Value>,
@@ -96,7 +96,7 @@ fn collect_changes(
     changed.push(FieldChange { path, before: before.cloned(), after: after.cloned() });
 }
 
-/// A value in lines that are harmless to show.
+/// Renders a value as lines that are safe to print.
 fn value_lines(value: &Value) -> Vec<String> {
     let text = match value {
         Value::String(text) => text.clone(),
@@ -161,8 +161,8 @@ mod tests {
                 (0..100).map(|n| (format!("f{n}"), json!(text.repeat(9_000)))).collect();
             definition(json!({"name": "t", "input_schema": fields}))
         };
-        let said = render_changes(Some(&wide("a")), &wide("b"));
-        assert!(said.ends_with("and 60 fields more\n"), "{}", said.len());
-        assert!(said.len() < 2 * FIELDS_MAX * (FIELD_CHARS_MAX + 100), "{}", said.len());
+        let text = render_changes(Some(&wide("a")), &wide("b"));
+        assert!(text.ends_with("and 60 fields more\n"), "{}", text.len());
+        assert!(text.len() < 2 * FIELDS_MAX * (FIELD_CHARS_MAX + 100), "{}", text.len());
     }
 }

@@ -1,5 +1,5 @@
-//! What a server says of its tools, bounded and looked through: what is not fit to be a tool is
-//! put aside with the reason, and its neighbours work.
+//! [`ToolListing`], the tools that a server lists, limited and validated. A tool that cannot be
+//! used is quarantined with the reason; the others work.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use zero_sandbox::journal::sha256;
 use super::sanitize;
 use super::status::QuarantinedTool;
 
-/// Most tools of one server.
+/// Maximum number of tools of one server.
 pub(crate) const TOOLS_MAX: usize = 1_000;
-/// Most bytes of all definitions of one server together.
+/// Maximum size of all definitions of one server together, in bytes.
 const LISTING_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Most tools that are remembered as put aside.
+/// Maximum number of quarantined tools that are listed.
 const QUARANTINED_MAX: usize = 200;
-/// Longest description a model is shown, in characters.
+/// Maximum length of a description that a model is shown, in characters.
 const DESCRIPTION_CHARS_MAX: usize = 10_000;
 
-/// A tool in its server's own words.
+/// A tool as its server defines it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct McpToolDefinition {
     pub(crate) name: String,
@@ -36,7 +36,7 @@ pub(crate) struct McpToolDefinition {
     pub(crate) claims: ToolClaims,
 }
 
-/// What a tool claims of itself. It is shown and never believed.
+/// What a tool claims about itself. It is shown to the user, but not trusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ToolClaims {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,12 +50,12 @@ pub(crate) struct ToolClaims {
 }
 
 impl ToolClaims {
-    /// The claims in words, for a person; empty when there is none.
+    /// Renders the claims for the user; empty if there are none.
     pub(crate) fn to_text(&self) -> String {
         self.labels().join(", ")
     }
 
-    /// The same one by one.
+    /// Returns a label for each claim.
     pub(crate) fn labels(&self) -> Vec<&'static str> {
         let claim = |claim: Option<bool>, yes: &'static str, no: &'static str| {
             claim.map(|claim| if claim { yes } else { no })
@@ -91,24 +91,24 @@ impl McpToolDefinition {
         }
     }
 
-    /// The hash of everything it says about itself. The order of fields in its schemas does not
-    /// matter.
+    /// Hashes the whole definition. The order of fields in its schemas does not matter.
     pub(crate) fn hash(&self) -> String {
         let facts = serde_json::to_value(self).unwrap_or_default();
         sha256(sort_fields(&facts).to_string().as_bytes())
     }
 
-    /// Its description for a model.
+    /// Returns its description for a model.
     pub(crate) fn model_description(&self) -> String {
         let text = self.description.as_deref().or(self.title.as_deref()).unwrap_or_default();
         sanitize::truncate(text, DESCRIPTION_CHARS_MAX)
     }
 
-    /// Brings its input schema into the form the pipeline needs; otherwise, why it is unfit.
+    /// Brings its input schema into the form that the pipeline needs, or says why that is not
+    /// possible.
     fn validate_schema(&mut self) -> Result<(), String> {
         foreign_schema::vet_input(&mut self.input_schema)
             .map_err(|why| format!("its input schema {why}"))?;
-        // What it says of its results is of use only if it can be checked.
+        // An output schema is useful only if results can be checked against it.
         self.output_schema =
             self.output_schema.take().filter(|schema| foreign_schema::check_usable(schema).is_ok());
         Ok(())
@@ -121,20 +121,20 @@ impl McpToolDefinition {
     }
 }
 
-/// What a server listed.
+/// The tools that a server lists.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ToolListing {
-    /// The tools that are fit to be used, by the server's own names.
+    /// The usable tools, by the server's names.
     pub(crate) tools: BTreeMap<String, McpToolDefinition>,
-    /// Those that are not.
+    /// The tools that cannot be used.
     #[serde(default)]
     pub(crate) quarantined: Vec<QuarantinedTool>,
-    /// What was left out because there was too much of it.
+    /// What was left out because there was too much.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cut: Option<String>,
 }
 
-/// A listing that grows page by page.
+/// Builds a listing page by page.
 #[derive(Default)]
 pub(crate) struct ToolListingBuilder {
     listing: ToolListing,
@@ -143,7 +143,7 @@ pub(crate) struct ToolListingBuilder {
     seen: usize,
 }
 
-/// Whether more is wanted.
+/// Whether further pages are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListingDemand {
     More,
@@ -151,7 +151,7 @@ pub(crate) enum ListingDemand {
 }
 
 impl ToolListingBuilder {
-    /// Takes the tools of a page.
+    /// Adds the tools of a page.
     pub(crate) fn add_page(&mut self, page: Vec<Tool>) -> ListingDemand {
         for tool in page {
             if self.seen == TOOLS_MAX || self.bytes >= LISTING_BYTES_MAX {
@@ -167,7 +167,7 @@ impl ToolListingBuilder {
         ListingDemand::More
     }
 
-    /// Notes that something was left out; the first note stays.
+    /// Records that something was left out; the first note is kept.
     pub(crate) fn note_cut(&mut self, why: &str) {
         self.listing.cut.get_or_insert_with(|| why.to_owned());
     }
@@ -187,7 +187,7 @@ impl ToolListingBuilder {
                 self.listing.tools.insert(name, tool);
             }
             Some(first) if *first == tool => {}
-            // Which of the two a call would reach is the server's to say, so neither is used.
+            // The server decides which of the two a call would reach, so neither is used.
             Some(_) => {
                 self.listing.tools.remove(&name);
                 self.refuse(name, "it is listed twice, with different definitions".to_owned());
@@ -196,11 +196,11 @@ impl ToolListingBuilder {
     }
 
     fn refuse(&mut self, name: String, why: String) {
-        // All of them are remembered, so that none comes back; `take` bounds how many.
+        // All are remembered, so that none is added again; `TOOLS_MAX` limits their number.
         self.refused.insert(name, why);
     }
 
-    /// The whole, with the tools that could not even be read.
+    /// Returns the listing, including the tools that could not be parsed.
     pub(crate) fn finish(self, malformed: Vec<QuarantinedTool>) -> ToolListing {
         let Self { mut listing, refused, .. } = self;
         let refused = refused.into_iter().map(|(tool, reason)| QuarantinedTool {
@@ -212,19 +212,19 @@ impl ToolListingBuilder {
     }
 }
 
-/// Roughly what a model pays to be shown a tool, in tokens: a quarter of the bytes of its name,
-/// description and schema. It is an estimate; tokenisers differ.
+/// Estimates the tokens that a tool costs in a model request: a quarter of the bytes of its name,
+/// description and schema. Tokenizers differ.
 pub(crate) fn estimate_tokens(name: &str, description: &str, schema: &Value) -> usize {
     (name.len() + description.len() + json_size(schema)).div_ceil(4)
 }
 
-/// The length of a value as JSON.
+/// Returns the length of a value as JSON, in bytes.
 fn json_size(value: &Value) -> usize {
     value.to_string().len()
 }
 
-/// The same value with the fields of its objects sorted by name. Definitions are at most
-/// [`zero_runtime::schema::DEPTH_MAX`] deep, and a bit.
+/// Sorts the fields of all objects in a value by name. The depth of definitions is limited to about
+/// [`zero_runtime::schema::DEPTH_MAX`].
 fn sort_fields(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {

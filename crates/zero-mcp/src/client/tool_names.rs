@@ -1,8 +1,9 @@
-//! The names that tools of servers have here: `alias__tool`, as [`ToolName::from_namespaced`] makes them.
+//! Names of servers' tools in the host: `alias__tool`, as [`ToolName::from_namespaced`] builds
+//! them.
 //!
-//! They depend on the tool alone, whatever else its server lists and in whatever order: what a
-//! person allowed by name stays allowed to that tool. Names that a server made to clash are found
-//! here, before anything could be called by the wrong one.
+//! A name depends only on the tool, not on what else its server lists or in which order, so a
+//! permission rule for a name always applies to the same tool. Names that clash, perhaps on
+//! purpose, are found here, before a call could reach the wrong tool.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +12,12 @@ use zero_core::ToolName;
 use super::sanitize;
 use crate::server_definition::ServerAlias;
 
-/// Longest name of a server's own, in bytes, that is looked at.
+/// Maximum length of a server's name for a tool, in bytes.
 const OWN_NAME_BYTES_MAX: usize = 256;
 
-/// The names here of the tools that a server calls `own`, in their order; otherwise, why one can
-/// have none. Of two that would have the same, the one whose own name it is has it, and where there
-/// is none the first by its own name.
+/// Returns the host's names for the tools that a server calls `own`, in the same order, or why a
+/// tool gets none. If two tools would get the same name, it goes to the one whose own name it is,
+/// or else to the first by its own name.
 pub(crate) fn assign_names<'a>(
     alias: &ServerAlias,
     own: impl IntoIterator<Item = &'a str>,
@@ -34,7 +35,7 @@ pub(crate) fn assign_names<'a>(
             *holder = own;
         }
     }
-    let settled = named.into_iter().map(|(own, name)| {
+    let assigned = named.into_iter().map(|(own, name)| {
         let name = name?;
         match holders.get(&name) {
             Some(holder) if *holder != own => Err(format!(
@@ -44,7 +45,7 @@ pub(crate) fn assign_names<'a>(
             _ => Ok(name),
         }
     });
-    settled.collect()
+    assigned.collect()
 }
 
 fn build_name(alias: &ServerAlias, own: &str) -> Result<ToolName, String> {
@@ -61,11 +62,11 @@ mod tests {
     #[track_caller]
     fn check(own: &[&str], expected: &[&str]) {
         let alias = ServerAlias::new("git-hub").unwrap();
-        let said: Vec<String> = assign_names(&alias, own.iter().copied())
+        let names: Vec<String> = assign_names(&alias, own.iter().copied())
             .into_iter()
             .map(|name| name.map_or_else(|why| why, |name| name.to_string()))
             .collect();
-        assert_eq!(said, expected, "{own:?}");
+        assert_eq!(names, expected, "{own:?}");
     }
 
     #[test]
@@ -85,11 +86,11 @@ mod tests {
 
     #[test]
     fn clashing_names_keep_only_one_tool() {
-        // A name that is what another becomes keeps it, in whatever order they come.
+        // A tool whose own name equals the derived name of another keeps it, in any order.
         let taken = "its name here would be `git-hub__a_b_e27bcb35`, as that of `a_b_e27bcb35`";
         check(&["a.b", "a_b_e27bcb35"], &[taken, "git-hub__a_b_e27bcb35"]);
         check(&["a_b_e27bcb35", "a.b"], &["git-hub__a_b_e27bcb35", taken]);
-        // Two that were looked for: different characters, the same mark.
+        // Two names that were searched for: different characters, the same hash suffix.
         let (one, other) = ("\u{12c6b}", "\u{2feed}");
         let taken = format!("its name here would be `git-hub____dbd45d73`, as that of `{one}`");
         check(&[one, other], &["git-hub____dbd45d73", &taken]);

@@ -1,11 +1,10 @@
-//! What a person agreed to when they let a tool of a server run: its definition, by hash.
+//! [`ToolPins`]: the tool definitions that the user has approved, by hash.
 //!
-//! A server can rewrite what it says about a tool at any time, and a tool that was harmless in its
-//! own words yesterday may ask for more today. So the definition is pinned by the first call that
-//! was allowed to run, and a tool whose definition is another now is asked about again, whatever
-//! rules allow it. The pins are of one server under one name: another program or address starts
-//! afresh, but neither another folder nor a new token does, or a server that is rewritten would only
-//! have to wait for one of them.
+//! A server can change what it says about a tool at any time, and a tool that was harmless may ask
+//! for more tomorrow. The first call that is allowed therefore pins the definition. If the
+//! definition changes, the user is asked again, whatever the rules allow. Pins belong to one server
+//! under one alias. Another program or URL has its own pins. Another folder or token does not,
+//! otherwise a malicious server would only have to wait for such a change.
 
 use std::collections::BTreeMap;
 
@@ -18,16 +17,16 @@ use super::identity::ServerIdentity;
 use super::tool_listing::{McpToolDefinition, TOOLS_MAX};
 use crate::server_definition::{ServerAlias, ServerTransport};
 
-/// Largest file, in bytes.
+/// Maximum size of the file of hashes, in bytes.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
-/// Most pins of one server: what it lists now, and what it listed before. Beyond that every new
-/// tool is asked about.
+/// Maximum number of pins of one server, including tools that it no longer lists. Beyond it, every
+/// new tool counts as changed.
 const PINS_MAX: usize = 4 * TOOLS_MAX;
-/// Largest definition that is kept beside its hash, in bytes of JSON.
+/// Maximum size of a definition that is stored beside its hash, in bytes of JSON.
 const DEFINITION_BYTES_MAX: usize = 64 * 1024;
-/// Most bytes of all that are kept of one server.
+/// Maximum size of all stored definitions of one server, in bytes.
 const DEFINITIONS_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// What is locked while a file changes.
+/// Locked while a file changes.
 const LOCK: &str = "pins.lock";
 
 /// The pins of one server.
@@ -36,27 +35,28 @@ pub(crate) struct ToolPins {
     state: StateDir,
     /// The hashes, which decide.
     file: ConfigFile,
-    /// The definitions, which only show what changed. What lies there counts where it has the hash
-    /// that was pinned, so that a file which is damaged, or gone, costs no more than a worse view.
+    /// The definitions, which are used only to show changes. A stored definition counts only if it
+    /// has the pinned hash, so a damaged or missing file makes the view worse and nothing else.
     seen: ConfigFile,
 }
 
-/// How a definition stands.
+/// How a definition compares with its pin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PinState {
-    /// Nobody let it run yet.
+    /// It has not been approved yet.
     New,
-    /// It is what was let run.
+    /// It is the approved one.
     Same,
-    /// It is not, or that cannot be told.
+    /// It differs from the approved one, or the pins cannot be read.
     Changed,
 }
 
-/// What was pinned at some moment, as far as it could be read.
+/// The pins at one moment, if they could be read.
 pub(crate) struct PinSnapshot(Option<PinFile>);
 
 impl PinSnapshot {
-    /// How the definition of a tool stands. Where the pins could not be read it counts as changed.
+    /// Compares the definition of a tool with its pin. If the pins could not be read, it counts as
+    /// changed.
     pub(crate) fn pin_state(&self, tool: &str, hash: &str) -> PinState {
         let Some(pinned) = &self.0 else { return PinState::Changed };
         match pinned.tools.get(&hash_key(tool)) {
@@ -67,11 +67,11 @@ impl PinSnapshot {
     }
 }
 
-/// Pins as they are written down.
+/// Content of the file of hashes.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PinFile {
-    /// The hash of a definition, by the hash of the server's own name for the tool.
+    /// Hash of each definition, by the hash of the server's name for the tool.
     tools: BTreeMap<String, String>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) enum PinError {
 }
 
 impl ToolPins {
-    /// Those of a server under this name. Where it runs and with which secrets does not matter.
+    /// Opens the pins of a server under this alias. They do not depend on its folder or secrets.
     pub(crate) fn new(state: &StateDir, alias: &ServerAlias, reach: &ServerTransport) -> Self {
         let state = state.child("pins");
         let key = json!([alias.as_str(), ServerIdentity::from_target(reach).as_str()]).to_string();
@@ -96,12 +96,12 @@ impl ToolPins {
         Self { state, file, seen }
     }
 
-    /// How the definition of a tool stands.
+    /// Compares the definition of a tool with its pin.
     pub(crate) fn pin_state(&self, tool: &str, hash: &str) -> PinState {
         self.snapshot().pin_state(tool, hash)
     }
 
-    /// All that is pinned now.
+    /// Returns all current pins.
     pub(crate) fn snapshot(&self) -> PinSnapshot {
         let known = self.load().inspect_err(|error| {
             tracing::warn!(%error, "what was approved of a server is not known");
@@ -109,13 +109,13 @@ impl ToolPins {
         PinSnapshot(known.ok())
     }
 
-    /// What is wrong with the pins, for a person.
+    /// Returns the problem with the pins, for the user.
     pub(crate) fn load_error(&self) -> Option<String> {
         self.load().err().map(|error| error.to_string())
     }
 
-    /// Pins these definitions. A damaged file is never replaced: with it would go what it knew of
-    /// other tools.
+    /// Pins these definitions. A damaged file is never replaced, because that would lose the pins
+    /// of other tools.
     pub(crate) fn pin<'a>(
         &self,
         tools: impl IntoIterator<Item = &'a McpToolDefinition>,
@@ -138,7 +138,7 @@ impl ToolPins {
         Ok(())
     }
 
-    /// The definition of a tool that was pinned, where it was kept.
+    /// Returns the pinned definition of a tool, if it is stored.
     pub(crate) fn approved_definition(&self, tool: &str) -> Option<McpToolDefinition> {
         let hash = self.load().ok()?.tools.remove(&hash_key(tool))?;
         self.stored_definitions()
@@ -146,7 +146,7 @@ impl ToolPins {
             .filter(|kept| kept.name == tool && kept.hash() == hash)
     }
 
-    /// The definitions that are kept, as far as they can be read.
+    /// Returns the stored definitions, if they can be read.
     fn stored_definitions(&self) -> BTreeMap<String, McpToolDefinition> {
         let bytes = self.seen.read(2 * DEFINITIONS_BYTES_MAX as u64).ok().flatten();
         bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
@@ -172,14 +172,14 @@ impl ToolPins {
     }
 }
 
-/// A server's own name for a tool may be anything; its hash is short and plain.
+/// A server's name for a tool may be any text; its hash is short and safe.
 fn hash_key(tool: &str) -> String {
     let mut hash = sha256(tool.as_bytes());
     hash.truncate(32);
     hash
 }
 
-/// As many definitions as may be kept, as JSON.
+/// Encodes as many definitions as may be stored.
 fn encode_bounded(definitions: BTreeMap<String, McpToolDefinition>) -> Vec<u8> {
     let mut left = DEFINITIONS_BYTES_MAX;
     let mut kept = BTreeMap::new();
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(pins.approved_definition("t"), Some(tool("t", "1")));
         assert_eq!((pins.approved_definition("v"), pins.approved_definition("huge")), (None, None));
         assert_eq!(pins.pin_state("huge", &huge.hash()), PinState::Same);
-        // Another definition in the place of the one that was pinned is none.
+        // A stored definition that does not have the pinned hash is ignored.
         let forged =
             BTreeMap::from([(hash_key("t"), tool("t", "2")), (hash_key("u"), tool("u", "1"))]);
         pins.seen.write(&encode_bounded(forged)).unwrap();
@@ -294,7 +294,7 @@ mod tests {
         pins.seen.write(b"{").unwrap();
         assert_eq!(pins.approved_definition("u"), None);
         assert_eq!(pins.pin_state("u", &tool("u", "1").hash()), PinState::Same);
-        // However many there are, the file stays one that can be read.
+        // With any number of definitions, the file stays small enough to be read.
         let many: Vec<_> = (0..100).map(|n| tool(&n.to_string(), &"x".repeat(60_000))).collect();
         pins.pin(&many).unwrap();
         assert!(pins.seen.read(2 * DEFINITIONS_BYTES_MAX as u64).is_ok());

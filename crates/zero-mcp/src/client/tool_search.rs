@@ -1,5 +1,5 @@
-//! Finds tools that are not shown: a model pays for every schema it is shown, and many servers
-//! bring more than it will ever use.
+//! [`ToolSearch`], the tool that finds hidden tools. A model pays for every schema that it is
+//! shown, and many servers have more tools than it will use.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -17,11 +17,11 @@ use zero_sandbox::Workspace;
 
 use super::sanitize;
 
-/// Tools that are returned when nobody says how many.
+/// Default number of tools to return.
 const LIMIT_DEFAULT: usize = 5;
-/// Most that are.
+/// Maximum number of tools to return.
 const LIMIT_MAX: usize = 20;
-/// Most words of a search.
+/// Maximum number of words of a query.
 const WORDS_MAX: usize = 20;
 
 /// Finds tools of MCP servers that are not in your list, by what they do, and adds the best to it:
@@ -37,7 +37,7 @@ pub(crate) struct ToolSearchArgs {
     limit: Option<u32>,
 }
 
-/// What was found.
+/// The tools that were found.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ToolSearchOutput {
     /// The tools, best first.
@@ -47,9 +47,9 @@ pub(crate) struct ToolSearchOutput {
 /// A tool that was found.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct FoundTool {
-    /// Its name.
+    /// Name to call the tool by.
     name: String,
-    /// What it does, in the words of its server.
+    /// What it does, according to its server.
     description: String,
     /// The schema of its input.
     input_schema: Value,
@@ -58,11 +58,11 @@ pub(crate) struct FoundTool {
 /// The tool that finds tools.
 pub(crate) struct ToolSearch {
     pub(crate) registry: Weak<ToolRegistry>,
-    /// The names of the servers, for when nothing is found.
+    /// Names of the servers, for a search without results.
     pub(crate) servers: Vec<String>,
 }
 
-/// A search as it is judged.
+/// A search, as the policy judges it.
 pub(crate) struct ToolSearchPlan {
     query: String,
     limit: usize,
@@ -165,8 +165,8 @@ fn describe_tool(tool: &FoundTool) -> String {
     format!("{}: {}\ninput schema: {}", tool.name, tool.description, tool.input_schema)
 }
 
-/// The tools that match, best first. A word counts most in the name of a tool, less in its
-/// description, least in the names of its parameters; those that have more of the words come first.
+/// Returns the tools that match, best first. A word scores most in the name of a tool, less in its
+/// description, and least in the names of its parameters.
 fn rank_tools(
     tools: &[Arc<RegisteredTool>],
     query: &str,
@@ -179,7 +179,7 @@ fn rank_tools(
         .map(|tool| (score(tool, &wanted, &exact), tool))
         .filter(|(score, _)| *score > 0)
         .collect();
-    // Stable, and the list comes in the order of names.
+    // The sort is stable, and the input is sorted by name.
     scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
     scored.into_iter().take(limit).map(|(_, tool)| Arc::clone(tool)).collect()
 }
@@ -206,7 +206,7 @@ fn score(tool: &RegisteredTool, wanted: &BTreeSet<String>, exact: &str) -> u32 {
     score
 }
 
-/// The words of a text, in lower case: `createIssue` and `create_issue` are two each.
+/// Splits a text into lower-case words: `createIssue` and `create_issue` are two words each.
 fn split_words(text: &str) -> BTreeSet<String> {
     let mut spaced = String::with_capacity(text.len() + 8);
     let mut was_lower = false;

@@ -1,8 +1,9 @@
-//! Which request a question of a call belongs to.
+//! [`McpCallRouter`], which leads from a call to the request that made it.
 //!
-//! A host asks and tells by the id of a call; a client is reached through the request that made it.
-//! The switchboard knows which is which for as long as the call runs. It is made before the host,
-//! because the host is given an approver, and bound to a server by every call that is made there.
+//! A host asks questions and reports progress by the id of a call; a client is reached through the
+//! request that made the call. The router knows which belongs to which while the call runs. It is
+//! created before the host, because the host needs an approver, and every call on the server adds
+//! its route.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,16 +14,16 @@ use rmcp::model::{
 use tokio::sync::{mpsc, oneshot, watch};
 use zero_core::CallId;
 
-/// Questions of one call that wait for their turn.
+/// Maximum number of questions of one call that wait.
 const QUESTIONS_WAITING_MAX: usize = 4;
 
-/// Leads from a call to the request that made it.
+/// The routes of all running calls.
 #[derive(Default)]
 pub struct McpCallRouter {
     lines: Mutex<HashMap<CallId, Arc<McpCallRoute>>>,
 }
 
-/// How the client of one call is reached.
+/// How to reach the client of one call.
 pub(super) struct McpCallRoute {
     pub(super) reach: ElicitationSupport,
     questions: mpsc::Sender<ClientQuestion>,
@@ -32,11 +33,11 @@ pub(super) struct McpCallRoute {
 /// What a client can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ElicitationSupport {
-    /// It can fill in a form.
+    /// It can show a form.
     pub(super) forms: bool,
-    /// It can send a person to a page.
+    /// It can send the user to a web page.
     pub(super) pages: bool,
-    /// How it wants choices to be written.
+    /// How choices are written in a form.
     pub(super) choices: ChoiceStyle,
 }
 
@@ -50,14 +51,14 @@ pub(super) enum ChoiceStyle {
 }
 
 impl ElicitationSupport {
-    /// What a client of this version can be asked that declared these.
+    /// Determines what a client with this version and these capabilities can be asked.
     pub(super) fn from_capabilities(
         version: Option<&ProtocolVersion>,
         capabilities: Option<&ClientCapabilities>,
     ) -> Self {
         let elicitation = capabilities.and_then(|declared| declared.elicitation.as_ref());
         let pages = elicitation.is_some_and(|modes| modes.url.is_some());
-        // One that names no mode means forms.
+        // A client that names no mode supports forms.
         let forms = elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none());
         let old = version.is_some_and(|version| *version < ProtocolVersion::V_2025_11_25);
         Self { forms, pages, choices: if old { ChoiceStyle::Named } else { ChoiceStyle::Titled } }
@@ -69,32 +70,32 @@ impl ElicitationSupport {
     }
 }
 
-/// One question to a client. Whoever asked may give up, which closes `answer`.
+/// A question to a client. `answer` is closed if the call no longer waits for it.
 pub(super) struct ClientQuestion {
     pub(super) params: ElicitRequestParams,
     pub(super) answer: oneshot::Sender<ElicitResult>,
 }
 
-/// The side of a line that the request holds.
+/// The receiving end of a route, held by the request.
 pub(super) struct McpCallRouteReceiver {
     pub(super) questions: mpsc::Receiver<ClientQuestion>,
     pub(super) news: watch::Receiver<String>,
     _entry: McpCallRouteGuard,
 }
 
-/// Takes a line off the board when its call is over.
+/// Removes a route when its call has ended.
 struct McpCallRouteGuard {
     board: Arc<McpCallRouter>,
     call: CallId,
 }
 
 impl McpCallRouter {
-    /// A board without lines.
+    /// Creates a router without routes.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// Opens the line of a call; it stays for as long as the end is kept.
+    /// Adds the route of a call; it exists until the receiver is dropped.
     pub(super) fn open_route(
         self: &Arc<Self>,
         call: CallId,
@@ -107,12 +108,12 @@ impl McpCallRouter {
         McpCallRouteReceiver { questions: asked, news: heard, _entry: entry }
     }
 
-    /// The line of a call that runs.
+    /// Returns the route of a running call.
     pub(super) fn route(&self, call: &CallId) -> Option<Arc<McpCallRoute>> {
         self.routes().get(call).cloned()
     }
 
-    /// The only line there is, for a question that does not say which call it is about.
+    /// Returns the route if there is exactly one, for a question that names no call.
     pub(super) fn only_route(&self) -> Option<Arc<McpCallRoute>> {
         let lines = self.routes();
         let mut all = lines.values();
@@ -125,14 +126,14 @@ impl McpCallRouter {
 }
 
 impl McpCallRoute {
-    /// Puts a question to the client; cancelled when nobody is there any more who could answer.
+    /// Asks the client a question; cancelled if the request has ended.
     pub(super) async fn ask(&self, params: ElicitRequestParams) -> ElicitResult {
         let (answer, answered) = oneshot::channel();
-        let nobody = || ElicitResult::new(ElicitationAction::Cancel);
+        let cancelled = || ElicitResult::new(ElicitationAction::Cancel);
         if self.questions.send(ClientQuestion { params, answer }).await.is_err() {
-            return nobody();
+            return cancelled();
         }
-        answered.await.unwrap_or_else(|_| nobody())
+        answered.await.unwrap_or_else(|_| cancelled())
     }
 }
 
@@ -176,7 +177,7 @@ mod tests {
         let line = board.route(&call).unwrap();
         assert!(board.only_route().is_some());
         let second = board.open_route(CallId::from_bits(2), reach);
-        assert!(board.only_route().is_none(), "nobody knows which of two is meant");
+        assert!(board.only_route().is_none(), "ambiguous with two routes");
         drop((end, second));
         assert!(board.route(&call).is_none());
         let params = super::super::mcp_approver::form_request(

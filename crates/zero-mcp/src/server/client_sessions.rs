@@ -1,10 +1,10 @@
 //! The session that the calls of a client belong to.
 //!
-//! A client that shakes hands has one for as long as its connection stands. Requests that stand
-//! alone have no connection; they share one, because whoever has the credentials of this server is
-//! one and the same to it, and without a session a file that was read could not be edited, and a
-//! command in the background not be followed. A session is opened by its first call: a client that
-//! only lists costs nothing.
+//! A client with a handshake has a session for as long as it is connected. Stateless requests have
+//! no connection and share one session: everybody with the credentials of this server is the same
+//! user, and without a session a file that was read could not be edited and a background command
+//! not be followed. The first call opens a session, so a client that only lists tools costs
+//! nothing.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -21,21 +21,21 @@ pub(super) struct LazySession {
     session: OnceCell<Arc<ToolHostSession>>,
 }
 
-/// All that are open, so that they can be ended.
+/// All open sessions, so that they can be ended.
 #[derive(Default)]
 pub(super) struct OpenSessions {
     open: Mutex<Vec<Weak<ToolHostSession>>>,
 }
 
-/// Which protocol session over HTTP is whose, so that a client that ends one ends its calls. Those
-/// of clients that are gone are forgotten, so there are no more than clients.
+/// Which client an HTTP protocol session belongs to, so that ending the session ends its calls.
+/// Entries of clients that are gone are removed, so there are no more than clients.
 #[derive(Default)]
 pub(super) struct HttpSessionMap {
     clients: Mutex<HashMap<String, CancellationToken>>,
 }
 
 impl HttpSessionMap {
-    /// Notes what ends the calls of a session.
+    /// Registers the token that ends the calls of a session.
     pub(super) fn register(&self, session: &str, gone: &CancellationToken) {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if !clients.contains_key(session) {
@@ -53,13 +53,13 @@ impl HttpSessionMap {
     }
 }
 
-/// The protocol session that a request over HTTP belongs to.
+/// Returns the protocol session of an HTTP request.
 pub(super) fn session_id(headers: &HeaderMap) -> Option<&str> {
     headers.get("mcp-session-id").and_then(|session| session.to_str().ok())
 }
 
 impl LazySession {
-    /// The session; opens it at the first time.
+    /// Returns the session, and opens it the first time.
     pub(super) async fn get(
         &self,
         host: &Arc<ToolHost>,
@@ -82,7 +82,7 @@ impl OpenSessions {
         open.push(Arc::downgrade(session));
     }
 
-    /// Ends all; returns when their commands are gone.
+    /// Ends all sessions, and waits until their commands have ended.
     pub(super) fn end_all(&self) {
         let open = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
         for session in open.iter().filter_map(Weak::upgrade) {

@@ -1,12 +1,12 @@
-//! Many clients over HTTP.
+//! The MCP server over HTTP, for many clients.
 //!
-//! A server on a port of this machine can be reached by every program on it and, through a browser,
-//! by every page a person looks at. So each request is looked at before the protocol is: it must
-//! come to an address of ours, from a page of this machine if from any, and with the token. See
-//! [`request_guard`]. Everything a stranger can take is bounded: connections, bytes, time.
+//! Every program on this machine can reach a port on it and so can, through a browser, every web
+//! page that the user visits. Each request is therefore checked before the protocol sees it: its
+//! `Host` must be one of this server, its `Origin` must be allowed if it has one, and it must have
+//! the token. See [`request_guard`]. Connections, bytes and times are limited.
 //!
-//! A client that shakes hands has a session of its own for as long as the protocol's session lasts.
-//! Requests that stand alone share one: see [`super::client_sessions`].
+//! A client with a handshake has a session of its own as long as its protocol session lasts.
+//! Stateless requests share one: see [`super::client_sessions`].
 
 mod cors;
 pub(super) mod request_guard;
@@ -38,34 +38,34 @@ use super::service_handler::McpServiceHandler;
 use super::{McpServiceConfig, McpServiceError, McpServiceState, client_sessions};
 use crate::wire::{self, json_scan};
 
-/// The one path there is.
+/// Path of the endpoint.
 pub const PATH: &str = "/mcp";
-/// How long nothing is taken after taking failed, as for want of file descriptors.
+/// Delay after a failed accept, for example without free file descriptors.
 const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(100);
-/// How long connections may take to end when the server does.
+/// How long connections may take to end when the server stops.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(500);
 
-/// Where and for whom a server is there.
+/// Where a server listens, and who may use it.
 pub struct McpHttpConfig {
-    /// The socket; bound by whoever says where.
+    /// The bound socket.
     pub listener: TcpListener,
     /// Who may use it.
     pub access: McpHttpAccess,
     /// Whether it may be reached from other machines.
     pub reachable: NetworkExposure,
-    /// Names besides loopback that requests may be addressed to, without a port.
+    /// Allowed names in `Host` besides loopback, without a port.
     pub hosts: Vec<String>,
-    /// Origins besides those of this machine whose pages may use it, such as
+    /// Allowed origins of web pages besides those of this machine, such as
     /// `https://app.example:8443`.
     pub origins: Vec<String>,
-    /// Its bounds.
+    /// Limits of connections and requests.
     pub limits: McpHttpServerLimits,
-    /// Ends it.
+    /// Cancelling it stops the server.
     pub stop: CancellationToken,
 }
 
 impl McpHttpConfig {
-    /// A server for whoever has the token, on this machine.
+    /// Creates the configuration of a server on this machine that requires the token.
     pub fn new(listener: TcpListener, token: impl Into<String>) -> Self {
         Self {
             listener,
@@ -81,35 +81,36 @@ impl McpHttpConfig {
 
 /// Who may use a server.
 pub enum McpHttpAccess {
-    /// Whoever sends `Authorization: Bearer` with this.
+    /// Requests with `Authorization: Bearer` and this token.
     Token(String),
-    /// Every program of this machine. For servers that can do no harm, such as those of tests.
+    /// Every program on this machine. For servers that cannot do harm, such as those in tests.
     Anybody,
 }
 
 /// From where a server can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkExposure {
-    /// Only from this machine; any other address is refused.
+    /// Only from this machine; binding any other address is an error.
     ThisMachine,
-    /// From wherever the network lets one.
+    /// From other machines, too.
     OtherMachines,
 }
 
-/// Bounds of an HTTP server.
+/// Limits of an HTTP server.
 #[derive(Clone, Copy, Debug)]
 pub struct McpHttpServerLimits {
-    /// Connections at once; more wait to be taken. Each call holds one while it runs or waits for a
-    /// person, and answers come over others: it must be more than the calls there can be.
+    /// Maximum number of connections; further ones wait. Each call occupies one while it runs or
+    /// waits for the user, and the user's answers need others, so it must be greater than the
+    /// number of calls.
     pub connections_max: usize,
-    /// Bytes of a request's body.
+    /// Maximum size of a request body, in bytes.
     pub body_bytes_max: usize,
-    /// How long the head of a request may take, and how long a connection may be idle.
+    /// Time limit for the head of a request, and for an idle connection.
     pub head_time: Duration,
-    /// How long its body may take.
+    /// Time limit for a request body.
     pub body_time: Duration,
-    /// How long a protocol session lasts in which nothing is said. A call that runs, or a question
-    /// that a person has not answered yet, says nothing: it must be longer than any of these.
+    /// Time limit for an idle protocol session. A running call and a pending question send no
+    /// messages, so it must be longer than both may take.
     pub session_idle: Duration,
 }
 
@@ -125,7 +126,7 @@ impl Default for McpHttpServerLimits {
     }
 }
 
-/// Serves the tools of a host until either is stopped.
+/// Serves the tools of a host until one of the two configurations is stopped.
 pub async fn serve_http(
     config: McpServiceConfig,
     mut http: McpHttpConfig,
@@ -143,7 +144,7 @@ pub async fn serve_http(
     let outcome = tokio::select! {
         outcome = served => outcome,
         () = async {
-            // Calls end first: their requests are what connections wait for.
+            // Calls end first, because connections wait for their requests.
             tokio::select! {
                 () = stop.cancelled() => server.stop.cancel(),
                 () = server.stop.cancelled() => stop.cancel(),
@@ -155,8 +156,8 @@ pub async fn serve_http(
     outcome
 }
 
-/// Serves whatever a handler offers, each client by one of its own. A handler is also made for each
-/// request that stands alone, so making one must be cheap.
+/// Serves any handler, with one instance per client. A handler is also created for each stateless
+/// request, so creating one must be cheap.
 pub async fn serve_handler_http<H: ServerHandler>(
     config: McpHttpConfig,
     handler: impl Fn() -> H + Send + Sync + 'static,
@@ -164,8 +165,8 @@ pub async fn serve_handler_http<H: ServerHandler>(
     serve_sessions(config, handler, |_| {}).await
 }
 
-/// The same, and tells which protocol session a client has ended: the SDK would let its calls run
-/// on for seconds.
+/// Like [`serve_handler_http`]; `ended_session` is called when a client ends its protocol session.
+/// The SDK would let its calls continue for seconds.
 async fn serve_sessions<H: ServerHandler>(
     config: McpHttpConfig,
     handler: impl Fn() -> H + Send + Sync + 'static,
@@ -182,7 +183,7 @@ async fn serve_sessions<H: ServerHandler>(
     let service = StreamableHttpService::new(
         move || Ok(handler()),
         Arc::new(sessions),
-        // Hosts and origins were looked at before it comes to this.
+        // `RequestGuard` has checked `Host` and `Origin` already.
         StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .with_max_request_body_bytes(limits.body_bytes_max)
@@ -207,21 +208,21 @@ struct HttpServiceState<H> {
     ended: CancellationToken,
 }
 
-/// Takes connections until the end, and gives those there are a moment then.
+/// Accepts connections until the server stops, then waits a moment for open ones to end.
 async fn accept_connections<H: ServerHandler>(
     shared: &Arc<HttpServiceState<H>>,
     listener: TcpListener,
 ) {
-    let places = Arc::new(Semaphore::new(shared.limits.connections_max));
+    let permits = Arc::new(Semaphore::new(shared.limits.connections_max));
     let mut connections = JoinSet::new();
     let take = async {
-        while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+        while let Ok(permit) = Arc::clone(&permits).acquire_owned().await {
             match listener.accept().await {
                 Ok((stream, from)) => {
                     let shared = Arc::clone(shared);
                     connections.spawn(async move {
                         serve_connection(shared, stream, from).await;
-                        drop(place);
+                        drop(permit);
                     });
                 }
                 Err(error) => {
@@ -246,7 +247,7 @@ async fn serve_connection<H: ServerHandler>(
     stream: TcpStream,
     from: SocketAddr,
 ) {
-    // It only makes small messages slower where it fails.
+    // A failure only makes small messages slower.
     let _ = stream.set_nodelay(true);
     let answering = Arc::clone(&shared);
     let service = service_fn(move |request| {
@@ -279,7 +280,7 @@ impl<H: ServerHandler> HttpServiceState<H> {
         }
         let page = self.guard.allowed_origin(request.headers());
         let mut reply = match page.is_some() && cors::is_preflight(&request) {
-            // A browser asks beforehand, and never with the token.
+            // A browser sends a preflight request without the token.
             true => cors::preflight_reply(),
             false => self.answer_checked(request).await,
         };
@@ -289,7 +290,7 @@ impl<H: ServerHandler> HttpServiceState<H> {
         reply
     }
 
-    /// Answers a request that is addressed to us and comes from nowhere else than it may.
+    /// Answers a request whose `Host` and `Origin` are allowed.
     async fn answer_checked(&self, request: Request<Incoming>) -> McpHttpReply {
         if let Err(refusal) = self.guard.check_token(request.headers()) {
             return refusal_reply(refusal);
@@ -303,7 +304,7 @@ impl<H: ServerHandler> HttpServiceState<H> {
                 Ok(body) => body,
                 Err(reply) => return *reply,
             },
-            // No other method has anything to say there.
+            // Other methods have no body.
             _ => Bytes::new(),
         };
         let ends = match head.method {
@@ -317,7 +318,7 @@ impl<H: ServerHandler> HttpServiceState<H> {
         reply
     }
 
-    /// The whole body, within its bounds.
+    /// Reads the body within the limits.
     async fn read_body(&self, body: Incoming) -> Result<Bytes, Box<McpHttpReply>> {
         let body = Limited::new(body, self.limits.body_bytes_max).collect();
         let refuse = |status, message: &str| Err(Box::new(plain_reply(status, message)));

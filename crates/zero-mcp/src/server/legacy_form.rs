@@ -1,23 +1,24 @@
-//! A form in the words of 2025-06-18, for clients that know no newer ones.
+//! [`LegacyForm`], a form in the format of 2025-06-18, for clients that know no newer one.
 //!
-//! There a choice is an `enum` with `enumNames`, and nothing takes several values: such a field becomes
-//! one yes or no for each of its choices, and the answers are put together again.
+//! In that format, a choice is an `enum` with `enumNames`, and no field has several values. A field
+//! with several values becomes one yes/no field for each of its choices, and the answers are
+//! combined again.
 
 use serde_json::{Map, Value, json};
 
-/// Most choices that are asked one by one.
+/// Maximum number of yes/no fields.
 const FLAGS_MAX: usize = 50;
 
-/// A form that old clients can show.
+/// A form that older clients can show.
 #[derive(Debug)]
 pub(super) struct LegacyForm {
     pub(super) schema: Map<String, Value>,
     flags: Vec<ChoiceFlag>,
-    /// Fields of several values that have to be there, if only empty.
+    /// Required fields with several values, which must exist even if empty.
     required: Vec<String>,
 }
 
-/// A yes or no that stands for one value of a field.
+/// A yes/no field that stands for one value of a field.
 #[derive(Debug)]
 struct ChoiceFlag {
     name: String,
@@ -25,11 +26,11 @@ struct ChoiceFlag {
     value: String,
 }
 
-/// A value to choose, and what it is called.
+/// A value that can be chosen, and its name.
 type ChoiceOption = (String, String);
 
 impl LegacyForm {
-    /// The same form in older words; none where there are none for it.
+    /// Converts a form; `None` if that is not possible.
     pub(super) fn from_schema(schema: &Map<String, Value>) -> Option<Self> {
         let fields = schema.get("properties")?.as_object()?;
         let (mut plain, mut flags) = (Map::new(), Vec::new());
@@ -60,8 +61,8 @@ impl LegacyForm {
         Some(Self { schema, flags, required })
     }
 
-    /// What was answered, in the words of the form as it was meant. What was not offered is left to
-    /// whoever checks the values.
+    /// Converts an answer back to the format of the original form. Values that were not offered are
+    /// left to the validation.
     pub(super) fn restore_values(&self, content: Value) -> Value {
         let Value::Object(mut values) = content else { return content };
         for field in &self.required {
@@ -85,7 +86,7 @@ impl LegacyForm {
     }
 }
 
-/// A field with one value.
+/// Converts a field with one value.
 fn legacy_field(about: &Value) -> Value {
     let Value::Object(about) = about else { return about.clone() };
     let mut about = about.clone();
@@ -95,7 +96,7 @@ fn legacy_field(about: &Value) -> Value {
         about.insert("enum".to_owned(), values.into());
         about.insert("enumNames".to_owned(), names.into());
     }
-    // Only a yes or no could have one.
+    // In the older format, only booleans have a default.
     if about.get("type").and_then(Value::as_str) != Some("boolean") {
         about.remove("default");
     }
@@ -118,7 +119,7 @@ fn flag_field(field: &str, about: &Value, (value, name): &ChoiceOption) -> Value
     flag
 }
 
-/// What can be chosen; none where it is no choice.
+/// Returns the choices of a field; `None` if it has none.
 fn read_choices(about: &Value) -> Option<Vec<ChoiceOption>> {
     let list = |key: &str| about.get(key).and_then(Value::as_array);
     if let Some(values) = list("enum") {

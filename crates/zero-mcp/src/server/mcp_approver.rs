@@ -1,8 +1,8 @@
-//! Permission to run a call, asked of the person behind the client that made it.
+//! [`McpApprover`], which asks the user behind an MCP client for approval of a call.
 //!
-//! The question is a form with one choice. What a person must know to answer stands in its message:
-//! what the call does, why it is asked, the whole command or change, and the risk. A client that
-//! cannot show forms is told how the call could be allowed instead.
+//! The question is a form with one choice. Its message contains what the user needs to decide: what
+//! the call does, why approval is needed, the whole command or change, and the risk. If a client
+//! cannot show forms, the call is refused with a hint how to allow it.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -19,21 +19,22 @@ use zero_runtime::{AnswerOption, ApprovalAnswer, ApprovalQuestion, Approver};
 
 use super::call_router::{ChoiceStyle, McpCallRouter};
 
-/// The field of the form.
+/// Name of the form field.
 const FIELD: &str = "answer";
-/// Most that a message says of one part, such as a command or a change. What is more is counted.
+/// Maximum size of one part of a message, such as a command or a change, in bytes. The rest is
+/// counted.
 const PART_BYTES_MAX: usize = 16 * 1024;
-/// Effects that are listed one by one.
+/// Maximum number of effects to list.
 const EFFECTS_MAX: usize = 50;
 
-/// Asks the client of the call. It is made before the host, and reaches whoever made a call on a
+/// Asks the client that made a call. It is created before the host, and reaches the clients of the
 /// server with the same [`McpCallRouter`].
 pub struct McpApprover {
     board: Arc<McpCallRouter>,
 }
 
 impl McpApprover {
-    /// An approver that finds clients on this board.
+    /// Creates an approver that finds clients with this router.
     pub fn new(board: Arc<McpCallRouter>) -> Arc<Self> {
         Arc::new(Self { board })
     }
@@ -60,7 +61,7 @@ impl Approver for McpApprover {
     }
 }
 
-/// A form.
+/// Builds an elicitation request with a form.
 pub(super) fn form_request(message: &str, schema: ElicitationSchema) -> ElicitRequestParams {
     ElicitRequestParams::FormElicitationParams {
         meta: None,
@@ -69,7 +70,7 @@ pub(super) fn form_request(message: &str, schema: ElicitationSchema) -> ElicitRe
     }
 }
 
-/// What the person chose. Anything but an answer that was offered is a no.
+/// Reads the user's choice. Everything but an offered answer is a rejection.
 fn read_answer(question: &ApprovalQuestion, result: &ElicitResult) -> ApprovalAnswer {
     let chosen = match result.action {
         ElicitationAction::Accept => result.content.as_ref().and_then(|content| content.get(FIELD)),
@@ -79,7 +80,8 @@ fn read_answer(question: &ApprovalQuestion, result: &ElicitResult) -> ApprovalAn
     chosen.filter(|answer| question.has_option(*answer)).unwrap_or(ApprovalAnswer::RejectOnce)
 }
 
-/// One required choice among the answers. None is set beforehand: nobody allows by pressing Enter.
+/// Builds a form with one required choice among the answers. It has no default, so that pressing
+/// Enter does not allow the call.
 fn choice_schema(options: &[AnswerOption], choices: ChoiceStyle) -> ElicitationSchema {
     let schema = match choices {
         ChoiceStyle::Titled => {
@@ -98,7 +100,7 @@ fn choice_schema(options: &[AnswerOption], choices: ChoiceStyle) -> ElicitationS
     ElicitationSchema::new([field].into()).with_required(vec![FIELD.to_owned()])
 }
 
-/// What would let the call pass where nobody can be asked.
+/// Explains how to allow the call if nobody can be asked.
 fn allow_hint(question: &ApprovalQuestion) -> String {
     let yes = "start the server with `zero mcp --yes` or use a client that supports elicitation";
     let rules: Vec<String> = question
@@ -116,7 +118,7 @@ fn allow_hint(question: &ApprovalQuestion) -> String {
     }
 }
 
-/// Everything a person should know before they answer.
+/// Renders everything that the user should know before they answer.
 fn render_message(question: &ApprovalQuestion) -> String {
     let mut text = format!(
         "{}\n\nRisk: {}\nWhy you are asked: {}\n",
@@ -178,7 +180,7 @@ fn render_message(question: &ApprovalQuestion) -> String {
     text
 }
 
-/// Text of somebody else: each of its lines stands behind a bar, so that none can pass for ours.
+/// Quotes untrusted text: each line starts with a bar, so that none can pass for zero's own text.
 pub(super) fn quote_lines(text: &str) -> String {
     let lines: Vec<String> = truncate_text(text)
         .trim_end()
@@ -188,7 +190,7 @@ pub(super) fn quote_lines(text: &str) -> String {
     lines.join("\n")
 }
 
-/// The beginning of a long text, and how much of it is missing.
+/// Cuts a long text, and says how much is missing.
 fn truncate_text(text: &str) -> String {
     if text.len() <= PART_BYTES_MAX {
         return text.to_owned();
@@ -198,7 +200,7 @@ fn truncate_text(text: &str) -> String {
     format!("{shown}\n… NOT SHOWN: {} more bytes", rest.len())
 }
 
-/// Spells out what would not be seen, or would move what stands around it.
+/// Escapes characters that are invisible or reorder the text around them.
 pub(super) fn escape_invisible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -213,7 +215,7 @@ fn is_unsafe_char(c: char) -> bool {
         || matches!(c, '\u{E0000}'..='\u{E007F}')
 }
 
-/// A schema that a server gave, as far as a form can have it.
+/// Converts a server's schema, if a form can represent it.
 pub(super) fn to_elicitation_schema(schema: JsonObject) -> Option<ElicitationSchema> {
     ElicitationSchema::from_json_schema(schema).ok()
 }
@@ -334,8 +336,8 @@ mod tests {
 
     #[test]
     fn denial_names_rule_that_would_allow() {
-        let said = allow_hint(&question(RiskLevel::High, &["Bash(make)"]));
-        assert!(said.starts_with("add the rule \"Bash(make)\" to `permissions.allow`"), "{said}");
+        let hint = allow_hint(&question(RiskLevel::High, &["Bash(make)"]));
+        assert!(hint.starts_with("add the rule \"Bash(make)\" to `permissions.allow`"), "{hint}");
         assert!(allow_hint(&question(RiskLevel::High, &[])).contains("--yes"));
     }
 }

@@ -1,7 +1,8 @@
-//! Questions of other MCP servers, passed on to the client of the call they are about.
+//! [`McpElicitor`], which forwards questions of other MCP servers to the client of the call that
+//! they belong to.
 //!
-//! Who asks stands first in the message and is ours to say; what they say is quoted. Nothing is
-//! ever answered here.
+//! The message starts with who asks, which zero determines; the server's text is quoted. zero never
+//! answers for the user.
 
 use std::sync::Arc;
 
@@ -16,19 +17,19 @@ use super::legacy_form::LegacyForm;
 use super::mcp_approver::{escape_invisible, form_request, quote_lines, to_elicitation_schema};
 use super::random_handle::new_handle;
 
-/// Passes questions on to the client of their call.
+/// Forwards questions to the client of their call.
 pub struct McpElicitor {
     board: Arc<McpCallRouter>,
 }
 
 impl McpElicitor {
-    /// An elicitor that finds clients on this board.
+    /// Creates an elicitor that finds clients with this router.
     pub fn new(board: Arc<McpCallRouter>) -> Arc<Self> {
         Arc::new(Self { board })
     }
 
-    /// The client to ask. A question that names no call is about the one that runs, if only one
-    /// does: put to the wrong person it would be worse than not asked.
+    /// Returns the client to ask. A question that names no call belongs to the only running call;
+    /// if there are several, it is not asked, because it could reach the wrong user.
     fn find_route(&self, elicitation: &Elicitation) -> Option<Arc<McpCallRoute>> {
         match &elicitation.call {
             Some(call) => self.board.route(call),
@@ -60,7 +61,8 @@ impl Elicitor for McpElicitor {
     }
 }
 
-/// What was filled in. Values that do not fit are none: whoever asked relies on their shape.
+/// Validates the values that the user entered. Invalid values cancel the question, because the
+/// server relies on their form.
 fn accept_content(wanted: &ElicitationMode, content: Option<Value>) -> ElicitationAnswer {
     match wanted {
         ElicitationMode::Url(_) => ElicitationAnswer::Accept(Map::new()),
@@ -74,8 +76,8 @@ fn accept_content(wanted: &ElicitationMode, content: Option<Value>) -> Elicitati
     }
 }
 
-/// The question as the client can show it, and how its answer is read where it had to be put in
-/// plainer words; none when it cannot be shown.
+/// Builds the question in a form that the client can show, and how to read the answer if the form
+/// was converted; `None` if the client cannot show it.
 fn build_request(
     elicitation: &Elicitation,
     reach: ElicitationSupport,

@@ -1,4 +1,4 @@
-//! Our tools and results as MCP writes them.
+//! Converts tools and results to their MCP form.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use zero_core::{RiskLevel, ToolCategory, ToolError, ToolKind, ToolResultPart, To
 use zero_runtime::CallOutcome;
 use zero_runtime::dialect::DialectTool;
 
-/// A tool as `tools/list` writes it.
+/// Converts a tool to JSON as in `tools/list`.
 pub fn to_tool_json(offered: &DialectTool) -> Value {
-    // What is made of plain data can be written.
+    // Plain data can always be serialized.
     serde_json::to_value(to_tool(offered)).unwrap_or_default()
 }
 
-/// A tool as the SDK lists it.
+/// Converts a tool to the SDK's type.
 pub(super) fn to_tool(offered: &DialectTool) -> Tool {
     let spec = offered.registered.tool.spec();
     let input = to_json_object(&offered.input_schema).unwrap_or_default();
     let mut tool = Tool::new(offered.name.clone(), offered.description.clone(), Arc::new(input))
         .with_title(spec.display_name.clone())
         .with_annotations(tool_annotations(spec));
-    // Clients before 2026-07-28 know only objects as structured results.
+    // Clients before 2026-07-28 support only objects as structured results.
     if spec.output_schema.get("type").is_some_and(|name| name == "object") {
         tool.output_schema = to_json_object(&spec.output_schema).map(Arc::new);
     }
@@ -34,7 +34,7 @@ fn to_json_object(schema: &Value) -> Option<JsonObject> {
     schema.as_object().cloned()
 }
 
-/// What a client may tell a person before the call. Hints, says MCP; here they are true.
+/// Returns hints that a client may show before a call.
 fn tool_annotations(spec: &ToolSpec) -> ToolAnnotations {
     let read_only = match spec.kind {
         ToolKind::Read | ToolKind::Search => true,
@@ -54,16 +54,16 @@ fn tool_annotations(spec: &ToolSpec) -> ToolAnnotations {
         .open_world(reaches_out)
 }
 
-/// Whether a result has a part for programs.
+/// Whether a result has structured content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StructuredContentMode {
-    /// The tool is listed with an output schema, which the part fits.
+    /// The tool is listed with an output schema, which the content matches.
     Promised,
-    /// It is not.
+    /// The tool has no output schema.
     Absent,
 }
 
-/// A result, as the dialect wrote it for the model.
+/// Converts a result, as the dialect rendered it for the model.
 pub(super) fn to_call_result(
     outcome: CallOutcome,
     structured: StructuredContentMode,
@@ -82,8 +82,8 @@ pub(super) fn to_call_result(
     written
 }
 
-/// A failure: what the model reads, then what programs do. There is no structured content, because
-/// that would have to fit the output schema of a success.
+/// Converts an error: a text for the model, then details for programs. It has no structured
+/// content, because that would have to match the output schema.
 pub(super) fn to_error_result(error: ToolError) -> CallToolResult {
     let facts =
         json!({"tool": error.tool, "error_type": error.error_type, "details": error.details});
@@ -93,7 +93,7 @@ pub(super) fn to_error_result(error: ToolError) -> CallToolResult {
     ])
 }
 
-/// One piece of a result. Dialects write pieces in their own ways; MCP has only its own.
+/// Converts one part of a result. Each dialect renders parts in its own format.
 fn to_content_block<'a>(
     mut piece: Value,
     uris: &mut impl Iterator<Item = &'a str>,
@@ -132,12 +132,12 @@ fn to_content_block<'a>(
             to_media_block(take_text(&mut data, "mimeType"), take_text(&mut data, "data"), uris)
         }
         _ if piece["text"].is_string() => ContentBlock::text(take_text(&mut piece, "text")),
-        // A shape that nobody here knows still says what it says.
+        // An unknown format is passed on as JSON.
         _ => ContentBlock::text(piece.to_string()),
     }
 }
 
-/// Bytes, by what they are.
+/// Converts binary data according to its media type.
 fn to_media_block<'a>(
     mime: String,
     data: String,
@@ -154,7 +154,7 @@ fn to_media_block<'a>(
     }
 }
 
-/// Takes a text out of an object.
+/// Takes a string out of an object.
 fn take_text(object: &mut Value, field: &str) -> String {
     match take_field(object, field) {
         Value::String(text) => text,

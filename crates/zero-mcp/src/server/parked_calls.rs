@@ -1,9 +1,9 @@
-//! Calls that wait for an answer while no request of theirs is open.
+//! [`ParkedCalls`]: calls that wait for an answer while they have no open request.
 //!
-//! A client without a connection of its own is asked by ending its request: it repeats the request
-//! with the answer and a handle, and the very call that asked goes on. The call lives here
-//! meanwhile. The handle says nothing and cannot be guessed; it counts once, for the same tool with
-//! the same arguments, and only for some minutes.
+//! A stateless client is asked by ending its request: it repeats the request with the answer and a
+//! handle, and the same call continues. Meanwhile the call is stored here. The handle contains no
+//! information and cannot be guessed. It is valid once, for the same tool with the same arguments,
+//! and for some minutes only.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ use super::call_router::ClientQuestion;
 use super::random_handle;
 use super::running_call::RunningCall;
 
-/// The name of the one question that is asked at a time.
+/// Name of the question; there is one at a time.
 const QUESTION: &str = "question";
 
 /// Calls that wait for an answer.
@@ -30,7 +30,7 @@ pub(super) struct ParkedCalls {
     age_max: Duration,
 }
 
-/// What was asked for, which an answer must repeat.
+/// The original request, which an answer must repeat.
 #[derive(PartialEq)]
 pub(super) struct ParkedRequest {
     pub(super) tool: String,
@@ -44,11 +44,11 @@ struct ParkedCall {
     expiry: AbortHandle,
 }
 
-/// What an answer led to.
+/// Outcome of an answer.
 pub(super) enum ResumeOutcome {
-    /// The call goes on.
+    /// The call continues.
     Running(RunningCall, ParkedRequest),
-    /// The answer is still missing: the same question again.
+    /// The answer is missing: the same question again.
     AskAgain(InputRequiredResult),
 }
 
@@ -57,8 +57,8 @@ impl ParkedCalls {
         Arc::new(Self { parked: Mutex::default(), calls_max, age_max })
     }
 
-    /// Keeps a call until its question is answered; gives back what the client is told. None, and
-    /// the call ends, when too many wait already.
+    /// Stores a call until its question is answered, and returns the result for the client. If too
+    /// many calls wait already, returns `None`, and the call ends.
     pub(super) fn park(
         self: &Arc<Self>,
         running: RunningCall,
@@ -66,17 +66,17 @@ impl ParkedCalls {
         wish: ParkedRequest,
     ) -> Option<InputRequiredResult> {
         let handle = random_handle::new_handle()?;
-        let told = input_required(&ask.params, &handle);
+        let question = input_required(&ask.params, &handle);
         let mut parked = self.parked_calls();
         if parked.len() >= self.calls_max {
             return None;
         }
         let expiry = self.schedule_expiry(handle.clone());
         parked.insert(handle, ParkedCall { wish, running, ask, expiry });
-        Some(told)
+        Some(question)
     }
 
-    /// Answers the question of a call. What does not belong to it leaves it waiting.
+    /// Answers the question of a call. An answer that does not belong to it leaves it waiting.
     pub(super) fn resume(
         &self,
         handle: &str,
@@ -100,12 +100,12 @@ impl ParkedCalls {
         })?;
         let Some(parked) = all.remove(handle) else { return Err(unknown()) };
         parked.expiry.abort();
-        // The call may have given up meanwhile; then its result says so.
+        // The call may no longer wait for the answer; then its result says so.
         let _ = parked.ask.answer.send(answer);
         Ok(ResumeOutcome::Running(parked.running, wish))
     }
 
-    /// Ends every call that waits.
+    /// Ends every stored call.
     pub(super) fn clear(&self) {
         let ended = std::mem::take(&mut *self.parked_calls());
         for parked in ended.into_values() {

@@ -1,8 +1,8 @@
-//! What a long call has to say before it ends.
+//! Progress of calls for clients.
 //!
-//! A tool that reports progress must not wait for a client to read it. The latest message stands on
-//! the call's line until the request that made the call passes it on, ten times a second at most;
-//! what was said in between is lost, and nothing is said after the result.
+//! A tool that reports progress must not wait for a client to read it. [`McpObserver`] stores the
+//! latest message on the call's route, and [`ProgressReporter`] forwards it, at most ten times a
+//! second. Messages in between are dropped, and none is sent after the result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,18 +15,18 @@ use zero_runtime::{CallEvent, CallEventObserver};
 
 use super::call_router::McpCallRouter;
 
-/// Time between two messages to a client.
+/// Minimum time between two messages to a client.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Most that is said at once.
+/// Maximum length of a message, in bytes.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 
-/// Hears what calls say, and leaves it on their lines.
+/// Stores the progress of calls on their routes.
 pub struct McpObserver {
     board: Arc<McpCallRouter>,
 }
 
 impl McpObserver {
-    /// An observer that finds clients on this board.
+    /// Creates an observer that finds clients with this router.
     pub fn new(board: Arc<McpCallRouter>) -> Arc<Self> {
         Arc::new(Self { board })
     }
@@ -43,10 +43,10 @@ impl CallEventObserver for McpObserver {
     }
 }
 
-/// Passes on what a call says to the request that wants to hear it.
+/// Forwards the progress of a call to the client that made it.
 pub(super) struct ProgressReporter {
     peer: Peer<RoleServer>,
-    /// None when the client does not want to hear anything.
+    /// `None` if the client does not want progress.
     token: Option<ProgressToken>,
     said: u32,
     next: Instant,
@@ -57,7 +57,7 @@ impl ProgressReporter {
         Self { peer, token, said: 0, next: Instant::now() }
     }
 
-    /// Waits for the next thing to say. Nothing is lost when the wait is given up.
+    /// Waits until there is a message to send. Cancel-safe.
     pub(super) async fn wait_for_update(&self, news: &mut watch::Receiver<String>) {
         if self.token.is_none() {
             return std::future::pending().await;
@@ -68,7 +68,7 @@ impl ProgressReporter {
         }
     }
 
-    /// Says the latest.
+    /// Sends the latest message.
     pub(super) async fn send_update(&mut self, news: &mut watch::Receiver<String>) {
         let Some(token) = self.token.clone() else { return };
         let message = news.borrow_and_update().clone();
@@ -76,7 +76,7 @@ impl ProgressReporter {
         self.next = Instant::now() + PAUSE;
         let progress =
             ProgressNotificationParam::new(token, f64::from(self.said)).with_message(message);
-        // A client that is gone hears nothing, and its call ends elsewhere.
+        // If the client is gone, its call is ended elsewhere.
         let _ = self.peer.notify_progress(progress).await;
     }
 }

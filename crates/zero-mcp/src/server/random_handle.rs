@@ -1,13 +1,12 @@
-//! Names that nobody can guess.
+//! [`new_handle`]: random names that cannot be guessed.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// Bytes of chance in a handle.
+/// Number of random bytes in a handle.
 const HANDLE_BYTES: usize = 32;
 
-/// A handle that nobody can guess; none when the system gives no chance, which is no reason to
-/// hand out one that can be.
+/// Creates a handle that cannot be guessed; `None` if the system has no random numbers.
 pub(super) fn new_handle() -> Option<String> {
     let mut bytes = [0; HANDLE_BYTES];
     let random = rustls::crypto::ring::default_provider().secure_random;

@@ -1,7 +1,7 @@
-//! One call, from a request to its result.
+//! [`RunningCall`], one call from a request to its result.
 //!
-//! The call is a task of its own: it can outlive the request that made it while it waits for an
-//! answer, and a client that does not read cannot hold it up. Whoever lets go of it ends it.
+//! The call is a separate task: it can outlive the request that made it while it waits for an
+//! answer, and a client that does not read cannot block it. Dropping it ends the call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,39 +20,39 @@ use zero_runtime::{CallReport, Dialect, ToolHost, ToolHostSession};
 use super::call_router::{ClientQuestion, ElicitationSupport, McpCallRouteReceiver, McpCallRouter};
 use super::progress::ProgressReporter;
 
-/// How long it may take to tell a client that a question is withdrawn.
+/// Time limit for telling a client that a question is withdrawn.
 const WITHDRAW_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A call that runs.
+/// A running call. Dropping it ends the call.
 pub(super) struct RunningCall {
     done: JoinHandle<CallReport>,
     line: McpCallRouteReceiver,
     _end: DropGuard,
 }
 
-/// What a call is made with.
+/// What is needed to start a call.
 pub(super) struct CallSetup {
     pub(super) host: Arc<ToolHost>,
     pub(super) dialect: Arc<Dialect>,
     pub(super) session: Arc<ToolHostSession>,
     pub(super) board: Arc<McpCallRouter>,
     pub(super) reach: ElicitationSupport,
-    /// Ends the call.
+    /// Cancelling it ends the call.
     pub(super) stop: CancellationToken,
     /// Held until the call has ended.
     pub(super) running: watch::Receiver<()>,
 }
 
-/// What happens next to a call.
+/// What happens next in a call.
 pub(super) enum CallStep {
-    /// It is over.
+    /// It has ended.
     Done(Result<CallReport, ToolError>),
     /// It has a question.
     Asked(ClientQuestion),
 }
 
 impl RunningCall {
-    /// Makes a call.
+    /// Starts a call.
     pub(super) fn start(start: CallSetup, tool: String, arguments: JsonObject) -> Self {
         let CallSetup { host, dialect, session, board, reach, stop, running } = start;
         let id = new_call_id();
@@ -67,8 +67,8 @@ impl RunningCall {
         Self { done, line, _end: end }
     }
 
-    /// Waits for its end or its next question, and passes on what it says until then.
-    pub(super) async fn next_step(&mut self, teller: &mut ProgressReporter) -> CallStep {
+    /// Waits for its end or its next question, and forwards its progress meanwhile.
+    pub(super) async fn next_step(&mut self, reporter: &mut ProgressReporter) -> CallStep {
         loop {
             tokio::select! {
                 biased;
@@ -77,14 +77,16 @@ impl RunningCall {
                     return CallStep::Done(done.map_err(broken));
                 }
                 Some(ask) = self.line.questions.recv() => return CallStep::Asked(ask),
-                () = teller.wait_for_update(&mut self.line.news) => teller.send_update(&mut self.line.news).await,
+                () = reporter.wait_for_update(&mut self.line.news) => {
+                    reporter.send_update(&mut self.line.news).await;
+                }
             }
         }
     }
 }
 
-/// Puts a question to a client that takes requests. It waits as long as the client does, and is
-/// withdrawn when the call gives up.
+/// Asks a client that accepts requests. There is no time limit; the question is withdrawn if the
+/// call no longer waits for the answer.
 pub(super) async fn send_question(peer: &Peer<RoleServer>, mut ask: ClientQuestion) {
     let request = ServerRequest::ElicitRequest(ElicitRequest::new(ask.params));
     let sent = peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
@@ -94,7 +96,7 @@ pub(super) async fn send_question(peer: &Peer<RoleServer>, mut ask: ClientQuesti
         answer = open.wait_for_answer() => {
             let answer = match answer {
                 Some(ClientResult::ElicitResult(answer)) => answer,
-                // No answer is not a yes.
+                // Without a valid answer, the question is cancelled.
                 _ => ElicitResult::new(ElicitationAction::Cancel),
             };
             let _ = ask.answer.send(answer);
@@ -103,8 +105,7 @@ pub(super) async fn send_question(peer: &Peer<RoleServer>, mut ask: ClientQuesti
     }
 }
 
-/// A question that a client has. It is withdrawn when nobody waits for the answer any more, and
-/// that is also when the request is cancelled that waits here.
+/// A question that was sent to a client. It is withdrawn when it is dropped without an answer.
 struct ClientQuestionGuard(Option<RequestHandle<RoleServer>>);
 
 impl ClientQuestionGuard {
@@ -119,7 +120,7 @@ impl Drop for ClientQuestionGuard {
     fn drop(&mut self) {
         let Some(sent) = self.0.take() else { return };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        // The client may be gone as well.
+        // The client may be gone, so this has a time limit.
         runtime.spawn(async move {
             let withdrawn = sent.cancel(Some("the call is over".to_owned()));
             let _ = tokio::time::timeout(WITHDRAW_TIMEOUT, withdrawn).await;

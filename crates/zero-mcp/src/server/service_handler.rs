@@ -1,4 +1,4 @@
-//! What a client may ask of us, and how it is answered.
+//! [`McpServiceHandler`], which answers the requests of one client.
 
 use std::sync::{Arc, OnceLock};
 
@@ -22,13 +22,14 @@ use super::parked_calls::{ParkedRequest, ResumeOutcome};
 use super::progress::ProgressReporter;
 use super::running_call::{CallSetup, CallStep, RunningCall, send_question};
 
-/// How long a list may be taken for true. Who listens for changes hears of them at once.
+/// How long a client may cache the tool list, in milliseconds. Subscribers are notified of changes
+/// immediately.
 const LIST_TTL_MS: u64 = 30_000;
 
 /// Serves one client: a connection, or over HTTP also a single request.
 pub(super) struct McpServiceHandler {
     server: Arc<McpServiceState>,
-    /// Of a client that shook hands.
+    /// Set for a client with a handshake.
     own: OnceLock<HandshakeClient>,
 }
 
@@ -39,12 +40,12 @@ struct HandshakeClient {
     _place: OwnedSemaphorePermit,
 }
 
-/// The two protocols, by what a request can be answered with.
+/// The two protocols, which differ in how a request can be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProtocolStyle {
-    /// A handshake, and requests both ways.
+    /// With a handshake, and requests in both directions.
     Handshake,
-    /// Every request stands alone; what a client is asked is part of a result.
+    /// Each request is independent; questions to the client are part of a result.
     Stateless,
 }
 
@@ -67,7 +68,7 @@ impl McpServiceHandler {
         session.get(&self.server.host, &self.server.sessions).await
     }
 
-    /// Cancelled when the client has ended its session.
+    /// Returns a token that is cancelled when the client has ended its session.
     fn session_end_token(&self, cx: &RequestContext<RoleServer>) -> CancellationToken {
         let Some(own) = self.own.get() else { return CancellationToken::new() };
         let http = cx.extensions.get::<http::request::Parts>();
@@ -77,7 +78,7 @@ impl McpServiceHandler {
         own.gone.clone()
     }
 
-    /// Makes a call, or goes on with the one that an answer belongs to.
+    /// Starts a call, or resumes the one that an answer belongs to.
     async fn begin_call(
         &self,
         request: CallToolRequestParams,
@@ -103,7 +104,8 @@ impl McpServiceHandler {
         };
         let version = cx.protocol_version();
         let reach = match (era, self.own.get()) {
-            // It speaks a protocol with requests both ways, but there is no other way.
+            // The protocol has requests in both directions, but this client has no connection for
+            // them.
             (ProtocolStyle::Handshake, None) => {
                 ElicitationSupport::from_capabilities(version.as_ref(), None)
             }
@@ -112,7 +114,7 @@ impl McpServiceHandler {
                 cx.client_capabilities().as_ref(),
             ),
         };
-        // Only who can be asked without a connection has to repeat what was asked for.
+        // The original request is needed only for a stateless client that can be asked.
         let wish = (era == ProtocolStyle::Stateless && reach.can_elicit())
             .then(|| ParkedRequest { tool: tool.clone(), arguments: arguments.clone() });
         let start = CallSetup {
@@ -128,7 +130,7 @@ impl McpServiceHandler {
         Ok(Ok(CallAdmission::Running { tool, running, wish }))
     }
 
-    /// Sees a call through to its result, or to a question that ends the request.
+    /// Follows a call until its result, or until a question that ends the request.
     async fn finish_call(
         &self,
         tool: &str,
@@ -136,9 +138,9 @@ impl McpServiceHandler {
         wish: Option<ParkedRequest>,
         cx: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let mut teller = ProgressReporter::new(cx.peer.clone(), cx.meta.get_progress_token());
+        let mut reporter = ProgressReporter::new(cx.peer.clone(), cx.meta.get_progress_token());
         loop {
-            match (running.next_step(&mut teller).await, wish.is_some()) {
+            match (running.next_step(&mut reporter).await, wish.is_some()) {
                 (CallStep::Done(report), _) => {
                     let outcome = report.and_then(|report| report.outcome);
                     return match outcome {
@@ -173,13 +175,14 @@ impl McpServiceHandler {
     }
 }
 
-/// A request that was understood.
+/// A call that was accepted.
 enum CallAdmission {
     Running { tool: String, running: RunningCall, wish: Option<ParkedRequest> },
     Asked(CallToolResponse),
 }
 
-/// A tool that does not exist is an error of the protocol; everything else is the model's to read.
+/// Converts a failed call. An unknown tool is a protocol error; every other error is a result that
+/// the model reads.
 fn failed_call_response(error: ToolError) -> Result<CallToolResponse, ErrorData> {
     if error.reason() == Some(ErrorReason::UnknownTool) {
         return Err(ErrorData::invalid_params(error.message, None));
@@ -210,13 +213,13 @@ impl ServerHandler for McpServiceHandler {
         let guard = gone.clone().drop_guard();
         let own =
             HandshakeClient { session: LazySession::default(), gone, _gone: guard, _place: place };
-        // A second handshake on one connection goes on with the session of the first.
+        // A second handshake on one connection keeps the session of the first.
         let _ = self.own.set(own);
         Ok(answer)
     }
 
     async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
-        // Those that need a handshake are settled by it, and are of no use to who does without.
+        // Versions with a handshake are negotiated by it, so they are not listed here.
         let versions = ProtocolVersion::KNOWN_VERSIONS.iter();
         let versions = versions.filter(|version| !version.has_initialize()).cloned().collect();
         let result = DiscoverResult::from_server_info(versions, self.server.info.clone());
@@ -275,7 +278,7 @@ impl ServerHandler for McpServiceHandler {
                 Err(error) => failed_call_response(error),
             }
         };
-        // Letting go of a call ends it. Nobody waits for what is said then.
+        // Dropping a call ends it. No client waits for the response in that case.
         let mut response = tokio::select! {
             biased;
             () = cx.ct.cancelled() => failed_call_response(ToolError::cancelled()),
@@ -312,8 +315,8 @@ impl ServerHandler for McpServiceHandler {
                 () = subscription.cancelled() => return Ok(()),
                 () = self.server.stop.cancelled() => return Ok(()),
                 change = changes.changed() => {
-                    let told = subscription.sink().notify_tool_list_changed();
-                    if change.is_err() || told.await.is_err() {
+                    let notified = subscription.sink().notify_tool_list_changed();
+                    if change.is_err() || notified.await.is_err() {
                         return Ok(());
                     }
                 }
@@ -322,14 +325,14 @@ impl ServerHandler for McpServiceHandler {
     }
 }
 
-/// Tells a client that shook hands when it should list again, for as long as it is there.
+/// Notifies a client with a handshake of list changes, as long as it is connected.
 async fn announce_list_changes(
     server: Arc<McpServiceState>,
     gone: CancellationToken,
     peer: Peer<RoleServer>,
 ) {
     let (mut changes, stop) = (server.changes.clone(), server.stop.clone());
-    // What keeps the client's session must not be kept by this.
+    // This task must not keep the server's state, and with it the client's session, alive.
     drop(server);
     changes.mark_unchanged();
     loop {

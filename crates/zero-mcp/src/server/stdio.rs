@@ -1,8 +1,8 @@
-//! One client on stdin and stdout, and the end of both.
+//! The MCP server for one client on stdin and stdout.
 //!
-//! A client that goes away closes our stdin. Nothing it asked for is of use to anybody then: what
-//! still runs after a moment is ended, its commands are killed, and we are gone before the client
-//! wonders whether it has to kill us.
+//! A client that ends closes the server's stdin. Its pending calls are then useless: what still
+//! runs after a moment is stopped, its commands are killed, and the server exits before the client
+//! decides to kill it.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -20,22 +20,22 @@ use super::service_handler::McpServiceHandler;
 use super::{McpServiceConfig, McpServiceError, McpServiceState};
 use crate::wire::{ConnectionDiagnostics, DisconnectCause, LineTransport, McpMessageLimits};
 
-/// How often it is looked whether all is answered when the client is gone: a script that pipes its
-/// requests in and closes the pipe wants to read the results. Looks are counted instead of time: on a
-/// busy machine calls get no further either.
+/// How often to check whether all requests are answered after the client has closed stdin: a script
+/// that pipes its requests in and closes the pipe wants to read the results. Checks are counted
+/// rather than time, because calls are slower on a busy machine, too.
 const DRAIN_CHECKS_MAX: u32 = 150;
-/// Time between two looks.
+/// Time between two checks.
 const DRAIN_CHECK_PAUSE: Duration = Duration::from_millis(2);
-/// How long calls that were stopped may take to say so.
+/// How long stopped calls may take to send their results.
 const STOP_GRACE: Duration = Duration::from_millis(50);
-/// How long the last results may take to be written.
+/// Time limit for writing the last results.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a client may not read what it is sent. A client whose person is away, or that is looked
-/// at in a debugger, is no broken one.
+/// How long a client may not read. A client whose user is away, or that is stopped in a debugger,
+/// is not broken.
 const UNREAD_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// Serves one client on stdin and stdout until stdin ends or the server is stopped. Nothing else
-/// may be written to stdout.
+/// may write to stdout.
 pub async fn serve_stdio(config: McpServiceConfig) -> Result<(), McpServiceError> {
     let (input, output) = zero_runtime::stdio::open_stdio().map_err(McpServiceError::Socket)?;
     let limits = McpMessageLimits { write_timeout: UNREAD_MAX, ..McpMessageLimits::default() };
@@ -43,8 +43,8 @@ pub async fn serve_stdio(config: McpServiceConfig) -> Result<(), McpServiceError
         .await
 }
 
-/// Serves one client on a pair of streams. When it returns, what the client is told is written. A
-/// client that does not read what it is told is an error.
+/// Serves one client on a pair of streams. When it returns, all output is written. A client that
+/// does not read is an error.
 pub async fn serve_lines(
     config: McpServiceConfig,
     lines: LineTransport<RoleServer>,
@@ -83,7 +83,7 @@ where
         match serve_server_with_ct(McpServiceHandler::new(Arc::clone(&server)), watched, stop).await
         {
             Ok(running) => {
-                // However it ended, it did.
+                // The client is gone in any case, so the outcome does not matter.
                 let _ = running.waiting().await;
                 Ok(())
             }
@@ -101,7 +101,8 @@ where
     outcome
 }
 
-/// Returns when a client that is gone, or a server that is stopped, had its time.
+/// Waits until the client is gone or the server is stopped, and pending requests had time to
+/// finish.
 async fn wait_for_drain(server: &McpServiceState, gone: &CancellationToken, open: &AtomicUsize) {
     let answered = async {
         gone.cancelled().await;
@@ -120,16 +121,16 @@ async fn wait_for_drain(server: &McpServiceState, gone: &CancellationToken, open
     tokio::time::sleep(STOP_GRACE).await;
 }
 
-/// A transport that tells when the client is gone. The SDK would let calls run on for seconds.
+/// A transport that reports when the client is gone. The SDK would let calls continue for seconds.
 struct MonitoredTransport<T> {
     inner: T,
     gone: CancellationToken,
-    /// Requests without an answer.
+    /// Number of requests without an answer.
     open: Arc<AtomicUsize>,
     begun: ClientActivity,
 }
 
-/// Whether the client has asked for anything.
+/// Whether the client has sent a request.
 #[derive(PartialEq)]
 enum ClientActivity {
     NotYet,
@@ -167,7 +168,7 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for MonitoredTransport<T> {
                     self.begun = ClientActivity::Yes;
                     self.open.fetch_add(1, Ordering::Relaxed);
                 }
-                // The SDK takes anything but a request at the beginning for the end of it.
+                // The SDK would end the connection if the first message is not a request.
                 (_, ClientActivity::NotYet) => continue,
                 (_, ClientActivity::Yes) => {}
             }

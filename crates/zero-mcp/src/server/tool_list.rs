@@ -1,4 +1,4 @@
-//! The list of tools, made once for each state of the registry.
+//! [`McpToolListCache`], the tool list, built once for each version of the registry.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,10 +13,10 @@ use zero_runtime::{Dialect, RegistryChange, ToolRegistry};
 
 use super::mcp_format;
 
-/// How long changes are gathered before they are told: a server that comes brings many tools.
+/// How long changes are collected before clients are notified: a new server adds many tools.
 const CHANGE_DEBOUNCE: Duration = Duration::from_millis(50);
 
-/// The tools as they are listed in one state of the registry.
+/// The tool list for one version of the registry.
 pub(super) struct McpToolListSnapshot {
     version: u64,
     pub(super) tools: Vec<Tool>,
@@ -24,19 +24,19 @@ pub(super) struct McpToolListSnapshot {
 }
 
 impl McpToolListSnapshot {
-    /// The tool of that name.
+    /// Returns the tool with this name.
     pub(super) fn get(&self, name: &str) -> Option<&Tool> {
         self.places.get(name).and_then(|place| self.tools.get(*place))
     }
 }
 
-/// The list of a server.
+/// The tool list of a server.
 pub(super) struct McpToolListCache {
     registry: Arc<ToolRegistry>,
     dialect: Arc<Dialect>,
     order: Vec<ToolName>,
     latest: Mutex<Option<Arc<McpToolListSnapshot>>>,
-    /// What clients know, or were told that they do not know any more.
+    /// The list that clients have, or were told is outdated.
     told: Mutex<Option<Arc<McpToolListSnapshot>>>,
 }
 
@@ -49,10 +49,10 @@ impl McpToolListCache {
         Self { registry, dialect, order, latest: Mutex::default(), told: Mutex::default() }
     }
 
-    /// The list as it is now.
+    /// Returns the current list.
     pub(super) fn snapshot(&self) -> Arc<McpToolListSnapshot> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        // Read first: a change in between makes the next one look again.
+        // Read before the list is built: after a change in between, the next call builds it again.
         let version = self.registry.version();
         match &*latest {
             Some(listed) if listed.version == version => Arc::clone(listed),
@@ -77,7 +77,8 @@ impl McpToolListCache {
         McpToolListSnapshot { version, tools, places }
     }
 
-    /// Whether clients should hear of a change. What they have never seen has not changed.
+    /// Whether clients should be notified of a change. A list that no client has seen has not
+    /// changed.
     fn has_unannounced_change(&self) -> bool {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(told) = told else { return false };
@@ -90,8 +91,8 @@ impl McpToolListCache {
     }
 }
 
-/// Puts tools in the order in which zero brings them, whatever a dialect calls them; those from
-/// elsewhere follow as they are.
+/// Sorts tools by zero's own order, whatever their names in the dialect; tools from elsewhere
+/// follow in their order.
 pub fn sort_tools(offered: &mut [DialectTool], order: &[ToolName]) {
     let place = |tool: &DialectTool| {
         let name = &tool.registered.tool.spec().name;
@@ -100,7 +101,7 @@ pub fn sort_tools(offered: &mut [DialectTool], order: &[ToolName]) {
     offered.sort_by_key(place);
 }
 
-/// Counts up in `told` whenever clients should list again, until `stop`.
+/// Increments `told` whenever clients should list the tools again, until `stop`.
 pub(super) async fn watch_changes(
     listing: Arc<McpToolListCache>,
     mut changes: broadcast::Receiver<RegistryChange>,
@@ -119,7 +120,7 @@ pub(super) async fn watch_changes(
             () = stop.cancelled() => return,
             () = tokio::time::sleep(CHANGE_DEBOUNCE) => {}
         }
-        // All that came so far is in the list that is looked at next.
+        // The list that is built next contains all changes so far.
         changes = changes.resubscribe();
         if listing.has_unannounced_change() {
             told.send_modify(|count| *count += 1);

@@ -1,7 +1,7 @@
-//! What went wrong on a connection without ending it, for whoever asks how a server is doing.
+//! [`ConnectionDiagnostics`]: problems on a connection that did not end it, for status reports.
 //!
-//! Everything here is counted without end but kept within bounds: the first few of each kind say
-//! what is the matter, and a flood of them takes no memory.
+//! Everything is counted, but only the first few of each kind are stored, so a flood of problems
+//! uses no memory.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,74 +9,74 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// Samples that are kept of each kind.
+/// Maximum number of stored samples of each kind.
 const SAMPLES_MAX: usize = 5;
-/// Longest sample, in characters.
+/// Maximum length of a sample, in characters.
 const SAMPLE_CHARS_MAX: usize = 200;
-/// Quarantined tools that are kept with their reasons.
+/// Maximum number of malformed tools that are stored with their reasons.
 const QUARANTINED_MAX: usize = 256;
 
-/// The troubles of one connection. Cheap to clone; all clones are the same.
+/// Problems of one connection. Cheap to clone; all clones share their data.
 #[derive(Clone, Default)]
 pub struct ConnectionDiagnostics(Arc<Mutex<DiagnosticsReport>>);
 
-/// What went wrong so far.
+/// The problems so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DiagnosticsReport {
-    /// Lines that were no messages.
+    /// Number of lines that are not messages.
     pub noise: u64,
-    /// The first few of them, shortened, control characters escaped.
+    /// The first few of them, shortened, with control characters escaped.
     pub noise_samples: Vec<String>,
-    /// Messages that were refused.
+    /// Number of messages that were refused.
     pub refused: u64,
-    /// Why the first few were.
+    /// Why the first few were refused.
     pub refused_samples: Vec<String>,
-    /// Answers to nothing: late, sent twice, or to an id that nobody used.
+    /// Number of answers without a request: late, repeated, or with an unknown id.
     pub unasked_answers: u64,
-    /// Notifications that came.
+    /// Number of notifications.
     pub notifications: u64,
-    /// Parts of messages that were mended or left out so that the rest could be taken.
+    /// Number of message parts that were repaired or left out so that the rest could be used.
     pub mended: u64,
-    /// What was done to the first few.
+    /// What was repaired in the first few.
     pub mended_samples: Vec<String>,
-    /// Tools that were left out of the list, by name.
+    /// Malformed tools that were left out of the list.
     pub quarantined: Vec<MalformedTool>,
-    /// Those beyond the ones that are kept.
+    /// Number of malformed tools beyond those stored.
     pub quarantined_more: u64,
-    /// Why the connection is closed, if it is.
+    /// Why the connection was closed, if it was.
     pub closed: Option<DisconnectCause>,
 }
 
 /// A tool that was left out, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MalformedTool {
-    /// Its name, or where it stood in the list.
+    /// Name of the tool, or its position in the list.
     pub tool: String,
     /// Why, such as `its input schema is missing`.
     pub reason: String,
 }
 
-/// Why a connection is closed.
+/// Why a connection was closed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DisconnectCause {
-    /// The other end closed it.
+    /// The peer closed it.
     ByPeer,
-    /// We closed it.
+    /// This side closed it.
     ByUs,
-    /// The other end did not read what it was sent.
+    /// The peer did not read.
     WriteTimedOut {
-        /// How long it was given.
+        /// The time limit.
         after: Duration,
     },
-    /// It could not be read any more.
+    /// Reading failed.
     ReadFailed {
-        /// What the system says.
+        /// Error of the operating system.
         why: String,
     },
-    /// It could not be written to any more.
+    /// Writing failed.
     WriteFailed {
-        /// What the system says.
+        /// Error of the operating system.
         why: String,
     },
 }
@@ -96,24 +96,24 @@ impl fmt::Display for DisconnectCause {
 }
 
 impl ConnectionDiagnostics {
-    /// What went wrong so far.
+    /// Returns the problems so far.
     pub fn report(&self) -> DiagnosticsReport {
         self.lock().clone()
     }
 
-    /// Why the connection is closed, if it is.
+    /// Returns why the connection was closed, if it was.
     pub fn close_cause(&self) -> Option<DisconnectCause> {
         self.lock().closed.clone()
     }
 
-    /// Forgets the tools that were left out, since the list is about to be asked for anew.
+    /// Forgets the malformed tools, before the list is fetched again.
     pub fn forget_quarantined(&self) {
         let mut report = self.lock();
         report.quarantined.clear();
         report.quarantined_more = 0;
     }
 
-    /// Notes a tool that is left out.
+    /// Records a tool that is left out.
     pub fn quarantine(&self, tool: &str, reason: &str) {
         let mut report = self.lock();
         if report.quarantined.len() < QUARANTINED_MAX {
@@ -126,7 +126,7 @@ impl ConnectionDiagnostics {
         }
     }
 
-    /// Notes a line that was no message.
+    /// Records a line that is not a message.
     pub fn record_noise(&self, line: &[u8]) {
         let mut report = self.lock();
         report.noise += 1;
@@ -136,31 +136,31 @@ impl ConnectionDiagnostics {
         }
     }
 
-    /// Notes a message that was refused.
+    /// Records a message that was refused.
     pub fn record_refusal(&self, why: &str) {
         let mut report = self.lock();
         report.refused += 1;
         add_sample(&mut report.refused_samples, why);
     }
 
-    /// Notes a part that was mended or left out.
+    /// Records a part that was repaired or left out.
     pub fn record_repair(&self, what: &str) {
         let mut report = self.lock();
         report.mended += 1;
         add_sample(&mut report.mended_samples, what);
     }
 
-    /// Notes an answer to nothing.
+    /// Records an answer without a request.
     pub(crate) fn record_unsolicited_answer(&self) {
         self.lock().unasked_answers += 1;
     }
 
-    /// Notes a notification.
+    /// Records a notification.
     pub(crate) fn record_notification(&self) {
         self.lock().notifications += 1;
     }
 
-    /// Notes why the connection is closed. The first reason stays.
+    /// Records why the connection was closed. The first reason is kept.
     pub fn record_close(&self, why: DisconnectCause) {
         self.lock().closed.get_or_insert(why);
     }
@@ -176,7 +176,7 @@ fn add_sample(samples: &mut Vec<String>, text: &str) {
     }
 }
 
-/// A text from the other end, fit to be shown: short, on one line, without control characters.
+/// Makes a text of the peer safe to show: short, on one line, without control characters.
 pub(crate) fn sanitize_sample(text: &str) -> String {
     let mut shown = String::new();
     for (count, character) in text.trim().chars().enumerate() {
@@ -193,7 +193,7 @@ pub(crate) fn sanitize_sample(text: &str) -> String {
     shown
 }
 
-/// Characters that turn around or hide what stands beside them.
+/// Whether a character is invisible, or hides or reorders the text around it.
 pub(crate) fn is_invisible(character: char) -> bool {
     matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
         | '\u{feff}' | '\u{e0000}'..='\u{e007f}')

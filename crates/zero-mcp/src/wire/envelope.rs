@@ -1,18 +1,18 @@
-//! The outer layer of a message: what kind it is, and whom it concerns.
+//! [`MessageEnvelope`], the outer members of a JSON-RPC message: what kind it is, and its id.
 
 use rmcp::model::RequestId;
 
 use super::json_scan::{self, MalformedJsonError};
 
-/// How far into a line that is too long its id is looked for, and how far before its end.
+/// How many bytes at the beginning and the end of an overlong line are searched for its id.
 const ID_SEARCH_BYTES: usize = zero_runtime::line_reader::ENDS_KEPT;
 
-/// The members of a message that tell what it is, each as it is written.
+/// The members of a message that say what it is, as raw JSON.
 #[derive(Debug, Default)]
 pub(crate) struct MessageEnvelope<'a> {
     /// Whether it says that it is JSON-RPC 2.0.
     pub(crate) is_version_two: bool,
-    /// Whom it concerns.
+    /// Id of the message.
     pub(crate) id: EnvelopeId,
     pub(crate) method: Option<String>,
     pub(crate) params: Option<&'a [u8]>,
@@ -25,14 +25,14 @@ pub(crate) struct MessageEnvelope<'a> {
 pub(crate) enum EnvelopeId {
     #[default]
     Absent,
-    /// There, but null or nothing that an id can be.
+    /// Present, but null or not a valid id.
     Unusable,
     Valid(RequestId),
 }
 
 impl EnvelopeId {
     fn read(written: &[u8]) -> Self {
-        // The longest id that is taken; one of megabytes would be kept and repeated.
+        // A longer id is refused, because it would be stored and repeated.
         if written.len() > ID_SEARCH_BYTES {
             return Self::Unusable;
         }
@@ -48,13 +48,13 @@ impl EnvelopeId {
 }
 
 impl<'a> MessageEnvelope<'a> {
-    /// Takes a whole message apart. One that says a thing twice says nothing.
+    /// Reads a whole message. A message with a duplicate member is invalid.
     pub(crate) fn read(message: &'a [u8]) -> Result<Self, MalformedJsonError> {
         let (envelope, whole) = Self::read_partial(message);
         if whole { Ok(envelope) } else { Err(MalformedJsonError) }
     }
 
-    /// Takes the beginning of a message apart, as far as it goes.
+    /// Reads the beginning of a message, as far as it goes.
     pub(crate) fn read_head(head: &'a [u8]) -> Self {
         Self::read_partial(head).0
     }
@@ -78,7 +78,7 @@ impl<'a> MessageEnvelope<'a> {
                     };
                     envelope.method = Some(method);
                 }
-                // Some say each of these, and null for the one that they do not mean.
+                // Some peers send all of these, with null for those that do not apply.
                 _ if piece.value == b"null" => {}
                 3 => envelope.params = Some(piece.value),
                 4 => envelope.result = Some(piece.value),
@@ -89,7 +89,8 @@ impl<'a> MessageEnvelope<'a> {
     }
 }
 
-/// The id at the end of a message whose middle is lost: the last member of the outermost object.
+/// Finds the id at the end of a message whose middle is missing: the last member of the outermost
+/// object.
 pub(crate) fn find_trailing_id(tail: &[u8]) -> Option<RequestId> {
     let tail = tail.trim_ascii_end().strip_suffix(b"}")?;
     let at = tail.windows(4).rposition(|window| window == br#""id""#)?;

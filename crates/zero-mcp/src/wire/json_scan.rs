@@ -1,20 +1,20 @@
-//! A look at JSON that builds nothing: how deep, how much, and where its members are.
+//! Scans JSON without parsing it: its depth, its size, and where its members are.
 //!
-//! Parsing first and asking afterwards would be too late: a line of eight megabytes can hold four
-//! million values, which take hundreds of megabytes once they are parsed. And a message that nests
-//! too deeply in one of its tools would be lost as a whole, while cut into pieces only that tool is.
-//! Nothing here recurses, whatever comes.
+//! Checking after parsing would be too late: a line of eight megabytes can contain four million
+//! values, which take hundreds of megabytes once parsed. Also, a message with one tool that nests
+//! too deeply would be lost as a whole; split into parts, only that tool is lost. Nothing here
+//! recurses, whatever the input.
 
-/// How much a piece of JSON is.
+/// How large a piece of JSON is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct JsonWeight {
-    /// Deepest nesting.
+    /// Maximum nesting depth.
     pub(crate) depth: usize,
-    /// Values, roughly: never fewer than there are.
+    /// Estimated number of values, never too low.
     pub(crate) nodes: usize,
 }
 
-/// Weighs a piece of JSON, valid or not.
+/// Measures a piece of JSON, valid or not.
 pub(crate) fn weigh(bytes: &[u8]) -> JsonWeight {
     let (mut depth, mut deepest, mut nodes) = (0_usize, 0, 1);
     let mut at = 0;
@@ -35,8 +35,8 @@ pub(crate) fn weigh(bytes: &[u8]) -> JsonWeight {
     JsonWeight { depth: deepest, nodes }
 }
 
-/// Writes the replacement character over every escape of half a surrogate pair: no text can hold
-/// one, and a whole answer would be lost with it.
+/// Replaces every escape of a lone surrogate by U+FFFD, in place. A string cannot contain one, and
+/// the whole message would be invalid. Returns the number of replacements.
 pub(crate) fn replace_lone_surrogates(bytes: &mut [u8]) -> usize {
     let mut mended = 0;
     let mut at = 0;
@@ -63,7 +63,7 @@ enum SurrogateHalf {
     Low,
 }
 
-/// Which half of a pair the escape at a place stands for, if it does.
+/// Returns which half of a surrogate pair the escape at `at` is, if it is one.
 fn surrogate_at(bytes: &[u8], at: usize) -> Option<SurrogateHalf> {
     match bytes.get(at..at + 6)? {
         [b'\\', b'u', b'd' | b'D', kind, a, b]
@@ -79,8 +79,8 @@ fn surrogate_at(bytes: &[u8], at: usize) -> Option<SurrogateHalf> {
     }
 }
 
-/// The members of an object: each key as it is written, and each value as it is written. Ends with
-/// an error where it is not an object, or is cut off; what came before can be used.
+/// Iterates over the members of an object, as raw JSON. If it is not an object or is cut off, the
+/// last item is an error; the items before it can be used.
 pub(crate) fn members(bytes: &[u8]) -> JsonItems<'_> {
     JsonItems {
         cursor: JsonCursor { bytes, at: 0 },
@@ -89,7 +89,7 @@ pub(crate) fn members(bytes: &[u8]) -> JsonItems<'_> {
     }
 }
 
-/// The elements of an array, with empty keys, as [`members`].
+/// Iterates over the elements of an array, with empty keys; otherwise like [`members`].
 pub(crate) fn elements(bytes: &[u8]) -> JsonItems<'_> {
     JsonItems {
         cursor: JsonCursor { bytes, at: 0 },
@@ -98,30 +98,30 @@ pub(crate) fn elements(bytes: &[u8]) -> JsonItems<'_> {
     }
 }
 
-/// The value of a member, if there is one and the object is whole up to there.
+/// Returns the value of a member, if it exists and the object is valid up to there.
 pub(crate) fn member<'a>(bytes: &'a [u8], key: &str) -> Option<&'a [u8]> {
     members(bytes).map_while(Result::ok).find(|piece| piece.key == key.as_bytes()).map(|p| p.value)
 }
 
-/// A text, if the piece is one.
+/// Parses a string.
 pub(crate) fn parse_text(bytes: &[u8]) -> Option<String> {
     serde_json::from_slice(bytes).ok()
 }
 
-/// Not the JSON it should be.
+/// The JSON is not of the expected form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MalformedJsonError;
 
 /// A part of an object or array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct JsonItem<'a> {
-    /// Its key as it is written, without quotes; empty in an array.
+    /// The raw key, without quotes; empty in an array.
     pub(crate) key: &'a [u8],
-    /// Its value as it is written. Only its brackets and quotes are known to match.
+    /// The raw value. Only its brackets and quotes are known to match.
     pub(crate) value: &'a [u8],
 }
 
-/// Goes through the parts of an object or array.
+/// Iterator over the parts of an object or array.
 pub(crate) struct JsonItems<'a> {
     cursor: JsonCursor<'a>,
     brackets: (u8, u8),
@@ -254,7 +254,7 @@ fn is_scalar(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)
 }
 
-/// Where the quote is that ends a string whose text starts at a place.
+/// Returns the position of the quote that ends a string whose text starts at `at`.
 fn find_string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         let offset = bytes.get(at..)?.iter().position(|b| matches!(b, b'"' | b'\\'))?;

@@ -1,4 +1,4 @@
-//! The transport: a message a line, both ways.
+//! [`LineTransport`], the transport over pipes: one JSON message per line, in both directions.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,32 +17,32 @@ use super::message_intake::{IntakeOutcome, MessageIntake};
 use super::outbound_queue::{McpSendError, OutboundQueue};
 use super::role::ConnectionRole;
 
-/// A line of at least this long is looked at beside the runtime: whoever shares it with us goes on
-/// meanwhile.
+/// Lines of at least this length are processed on a blocking thread, so that they do not delay
+/// other tasks of the runtime.
 const LONG_LINE: usize = 256 << 10;
-/// Refusals that wait for room to be written. With more of them, reading waits.
+/// Maximum number of refusals that wait to be written. Beyond it, reading stops.
 const REPLIES_WAITING_MAX: usize = 1024;
 
 /// A transport for the SDK over a pair of streams.
 ///
-/// A task of its own writes, so that reading waits for what is written only where the other end
-/// says more and more that is refused and does not read the refusals. When it does not read for too
-/// long, or cannot be written to, the transport closes, and [`LineTransport::close_cause`] says why.
+/// A separate task writes. Reading therefore waits for writing only if the peer sends more and more
+/// messages that are refused and does not read the refusals. If the peer does not read for too
+/// long, or writing fails, the transport closes, and [`LineTransport::close_cause`] says why.
 pub struct LineTransport<R: ConnectionRole> {
     reader: LineReader,
     inbox: VecDeque<RxJsonRpcMessage<R>>,
-    /// Refusals that are not written yet. They outlive a read that is dropped half-way.
+    /// Refusals that are not written yet. They survive a read that is cancelled.
     replies: VecDeque<TxJsonRpcMessage<R>>,
     intake: Arc<MessageIntake<R>>,
     outbox: OutboundQueue,
     troubles: ConnectionDiagnostics,
     eof: CancellationToken,
-    /// A long line that is being looked at. It outlives a read that is dropped half-way.
+    /// A long line that is being processed. It survives a read that is cancelled.
     taking: Option<JoinHandle<IntakeOutcome<R>>>,
 }
 
 impl<R: ConnectionRole> LineTransport<R> {
-    /// Starts to talk over a pair of streams. Must be called within a runtime.
+    /// Starts the transport over a pair of streams. Must be called within a Tokio runtime.
     pub fn new(
         input: impl AsyncRead + Send + Unpin + 'static,
         output: impl AsyncWrite + Send + Unpin + 'static,
@@ -61,27 +61,28 @@ impl<R: ConnectionRole> LineTransport<R> {
         }
     }
 
-    /// What went wrong on this connection.
+    /// Returns the problems of this connection.
     pub fn diagnostics(&self) -> &ConnectionDiagnostics {
         &self.troubles
     }
 
-    /// Cancelled once the other end has ended its stream, or the connection is broken.
+    /// Returns a token that is cancelled when the peer has ended its stream, or the connection is
+    /// broken.
     pub fn eof(&self) -> CancellationToken {
         self.eof.clone()
     }
 
-    /// Cancelling it closes the output once what waits is written.
+    /// Returns a token; cancelling it closes the output after everything queued is written.
     pub fn close_token(&self) -> CancellationToken {
         self.outbox.closing.clone()
     }
 
-    /// Cancelled once everything that was sent is written, or cannot be.
+    /// Returns a token that is cancelled when everything sent is written, or cannot be.
     pub fn flushed_token(&self) -> CancellationToken {
         self.outbox.closed.clone()
     }
 
-    /// Why the connection is closed, if it is.
+    /// Returns why the connection was closed, if it was.
     pub fn close_cause(&self) -> Option<DisconnectCause> {
         self.troubles.close_cause()
     }
@@ -89,9 +90,9 @@ impl<R: ConnectionRole> LineTransport<R> {
     async fn next_message(&mut self) -> Option<RxJsonRpcMessage<R>> {
         loop {
             if !self.inbox.is_empty() {
-                // The SDK starts a task for each message: without a pause now and then, a flood of
-                // them would pile up before any of these had run. It may drop this future while it
-                // pauses, so a message is taken only afterwards.
+                // The SDK starts a task for each message. Without an occasional yield, a flood of
+                // messages would pile up before any of the tasks had run. The future may be dropped
+                // at this await, so the message is removed from the queue afterwards.
                 tokio::task::coop::consume_budget().await;
                 return self.inbox.pop_front();
             }
@@ -161,7 +162,7 @@ impl<R: ConnectionRole> LineTransport<R> {
     }
 }
 
-/// Sends the first reply once there is room for it; until then it stays where it is.
+/// Sends the first reply once there is room for it; until then it stays in the queue.
 async fn send_first<T: Serialize>(
     outbox: &OutboundQueue,
     replies: &mut VecDeque<T>,
@@ -170,7 +171,7 @@ async fn send_first<T: Serialize>(
     replies.pop_front().map_or(Ok(()), |reply| room.send(&reply))
 }
 
-/// What came of a long line, if one is being looked at.
+/// Waits for a long line that is being processed, if there is one.
 async fn join_pending<T>(taking: &mut Option<JoinHandle<T>>) -> Option<Result<T, JoinError>> {
     match taking {
         Some(taking) => Some(taking.await),

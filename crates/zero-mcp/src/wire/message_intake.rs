@@ -1,7 +1,7 @@
-//! What is done with a message that comes in, before the SDK sees it.
+//! [`MessageIntake`], which processes each incoming message before the SDK sees it.
 //!
-//! It is weighed, taken apart, matched with what was asked, cleaned and only then parsed. What is
-//! left is a message that the SDK can use, an error for the one who waits, or nothing.
+//! A message is measured, split, matched with its request, sanitized, and only then parsed. The
+//! outcome is a message that the SDK can use, an error for the request that waits, or nothing.
 
 use std::borrow::Cow;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,10 +17,10 @@ use super::pending_requests::{PendingRequests, RequestAdmission};
 use super::role::ConnectionRole;
 use super::{McpMessageLimits, json_scan, sanitize};
 
-/// Messages of a batch that are looked at.
+/// Maximum number of messages of a batch that are read.
 const BATCH_MAX: usize = 64;
 
-/// Takes the messages of one connection in.
+/// Processes the incoming messages of one connection.
 pub struct MessageIntake<R: ConnectionRole> {
     limits: McpMessageLimits,
     troubles: ConnectionDiagnostics,
@@ -28,11 +28,11 @@ pub struct MessageIntake<R: ConnectionRole> {
     role: std::marker::PhantomData<R>,
 }
 
-/// What came of a message.
+/// The outcome of an incoming message.
 pub struct IntakeOutcome<R: ConnectionRole> {
-    /// What the SDK gets, in order.
+    /// Messages for the SDK, in order.
     pub messages: Vec<RxJsonRpcMessage<R>>,
-    /// What the other end gets.
+    /// Messages for the peer.
     pub replies: Vec<TxJsonRpcMessage<R>>,
 }
 
@@ -45,19 +45,19 @@ impl<R: ConnectionRole> IntakeOutcome<R> {
         Self { messages: vec![message], replies: Vec::new() }
     }
 
-    /// An error for a request; without an id where its own is none.
+    /// An error for a request; without an id if that of the request is invalid.
     fn with_error_reply(error: ErrorData, id: Option<RequestId>) -> Self {
         Self { messages: Vec::new(), replies: vec![JsonRpcMessage::error(error, id)] }
     }
 }
 
 impl<R: ConnectionRole> MessageIntake<R> {
-    /// Takes messages within limits, and notes what is wrong with them.
+    /// Creates an intake with these limits, which records problems in `troubles`.
     pub fn new(limits: McpMessageLimits, troubles: ConnectionDiagnostics) -> Self {
         Self { limits, troubles, ledger: Mutex::default(), role: std::marker::PhantomData }
     }
 
-    /// Notes a message that is about to be sent. Without that, its answer is one to nothing.
+    /// Records a message that is about to be sent. Otherwise its answer would count as unsolicited.
     pub fn record_sent(&self, message: &TxJsonRpcMessage<R>) {
         let mut ledger = self.pending();
         match message {
@@ -78,7 +78,7 @@ impl<R: ConnectionRole> MessageIntake<R> {
         }
     }
 
-    /// Takes a message in. The bytes may be mended in place.
+    /// Processes a message. The bytes may be repaired in place.
     pub fn receive(&self, line: &mut [u8]) -> IntakeOutcome<R> {
         let line = match line {
             [0xef, 0xbb, 0xbf, rest @ ..] => rest,
@@ -107,15 +107,14 @@ impl<R: ConnectionRole> MessageIntake<R> {
         }
     }
 
-    /// Takes the beginning of a message that is too long.
+    /// Processes the beginning of a message that is too long.
     pub fn receive_head(&self, head: &[u8]) -> IntakeOutcome<R> {
         let envelope = MessageEnvelope::read_head(head.trim_ascii_start());
         let why = format!("it is longer than {} bytes", self.limits.line_bytes_max);
         self.refuse(&envelope, &why)
     }
 
-    /// Takes the end of a message that is too long, and whose beginning did not say whom it
-    /// concerns.
+    /// Processes the end of a message that is too long and whose beginning has no id.
     pub fn receive_tail(&self, tail: &[u8]) -> IntakeOutcome<R> {
         let Some(id) = envelope::find_trailing_id(tail) else { return IntakeOutcome::empty() };
         let why = format!("it is longer than {} bytes", self.limits.line_bytes_max);
@@ -133,7 +132,7 @@ impl<R: ConnectionRole> MessageIntake<R> {
         };
         let is_answer = envelope.result.is_some() || envelope.error.is_some();
         if !envelope.is_version_two {
-            // A log line may well be an object, but not an answer to what was asked.
+            // A log line may be a JSON object, but not one with the id of a pending request.
             if is_answer && let Some(id) = envelope.id.request_id() {
                 let why = "it does not say that it is JSON-RPC 2.0";
                 if let Some(taken) = self.answer_with_refusal(id, why) {
@@ -180,7 +179,8 @@ impl<R: ConnectionRole> MessageIntake<R> {
         })
     }
 
-    /// Whoever could not read our message cannot say in its error which one it was.
+    /// Processes an answer without an id: a peer that could not read a message cannot name it in
+    /// its error.
     fn receive_without_id(&self, envelope: &MessageEnvelope<'_>) -> IntakeOutcome<R> {
         let (None, Some(error)) = (envelope.result, envelope.error) else {
             return self.refuse(envelope, "its id is neither a number nor a text");
@@ -200,7 +200,7 @@ impl<R: ConnectionRole> MessageIntake<R> {
         match self.pending().admit(id, self.limits.requests_max) {
             RequestAdmission::Admitted => {}
             RequestAdmission::IdInUse => {
-                // Any answer would be taken for the one to the first request of this id.
+                // The peer would take any answer for that of the first request with this id.
                 self.troubles.record_refusal("a request had the id of another one");
                 return IntakeOutcome::empty();
             }
@@ -253,7 +253,7 @@ impl<R: ConnectionRole> MessageIntake<R> {
         }
     }
 
-    /// None of the revisions that are spoken here has batches: each part is refused by itself.
+    /// Refuses each part of a batch. None of the supported protocol versions has batches.
     fn receive_batch(&self, batch: &[u8]) -> IntakeOutcome<R> {
         let mut taken = IntakeOutcome::empty();
         let mut is_noise = true;
@@ -273,8 +273,8 @@ impl<R: ConnectionRole> MessageIntake<R> {
         taken
     }
 
-    /// Refuses a message: an answer becomes an error for the one who waits for it, a request is
-    /// answered with one, and all else is noted only.
+    /// Refuses a message. A refused answer becomes an error for the request that waits for it, a
+    /// refused request is answered with an error, and everything else is only recorded.
     fn refuse(&self, envelope: &MessageEnvelope<'_>, why: &str) -> IntakeOutcome<R> {
         let is_request = envelope.method.is_some() && envelope.id != EnvelopeId::Absent;
         if is_request {
@@ -292,7 +292,7 @@ impl<R: ConnectionRole> MessageIntake<R> {
         })
     }
 
-    /// Gives an error to the one who waits for an answer, if somebody does.
+    /// Returns an error for the request that waits for this answer, if there is one.
     fn answer_with_refusal(&self, id: &RequestId, why: &str) -> Option<IntakeOutcome<R>> {
         let (id, _) = self.pending().take_answered(id)?;
         self.troubles.record_refusal(why);
@@ -304,15 +304,15 @@ impl<R: ConnectionRole> MessageIntake<R> {
     }
 }
 
-/// How the error begins that stands for an answer which was refused here.
+/// Start of the message of an error that replaces a refused answer.
 const REFUSAL_PREFIX: &str = "the answer was refused: ";
 
 fn refusal_error(why: &str) -> ErrorData {
     ErrorData::new(ErrorCode::INTERNAL_ERROR, format!("{REFUSAL_PREFIX}{why}"), None)
 }
 
-/// Why an answer was refused here, where that is what an error stands for. A server that says the
-/// same words is taken at its word.
+/// Returns why an answer was refused, if the error replaces a refused answer. A server that sends
+/// the same text is treated in the same way.
 pub(crate) fn find_refusal(error: &ErrorData) -> Option<&str> {
     error.message.strip_prefix(REFUSAL_PREFIX).filter(|_| error.code == ErrorCode::INTERNAL_ERROR)
 }

@@ -1,4 +1,5 @@
-//! What we send, written by a task of its own, so that no slow reader can keep us from reading.
+//! [`OutboundQueue`], the messages to send. A separate task writes them, so that a peer that reads
+//! slowly does not block reading.
 
 use std::io;
 use std::time::Duration;
@@ -11,25 +12,25 @@ use tokio_util::sync::CancellationToken;
 use super::McpMessageLimits;
 use super::connection_diagnostics::{ConnectionDiagnostics, DisconnectCause};
 
-/// A message could not be sent.
+/// Why a message could not be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum McpSendError {
     /// The connection is closed.
     #[error("the message was not sent: {0}")]
     Closed(DisconnectCause),
-    /// The message cannot be written as JSON.
+    /// The message cannot be encoded as JSON.
     #[error("the message was not sent: it cannot be written as JSON")]
     Unwritable(#[source] serde_json::Error),
 }
 
-/// Takes messages to be written. Cheap to clone.
+/// Queues messages to be written. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct OutboundQueue {
     queue: mpsc::Sender<Vec<u8>>,
     troubles: ConnectionDiagnostics,
-    /// Asks the writer to write what waits, and to close.
+    /// Cancelling it makes the writer write everything queued and close.
     pub(crate) closing: CancellationToken,
-    /// The writer has ended.
+    /// Cancelled when the writer has ended.
     pub(crate) closed: CancellationToken,
 }
 
@@ -57,17 +58,17 @@ impl OutboundQueue {
         Self { queue, troubles, closing, closed }
     }
 
-    /// Sends a message once there is room for it. That it was sent does not mean that it arrived.
+    /// Queues a message once there is room for it. Success does not mean that it arrived.
     pub(crate) async fn send(self, message: impl Serialize) -> Result<(), McpSendError> {
         self.reserve().await?.send(&message)
     }
 
-    /// Waits for room for a message. Whoever stops to wait loses nothing.
+    /// Waits for room for a message. Cancel-safe.
     pub(crate) async fn reserve(&self) -> Result<SendPermit<'_>, McpSendError> {
         self.queue.reserve().await.map(SendPermit).map_err(|_| self.closed_error())
     }
 
-    /// Writes what waits, as long as that is allowed to take, and closes.
+    /// Writes everything queued, within the time limit, and closes.
     pub(crate) async fn close(&self) {
         self.troubles.record_close(DisconnectCause::ByUs);
         self.closing.cancel();
@@ -79,11 +80,11 @@ impl OutboundQueue {
     }
 }
 
-/// Room for one message.
+/// Room for one message in the queue.
 pub(crate) struct SendPermit<'a>(mpsc::Permit<'a, Vec<u8>>);
 
 impl SendPermit<'_> {
-    /// Sends a message.
+    /// Queues a message.
     pub(crate) fn send(self, message: &impl Serialize) -> Result<(), McpSendError> {
         self.0.send(encode_line(message)?);
         Ok(())
@@ -111,7 +112,7 @@ impl<W: AsyncWrite + Unpin> OutboundWriter<W> {
                 biased;
                 message = self.messages.recv() => message,
                 () = self.closing.cancelled(), if !self.messages.is_closed() => {
-                    // What was taken is still written; nothing more is taken.
+                    // Queued messages are still written; no further ones are accepted.
                     self.messages.close();
                     continue;
                 }
@@ -126,7 +127,7 @@ impl<W: AsyncWrite + Unpin> OutboundWriter<W> {
     }
 
     async fn write(&mut self, message: &[u8]) -> Result<(), DisconnectCause> {
-        // A long message may take longer, but not for ever.
+        // A long message may take longer.
         let seconds_more = u64::try_from(message.len() / (256 << 10)).unwrap_or(0);
         let after = self.timeout + Duration::from_secs(seconds_more);
         let stream = &mut self.stream;

@@ -1,31 +1,31 @@
-//! Who waits for what: requests of ours without an answer, and theirs that we work on.
+//! [`PendingRequests`]: the requests of both sides that are not answered yet.
 //!
-//! With it, an answer is read as what was asked for, and one that nobody asked for is told apart
-//! from one that came too late.
+//! An answer is parsed according to its request, and an answer without a request is recognized.
 
 use std::collections::{HashMap, HashSet};
 
 use rmcp::model::RequestId;
 
-/// Requests of ours that are remembered. Whoever gives up without saying so leaves one behind.
+/// Maximum number of sent requests to remember. A request that is dropped without a cancellation is
+/// never answered.
 const SENT_MAX: usize = 1024;
 
-/// What an answer has to be.
+/// Kind of a request, which determines how its answer is parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum McpRequestKind {
-    /// `initialize`
+    /// An `initialize` request.
     Greeting,
-    /// `server/discover`
+    /// A `server/discover` request.
     Discovery,
-    /// `tools/list`
+    /// A `tools/list` request, whose answer is repaired tool by tool.
     ToolList,
-    /// `tools/call`
+    /// A `tools/call` request, whose answer is repaired block by block.
     ToolCall,
-    /// Whatever else.
+    /// Any other request.
     Other,
 }
 
-/// The requests of a connection, both ways.
+/// The unanswered requests of a connection, in both directions.
 #[derive(Debug, Default)]
 pub(crate) struct PendingRequests {
     asked: HashMap<RequestId, (u64, McpRequestKind)>,
@@ -34,7 +34,7 @@ pub(crate) struct PendingRequests {
 }
 
 impl PendingRequests {
-    /// Notes a request of ours.
+    /// Records a request of this side.
     pub(crate) fn record_sent(&mut self, id: RequestId, asked: McpRequestKind) {
         if self.asked.len() >= SENT_MAX
             && let Some(oldest) =
@@ -46,12 +46,13 @@ impl PendingRequests {
         self.asked.insert(id, (self.asked_so_far, asked));
     }
 
-    /// Forgets a request of ours: it is given up.
+    /// Forgets a cancelled request of this side.
     pub(crate) fn forget_sent(&mut self, id: &RequestId) {
         self.asked.remove(id);
     }
 
-    /// Takes the request that an answer is for. Some servers turn our numbers into texts.
+    /// Removes and returns the request that an answer belongs to. Some servers turn numeric ids
+    /// into strings.
     pub(crate) fn take_answered(&mut self, id: &RequestId) -> Option<(RequestId, McpRequestKind)> {
         if let Some((id, (_, asked))) = self.asked.remove_entry(id) {
             return Some((id, asked));
@@ -61,7 +62,7 @@ impl PendingRequests {
         self.asked.remove_entry(&number).map(|(id, (_, asked))| (id, asked))
     }
 
-    /// Notes a request of theirs.
+    /// Records a request of the peer, unless there are too many.
     pub(crate) fn admit(&mut self, id: &RequestId, max: usize) -> RequestAdmission {
         if self.working_on.contains(id) {
             return RequestAdmission::IdInUse;
@@ -73,13 +74,13 @@ impl PendingRequests {
         RequestAdmission::Admitted
     }
 
-    /// Forgets a request of theirs: it is answered, or they gave it up.
+    /// Forgets a request of the peer that was answered or cancelled.
     pub(crate) fn finish(&mut self, id: &RequestId) {
         self.working_on.remove(id);
     }
 }
 
-/// Whether a request is worked on.
+/// Whether a request of the peer is processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestAdmission {
     Admitted,

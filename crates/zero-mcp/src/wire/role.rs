@@ -1,4 +1,4 @@
-//! What differs between the two sides of a connection: which answers and requests they read.
+//! [`ConnectionRole`]: how client and server differ in the messages that they read.
 
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientNotification, ClientRequest, CustomRequest,
@@ -13,13 +13,14 @@ use super::sanitize;
 
 /// A side of a connection.
 pub trait ConnectionRole: ServiceRole {
-    /// What the answer to a request of ours has to be.
+    /// Returns the kind of a request of this side, which determines how its answer is parsed.
     fn request_kind(request: &Self::Req) -> McpRequestKind;
 
-    /// The request of ours that a notification of ours gives up.
+    /// Returns the request of this side that a notification cancels.
     fn cancelled_request(notification: &Self::Not) -> Option<&RequestId>;
 
-    /// Reads the result of an answer, mending what can be mended; or says why it cannot be taken.
+    /// Parses the result of an answer and repairs what can be repaired, or says why it cannot be
+    /// used.
     fn read_result(
         asked: McpRequestKind,
         written: &[u8],
@@ -27,10 +28,10 @@ pub trait ConnectionRole: ServiceRole {
         troubles: &ConnectionDiagnostics,
     ) -> Result<Self::PeerResp, String>;
 
-    /// Reads a request that comes often without trying all others first.
+    /// Parses a frequent request directly, without trying all types first.
     fn parse_common_request(method: &str, params: Option<&[u8]>) -> Option<Self::PeerReq>;
 
-    /// Refuses a request whose parameters are not what its method wants.
+    /// Refuses a request whose parameters do not match its method.
     fn check_request(request: &Self::PeerReq) -> Result<(), ErrorData>;
 }
 
@@ -106,7 +107,7 @@ impl ConnectionRole for RoleServer {
             return None;
         }
         let mut params: CallToolRequestParams = serde_json::from_slice(params?).ok()?;
-        // The SDK looks for it there.
+        // The SDK expects `_meta` in the extensions.
         let meta = params.meta.take();
         let mut request = CallToolRequest::new(params);
         if let Some(meta) = meta {
@@ -142,7 +143,7 @@ impl ConnectionRole for RoleServer {
     }
 }
 
-/// A known method is read as a custom one only where its parameters are wrong.
+/// A known method is parsed as a custom one only if its parameters are invalid.
 fn check_custom(request: &CustomRequest, known: &[&str]) -> Result<(), ErrorData> {
     if !known.contains(&request.method.as_str()) {
         return Ok(());

@@ -1,9 +1,9 @@
-//! Makes what a server answers fit for the SDK's types, piece by piece.
+//! Repairs a server's answers part by part, so that the SDK can parse them.
 //!
-//! The SDK reads a result as a whole or not at all: one tool without a schema, one content block of
-//! a kind that it does not know, and the answer is lost. Here each piece is read by itself. What is
-//! wrong with one is mended where that changes nothing of importance, or the piece is left out and
-//! noted, and its neighbours work.
+//! The SDK parses a result as a whole or not at all: one tool without a schema, or one content
+//! block of an unknown kind, and the whole answer is lost. Here each part is parsed by itself. A
+//! problem is repaired if that changes nothing important. Otherwise the part is left out and
+//! recorded, and the others are used.
 
 mod call_result;
 mod server_info;
@@ -18,7 +18,7 @@ use super::connection_diagnostics::{ConnectionDiagnostics, sanitize_sample};
 use super::json_scan;
 use super::pending_requests::McpRequestKind;
 
-/// Reads the result of what was asked, or says why it cannot be taken.
+/// Parses the result of a request, or says why it cannot be used.
 pub(super) fn read_result(
     asked: McpRequestKind,
     written: &[u8],
@@ -56,7 +56,7 @@ pub(super) fn read_result(
     }
 }
 
-/// What kind of result it says it is.
+/// Kind of a result, according to its `resultType`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ResultKind {
     Complete,
@@ -85,7 +85,7 @@ impl ResultKind {
     }
 }
 
-/// Reads something that is taken as a whole or not at all.
+/// Parses JSON that is used as a whole or not at all.
 pub(super) fn read_whole<T: DeserializeOwned>(
     written: &[u8],
     limits: &McpMessageLimits,
@@ -94,10 +94,10 @@ pub(super) fn read_whole<T: DeserializeOwned>(
     serde_json::from_slice(written).map_err(|error| format!("it cannot be read: {error}"))
 }
 
-/// Whether a piece is neither too deep nor too much.
+/// Checks depth and number of values.
 pub(super) fn check_size(written: &[u8], limits: &McpMessageLimits) -> Result<(), String> {
     let weight = json_scan::weigh(written);
-    // The parser refuses the last level by itself.
+    // serde_json refuses a depth of 128.
     let depth_max = limits.depth_max.min(127);
     if weight.depth > depth_max {
         return Err(format!("it nests {} levels deep; {depth_max} are taken", weight.depth));
@@ -108,7 +108,7 @@ pub(super) fn check_size(written: &[u8], limits: &McpMessageLimits) -> Result<()
     Ok(())
 }
 
-/// Reads an error. There always is one in the end: the one who waits must learn that it failed.
+/// Parses an error. It always returns one, because the waiting request must fail.
 pub(super) fn read_error(written: &[u8], limits: &McpMessageLimits) -> ErrorData {
     if let Ok(error) = read_whole(written, limits) {
         return error;
@@ -126,7 +126,7 @@ pub(super) fn read_error(written: &[u8], limits: &McpMessageLimits) -> ErrorData
     ErrorData::new(code, message, None)
 }
 
-/// What is left of the nodes that a message may have, as its pieces are read.
+/// The number of values that the rest of a message may have.
 struct NodeBudget<'a> {
     limits: &'a McpMessageLimits,
     nodes_left: usize,
@@ -137,7 +137,7 @@ impl<'a> NodeBudget<'a> {
         Self { limits, nodes_left: limits.nodes_max }
     }
 
-    /// Reads a piece if it fits into what is left.
+    /// Parses a part if it fits into the rest.
     fn read<T: DeserializeOwned>(&mut self, piece: &[u8]) -> Result<T, String> {
         let limits = McpMessageLimits { nodes_max: self.nodes_left, ..*self.limits };
         check_size(piece, &limits)?;
@@ -146,7 +146,7 @@ impl<'a> NodeBudget<'a> {
     }
 }
 
-/// Leaves a member out unless it has the type it should have.
+/// Removes a member that does not have the expected type.
 fn remove_if_mistyped<T: DeserializeOwned>(
     object: &mut Map<String, Value>,
     key: &str,

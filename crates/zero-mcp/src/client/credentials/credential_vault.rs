@@ -1,4 +1,5 @@
-//! Logins in the desktop's keyring, or in a file where there is none.
+//! [`CredentialVault`], which stores logins in the desktop's keyring, or in a file if there is
+//! none.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -18,31 +19,32 @@ use dbus_secret_service_keyring_store as keyring_store;
 
 use super::{CredentialError, LoginLocation, LoginRecord, LoginStore, RenewalLock};
 
-/// The file with the list of logins.
+/// File with the list of logins.
 const FILE: &str = "credentials.json";
-/// Where one goes that cannot be read, when a new one takes its place.
+/// Copy of a damaged list, made when a new one replaces it.
 const DAMAGED_FILE: &str = "credentials.damaged.json";
-/// The lock on it.
+/// Locked while the list changes.
 const FILE_LOCK: &str = "credentials.lock";
-/// Largest list that is read.
+/// Maximum size of the list, in bytes.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// How long the keyring may take; it may ask the person for its password meanwhile, and nobody knows
-/// whether anybody is there.
+/// Time limit for the keyring. It may be asking the user for its password, and there may be nobody
+/// to answer.
 const KEYRING_TIMEOUT: Duration = Duration::from_secs(3);
-/// How often the lock is waited for, some seconds each time, while another process renews a login.
+/// How often to try the renewal lock, a few seconds each time, while another process renews the
+/// login.
 const LOCK_TRIES: usize = 4;
 
-/// Keeps secrets by name. It may block.
+/// Stores secrets by name. Its methods may block.
 pub trait SecretStore: Send + Sync {
-    /// The secret with this name.
+    /// Returns the secret with this name.
     fn get(&self, name: &str) -> Result<Option<String>, SecretStoreError>;
-    /// Keeps a secret in place of the one there was.
+    /// Stores a secret and replaces an earlier one.
     fn set(&self, name: &str, secret: &str) -> Result<(), SecretStoreError>;
-    /// Forgets a secret.
+    /// Removes a secret.
     fn remove(&self, name: &str) -> Result<(), SecretStoreError>;
 }
 
-/// Why a store of secrets gave no answer. Never what it holds.
+/// Why a secret store failed. It never contains a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SecretStoreError(pub String);
@@ -50,15 +52,15 @@ pub struct SecretStoreError(pub String);
 /// The keyring of the desktop.
 #[derive(Clone, Copy, Debug)]
 pub struct DesktopKeyring {
-    /// What the entries belong to, as the desktop shows them.
+    /// Name of the group of entries, as the desktop shows it.
     service: &'static str,
 }
 
 impl DesktopKeyring {
-    /// Logins at servers.
+    /// Logins at MCP servers.
     pub const LOGINS: Self = Self { service: "zero MCP logins" };
-    /// Keys that settings name: those of models, tokens of a gateway. Apart from logins, so that no
-    /// name of one is ever taken for the other.
+    /// Keys that settings refer to: API keys of models, tokens of a gateway. Separate from the
+    /// logins, so that names cannot collide.
     pub const KEYS: Self = Self { service: "zero keys" };
 
     fn entry(self, name: &str) -> Result<Entry, SecretStoreError> {
@@ -74,7 +76,7 @@ impl DesktopKeyring {
 
     #[expect(clippy::needless_pass_by_value, reason = "it is handed to `map_err`")]
     fn to_store_error(error: Error) -> SecretStoreError {
-        // Others show what they hold, which may be a part of the secret.
+        // Other errors may contain a part of the secret, so their text is not used.
         SecretStoreError(match error {
             Error::NoDefaultStore => "is not there".to_owned(),
             Error::NoStorageAccess(_) => "is locked".to_owned(),
@@ -105,23 +107,24 @@ impl SecretStore for DesktopKeyring {
     }
 }
 
-/// Keeps logins in a keyring, and in a file where that does not answer. Cheap to clone.
+/// Stores logins in a keyring, or in a file if the keyring does not answer. Cheap to clone.
 #[derive(Clone)]
 pub struct CredentialVault {
     folder: StateDir,
     keyring: Arc<dyn SecretStore>,
-    /// The keyring did not answer in time; a thread waits for it still, and no other has to.
+    /// The keyring did not answer in time. One thread still waits for it; no other does.
     is_silent: Arc<AtomicBool>,
 }
 
 impl CredentialVault {
-    /// Keeps the list, and what no keyring takes, in the folder `mcp` of zero's state.
+    /// Creates a vault with its list, and logins without a keyring, in `mcp` of zero's state
+    /// directory.
     pub fn new(state: &StateDir, keyring: Arc<dyn SecretStore>) -> Self {
         let is_silent = Arc::new(AtomicBool::new(false));
         Self { folder: state.child("mcp"), keyring, is_silent }
     }
 
-    /// Asks the keyring, off the threads that others wait on, and not for long.
+    /// Uses the keyring on a separate thread, with a time limit.
     async fn query_keyring<T: Send + 'static>(
         &self,
         question: impl FnOnce(&dyn SecretStore) -> Result<T, SecretStoreError> + Send + 'static,
@@ -147,7 +150,7 @@ impl CredentialVault {
         run_blocking(move || file.read()).await
     }
 
-    /// Changes the list; nobody else does meanwhile. One that cannot be read is replaced.
+    /// Changes the list under its lock. A damaged list is replaced.
     async fn update_list(
         &self,
         damaged: DamagedFileAction,
@@ -179,12 +182,12 @@ impl CredentialVault {
                 let name = secret_name(&entry.issuer, resource);
                 let secret = self.query_keyring(move |keyring| keyring.get(&name)).await;
                 let secret = secret.map_err(|why| CredentialError::Keyring { why: why.0 })?;
-                // Whoever removed it from the keyring wanted it gone.
+                // If the entry was removed from the keyring, the login counts as removed.
                 let Some(secret) = secret else { return Ok(None) };
                 serde_json::from_str(&secret).ok()
             }
         };
-        // What is kept under a name must be what the name says.
+        // The entry must belong to this server and issuer.
         let fits =
             |record: &LoginRecord| record.resource == resource && record.issuer == entry.issuer;
         match record.filter(fits) {
@@ -204,7 +207,7 @@ impl CredentialVault {
         let secret = serde_json::to_string(&record).map_err(|_| place())?;
         let name = secret_name(&record.issuer, &record.resource);
         let before = match self.load_list().await {
-            // Nobody knows what there was.
+            // A damaged list does not say whether there was a login.
             Err(CredentialError::Damaged { .. }) => None,
             list => list?.remove_entry(&record.resource),
         };
@@ -235,10 +238,10 @@ impl CredentialVault {
 
     async fn remove_record(&self, resource: &str) -> Result<bool, CredentialError> {
         let file = self.list_file();
-        // The login may be in there, too.
+        // The copy of a damaged list may contain the login, too.
         run_blocking(move || file.remove_damaged()).await?;
         let list = match self.load_list().await {
-            // The login may be in there, so nothing of it stays.
+            // The damaged list may contain the login, so it is discarded.
             Err(CredentialError::Damaged { .. }) => {
                 self.update_list(DamagedFileAction::Discard, |_| {}).await?;
                 return Ok(true);
@@ -329,7 +332,7 @@ impl LoginListFile {
         serde_json::from_slice(&bytes).map_err(|_| CredentialError::Damaged { place: self.path() })
     }
 
-    /// Makes room for a new list where the old one cannot be read.
+    /// Prepares for a new list after the old one could not be read.
     fn handle_damaged(&self, damaged: DamagedFileAction) -> Result<LoginList, CredentialError> {
         match damaged {
             DamagedFileAction::Discard => {
@@ -339,7 +342,7 @@ impl LoginListFile {
                 );
             }
             DamagedFileAction::KeepAside => {
-                // What is too large to be read is too large to be kept.
+                // A file that is too large to be read is not copied.
                 let bytes = self.config_file().read(FILE_BYTES_MAX).ok().flatten();
                 let aside = ConfigFile::Own(self.folder.path().join(DAMAGED_FILE));
                 aside.write(&bytes.unwrap_or_default()).map_err(|e| self.file_error(&e))?;
@@ -352,7 +355,7 @@ impl LoginListFile {
         Ok(LoginList::default())
     }
 
-    /// Removes the list that was put aside, where there is one.
+    /// Removes the copy of a damaged list, if there is one.
     fn remove_damaged(&self) -> Result<(), CredentialError> {
         self.folder.remove(DAMAGED_FILE).map_err(|error| self.file_error(&error.into()))
     }
@@ -364,28 +367,28 @@ impl LoginListFile {
     }
 }
 
-/// What becomes of a list that cannot be read.
+/// What to do with a damaged list.
 #[derive(Clone, Copy)]
 enum DamagedFileAction {
-    /// It is kept beside the new one: a person may be able to mend it.
+    /// Keep a copy beside the new list, so that the user may repair it.
     KeepAside,
-    /// Nothing of it stays.
+    /// Discard it.
     Discard,
 }
 
-/// Which logins there are.
+/// The list of logins.
 #[derive(Default, Serialize, Deserialize)]
 struct LoginList {
     logins: Vec<LoginListEntry>,
 }
 
-/// A login, and where it is kept.
+/// A login, and where it is stored.
 #[derive(Serialize, Deserialize)]
 struct LoginListEntry {
     resource: String,
     issuer: String,
     kept: LoginLocation,
-    /// The login itself, where it is kept in the file.
+    /// The login itself, if it is stored in this file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     record: Option<LoginRecord>,
 }
@@ -401,7 +404,7 @@ fn secret_name(issuer: &str, resource: &str) -> String {
     format!("{issuer} {resource}")
 }
 
-/// A short name for a text, the same in every process (FNV-1a).
+/// Hashes a text to a short name, the same in every process (FNV-1a).
 fn fingerprint(text: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)

@@ -1,4 +1,5 @@
-//! A login: who issued it, what it is for, and the secrets it consists of.
+//! [`LoginRecord`], a login with its issuer, its server and its tokens, and [`BearerToken`], the
+//! access token for requests.
 
 use std::fmt;
 
@@ -6,65 +7,65 @@ use rmcp::transport::auth::{OAuthClientConfig, StoredCredentials};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-/// How long before its end a token is renewed, in seconds.
+/// How long before its expiry a token is renewed, in seconds.
 const RENEW_BEFORE: u64 = 30;
-/// Most scopes that a server can have noted for the next login.
+/// Maximum number of scopes that a server can request for the next login.
 const SCOPES_WANTED_MAX: usize = 32;
 
 /// A login at a server, with its secrets.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct LoginRecord {
-    /// The server it is for, by its address.
+    /// URL of the server.
     pub(crate) resource: String,
-    /// Who issued it.
+    /// The authorization server that issued it.
     pub(crate) issuer: String,
-    /// The secret of the client, where it has one.
+    /// Secret of the OAuth client, if it has one.
     pub(crate) client_secret: Option<String>,
-    /// Where the browser was sent back to; a registration holds for that address only.
+    /// Redirect URI; a client registration is valid for this one only.
     pub(crate) redirect_uri: String,
-    /// Whether the client was registered for this login, and is not one from settings.
+    /// Whether the client was registered for this login, rather than configured in settings.
     pub(crate) is_registered: bool,
-    /// Scopes that the server has asked for since.
+    /// Scopes that the server has requested since.
     #[serde(default)]
     pub(crate) scopes_wanted: Vec<String>,
-    /// The tokens, and the client they were given to.
+    /// The tokens, and the client that they were issued to.
     pub(crate) stored: StoredCredentials,
 }
 
 impl LoginRecord {
-    /// The server it is for, by its address.
+    /// Returns the URL of the server.
     pub fn resource(&self) -> &str {
         &self.resource
     }
 
-    /// Who issued it.
+    /// Returns the authorization server that issued it.
     pub fn issuer(&self) -> &str {
         &self.issuer
     }
 
-    /// What it covers.
+    /// Returns the granted scopes.
     pub fn scopes(&self) -> &[String] {
         &self.stored.granted_scopes
     }
 
-    /// The name that a server's address has here: the same for two that differ in a fragment only.
+    /// Returns the name of a server in the store: its URL without the fragment.
     pub(crate) fn resource_from_url(url: &Url) -> String {
         let mut url = url.clone();
         url.set_fragment(None);
         url.into()
     }
 
-    /// The token that requests carry.
+    /// Returns the access token.
     pub(crate) fn token(&self) -> Option<BearerToken> {
-        // The SDK's type tells nothing but by its serialised form.
+        // The SDK's type gives access to its fields only through serialization.
         let response = serde_json::to_value(self.stored.token_response.as_ref()?).ok()?;
         let token = response.get("access_token")?.as_str()?.to_owned();
         let lives = response.get("expires_in").and_then(serde_json::Value::as_u64);
-        // Some servers say 0 of a token that does not end: it is used until it is refused.
+        // Some servers send 0 for a token without expiry: it is used until it is refused.
         let lives = lives.filter(|lives| *lives > 0);
         let renew_at = match (lives, self.stored.token_received_at) {
             (Some(lives), Some(received)) => {
-                // One that lives for a short time only is used for half of it.
+                // A short-lived token is used for half of its lifetime.
                 let before = RENEW_BEFORE.min(lives / 2);
                 Some(received.saturating_add(lives - before))
             }
@@ -73,13 +74,13 @@ impl LoginRecord {
         Some(BearerToken { token, renew_at })
     }
 
-    /// A secret of the login by its name in OAuth, such as `refresh_token`.
+    /// Returns a secret of the login by its OAuth name, such as `refresh_token`.
     pub(crate) fn secret(&self, name: &str) -> Option<String> {
         let response = serde_json::to_value(self.stored.token_response.as_ref()?).ok()?;
         Some(response.get(name)?.as_str()?.to_owned())
     }
 
-    /// Notes that the server wants these scopes, for the next login.
+    /// Records scopes that the server wants, for the next login.
     pub(crate) fn request_scopes(&mut self, scopes: &str) {
         for scope in scopes.split_whitespace() {
             let is_known = self.scopes_wanted.iter().any(|known| known == scope);
@@ -89,13 +90,13 @@ impl LoginRecord {
         }
     }
 
-    /// Whether the login covers all of these scopes.
+    /// Whether all of these scopes were granted.
     pub(crate) fn covers(&self, scopes: &str) -> bool {
         let mut scopes = scopes.split_whitespace();
         scopes.all(|scope| self.stored.granted_scopes.iter().any(|granted| granted == scope))
     }
 
-    /// The client that the login was given to.
+    /// Returns the OAuth client that the login was issued to.
     pub(crate) fn oauth_client(&self) -> OAuthClientConfig {
         let client = OAuthClientConfig::new(&self.stored.client_id, &self.redirect_uri);
         match &self.client_secret {
@@ -115,21 +116,21 @@ impl fmt::Debug for LoginRecord {
     }
 }
 
-/// A token that requests carry.
+/// The access token for requests to a server.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct BearerToken {
     token: String,
-    /// When it is to be renewed, in seconds since 1970; unknown for many.
+    /// When to renew it, in seconds since 1970; often unknown.
     renew_at: Option<u64>,
 }
 
 impl BearerToken {
-    /// The token itself.
+    /// Returns the token itself.
     pub(crate) fn secret(&self) -> &str {
         &self.token
     }
 
-    /// Whether it can be used without being renewed first.
+    /// Whether it can be used without a renewal.
     pub(crate) fn is_fresh(&self, now: u64) -> bool {
         self.renew_at.is_none_or(|renew_at| now < renew_at)
     }
@@ -137,7 +138,7 @@ impl BearerToken {
 
 impl fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Token").field("renew_at", &self.renew_at).finish_non_exhaustive()
+        f.debug_struct("BearerToken").field("renew_at", &self.renew_at).finish_non_exhaustive()
     }
 }
 
@@ -146,7 +147,7 @@ pub(crate) mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A login with this answer of the token endpoint, received at second 1000.
+    /// A login with this response of the token endpoint, received at second 1000.
     pub(crate) fn sample_record(resource: &str, response: serde_json::Value) -> LoginRecord {
         let stored = json!({
             "client_id": "client",

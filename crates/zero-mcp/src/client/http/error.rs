@@ -1,4 +1,4 @@
-//! Why a server that is reached by HTTP gave no answer, and what to do about it.
+//! [`McpHttpError`]: why a server over HTTP did not answer, and what to do about it.
 
 use std::error::Error;
 
@@ -9,82 +9,82 @@ use zero_runtime::web::{UnreachableError, WebError};
 use crate::client::credentials::CredentialError;
 use crate::server_definition::ServerAlias;
 
-/// Why a server that is reached by HTTP gave no answer.
+/// Why a server over HTTP did not answer.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum McpHttpError {
-    /// Nothing came from it, as from any other place of the web.
+    /// The request failed, as any web request can.
     #[error(transparent)]
     Web(WebError),
-    /// It sends elsewhere, which is for settings to say.
+    /// The server redirects to another origin, which must be configured in settings.
     #[error(
         "the server redirects to `{to}`, which is not followed; if that is right, change its `url` in settings"
     )]
     Redirect {
-        /// Where to, without path and query.
+        /// The other origin, without path and query.
         to: String,
     },
-    /// Its description in settings cannot be used.
+    /// Its configuration is invalid.
     #[error("{0}")]
     Settings(String),
-    /// It says no, in HTTP.
+    /// It answered with an HTTP error.
     #[error("the server answered HTTP {status}{}", .said.as_ref().map_or(String::new(), |said| format!(": {said}")))]
     Status {
-        /// The code.
+        /// The status code.
         status: u16,
-        /// What it says of it, shortened.
+        /// Its explanation, shortened.
         said: Option<String>,
     },
-    /// It wants a login, and there is none.
+    /// It requires a login, and there is none.
     #[error("the server wants a login; run: zero mcp login {alias}")]
     LoginNeeded {
-        /// The server.
+        /// Name of the server in settings.
         alias: ServerAlias,
     },
-    /// It no longer accepts the login there is.
+    /// It no longer accepts the login.
     #[error("the login has ended or was taken back; run: zero mcp login {alias}")]
     LoginEnded {
-        /// The server.
+        /// Name of the server in settings.
         alias: ServerAlias,
     },
-    /// It does not accept the `Authorization` that settings give.
+    /// It refuses the `Authorization` header from settings.
     #[error("the server does not accept the `Authorization` header in its settings")]
     HeaderRefused,
-    /// The login does not cover what was asked for.
+    /// The login lacks a scope.
     #[error(
         "the login does not cover this: the server wants `{scope}`; run: zero mcp login {alias}"
     )]
     ScopeNeeded {
-        /// The server.
+        /// Name of the server in settings.
         alias: ServerAlias,
-        /// What it wants.
+        /// The scopes that it requires.
         scope: String,
     },
-    /// The login covers what the server wants, and it refuses all the same.
+    /// The login has the required scope, and the server refuses nevertheless.
     #[error(
         "the server refuses this although the login covers `{scope}`; logging in again does not help"
     )]
     ScopeUseless {
-        /// What it wants.
+        /// The scopes that it requires.
         scope: String,
     },
-    /// The login could not be renewed for now.
+    /// The login could not be renewed now.
     #[error("the login could not be renewed: {why}")]
     Renewal {
         /// Why not.
         why: String,
     },
-    /// The login could not be read or kept.
+    /// The login could not be read or stored.
     #[error(transparent)]
     Credentials(#[from] CredentialError),
 }
 
 impl McpHttpError {
-    /// An answer that is none.
+    /// Creates the error of an invalid response.
     pub(crate) fn unusable(why: impl Into<String>) -> Self {
         WebError::Unusable { why: why.into() }.into()
     }
 
-    /// Whether it has nothing to do with what was said, so that saying it otherwise changes nothing.
+    /// Whether another request to this server would fail for the same reason.
     pub(crate) fn is_conclusive(&self) -> bool {
         match self {
             Self::Web(error) => match error {
@@ -132,7 +132,7 @@ impl From<McpHttpError> for StreamableHttpError<McpHttpError> {
     }
 }
 
-/// The [`McpHttpError`] that an error of the SDK was caused by.
+/// Finds the [`McpHttpError`] that caused an error of the SDK.
 pub fn find_http_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a McpHttpError> {
     const DEPTH_MAX: usize = 16;
     let mut next = Some(error);
@@ -144,7 +144,7 @@ pub fn find_http_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a McpHt
         if let Some(StreamableHttpError::Client(found)) = error.downcast_ref() {
             return Some(found);
         }
-        // Its source is hidden behind a box in some of the SDK's errors.
+        // Some SDK errors do not return their cause as `source`.
         next = match error.downcast_ref::<rmcp::service::ClientInitializeError>() {
             Some(rmcp::service::ClientInitializeError::TransportError { error, .. }) => Some(error),
             _ => match error.downcast_ref::<rmcp::service::ServiceError>() {

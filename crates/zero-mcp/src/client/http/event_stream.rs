@@ -1,7 +1,7 @@
-//! A stream of events, read with a bound on each of them.
+//! Server-sent events, with a limit on the size of each.
 //!
-//! An event that is too long ends its stream: what follows cannot be told from the rest of it.
-//! Whoever waits for the answer on that stream is told so at once.
+//! An event that is too long ends its stream, because the rest of it cannot be told from the next
+//! event. The request that waits on that stream fails immediately.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use zero_runtime::web::{WebError, format_origin, from_reqwest_error};
 use super::error::McpHttpError;
 use super::message_reader::McpMessageReader;
 
-/// Longest id of an event that is kept, to go on after it.
+/// Maximum length of an event id, which is needed to resume a stream, in bytes.
 const ID_BYTES_MAX: usize = 1024;
-/// What a server may ask for as pause before a stream is taken up again, in milliseconds.
+/// Range of the delay that a server may request before a stream is resumed, in milliseconds.
 const RETRY_RANGE: (u64, u64) = (100, 60_000);
 
-/// The events of an answer. `waiting` is the request that is answered on this stream.
+/// Returns the events of a response. `waiting` is the request that is answered on this stream.
 pub(super) fn read_events(
     response: reqwest::Response,
     bytes_max: usize,
@@ -53,7 +53,7 @@ pub(super) fn read_events(
                             WebError::TooLarge { what: "an event", bytes_max }.into()
                         }
                     },
-                    // The SDK takes the stream up again where it broke off.
+                    // The SDK resumes the stream after the last event.
                     None if reader.can_end_silently() => return None,
                     None => {
                         let why = "the stream ended before the answer came".to_owned();
@@ -75,7 +75,7 @@ pub(super) fn read_events(
     stream::unfold(start, step).boxed()
 }
 
-/// An answer in the server's place that says why there is none.
+/// Builds an error response for a request whose answer did not arrive.
 fn error_event(id: &RequestId, failure: &McpHttpError) -> Option<Sse> {
     let error = ErrorData::internal_error(failure.to_string(), None);
     let message = ServerJsonRpcMessage::error(error, Some(id.clone()));
@@ -87,28 +87,28 @@ struct EventStreamReader {
     bytes: BoxStream<'static, reqwest::Result<bytes::Bytes>>,
     lines: SseParser,
     ready: VecDeque<Sse>,
-    /// Whether somebody waits for an answer that has not come.
+    /// Whether a request still waits for its answer on this stream.
     is_awaited: bool,
-    /// Whether the stream can be taken up again after the last event.
+    /// Whether the stream can be resumed after the last event.
     is_resumable: bool,
     ended: bool,
 }
 
 impl EventStreamReader {
-    /// Takes more of the stream. What came whole before something too long still counts.
+    /// Reads a chunk. Events that were complete before one that is too long are delivered.
     fn feed(&mut self, chunk: &[u8], reading: &McpMessageReader) -> Result<(), EventTooLongError> {
         let mut whole = VecDeque::new();
         let fed = self.lines.feed(chunk, &mut whole);
         for event in whole {
             self.push_event(event, reading);
         }
-        // The same would come again.
+        // After a resume, the server would send the same event again.
         self.is_resumable &= fed.is_ok();
         fed
     }
 
-    /// Reads the message of an event. What the event says of the stream stays, whatever becomes of
-    /// the message.
+    /// Reads the message of an event. The event's id and retry delay are kept even if the message
+    /// is refused.
     fn push_event(&mut self, event: Sse, reading: &McpMessageReader) {
         self.is_resumable |= event.id.is_some();
         let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
@@ -129,7 +129,7 @@ impl EventStreamReader {
         }
     }
 
-    /// Whether nobody has to be told that the stream ended.
+    /// Whether the stream may end without an error.
     fn can_end_silently(&self) -> bool {
         !self.is_awaited || self.is_resumable
     }
@@ -139,12 +139,12 @@ impl EventStreamReader {
 #[derive(Debug, PartialEq, Eq)]
 struct EventTooLongError;
 
-/// Puts events together from the lines of a stream.
+/// Parses a stream into events.
 struct SseParser {
     bytes_max: usize,
     line: Vec<u8>,
     event: Sse,
-    /// Data of the event, as far as it came.
+    /// Data of the current event so far.
     data: Option<Vec<u8>>,
     is_comment: bool,
     after_return: bool,
@@ -164,7 +164,7 @@ impl SseParser {
         }
     }
 
-    /// Takes more of the stream. Lines end with `\n`, `\r` or both.
+    /// Parses a chunk. Lines end with `\n`, `\r` or both.
     fn feed(
         &mut self,
         mut chunk: &[u8],
@@ -250,7 +250,7 @@ impl SseParser {
 mod tests {
     use super::*;
 
-    /// The events of a stream however it is cut, one a line: `event|data|id|retry`.
+    /// Checks the events of a stream for several chunk sizes, one line each: `event|data|id|retry`.
     #[track_caller]
     fn check(stream: &str, expected: &[&str]) {
         for size in [1, 2, 3, 7, stream.len().max(1)] {
@@ -269,7 +269,7 @@ mod tests {
                 let parts: Vec<String> = parts.into_iter().map(Option::unwrap_or_default).collect();
                 seen.push(parts.join("|"));
             }
-            assert_eq!(seen, expected, "{stream:?} in pieces of {size}");
+            assert_eq!(seen, expected, "{stream:?} in chunks of {size}");
         }
     }
 

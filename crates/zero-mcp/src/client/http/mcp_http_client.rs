@@ -1,4 +1,5 @@
-//! One message to a server, and what comes back: the HTTP side of the SDK's transport.
+//! [`McpHttpClient`], the HTTP side of the SDK's transport: sends one message, and reads the
+//! response.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -35,14 +36,14 @@ const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "text/event-stream";
 const ACCEPT_BOTH: HeaderValue = HeaderValue::from_static("text/event-stream, application/json");
 
-/// Longest id of a session that is taken.
+/// Maximum length of a session id, in bytes.
 const SESSION_ID_BYTES_MAX: usize = 1024;
-/// Longest challenge that is read.
+/// Maximum length of a `WWW-Authenticate` header, in bytes.
 const CHALLENGE_BYTES_MAX: usize = 8 * 1024;
-/// How much of an error's body is looked at.
+/// How much of an error body is read, in bytes.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
 
-/// Headers that the protocol or the connection decides on.
+/// Headers that the protocol or the HTTP connection sets.
 const RESERVED_HEADERS: [&str; 12] = [
     "accept",
     "connection",
@@ -67,10 +68,10 @@ pub(super) struct McpHttpClient(Arc<HttpClientState>);
 struct HttpClientState {
     alias: ServerAlias,
     url: url::Url,
-    /// What settings say every request carries.
+    /// Headers from settings, for every request.
     headers: HeaderMap,
     client: WebClient,
-    /// The login; none where settings give an `Authorization` of their own.
+    /// The login; `None` if settings contain an `Authorization` header.
     tokens: Option<TokenProvider>,
     reading: Arc<McpMessageReader>,
     limits: McpHttpClientLimits,
@@ -103,7 +104,7 @@ impl McpHttpClient {
     }
 }
 
-/// The headers that settings give, checked.
+/// Checks the headers from settings.
 fn parse_headers(headers: &[(String, String)]) -> Result<HeaderMap, McpHttpError> {
     let mut checked = HeaderMap::new();
     for (name, value) in headers {
@@ -119,7 +120,7 @@ fn parse_headers(headers: &[(String, String)]) -> Result<HeaderMap, McpHttpError
             return wrong("is set by the protocol; remove it");
         }
         let Ok(mut value) = HeaderValue::try_from(value.as_str()) else {
-            // The value may be a secret and is not shown.
+            // The value may be a secret, so it is not shown.
             return wrong("has a value that no header can have, such as one with a line break");
         };
         value.set_sensitive(true);
@@ -129,7 +130,8 @@ fn parse_headers(headers: &[(String, String)]) -> Result<HeaderMap, McpHttpError
 }
 
 impl HttpClientState {
-    /// Sends a request with what proves who we are, and once more after the login was renewed.
+    /// Sends a request with credentials. If the token is refused, renews it and sends the request
+    /// again.
     async fn send(&self, mut outgoing: OutgoingRequest) -> Result<reqwest::Response, McpHttpError> {
         for (name, value) in &self.headers {
             outgoing.headers.append(name, value.clone());
@@ -191,7 +193,7 @@ impl HttpClientState {
         BodyLimits { bytes_max, idle, whole }
     }
 
-    /// The start of what a server says about its refusal.
+    /// Reads the start of an error body.
     async fn read_error_body(&self, response: reqwest::Response) -> Vec<u8> {
         let limits = self.body_limits(ERROR_BYTES_MAX);
         web::read_start(response, limits).await.map(|(body, _)| body).unwrap_or_default()
@@ -232,7 +234,7 @@ impl StreamableHttpClient for McpHttpClient {
         }
         let wants_reply = request_id(&message).is_some();
         if !wants_reply && response.content_length() == Some(0) {
-            // Instead of 202.
+            // Some servers send an empty 200 instead of 202.
             return Ok(StreamableHttpPostResponse::Accepted);
         }
         let session_id = read_session_id(&response)?;
@@ -248,7 +250,7 @@ impl StreamableHttpClient for McpHttpClient {
                 let reply = body.and_then(|body| shared.reading.read_answer(body));
                 match reply {
                     Ok(reply) => Ok(StreamableHttpPostResponse::Json(reply, session_id)),
-                    // Nobody waits for what comes back for a notification.
+                    // A notification has no answer, so an invalid body does not matter.
                     Err(_) if !wants_reply => Ok(StreamableHttpPostResponse::Accepted),
                     Err(error) => {
                         shared.reading.record_refusal(&error);
@@ -275,7 +277,7 @@ impl StreamableHttpClient for McpHttpClient {
             StatusCode::METHOD_NOT_ALLOWED => {
                 Err(StreamableError::ServerDoesNotSupportDeleteSession)
             }
-            // It is gone already.
+            // The session has ended already.
             StatusCode::NOT_FOUND => Ok(()),
             status if status.is_success() => Ok(()),
             status => Err(McpHttpError::Status { status: status.as_u16(), said: None }.into()),
@@ -318,7 +320,7 @@ impl StreamableHttpClient for McpHttpClient {
 }
 
 impl McpHttpClient {
-    /// What becomes of a message that was answered with an HTTP error.
+    /// Handles an HTTP error in response to a message.
     async fn handle_post_error(
         &self,
         message: &ClientJsonRpcMessage,
@@ -339,8 +341,8 @@ impl McpHttpClient {
         let Some(id) = request_id(message) else {
             return Err(McpHttpError::Status { status: status.as_u16(), said }.into());
         };
-        // An older server knows no such request, and may say so in HTTP only. The SDK then greets it
-        // the older way.
+        // An older server does not know this request, and may answer with an HTTP error only. It
+        // becomes a JSON-RPC error, so that the handshake falls back to the older protocol.
         if let ClientJsonRpcMessage::Request(request) = message
             && matches!(request.request, ClientRequest::DiscoverRequest(_))
             && !in_session
@@ -355,7 +357,7 @@ impl McpHttpClient {
             return Ok(StreamableHttpPostResponse::Json(reply, None));
         }
         if let Some(error) = error {
-            // Whatever id it has, it is the answer to this request.
+            // Whatever id it has, it answers this request.
             let reply = ServerJsonRpcMessage::error(error, Some(id));
             return Ok(StreamableHttpPostResponse::Json(reply, session_id));
         }
@@ -370,7 +372,7 @@ impl McpHttpClient {
     }
 }
 
-/// What kind of content an answer says it has.
+/// Content type of a response.
 enum ContentKind {
     Json,
     Events,
@@ -417,7 +419,7 @@ fn attach_session(
     Ok(())
 }
 
-/// The session that an answer opens.
+/// Returns the session id of a response.
 fn read_session_id(response: &reqwest::Response) -> Result<Option<String>, McpHttpError> {
     let Some(id) = response.headers().get(SESSION_ID) else { return Ok(None) };
     match id.to_str() {
@@ -426,7 +428,7 @@ fn read_session_id(response: &reqwest::Response) -> Result<Option<String>, McpHt
     }
 }
 
-/// The scope that a refusal asks for.
+/// Returns the scope that a refusal asks for.
 fn read_wanted_scope(response: &reqwest::Response) -> Option<String> {
     let challenges = response.headers().get_all(WWW_AUTHENTICATE).iter();
     challenges
@@ -444,7 +446,7 @@ fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     }
 }
 
-/// Whether somebody may work on it for long.
+/// Whether the message is a tool call, which may take long.
 fn is_call(message: &ClientJsonRpcMessage) -> bool {
     matches!(
         message,

@@ -1,5 +1,5 @@
-//! What a server says, before the SDK reads it: the same bounds and the same cleaning as for servers
-//! that are talked to by pipes.
+//! [`McpMessageReader`], which validates a server's messages over HTTP before the SDK reads them,
+//! with the same limits and repairs as over pipes.
 
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
@@ -8,7 +8,7 @@ use zero_runtime::web::shorten_untrusted;
 use super::error::McpHttpError;
 use crate::wire::{ConnectionDiagnostics, McpMessageLimits, MessageIntake};
 
-/// Reads what one server says.
+/// Reads the messages of one server.
 pub(super) struct McpMessageReader {
     intake: MessageIntake<RoleClient>,
     troubles: ConnectionDiagnostics,
@@ -20,17 +20,17 @@ impl McpMessageReader {
         Self { intake: MessageIntake::new(limits, troubles.clone()), troubles }
     }
 
-    /// Notes a message that is about to be sent; an answer is then read as one to it.
+    /// Records a message that is about to be sent, so that its answer is recognized.
     pub(super) fn record_sent(&self, message: &ClientJsonRpcMessage) {
         self.intake.record_sent(message);
     }
 
-    /// Notes that something was not taken.
+    /// Records that a message was refused.
     pub(super) fn record_refusal(&self, why: &McpHttpError) {
         self.troubles.record_refusal(&why.to_string());
     }
 
-    /// The answer that is all of a body.
+    /// Reads the answer in a response body.
     pub(super) fn read_answer(
         &self,
         mut body: Vec<u8>,
@@ -42,7 +42,7 @@ impl McpMessageReader {
         })
     }
 
-    /// The messages of an event, as the SDK can read them.
+    /// Reads the messages of an event, and returns them as JSON for the SDK.
     pub(super) fn read_event(&self, data: String) -> Vec<EventMessage> {
         let mut data = data.into_bytes();
         let taken = self.intake.receive(&mut data);
@@ -54,7 +54,7 @@ impl McpMessageReader {
     }
 }
 
-/// A message that came in an event.
+/// A message of an event.
 pub(super) struct EventMessage {
     pub(super) text: String,
     pub(super) is_answer: bool,

@@ -1,4 +1,5 @@
-//! The token that requests to a server carry, renewed when its time comes.
+//! [`TokenProvider`], which returns the access token for requests to a server and renews it when
+//! needed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -13,18 +14,18 @@ use crate::client::credentials::{BearerToken, CredentialError, LoginRecord, Logi
 use crate::client::login::renewal::{self, RenewalOutcome};
 use crate::server_definition::HttpEndpoint;
 
-/// For how long a renewal that failed is not tried again: every request would ask for it, and each
-/// try asks the server and its issuer several times.
+/// How long a failed renewal is not tried again. Otherwise every request would try, and each
+/// attempt sends several requests to the server and its issuer.
 const RENEWAL_RETRY_PAUSE: Duration = Duration::from_secs(30);
 
-/// The login at one server.
+/// Access token for one server.
 pub(super) struct TokenProvider {
     account: Arc<LoginAccount>,
-    /// The token in use, so that not every request asks the keyring.
+    /// The current token, so that not every request opens the keyring.
     held: Mutex<Option<BearerToken>>,
 }
 
-/// Whether a login covers what a server wants.
+/// Whether a login has the scope that a server requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScopeCoverage {
     Yes,
@@ -38,7 +39,7 @@ struct LoginAccount {
     credentials: Arc<dyn LoginStore>,
     /// When the last renewal failed, and why.
     failed: std::sync::Mutex<Option<(Instant, String)>>,
-    /// It was told that what is kept cannot be read.
+    /// Whether the log already says that the login cannot be read.
     has_told: AtomicBool,
 }
 
@@ -59,7 +60,7 @@ impl TokenProvider {
         Self { account: Arc::new(account), held: Mutex::new(None) }
     }
 
-    /// The token for the next request; nothing where nobody has logged in.
+    /// Returns the token for the next request; `None` if there is no login.
     pub(super) async fn current_token(&self) -> Result<Option<BearerToken>, McpHttpError> {
         let mut held = self.held.lock().await;
         if let Some(token) = held.as_ref().filter(|token| token.is_fresh(unix_now())) {
@@ -69,7 +70,7 @@ impl TokenProvider {
         *held = match token {
             Some(token) if !token.is_fresh(unix_now()) => match self.renew(&token).await {
                 Ok(renewed) => renewed,
-                // The old one may do still; whether it does is for the server to say.
+                // The old token may still be valid; the server decides.
                 Err(McpHttpError::Renewal { .. }) => return Ok(Some(token)),
                 Err(error) => return Err(error),
             },
@@ -78,7 +79,7 @@ impl TokenProvider {
         Ok(held.clone())
     }
 
-    /// The token to use after the server refused `refused`; nothing where that needs a login.
+    /// Returns the token to use after the server refused `refused`; `None` if the user must log in.
     pub(super) async fn renew_refused(
         &self,
         refused: &BearerToken,
@@ -91,7 +92,7 @@ impl TokenProvider {
         Ok(held.clone())
     }
 
-    /// Notes a scope for the next login, unless the present one covers it.
+    /// Records a scope for the next login, unless the current login has it.
     pub(super) async fn request_scope(&self, scope: &str) -> Result<ScopeCoverage, McpHttpError> {
         let LoginAccount { credentials, resource, .. } = &*self.account;
         let _lock = credentials.lock(resource).await?;
@@ -106,8 +107,8 @@ impl TokenProvider {
         Ok(ScopeCoverage::No)
     }
 
-    /// Renews a login to the end even when nobody waits any more: a renewal that is made and not
-    /// kept ends the login.
+    /// Renews the login in a separate task, so that it completes even if the request is dropped: an
+    /// issued renewal that is not stored invalidates the login.
     async fn renew(&self, old: &BearerToken) -> Result<Option<BearerToken>, McpHttpError> {
         let (account, old) = (self.account.clone(), old.clone());
         let renewal = tokio::spawn(async move { account.renew(&old).await });
@@ -118,8 +119,8 @@ impl TokenProvider {
 }
 
 impl LoginAccount {
-    /// The login there is. One that cannot be read counts as none: perhaps none is wanted, and if
-    /// one is, a new login is what helps.
+    /// Loads the login. One that cannot be read counts as none: the server may require none, and if
+    /// it does, a new login is what helps.
     async fn load_login(&self) -> Result<Option<LoginRecord>, McpHttpError> {
         match self.credentials.load(&self.resource).await {
             Err(error @ CredentialError::Damaged { .. }) => {
@@ -138,7 +139,7 @@ impl LoginAccount {
         let Some(mut record) = record else { return Ok(None) };
         match record.token() {
             None => return Ok(None),
-            // Another process was faster.
+            // Another process has renewed it.
             Some(token) if token.secret() != old.secret() => return Ok(Some(token)),
             Some(_) => {}
         }
@@ -156,7 +157,8 @@ impl LoginAccount {
                 Ok(token)
             }
             Ok(RenewalOutcome::Refused) => {
-                // Nobody tries that again; the client stays registered.
+                // The tokens are removed, so that no request tries them again. The client
+                // registration is kept.
                 record.stored.token_response = None;
                 self.credentials.save(record).await?;
                 Ok(None)
@@ -165,7 +167,7 @@ impl LoginAccount {
         }
     }
 
-    /// Why the last renewal failed, where that was a moment ago.
+    /// Returns why the last renewal failed, if that was recent.
     fn recent_failure(&self) -> Option<String> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, why) = failed.as_ref()?;
@@ -173,7 +175,7 @@ impl LoginAccount {
     }
 }
 
-/// Seconds since 1970.
+/// Current time, in seconds since 1970.
 fn unix_now() -> u64 {
     u64::try_from(jiff::Timestamp::now().as_second()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Where the browser is sent back to: one page on a port of this machine.
+//! [`CallbackListener`], the page on a port of this machine to which the browser is redirected.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use zero_runtime::web::shorten_untrusted;
 
 use super::LoginError;
 
-/// The page.
+/// Path of the page.
 const PATH: &str = "/callback";
-/// Longest request.
+/// Maximum size of a request, in bytes.
 const REQUEST_BYTES_MAX: usize = 16 * 1024;
-/// How long a request may take.
+/// Time limit for a request.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
-/// Requests that are read at a time; browsers open connections that they do not use.
+/// Maximum number of concurrent requests; browsers open connections that they do not use.
 const REQUESTS_MAX: usize = 8;
 
-/// The page that the browser is sent back to.
+/// Listens for the browser's redirect.
 pub(super) struct CallbackListener {
     listener: TcpListener,
     port: u16,
 }
 
-/// What the browser brought back.
+/// The parameters of the browser's redirect.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct AuthorizationResponse {
     pub(super) code: String,
@@ -34,7 +34,7 @@ pub(super) struct AuthorizationResponse {
 }
 
 impl CallbackListener {
-    /// Takes the port that settings name, or the one of the last login where it is free, or any.
+    /// Binds the port from settings, or that of the last login if it is free, or any.
     pub(super) async fn bind(named: Option<u16>, earlier: Option<u16>) -> Result<Self, LoginError> {
         let on_port = |port: u16| async move {
             let failed = |why: std::io::Error| LoginError::Port { port, why: why.to_string() };
@@ -56,7 +56,7 @@ impl CallbackListener {
         format!("http://127.0.0.1:{}{PATH}", self.port)
     }
 
-    /// Waits for the answer to the login with this state. Whoever else knocks is sent away.
+    /// Waits for the response to the login with this state. All other requests are refused.
     pub(super) async fn wait(&self, state: &str) -> Result<AuthorizationResponse, LoginError> {
         let mut requests = JoinSet::new();
         loop {
@@ -72,7 +72,7 @@ impl CallbackListener {
                         return answer;
                     }
                 }
-                // Nothing can be accepted for now, such as for want of file descriptors.
+                // Accepting fails for now, for example because there are no file descriptors left.
                 else => tokio::time::sleep(Duration::from_millis(100)).await,
             }
         }
@@ -80,7 +80,7 @@ impl CallbackListener {
 }
 
 impl AuthorizationResponse {
-    /// Reads the address that the browser was sent back to.
+    /// Parses the URL that the browser was redirected to.
     pub(super) fn parse(url: &str, state: &str) -> Result<Self, LoginError> {
         if url.len() > REQUEST_BYTES_MAX {
             return Err(LoginError::Pasted("it is too long"));
@@ -107,7 +107,7 @@ impl AuthorizationResponse {
     }
 }
 
-/// Reads one request; the answer it brings, when it is the one that is waited for.
+/// Answers one request, and returns the response if it is the expected one.
 async fn serve_request(
     mut stream: TcpStream,
     base: &str,
@@ -137,11 +137,11 @@ async fn serve_request(
          Cache-Control: no-store\r\nConnection: close\r\n\r\n{page}",
         page.len()
     );
-    // The answer counts whether or not the browser stays to read this.
+    // The response is valid even if the browser does not read this page.
     let _ = stream.write_all(reply.as_bytes()).await;
     let _ = stream.shutdown().await;
     match answer? {
-        // Anybody on this machine can knock with a state that they made up.
+        // Any program on this machine can send a request with an invented state.
         Err(LoginError::StateMismatch | LoginError::Pasted(_)) => None,
         answer => Some(answer),
     }

@@ -1,4 +1,4 @@
-//! Why a login was not made, and what to do about it.
+//! [`LoginError`]: why a login failed, and what to do about it.
 
 use std::time::Duration;
 
@@ -8,77 +8,77 @@ use super::renewal::describe_error;
 use crate::client::credentials::CredentialError;
 use crate::client::http::McpHttpError;
 
-/// Why a login was not made.
+/// Why a login failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LoginError {
-    /// Settings already say how requests prove who sends them.
+    /// Settings contain an `Authorization` header for the server.
     #[error(
         "settings give this server an `Authorization` header, which is used instead of a login; \
          remove it to log in"
     )]
     HeaderConfigured,
-    /// The server answers without one.
+    /// The server answers without a login.
     #[error("the server wants no login")]
     NotRequired,
-    /// The server could not be asked.
+    /// The server could not be reached.
     #[error(transparent)]
     Http(#[from] McpHttpError),
-    /// Who issues logins for the server could not be found out.
+    /// The authorization server could not be discovered.
     #[error("it could not be found out how to log in at this server: {0}")]
     Discovery(String),
-    /// The address for the browser is none to send anybody to.
+    /// The authorization URL is not safe to open.
     #[error("the server names no safe address for logging in")]
     BadAuthorizationUrl,
-    /// Nothing says as whom zero logs in.
+    /// There is no OAuth client to log in with.
     #[error(
         "the issuer of logins registers no clients by itself: register one there by hand, with the \
          redirect address `{redirect_uri}`, and set `oauth.clientId` (and `oauth.clientSecret`, \
          `oauth.callbackPort`) in the settings of this server"
     )]
     NoClient {
-        /// Where the browser is sent back to.
+        /// Where the browser is redirected to.
         redirect_uri: String,
     },
-    /// The issuer will not register zero.
+    /// The authorization server refused to register a client.
     #[error(
         "zero could not be registered as a client ({why}); register one by hand, with the redirect \
          address `{redirect_uri}`, and set `oauth.clientId` in the settings of this server"
     )]
     Registration {
-        /// What it says.
+        /// Its explanation.
         why: String,
-        /// Where the browser is sent back to.
+        /// Where the browser is redirected to.
         redirect_uri: String,
     },
-    /// The port for the browser is taken.
+    /// The callback port could not be bound.
     #[error(
         "port {port} of this machine, where the browser is to be sent back to, is not free: {why}"
     )]
     Port {
-        /// Which one; 0 for any.
+        /// The port; 0 for any.
         port: u16,
-        /// What the system says.
+        /// Error of the operating system.
         why: String,
     },
-    /// Nobody logged in.
+    /// The user did not log in in time.
     #[error("nobody logged in within {} s", .after.as_secs())]
     TimedOut {
-        /// How long was waited.
+        /// The time limit.
         after: Duration,
     },
-    /// What was pasted is not where the browser was sent back to.
+    /// The pasted text is not the URL that the browser was redirected to.
     #[error("that is not the address that the browser was sent back to: {0}")]
     Pasted(&'static str),
-    /// What came back belongs to another login.
+    /// The response belongs to another login.
     #[error("what came back belongs to another login, and was refused; start again")]
     StateMismatch,
-    /// What came back is from somebody else.
+    /// The response is from another issuer.
     #[error("what came back is not from the issuer that was asked, and was refused")]
     IssuerMismatch,
-    /// The person or the issuer said no.
+    /// The user or the issuer refused the login.
     #[error("the login was refused: {0}")]
     Refused(String),
-    /// The login could not be kept.
+    /// The login could not be stored.
     #[error(transparent)]
     Credentials(#[from] CredentialError),
 }

@@ -1,4 +1,5 @@
-//! The way out for everything a login fetches: through the guard, and bounded.
+//! [`LoginHttpClient`], the HTTP client for all requests of a login: they pass the network guard
+//! and are limited.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +15,12 @@ use zero_runtime::web::{
 
 use crate::client::http::{McpHttpClientLimits, McpHttpError};
 
-/// Largest answer of an authorization server that is read.
+/// Maximum size of a response of an authorization server, in bytes.
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
-/// How long an answer may take.
+/// Time limit for a response.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 
-/// What drives a login at the server at `endpoint`.
+/// Creates the SDK's authorization manager for the server at `endpoint`.
 pub(super) async fn new_manager(
     endpoint: &Url,
     guard: &NetworkGuard,
@@ -41,7 +42,7 @@ impl LoginHttpClient {
         )?))
     }
 
-    /// Sends a request, and reads the head of the answer.
+    /// Sends a request, and returns the head of the response.
     pub(super) async fn fetch_head(
         &self,
         request: http::Request<Vec<u8>>,
@@ -54,7 +55,7 @@ impl LoginHttpClient {
         Ok(answer.into_parts().0)
     }
 
-    /// Sends a request, and reads the whole of the answer.
+    /// Sends a request, and returns the whole response.
     async fn fetch(
         &self,
         request: http::Request<Vec<u8>>,

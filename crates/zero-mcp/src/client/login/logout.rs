@@ -1,4 +1,4 @@
-//! A login is taken back where its issuer offers that, and forgotten in any case.
+//! [`logout`]: revokes a login if its issuer supports that, and deletes it in any case.
 
 use std::time::Duration;
 
@@ -14,26 +14,26 @@ use super::{LoginError, renewal};
 use crate::client::credentials::{LoginRecord, LoginStore};
 use crate::server_definition::HttpEndpoint;
 
-/// How long taking a login back may take.
+/// Time limit for the revocation.
 const REVOCATION_TIME: Duration = Duration::from_secs(15);
 
-/// What became of a login.
+/// Outcome of a logout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogoutOutcome {
-    /// There was none.
+    /// There was no login.
     NotLoggedIn,
-    /// It is forgotten here.
+    /// The login was deleted here.
     Forgotten(RevocationOutcome),
 }
 
-/// Whether a login was taken back at its issuer.
+/// Whether the issuer revoked the login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RevocationOutcome {
-    /// It was.
+    /// It was revoked.
     Revoked,
-    /// Its issuer does not offer that; it ends by itself.
+    /// The issuer does not support revocation; the tokens expire by themselves.
     NotOffered,
-    /// Its issuer would not.
+    /// The revocation failed, for this reason.
     Failed(String),
 }
 
@@ -45,7 +45,7 @@ pub async fn logout(
 ) -> Result<LogoutOutcome, LoginError> {
     let resource = LoginRecord::resource_from_url(&endpoint.url);
     let _lock = credentials.lock(&resource).await?;
-    // One that cannot be read is forgotten all the same.
+    // A login that cannot be read is deleted, too.
     let record = credentials.load(&resource).await.ok().flatten();
     let revoked = match record {
         None => RevocationOutcome::NotOffered,
@@ -69,7 +69,7 @@ async fn revoke(
     let manager = login_http_client::new_manager(&endpoint.url, guard).await?;
     let found =
         manager.resolve_metadata().await.map_err(|error| renewal::describe_error(&error))?;
-    // A token goes back to who issued it and to nobody else.
+    // A token is sent only to the issuer that it came from.
     if found.metadata.issuer != record.stored.issuer {
         return Ok(RevocationOutcome::NotOffered);
     }

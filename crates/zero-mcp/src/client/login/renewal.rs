@@ -1,4 +1,4 @@
-//! A login is renewed with the token that came with it.
+//! [`renew`]: renews a login with its refresh token.
 
 use rmcp::transport::auth::{
     AuthError, AuthorizationManager, CredentialStore, InMemoryCredentialStore, StoredCredentials,
@@ -9,15 +9,15 @@ use zero_runtime::web::{NetworkGuard, shorten_untrusted};
 use super::login_http_client;
 use crate::client::credentials::LoginRecord;
 
-/// What became of a renewal.
+/// Outcome of a renewal.
 pub(crate) enum RenewalOutcome {
     /// There are new tokens.
     Renewed(Box<StoredCredentials>),
-    /// Its issuer will not, or the server has another issuer now. A new login is needed.
+    /// The issuer refused, or the server uses another issuer now. The user must log in again.
     Refused,
 }
 
-/// Renews a login. The error is one that may pass.
+/// Renews a login. An error is temporary.
 pub(crate) async fn renew(
     endpoint: &Url,
     guard: &NetworkGuard,
@@ -28,7 +28,7 @@ pub(crate) async fn renew(
     }
     let mut manager = login_http_client::new_manager(endpoint, guard).await?;
     let found = manager.resolve_metadata().await.map_err(|error| describe_error(&error))?;
-    // A token goes back to who issued it and to nobody else, whatever the server says by now.
+    // A token is sent only to the issuer that it came from, whatever the server says now.
     if found.metadata.issuer != record.stored.issuer {
         return Ok(RenewalOutcome::Refused);
     }
@@ -58,7 +58,7 @@ async fn exchange_refresh_token(
     store.load().await
 }
 
-/// What the SDK says of it; parts of that are a stranger's words.
+/// Describes an SDK error, parts of which are untrusted text.
 pub(super) fn describe_error(error: &AuthError) -> String {
     shorten_untrusted(error.to_string().as_bytes()).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
-//! What a browser wants to hear before a page may use us.
+//! CORS headers, which let browsers allow web pages to use the server.
 //!
-//! Only pages of origins that somebody named are told anything. To all others, those of this
-//! machine among them, a browser does not show what we say.
+//! Only pages of configured origins get them. For all other pages, including those of this machine,
+//! the browser hides the responses.
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
@@ -11,24 +11,24 @@ use http::{HeaderValue, Method, Request, StatusCode};
 
 use super::{McpHttpReply, PATH, plain_reply};
 
-/// What a page may do.
+/// Methods that a page may use.
 const METHODS: &str = "GET, POST, DELETE";
-/// What a page may send along.
+/// Headers that a page may send.
 const HEADERS: &str = "accept, authorization, content-type, last-event-id, mcp-method, mcp-name, \
     mcp-protocol-version, mcp-session-id";
-/// What a page may read besides the body.
+/// Headers that a page may read.
 const EXPOSED: &str = "mcp-session-id, www-authenticate";
-/// How long a browser may remember it, in seconds.
+/// How long a browser may cache this, in seconds.
 const MAX_AGE: &str = "600";
 
-/// Whether a browser asks if a page may send a request.
+/// Whether a request is a CORS preflight.
 pub(super) fn is_preflight<B>(request: &Request<B>) -> bool {
     request.method() == Method::OPTIONS
         && request.uri().path() == PATH
         && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// Says what a page may send.
+/// Answers a preflight with what a page may send.
 pub(super) fn preflight_reply() -> McpHttpReply {
     let mut reply = plain_reply(StatusCode::NO_CONTENT, "");
     for (name, value) in [
@@ -41,7 +41,7 @@ pub(super) fn preflight_reply() -> McpHttpReply {
     reply
 }
 
-/// Lets a page of this origin read a reply.
+/// Lets a page of this origin read a response.
 pub(super) fn allow_origin(reply: &mut McpHttpReply, origin: HeaderValue) {
     let headers = reply.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);

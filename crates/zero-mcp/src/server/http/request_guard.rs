@@ -1,8 +1,8 @@
-//! Whether a request may come in at all.
+//! [`RequestGuard`]: whether a request may use the server at all.
 //!
-//! The name a request is addressed to is checked because a page can make its own name point here;
-//! the origin because a page can send requests to names that are not its own; the token because any
-//! program can do both. Whatever comes twice is refused: two readers might believe different ones.
+//! `Host` is checked because a web page can make its own name point to this machine, `Origin`
+//! because a page can send requests to other names, and the token because any program can do both.
+//! A header that occurs twice is refused, because two readers might use different ones.
 
 use std::net::IpAddr;
 
@@ -12,17 +12,17 @@ use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 
 use super::{McpHttpAccess, McpHttpReply, plain_reply};
 
-/// Names of this machine for itself.
+/// Names of this machine.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// Looks at requests.
+/// Checks requests.
 pub(super) struct RequestGuard {
     access: McpHttpAccess,
     hosts: Vec<String>,
     origins: Vec<String>,
 }
 
-/// Why a request may not come in.
+/// Why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HttpRefusal {
     Host,
@@ -46,7 +46,7 @@ impl RequestGuard {
         Self { access, hosts: known, origins }
     }
 
-    /// Whether a request is addressed to us, and by a page that may, if by one.
+    /// Checks that a request is addressed to this server and that its origin, if any, is allowed.
     pub(super) fn check_address(
         &self,
         target: &Uri,
@@ -56,7 +56,7 @@ impl RequestGuard {
         let Some(host) = host.filter(|host| self.is_own_host(host)) else {
             return Err(HttpRefusal::Host);
         };
-        // A request can name its host twice: proxies believe the other one.
+        // The request target may contain a host, too, which proxies prefer.
         if target.authority().is_some_and(|named| !named.as_str().eq_ignore_ascii_case(host)) {
             return Err(HttpRefusal::Host);
         }
@@ -67,7 +67,7 @@ impl RequestGuard {
         Ok(())
     }
 
-    /// Whether a request comes from somebody who may use the server.
+    /// Checks the token of a request.
     pub(super) fn check_token(&self, headers: &HeaderMap) -> Result<(), HttpRefusal> {
         let McpHttpAccess::Token(token) = &self.access else { return Ok(()) };
         let shown = single_header(headers, &AUTHORIZATION).ok().flatten().and_then(parse_bearer);
@@ -77,7 +77,7 @@ impl RequestGuard {
         }
     }
 
-    /// The origin of a request, where it is one that was named.
+    /// Returns the origin of a request if it is a configured one.
     pub(super) fn allowed_origin(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         let origin = single_header(headers, &ORIGIN).ok().flatten()?;
         let is_named = self.origins.contains(&origin.to_ascii_lowercase());
@@ -94,7 +94,7 @@ impl RequestGuard {
         if self.origins.contains(&origin) {
             return true;
         }
-        // An origin is a scheme and a host, and nothing behind it.
+        // An origin is a scheme and a host, without a path.
         let host = origin.strip_prefix("http://").and_then(|host| Authority::try_from(host).ok());
         host.filter(|host| !host.as_str().contains('@'))
             .is_some_and(|host| LOOPBACK.contains(&normalize_host(host.host()).as_str()))
@@ -102,7 +102,7 @@ impl RequestGuard {
 }
 
 impl HttpRefusal {
-    /// Words for the log.
+    /// Returns the reason for the log.
     pub(super) fn reason(self) -> &'static str {
         match self {
             Self::Host => "it is addressed to another host",
@@ -130,13 +130,13 @@ impl HttpRefusal {
             let challenge = HeaderValue::from_static("Bearer realm=\"zero\"");
             reply.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         }
-        // A body that nobody reads must not be taken for the next request.
+        // The body was not read and must not be taken for the next request.
         reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         reply
     }
 }
 
-/// A header that comes twice, or is no text.
+/// A header occurs twice or is not text.
 struct AmbiguousHeaderError;
 
 fn single_header<'a>(
@@ -151,7 +151,7 @@ fn single_header<'a>(
     }
 }
 
-/// A host without the brackets of an IPv6 address, and in lower case.
+/// Removes the brackets of an IPv6 address and converts to lower case.
 fn normalize_host(host: &str) -> String {
     host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase()
 }
@@ -161,13 +161,13 @@ fn parse_bearer(value: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Compares in a time that does not depend on how much of it is right.
+/// Compares tokens in a time that does not depend on how much of them matches.
 fn is_same_token(shown: &[u8], token: &[u8]) -> bool {
     let difference = (0..token.len()).fold(shown.len() ^ token.len(), |difference, at| {
         let (shown, token) = (shown.get(at).copied(), token.get(at).copied());
         difference | usize::from(shown.unwrap_or_default() ^ token.unwrap_or_default())
     });
-    // An empty token would let everybody in.
+    // An empty token must not match.
     std::hint::black_box(difference) == 0 && !token.is_empty()
 }
 

@@ -1,4 +1,4 @@
-//! Results of tool calls.
+//! Results of `tools/call`.
 
 use rmcp::model::{Annotations, CallToolResult, ContentBlock, Icon, MetaObject, ResultType};
 use serde_json::{Value, json};
@@ -8,11 +8,11 @@ use crate::wire::connection_diagnostics::sanitize_sample;
 use crate::wire::json_scan::{self, MalformedJsonError};
 use crate::wire::{ConnectionDiagnostics, McpMessageLimits};
 
-/// Most blocks of a result that are read: each takes some hundred bytes however little it says. One
-/// less than a result may have, so that there is room to say so.
+/// Maximum number of content blocks that are read: each takes some hundred bytes, however short it
+/// is. One less than a result may have, so that there is room for a note.
 const BLOCKS_MAX: usize = 999;
 
-/// Reads the result of a call. There always is one if the JSON around its pieces is valid.
+/// Parses the result of a call. It succeeds whenever the JSON around the parts is valid.
 pub(super) fn read_call_result(
     written: &[u8],
     limits: &McpMessageLimits,
@@ -54,7 +54,7 @@ fn has_too_many_blocks(written: &[u8]) -> bool {
         .is_some_and(|content| json_scan::elements(content).nth(BLOCKS_MAX).is_some())
 }
 
-/// Whether a result says that it is an error. When in doubt it does.
+/// Whether a result is an error. In case of doubt, it is.
 fn is_error(written: &[u8]) -> Option<bool> {
     match written {
         b"null" => None,
@@ -90,7 +90,7 @@ fn read_content(
     }
 }
 
-/// Reads a block of content, or says in one what is missing.
+/// Parses a content block, or returns one that says what is missing.
 fn read_block(
     written: &[u8],
     budget: &mut NodeBudget<'_>,
@@ -153,7 +153,7 @@ fn read_block(
     })
 }
 
-/// A block that stands where another one was left out.
+/// A block in place of one that was left out.
 fn omitted_block(what: &str, why: &str, troubles: &ConnectionDiagnostics) -> ContentBlock {
     let text = format!("a {what} of the server's answer was left out: {}", sanitize_sample(why));
     troubles.record_repair(&text);

@@ -1,4 +1,4 @@
-//! What servers say of themselves, with and without a handshake.
+//! Results of `initialize` and `server/discover`.
 
 use rmcp::model::{
     CacheScope, DiscoverResult, ExperimentalCapabilities, ExtensionCapabilities, Icon,
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::{check_size, read_whole, remove_if_mistyped};
 use crate::wire::{ConnectionDiagnostics, McpMessageLimits};
 
-/// Reads the answer to a greeting.
+/// Parses the result of `initialize`.
 pub(super) fn read_initialize_result(
     written: &[u8],
     limits: &McpMessageLimits,
@@ -35,7 +35,7 @@ pub(super) fn read_initialize_result(
     into_typed(greeting)
 }
 
-/// Reads the answer to a discovery.
+/// Parses the result of `server/discover`.
 pub(super) fn read_discover_result(
     written: &[u8],
     limits: &McpMessageLimits,
@@ -79,7 +79,7 @@ fn repair_common_fields(answer: &mut Map<String, Value>, troubles: &ConnectionDi
         remove_if_mistyped::<JsonObject>(capabilities, "completions", of, troubles);
         remove_if_mistyped::<PromptsCapability>(capabilities, "prompts", of, troubles);
         remove_if_mistyped::<ResourcesCapability>(capabilities, "resources", of, troubles);
-        // A server whose word on its tools cannot be read is asked for them all the same.
+        // Some servers send a boolean; they are asked for their tools in any case.
         if capabilities.get("tools").is_some_and(|tools| tools.is_boolean()) {
             capabilities.insert("tools".into(), json!({}));
         }

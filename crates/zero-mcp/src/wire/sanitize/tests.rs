@@ -1,4 +1,4 @@
-//! Random answers: whatever comes, the one who waits is told something, and nothing panics.
+//! Random answers: the waiting request always gets an answer or an error, and nothing panics.
 
 use proptest::prelude::*;
 use rmcp::model::{ClientRequest, JsonRpcMessage, RequestId, ServerResult};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::wire::{ConnectionDiagnostics, McpMessageLimits, MessageIntake};
 
-/// Keys and texts that mean something, so that random answers come close to real ones.
+/// Keys and texts of the protocol, so that random answers resemble real ones.
 const WORDS: [&str; 24] = [
     "content",
     "type",
@@ -54,7 +54,7 @@ fn arbitrary_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Asks, takes an answer, and sees that the one who asked was told.
+/// Sends a request, receives an answer, and checks that the request was answered.
 fn check(method: &str, answer: &mut [u8]) -> Result<(), TestCaseError> {
     let intake = MessageIntake::<RoleClient>::new(
         McpMessageLimits::default(),
@@ -109,7 +109,7 @@ proptest! {
         intake.receive(&mut bytes.clone());
         intake.receive_head(&bytes);
         intake.receive_tail(&bytes);
-        // The same in the middle of an answer that began well.
+        // The same bytes in the middle of a valid answer.
         let mut answer = json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string().into_bytes();
         let at = answer.len() - bytes.len().min(answer.len() - 25);
         answer.splice(at.., bytes);

@@ -1,4 +1,4 @@
-//! Lists of tools.
+//! Results of `tools/list`.
 
 use std::collections::HashSet;
 
@@ -10,10 +10,10 @@ use crate::wire::connection_diagnostics::is_invisible;
 use crate::wire::json_scan::{self, MalformedJsonError};
 use crate::wire::{ConnectionDiagnostics, McpMessageLimits};
 
-/// Longest name of a tool, in characters. The protocol says 128; more is taken, without end is not.
+/// Maximum length of a tool's name, in characters. The protocol says 128; longer ones occur.
 const NAME_MAX: usize = 256;
 
-/// Reads a page of a list of tools. Those that are malformed are left out and noted.
+/// Parses a page of a tool list. Malformed tools are left out and recorded.
 pub(super) fn read_tool_list(
     written: &[u8],
     limits: &McpMessageLimits,
@@ -62,7 +62,7 @@ fn read_number(written: &[u8]) -> Option<u64> {
     Some(number.max(0.0) as u64)
 }
 
-/// Reads a tool, or says why it cannot be offered.
+/// Parses a tool, or says why it cannot be offered.
 fn read_tool(
     written: &[u8],
     budget: &mut NodeBudget<'_>,
