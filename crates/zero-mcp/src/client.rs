@@ -353,7 +353,7 @@ impl McpServerSet {
         let search = erase(ToolSearch { registry, servers });
         let homeless = self.registry.replace(SEARCH_SOURCE, vec![(search, ToolVisibility::Always)]);
         if !homeless.is_empty() {
-            tracing::warn!("something else is called `ToolSearch`, so tools cannot be looked for");
+            tracing::warn!("another tool is named `ToolSearch`, so hidden tools cannot be found");
         }
     }
 }

@@ -121,11 +121,11 @@ pub enum McpServiceError {
     Handshake(String),
     /// The address is reachable from other machines, which was not allowed.
     #[error(
-        "`{0}` can be reached from other machines; bind to a loopback address such as 127.0.0.1, or say that this is wanted"
+        "`{0}` can be reached from other machines; bind to a loopback address such as 127.0.0.1, or allow this explicitly"
     )]
     OpenAddress(std::net::SocketAddr),
     /// The client did not read.
-    #[error("the client did not read what it was sent for {} s; the connection was given up", .0.as_secs())]
+    #[error("the client did not read its messages for {} s; the connection was closed", .0.as_secs())]
     UnreadOutput(Duration),
     /// The socket, stdin or stdout failed.
     #[error("could not use the connection")]
@@ -225,9 +225,9 @@ fn server_info(folders: &[PathBuf]) -> rmcp::model::ServerConfig {
         folders => format!("The tools work in {}. ", folders.join(", ")),
     };
     let instructions = format!(
-        "{place}Every call is checked against rules: some run at once, some are asked of the \
-         person first, who may say no. A refusal says why and how the call could be allowed; do \
-         not try to get round it. Commands run in a sandbox."
+        "{place}Every call is checked against rules. Some calls run at once; for others the user \
+         is asked first and may say no. A refusal says why, and how the call could be allowed; do \
+         not try to work around it. Commands run in a sandbox."
     );
     rmcp::model::ServerConfig::new(capabilities)
         .with_server_info(

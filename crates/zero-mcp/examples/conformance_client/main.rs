@@ -109,5 +109,5 @@ async fn run_scenario(
 
 /// Whether a failure says that a login would help.
 fn wants_login(reason: &str) -> bool {
-    reason.contains("run: zero mcp login")
+    reason.contains("run `zero mcp login")
 }

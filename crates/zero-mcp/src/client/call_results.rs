@@ -51,7 +51,7 @@ pub(crate) fn to_tool_result(
         schema_violation(answer.structured_content.as_ref(), promised).map(ToolResultPart::Text),
     );
     if content.is_empty() {
-        content.push(ToolResultPart::Text("(the tool ran and said nothing)".to_owned()));
+        content.push(ToolResultPart::Text("(the tool returned no output)".to_owned()));
     }
     let display = build_display(&content);
     let structured = answer.structured_content.unwrap_or(Value::Null);
@@ -67,7 +67,7 @@ fn to_tool_error(
     let texts: Vec<&str> = content.iter().map(content_text).collect();
     let mut message = texts.join("\n");
     if message.trim().is_empty() {
-        message = "the tool says that it failed, and nothing more".to_owned();
+        message = "the tool failed without a message".to_owned();
     }
     let error = ToolError::failed(ErrorReason::RemoteFailure, message)
         .with_detail("server", alias.as_str());
@@ -121,7 +121,7 @@ fn convert_block(block: ContentBlock) -> ToolResultPart {
 }
 
 fn unknown_block() -> ToolResultPart {
-    ToolResultPart::Text("[a block of a kind that zero does not know was left out]".to_owned())
+    ToolResultPart::Text("[a content block of an unknown kind was left out]".to_owned())
 }
 
 /// Describes a resource that the server links to but does not send.
@@ -160,14 +160,14 @@ fn convert_media(
     if !is_media_type {
         let mime = sanitize::to_quoted_line(&mime);
         return ToolResultPart::Text(format!(
-            "[data was left out: {mime} is no media type for it]"
+            "[data was left out: {mime} is not a media type for it]"
         ));
     }
     let data: String = data.chars().filter(|c| !c.is_ascii_whitespace()).collect();
     match STANDARD.decode(&data) {
         Ok(_) => make(essence, data),
         Err(_) => ToolResultPart::Text(format!(
-            "[data of type `{essence}` was left out: it is no base64]"
+            "[data of type `{essence}` was left out: it is not base64]"
         )),
     }
 }
@@ -207,15 +207,14 @@ fn schema_violation(structured: Option<&Value>, promised: Option<&InputSchema>) 
     let promised = promised?;
     let Some(structured) = structured else {
         return Some(
-            "[note: the tool promises structured content by its output schema, and sent none]"
-                .to_owned(),
+            "[note: the tool has an output schema, but sent no structured content]".to_owned(),
         );
     };
     let violations = promised.check(structured.clone()).err()?;
     let shown: Vec<String> =
         violations.iter().take(VIOLATIONS_SHOWN_MAX).map(ToString::to_string).collect();
     Some(format!(
-        "[note: the structured content does not fit the tool's own output schema: {}]",
+        "[note: the structured content does not match the tool's output schema: {}]",
         shown.join("; ")
     ))
 }
@@ -294,7 +293,7 @@ mod tests {
                 "last",
             ],
         );
-        check(json!({"content": []}), &["(the tool ran and said nothing)"]);
+        check(json!({"content": []}), &["(the tool returned no output)"]);
     }
 
     #[test]
@@ -307,10 +306,10 @@ mod tests {
                 {"type": "audio", "mimeType": "", "data": "aGk="},
             ]}),
             &[
-                "[data of type `image/png` was left out: it is no base64]",
-                "[data was left out: `text/html` is no media type for it]",
-                "[data was left out: `image/png [2J` is no media type for it]",
-                "[data was left out: `` is no media type for it]",
+                "[data of type `image/png` was left out: it is not base64]",
+                "[data was left out: `text/html` is not a media type for it]",
+                "[data was left out: `image/png [2J` is not a media type for it]",
+                "[data was left out: `` is not a media type for it]",
             ],
         );
     }
@@ -353,16 +352,13 @@ mod tests {
             promised(),
             &[
                 "{\"n\": \"x\"}",
-                "[note: the structured content does not fit the tool's own output schema: /n: expected a whole number, found \"x\"]",
+                "[note: the structured content does not match the tool's output schema: /n: expected a whole number, found \"x\"]",
             ],
         );
         check_promised(
             json!({"content": [{"type": "text", "text": "hi"}]}),
             promised(),
-            &[
-                "hi",
-                "[note: the tool promises structured content by its output schema, and sent none]",
-            ],
+            &["hi", "[note: the tool has an output schema, but sent no structured content]"],
         );
         check_promised(
             json!({"content": [], "structuredContent": {"n": 1}}),
@@ -379,7 +375,7 @@ mod tests {
         );
         check(
             json!({"isError": true, "content": []}),
-            &["RemoteFailure: the tool says that it failed, and nothing more"],
+            &["RemoteFailure: the tool failed without a message"],
         );
         check(json!({"isError": false, "content": [{"type": "text", "text": "fine"}]}), &["fine"]);
     }

@@ -96,7 +96,7 @@ impl McpConnection {
         let deadline = Instant::now() + definition.startup_timeout;
         let late = || {
             ServerUnavailableError::new(format!(
-                "it was not ready within {} s; give it more time by its startup timeout ({})",
+                "it did not start within {} s; if it downloads itself (npx, uvx), allow its registry in `network`, otherwise raise `startupTimeout` ({})",
                 definition.startup_timeout.as_secs(),
                 definition.written_at
             ))
@@ -300,8 +300,7 @@ impl McpConnection {
                 break;
             }
             if next.len() > CURSOR_BYTES_MAX || !visited.insert(next.clone()) {
-                builder
-                    .note_cut("its list goes round in circles; what was seen until then is used");
+                builder.note_cut("its list repeats a page; only the tools before that are used");
                 break;
             }
             cursor = Some(next);
@@ -383,10 +382,7 @@ fn listing_error(error: &ServiceError) -> ServerUnavailableError {
         },
         ServiceError::TransportClosed => "it ended before it had listed its tools".to_owned(),
         other => {
-            format!(
-                "it could not be asked for its tools: {}",
-                sanitize::to_line(&other.to_string())
-            )
+            format!("its tools could not be listed: {}", sanitize::to_line(&other.to_string()))
         }
     })
 }

@@ -144,10 +144,10 @@ pub(crate) fn describe_diagnostics(report: &DiagnosticsReport) -> Vec<String> {
         (count > 0).then(|| format!("{count} {what}{}", sample.unwrap_or_default()))
     };
     [
-        counted(report.noise, "lines of its output were no messages", &report.noise_samples),
+        counted(report.noise, "lines of its output were not messages", &report.noise_samples),
         counted(report.refused, "of its messages were refused", &report.refused_samples),
-        counted(report.mended, "parts of its messages were mended", &report.mended_samples),
-        counted(report.unasked_answers, "of its answers were to nothing that was asked", &[]),
+        counted(report.mended, "parts of its messages were repaired", &report.mended_samples),
+        counted(report.unasked_answers, "of its answers matched no request", &[]),
     ]
     .into_iter()
     .flatten()

@@ -17,7 +17,7 @@ pub use self::credential_vault::{CredentialVault, DesktopKeyring, SecretStore, S
 pub(crate) use self::login_record::BearerToken;
 pub use self::login_record::LoginRecord;
 
-/// Stores logins.
+/// Stores logins, each identified by the URL of its server.
 pub trait LoginStore: Send + Sync {
     /// Returns the login for a server, identified by its URL.
     fn load<'a>(
@@ -57,7 +57,7 @@ pub enum LoginLocation {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CredentialError {
     /// The file could not be read or written.
-    #[error("logins could not be read or kept in `{path}`: {why}")]
+    #[error("cannot read or write logins in `{path}`: {why}")]
     File {
         /// The file.
         path: String,
@@ -65,22 +65,24 @@ pub enum CredentialError {
         why: String,
     },
     /// The file or the keyring entry is damaged.
-    #[error("what is kept of a login is damaged ({place}); log in again")]
+    #[error("the stored login is damaged ({place}); log in again")]
     Damaged {
         /// Where it is stored.
         place: String,
     },
     /// The login is in a keyring that does not answer.
-    #[error("the login is kept in the desktop's keyring, which {why}; unlock it, or log in again")]
+    #[error(
+        "the login is stored in the desktop's keyring, which {why}; unlock it, or log in again"
+    )]
     Keyring {
         /// What the keyring does instead, such as "is locked".
         why: String,
     },
     /// Other processes hold the renewal lock for too long.
-    #[error("another zero is renewing the login, and did so all the time; try again")]
+    #[error("another zero process is renewing the login and takes too long; try again")]
     Busy,
     /// The task was cancelled.
-    #[error("reading the login was called off")]
+    #[error("reading the login was cancelled")]
     Cancelled,
 }
 
@@ -97,7 +99,7 @@ impl LoginStore for EmptyLoginStore {
     }
 
     fn save(&self, _record: LoginRecord) -> BoxFuture<'_, Result<LoginLocation, CredentialError>> {
-        let (path, why) = ("nowhere".to_owned(), "no logins are kept here".to_owned());
+        let (path, why) = ("nowhere".to_owned(), "this store keeps no logins".to_owned());
         Box::pin(std::future::ready(Err(CredentialError::File { path, why })))
     }
 

@@ -156,7 +156,7 @@ impl HandshakeDriver<'_> {
         let sent = self.link.send(message).await;
         sent.map_err(|error| ServerUnavailableError {
             is_settled: error.is_settled,
-            ..ServerUnavailableError::new(format!("it could not be talked to: {error}"))
+            ..ServerUnavailableError::new(format!("sending to it failed: {error}"))
         })
     }
 
@@ -183,7 +183,7 @@ impl HandshakeDriver<'_> {
                         self.handle_initialize_result(result.into()).await.map(Some)
                     }
                     _ => Err(ServerUnavailableError::new(
-                        "it answered `initialize` with something else",
+                        "it sent an invalid answer to `initialize`",
                     )),
                 }
             }
@@ -255,7 +255,7 @@ impl HandshakeDriver<'_> {
         self.discover = ProbeState::Answered;
         if supported.contains(&ProtocolVersion::V_2026_07_28) {
             return Err(ServerUnavailableError::new(
-                "it refuses version 2026-07-28 of the protocol, which it says it speaks",
+                "it refuses protocol version 2026-07-28, although it lists it as supported",
             ));
         }
         let knows_older = supported.is_empty()
@@ -269,7 +269,7 @@ impl HandshakeDriver<'_> {
                 .map(|version| sanitize::to_line(version.as_str()))
                 .collect();
             return Err(ServerUnavailableError::new(format!(
-                "it speaks versions of the protocol that zero does not: {}",
+                "it supports only protocol versions that zero does not support: {}",
                 versions.join(", ")
             )));
         }
@@ -277,7 +277,7 @@ impl HandshakeDriver<'_> {
             ProbeState::NotSent => self.send_initialize().await.map(|()| None),
             ProbeState::Open(_) => Ok(None),
             ProbeState::Answered => Err(ServerUnavailableError::new(
-                "it refuses both `server/discover` and `initialize`: it is no MCP server, or of a kind that zero does not know",
+                "it refuses both `server/discover` and `initialize`: it is not an MCP server, or of an unknown kind",
             )),
         }
     }
@@ -302,7 +302,7 @@ impl HandshakeDriver<'_> {
         let version = &info.protocol_version;
         if !is_known_version(version) || !version.has_initialize() {
             return Err(ServerUnavailableError::new(format!(
-                "it answered `initialize` with version {} of the protocol, which zero does not know or which has no `initialize`",
+                "it answered `initialize` with protocol version {}, which zero does not support or which has no `initialize`",
                 sanitize::to_quoted_line(version.as_str())
             )));
         }
@@ -317,12 +317,12 @@ impl HandshakeDriver<'_> {
 fn refusal_error(error: &ErrorData) -> ServerUnavailableError {
     if let Some(why) = wire::find_refusal(error) {
         return ServerUnavailableError::new(format!(
-            "its greeting cannot be used: {}",
+            "its handshake answer cannot be used: {}",
             sanitize::to_line(why)
         ));
     }
     let said = sanitize::to_line(&error.message);
-    ServerUnavailableError::new(format!("it refused to be talked to: {said} ({})", error.code.0))
+    ServerUnavailableError::new(format!("it refused the handshake: {said} ({})", error.code.0))
 }
 
 fn is_known_version(version: &ProtocolVersion) -> bool {

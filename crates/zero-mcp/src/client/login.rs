@@ -275,7 +275,7 @@ impl<'a> LoginAttempt<'a> {
         })?;
         let stored = self.store.load().await.map_err(|error| LoginError::refused(&error))?;
         let (Some(stored), Some(client)) = (stored, &self.client) else {
-            return Err(LoginError::Refused("no token came back".to_owned()));
+            return Err(LoginError::Refused("no token was returned".to_owned()));
         };
         // An issuer without a name is identified by its token endpoint.
         let issuer = self.metadata.issuer.clone();

@@ -184,7 +184,7 @@ impl ManagedServer {
     async fn retire(&self, connection: &Arc<McpConnection>) {
         let _one = self.starting.lock().await;
         if self.is_current(connection) && connection.close_if_idle() {
-            tracing::debug!(server = %self.definition.alias, "a server ends: it sees too much");
+            tracing::debug!(server = %self.definition.alias, "stopping an outdated server");
             self.close_connection().await;
         }
     }
@@ -233,7 +233,7 @@ impl ManagedServer {
         }
         connection.close().await;
         let error = ServerUnavailableError::new(format!(
-            "it left {UNANSWERED_CALLS_MAX} calls in a row without an answer"
+            "it did not answer {UNANSWERED_CALLS_MAX} calls in a row"
         ));
         self.record_failure(connection, error);
     }
@@ -255,7 +255,7 @@ impl ManagedServer {
             return Ok(connection);
         }
         if self.users.load(Ordering::Acquire) == 0 {
-            return Err(ServerUnavailableError::new("nobody uses it any more"));
+            return Err(ServerUnavailableError::new("it is no longer used"));
         }
         let give_up = {
             let mut state = self.state();
@@ -387,7 +387,7 @@ impl ManagedServer {
                     match connection.relist().await {
                         Ok(listing) => self.publish(listing).await,
                         Err(error) => tracing::warn!(
-                            server = %self.definition.alias, %error, "a changed list could not be had"
+                            server = %self.definition.alias, %error, "cannot fetch a changed tool list"
                         ),
                     }
                     listed_at = Instant::now();

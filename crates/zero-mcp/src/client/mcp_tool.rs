@@ -101,13 +101,16 @@ impl AnyTool for McpTool {
 
     fn notes(&self) -> ToolNotes {
         ToolNotes::new(
-            "whatever its server does with the call; what that says of it is not relied on",
+            "whatever its server does with the call; the server's own claims are not trusted",
         )
     }
 
     fn plan(&self, input: Value, _workspace: &Workspace) -> Result<Box<dyn AnyPlan>, ToolError> {
         let Value::Object(arguments) = input else {
-            return Err(ToolError::invalid(ErrorReason::SchemaViolation, "the input is no object"));
+            return Err(ToolError::invalid(
+                ErrorReason::SchemaViolation,
+                "the input is not an object",
+            ));
         };
         let own = Arc::clone(&self.own);
         let standing = own.origin.pins.pin_state(&own.definition.name, &own.hash);
@@ -161,14 +164,14 @@ impl AnyPlan for McpToolPlan {
             let changes = tool_changes::render_changes(before.as_ref(), &own.definition);
             let changes = sanitize::to_code_block(changes.trim_end(), "");
             text.push_str(&format!(
-                "What the server says about this tool changed since it was allowed:\n{changes}\n\nThe arguments of this call:\n"
+                "The server has changed the definition of this tool since it was allowed:\n{changes}\n\nThe arguments of this call:\n"
             ));
         }
         let arguments = serde_json::to_string_pretty(&self.arguments).unwrap_or_default();
         text.push_str(&sanitize::to_code_block(&arguments, "json"));
         let claims = self.own.definition.claims.to_text();
         if !claims.is_empty() {
-            text.push_str(&format!("\n\nThe server says: {claims}"));
+            text.push_str(&format!("\n\nThe server claims: {claims}"));
         }
         Some(ResultDisplay::markdown(text))
     }
@@ -257,12 +260,12 @@ impl PinnedTool {
             Some(_) => Err(ToolError::failed(
                 ErrorReason::ServerUnavailable,
                 format!(
-                    "MCP server `{alias}` says something else about {name} now than when the call was judged; nothing was called; look at the tool again, then try again"
+                    "MCP server `{alias}` has changed the definition of {name} since the call was checked; nothing was called; review the tool, then try again"
                 ),
             )),
             None => Err(ToolError::not_found(
                 ErrorReason::UnknownTool,
-                format!("MCP server `{alias}` does not offer {name} any more; nothing was called"),
+                format!("MCP server `{alias}` no longer offers {name}; nothing was called"),
             )),
         }
     }
@@ -273,7 +276,7 @@ impl PinnedTool {
         cx.run_blocking(move |_| {
             // Without a pin the user is asked again next time; this call is allowed nevertheless.
             if let Err(error) = pins.pin([&definition]) {
-                tracing::warn!(%error, "what was approved of a server could not be kept");
+                tracing::warn!(%error, "cannot store an approved tool definition");
             }
             Ok(())
         })

@@ -169,7 +169,7 @@ impl ServerBinding {
         let mut notes = Vec::new();
         notes.extend(listing.and_then(|listing| listing.cut.clone()));
         if held.unwanted > 0 {
-            notes.push(format!("{} of its tools are left out by its settings", held.unwanted));
+            notes.push(format!("{} of its tools are excluded by its settings", held.unwanted));
         }
         notes.extend(self.origin.pins.load_error());
         let secrets = &self.origin.server.secrets;

@@ -41,7 +41,7 @@ pub(crate) enum ProtocolEra {
     Modern,
 }
 
-/// The cache of servers.
+/// Files with what is known of each server, shared by all zero processes.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerCache {
     folder: StateDir,
@@ -62,12 +62,12 @@ impl ServerCache {
             Ok(None) => return ServerCacheEntry::default(),
             Ok(Some(bytes)) => bytes,
             Err(error) => {
-                tracing::warn!(%error, path = %path.display(), "what is known of a server could not be read");
+                tracing::warn!(%error, path = %path.display(), "cannot read the cache of a server");
                 return ServerCacheEntry::default();
             }
         };
         serde_json::from_slice(&bytes).unwrap_or_else(|error| {
-            tracing::warn!(%error, path = %path.display(), "what is known of a server is damaged");
+            tracing::warn!(%error, path = %path.display(), "the cache of a server is damaged");
             ServerCacheEntry::default()
         })
     }
@@ -80,7 +80,7 @@ impl ServerCache {
         }
         evict_oldest(&self.folder);
         if let Err(error) = self.cache_file(identity).write(&bytes) {
-            tracing::warn!(%error, "what is known of a server could not be kept");
+            tracing::warn!(%error, "cannot write the cache of a server");
         }
     }
 
@@ -89,7 +89,7 @@ impl ServerCache {
         evict_oldest(&self.marks);
         let file = ConfigFile::Own(self.marks.path().join(identity.as_str()));
         if let Err(error) = file.write(b"") {
-            tracing::warn!(%error, "other zeros could not be told to start a server anew");
+            tracing::warn!(%error, "cannot request the restart of a server");
         }
     }
 

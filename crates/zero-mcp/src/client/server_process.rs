@@ -238,13 +238,13 @@ fn explain_refusals(mut notes: Vec<String>, stderr: &str) -> Vec<String> {
     if notes.iter().any(|note| note.starts_with("network:")) || contains_any(&NETWORK_REFUSAL_TEXTS)
     {
         notes.push(
-            "it runs confined: list the hosts that it needs in `network` of this server, such as [\"api.example.com\"]"
+            "it runs in a sandbox: list the hosts that it needs under `network` of this server, such as [\"api.example.com\"]"
                 .to_owned(),
         );
     }
     if contains_any(&WRITE_REFUSAL_TEXTS) {
         notes.push(
-            "it runs confined: list the folders that it must change in `writable` of this server, such as [\"~/.npm\"]"
+            "it runs in a sandbox: list the folders that it must change under `writable` of this server, such as [\"~/.npm\"]"
                 .to_owned(),
         );
     }
@@ -273,12 +273,12 @@ fn start_error(launch: &ServerLaunch, why: &str) -> ServerUnavailableError {
 
 fn open_sender(fd: Option<OwnedFd>) -> Result<pipe::Sender, String> {
     let fd = fd.ok_or("it has no input")?;
-    pipe::Sender::from_owned_fd(fd).map_err(|error| format!("its input is no pipe: {error}"))
+    pipe::Sender::from_owned_fd(fd).map_err(|error| format!("its input is not a pipe: {error}"))
 }
 
 fn open_receiver(fd: Option<OwnedFd>) -> Result<pipe::Receiver, String> {
     let fd = fd.ok_or("it has no output")?;
-    pipe::Receiver::from_owned_fd(fd).map_err(|error| format!("its output is no pipe: {error}"))
+    pipe::Receiver::from_owned_fd(fd).map_err(|error| format!("its output is not a pipe: {error}"))
 }
 
 async fn watch_exit(

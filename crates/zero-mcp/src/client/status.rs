@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::ServerUnavailableError;
 
-/// Status of a server.
+/// Status of a server, also printed as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct McpServerStatus {
     /// Name of the server in settings.
@@ -71,7 +71,7 @@ impl ServerPhase {
     }
 }
 
-/// Status of a tool.
+/// Status of a tool, also printed as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct McpToolStatus {
     /// Name of the tool in the host.

@@ -98,18 +98,18 @@ impl McpConnection {
                 ServerResult::CreateTaskResult(_) => {
                     return Err(call_failure(
                         order,
-                        "made a task of the call, and zero did not offer to wait for tasks",
+                        "turned the call into a task, which zero does not support",
                     ));
                 }
                 _ => {
                     return Err(call_failure(
                         order,
-                        "answered the call with something that is no result of a tool",
+                        "answered the call with something that is not a tool result",
                     ));
                 }
             }
         }
-        Err(call_failure(order, &format!("asked for more {ROUNDS_MAX} times and never answered")))
+        Err(call_failure(order, &format!("asked questions {ROUNDS_MAX} times without a result")))
     }
 
     /// Sends one request and waits for its answer.
@@ -134,7 +134,7 @@ impl McpConnection {
                 RequestCancelGuard {
                     connection: self,
                     handle: Some(handle),
-                    reason: "not wanted any more",
+                    reason: "no longer wanted",
                 },
                 progress,
             )
@@ -172,7 +172,7 @@ impl McpConnection {
                     open.reason = "no answer in time";
                     self.silences.fetch_add(1, Ordering::Relaxed);
                     let limit = order.silence_max;
-                    return Err(McpCallError::Failed(timeout_error(order, limit, "without an answer or a word of progress")));
+                    return Err(McpCallError::Failed(timeout_error(order, limit, "without an answer or progress")));
                 }
             }
         }
@@ -189,7 +189,7 @@ impl McpConnection {
         let state_bytes = asked.request_state.as_ref().map_or(0, String::len);
         if state_bytes > STATE_BYTES_MAX {
             let what = format!(
-                "wants {state_bytes} bytes of its state to be sent back; {STATE_BYTES_MAX} are"
+                "wants {state_bytes} bytes of state to be sent back; at most {STATE_BYTES_MAX} are allowed"
             );
             return Err(call_failure(order, &what));
         }
@@ -220,10 +220,10 @@ impl McpConnection {
                 InputRequest::CreateMessage(_) => {
                     return Err(call_failure(
                         order,
-                        "wants to use a model, which zero does not lend to servers",
+                        "wants to use a model, which zero does not allow",
                     ));
                 }
-                _ => return Err(call_failure(order, "asked something that zero does not know")),
+                _ => return Err(call_failure(order, "asked a question of an unknown kind")),
             };
             answers.insert(key, answer);
         }
@@ -244,14 +244,14 @@ impl McpConnection {
             ServiceError::TransportSend(error) => {
                 let mut why = self.end_reason().await;
                 why.message = format!(
-                    "the call could not be written ({}); it may have run",
+                    "the call could not be sent ({}); it may have run",
                     sanitize::to_line(&error.to_string())
                 );
                 order.secrets.redact_error(why).to_tool_error(order.caller.alias.as_str())
             }
             other => {
                 let said = sanitize::to_line(&other.to_string());
-                unavailable_error(order, &format!("gave no answer that can be read: {said}"))
+                unavailable_error(order, &format!("sent an invalid answer: {said}"))
             }
         }
     }
@@ -304,7 +304,7 @@ fn cancellation_error(order: &McpCallRequest<'_>) -> McpCallError {
 
 fn timeout_error(order: &McpCallRequest<'_>, limit: Duration, how: &str) -> ToolError {
     let message = format!(
-        "stopped after {} s {how}; the server was told to stop, and it may have done part of it; ask for less at once, or raise the timeout of MCP server `{}` ({})",
+        "stopped after {} s {how}; the server was asked to stop and may have done part of the work; request less at once, or raise the timeout of MCP server `{}` ({})",
         limit.as_secs_f64(),
         order.caller.alias,
         order.written_at
@@ -320,7 +320,7 @@ fn refusal_error(error: &ErrorData, order: &McpCallRequest<'_>) -> ToolError {
     if let Some(why) = wire::find_refusal(error) {
         let why = sanitize::truncate(&order.secrets.redact(why), ERROR_CHARS_MAX);
         let message = format!(
-            "MCP server `{alias}` answered with something that cannot be used: {why}; the call may have run"
+            "MCP server `{alias}` sent an answer that cannot be used: {why}; the call may have run"
         );
         return ToolError::failed(ErrorReason::RemoteFailure, message)
             .with_detail("server", alias.as_str());
@@ -338,7 +338,7 @@ fn refusal_error(error: &ErrorData, order: &McpCallRequest<'_>) -> ToolError {
 }
 
 fn connection_lost_error(order: &McpCallRequest<'_>) -> ToolError {
-    unavailable_error(order, "ended in the middle of the call; it may have run")
+    unavailable_error(order, "ended during the call, which may have run")
 }
 
 fn call_failure(order: &McpCallRequest<'_>, what: &str) -> McpCallError {

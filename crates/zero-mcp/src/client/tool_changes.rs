@@ -58,7 +58,7 @@ pub(crate) fn render_changes(
     collect_changes("", Some(&old), Some(&value(after)), &mut fields);
     let mut text = String::new();
     if before.is_none() {
-        text.push_str("what it said when it was approved is not known any more; it says now:\n");
+        text.push_str("the approved definition is no longer stored; the current one is:\n");
     }
     for field in fields.iter().take(FIELDS_MAX) {
         let _ = writeln!(text, "{}", sanitize::to_line(&field.path));
@@ -69,7 +69,7 @@ pub(crate) fn render_changes(
         }
     }
     if let Some(more @ 1..) = fields.len().checked_sub(FIELDS_MAX) {
-        let _ = writeln!(text, "and {more} fields more");
+        let _ = writeln!(text, "and {more} more fields");
     }
     text
 }
@@ -149,7 +149,7 @@ mod tests {
         check(
             None,
             json!({"name": "read", "input_schema": {"type": "object"}}),
-            "what it said when it was approved is not known any more; it says now:\n\
+            "the approved definition is no longer stored; the current one is:\n\
              claims\n  + {}\ninput_schema\n  + {\"type\":\"object\"}\nname\n  + read\n",
         );
     }
@@ -162,7 +162,7 @@ mod tests {
             definition(json!({"name": "t", "input_schema": fields}))
         };
         let text = render_changes(Some(&wide("a")), &wide("b"));
-        assert!(text.ends_with("and 60 fields more\n"), "{}", text.len());
+        assert!(text.ends_with("and 60 more fields\n"), "{}", text.len());
         assert!(text.len() < 2 * FIELDS_MAX * (FIELD_CHARS_MAX + 100), "{}", text.len());
     }
 }

@@ -61,10 +61,10 @@ impl ToolClaims {
             claim.map(|claim| if claim { yes } else { no })
         };
         let words = [
-            claim(self.read_only, "read-only", "changes things"),
+            claim(self.read_only, "read-only", "makes changes"),
             claim(self.destructive, "destructive", "not destructive"),
-            claim(self.idempotent, "the same when repeated", "not the same when repeated"),
-            claim(self.open_world, "talks to the outside", "stays inside"),
+            claim(self.idempotent, "idempotent", "not idempotent"),
+            claim(self.open_world, "reaches external systems", "no external systems"),
         ];
         words.into_iter().flatten().collect()
     }

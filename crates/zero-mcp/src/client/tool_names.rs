@@ -39,7 +39,7 @@ pub(crate) fn assign_names<'a>(
         let name = name?;
         match holders.get(&name) {
             Some(holder) if *holder != own => Err(format!(
-                "its name here would be `{name}`, as that of {}",
+                "its name would be `{name}`, which {} has",
                 sanitize::to_quoted_line(holder)
             )),
             _ => Ok(name),
@@ -87,12 +87,12 @@ mod tests {
     #[test]
     fn clashing_names_keep_only_one_tool() {
         // A tool whose own name equals the derived name of another keeps it, in any order.
-        let taken = "its name here would be `git-hub__a_b_e27bcb35`, as that of `a_b_e27bcb35`";
+        let taken = "its name would be `git-hub__a_b_e27bcb35`, which `a_b_e27bcb35` has";
         check(&["a.b", "a_b_e27bcb35"], &[taken, "git-hub__a_b_e27bcb35"]);
         check(&["a_b_e27bcb35", "a.b"], &["git-hub__a_b_e27bcb35", taken]);
         // Two names that were searched for: different characters, the same hash suffix.
         let (one, other) = ("\u{12c6b}", "\u{2feed}");
-        let taken = format!("its name here would be `git-hub____dbd45d73`, as that of `{one}`");
+        let taken = format!("its name would be `git-hub____dbd45d73`, which `{one}` has");
         check(&[one, other], &["git-hub____dbd45d73", &taken]);
         check(&[other, one], &[&taken, "git-hub____dbd45d73"]);
     }

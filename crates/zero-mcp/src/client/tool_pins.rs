@@ -80,7 +80,7 @@ struct PinFile {
 pub(crate) enum PinError {
     #[error("`{path}` is damaged: {error}; remove it and allow the tools of this server again")]
     Damaged { path: String, error: String },
-    #[error("`{path}` could not be used: {error}")]
+    #[error("cannot use `{path}`: {error}")]
     File { path: String, error: ConfigFileError },
 }
 
@@ -104,7 +104,7 @@ impl ToolPins {
     /// Returns all current pins.
     pub(crate) fn snapshot(&self) -> PinSnapshot {
         let known = self.load().inspect_err(|error| {
-            tracing::warn!(%error, "what was approved of a server is not known");
+            tracing::warn!(%error, "cannot read the approved tool definitions of a server");
         });
         PinSnapshot(known.ok())
     }
@@ -133,7 +133,7 @@ impl ToolPins {
         let bytes = serde_json::to_vec(&pinned).unwrap_or_default();
         self.file.write(&bytes).map_err(|error| self.file_error(error))?;
         if let Err(error) = self.seen.write(&encode_bounded(seen)) {
-            tracing::warn!(%error, "what was approved of a server could not be kept to be shown");
+            tracing::warn!(%error, "cannot store a tool definition for display");
         }
         Ok(())
     }

@@ -226,7 +226,7 @@ async fn accept_connections<H: ServerHandler>(
                     });
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be taken");
+                    tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(ACCEPT_RETRY_PAUSE).await;
                 }
             }
@@ -267,7 +267,7 @@ async fn serve_connection<H: ServerHandler>(
         }
     };
     if let Err(error) = outcome {
-        tracing::debug!(%error, %from, "a connection broke off");
+        tracing::debug!(%error, %from, "a connection failed");
     }
 }
 
@@ -337,7 +337,7 @@ impl<H: ServerHandler> HttpServiceState<H> {
             Ok(Err(error)) if error.is::<LengthLimitError>() => {
                 refuse(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large; send less at once")
             }
-            Ok(Err(_)) => refuse(StatusCode::BAD_REQUEST, "the request broke off"),
+            Ok(Err(_)) => refuse(StatusCode::BAD_REQUEST, "the request ended early"),
             Err(_) => refuse(StatusCode::REQUEST_TIMEOUT, "the request took too long to arrive"),
         }
     }

@@ -86,7 +86,7 @@ impl ParkedCalls {
         let mut all = self.parked_calls();
         let unknown = || {
             invalid_params(
-                "`requestState` names no call that waits for an answer: it was answered, has expired, or belongs to another tool or other arguments; call the tool again without it",
+                "no call with this `requestState` waits for an answer: it was answered, has expired, or belongs to another tool or other arguments; call the tool again without it",
             )
         };
         let parked = all.get(handle).filter(|parked| parked.wish == wish).ok_or_else(unknown)?;
@@ -95,7 +95,7 @@ impl ParkedCalls {
         };
         let answer: ElicitResult = serde_json::from_value(response.clone()).map_err(|error| {
             invalid_params(format!(
-                "`inputResponses.{QUESTION}` is no answer to an elicitation: {error}"
+                "`inputResponses.{QUESTION}` is not an answer to an elicitation: {error}"
             ))
         })?;
         let Some(parked) = all.remove(handle) else { return Err(unknown()) };

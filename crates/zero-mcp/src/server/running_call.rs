@@ -73,7 +73,7 @@ impl RunningCall {
             tokio::select! {
                 biased;
                 done = &mut self.done => {
-                    let broken = |_| ToolError::failed(ErrorReason::Panic, "the call broke off; please report it");
+                    let broken = |_| ToolError::failed(ErrorReason::Panic, "the call ended unexpectedly; please report it");
                     return CallStep::Done(done.map_err(broken));
                 }
                 Some(ask) = self.line.questions.recv() => return CallStep::Asked(ask),

@@ -202,7 +202,7 @@ impl ServerHandler for McpServiceHandler {
     ) -> Result<InitializeResult, ErrorData> {
         let Ok(place) = Arc::clone(&self.server.clients).try_acquire_owned() else {
             let message = format!(
-                "{} clients are connected already; end one, or try again later",
+                "{} clients are connected already; disconnect one, or try again later",
                 self.server.limits.sessions_max
             );
             return Err(ErrorData::new(ErrorCode::INTERNAL_ERROR, message, None));
@@ -262,7 +262,7 @@ impl ServerHandler for McpServiceHandler {
     ) -> Result<CallToolResponse, ErrorData> {
         let Ok(_place) = self.server.calls.try_acquire() else {
             let message = format!(
-                "{} calls are being made already; wait for one of them",
+                "{} calls are running already; wait for one of them",
                 self.server.limits.calls_max
             );
             let error = ToolError::failed(ErrorReason::QueueFull, message).with_tool(&request.name);

@@ -37,7 +37,7 @@ pub(super) struct McpToolListCache {
     order: Vec<ToolName>,
     latest: Mutex<Option<Arc<McpToolListSnapshot>>>,
     /// The list that clients have, or were told is outdated.
-    told: Mutex<Option<Arc<McpToolListSnapshot>>>,
+    announced: Mutex<Option<Arc<McpToolListSnapshot>>>,
 }
 
 impl McpToolListCache {
@@ -46,7 +46,7 @@ impl McpToolListCache {
         dialect: Arc<Dialect>,
         order: Vec<ToolName>,
     ) -> Self {
-        Self { registry, dialect, order, latest: Mutex::default(), told: Mutex::default() }
+        Self { registry, dialect, order, latest: Mutex::default(), announced: Mutex::default() }
     }
 
     /// Returns the current list.
@@ -58,7 +58,7 @@ impl McpToolListCache {
             Some(listed) if listed.version == version => Arc::clone(listed),
             _ => {
                 let listed = Arc::new(self.build(version));
-                self.told
+                self.announced
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .get_or_insert_with(|| Arc::clone(&listed));
@@ -80,13 +80,13 @@ impl McpToolListCache {
     /// Whether clients should be notified of a change. A list that no client has seen has not
     /// changed.
     fn has_unannounced_change(&self) -> bool {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(told) = told else { return false };
+        let announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(announced) = announced else { return false };
         let now = self.snapshot();
-        if told.tools == now.tools {
+        if announced.tools == now.tools {
             return false;
         }
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        *self.announced.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
         true
     }
 }
@@ -101,11 +101,11 @@ pub fn sort_tools(offered: &mut [DialectTool], order: &[ToolName]) {
     offered.sort_by_key(place);
 }
 
-/// Increments `told` whenever clients should list the tools again, until `stop`.
+/// Increments `announced` whenever clients should list the tools again, until `stop`.
 pub(super) async fn watch_changes(
     listing: Arc<McpToolListCache>,
     mut changes: broadcast::Receiver<RegistryChange>,
-    told: watch::Sender<u64>,
+    announced: watch::Sender<u64>,
     stop: CancellationToken,
 ) {
     loop {
@@ -123,7 +123,7 @@ pub(super) async fn watch_changes(
         // The list that is built next contains all changes so far.
         changes = changes.resubscribe();
         if listing.has_unannounced_change() {
-            told.send_modify(|count| *count += 1);
+            announced.send_modify(|count| *count += 1);
         }
     }
 }

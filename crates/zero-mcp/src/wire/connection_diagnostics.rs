@@ -87,7 +87,7 @@ impl fmt::Display for DisconnectCause {
             Self::ByPeer => f.write_str("the other end closed the connection"),
             Self::ByUs => f.write_str("the connection was closed here"),
             Self::WriteTimedOut { after } => {
-                write!(f, "the other end read nothing of what it was sent for {after:?}")
+                write!(f, "the other end did not read its messages for {after:?}")
             }
             Self::ReadFailed { why } => write!(f, "reading failed: {why}"),
             Self::WriteFailed { why } => write!(f, "writing failed: {why}"),
@@ -155,7 +155,6 @@ impl ConnectionDiagnostics {
         self.lock().unasked_answers += 1;
     }
 
-    /// Records a notification.
     pub(crate) fn record_notification(&self) {
         self.lock().notifications += 1;
     }

@@ -94,11 +94,11 @@ impl<R: ConnectionRole> MessageIntake<R> {
             }
         };
         if json_scan::replace_lone_surrogates(line) > 0 {
-            self.troubles.record_repair("a text held half a character");
+            self.troubles.record_repair("a string contained a lone surrogate");
         }
         let text = String::from_utf8_lossy(line);
         if let Cow::Owned(_) = text {
-            self.troubles.record_repair("a text was not UTF-8");
+            self.troubles.record_repair("a string was not UTF-8");
         }
         if is_batch {
             self.receive_batch(text.as_bytes())
@@ -125,7 +125,7 @@ impl<R: ConnectionRole> MessageIntake<R> {
         let Ok(envelope) = MessageEnvelope::read(message) else {
             let envelope = MessageEnvelope::read_head(message);
             if envelope.is_version_two {
-                return self.refuse(&envelope, "it is no valid JSON");
+                return self.refuse(&envelope, "it is not valid JSON");
             }
             self.troubles.record_noise(message);
             return IntakeOutcome::empty();
@@ -152,7 +152,7 @@ impl<R: ConnectionRole> MessageIntake<R> {
             }
             (None, EnvelopeId::Valid(id)) => self.receive_answer(id, &envelope),
             (None, _) => self.receive_without_id(&envelope),
-            _ => self.refuse(&envelope, "its id is neither a number nor a text"),
+            _ => self.refuse(&envelope, "its id is neither a number nor a string"),
         }
     }
 
@@ -167,8 +167,8 @@ impl<R: ConnectionRole> MessageIntake<R> {
                 return IntakeOutcome::with_message(JsonRpcMessage::error(error, Some(id)));
             }
             (Some(result), None) => R::read_result(asked, result, &self.limits, &self.troubles),
-            (Some(_), Some(_)) => Err("it holds both a result and an error".into()),
-            (None, None) => Err("it holds neither a result nor an error".into()),
+            (Some(_), Some(_)) => Err("it has both a result and an error".into()),
+            (None, None) => Err("it has neither a result nor an error".into()),
         };
         IntakeOutcome::with_message(match taken {
             Ok(result) => JsonRpcMessage::response(result, id),
@@ -183,10 +183,10 @@ impl<R: ConnectionRole> MessageIntake<R> {
     /// its error.
     fn receive_without_id(&self, envelope: &MessageEnvelope<'_>) -> IntakeOutcome<R> {
         let (None, Some(error)) = (envelope.result, envelope.error) else {
-            return self.refuse(envelope, "its id is neither a number nor a text");
+            return self.refuse(envelope, "its id is neither a number nor a string");
         };
         let error = sanitize::read_error(error, &self.limits);
-        self.troubles.record_refusal(&format!("an error for no request: {}", error.message));
+        self.troubles.record_refusal(&format!("an error without a request: {}", error.message));
         IntakeOutcome::with_message(JsonRpcMessage::error(error, None))
     }
 
@@ -201,7 +201,7 @@ impl<R: ConnectionRole> MessageIntake<R> {
             RequestAdmission::Admitted => {}
             RequestAdmission::IdInUse => {
                 // The peer would take any answer for that of the first request with this id.
-                self.troubles.record_refusal("a request had the id of another one");
+                self.troubles.record_refusal("a request reused the id of a pending one");
                 return IntakeOutcome::empty();
             }
             RequestAdmission::TooMany => {
@@ -263,7 +263,8 @@ impl<R: ConnectionRole> MessageIntake<R> {
                 continue;
             }
             is_noise = false;
-            let refused = self.refuse(&envelope, "it came in a batch: send one message a line");
+            let refused =
+                self.refuse(&envelope, "it is part of a batch; send one message per line");
             taken.messages.extend(refused.messages);
             taken.replies.extend(refused.replies);
         }
@@ -333,10 +334,10 @@ fn parse_request<R: ConnectionRole>(
             R::check_request(&request.request)?;
             Ok(JsonRpcMessage::Request(request))
         }
-        Ok(_) => Err(ErrorData::invalid_request("it is no request", None)),
+        Ok(_) => Err(ErrorData::invalid_request("it is not a request", None)),
         Err(error) if error.is_data() => {
             Err(ErrorData::invalid_request(format!("it cannot be read: {error}"), None))
         }
-        Err(error) => Err(ErrorData::parse_error(format!("it is no valid JSON: {error}"), None)),
+        Err(error) => Err(ErrorData::parse_error(format!("it is not valid JSON: {error}"), None)),
     }
 }

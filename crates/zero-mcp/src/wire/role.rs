@@ -148,6 +148,6 @@ fn check_custom(request: &CustomRequest, known: &[&str]) -> Result<(), ErrorData
     if !known.contains(&request.method.as_str()) {
         return Ok(());
     }
-    let message = format!("the `params` are not what `{}` wants", request.method);
+    let message = format!("the `params` do not match `{}`", request.method);
     Err(ErrorData::new(ErrorCode::INVALID_PARAMS, message, None))
 }

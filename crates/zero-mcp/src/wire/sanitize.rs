@@ -26,7 +26,7 @@ pub(super) fn read_result(
     troubles: &ConnectionDiagnostics,
 ) -> Result<ServerResult, String> {
     if !written.starts_with(b"{") {
-        return Err("its result is no object".into());
+        return Err("its result is not an object".into());
     }
     let kind = ResultKind::read(written)?;
     match (asked, kind) {
@@ -52,7 +52,7 @@ pub(super) fn read_result(
             read_whole(written, limits).map(ServerResult::CreateTaskResult)
         }
         (McpRequestKind::Other, _) => read_whole(written, limits),
-        (_, _) => Err("its `resultType` is none that this request can have".into()),
+        (_, _) => Err("its `resultType` does not fit this request".into()),
     }
 }
 
@@ -68,7 +68,7 @@ impl ResultKind {
     fn read(written: &[u8]) -> Result<Self, String> {
         let mut kind = None;
         for piece in json_scan::members(written) {
-            let piece = piece.map_err(|_| "its result is no valid JSON")?;
+            let piece = piece.map_err(|_| "its result is not valid JSON")?;
             if piece.key == b"resultType" {
                 kind = Some(piece.value);
             }
@@ -100,10 +100,10 @@ pub(super) fn check_size(written: &[u8], limits: &McpMessageLimits) -> Result<()
     // serde_json refuses a depth of 128.
     let depth_max = limits.depth_max.min(127);
     if weight.depth > depth_max {
-        return Err(format!("it nests {} levels deep; {depth_max} are taken", weight.depth));
+        return Err(format!("it nests {} levels deep, more than {depth_max}", weight.depth));
     }
     if weight.nodes > limits.nodes_max {
-        return Err(format!("it holds more than {} values", limits.nodes_max));
+        return Err(format!("it has more than {} values", limits.nodes_max));
     }
     Ok(())
 }
@@ -118,10 +118,7 @@ pub(super) fn read_error(written: &[u8], limits: &McpMessageLimits) -> ErrorData
         .map_or(ErrorCode::INTERNAL_ERROR, ErrorCode);
     let message = json_scan::member(written, "message").and_then(json_scan::parse_text);
     let message = message.or_else(|| json_scan::parse_text(written)).unwrap_or_else(|| {
-        format!(
-            "an error that cannot be read: {}",
-            sanitize_sample(&String::from_utf8_lossy(written))
-        )
+        format!("an invalid error: {}", sanitize_sample(&String::from_utf8_lossy(written)))
     });
     ErrorData::new(code, message, None)
 }
@@ -142,7 +139,7 @@ impl<'a> NodeBudget<'a> {
         let limits = McpMessageLimits { nodes_max: self.nodes_left, ..*self.limits };
         check_size(piece, &limits)?;
         self.nodes_left = self.nodes_left.saturating_sub(json_scan::weigh(piece).nodes);
-        serde_json::from_slice(piece).map_err(|error| format!("it is no valid JSON: {error}"))
+        serde_json::from_slice(piece).map_err(|error| format!("it is not valid JSON: {error}"))
     }
 }
 

@@ -147,20 +147,20 @@ async fn unusable_answer_becomes_error_for_waiter() {
     let many = format!("[{}1]", "1,".repeat(300_000));
     let long = "x".repeat(3 << 20);
     for (says, why) in [
-        (r#"{"jsonrpc":"2.0","id":2,"result":{"content":[}"#.into(), "it is no valid JSON"),
-        (r#"{"jsonrpc":"2.0","id":2,"result":{"content":["#.into(), "it is no valid JSON"),
+        (r#"{"jsonrpc":"2.0","id":2,"result":{"content":[}"#.into(), "it is not valid JSON"),
+        (r#"{"jsonrpc":"2.0","id":2,"result":{"content":["#.into(), "it is not valid JSON"),
         (r#"{"id":2,"result":{"content":[]}}"#.into(), "it does not say that it is JSON-RPC 2.0"),
-        (r#"{"jsonrpc":"2.0","id":2}"#.into(), "it holds neither a result nor an error"),
+        (r#"{"jsonrpc":"2.0","id":2}"#.into(), "it has neither a result nor an error"),
         (
             r#"{"jsonrpc":"2.0","id":2,"result":{},"error":{"code":1,"message":"x"}}"#.into(),
-            "it holds both a result and an error",
+            "it has both a result and an error",
         ),
-        (call_answer("7"), "its result is no object"),
+        (call_answer("7"), "its result is not an object"),
         (
             call_answer(r#"{"resultType":"odd","content":[]}"#),
             "its `resultType` is \"odd\", which is unknown",
         ),
-        (format!("[{CALLED}]"), "it came in a batch: send one message a line"),
+        (format!("[{CALLED}]"), "it is part of a batch; send one message per line"),
         (
             call_answer(&format!(r#"{{"content":[{{"type":"text","text":"{long}"}}]}}"#)),
             "it is longer than 1048576 bytes",
@@ -175,7 +175,7 @@ async fn unusable_answer_becomes_error_for_waiter() {
     // The ping is read as a whole, so that its answer is refused as a whole.
     for (inside, why) in [
         (deep, "it nests 5001 levels deep; 127 are taken"),
-        (many, "it holds more than 200000 values"),
+        (many, "it has more than 200000 values"),
     ] {
         let says = format!(r#"{{"jsonrpc":"2.0","id":3,"result":{{"a":{inside}}}}}"#);
         let refused = format!("3: error the answer was refused: {why}");
@@ -212,7 +212,7 @@ async fn errors_are_read_in_any_form() {
         (r#"{"code":"E1","message":"no"}"#, "2: error no"),
         (r#"{"message":"no"}"#, "2: error no"),
         (r#""no""#, "2: error no"),
-        (r#"{"code":1}"#, "2: error an error that cannot be read: {\"code\":1}"),
+        (r#"{"code":1}"#, "2: error an invalid error: {\"code\":1}"),
     ] {
         check(format!(r#"{{"jsonrpc":"2.0","id":2,"error":{error}}}"#), &[expected]).await;
         check(format!(r#"{{"jsonrpc":"2.0","id":2,"result":null,"error":{error}}}"#), &[expected])
@@ -253,7 +253,7 @@ async fn malformed_tool_does_not_affect_others() {
     for (tool, name, reason) in [
         (r#"{"name":"bad"}"#, "bad", "its input schema is missing"),
         (r#"{"name":"bad","inputSchema":null}"#, "bad", "its input schema is missing"),
-        (r#"{"name":"bad","inputSchema":[]}"#, "bad", "its input schema is no object"),
+        (r#"{"name":"bad","inputSchema":[]}"#, "bad", "its input schema is not an object"),
         (
             r#"{"name":"bad","inputSchema":{"type":"string"}}"#,
             "bad",
@@ -261,20 +261,20 @@ async fn malformed_tool_does_not_affect_others() {
         ),
         (r#"{"inputSchema":{}}"#, "(number 1)", "its name is missing"),
         (r#"{"name":" ","inputSchema":{}}"#, "(number 1)", "its name is empty"),
-        (r#"{"name":7,"inputSchema":{}}"#, "(number 1)", "its name is no text"),
+        (r#"{"name":7,"inputSchema":{}}"#, "(number 1)", "its name is not a string"),
         (
             r#"{"name":"a\u0007","inputSchema":{}}"#,
             "a\\u{7}",
-            "its name holds characters that cannot be seen",
+            "its name contains invisible characters",
         ),
-        ("null", "(number 1)", "it is no object"),
+        ("null", "(number 1)", "it is not an object"),
         (
             r#"{"name":"bad","inputSchema":{"minimum":1e999}}"#,
             "bad",
-            "it is no valid JSON: number out of range at line 1 column 44",
+            "it is not valid JSON: number out of range at line 1 column 44",
         ),
         (&deep, "deep", "it nests 2002 levels deep; 127 are taken"),
-        (&many, "many", "it holds more than 200000 values"),
+        (&many, "many", "it has more than 200000 values"),
     ] {
         let troubles = check(list_answer(&[tool, GOOD]), &["1: tools good"]).await;
         let quarantined = troubles.report().quarantined;
@@ -390,7 +390,7 @@ async fn peer_that_never_reads_is_disconnected() {
     let after = Duration::from_secs(6);
     assert_eq!(bench.lines.close_cause(), Some(DisconnectCause::WriteTimedOut { after }));
     let error = bench.lines.send(request_message(2, json!({"method": "ping"}))).await.unwrap_err();
-    assert!(error.to_string().contains("read nothing"), "{error}");
+    assert!(error.to_string().contains("did not read"), "{error}");
 }
 
 #[tokio::test]

@@ -166,7 +166,7 @@ fn has_in_order(text: &str, expected: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn server_that_fails_to_start_is_reported() {
-    const LATE: &str = "not ready: it was not ready within {startup}; give it more time by its startup timeout (settings.json:3)";
+    const LATE: &str = "not ready: it did not start within {startup}; if it downloads itself (npx, uvx), allow its registry in `network`, otherwise raise `startupTimeout` (settings.json:3)";
     let rows = [
         (
             "exits-at-once",
@@ -185,36 +185,36 @@ async fn server_that_fails_to_start_is_reported() {
         ),
         (
             "talks-on-the-wrong-stream",
-            "not ready: it was not ready within {startup}; … | {\"jsonrpc\":\"2.0\",\"id\":1",
+            "not ready: it did not start within {startup}; … | {\"jsonrpc\":\"2.0\",\"id\":1",
         ),
         (
             "talks-text",
-            "not ready: it was not ready within {startup}; … lines of its output were no messages, such as: Server listening! No MCP here.",
+            "not ready: it did not start within {startup}; … lines of its output were not messages, such as: Server listening! No MCP here.",
         ),
         (
             "refuses-to-begin",
-            "not ready: it refused to be talked to: the licence of this server has expired (-32000) |",
+            "not ready: it refused the handshake: the licence of this server has expired (-32000) |",
         ),
         (
             "greets-with-nonsense",
-            "not ready: its greeting cannot be used: it cannot be read: invalid type: integer `7`, expected a string",
+            "not ready: its handshake answer cannot be used: it cannot be read: invalid type: integer `7`, expected a string",
         ),
-        ("greets-with-a-list", "not ready: its greeting cannot be used: its result is no object"),
+        (
+            "greets-with-a-list",
+            "not ready: its handshake answer cannot be used: its result is not an object",
+        ),
         (
             "speaks-the-future",
-            "not ready: it answered `initialize` with version `9999-01-01` of the protocol",
+            "not ready: it answered `initialize` with protocol version `9999-01-01`",
         ),
-        (
-            "speaks-nonsense",
-            "not ready: it answered `initialize` with version `yes` of the protocol",
-        ),
+        ("speaks-nonsense", "not ready: it answered `initialize` with protocol version `yes`"),
         (
             "discovers-the-future",
-            "not ready: it speaks versions of the protocol that zero does not: 2999-01-01, [2Jyes |",
+            "not ready: it supports only protocol versions that zero does not support: 2999-01-01, [2Jyes |",
         ),
         (
             "refuses-every-version",
-            "not ready: it refuses version 2026-07-28 of the protocol, which it says it speaks |",
+            "not ready: it refuses protocol version 2026-07-28, although it lists it as supported |",
         ),
         ("never-lists", LATE),
         (
@@ -223,7 +223,7 @@ async fn server_that_fails_to_start_is_reported() {
         ),
         (
             "lists-nonsense",
-            "not ready: its list of tools cannot be used: its `tools` are no valid list",
+            "not ready: its list of tools cannot be used: its `tools` are not a valid list",
         ),
         (
             "dies-in-a-list",
@@ -262,7 +262,7 @@ async fn server_with_odd_startup_still_works() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn invalid_answers_are_reported() {
-    const SILENT: &str = "Timeout Deadline: stopped after {silence} without an answer or a word of progress; … raise the timeout of MCP server … (settings.json:3)";
+    const SILENT: &str = "Timeout Deadline: stopped after {silence} without an answer or progress; … raise the timeout of MCP server … (settings.json:3)";
     let rows = [
         ("never-returns", SILENT),
         ("stops-reading", SILENT),
@@ -288,22 +288,22 @@ async fn invalid_answers_are_reported() {
         ),
         (
             "broken-json",
-            "ExecutionFailed RemoteFailure: MCP server `broken-json` answered with something that cannot be used: it is no valid JSON; the call may have run",
+            "ExecutionFailed RemoteFailure: MCP server `broken-json` sent an answer that cannot be used: it is not valid JSON; the call may have run",
         ),
-        ("null-result", "ExecutionFailed RemoteFailure: … it holds neither a result nor an error"),
+        ("null-result", "ExecutionFailed RemoteFailure: … it has neither a result nor an error"),
         (
             "neither-result-nor-error",
-            "ExecutionFailed RemoteFailure: … it holds neither a result nor an error",
+            "ExecutionFailed RemoteFailure: … it has neither a result nor an error",
         ),
         (
             "both-result-and-error",
-            "ExecutionFailed RemoteFailure: … it holds both a result and an error",
+            "ExecutionFailed RemoteFailure: … it has both a result and an error",
         ),
         ("another-rpc", "ExecutionFailed RemoteFailure: … it does not say that it is JSON-RPC 2.0"),
-        ("replies-in-a-batch", "ExecutionFailed RemoteFailure: … it came in a batch"),
+        ("replies-in-a-batch", "ExecutionFailed RemoteFailure: … it is part of a batch"),
         (
             "error-without-a-message",
-            "ExecutionFailed RemoteFailure: MCP server `error-without-a-message` refused the call: an error that cannot be read: 5",
+            "ExecutionFailed RemoteFailure: MCP server `error-without-a-message` refused the call: an invalid error: 5",
         ),
         (
             "answers-with-an-error",
@@ -330,11 +330,11 @@ async fn repairable_answers_are_repaired() {
             "unknown-blocks",
             "ok: [a block of the server's answer was left out: its kind `hologram` is unknown]\nand this",
         ),
-        ("bad-picture", "ok: [data of type `image/png` was left out: it is no base64]\nbeside it"),
-        ("empty-result", "ok: (the tool ran and said nothing)"),
+        ("bad-picture", "ok: [data of type `image/png` was left out: it is not base64]\nbeside it"),
+        ("empty-result", "ok: (the tool returned no output)"),
         (
             "lies-about-results",
-            "ok: … [note: the structured content does not fit the tool's own output schema: /n: expected a whole number",
+            "ok: … [note: the structured content does not match the tool's output schema: /n: expected a whole number",
         ),
     ];
     check_all(&rows, 8).await;
@@ -350,11 +350,11 @@ async fn server_without_handshake_is_handled() {
         ),
         (
             "modern-task",
-            "ExecutionFailed ServerUnavailable: MCP server `modern-task` made a task of the call",
+            "ExecutionFailed ServerUnavailable: MCP server `modern-task` turned the call into a task",
         ),
         (
             "modern-asks-for-ever",
-            "ExecutionFailed ServerUnavailable: MCP server `modern-asks-for-ever` asked for more 10 times and never answered",
+            "ExecutionFailed ServerUnavailable: MCP server `modern-asks-for-ever` asked questions 10 times without a result",
         ),
         (
             "modern-puts-off-for-ever",
@@ -367,7 +367,7 @@ async fn server_without_handshake_is_handled() {
         ("modern-asks-nonsense", "ExecutionFailed RemoteFailure: … cannot be used"),
         (
             "modern-wants-a-model",
-            "ExecutionFailed ServerUnavailable: … wants to use a model, which zero does not lend to servers",
+            "ExecutionFailed ServerUnavailable: … wants to use a model, which zero does not allow",
         ),
         ("modern-listen-ends-at-once", "ok: listened"),
     ];
@@ -400,7 +400,7 @@ async fn check_memory(mode: &'static str, expected: &'static str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn giant_reply_memory_is_bounded() {
-    check_memory("giant-reply", "ExecutionFailed RemoteFailure: MCP server `giant-reply` answered with something that cannot be used: it is longer than 8388608 bytes; the call may have run").await;
+    check_memory("giant-reply", "ExecutionFailed RemoteFailure: MCP server `giant-reply` sent an answer that cannot be used: it is longer than 8388608 bytes; the call may have run").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -414,7 +414,7 @@ async fn giant_reply_with_trailing_id_memory_is_bounded() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reply_of_millions_of_values_memory_is_bounded() {
-    check_memory("many-nodes", "ok: [a structured content of the server's answer was left out: it holds more than 200000 values]").await;
+    check_memory("many-nodes", "ok: [a structured content of the server's answer was left out: it has more than 200000 values]").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -458,14 +458,14 @@ async fn list_of_thousands_memory_is_bounded() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn giant_request_state_memory_is_bounded() {
-    check_memory("modern-giant-state", "ExecutionFailed ServerUnavailable: … wants 6291456 bytes of its state to be sent back; 1048576 are").await;
+    check_memory("modern-giant-state", "ExecutionFailed ServerUnavailable: … wants 6291456 bytes of state to be sent back; at most 1048576 are allowed").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn endless_line_memory_is_bounded() {
     check_memory(
         "endless-line",
-        "not ready: it was not ready within {startup} … refused, such as: it is longer than 8388608 bytes",
+        "not ready: it did not start within {startup} … refused, such as: it is longer than 8388608 bytes",
     )
     .await;
 }
@@ -526,7 +526,7 @@ async fn late_answer_is_not_used_for_next_call() {
     assert!(first.starts_with("Timeout Deadline"), "{first}");
     wait_until(|| !arena.status("replies-late").notes.is_empty()).await;
     let notes = arena.status("replies-late").notes;
-    assert_eq!(notes, ["1 of its answers were to nothing that was asked"]);
+    assert_eq!(notes, ["1 of its answers matched no request"]);
     // The next has to come within its time, which a machine that stands still may keep it from.
     let mut said = String::new();
     for _ in 0..20 {

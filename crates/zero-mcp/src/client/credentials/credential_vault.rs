@@ -78,10 +78,10 @@ impl DesktopKeyring {
     fn to_store_error(error: Error) -> SecretStoreError {
         // Other errors may contain a part of the secret, so their text is not used.
         SecretStoreError(match error {
-            Error::NoDefaultStore => "is not there".to_owned(),
+            Error::NoDefaultStore => "is not available".to_owned(),
             Error::NoStorageAccess(_) => "is locked".to_owned(),
-            Error::TooLong(_, most) => format!("takes no more than {most} bytes"),
-            _ => "would not answer".to_owned(),
+            Error::TooLong(_, most) => format!("accepts at most {most} bytes"),
+            _ => "did not answer".to_owned(),
         })
     }
 }
@@ -137,7 +137,7 @@ impl CredentialVault {
         let asked = detached_thread::run("zero-mcp-keyring", move || question(keyring.as_ref()));
         match timeout(KEYRING_TIMEOUT, asked).await {
             Ok(Some(answer)) => answer,
-            Ok(None) => Err(SecretStoreError("would not answer".to_owned())),
+            Ok(None) => Err(SecretStoreError("did not answer".to_owned())),
             Err(_) => {
                 self.is_silent.store(true, Ordering::Relaxed);
                 Err(silent())
@@ -203,7 +203,7 @@ impl CredentialVault {
     }
 
     async fn save_record(&self, record: LoginRecord) -> Result<LoginLocation, CredentialError> {
-        let place = || CredentialError::Damaged { place: "not kept yet".to_owned() };
+        let place = || CredentialError::Damaged { place: "not stored yet".to_owned() };
         let secret = serde_json::to_string(&record).map_err(|_| place())?;
         let name = secret_name(&record.issuer, &record.resource);
         let before = match self.load_list().await {
@@ -214,7 +214,7 @@ impl CredentialVault {
         let kept = match self.query_keyring(move |keyring| keyring.set(&name, &secret)).await {
             Ok(()) => LoginLocation::Keyring,
             Err(why) => {
-                tracing::debug!(%why, "no keyring, the login is kept in a file");
+                tracing::debug!(%why, "no keyring, the login is stored in a file");
                 LoginLocation::File
             }
         };
@@ -338,7 +338,7 @@ impl LoginListFile {
             DamagedFileAction::Discard => {
                 tracing::warn!(
                     path = self.path(),
-                    "the list of logins is damaged; all are forgotten"
+                    "the list of logins is damaged; all logins are removed"
                 );
             }
             DamagedFileAction::KeepAside => {
@@ -348,7 +348,7 @@ impl LoginListFile {
                 aside.write(&bytes.unwrap_or_default()).map_err(|e| self.file_error(&e))?;
                 tracing::warn!(
                     path = self.path(),
-                    "the list of logins is damaged and starts afresh; what it held is in `{DAMAGED_FILE}` beside it"
+                    "the list of logins is damaged and was replaced; a copy is in `{DAMAGED_FILE}` beside it"
                 );
             }
         }
@@ -372,11 +372,11 @@ impl LoginListFile {
 enum DamagedFileAction {
     /// Keep a copy beside the new list, so that the user may repair it.
     KeepAside,
-    /// Discard it.
+    /// Delete it without a copy.
     Discard,
 }
 
-/// The list of logins.
+/// Content of the list file.
 #[derive(Default, Serialize, Deserialize)]
 struct LoginList {
     logins: Vec<LoginListEntry>,

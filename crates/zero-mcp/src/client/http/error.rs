@@ -35,24 +35,22 @@ pub enum McpHttpError {
         said: Option<String>,
     },
     /// It requires a login, and there is none.
-    #[error("the server wants a login; run: zero mcp login {alias}")]
+    #[error("the server requires a login; run `zero mcp login {alias}`")]
     LoginNeeded {
         /// Name of the server in settings.
         alias: ServerAlias,
     },
     /// It no longer accepts the login.
-    #[error("the login has ended or was taken back; run: zero mcp login {alias}")]
+    #[error("the login has expired or was revoked; run `zero mcp login {alias}`")]
     LoginEnded {
         /// Name of the server in settings.
         alias: ServerAlias,
     },
     /// It refuses the `Authorization` header from settings.
-    #[error("the server does not accept the `Authorization` header in its settings")]
+    #[error("the server refuses the `Authorization` header in its settings; correct or remove it")]
     HeaderRefused,
     /// The login lacks a scope.
-    #[error(
-        "the login does not cover this: the server wants `{scope}`; run: zero mcp login {alias}"
-    )]
+    #[error("the login lacks the scope `{scope}`; run `zero mcp login {alias}`")]
     ScopeNeeded {
         /// Name of the server in settings.
         alias: ServerAlias,
@@ -61,7 +59,7 @@ pub enum McpHttpError {
     },
     /// The login has the required scope, and the server refuses nevertheless.
     #[error(
-        "the server refuses this although the login covers `{scope}`; logging in again does not help"
+        "the server refuses this although the login has the scope `{scope}`; logging in again does not help"
     )]
     ScopeUseless {
         /// The scopes that it requires.

@@ -56,7 +56,7 @@ pub(super) fn read_events(
                     // The SDK resumes the stream after the last event.
                     None if reader.can_end_silently() => return None,
                     None => {
-                        let why = "the stream ended before the answer came".to_owned();
+                        let why = "the stream ended before the answer arrived".to_owned();
                         WebError::Broken { origin: origin.clone(), why }.into()
                     }
                     Some(Err(error)) => from_reqwest_error(&origin, &error, Duration::ZERO).into(),

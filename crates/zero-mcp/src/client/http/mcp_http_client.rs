@@ -121,7 +121,7 @@ fn parse_headers(headers: &[(String, String)]) -> Result<HeaderMap, McpHttpError
         }
         let Ok(mut value) = HeaderValue::try_from(value.as_str()) else {
             // The value may be a secret, so it is not shown.
-            return wrong("has a value that no header can have, such as one with a line break");
+            return wrong("has an invalid value, for example one with a line break");
         };
         value.set_sensitive(true);
         checked.append(header, value);
@@ -393,14 +393,14 @@ fn content_kind(response: &reqwest::Response) -> ContentKind {
 fn content_kind_error(kind: Option<String>) -> McpHttpError {
     let kind = kind.map_or(Cow::Borrowed("no content type"), |kind| format!("`{kind}`").into());
     McpHttpError::unusable(format!(
-        "it has {kind} where `{JSON}` or `{EVENT_STREAM}` is expected; is `url` the address of an MCP server?"
+        "it has {kind}, but `{JSON}` or `{EVENT_STREAM}` is expected; check that `url` is the address of an MCP server"
     ))
 }
 
 fn with_token(outgoing: &OutgoingRequest, token: &str) -> Result<OutgoingRequest, McpHttpError> {
     let mut outgoing = outgoing.clone();
     let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
-        McpHttpError::Renewal { why: "the token is no text for a header".to_owned() }
+        McpHttpError::Renewal { why: "the token is not valid in a header".to_owned() }
     })?;
     value.set_sensitive(true);
     outgoing.headers.insert(AUTHORIZATION, value);
@@ -413,7 +413,7 @@ fn attach_session(
 ) -> Result<(), McpHttpError> {
     if let Some(id) = session_id {
         let id = HeaderValue::try_from(id)
-            .map_err(|_| McpHttpError::unusable("its session id is no text"))?;
+            .map_err(|_| McpHttpError::unusable("its session id is not text"))?;
         outgoing.headers.insert(SESSION_ID, id);
     }
     Ok(())
@@ -424,7 +424,7 @@ fn read_session_id(response: &reqwest::Response) -> Result<Option<String>, McpHt
     let Some(id) = response.headers().get(SESSION_ID) else { return Ok(None) };
     match id.to_str() {
         Ok(id) if id.len() <= SESSION_ID_BYTES_MAX => Ok(Some(id.to_owned())),
-        _ => Err(McpHttpError::unusable("its session id is too long, or no text")),
+        _ => Err(McpHttpError::unusable("its session id is too long, or not text")),
     }
 }
 

@@ -38,7 +38,7 @@ impl McpMessageReader {
         let taken = self.intake.receive(&mut body);
         taken.messages.into_iter().find(is_answer).ok_or_else(|| {
             let start = shorten_untrusted(&body).unwrap_or_else(|| "it is empty".to_owned());
-            McpHttpError::unusable(format!("it is no answer to what was asked: {start}"))
+            McpHttpError::unusable(format!("it is not an answer to the request: {start}"))
         })
     }
 

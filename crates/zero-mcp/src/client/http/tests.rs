@@ -258,7 +258,7 @@ async fn missing_answers_time_out() {
     let stream = call_outcome(|_, mut stream: TcpStream| async move {
         let _ = stream.write_all(EVENTS_HEAD.as_bytes()).await;
     });
-    check("a stream that ends without an answer", stream.await, "ended before the answer came");
+    check("a stream that ends without an answer", stream.await, "ended before the answer arrived");
 }
 
 #[tokio::test]
@@ -282,7 +282,7 @@ async fn unusable_answers_are_reported() {
         let _ = stream.write_all(head.as_bytes()).await;
         let _ = stream.write_all(b"\x1f\x8b\x08\x00\x00\x00\x00\x00").await;
     });
-    check("something compressed", gzip.await, "no answer to what was asked");
+    check("something compressed", gzip.await, "not an answer to the request");
     let deep = call_outcome(|request: RecordedRequest, mut stream: TcpStream| async move {
         let nested = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
         let id = &request.json()["id"];
@@ -378,10 +378,10 @@ async fn configured_headers_are_checked_and_refusal_gives_hint() {
     })
     .await;
     for (headers, expected) in [
-        (&[][..], "run: zero mcp login test"),
-        (&[("authorization", "Bearer hush")][..], "does not accept the `Authorization`"),
+        (&[][..], "run `zero mcp login test`"),
+        (&[("authorization", "Bearer hush")][..], "refuses the `Authorization`"),
         (&[("bad name", "hush")][..], "is not the name of a header"),
-        (&[("x-key", "hush\r\nx: y")][..], "a value that no header can have"),
+        (&[("x-key", "hush\r\nx: y")][..], "has an invalid value"),
         (&[("Mcp-Session-Id", "hush")][..], "is set by the protocol"),
         (&[("Host", "hush")][..], "is set by the protocol"),
     ] {

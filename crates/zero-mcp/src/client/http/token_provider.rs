@@ -114,7 +114,7 @@ impl TokenProvider {
         let renewal = tokio::spawn(async move { account.renew(&old).await });
         renewal
             .await
-            .unwrap_or_else(|_| Err(McpHttpError::Renewal { why: "it was called off".to_owned() }))
+            .unwrap_or_else(|_| Err(McpHttpError::Renewal { why: "it was cancelled".to_owned() }))
     }
 }
 
@@ -125,7 +125,7 @@ impl LoginAccount {
         match self.credentials.load(&self.resource).await {
             Err(error @ CredentialError::Damaged { .. }) => {
                 if !self.has_told.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(%error, "the server is asked without a login");
+                    tracing::warn!(%error, "requests are sent without a login");
                 }
                 Ok(None)
             }

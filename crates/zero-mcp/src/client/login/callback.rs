@@ -85,15 +85,15 @@ impl AuthorizationResponse {
         if url.len() > REQUEST_BYTES_MAX {
             return Err(LoginError::Pasted("it is too long"));
         }
-        let url = Url::parse(url.trim()).map_err(|_| LoginError::Pasted("it is no address"))?;
+        let url = Url::parse(url.trim()).map_err(|_| LoginError::Pasted("it is not a URL"))?;
         let single = |name: &str| -> Result<Option<String>, LoginError> {
             let mut values = url.query_pairs().filter(|(key, _)| key == name);
             match (values.next(), values.next()) {
-                (_, Some(_)) => Err(LoginError::Pasted("it says something twice")),
+                (_, Some(_)) => Err(LoginError::Pasted("it has a parameter twice")),
                 (value, None) => Ok(value.map(|(_, value)| value.into_owned())),
             }
         };
-        let given = single("state")?.ok_or(LoginError::Pasted("it carries no `state`"))?;
+        let given = single("state")?.ok_or(LoginError::Pasted("it has no `state`"))?;
         if given != state {
             return Err(LoginError::StateMismatch);
         }
@@ -102,7 +102,7 @@ impl AuthorizationResponse {
             let said = shorten_untrusted(format!("{error} {described}").as_bytes());
             return Err(LoginError::Refused(said.unwrap_or_default()));
         }
-        let code = single("code")?.ok_or(LoginError::Pasted("it carries no `code`"))?;
+        let code = single("code")?.ok_or(LoginError::Pasted("it has no `code`"))?;
         Ok(Self { code, issuer: single("iss")? })
     }
 }
@@ -124,8 +124,8 @@ async fn serve_request(
     let answer = read_head(&head, base, state);
     let (status, text) = match &answer {
         None => ("404 Not Found", "There is nothing here."),
-        Some(Ok(_)) => ("200 OK", "zero has what it needs. Go back to the terminal."),
-        Some(Err(_)) => ("400 Bad Request", "The login was not made. Go back to the terminal."),
+        Some(Ok(_)) => ("200 OK", "zero has received the response. Return to the terminal."),
+        Some(Err(_)) => ("400 Bad Request", "The login failed. Return to the terminal."),
     };
     let page = format!(
         "<!doctype html><html><head><meta charset=\"utf-8\"><title>zero</title></head>\
@@ -187,6 +187,6 @@ mod tests {
         check(&format!("{base}?state=s1&state=s1&code=b"), "twice");
         check(&format!("{base}?error=access_denied&state=s1"), "refused: access_denied");
         check(&format!("{base}?error=access_denied&state=s2"), "another login");
-        check("c", "no address");
+        check("c", "not a URL");
     }
 }

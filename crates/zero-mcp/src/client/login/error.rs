@@ -13,26 +13,26 @@ use crate::client::http::McpHttpError;
 pub enum LoginError {
     /// Settings contain an `Authorization` header for the server.
     #[error(
-        "settings give this server an `Authorization` header, which is used instead of a login; \
-         remove it to log in"
+        "the settings of this server contain an `Authorization` header, which is used instead of a \
+         login; remove it to log in"
     )]
     HeaderConfigured,
     /// The server answers without a login.
-    #[error("the server wants no login")]
+    #[error("the server requires no login")]
     NotRequired,
     /// The server could not be reached.
     #[error(transparent)]
     Http(#[from] McpHttpError),
     /// The authorization server could not be discovered.
-    #[error("it could not be found out how to log in at this server: {0}")]
+    #[error("cannot determine how to log in at this server: {0}")]
     Discovery(String),
     /// The authorization URL is not safe to open.
-    #[error("the server names no safe address for logging in")]
+    #[error("the server names no safe URL for the login")]
     BadAuthorizationUrl,
     /// There is no OAuth client to log in with.
     #[error(
-        "the issuer of logins registers no clients by itself: register one there by hand, with the \
-         redirect address `{redirect_uri}`, and set `oauth.clientId` (and `oauth.clientSecret`, \
+        "the issuer does not register clients automatically; register one there manually, with the \
+         redirect URI `{redirect_uri}`, and set `oauth.clientId` (and `oauth.clientSecret`, \
          `oauth.callbackPort`) in the settings of this server"
     )]
     NoClient {
@@ -41,8 +41,8 @@ pub enum LoginError {
     },
     /// The authorization server refused to register a client.
     #[error(
-        "zero could not be registered as a client ({why}); register one by hand, with the redirect \
-         address `{redirect_uri}`, and set `oauth.clientId` in the settings of this server"
+        "the issuer refused to register zero as a client ({why}); register one manually, with the \
+         redirect URI `{redirect_uri}`, and set `oauth.clientId` in the settings of this server"
     )]
     Registration {
         /// Its explanation.
@@ -52,7 +52,7 @@ pub enum LoginError {
     },
     /// The callback port could not be bound.
     #[error(
-        "port {port} of this machine, where the browser is to be sent back to, is not free: {why}"
+        "cannot listen on port {port} of this machine, to which the browser is redirected: {why}"
     )]
     Port {
         /// The port; 0 for any.
@@ -61,19 +61,19 @@ pub enum LoginError {
         why: String,
     },
     /// The user did not log in in time.
-    #[error("nobody logged in within {} s", .after.as_secs())]
+    #[error("no login within {} s", .after.as_secs())]
     TimedOut {
         /// The time limit.
         after: Duration,
     },
     /// The pasted text is not the URL that the browser was redirected to.
-    #[error("that is not the address that the browser was sent back to: {0}")]
+    #[error("this is not the URL that the browser was redirected to: {0}")]
     Pasted(&'static str),
     /// The response belongs to another login.
-    #[error("what came back belongs to another login, and was refused; start again")]
+    #[error("the response belongs to another login and was refused; start again")]
     StateMismatch,
     /// The response is from another issuer.
-    #[error("what came back is not from the issuer that was asked, and was refused")]
+    #[error("the response is not from the expected issuer and was refused")]
     IssuerMismatch,
     /// The user or the issuer refused the login.
     #[error("the login was refused: {0}")]

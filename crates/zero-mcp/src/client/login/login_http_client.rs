@@ -77,7 +77,7 @@ impl LoginHttpClient {
         redirects: RedirectPolicy,
     ) -> Result<reqwest::Response, McpHttpError> {
         let (head, body) = request.into_parts();
-        let wrong = |_| McpHttpError::unusable("it names no address");
+        let wrong = |_| McpHttpError::unusable("it has no valid URL");
         let outgoing = OutgoingRequest {
             method: head.method,
             url: Url::parse(&head.uri.to_string()).map_err(wrong)?,

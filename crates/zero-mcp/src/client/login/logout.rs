@@ -17,7 +17,7 @@ use crate::server_definition::HttpEndpoint;
 /// Time limit for the revocation.
 const REVOCATION_TIME: Duration = Duration::from_secs(15);
 
-/// Outcome of a logout.
+/// What a logout did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogoutOutcome {
     /// There was no login.
@@ -77,12 +77,12 @@ async fn revoke(
     let Some(place) = place.and_then(|place| place.as_str()) else {
         return Ok(RevocationOutcome::NotOffered);
     };
-    let place = Url::parse(place).map_err(|_| "it names no address for that".to_owned())?;
+    let place = Url::parse(place).map_err(|_| "its revocation endpoint is not a URL".to_owned())?;
     let web = LoginHttpClient::new(&endpoint.url, guard).map_err(|error| error.to_string())?;
     for name in ["refresh_token", "access_token"] {
         let Some(token) = record.secret(name) else { continue };
         let request = revocation_request(&place, record, name, &token)
-            .ok_or("it names no address for that")?;
+            .ok_or("its revocation endpoint is not a URL")?;
         let head = web
             .fetch_head(request, RedirectPolicy::Return)
             .await

@@ -9,7 +9,7 @@ use zero_runtime::web::{NetworkGuard, shorten_untrusted};
 use super::login_http_client;
 use crate::client::credentials::LoginRecord;
 
-/// Outcome of a renewal.
+/// What the issuer answered to a renewal.
 pub(crate) enum RenewalOutcome {
     /// There are new tokens.
     Renewed(Box<StoredCredentials>),

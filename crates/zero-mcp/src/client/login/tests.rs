@@ -165,13 +165,13 @@ struct UnavailableKeyring;
 
 impl SecretStore for UnavailableKeyring {
     fn get(&self, _name: &str) -> Result<Option<String>, SecretStoreError> {
-        Err(SecretStoreError("is not there".to_owned()))
+        Err(SecretStoreError("is not available".to_owned()))
     }
     fn set(&self, _name: &str, _secret: &str) -> Result<(), SecretStoreError> {
-        Err(SecretStoreError("is not there".to_owned()))
+        Err(SecretStoreError("is not available".to_owned()))
     }
     fn remove(&self, _name: &str) -> Result<(), SecretStoreError> {
-        Err(SecretStoreError("is not there".to_owned()))
+        Err(SecretStoreError("is not available".to_owned()))
     }
 }
 
@@ -407,16 +407,16 @@ async fn needed_login_is_reported_whatever_legacy_probe_returns() {
         let world = LoginFixture::new(FakeIssuer { handshake, ..registering_issuer() }).await;
         let status = world.status().await;
         let error = status.last_error.unwrap().message;
-        assert!(error.contains("run: zero mcp login test"), "{error}");
+        assert!(error.contains("run `zero mcp login test`"), "{error}");
     }
 }
 
 #[tokio::test]
 async fn response_of_other_login_or_issuer_is_refused() {
     for (browser, expected) in [
-        (BrowserBehavior::OtherState, "nobody logged in"),
-        (BrowserBehavior::OtherIssuer, "not from the issuer"),
-        (BrowserBehavior::NoIssuer, "not from the issuer"),
+        (BrowserBehavior::OtherState, "no login within"),
+        (BrowserBehavior::OtherIssuer, "not from the expected issuer"),
+        (BrowserBehavior::NoIssuer, "not from the expected issuer"),
         (BrowserBehavior::Denied, "refused: access_denied"),
     ] {
         let world = LoginFixture::new(registering_issuer()).await;
@@ -468,7 +468,7 @@ async fn concurrent_requests_renew_login_once() {
     world.issuer.lock().unwrap().access = "another".to_owned();
     world.issuer.lock().unwrap().refresh = "another".to_owned();
     let said = world.call().await;
-    assert!(said.contains("has ended") && said.contains("zero mcp login test"), "{said}");
+    assert!(said.contains("has expired") && said.contains("zero mcp login test"), "{said}");
     assert!(world.call().await.contains("zero mcp login test"));
 }
 
@@ -530,7 +530,7 @@ async fn missing_scope_is_requested_once_at_next_login() {
         LoginFixture::new(FakeIssuer { scope_needed: Some("write"), ..registering_issuer() }).await;
     world.log_in(BrowserBehavior::Honest).await.unwrap();
     let said = world.call().await;
-    assert!(said.contains("wants `write`; run: zero mcp login test"), "{said}");
+    assert!(said.contains("lacks the scope `write`; run `zero mcp login test`"), "{said}");
     let made = world.log_in(BrowserBehavior::Honest).await.unwrap();
     assert_eq!(made.scopes, ["read", "write"]);
     let said = world.call().await;

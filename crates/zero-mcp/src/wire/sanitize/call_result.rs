@@ -28,7 +28,7 @@ pub(super) fn read_call_result(
     let mut result = CallToolResult::default();
     result.result_type = None;
     for piece in json_scan::members(written) {
-        let piece = piece.map_err(|MalformedJsonError| "its result is no valid JSON")?;
+        let piece = piece.map_err(|MalformedJsonError| "its result is not valid JSON")?;
         match piece.key {
             b"resultType" if piece.value != b"null" => {
                 result.result_type = Some(ResultType::COMPLETE);
@@ -73,7 +73,8 @@ fn read_content(
             let mut blocks = Vec::new();
             let mut too_many = 0_usize;
             for piece in json_scan::elements(written) {
-                let piece = piece.map_err(|MalformedJsonError| "its `content` is no valid list")?;
+                let piece =
+                    piece.map_err(|MalformedJsonError| "its `content` is not a valid list")?;
                 match blocks.len() < BLOCKS_MAX {
                     true => blocks.push(read_block(piece.value, budget, troubles)),
                     false => too_many += 1,

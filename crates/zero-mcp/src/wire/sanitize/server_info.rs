@@ -60,7 +60,7 @@ pub(super) fn read_discover_result(
 
 fn parse_object(written: &[u8], limits: &McpMessageLimits) -> Result<Map<String, Value>, String> {
     check_size(written, limits)?;
-    serde_json::from_slice(written).map_err(|error| format!("it is no valid JSON: {error}"))
+    serde_json::from_slice(written).map_err(|error| format!("it is not valid JSON: {error}"))
 }
 
 fn into_typed<T: serde::de::DeserializeOwned>(mended: Map<String, Value>) -> Result<T, String> {

@@ -24,12 +24,12 @@ pub(super) fn read_tool_list(
     list.result_type = None;
     let mut tools = None;
     for piece in json_scan::members(written) {
-        let piece = piece.map_err(|MalformedJsonError| "its result is no valid JSON")?;
+        let piece = piece.map_err(|MalformedJsonError| "its result is not valid JSON")?;
         match piece.key {
             b"tools" => tools = Some(piece.value),
             b"nextCursor" if piece.value != b"null" => {
                 let cursor =
-                    json_scan::parse_text(piece.value).ok_or("its `nextCursor` is no text")?;
+                    json_scan::parse_text(piece.value).ok_or("its `nextCursor` is not a string")?;
                 list.next_cursor = Some(cursor);
             }
             b"_meta" => list.meta = budget.read(piece.value).ok(),
@@ -41,7 +41,7 @@ pub(super) fn read_tool_list(
     let tools = tools.ok_or("its result has no `tools`")?;
     let mut names = HashSet::new();
     for (index, piece) in json_scan::elements(tools).enumerate() {
-        let piece = piece.map_err(|MalformedJsonError| "its `tools` are no valid list")?;
+        let piece = piece.map_err(|MalformedJsonError| "its `tools` are not a valid list")?;
         match read_tool(piece.value, &mut budget, troubles) {
             Ok(tool) if names.insert(tool.name.clone()) => list.tools.push(tool),
             Ok(tool) => troubles.quarantine(&tool.name, "another tool has the same name"),
@@ -69,7 +69,7 @@ fn read_tool(
     troubles: &ConnectionDiagnostics,
 ) -> Result<Tool, String> {
     let Value::Object(mut tool) = budget.read::<Value>(written)? else {
-        return Err("it is no object".into());
+        return Err("it is not an object".into());
     };
     let name = check_name(&tool)?;
     check_schema(&tool)?;
@@ -86,14 +86,15 @@ fn read_tool(
         }
     }
     remove_if_mistyped::<ToolAnnotations>(&mut tool, "annotations", &of, troubles);
-    serde_json::from_value(Value::Object(tool)).map_err(|error| format!("it is no tool: {error}"))
+    serde_json::from_value(Value::Object(tool))
+        .map_err(|error| format!("it is not a valid tool: {error}"))
 }
 
 fn check_name(tool: &Map<String, Value>) -> Result<String, String> {
     let name = match tool.get("name") {
         None => return Err("its name is missing".into()),
         Some(Value::String(name)) => name,
-        Some(_) => return Err("its name is no text".into()),
+        Some(_) => return Err("its name is not a string".into()),
     };
     if name.trim().is_empty() {
         return Err("its name is empty".into());
@@ -102,7 +103,7 @@ fn check_name(tool: &Map<String, Value>) -> Result<String, String> {
         return Err(format!("its name is longer than {NAME_MAX} characters"));
     }
     if name.chars().any(|c| c.is_control() || is_invisible(c)) {
-        return Err("its name holds characters that cannot be seen".into());
+        return Err("its name contains invisible characters".into());
     }
     Ok(name.clone())
 }
@@ -111,7 +112,7 @@ fn check_schema(tool: &Map<String, Value>) -> Result<(), String> {
     let schema = match tool.get("inputSchema") {
         None | Some(Value::Null) => return Err("its input schema is missing".into()),
         Some(Value::Object(schema)) => schema,
-        Some(_) => return Err("its input schema is no object".into()),
+        Some(_) => return Err("its input schema is not an object".into()),
     };
     match schema.get("type") {
         None => Ok(()),
