@@ -1,10 +1,10 @@
-//! What a call costs through our client, and what one costs that goes nowhere, in nanoseconds.
+//! Measures the cost of a tool call within the process and through the MCP client, in nanoseconds.
 //!
-//! Prints one line of JSON with medians: `inside_ns`, LS of an empty folder within this process, to
-//! be taken off what the same call costs through `zero mcp`; and `through_client_ns`, a call of a
-//! tool of another server that answers at once, through the whole path a call takes here. The
-//! arguments are a folder that holds nothing yet, a server program that lists a tool `work` when its
-//! argument is `good`, and how many calls are made. `cargo xtask bench` runs it.
+//! Prints one line of JSON with medians: `inside_ns`, `LS` of an empty folder within this process,
+//! to be subtracted from the cost of the same call through `zero mcp`; and `through_client_ns`, a
+//! call of a tool of another server that answers at once, through the whole pipeline. The arguments
+//! are an empty folder, a server program that lists a tool `work` when its argument is `good`, and
+//! the number of calls. `cargo xtask bench` runs it.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -122,7 +122,7 @@ impl BenchmarkHost {
         }))
     }
 
-    /// What a call takes: the middle one of many.
+    /// Returns the median duration of many calls.
     async fn measure_median(
         &self,
         tool: &str,
@@ -151,7 +151,7 @@ impl BenchmarkHost {
     }
 }
 
-/// Allows everything: what is measured is not the person.
+/// Allows everything, because the user's time is not measured.
 struct AllowAllApprover;
 
 impl Approver for AllowAllApprover {

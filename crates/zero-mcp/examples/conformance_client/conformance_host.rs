@@ -1,4 +1,4 @@
-//! A host whose settings name one server, and the person who uses it.
+//! A host with one configured server, and its user.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,12 +31,12 @@ use crate::ScenarioContext;
 use crate::headless_browser::HeadlessBrowser;
 use crate::simulated_user::SimulatedUser;
 
-/// The name of the server.
+/// Alias of the server.
 const ALIAS: &str = "suite";
-/// The document that would describe zero as a client.
+/// URL of the document that describes zero as an OAuth client.
 const CLIENT_DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
 
-/// Everything there is of a zero that uses the suite's server.
+/// A host that uses the suite's server.
 pub(crate) struct ConformanceHost {
     pub(crate) servers: Arc<McpServerSet>,
     host: ToolHost,
@@ -88,7 +88,7 @@ impl ConformanceHost {
         Ok(Self { servers, host, session, alias, endpoint, guard, credentials, _place: place })
     }
 
-    /// Connects anew.
+    /// Connects again.
     pub(crate) async fn connect(&self) -> Result<(), String> {
         let status = self.servers.reconnect(ALIAS).await.map_err(|error| error.to_string())?;
         match (status.state, status.last_error) {
@@ -98,7 +98,7 @@ impl ConformanceHost {
         }
     }
 
-    /// The server's tools: the name of each here, and its schema.
+    /// Returns the host's name and the schema of each of the server's tools.
     pub(crate) fn tools(&self) -> Vec<(String, Value)> {
         let all = self.host.registry().list();
         let specs = all.iter().map(|registered| registered.tool.spec());
@@ -106,12 +106,12 @@ impl ConformanceHost {
         theirs.map(|spec| (spec.name.to_string(), spec.input_schema.clone())).collect()
     }
 
-    /// The name that a tool of the server has here.
+    /// Returns the host's name for a tool of the server.
     pub(crate) fn tool_name(&self, tool: &str) -> String {
         format!("{ALIAS}__{tool}")
     }
 
-    /// Calls a tool. What is null is left out: it fits no type.
+    /// Calls a tool. Null arguments are left out, because they match no type.
     pub(crate) async fn call(
         &self,
         tool: &str,
@@ -146,8 +146,8 @@ impl ConformanceHost {
     }
 }
 
-/// The suite's issuers of logins are on other ports of this machine. A server's own address opens
-/// that one port and no other, so there is a rule, as a person would write it.
+/// The suite's authorization servers are on other ports of this machine. The address of an MCP
+/// server allows only its own port, so there is a rule, as a user would write it.
 fn build_policy() -> Result<RulePolicy, String> {
     let source = RuleSource { name: "fixture".to_owned(), line: None, owner: RuleOwner::Person };
     let rule = PolicyRule::parse("WebFetch(domain:localhost)", Verdict::Allow, source);
@@ -172,7 +172,7 @@ fn server_definition(alias: &ServerAlias, endpoint: &HttpEndpoint) -> McpServerD
     }
 }
 
-/// There is no desktop here; logins are kept in a file.
+/// There is no desktop; logins are stored in a file.
 struct NoKeyring;
 
 impl SecretStore for NoKeyring {

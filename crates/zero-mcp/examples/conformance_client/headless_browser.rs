@@ -1,11 +1,11 @@
-//! The browser in which the person logs in. The suite's login page asks for nothing and sends back
-//! at once, so all there is to do is to open it and paste where it leads.
+//! The browser in which the user logs in. The suite's login page asks for nothing and redirects at
+//! once, so it is enough to open it and to paste the URL of the redirect.
 
 use tokio::sync::watch;
 use zero_mcp::client::login::LoginUi;
 use zero_runtime::tool::BoxFuture;
 
-/// Opens what it is shown.
+/// Opens the URL that it is shown.
 pub(crate) struct HeadlessBrowser {
     http: reqwest::Client,
     shown: watch::Sender<Option<String>>,

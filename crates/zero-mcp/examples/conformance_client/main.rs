@@ -1,10 +1,10 @@
-//! What the official conformance suite wants a client to do, over our own stack.
+//! The client for the official MCP conformance suite, built on zero's own client.
 //!
-//! The suite starts this once per scenario, with the address of a server of its own as the only
-//! argument, and watches what arrives there. Here that server is one of a host, as if it stood in
-//! settings: its tools are listed, registered and called the way all tools are. Nearly all scenarios
-//! are served by one and the same behaviour: connect, log in if told to, call every tool once. The
-//! person who allows, logs in and fills in forms is played here.
+//! The suite starts this once per scenario, with the address of its own server as the only
+//! argument, and checks what arrives there. Here that server belongs to a host, as if it were
+//! configured in settings: its tools are listed, registered and called like all tools. Nearly all
+//! scenarios need the same behaviour: connect, log in if required, call every tool once. A
+//! simulated user allows calls, logs in and fills in forms.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stderr,
@@ -23,14 +23,14 @@ use serde_json::{Map, Value};
 
 use crate::conformance_host::ConformanceHost;
 
-/// The suite gives up on a client after 30 s, and then says less about why.
+/// The suite gives up on a client after 30 s, and then reports less.
 const TIME_MAX: Duration = Duration::from_secs(25);
-/// How often a person is willing to log in at one server.
+/// Maximum number of logins at one server.
 const LOGINS_MAX: usize = 3;
-/// Tools that are called at most.
+/// Maximum number of tools to call.
 const CALLS_MAX: usize = 64;
 
-/// What the suite says beside the address.
+/// The suite's parameters besides the address.
 #[derive(Default, Deserialize)]
 struct ScenarioContext {
     #[serde(default, rename = "toolCalls")]
@@ -39,7 +39,7 @@ struct ScenarioContext {
     client_secret: Option<String>,
 }
 
-/// A call that the suite wants.
+/// A call that the suite requires.
 #[derive(Deserialize)]
 struct ScenarioCall {
     name: String,
@@ -78,7 +78,7 @@ async fn run() -> Result<(), String> {
     visited
 }
 
-/// Connects, and calls what the scenario is about.
+/// Connects, and calls the tools of the scenario.
 async fn run_scenario(
     world: &ConformanceHost,
     scenario: &str,
@@ -89,7 +89,7 @@ async fn run_scenario(
         let tools = world.tools();
         let seen = tools.first().map(|(_, schema)| schema.clone()).unwrap_or_default();
         let arguments = |schema: &Value| match scenario {
-            // This one wants to be told what its schema looks like from here.
+            // This scenario expects the schema as the client sees it.
             "json-schema-2020-12-preservation" => {
                 Map::from_iter([("schema".to_owned(), seen.clone())])
             }
@@ -107,7 +107,7 @@ async fn run_scenario(
     Ok(())
 }
 
-/// Whether a failure says that a login would help.
+/// Whether an error says that a login would help.
 fn wants_login(reason: &str) -> bool {
     reason.contains("run `zero mcp login")
 }

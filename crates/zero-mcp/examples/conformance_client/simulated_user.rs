@@ -1,4 +1,4 @@
-//! The person: allows every call, and accepts every form as it is.
+//! A simulated user who allows every call and accepts every form unchanged.
 
 use serde_json::{Map, Value, json};
 use zero_runtime::tool::BoxFuture;
@@ -7,7 +7,7 @@ use zero_runtime::{
     elicitation::ElicitationMode,
 };
 
-/// Answers what is asked.
+/// Answers questions.
 pub(crate) struct SimulatedUser;
 
 impl Approver for SimulatedUser {
@@ -30,7 +30,7 @@ impl Elicitor for SimulatedUser {
     }
 }
 
-/// The form with its defaults, and something that fits where a required field has none.
+/// Fills a form with its defaults, and with valid values for required fields without one.
 fn fill_form(schema: &Value) -> Map<String, Value> {
     fill_fields(schema, |field, is_required| {
         let given = field.get("default").filter(|value| !value.is_null()).cloned();
@@ -38,7 +38,7 @@ fn fill_form(schema: &Value) -> Map<String, Value> {
     })
 }
 
-/// Arguments for a tool: something that fits for every one that is required.
+/// Returns a valid value for every required argument of a tool.
 pub(crate) fn build_arguments(schema: &Value) -> Map<String, Value> {
     fill_fields(schema, |property, is_required| is_required.then(|| sample_value(property)))
 }

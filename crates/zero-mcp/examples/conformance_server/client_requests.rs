@@ -1,4 +1,4 @@
-//! Questions to the client in the middle of a call, as the protocol with a handshake has them.
+//! Requests to the client during a call, in the protocol with a handshake.
 
 use rmcp::model::{
     CallToolResult, ContentBlock, CreateMessageRequestParams, ElicitRequestParams, SamplingMessage,
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::multi_round_tools::elicitation_schema;
 use crate::single_round_tools::text_result;
 
-/// Asks the client's model, and says what it answered.
+/// Asks the client's model, and returns its answer.
 pub(crate) async fn request_sampling(
     cx: &RequestContext<RoleServer>,
     prompt: &str,
@@ -25,7 +25,7 @@ pub(crate) async fn request_sampling(
     }
 }
 
-/// Asks the person at the client, and says what came back.
+/// Asks the user of the client, and returns the answer.
 pub(crate) async fn request_elicitation(
     cx: &RequestContext<RoleServer>,
     message: &str,

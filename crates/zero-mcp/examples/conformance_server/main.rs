@@ -1,9 +1,9 @@
-//! What the official conformance suite wants to find behind a server, over our own stack.
+//! The server for the official MCP conformance suite, built on zero's own server.
 //!
-//! The suite measures a server by what it calls and reads there, so it needs tools, resources and
-//! prompts of certain names that do certain things. They are here, and here only: the product has
-//! none of them. `tests/interop/run` starts this with a port in `PORT` (any free one when absent),
-//! reads the address from the first line it prints, and lets the suite loose on it.
+//! The suite tests a server with tools, resources and prompts of certain names and behaviour. They
+//! exist only here; the product has none of them. `tests/interop/run` starts this with a port in
+//! `PORT` (any free one if absent), reads the address from its first line of output, and runs the
+//! suite against it.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -33,11 +33,11 @@ use rmcp::service::{RequestContext, SubscriptionContext, SubscriptionSink};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use zero_mcp::server::{McpHttpAccess, McpHttpConfig, serve_handler_http};
 
-/// How long a client may keep a list.
+/// How long a client may cache a list.
 const CACHE_TTL_MS: u64 = 60_000;
-/// Streams that may listen for changes at once.
+/// Maximum number of subscriptions to changes.
 const LISTENERS_MAX: usize = 64;
-/// Resources that may be subscribed to at once.
+/// Maximum number of subscribed resources.
 const SUBSCRIBED_MAX: usize = 64;
 
 #[tokio::main(flavor = "current_thread")]
@@ -51,7 +51,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(serve_handler_http(config, move || fixture.clone()).await?)
 }
 
-/// The server under test. Clones share everything.
+/// The server under test. Clones share their state.
 #[derive(Clone)]
 struct ConformanceServer {
     seal: RequestStateCodec,
@@ -70,7 +70,7 @@ impl ConformanceServer {
         })
     }
 
-    /// Everyone who listens for changes now.
+    /// Returns all current subscribers.
     fn listeners(&self) -> Vec<SubscriptionSink> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }

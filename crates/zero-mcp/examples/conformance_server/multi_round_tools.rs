@@ -1,7 +1,7 @@
-//! Tools that answer a call with what they still need, as the protocol without a handshake has it.
+//! Tools that answer a call with questions, in the protocol without a handshake.
 //!
-//! The client brings back what it was asked for together with the state it was given. That state
-//! went through hands that may have changed it, so it is sealed, and opened before it is believed.
+//! The client repeats the call with the answers and the state that it was given. The client may
+//! have changed that state, so it is sealed, and verified before it is used.
 
 use rmcp::ErrorData;
 use rmcp::model::{
@@ -14,10 +14,10 @@ use serde_json::{Map, Value, json};
 
 use crate::single_round_tools::text_result;
 
-/// What the names of these tools begin with.
+/// Prefix of the names of these tools.
 pub(crate) const PREFIX: &str = "test_input_required_result_";
 
-/// How far a call has come.
+/// Progress of a call.
 #[derive(Serialize, Deserialize)]
 struct RoundState {
     rounds_done: u32,
@@ -114,7 +114,7 @@ pub(crate) fn call(
     }
 }
 
-/// Asks a person for one field.
+/// Asks the user for one field.
 pub(crate) fn elicitation_request(
     message: &str,
     field: &str,
@@ -135,7 +135,7 @@ pub(crate) fn elicitation_schema(properties: Value) -> Result<ElicitationSchema,
         .map_err(|error| ErrorData::internal_error(format!("no form: {error}"), None))
 }
 
-/// What the client gave for `key`. What is no object answers nothing, so it is asked for again.
+/// Returns the client's answer for `key`. Anything but an object is ignored and asked for again.
 pub(crate) fn accepted_content<'a>(
     responses: Option<&'a rmcp::model::InputResponses>,
     key: &str,

@@ -1,4 +1,4 @@
-//! The resources, the prompts, and what completes their arguments.
+//! The resources, the prompts, and the completion of their arguments.
 
 use rmcp::ErrorData;
 use rmcp::model::{
@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use crate::multi_round_tools;
 
-/// A PNG of one red point.
+/// A PNG of one red pixel.
 pub(crate) const PNG_BASE64: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8/5+hHgAHggJ/PchI7wAAAABJRU5ErkJggg==";
-/// A WAV of no length.
+/// An empty WAV.
 pub(crate) const WAV_BASE64: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEARKwAAIhYAQACABAAZGF0YQAAAAA=";
 
 /// All resources, in the order they are listed in.

@@ -1,4 +1,4 @@
-//! What the tools do that need one call only.
+//! The tools that need only one request.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{ConformanceServer, client_requests, multi_round_tools, resources};
 
-/// Between two notifications of one call, so that they are seen one by one.
+/// Delay between two notifications of one call, so that they arrive separately.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Answers a call.
@@ -86,7 +86,7 @@ pub(crate) async fn call(
         }
         "test_trigger_tool_change" => {
             for listener in fixture.listeners() {
-                // Whoever left in the meantime misses nothing.
+                // A subscriber that is gone does not matter.
                 let _ = listener.notify_tool_list_changed().await;
             }
             text_result("Listeners were told")

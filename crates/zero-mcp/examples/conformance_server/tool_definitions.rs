@@ -1,4 +1,4 @@
-//! The tools as they are listed: name, description, schema.
+//! The definitions of the tools: name, description, schema.
 
 use rmcp::model::{JsonObject, Tool};
 use serde_json::{Value, json};

@@ -1,9 +1,9 @@
-//! A server that misbehaves in the way its first argument says; the tests hold the client against
-//! it. It speaks the protocol by hand, since no SDK would let it do most of this: the older one with
-//! a handshake, and in modes that begin with `modern-` the newer one without.
+//! A server that misbehaves in the way that its first argument names, for the tests of the client.
+//! It implements the protocol itself, because no SDK would allow most of this: the older one with a
+//! handshake, and in modes that start with `modern-` the newer one without.
 //!
-//! Its second argument is a number of seconds that nobody else sleeps for. Every process that comes
-//! of it has that among its arguments, so that a test can tell whether one is left.
+//! Its second argument is a unique number of seconds to sleep for. All its processes have that
+//! number among their arguments, so that a test can tell whether one is left.
 
 #![expect(
     clippy::disallowed_methods,
@@ -64,7 +64,7 @@ impl HostileMcpServer {
         self.mode == mode
     }
 
-    /// What it does before it reads anything.
+    /// What it does before it reads.
     fn misbehave_before_reading(&mut self) -> Option<ExitCode> {
         match self.mode.as_str() {
             "exits-at-once" => {
@@ -204,14 +204,14 @@ impl HostileMcpServer {
         if self.is_mode("declares-nothing") {
             capabilities = json!({});
         }
-        let told = json!({"protocolVersion": version, "capabilities": capabilities, "serverInfo": {"name": "hostile", "version": "1"}});
+        let result = json!({"protocolVersion": version, "capabilities": capabilities, "serverInfo": {"name": "hostile", "version": "1"}});
         if self.is_mode("drips") {
-            for byte in format!("{}\n", reply(id, told)).bytes() {
+            for byte in format!("{}\n", reply(id, result)).bytes() {
                 write_raw(&[byte]);
                 sleep(Duration::from_micros(200));
             }
         } else {
-            write_message(&reply(id, told));
+            write_message(&reply(id, result));
         }
         if self.is_mode("stops-reading") {
             sleep(Duration::from_millis(200));
@@ -219,7 +219,7 @@ impl HostileMcpServer {
         None
     }
 
-    /// It says another thing of itself each time it is started, if the folder remembers.
+    /// Counts the earlier starts in this folder, with a file.
     fn count_earlier_starts(&self) -> usize {
         let seen = std::fs::read("started").unwrap_or_default().len();
         let _ = std::fs::write("started", vec![b'x'; seen + 1]);
@@ -231,17 +231,17 @@ impl HostileMcpServer {
     }
 }
 
-/// The number of seconds that nobody else sleeps for.
+/// The unique number of seconds.
 fn sleep_seconds_arg() -> String {
     std::env::args().nth(2).unwrap_or_else(|| "600".to_owned())
 }
 
-/// Becomes a process whose output is closed, and which lives on.
+/// Replaces itself by a process that closes its output and keeps running.
 fn close_output() -> ! {
     exec_script("exec >&-; exec sleep $0")
 }
 
-/// Becomes a shell that runs this, with the mark as `$0`.
+/// Replaces itself by a shell that runs this, with the unique number as `$0`.
 fn exec_script(script: &str) -> ! {
     let error = Command::new("sh").args(["-c", script, &sleep_seconds_arg()]).exec();
     eprintln!("{error}");

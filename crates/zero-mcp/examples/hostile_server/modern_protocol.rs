@@ -1,4 +1,4 @@
-//! How it speaks the newer protocol.
+//! Its side of the newer protocol.
 
 use std::process::ExitCode;
 use std::thread::sleep;

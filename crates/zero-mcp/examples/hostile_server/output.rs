@@ -1,4 +1,4 @@
-//! Words on the wire.
+//! Writing messages to stdout.
 
 use std::io::Write as _;
 
@@ -16,7 +16,7 @@ pub(crate) fn write_message(message: &Value) {
     write_raw(format!("{message}\n").as_bytes());
 }
 
-/// Writes as it is. When nobody listens any more there is nothing left to do.
+/// Writes raw bytes. If the client is gone, there is nothing left to do.
 pub(crate) fn write_raw(bytes: &[u8]) {
     let mut out = std::io::stdout().lock();
     if out.write_all(bytes).and_then(|()| out.flush()).is_err() {

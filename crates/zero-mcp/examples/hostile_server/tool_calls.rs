@@ -32,7 +32,7 @@ impl HostileMcpServer {
                 write_raw(b"\"}]}}\n");
             }
             "giant-reply-backwards" => {
-                // Nobody learns whose reply it is before its end.
+                // The id is at the end of the reply.
                 write_raw(b"{\"jsonrpc\":\"2.0\",\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"");
                 let block = [b'g'; 65_536];
                 for _ in 0..800 {

@@ -376,8 +376,8 @@ fn listing_error(error: &ServiceError) -> ServerUnavailableError {
         ServiceError::McpError(error) => match wire::find_refusal(error) {
             Some(why) => format!("its list of tools cannot be used: {}", sanitize::to_line(why)),
             None => {
-                let said = sanitize::to_line(&error.message);
-                format!("it refused to list its tools: {said} ({})", error.code.0)
+                let text = sanitize::to_line(&error.message);
+                format!("it refused to list its tools: {text} ({})", error.code.0)
             }
         },
         ServiceError::TransportClosed => "it ended before it had listed its tools".to_owned(),

@@ -321,8 +321,8 @@ fn refusal_error(error: &ErrorData) -> ServerUnavailableError {
             sanitize::to_line(why)
         ));
     }
-    let said = sanitize::to_line(&error.message);
-    ServerUnavailableError::new(format!("it refused the handshake: {said} ({})", error.code.0))
+    let text = sanitize::to_line(&error.message);
+    ServerUnavailableError::new(format!("it refused the handshake: {text} ({})", error.code.0))
 }
 
 fn is_known_version(version: &ProtocolVersion) -> bool {

@@ -1,4 +1,4 @@
-//! Servers in memory and a host that uses them, for the tests of the client.
+//! In-memory servers and a host that uses them, for the tests of the client.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,7 @@ use crate::server_definition::{
     ServerLaunch, ServerTransport,
 };
 
-/// A transport of messages in memory.
+/// An in-memory transport.
 struct MemoryTransport {
     to_server: mpsc::Sender<Value>,
     from_server: mpsc::Receiver<Value>,
@@ -62,28 +62,28 @@ impl Transport<RoleClient> for MemoryTransport {
     }
 }
 
-/// How a server in memory behaves.
+/// An in-memory server and its behaviour.
 pub(crate) struct FakeServer {
-    /// What it lists; may change while it runs.
+    /// Its tools; may change while it runs.
     pub(crate) tools: Mutex<Vec<Value>>,
-    /// Which first questions it answers: `discover`, `initialize`.
+    /// Which handshake requests it answers: `discover`, `initialize`.
     pub(crate) answers: Mutex<Vec<&'static str>>,
-    /// How it answers those it does not: with an error, or not at all.
+    /// Whether it answers the others with an error, or not at all.
     pub(crate) is_silent: bool,
-    /// The version it answers `initialize` with.
+    /// The version in its answer to `initialize`.
     pub(crate) version: &'static str,
-    /// How long it takes until it reads anything.
+    /// Delay before it reads.
     pub(crate) slow_start: Duration,
-    /// Whether it can be started at all.
+    /// Whether starting it fails.
     pub(crate) is_broken: Mutex<bool>,
-    /// Everything it was told.
+    /// Every message that it received.
     pub(crate) heard: Mutex<Vec<Value>>,
     pub(crate) starts: AtomicU32,
-    /// Up to which start it sees what may not be read.
+    /// Instances up to this start count as outdated.
     pub(crate) outdated: Arc<AtomicU32>,
-    /// How many are running.
+    /// Number of running instances.
     pub(crate) running: Arc<AtomicU32>,
-    /// Says something by itself, on the connection that is open now.
+    /// Sends a message by itself, on the open connection.
     pub(crate) voice: Mutex<Option<mpsc::Sender<Value>>>,
 }
 
@@ -105,7 +105,7 @@ impl Default for FakeServer {
     }
 }
 
-/// A tool that takes anything.
+/// A tool with any input.
 pub(crate) fn tool_json(name: &str) -> Value {
     json!({"name": name, "description": format!("does {name}"), "inputSchema": {"type": "object"}})
 }
@@ -119,12 +119,12 @@ impl Drop for LiveConnectionGuard {
 }
 
 impl FakeServer {
-    /// Of the older kind only.
+    /// Supports only the older protocol.
     pub(crate) fn legacy() -> Self {
         Self { answers: Mutex::new(vec!["initialize"]), ..Self::default() }
     }
 
-    /// The methods it heard, in order.
+    /// The methods that it received, in order.
     pub(crate) fn methods(&self) -> Vec<String> {
         let heard = self.heard.lock().unwrap();
         heard
@@ -133,18 +133,18 @@ impl FakeServer {
             .collect()
     }
 
-    /// Says something by itself.
+    /// Sends a message by itself.
     pub(crate) async fn send(&self, message: Value) {
         let voice = self.voice.lock().unwrap().clone().unwrap();
         voice.send(message).await.unwrap();
     }
 
-    /// Goes away without a word.
+    /// Ends without a message.
     pub(crate) fn disconnect(&self) {
         self.voice.lock().unwrap().take();
     }
 
-    /// Answers on its own connection, also when another of it was started since.
+    /// Answers on its own connection, even if another instance was started since.
     async fn serve(
         self: Arc<Self>,
         mut inbox: mpsc::Receiver<Value>,
@@ -153,7 +153,7 @@ impl FakeServer {
     ) {
         tokio::time::sleep(self.slow_start).await;
         loop {
-            // Hung up is hung up, at once.
+            // A disconnect takes effect immediately.
             let message = tokio::select! {
                 message = inbox.recv() => message,
                 () = self.wait_for_disconnect() => return,
@@ -212,7 +212,7 @@ impl FakeServer {
         }
     }
 
-    /// Tools named `page*` are on pages of their own.
+    /// Each tool named `page*` is on a separate page.
     fn list_page(&self, message: &Value) -> Value {
         let tools = self.tools.lock().unwrap().clone();
         let cursor = message.pointer("/params/cursor").and_then(Value::as_str);
@@ -256,7 +256,7 @@ impl FakeServer {
     }
 }
 
-/// Reaches one server in memory, whatever the definition says.
+/// Connects to one in-memory server, whatever the definition says.
 pub(crate) struct FakeConnector(pub(crate) Arc<FakeServer>);
 
 struct FakeMonitor {
@@ -298,7 +298,7 @@ impl ServerConnector for FakeConnector {
     }
 }
 
-/// A server under a name.
+/// The definition of a server with this alias.
 pub(crate) fn fake_definition(alias: &str) -> McpServerDefinition {
     McpServerDefinition {
         alias: ServerAlias::new(alias).unwrap(),
@@ -320,7 +320,7 @@ pub(crate) fn fake_definition(alias: &str) -> McpServerDefinition {
     }
 }
 
-/// A person who says yes, and remembers what they were asked and told.
+/// A user who allows everything, and records the questions and events.
 #[derive(Default)]
 pub(crate) struct RecordingUser {
     pub(crate) questions: Mutex<Vec<ApprovalQuestion>>,
@@ -355,7 +355,7 @@ impl CallEventObserver for RecordingUser {
     }
 }
 
-/// A host that uses one server in memory.
+/// A host that uses one in-memory server.
 pub(crate) struct McpTestHost {
     pub(crate) temp: Arc<tempfile::TempDir>,
     pub(crate) fake: Arc<FakeServer>,
@@ -378,7 +378,7 @@ impl McpTestHost {
         Self::with_state(Arc::new(tempfile::tempdir().unwrap()), fake, definitions, change)
     }
 
-    /// Another zero with the same state on disk.
+    /// Another zero process with the same state directory.
     pub(crate) fn with_state(
         temp: Arc<tempfile::TempDir>,
         fake: Arc<FakeServer>,
@@ -390,10 +390,10 @@ impl McpTestHost {
         Self::assemble(temp, fake, definitions, change, start)
     }
 
-    /// What settings give a script as `OWN_VALUE`.
+    /// Value of the variable `OWN_VALUE` of a script.
     pub(crate) const OWN_VALUE: &str = "q9-nobody-shall-see-this";
 
-    /// A host whose server is a script that runs.
+    /// A host whose server is a script.
     pub(crate) fn from_script(script: &str) -> Self {
         let temp = Arc::new(tempfile::tempdir().unwrap());
         let mut own = fake_definition("fake");
@@ -447,12 +447,12 @@ impl McpTestHost {
         self.host.registry()
     }
 
-    /// The names of the tools in the registry.
+    /// Returns the names of the tools in the registry.
     pub(crate) fn tool_names(&self) -> Vec<String> {
         self.registry().list().iter().map(|tool| tool.tool.spec().name.to_string()).collect()
     }
 
-    /// What a call gives, as text.
+    /// Returns the outcome of a call as text.
     pub(crate) async fn call(&self, tool: &str, input: Value) -> Result<String, ToolError> {
         self.call_until(tool, input, &CancellationToken::new()).await
     }
@@ -482,7 +482,7 @@ impl McpTestHost {
     }
 }
 
-/// Lets everything that can happen happen.
+/// Waits until all tasks are idle.
 pub(crate) async fn wait_until_idle() {
     for _ in 0..50 {
         tokio::time::sleep(Duration::from_millis(20)).await;

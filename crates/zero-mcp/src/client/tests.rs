@@ -1,4 +1,4 @@
-//! Whole calls through the pipeline, to servers in memory.
+//! Whole calls through the pipeline, with in-memory servers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use zero_runtime::{ToolHost, ToolVisibility};
 use super::ServerPhase;
 use super::test_support::{FakeServer, McpTestHost, fake_definition, tool_json, wait_until_idle};
 
-/// What a call gives: its text, or the reason and the message of its error.
+/// Returns the text of a call, or the reason and the message of its error.
 async fn call_outcome(bench: &McpTestHost, tool: &str, input: Value) -> String {
     match bench.call(tool, input).await {
         Ok(text) => text,
@@ -72,11 +72,11 @@ async fn handshake_handles_every_server_behavior() {
         Box::pin(async move {
             let began = tokio::time::Instant::now();
             let bench = McpTestHost::new(fake);
-            let said = match bench.servers.wait_until_ready("fake").await {
+            let outcome = match bench.servers.wait_until_ready("fake").await {
                 Ok(()) => bench.servers.status()[0].protocol.clone().unwrap(),
                 Err(error) => error.to_string(),
             };
-            assert_contains(&said, &[&expected]);
+            assert_contains(&outcome, &[&expected]);
             assert!(
                 began.elapsed() <= Duration::from_secs(within),
                 "{expected}: {:?}",
@@ -87,7 +87,7 @@ async fn handshake_handles_every_server_behavior() {
     }
     let silent = || FakeServer { is_silent: true, ..FakeServer::legacy() };
     check(silent(), "2025-11-25", 4).await;
-    // The whole of it arrives late, the answer to the first question first.
+    // Everything arrives late, the answer to the first request first.
     let slow = Duration::from_secs(15);
     check(FakeServer { slow_start: slow, ..FakeServer::legacy() }, "2025-11-25", 16).await;
     check(FakeServer { slow_start: slow, ..FakeServer::default() }, "2026-07-28", 16).await;
@@ -119,7 +119,7 @@ async fn cached_era_skips_wait_for_silent_server() {
     assert_eq!(second.servers.status()[0].state, ServerPhase::Known);
     assert_eq!(call_outcome(&second, "fake__echo", json!({})).await, "{}");
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
-    // It was replaced by one of the newer kind meanwhile: asked in the older way, then in the newer.
+    // It was replaced by one with the newer protocol: zero tries the older, then the newer.
     second.servers.stop().await;
     let fake =
         Arc::new(FakeServer { answers: vec!["server/discover"].into(), ..FakeServer::default() });
@@ -137,12 +137,15 @@ async fn cached_era_skips_wait_for_silent_server() {
 async fn call_timeout_is_bounded_and_cancels_at_server() {
     let bench = ready_host(FakeServer::legacy()).await;
     let began = tokio::time::Instant::now();
-    let said = call_outcome(&bench, "fake__hang", json!({})).await;
-    assert_contains(&said, &["Deadline: stopped after 120 s without an answer", "settings.json:1"]);
+    let outcome = call_outcome(&bench, "fake__hang", json!({})).await;
+    assert_contains(
+        &outcome,
+        &["Deadline: stopped after 120 s without an answer", "settings.json:1"],
+    );
     assert_eq!(began.elapsed().as_secs(), 120);
     wait_until_idle().await;
     assert_eq!(bench.fake.methods().last().unwrap(), "notifications/cancelled");
-    // A cancel by the caller is told too, and the server lives on.
+    // A cancellation by the caller is sent, too, and the server keeps running.
     let (cancel, heard) = (CancellationToken::new(), bench.fake.heard.lock().unwrap().len());
     let call = bench.call_until("fake__hang", json!({}), &cancel);
     let stopped = async {
@@ -155,7 +158,7 @@ async fn call_timeout_is_bounded_and_cancels_at_server() {
     let last = bench.fake.heard.lock().unwrap().last().unwrap().clone();
     assert_eq!(last["method"], "notifications/cancelled");
     assert_eq!(last["params"]["requestId"], bench.fake.heard.lock().unwrap()[heard]["id"]);
-    // What it says about it later is dropped.
+    // A late answer is dropped.
     let late =
         json!({"jsonrpc": "2.0", "id": last["params"]["requestId"], "result": {"content": []}});
     bench.fake.send(late).await;
@@ -191,14 +194,14 @@ async fn progress_extends_call_up_to_its_maximum() {
         }
     });
     let began = tokio::time::Instant::now();
-    let said = call_outcome(&bench, "fake__hang", json!({})).await;
+    let outcome = call_outcome(&bench, "fake__hang", json!({})).await;
     telling.abort();
-    assert_contains(&said, &["Deadline: stopped after 60 s without finishing"]);
+    assert_contains(&outcome, &["Deadline: stopped after 60 s without finishing"]);
     assert_eq!(began.elapsed().as_secs(), 60);
     assert_eq!(bench.person.progress.lock().unwrap()[0], "going [2J on (1/100)");
 }
 
-/// A file that came to be denied is not hidden from a server that runs already.
+/// A file that is denied later is not hidden from a server that is already running.
 #[tokio::test(start_paused = true)]
 async fn outdated_server_is_restarted_once_idle() {
     let bench = ready_host(FakeServer::default()).await;
@@ -211,16 +214,16 @@ async fn outdated_server_is_restarted_once_idle() {
         assert_eq!(starts(), 2);
     }
     assert_eq!(bench.servers.status()[0].state, ServerPhase::Ready);
-    // What it is at work on is not taken from it.
+    // A running call is not interrupted.
     let hanging = call_outcome(&bench, "fake__hang", json!({}));
     let echoing = async {
         wait_until_idle().await;
         bench.fake.outdated.store(2, Ordering::SeqCst);
-        let said = call_outcome(&bench, "fake__echo", json!({})).await;
-        assert_eq!((said.as_str(), starts()), ("{}", 2));
+        let outcome = call_outcome(&bench, "fake__echo", json!({})).await;
+        assert_eq!((outcome.as_str(), starts()), ("{}", 2));
     };
     tokio::select! {
-        said = hanging => panic!("{said}"),
+        outcome = hanging => panic!("{outcome}"),
         () = echoing => {}
     }
     wait_until_idle().await;
@@ -231,15 +234,15 @@ async fn outdated_server_is_restarted_once_idle() {
 #[tokio::test(start_paused = true)]
 async fn disconnected_server_restarts_and_no_call_runs_twice() {
     let bench = ready_host(server_with_tools(&["die", "echo"])).await;
-    let said = call_outcome(&bench, "fake__die", json!({})).await;
-    assert_contains(&said, &["ServerUnavailable", "the call may have run", "last words"]);
+    let outcome = call_outcome(&bench, "fake__die", json!({})).await;
+    assert_contains(&outcome, &["ServerUnavailable", "the call may have run", "last words"]);
     let calls = |bench: &McpTestHost| {
         bench.fake.methods().iter().filter(|method| *method == "tools/call").count()
     };
     assert_eq!(calls(&bench), 1, "never sent again");
     assert_eq!(call_outcome(&bench, "fake__echo", json!({})).await, "{}");
     assert_eq!(bench.fake.starts.load(Ordering::SeqCst), 2);
-    // One that is found gone before anything was sent is started again for the same call.
+    // If it has ended before anything was sent, it is started again for the same call.
     bench.fake.disconnect();
     wait_until_idle().await;
     assert_eq!(bench.servers.status()[0].state, ServerPhase::Failed);
@@ -255,8 +258,8 @@ async fn failing_server_pauses_until_reconnect() {
     wait_until_idle().await;
     let began = tokio::time::Instant::now();
     for _ in 0..40 {
-        let said = call_outcome(&bench, "fake__echo", json!({})).await;
-        assert_contains(&said, &["ServerUnavailable", "it cannot be started"]);
+        let outcome = call_outcome(&bench, "fake__echo", json!({})).await;
+        assert_contains(&outcome, &["ServerUnavailable", "it cannot be started"]);
         tokio::time::sleep(Duration::from_secs(3)).await;
     }
     let starts = bench.fake.starts.load(Ordering::SeqCst);
@@ -325,7 +328,7 @@ async fn changed_tools_are_approved_one_by_one_as_shown() {
         }
         let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
         bench.fake.send(changed).await;
-        // A list that changes often is asked for less often.
+        // A list that changes often is fetched less often.
         tokio::time::sleep(Duration::from_secs(10)).await;
     };
     let changed = || -> Vec<(String, String)> {
@@ -341,12 +344,12 @@ async fn changed_tools_are_approved_one_by_one_as_shown() {
             ("echo".to_owned(), line("does echo", "new")),
             ("fail".to_owned(), line("does fail", "new"))
         ],
-        "nobody let the third run yet"
+        "the third has not been approved yet"
     );
     let shown = bench.servers.changed_tools("fake").unwrap();
     bench.servers.approve("fake", &shown[..1]).unwrap();
     assert_eq!(changed(), [("fail".to_owned(), line("does fail", "new"))]);
-    // What it says since then is not what the person saw.
+    // Its current definition is not the one that the user saw.
     rewrite("newer").await;
     bench.servers.approve("fake", &shown[1..]).unwrap();
     assert_eq!(
@@ -365,7 +368,7 @@ async fn changed_tools_are_approved_one_by_one_as_shown() {
 
 #[tokio::test(start_paused = true)]
 async fn second_of_two_clashing_names_is_quarantined() {
-    // Found by trying: both become the same name here.
+    // Found by search: both map to the same name.
     let (one, other) = ("\u{12c6b}", "\u{2feed}");
     for order in [[one, other], [other, one]] {
         let bench = ready_host(server_with_tools(&order)).await;
@@ -408,13 +411,13 @@ async fn call_uses_definition_it_was_authorized_with() {
 
 #[tokio::test(start_paused = true)]
 async fn tool_list_is_bounded_and_cut_is_reported() {
-    for (first, count, told) in
+    for (first, count, note) in
         [("endless", 100, "more than 100 pages"), ("circle", 1, "repeats a page")]
     {
         let bench = ready_host(server_with_tools(&[first])).await;
         let status = &bench.servers.status()[0];
         assert_eq!(status.tools.len(), count, "{first}");
-        assert_contains(&status.notes.join("\n"), &[told]);
+        assert_contains(&status.notes.join("\n"), &[note]);
     }
 }
 
@@ -425,7 +428,7 @@ async fn only_allowed_tools_register_and_replace_nothing() {
     own.tools_denied = vec!["b".into()];
     let fake = Arc::new(server_with_tools(&["a", "b", "c.d", "e"]));
     let bench = McpTestHost::build(fake, vec![own], |config| {
-        // Somebody else has the name already.
+        // Another tool has the name already.
         let taken = super::tool_search::ToolSearch {
             registry: Arc::downgrade(&config.registry),
             servers: vec![],
@@ -486,17 +489,17 @@ async fn tools_beyond_token_budget_require_search() {
         shown.map(|tool| tool.tool.spec().name.to_string()).collect()
     };
     assert_eq!(shown(&bench), ["ToolSearch"]);
-    let said =
+    let outcome =
         call_outcome(&bench, "ToolSearch", json!({"query": "open an issue", "limit": 1})).await;
-    assert_eq!(said, "fake__close_issue: does close_issue\ninput schema: {\"type\":\"object\"}");
+    assert_eq!(outcome, "fake__close_issue: does close_issue\ninput schema: {\"type\":\"object\"}");
     assert_eq!(shown(&bench), ["ToolSearch", "fake__close_issue"]);
     assert_eq!(
         call_outcome(&bench, "fake__echo", json!({})).await,
         "{}",
         "can be called all the same"
     );
-    let said = call_outcome(&bench, "ToolSearch", json!({"query": "weather"})).await;
-    assert_contains(&said, &["No tool matches `weather`", "4 tools of these MCP servers: fake"]);
+    let outcome = call_outcome(&bench, "ToolSearch", json!({"query": "weather"})).await;
+    assert_contains(&outcome, &["No tool matches `weather`", "4 tools of these MCP servers: fake"]);
     bench.servers.stop().await;
     assert!(bench.tool_names().is_empty());
 }
@@ -504,8 +507,8 @@ async fn tools_beyond_token_budget_require_search() {
 #[tokio::test(start_paused = true)]
 async fn server_question_reaches_user_of_the_call() {
     let bench = ready_host(server_with_tools(&["need", "hang"])).await;
-    let said = call_outcome(&bench, "fake__need", json!({})).await;
-    assert_eq!(said, r#"{"who":{"action":"accept","content":{"name":"Ada"}}} "s1""#);
+    let outcome = call_outcome(&bench, "fake__need", json!({})).await;
+    assert_eq!(outcome, r#"{"who":{"action":"accept","content":{"name":"Ada"}}} "s1""#);
     {
         let asked = bench.person.elicitations.lock().unwrap();
         assert_eq!(
@@ -514,7 +517,7 @@ async fn server_question_reaches_user_of_the_call() {
         );
         assert!(asked[0].call.is_some() && matches!(asked[0].wanted, ElicitationMode::Form(_)));
     }
-    // With nobody to ask, none is declared and none is answered.
+    // Without a user to ask, elicitation is neither declared nor answered.
     let nobody = McpTestHost::build(
         Arc::new(server_with_tools(&["need"])),
         vec![fake_definition("fake")],
@@ -542,7 +545,7 @@ async fn unprompted_question_needs_a_running_call() {
     bench.fake.send(ask(1, form.clone())).await;
     wait_until_idle().await;
     let answer = bench.fake.heard.lock().unwrap().last().unwrap().clone();
-    assert_eq!(answer["result"]["action"], "cancel", "nobody made a call");
+    assert_eq!(answer["result"]["action"], "cancel", "no call is running");
     let cancel = CancellationToken::new();
     let call = bench.call_until("fake__hang", json!({}), &cancel);
     let asked = async {
@@ -605,7 +608,7 @@ async fn hosts_share_a_server_and_idle_server_stops() {
     assert_eq!(fake.starts.load(Ordering::SeqCst), 1, "one process for both");
     four.servers.wait_until_ready("a").await.unwrap();
     assert_eq!(fake.starts.load(Ordering::SeqCst), 2, "confined in another way");
-    // Another name has words of its own, and another patience its own end.
+    // Another alias has its own messages, and another startup timeout its own deadline.
     let mut patient = fake_definition("a");
     patient.startup_timeout *= 2;
     for (starts, other) in [(3, fake_definition("b")), (4, patient)] {
@@ -624,10 +627,14 @@ async fn hosts_share_a_server_and_idle_server_stops() {
     }
     four.servers.stop().await;
     two.servers.stop().await;
-    assert_eq!(call_outcome(&three, "a__echo", json!({})).await, "{}", "somebody still uses it");
+    assert_eq!(
+        call_outcome(&three, "a__echo", json!({})).await,
+        "{}",
+        "another host still uses it"
+    );
     tokio::time::sleep(Duration::from_secs(11 * 60)).await;
     wait_until_idle().await;
-    assert_eq!(fake.running.load(Ordering::SeqCst), 0, "nobody used it for a while");
+    assert_eq!(fake.running.load(Ordering::SeqCst), 0, "it was idle");
     assert_eq!(three.servers.status()[0].state, ServerPhase::Stopped);
     assert_eq!(call_outcome(&three, "a__echo", json!({})).await, "{}", "and it comes back");
     three.servers.stop().await;
@@ -655,7 +662,7 @@ async fn other_process_can_restart_a_server() {
     }
 }
 
-/// A server of the older kind, as a script. Its tool `crash` ends it.
+/// A server with the older protocol, as a script. Its tool `crash` ends it.
 const SCRIPT: &str = r#"
 while read -r line; do
   id=$(sed -n 's/.*"id":\([0-9]*\).*/\1/p' <<<"$line")
@@ -680,8 +687,11 @@ async fn crashed_process_restarts_and_is_gone_after_stop() {
     assert_eq!(status.implementation.as_deref(), Some("script 1"));
     assert_eq!(status.quarantined[0].tool, "bad");
     let first = call_outcome(&bench, "fake__pid", json!({})).await;
-    let said = call_outcome(&bench, "fake__crash", json!({})).await;
-    assert_contains(&said, &["ServerUnavailable", "exit code 42", "may have run", "out of cheese"]);
+    let outcome = call_outcome(&bench, "fake__crash", json!({})).await;
+    assert_contains(
+        &outcome,
+        &["ServerUnavailable", "exit code 42", "may have run", "out of cheese"],
+    );
     let status = &bench.servers.status()[0];
     assert_eq!(status.last_error.as_ref().unwrap().exit_code, Some(42));
     let second = call_outcome(&bench, "fake__pid", json!({})).await;
@@ -699,19 +709,19 @@ async fn configured_secrets_appear_in_no_report() {
     {
         let bench = McpTestHost::from_script(&script);
         bench.servers.register_known();
-        let mut told = match bench.servers.wait_until_ready("fake").await {
+        let mut output = match bench.servers.wait_until_ready("fake").await {
             Ok(()) => String::new(),
             Err(error) => format!("{:?}", error.to_tool_error("fake")),
         };
-        assert_eq!(told.is_empty(), starts, "{told}");
+        assert_eq!(output.is_empty(), starts, "{output}");
         let status = |bench: &McpTestHost| serde_json::to_string(&bench.servers.status()).unwrap();
-        told.push_str(&status(&bench));
+        output.push_str(&status(&bench));
         if starts {
-            told.push_str(&call_outcome(&bench, "fake__crash", json!({})).await);
-            told.push_str(&status(&bench));
-            assert_contains(&told, &["noise [OWN_VALUE]"]);
+            output.push_str(&call_outcome(&bench, "fake__crash", json!({})).await);
+            output.push_str(&status(&bench));
+            assert_contains(&output, &["noise [OWN_VALUE]"]);
         }
-        assert_contains(&told, &["error [OWN_VALUE]"]);
+        assert_contains(&output, &["error [OWN_VALUE]"]);
         bench.servers.stop().await;
         let catalogue = zero_sandbox::StateDir::new(bench.temp.path().join("state/mcp/catalogue"));
         let names = catalogue.list_names().unwrap();
@@ -719,8 +729,8 @@ async fn configured_secrets_appear_in_no_report() {
         #[expect(clippy::disallowed_methods, reason = "the test looks at the file itself")]
         let kept = std::fs::read_to_string(catalogue.path().join(&names[0])).unwrap();
         assert_contains(&kept, &["error [OWN_VALUE]"]);
-        told.push_str(&kept);
-        assert!(!told.contains(McpTestHost::OWN_VALUE), "{told}");
+        output.push_str(&kept);
+        assert!(!output.contains(McpTestHost::OWN_VALUE), "{output}");
     }
 }
 
@@ -796,7 +806,7 @@ async fn stop_does_not_wait_for_start() {
     let began = tokio::time::Instant::now();
     bench.servers.start_unknown();
     let servers = Arc::clone(&bench.servers);
-    // One starts it, and one waits for that.
+    // One caller starts it, the other waits for that start.
     let waits = tokio::spawn(async move { servers.wait_until_ready("fake").await });
     wait_until_idle().await;
     assert_eq!(bench.fake.running.load(Ordering::SeqCst), 1);
@@ -805,7 +815,7 @@ async fn stop_does_not_wait_for_start() {
     wait_until_idle().await;
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     assert_eq!(bench.fake.running.load(Ordering::SeqCst), 0, "nothing of it is left");
-    assert_eq!(bench.fake.starts.load(Ordering::SeqCst), 1, "and nobody starts it again");
+    assert_eq!(bench.fake.starts.load(Ordering::SeqCst), 1, "it is not started again");
 }
 
 #[tokio::test(start_paused = true)]

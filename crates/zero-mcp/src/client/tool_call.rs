@@ -250,8 +250,8 @@ impl McpConnection {
                 order.secrets.redact_error(why).to_tool_error(order.caller.alias.as_str())
             }
             other => {
-                let said = sanitize::to_line(&other.to_string());
-                unavailable_error(order, &format!("sent an invalid answer: {said}"))
+                let text = sanitize::to_line(&other.to_string());
+                unavailable_error(order, &format!("sent an invalid answer: {text}"))
             }
         }
     }
@@ -325,8 +325,8 @@ fn refusal_error(error: &ErrorData, order: &McpCallRequest<'_>) -> ToolError {
         return ToolError::failed(ErrorReason::RemoteFailure, message)
             .with_detail("server", alias.as_str());
     }
-    let said = sanitize::truncate(&order.secrets.redact(&error.message), ERROR_CHARS_MAX);
-    let message = format!("MCP server `{alias}` refused the call: {said} ({})", error.code.0);
+    let text = sanitize::truncate(&order.secrets.redact(&error.message), ERROR_CHARS_MAX);
+    let message = format!("MCP server `{alias}` refused the call: {text} ({})", error.code.0);
     let refusal =
         ToolError::failed(ErrorReason::RemoteFailure, message).with_detail("code", error.code.0);
     match &error.data {

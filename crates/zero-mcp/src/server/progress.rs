@@ -48,13 +48,13 @@ pub(super) struct ProgressReporter {
     peer: Peer<RoleServer>,
     /// `None` if the client does not want progress.
     token: Option<ProgressToken>,
-    said: u32,
+    sent: u32,
     next: Instant,
 }
 
 impl ProgressReporter {
     pub(super) fn new(peer: Peer<RoleServer>, token: Option<ProgressToken>) -> Self {
-        Self { peer, token, said: 0, next: Instant::now() }
+        Self { peer, token, sent: 0, next: Instant::now() }
     }
 
     /// Waits until there is a message to send. Cancel-safe.
@@ -72,10 +72,10 @@ impl ProgressReporter {
     pub(super) async fn send_update(&mut self, news: &mut watch::Receiver<String>) {
         let Some(token) = self.token.clone() else { return };
         let message = news.borrow_and_update().clone();
-        self.said += 1;
+        self.sent += 1;
         self.next = Instant::now() + PAUSE;
         let progress =
-            ProgressNotificationParam::new(token, f64::from(self.said)).with_message(message);
+            ProgressNotificationParam::new(token, f64::from(self.sent)).with_message(message);
         // If the client is gone, its call is ended elsewhere.
         let _ = self.peer.notify_progress(progress).await;
     }

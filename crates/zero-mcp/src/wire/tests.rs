@@ -1,4 +1,4 @@
-//! Hostile peers, one behaviour a row, on streams in memory.
+//! Tests with hostile peers, one behaviour per row, on streams in memory.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use super::{
     ConnectionDiagnostics, ConnectionRole, DisconnectCause, LineTransport, McpMessageLimits,
 };
 
-/// Longer than anything here takes, on a machine with a lot to do.
+/// Time limit for every step, generous enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A connection whose other end is in the hands of a test.
+/// A connection whose other end the test controls.
 struct TransportFixture<R: ConnectionRole> {
     lines: LineTransport<R>,
     there: DuplexStream,
@@ -34,8 +34,8 @@ fn new_fixture<R: ConnectionRole>(limits: McpMessageLimits) -> TransportFixture<
     }
 }
 
-/// Asks for tools (id 1), calls one (id 2) and pings (id 3), then takes what the server says, and
-/// shows what the SDK gets: an id and a word on what it is.
+/// Lists tools (id 1), calls one (id 2) and pings (id 3), then receives what the server sends, and
+/// renders what the SDK gets: the id and the kind of each message.
 async fn deliver(server_says: &[u8]) -> (Vec<String>, ConnectionDiagnostics) {
     let mut bench = new_fixture::<RoleClient>(McpMessageLimits {
         line_bytes_max: 1 << 20,
@@ -99,7 +99,7 @@ fn describe_message(message: &RxJsonRpcMessage<RoleClient>) -> String {
     }
 }
 
-/// What the server says, and what the SDK is told in the end.
+/// Checks what the SDK gets for what the server sends.
 async fn check(server_says: impl AsRef<[u8]>, expected: &[&str]) -> ConnectionDiagnostics {
     let says = server_says.as_ref();
     let (shown, troubles) = deliver(says).await;
@@ -120,12 +120,12 @@ async fn valid_messages_are_delivered() {
     check(PONG.replace("3", r#""3""#), &["3: empty"]).await;
 }
 
-/// An answer to the call: its result as it is written.
+/// An answer to the call, with this raw result.
 fn call_answer(result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":2,"result":{result}}}"#)
 }
 
-/// An answer to the request for tools: these as they are written.
+/// An answer to the list request, with these raw tools.
 fn list_answer(tools: &[&str]) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"tools":[{}]}}}}"#, tools.join(","))
 }
@@ -172,7 +172,7 @@ async fn unusable_answer_becomes_error_for_waiter() {
     ] {
         check(format!("{says}\n{PONG}\n"), &[&refused(why), "3: empty"]).await;
     }
-    // The ping is read as a whole, so that its answer is refused as a whole.
+    // The answer to a ping is parsed as a whole, so it is refused as a whole.
     for (inside, why) in [
         (deep, "it nests 5001 levels deep; 127 are taken"),
         (many, "it has more than 200000 values"),
@@ -196,9 +196,9 @@ async fn endless_line_fails_before_it_ends() {
         writing.write_all(head).await.unwrap();
         while writing.write_all(&[b'x'; 4096]).await.is_ok() {}
     });
-    let told = tokio::time::timeout(PATIENCE, bench.lines.receive()).await.unwrap();
+    let received = tokio::time::timeout(PATIENCE, bench.lines.receive()).await.unwrap();
     assert_eq!(
-        describe_message(&told.unwrap()),
+        describe_message(&received.unwrap()),
         "2: error the answer was refused: it is longer than 1048576 bytes"
     );
     drop(bench.lines);
@@ -359,7 +359,7 @@ async fn notification_flood_is_counted() {
 
 #[tokio::test]
 async fn noise_before_first_answer_does_not_block() {
-    // The server writes a megabyte before it reads a byte, and we write much before we read.
+    // The server writes a megabyte before it reads, and this side writes much before it reads.
     let mut bench = new_fixture::<RoleClient>(McpMessageLimits::default());
     let (mut reading, mut writing) = tokio::io::split(bench.there);
     let server = tokio::spawn(async move {
@@ -374,8 +374,8 @@ async fn noise_before_first_answer_does_not_block() {
     let long = "x".repeat(300_000);
     let request = json!({"method": "tools/call", "params": {"name": long}});
     bench.lines.send(request_message(1, request)).await.unwrap();
-    let told = tokio::time::timeout(PATIENCE, bench.lines.receive()).await.unwrap();
-    assert_eq!(describe_message(&told.unwrap()), "1: call ");
+    let received = tokio::time::timeout(PATIENCE, bench.lines.receive()).await.unwrap();
+    assert_eq!(describe_message(&received.unwrap()), "1: call ");
     assert_eq!(bench.lines.diagnostics().report().noise, 20_000);
     drop(server.await.unwrap());
 }
@@ -413,7 +413,7 @@ async fn messages_sent_byte_by_byte_arrive() {
     assert!(eof.is_cancelled());
 }
 
-/// What a client says to our server, and what is answered without the SDK.
+/// Checks what zero's server replies to a client without the SDK.
 async fn check_server(client_says: &str, handed_on: usize, answered: &[(&str, i32)]) {
     let mut bench = new_fixture::<RoleServer>(McpMessageLimits {
         requests_max: 2,
@@ -489,7 +489,7 @@ async fn reading_client_gets_every_refusal() {
         }
         count
     });
-    // As the SDK does, each read is dropped now and then, wherever it is.
+    // Like the SDK, drop a pending read now and then.
     loop {
         tokio::select! {
             biased;

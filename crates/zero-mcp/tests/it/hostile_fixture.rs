@@ -1,4 +1,4 @@
-//! A host whose MCP servers misbehave, each in its own way, beside one that does not.
+//! A host with MCP servers that misbehave, each in its own way, and one that works.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,10 +25,10 @@ use zero_sandbox::{StateDir, Workspace};
 
 use crate::server_fixture::{AllowAll, SleepCommand, wait_until};
 
-/// The server that behaves.
+/// The server that works.
 pub(crate) const GOOD: &str = "good";
 
-/// A person who answers every question at once.
+/// A user who answers every question at once.
 struct AutoElicitor;
 
 impl Elicitor for AutoElicitor {
@@ -38,7 +38,7 @@ impl Elicitor for AutoElicitor {
     }
 }
 
-/// A host and its servers.
+/// The host under test and its servers.
 pub(crate) struct HostileFixture {
     temp: tempfile::TempDir,
     pub(crate) host: ToolHost,
@@ -48,10 +48,10 @@ pub(crate) struct HostileFixture {
 }
 
 impl HostileFixture {
-    /// A host with a server of each of these modes, known by the name that [`alias`] gives it, and
-    /// one that behaves.
+    /// Creates a host with a server for each of these modes, named by [`alias`], and one that
+    /// works.
     pub(crate) fn new(modes: &[&str], change: impl Fn(&str, &mut McpServerDefinition)) -> Self {
-        // Not in `/tmp`, where a server would see its own.
+        // Not in `/tmp`, because servers have a `/tmp` of their own.
         let temp = tempfile::tempdir_in("/var/tmp").unwrap();
         let work = temp.path().join("work");
         std::fs::create_dir(&work).unwrap();
@@ -87,12 +87,12 @@ impl HostileFixture {
         Self { temp, host, servers, session, mark }
     }
 
-    /// Where the host and its servers keep things.
+    /// The folder of the host and its servers.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.temp.path().join(name)
     }
 
-    /// What a call gives, as text.
+    /// Returns the outcome of a call as text.
     pub(crate) async fn call(&self, tool: &str, input: Value) -> Result<String, ToolError> {
         let call = ToolCall {
             id: new_call_id(),
@@ -119,33 +119,33 @@ impl HostileFixture {
         let ready = self.servers.wait_until_ready(&alias).await;
         let start = begun.elapsed();
         if let Err(error) = ready {
-            let said = format!("not ready: {} | {}", error.message, error.stderr_tail.trim());
-            return VisitReport { said, start, call: Duration::ZERO };
+            let output = format!("not ready: {} | {}", error.message, error.stderr_tail.trim());
+            return VisitReport { output, start, call: Duration::ZERO };
         }
         let begun = Instant::now();
-        let said = match self.call(&format!("{alias}__work"), input).await {
+        let output = match self.call(&format!("{alias}__work"), input).await {
             Ok(text) => format!("ok: {text}"),
             Err(error) => {
                 let reason = error.reason().map(|reason| format!("{reason:?}"));
                 format!("{:?} {}: {}", error.error_type, reason.unwrap_or_default(), error.message)
             }
         };
-        VisitReport { said, start, call: begun.elapsed() }
+        VisitReport { output, start, call: begun.elapsed() }
     }
 
-    /// How the server of a mode stands.
+    /// Returns the status of the server of a mode.
     pub(crate) fn status(&self, mode: &str) -> McpServerStatus {
         let alias = alias(mode);
         self.servers.status().into_iter().find(|status| status.alias == alias).unwrap()
     }
 
-    /// Calls the server that behaves, again and again; how long it took each time.
+    /// Calls the working server again and again, and returns how long each call took.
     pub(crate) async fn poll_neighbor(&self, until: &CancellationToken) -> Vec<Duration> {
         let mut took = Vec::new();
         while took.is_empty() || !until.is_cancelled() {
             let begun = Instant::now();
-            let said = self.call("good__work", json!({})).await;
-            assert_eq!(said.unwrap(), "worked", "its neighbours are none of its business");
+            let output = self.call("good__work", json!({})).await;
+            assert_eq!(output.unwrap(), "worked", "other servers do not affect it");
             took.push(begun.elapsed());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -167,28 +167,28 @@ impl HostileFixture {
         .await;
     }
 
-    /// Stops all servers, and sees that no process of them is left.
+    /// Stops all servers, and checks that none of their processes is left.
     pub(crate) async fn stop(self) {
         self.servers.stop().await;
-        // What was killed is gone in a moment.
+        // Killed processes may take a moment to disappear.
         let left = self.mark.wait_until_ended().await;
         assert!(left < Duration::from_secs(30), "processes were left for {left:?}");
     }
 }
 
-/// What came of a visit.
+/// The outcome of starting and calling a server.
 pub(crate) struct VisitReport {
-    /// What was said, beginning with what it was: `ok`, `not ready`, or the kind of error.
-    pub(crate) said: String,
+    /// The output, starting with `ok`, `not ready`, or the kind of error.
+    pub(crate) output: String,
     /// How long the server took to start.
     pub(crate) start: Duration,
     /// How long the call took.
     pub(crate) call: Duration,
 }
 
-/// The name of the server of a mode.
+/// Returns the alias of the server of a mode.
 pub(crate) fn alias(mode: &str) -> String {
-    // Names of servers are short.
+    // The length of an alias is limited.
     mode.chars().take(ServerAlias::LEN_MAX).collect()
 }
 
@@ -213,8 +213,8 @@ fn definition(mode: &str, work: &Path, mark: &SleepCommand) -> McpServerDefiniti
     }
 }
 
-/// The server: an example beside this test, copied beside the folder it works in. Servers have a
-/// `/tmp` of their own, and the build may lie in the other.
+/// The server: an example of this crate, copied beside its working directory. Servers have a `/tmp`
+/// of their own, and the build may be in the real one.
 fn server_program(work: &Path) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.parent().unwrap().with_file_name("examples").join("hostile_server");
@@ -230,7 +230,7 @@ fn server_program(work: &Path) -> PathBuf {
     copy
 }
 
-/// The most memory this process had so far, in bytes.
+/// Peak memory of this process so far, in bytes.
 pub(crate) fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

@@ -1,5 +1,6 @@
-//! Servers that misbehave. Whatever one does, it ends in words that say what happened, within its
-//! timeout; its neighbours answer meanwhile, zero stays small, and no process is left.
+//! Servers that misbehave. Whatever one does, the call ends within its timeout with a message that
+//! says what happened. Meanwhile other servers answer, memory stays bounded, and no process is
+//! left.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -13,18 +14,17 @@ use zero_mcp::server_definition::McpServerDefinition;
 use crate::hostile_fixture::{HostileFixture, peak_memory};
 use crate::server_fixture::wait_until;
 
-/// What a server does, and what is to come of it: these words, in this order, with `…` between.
+/// A mode, and the expected output: these parts in this order, with `…` between them.
 type BehaviorRow = (&'static str, &'static str);
 
-/// How long it may take to notice that a timeout has passed, on a machine that is busy.
+/// How long it may take to notice that a timeout has passed, on a busy machine.
 const GRACE: Duration = Duration::from_secs(60);
-/// How long the server that behaves may take to answer half of the time; at worst it has as long as any.
+/// Limit for the median time of the working server's answers.
 const NEIGHBOR_MEDIAN_MAX: Duration = Duration::from_secs(10);
-/// The most memory this program may take beyond what it does with a server that behaves: a few of the
-/// longest lines that are read.
+/// Maximum growth of memory compared with a working server: a few lines of maximum length.
 const GROWTH_MAX: u64 = 40 << 20;
 
-/// How much time servers have.
+/// The timeouts of servers.
 #[derive(Clone, Copy)]
 struct ServerTimeouts {
     startup: Duration,
@@ -32,19 +32,19 @@ struct ServerTimeouts {
     call: Duration,
 }
 
-/// For what comes to an end by itself, however busy the machine is.
+/// Long timeouts, for servers that are not expected to reach them.
 const LONG_TIMEOUTS: ServerTimeouts = ServerTimeouts {
     startup: Duration::from_secs(60),
     silence: Duration::from_secs(60),
     call: Duration::from_secs(60),
 };
 
-/// How many times as long a server has that is to do something before its time is over, when it has not
-/// done it: a machine that stood still is no fault of it.
+/// Factor for a second attempt with longer timeouts, if a server did not act in time: the machine
+/// may have been too busy.
 const SCALES: [u32; 2] = [1, 10];
 
 impl ServerTimeouts {
-    /// For a server of which this is expected: what is to run out is short.
+    /// Timeouts for this expectation: those that are expected to pass are short.
     fn for_expected(expected: &str, scale: u32) -> Self {
         let seconds = |count| Duration::from_secs(count) * scale;
         let mut patience = LONG_TIMEOUTS;
@@ -57,7 +57,7 @@ impl ServerTimeouts {
         patience
     }
 
-    /// What is expected, with the times that were given.
+    /// Fills the timeouts into the expected output.
     fn expand_times(self, expected: &str) -> String {
         let shown = |time: Duration| format!("{} s", time.as_secs());
         expected
@@ -73,18 +73,18 @@ impl ServerTimeouts {
     }
 }
 
-/// A host with servers that all have time.
+/// A host with servers that all have long timeouts.
 fn new_fixture(modes: &[&str]) -> HostileFixture {
     HostileFixture::new(modes, |_, definition| LONG_TIMEOUTS.apply_to(definition))
 }
 
-/// Visits servers, so many at a time, all of one host.
+/// Checks servers of one host, this many at a time.
 async fn check_all(rows: &[BehaviorRow], at_once: usize) {
     let mut rows = rows.to_vec();
     let mut faults = Vec::new();
     for scale in SCALES {
         faults = visit_all(&rows, at_once, scale).await;
-        // With more time something else may come of those whose time was to run out.
+        // With longer timeouts, servers that are expected to time out may behave differently.
         rows.retain(|(mode, expected)| {
             let is_short = expected.contains("{startup}") || expected.starts_with("Timeout");
             is_short && faults.iter().any(|(at, _)| at == mode)
@@ -99,7 +99,7 @@ async fn check_all(rows: &[BehaviorRow], at_once: usize) {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Visits them once; what is wrong with what came of it, by mode.
+/// Checks each server once, and returns the mismatches by mode.
 async fn visit_all(
     rows: &[BehaviorRow],
     at_once: usize,
@@ -128,7 +128,7 @@ async fn visit_all(
     faults
 }
 
-/// Visits one server; what is wrong with what came of it.
+/// Checks one server, and returns the mismatch.
 async fn check_row(
     arena: &HostileFixture,
     (mode, expected): &BehaviorRow,
@@ -137,12 +137,12 @@ async fn check_row(
     let visit = arena.visit(mode, json!({})).await;
     let mut faults = Vec::new();
     let expected = patience.expand_times(expected);
-    if !has_in_order(&visit.said, &expected) {
-        faults.push((*mode, format!("expected {expected:?}, got {:?}", visit.said)));
+    if !has_in_order(&visit.output, &expected) {
+        faults.push((*mode, format!("expected {expected:?}, got {:?}", visit.output)));
     }
-    let parts: Vec<&str> = visit.said.split("; ").collect();
+    let parts: Vec<&str> = visit.output.split("; ").collect();
     if parts.iter().enumerate().any(|(at, part)| parts[..at].contains(part)) {
-        faults.push((*mode, format!("it says something twice: {}", visit.said)));
+        faults.push((*mode, format!("the output repeats itself: {}", visit.output)));
     }
     let limits = [patience.startup, patience.call];
     for (took, limit) in [visit.start, visit.call].into_iter().zip(limits) {
@@ -153,7 +153,7 @@ async fn check_row(
     faults
 }
 
-/// Whether a text begins with the first of some words, and has the others after it in this order.
+/// Whether a text starts with the first part, and contains the others after it in this order.
 fn has_in_order(text: &str, expected: &str) -> bool {
     let mut words = expected.split(" … ");
     let Some(mut rest) = text.strip_prefix(words.next().unwrap_or_default()) else { return false };
@@ -388,8 +388,8 @@ async fn floods_do_not_break_calls() {
     check_all(&rows, 2).await;
 }
 
-/// Visits one server, and sees that this program stays small. Each has a test of its own, and so a
-/// process of its own: what one leaves to the allocator is none of the next one's business.
+/// Checks one server, and that memory stays bounded. Each mode has a test of its own, and thus a
+/// process of its own, so that memory left by one does not affect the next.
 async fn check_memory(mode: &'static str, expected: &'static str) {
     check_all(&[], 1).await;
     let before = peak_memory();
@@ -490,7 +490,7 @@ async fn server_cannot_take_name_of_another() {
     let different: std::collections::BTreeSet<_> = names.iter().map(|(_, name)| name).collect();
     assert_eq!(different.len(), names.len(), "{names:?}");
     assert!(names.contains(&("Read".to_owned(), "takes-names__Read".to_owned())), "{names:?}");
-    // The tools whose names were wanted are still who they were.
+    // The tools whose names were to be taken are unchanged.
     assert_eq!(arena.call("good__work", json!({})).await.unwrap(), "worked");
     std::fs::write(arena.path("work/a.txt"), "mine").unwrap();
     let read = arena.call("Read", json!({"file_path": "a.txt"})).await.unwrap();
@@ -502,7 +502,7 @@ async fn server_cannot_take_name_of_another() {
 async fn server_is_confined_by_sandbox() {
     let modes = ["shows-its-environment", "reads-a-secret", "writes-a-file", "calls-home"];
     let arena = new_fixture(&modes);
-    let say = async |mode: &str, input: Value| arena.visit(mode, input).await.said;
+    let say = async |mode: &str, input: Value| arena.visit(mode, input).await.output;
     let environment = say("shows-its-environment", json!({})).await;
     assert!(environment.contains("PATH=") && !environment.contains("CARGO"), "{environment}");
     std::fs::write(arena.path("state/secret"), "the secret").unwrap();
@@ -522,27 +522,27 @@ async fn late_answer_is_not_used_for_next_call() {
     let patience = ServerTimeouts { silence: Duration::from_secs(1), ..LONG_TIMEOUTS };
     let arena =
         HostileFixture::new(&["replies-late"], |_, definition| patience.apply_to(definition));
-    let first = arena.visit("replies-late", json!({})).await.said;
+    let first = arena.visit("replies-late", json!({})).await.output;
     assert!(first.starts_with("Timeout Deadline"), "{first}");
     wait_until(|| !arena.status("replies-late").notes.is_empty()).await;
     let notes = arena.status("replies-late").notes;
     assert_eq!(notes, ["1 of its answers matched no request"]);
-    // The next has to come within its time, which a machine that stands still may keep it from.
-    let mut said = String::new();
+    // The next must arrive in time, which a busy machine may prevent.
+    let mut output = String::new();
     for _ in 0..20 {
-        said = arena.visit("replies-late", json!({})).await.said;
-        if !said.starts_with("Timeout Deadline") {
+        output = arena.visit("replies-late", json!({})).await.output;
+        if !output.starts_with("Timeout Deadline") {
             break;
         }
     }
-    assert_eq!(said, "ok: worked");
+    assert_eq!(output, "ok: worked");
     arena.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changing_definitions_are_noticed() {
     let arena = new_fixture(&["rewrites-itself"]);
-    assert_eq!(arena.visit("rewrites-itself", json!({})).await.said, "ok: worked");
+    assert_eq!(arena.visit("rewrites-itself", json!({})).await.output, "ok: worked");
     let is_changed = || arena.status("rewrites-itself").tools[0].changed;
     assert!(!is_changed());
     let status = arena.servers.reconnect("rewrites-itself").await.unwrap();
@@ -554,9 +554,9 @@ async fn changing_definitions_are_noticed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn crashed_server_is_restarted() {
     let arena = new_fixture(&["dies-once"]);
-    let first = arena.visit("dies-once", json!({})).await.said;
+    let first = arena.visit("dies-once", json!({})).await.output;
     assert!(first.starts_with("ExecutionFailed ServerUnavailable"), "{first}");
-    assert_eq!(arena.visit("dies-once", json!({})).await.said, "ok: worked");
+    assert_eq!(arena.visit("dies-once", json!({})).await.output, "ok: worked");
     assert_eq!(arena.status("dies-once").starts, 2);
     arena.stop().await;
 }
@@ -569,14 +569,14 @@ async fn ended_subscription_is_not_retried_forever() {
         arena.visit(mode, json!({})).await;
     }
     tokio::time::sleep(Duration::from_millis(2_500)).await;
-    let said = arena.visit(modes[0], json!({})).await.said;
-    let counts: Vec<u32> = said.split(' ').filter_map(|word| word.parse().ok()).collect();
-    // The pauses between are one second, then two, then four.
+    let output = arena.visit(modes[0], json!({})).await.output;
+    let counts: Vec<u32> = output.split(' ').filter_map(|word| word.parse().ok()).collect();
+    // The delays between attempts are one, two and four seconds.
     let most = || 2 + (begun.elapsed().as_secs() + 1).ilog2();
-    assert!(counts.len() == 2 && counts[0] <= most() && counts[1] <= most() + 1, "{said}");
-    let said = arena.visit(modes[1], json!({})).await.said;
-    let counts: Vec<u32> = said.split(' ').filter_map(|word| word.parse().ok()).collect();
-    assert!(counts.len() == 1 && counts[0] <= most() + 2, "{said}");
+    assert!(counts.len() == 2 && counts[0] <= most() && counts[1] <= most() + 1, "{output}");
+    let output = arena.visit(modes[1], json!({})).await.output;
+    let counts: Vec<u32> = output.split(' ').filter_map(|word| word.parse().ok()).collect();
+    assert!(counts.len() == 1 && counts[0] <= most() + 2, "{output}");
     arena.stop().await;
 }
 

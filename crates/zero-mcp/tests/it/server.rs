@@ -1,4 +1,4 @@
-//! What a client gets over one connection, in both eras.
+//! The server over one connection, with both protocols.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use zero_runtime::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
 
 use crate::server_fixture::{ApprovalSource, ServerFixture, SleepCommand, stateless_params};
 
-/// What may pass on a machine that is busy with other tests, where the bound is 100 ms.
+/// Time limit on a machine that is busy with other tests, for a limit of 100 ms.
 const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test]
@@ -51,8 +51,8 @@ async fn tools_are_listed_with_schemas_that_compile() {
     for tool in &tools {
         assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
         for schema in [&tool["inputSchema"], &tool["outputSchema"]] {
-            let said = format!("{:?}", InputSchema::new(schema.clone()).check(Value::Null));
-            assert!(!said.contains("a broken one"), "{tool}: {said}");
+            let text = format!("{:?}", InputSchema::new(schema.clone()).check(Value::Null));
+            assert!(!text.contains("a broken one"), "{tool}: {text}");
         }
     }
     let hints = |name: &str| {
@@ -102,8 +102,8 @@ async fn unknown_tool_is_protocol_error_and_bad_input_is_tool_error() {
         assert!(facts["details"]["reason"].is_string(), "{arguments} {reason}: {facts}");
     }
     let answer = client.call("Read", json!({"limit": "x"})).await;
-    let said = answer["result"]["content"][0]["text"].as_str().unwrap();
-    assert!(said.contains("file_path") && said.contains("limit"), "{said}");
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("file_path") && text.contains("limit"), "{text}");
 }
 
 #[tokio::test]
@@ -127,7 +127,7 @@ async fn stateless_request_is_answered() {
     let answer = client.request_and_wait("tools/call", stateless_params(call, json!({}))).await;
     assert_eq!(answer["result"]["content"][0]["text"], "     1\tone", "{answer}");
     assert_eq!(answer["result"]["resultType"], "complete");
-    // What was read in one request can be edited in the next.
+    // A file that was read in one request can be edited in the next.
     let edit = json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"});
     let call = json!({"name": "Edit", "arguments": edit});
     let answer = client.request_and_wait("tools/call", stateless_params(call, json!({}))).await;
@@ -219,7 +219,7 @@ async fn sdk_client_lists_calls_and_answers() {
     }
 }
 
-/// A client of the SDK whose person allows everything once.
+/// An SDK client whose user allows everything once.
 struct ApprovingClient;
 
 impl ClientHandler for ApprovingClient {
@@ -244,7 +244,7 @@ async fn script_that_closes_stdin_reads_its_results() {
     fixture.write_file("a.txt", "one\n");
     let mut client = fixture.connect();
     let call = json!({"name": "Read", "arguments": {"file_path": "a.txt"}});
-    // Opens the session, which takes longer than a call.
+    // The first call opens the session, which takes longer.
     client.request_and_wait("tools/call", stateless_params(call.clone(), json!({}))).await;
     client.request("tools/call", stateless_params(call, json!({}))).await;
     let mut results = client.half_close().await;
@@ -283,7 +283,7 @@ async fn progress_increases_and_ends_before_result() {
     }
     assert!(!counts.is_empty() && counts.is_sorted_by(|a, b| a < b), "{counts:?}");
     assert_eq!(client.receive_within(Duration::from_millis(200)).await, None);
-    // Nobody who did not ask hears anything.
+    // Clients that did not subscribe get no notification.
     let answer = client.call("Bash", json!({"command": command})).await;
     assert_eq!(answer["result"]["isError"], false);
 }

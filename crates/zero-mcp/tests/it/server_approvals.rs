@@ -1,4 +1,4 @@
-//! What policy asks, asked of the person behind the client.
+//! Approvals that the policy requires, asked of the user behind the client.
 
 use std::time::Duration;
 
@@ -83,8 +83,8 @@ async fn client_without_forms_is_told_how_to_allow() {
     let mut client = fixture.connect_initialized(json!({})).await;
     let answer = client.call("Write", write_call("a")["arguments"].clone()).await;
     assert_eq!(answer["result"]["isError"], true);
-    let said = result_text(&answer);
-    assert!(said.contains("--yes") && said.contains("permissions.allow"), "{said}");
+    let text = result_text(&answer);
+    assert!(text.contains("--yes") && text.contains("permissions.allow"), "{text}");
     let mut client = fixture.connect();
     let answer =
         client.request_and_wait("tools/call", stateless_params(write_call("a"), json!({}))).await;
@@ -93,7 +93,7 @@ async fn client_without_forms_is_told_how_to_allow() {
     assert!(!fixture.path("a").exists());
 }
 
-/// Makes a call that is asked about; gives back the state to repeat.
+/// Makes a call that needs approval, and returns the state to repeat.
 async fn call_stateless(client: &mut JsonLineClient, call: Value) -> Value {
     let answer =
         client.request_and_wait("tools/call", stateless_params(call, form_capability())).await;

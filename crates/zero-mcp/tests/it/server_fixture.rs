@@ -1,4 +1,4 @@
-//! A server of the real tools in a temp folder, and a client that speaks lines of JSON.
+//! A server with the real tools in a temporary folder, and a client that sends lines of JSON.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use zero_runtime::tool::BoxFuture;
 use zero_runtime::{ApprovalAnswer, ApprovalQuestion, Approver, ToolHost, ToolHostConfig};
 use zero_sandbox::{StateDir, Workspace};
 
-/// How long anything may take before a test gives up.
+/// Time limit for every step of a test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct AllowAll;
@@ -34,16 +34,16 @@ impl Approver for AllowAll {
     }
 }
 
-/// Who answers what policy asks.
+/// Who answers approvals.
 #[derive(Clone, Copy)]
 pub(crate) enum ApprovalSource {
-    /// Somebody who says yes.
+    /// An approver that allows everything.
     AllowAll,
     /// The client.
     Client,
 }
 
-/// A host of the real tools.
+/// A host with the real tools.
 pub(crate) struct ServerFixture {
     temp: tempfile::TempDir,
     pub(crate) host: Arc<ToolHost>,
@@ -53,7 +53,7 @@ pub(crate) struct ServerFixture {
 
 impl ServerFixture {
     pub(crate) fn new(asked: ApprovalSource) -> Self {
-        // Not in `/tmp`, where a command would see the way to it in its own.
+        // Not in `/tmp`, because commands have a `/tmp` of their own.
         let temp = tempfile::tempdir_in("/var/tmp").unwrap();
         let work = temp.path().join("work");
         std::fs::create_dir(&work).unwrap();
@@ -85,7 +85,7 @@ impl ServerFixture {
         config
     }
 
-    /// A client that has said nothing yet.
+    /// A client before its first message.
     pub(crate) fn connect(&self) -> JsonLineClient {
         self.connect_to(self.config())
     }
@@ -94,7 +94,7 @@ impl ServerFixture {
         self.connect_within(config, 1 << 20, wire::McpMessageLimits::default())
     }
 
-    /// A client with a pipe that holds so much.
+    /// A client with a pipe of this capacity.
     pub(crate) fn connect_within(
         &self,
         config: McpServiceConfig,
@@ -115,13 +115,13 @@ impl ServerFixture {
         }
     }
 
-    /// The other end of a server's connection, for a client of the SDK.
+    /// The client's end of a connection, for an SDK client.
     pub(crate) fn pipe(&self) -> (ClientPipe, JoinHandle<Result<(), McpServiceError>>) {
         let JsonLineClient { lines, write, served, .. } = self.connect();
         ((lines.into_inner().into_inner(), write.unwrap()), served)
     }
 
-    /// A client that shook hands, with these capabilities.
+    /// A client with these capabilities after its handshake.
     pub(crate) async fn connect_initialized(&self, capabilities: Value) -> JsonLineClient {
         let mut client = self.connect();
         client.initialize("2025-11-25", capabilities).await;
@@ -129,10 +129,10 @@ impl ServerFixture {
     }
 }
 
-/// Where a client reads and writes.
+/// The client's end of the connection.
 pub(crate) type ClientPipe = (ReadHalf<DuplexStream>, WriteHalf<DuplexStream>);
 
-/// A client that speaks lines of JSON.
+/// A client that sends and reads lines of JSON.
 pub(crate) struct JsonLineClient {
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
     write: Option<WriteHalf<DuplexStream>>,
@@ -172,7 +172,7 @@ impl JsonLineClient {
         self.send(json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
     }
 
-    /// Sends a request; gives back its id.
+    /// Sends a request, and returns its id.
     pub(crate) async fn request(&mut self, method: &str, params: Value) -> u64 {
         self.next_id += 1;
         let id = self.next_id;
@@ -180,20 +180,20 @@ impl JsonLineClient {
         id
     }
 
-    /// The next message, whatever it is.
+    /// Returns the next message of any kind.
     pub(crate) async fn receive(&mut self) -> Value {
         let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await;
         let line = line.expect("nothing was said").unwrap().expect("the server is gone");
         serde_json::from_str(&line).unwrap()
     }
 
-    /// The next message within a time, if there is one.
+    /// Returns the next message within this time, if there is one.
     pub(crate) async fn receive_within(&mut self, time: Duration) -> Option<Value> {
         let line = tokio::time::timeout(time, self.lines.next_line()).await.ok()?.unwrap()?;
         Some(serde_json::from_str(&line).unwrap())
     }
 
-    /// A request that is answered with nothing before it.
+    /// Sends a request, and returns its answer, which must be the next message.
     pub(crate) async fn request_and_wait(&mut self, method: &str, params: Value) -> Value {
         let id = self.request(method, params).await;
         let answer = self.receive().await;
@@ -206,7 +206,7 @@ impl JsonLineClient {
         self.request_and_wait("tools/call", json!({"name": tool, "arguments": arguments})).await
     }
 
-    /// Closes our side to speak; gives back all that is still said.
+    /// Closes the client's output, and returns all remaining messages.
     pub(crate) async fn half_close(mut self) -> Vec<Value> {
         self.write.take().unwrap().shutdown().await.unwrap();
         let mut heard = Vec::new();
@@ -216,7 +216,7 @@ impl JsonLineClient {
         heard
     }
 
-    /// Closes our side to speak; gives back how it ended, and what had been said when it had.
+    /// Closes the client's output, and returns how the server ended and its messages until then.
     pub(crate) async fn end_unread(mut self) -> (Result<(), McpServiceError>, Vec<Value>) {
         self.write.take().unwrap().shutdown().await.unwrap();
         let outcome = tokio::time::timeout(PATIENCE, self.served).await.unwrap().unwrap();
@@ -227,19 +227,19 @@ impl JsonLineClient {
         (outcome, heard)
     }
 
-    /// How the server ended by itself.
+    /// Returns how the server ended by itself.
     pub(crate) async fn wait_for_outcome(self) -> Result<(), McpServiceError> {
         tokio::time::timeout(PATIENCE, self.served).await.unwrap().unwrap()
     }
 
-    /// How long it takes until the server has ended by itself.
+    /// Returns how long it takes until the server has ended by itself.
     pub(crate) async fn wait_for_end(self) -> Duration {
         let begun = Instant::now();
         tokio::time::timeout(PATIENCE, self.served).await.unwrap().unwrap().unwrap();
         begun.elapsed()
     }
 
-    /// Closes our side; says how long the server took to end.
+    /// Closes the connection, and returns how long the server took to end.
     pub(crate) async fn disconnect(mut self) -> Duration {
         let begun = Instant::now();
         self.write.take().unwrap().shutdown().await.unwrap();
@@ -248,7 +248,7 @@ impl JsonLineClient {
     }
 }
 
-/// Parameters of a request that stands alone.
+/// Parameters of a stateless request.
 pub(crate) fn stateless_params(mut params: Value, capabilities: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -258,7 +258,7 @@ pub(crate) fn stateless_params(mut params: Value, capabilities: Value) -> Value 
     params
 }
 
-/// A command nobody else runs, that sleeps for long.
+/// A unique command that sleeps for long.
 pub(crate) struct SleepCommand(String);
 
 impl SleepCommand {
@@ -285,7 +285,7 @@ impl SleepCommand {
         wait_until(|| self.is_running()).await;
     }
 
-    /// How long it takes until it is gone.
+    /// Returns how long it takes until it has ended.
     pub(crate) async fn wait_until_ended(&self) -> Duration {
         let begun = Instant::now();
         wait_until(|| !self.is_running()).await;

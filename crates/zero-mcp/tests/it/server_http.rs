@@ -1,4 +1,4 @@
-//! The same over HTTP: who gets in, both eras, and the end.
+//! The server over HTTP: access, both protocols, and shutdown.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ struct TestHttpServer {
     served: JoinHandle<Result<(), McpServiceError>>,
 }
 
-/// A reply, as far as tests look at it.
+/// The parts of a response that tests check.
 #[derive(Debug)]
 struct TestHttpReply {
     status: u16,
@@ -193,8 +193,8 @@ async fn handshake_client_has_a_session() {
     assert_eq!(reply.json()["result"]["protocolVersion"], "2025-11-25", "{reply:?}");
     let session = reply.header("mcp-session-id").unwrap();
     let session = [("mcp-session-id", session.as_str()), ("mcp-protocol-version", "2025-11-25")];
-    let told = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-    assert_eq!(server.post(&session, &told).await.status, 202);
+    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(server.post(&session, &initialized).await.status, 202);
     let call = |tool: &str, arguments: Value| {
         request_message("tools/call", json!({"name": tool, "arguments": arguments}))
     };
@@ -309,8 +309,8 @@ async fn deleted_session_ends_its_calls_at_once() {
         ("mcp-session-id", session.as_str()),
         ("mcp-protocol-version", "2025-11-25"),
     ];
-    let told = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-    assert_eq!(server.post(&head[4..], &told).await.status, 202);
+    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(server.post(&head[4..], &initialized).await.status, 202);
     let sleep = SleepCommand::new();
     let call = json!({"name": "Bash", "arguments": {"command": sleep.command()}});
     let call = request_message("tools/call", call).to_string();
@@ -340,8 +340,8 @@ async fn client_without_handshake_cannot_be_asked_on_connection() {
         ("mcp-name", "Write"),
     ];
     let answer = server.post(&head, &call).await;
-    let said = answer.json()["result"]["content"][0]["text"].to_string();
-    assert!(said.contains("permissions.allow"), "{answer:?}");
+    let text = answer.json()["result"]["content"][0]["text"].to_string();
+    assert!(text.contains("permissions.allow"), "{answer:?}");
     assert!(!fixture.path("a").exists());
     server.stop().await;
 }
@@ -368,7 +368,8 @@ async fn configured_origin_pages_can_use_server() {
     assert_eq!(reply.status, 200, "{reply:?}");
     assert_eq!(reply.header("access-control-allow-origin").as_deref(), Some(PAGE));
     assert!(reply.header("access-control-expose-headers").unwrap().contains("mcp-session-id"));
-    // A page that may be here by chance is not told anything, nor is anybody else let in.
+    // A page of this machine that is not configured gets no CORS headers, and no other page is
+    // allowed.
     for (origin, first, status) in [
         ("http://localhost:5173", "OPTIONS /mcp", 401),
         ("http://evil.example", "OPTIONS /mcp", 403),
@@ -386,7 +387,7 @@ async fn configured_origin_pages_can_use_server() {
 #[tokio::test]
 async fn silent_connections_do_not_block_others() {
     let fixture = ServerFixture::new(ApprovalSource::AllowAll);
-    // They stay for longer than anybody would wait for them.
+    // Silent connections may stay for longer than the test waits.
     let server =
         TestHttpServer::start(&fixture, |http| http.limits.head_time = 10 * PATIENCE).await;
     let mut silent = Vec::new();

@@ -27,12 +27,12 @@ pub enum McpHttpError {
     #[error("{0}")]
     Settings(String),
     /// It answered with an HTTP error.
-    #[error("the server answered HTTP {status}{}", .said.as_ref().map_or(String::new(), |said| format!(": {said}")))]
+    #[error("the server answered HTTP {status}{}", .detail.as_ref().map_or(String::new(), |detail| format!(": {detail}")))]
     Status {
         /// The status code.
         status: u16,
         /// Its explanation, shortened.
-        said: Option<String>,
+        detail: Option<String>,
     },
     /// It requires a login, and there is none.
     #[error("the server requires a login; run `zero mcp login {alias}`")]

@@ -280,7 +280,7 @@ impl StreamableHttpClient for McpHttpClient {
             // The session has ended already.
             StatusCode::NOT_FOUND => Ok(()),
             status if status.is_success() => Ok(()),
-            status => Err(McpHttpError::Status { status: status.as_u16(), said: None }.into()),
+            status => Err(McpHttpError::Status { status: status.as_u16(), detail: None }.into()),
         }
     }
 
@@ -305,8 +305,8 @@ impl StreamableHttpClient for McpHttpClient {
             return Err(StreamableError::ServerDoesNotSupportSse);
         }
         if !status.is_success() {
-            let said = shorten_untrusted(&shared.read_error_body(response).await);
-            return Err(McpHttpError::Status { status: status.as_u16(), said }.into());
+            let detail = shorten_untrusted(&shared.read_error_body(response).await);
+            return Err(McpHttpError::Status { status: status.as_u16(), detail }.into());
         }
         match content_kind(&response) {
             ContentKind::Events => {
@@ -332,14 +332,14 @@ impl McpHttpClient {
         let retry_after = response.headers().get(RETRY_AFTER).cloned();
         let session_id = read_session_id(&response)?;
         let body = self.0.read_error_body(response).await;
-        let said = shorten_untrusted(&body);
+        let detail = shorten_untrusted(&body);
         let is_refusal = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         let error = match serde_json::from_slice(&body) {
             Ok(ServerJsonRpcMessage::Error(error)) if is_json && !is_refusal => Some(error.error),
             _ => None,
         };
         let Some(id) = request_id(message) else {
-            return Err(McpHttpError::Status { status: status.as_u16(), said }.into());
+            return Err(McpHttpError::Status { status: status.as_u16(), detail }.into());
         };
         // An older server does not know this request, and may answer with an HTTP error only. It
         // becomes a JSON-RPC error, so that the handshake falls back to the older protocol.
@@ -350,7 +350,7 @@ impl McpHttpClient {
             && !is_refusal
         {
             let error = error.unwrap_or_else(|| {
-                let error = McpHttpError::Status { status: status.as_u16(), said };
+                let error = McpHttpError::Status { status: status.as_u16(), detail };
                 ErrorData::invalid_request(error.to_string(), None)
             });
             let reply = ServerJsonRpcMessage::error(error, Some(id));
@@ -362,13 +362,13 @@ impl McpHttpClient {
             return Ok(StreamableHttpPostResponse::Json(reply, session_id));
         }
         let wait = retry_after.and_then(|after| shorten_untrusted(after.as_bytes()));
-        let said = match (said, wait) {
-            (said, Some(wait)) if status == StatusCode::TOO_MANY_REQUESTS => {
-                Some(format!("{} (try again after {wait})", said.unwrap_or_default()))
+        let detail = match (detail, wait) {
+            (detail, Some(wait)) if status == StatusCode::TOO_MANY_REQUESTS => {
+                Some(format!("{} (try again after {wait})", detail.unwrap_or_default()))
             }
-            (said, _) => said,
+            (detail, _) => detail,
         };
-        Err(McpHttpError::Status { status: status.as_u16(), said }.into())
+        Err(McpHttpError::Status { status: status.as_u16(), detail }.into())
     }
 }
 

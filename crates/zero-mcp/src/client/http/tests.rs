@@ -1,4 +1,4 @@
-//! Servers of both eras, and servers that do what they should not.
+//! HTTP servers with both protocols, and servers that misbehave.
 
 pub(crate) mod test_servers;
 
@@ -31,9 +31,9 @@ fn endpoint(url: &Url, headers: &[(&str, &str)]) -> HttpEndpoint {
     HttpEndpoint { url: url.clone(), headers: headers.collect(), login: LoginSettings::default() }
 }
 
-/// How long something may take whose time runs out after a second or two.
+/// Time limit for something with a timeout of a second or two.
 const ELAPSED_MAX: Duration = Duration::from_secs(60);
-/// How often is tried what a machine that stands still may keep from coming in time.
+/// Number of attempts for what a busy machine may delay beyond its time limit.
 const TRIES_MAX: u32 = 20;
 
 fn auto_lifecycle() -> ClientLifecycleMode {
@@ -129,7 +129,7 @@ async fn legacy_server_is_detected_by_its_answer() {
     }
 }
 
-/// What a call ends with when the server answers it like this, and how long that takes.
+/// Returns the outcome of a call that the server answers like this, and how long it took.
 async fn call_outcome<A, F>(answer: A) -> (String, Duration)
 where
     A: Fn(RecordedRequest, TcpStream) -> F + Clone + Send + 'static,
@@ -154,7 +154,7 @@ where
     let start = Instant::now();
     let reply = client.call_tool(CallToolRequestParams::new("echo")).await;
     let took = start.elapsed();
-    // Whatever it was, the connection lives on.
+    // In any case, the connection keeps working.
     let mut listed = client.list_all_tools().await;
     for _ in 0..TRIES_MAX {
         if listed.is_err() {
@@ -169,8 +169,8 @@ where
 }
 
 #[track_caller]
-fn check(row: &str, (said, took): (String, Duration), expected: &str) {
-    assert!(said.contains(expected), "{row}: {said}");
+fn check(row: &str, (output, took): (String, Duration), expected: &str) {
+    assert!(output.contains(expected), "{row}: {output}");
     assert!(took < ELAPSED_MAX, "{row}: took {took:?}");
 }
 
@@ -179,14 +179,14 @@ const JSON_HEAD: &str =
 const EVENTS_HEAD: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
 
-/// How much of an endless answer may be taken, with what lies in the buffers of the system.
+/// How much of an endless answer may be read, including the buffers of the kernel.
 const TAKEN_MAX: usize = 32 << 20;
 
-/// What a call ends with when the answer begins like this and then goes on for 200 MB.
+/// Returns the outcome of a call whose answer starts like this and continues for 200 MB.
 async fn flood_outcome(start: String) -> (String, Duration) {
     let taken = Arc::new(AtomicUsize::new(0));
     let counted = taken.clone();
-    let said = call_outcome(move |_, mut stream: TcpStream| {
+    let output = call_outcome(move |_, mut stream: TcpStream| {
         let (start, counted) = (start.clone(), counted.clone());
         async move {
             let _ = stream.write_all(start.as_bytes()).await;
@@ -202,8 +202,8 @@ async fn flood_outcome(start: String) -> (String, Duration) {
         }
     })
     .await;
-    assert!(taken.load(Ordering::SeqCst) < TAKEN_MAX, "{said:?}: {taken:?}");
-    said
+    assert!(taken.load(Ordering::SeqCst) < TAKEN_MAX, "{output:?}: {taken:?}");
+    output
 }
 
 #[tokio::test]
@@ -227,7 +227,7 @@ async fn endless_answers_are_cut_off() {
 
 #[tokio::test]
 async fn missing_answers_time_out() {
-    // Each has little time for what does not come, and much for the rest.
+    // The limit under test is short, all others are long.
     let usual = McpHttpClientLimits::default();
     let second = Duration::from_secs(1);
     let hasty = McpHttpClientLimits { call_head_time: second, ..usual };
@@ -411,7 +411,7 @@ async fn expired_session_is_reopened() {
                     let line = format!("HTTP/1.1 200 OK\r\nMcp-Session-Id: {next}\r\n");
                     reply.replacen("HTTP/1.1 200 OK\r\n", &line, 1).into_bytes()
                 }
-                // The first session is forgotten after the first list.
+                // The first session expires after the first list.
                 "tools/call" if request.header("mcp-session-id").as_deref() == Some("1") => {
                     status_reply("404 Not Found", "")
                 }

@@ -99,8 +99,8 @@ impl AuthorizationResponse {
         }
         if let Some(error) = single("error")? {
             let described = single("error_description")?.unwrap_or_default();
-            let said = shorten_untrusted(format!("{error} {described}").as_bytes());
-            return Err(LoginError::Refused(said.unwrap_or_default()));
+            let text = shorten_untrusted(format!("{error} {described}").as_bytes());
+            return Err(LoginError::Refused(text.unwrap_or_default()));
         }
         let code = single("code")?.ok_or(LoginError::Pasted("it has no `code`"))?;
         Ok(Self { code, issuer: single("iss")? })

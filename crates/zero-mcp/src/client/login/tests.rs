@@ -1,4 +1,4 @@
-//! A login from the first refusal to its end, at a small issuer on this machine.
+//! A login from the first refusal to the logout, with a small issuer on this machine.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -22,26 +22,26 @@ use crate::client::{McpServerSet, McpServerSetConfig, McpServerStatus, RemoteSer
 use crate::server_definition::{LoginSettings, McpServerDefinition, ServerTransport};
 use crate::wire::ConnectionDiagnostics;
 
-/// What an issuer does.
+/// Behaviour of the issuer.
 #[derive(Default)]
 struct FakeIssuer {
     origin: String,
-    /// How long tokens live.
+    /// Lifetime of tokens, in seconds.
     expires_in: Option<u64>,
     registers: bool,
     tokens_given: usize,
     registered: usize,
     revoked: Vec<String>,
-    /// How often it was asked who issues logins.
+    /// Number of discovery requests.
     searched: usize,
-    /// Gives no tokens for now.
+    /// Issues no tokens for now.
     is_ill: bool,
-    /// The only refresh token that is good, and the only access token.
+    /// The only valid refresh token, and the only valid access token.
     refresh: String,
     access: String,
-    /// What a call needs beside the token.
+    /// The scope that a call needs.
     scope_needed: Option<&'static str>,
-    /// What becomes of a handshake without a token.
+    /// How a handshake without a token is answered.
     handshake: HandshakePolicy,
 }
 
@@ -134,7 +134,7 @@ impl FakeIssuer {
             _ => false,
         };
         if !is_good {
-            // A token that comes twice ends the login.
+            // A repeated refresh token ends the login.
             self.refresh.clear();
             self.access.clear();
             let body = json!({"error": "invalid_grant"}).to_string();
@@ -160,7 +160,7 @@ fn parse_form(request: &RecordedRequest) -> HashMap<String, String> {
     url::form_urlencoded::parse(&request.body).into_owned().collect()
 }
 
-/// There is no keyring.
+/// A system without a keyring.
 struct UnavailableKeyring;
 
 impl SecretStore for UnavailableKeyring {
@@ -175,17 +175,17 @@ impl SecretStore for UnavailableKeyring {
     }
 }
 
-/// What the person's browser brings back.
+/// What the user's browser does.
 #[derive(Clone, Copy)]
 enum BrowserBehavior {
     Honest,
-    /// The address is pasted.
+    /// The user pastes the URL.
     Pasted,
     OtherState,
     OtherIssuer,
     NoIssuer,
     Denied,
-    /// Somebody else knocks first.
+    /// Another program sends a request first.
     AfterStrangers,
 }
 
@@ -196,7 +196,7 @@ struct FakeUser {
 }
 
 impl FakeUser {
-    /// The address the browser is sent back to.
+    /// The URL that the browser is redirected to.
     fn redirect_target(&self, url: &str) -> String {
         let url = Url::parse(url).unwrap();
         let asked: HashMap<String, String> = url.query_pairs().into_owned().collect();
@@ -244,7 +244,7 @@ impl LoginUi for FakeUser {
             BrowserBehavior::AfterStrangers => {
                 tokio::spawn(async move {
                     let origin = Url::parse(&back).unwrap().origin().ascii_serialization();
-                    // Connections that are opened and left, as browsers do.
+                    // Unused connections, as browsers open them.
                     let port = Url::parse(&back).unwrap().port().unwrap();
                     let _left = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
                     for stray in ["/favicon.ico", "/callback", "/callback?code=x&state=made-up"] {
@@ -269,7 +269,7 @@ impl LoginUi for FakeUser {
     }
 }
 
-/// A server, its issuer, and where logins are kept.
+/// A server, its issuer, and the store of logins.
 struct LoginFixture {
     issuer: Arc<Mutex<FakeIssuer>>,
     endpoint: HttpEndpoint,
@@ -312,7 +312,7 @@ impl LoginFixture {
             guard: &self.guard,
             credentials: &self.vault,
             client_metadata_url: None,
-            // One does not come back, and nobody waits for long for that.
+            // One does not return, so the time limit is short.
             time: match browser {
                 BrowserBehavior::OtherState => Duration::from_secs(3),
                 _ => Duration::from_secs(60),
@@ -321,7 +321,7 @@ impl LoginFixture {
         login(request, &person).await
     }
 
-    /// What a call ends with, by a connection of its own.
+    /// Returns the outcome of a call on a new connection.
     async fn call(&self) -> String {
         let vault = Arc::new(self.vault.clone());
         let troubles = ConnectionDiagnostics::default();
@@ -337,7 +337,7 @@ impl LoginFixture {
         }
     }
 
-    /// How the server stands after a host tried to use it.
+    /// Returns the status of the server after a host tried to use it.
     async fn status(&self) -> McpServerStatus {
         let state = StateDir::new(self.folder.path().join("state"));
         let workspace = Workspace::open(&[self.folder.path().to_owned()], None).unwrap();
@@ -450,7 +450,7 @@ async fn later_login_reuses_registration_and_port() {
 
 #[tokio::test]
 async fn concurrent_requests_renew_login_once() {
-    // It lives for so short a time that it is renewed before it is used.
+    // Its lifetime is so short that it is renewed before it is used.
     let world = LoginFixture::new(FakeIssuer { expires_in: Some(1), ..registering_issuer() }).await;
     world.log_in(BrowserBehavior::Honest).await.unwrap();
     tokio::time::sleep(Duration::from_millis(1500)).await;
@@ -459,7 +459,7 @@ async fn concurrent_requests_renew_login_once() {
     assert_eq!(calls, vec!["done"; 4]);
     assert_eq!(world.tokens_given(), 2);
 
-    // The server refuses a token that should live on.
+    // The server refuses a token that has not expired.
     world.issuer.lock().unwrap().access = "another".to_owned();
     assert_eq!(world.call().await, "done");
     assert_eq!(world.tokens_given(), 3);
@@ -467,8 +467,8 @@ async fn concurrent_requests_renew_login_once() {
     // The issuer ends the login.
     world.issuer.lock().unwrap().access = "another".to_owned();
     world.issuer.lock().unwrap().refresh = "another".to_owned();
-    let said = world.call().await;
-    assert!(said.contains("has expired") && said.contains("zero mcp login test"), "{said}");
+    let output = world.call().await;
+    assert!(output.contains("has expired") && output.contains("zero mcp login test"), "{output}");
     assert!(world.call().await.contains("zero mcp login test"));
 }
 
@@ -482,7 +482,7 @@ async fn failed_renewal_is_not_retried_by_every_request() {
         issuer.is_ill = true;
         issuer.searched
     };
-    // The server takes the old token still.
+    // The server still accepts the old token.
     assert_eq!(world.call().await, "done");
     assert_eq!(world.issuer.lock().unwrap().searched, searched + 1);
 }
@@ -503,7 +503,7 @@ async fn damaged_login_list_does_not_block_use() {
     let again = logout(&world.endpoint, &world.guard, &world.vault).await.unwrap();
     assert_eq!(again, LogoutOutcome::NotLoggedIn);
 
-    // A server that wants no login.
+    // A server that requires no login.
     damage();
     let url = crate::client::http::tests::test_servers::start_echo(Default::default()).await;
     let world = LoginFixture { endpoint: HttpEndpoint { url, ..world.endpoint.clone() }, ..world };
@@ -529,12 +529,12 @@ async fn missing_scope_is_requested_once_at_next_login() {
     let world =
         LoginFixture::new(FakeIssuer { scope_needed: Some("write"), ..registering_issuer() }).await;
     world.log_in(BrowserBehavior::Honest).await.unwrap();
-    let said = world.call().await;
-    assert!(said.contains("lacks the scope `write`; run `zero mcp login test`"), "{said}");
+    let output = world.call().await;
+    assert!(output.contains("lacks the scope `write`; run `zero mcp login test`"), "{output}");
     let made = world.log_in(BrowserBehavior::Honest).await.unwrap();
     assert_eq!(made.scopes, ["read", "write"]);
-    let said = world.call().await;
-    assert!(said.contains("logging in again does not help"), "{said}");
+    let output = world.call().await;
+    assert!(output.contains("logging in again does not help"), "{output}");
 }
 
 #[tokio::test]

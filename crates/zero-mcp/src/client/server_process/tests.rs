@@ -1,4 +1,4 @@
-//! Real programs as servers: how they start, what they say at the end, and that nothing of them stays.
+//! Real programs as servers: their start, their last output, and that no process of them is left.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use zero_sandbox::{StateDir, Workspace};
 
 use super::*;
 
-// Programs are started by this program under another name.
+// The sandbox runs this test program again, under another name, as its helper.
 zero_sandbox::dispatch_helper_before_main!();
 
 #[test]
@@ -32,10 +32,10 @@ fn refusal_names_setting_that_allows_it() {
     #[track_caller]
     fn check(notes: &[&str], stderr: &str, expected: &[&str]) {
         let notes = notes.iter().map(ToString::to_string).collect();
-        let said = explain_refusals(notes, stderr);
-        assert_eq!(said.len(), expected.len(), "{said:?}");
-        for (note, words) in said.iter().zip(expected) {
-            assert!(note.contains(words), "{note:?} does not say {words:?}");
+        let explained = explain_refusals(notes, stderr);
+        assert_eq!(explained.len(), expected.len(), "{explained:?}");
+        for (note, text) in explained.iter().zip(expected) {
+            assert!(note.contains(text), "{note:?} does not contain {text:?}");
         }
     }
     check(&[], "boom", &[]);
@@ -47,7 +47,7 @@ fn refusal_names_setting_that_allows_it() {
     assert_eq!(explain_refusals(many.map(str::to_owned).to_vec(), "").len(), NOTES_MAX);
 }
 
-/// Longer than anything here takes, on a machine with a lot to do.
+/// Time limit for every step, generous enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct StartedServer {
@@ -57,7 +57,7 @@ struct StartedServer {
     _folder: tempfile::TempDir,
 }
 
-/// Starts a server that is a script.
+/// Starts a script as a server.
 async fn start(command: &str, script: &str) -> Result<StartedServer, ServerUnavailableError> {
     let folder = tempfile::tempdir().unwrap();
     let work = folder.path().join("work");
@@ -91,7 +91,7 @@ async fn ping(lines: &mut LineTransport<RoleClient>) -> Option<String> {
 async fn server_exchanges_messages_and_ends_with_its_input() {
     let script = r#"echo "$GREETING" >&2; read line
         echo '{"jsonrpc":"2.0","id":1,"result":{}}'; cat >/dev/null; exit 3"#;
-    // It has a while to end. A busy machine may keep it from that, but not every time.
+    // It has limited time to end. A busy machine may prevent that, but not every time.
     let mut exit = None;
     for _ in 0..5 {
         let mut started = start("bash", script).await.unwrap();
@@ -123,7 +123,7 @@ async fn stderr_flood_does_not_block_server() {
         echo '{"jsonrpc":"2.0","id":1,"result":{}}'; cat >/dev/null"#;
     let mut started = start("bash", script).await.unwrap();
     assert!(ping(&mut started.lines).await.is_some());
-    // What it wrote last may still be on its way.
+    // Its last output may not have been read yet.
     let begin = Instant::now();
     while !started.process.stderr_tail().ends_with("number 20000\n") {
         assert!(begin.elapsed() < PATIENCE, "{}", started.process.stderr_tail());

@@ -16,12 +16,12 @@ pub(super) fn read_initialize_result(
     limits: &McpMessageLimits,
     troubles: &ConnectionDiagnostics,
 ) -> Result<InitializeResult, String> {
-    if let Ok(greeting) = read_whole(written, limits) {
-        return Ok(greeting);
+    if let Ok(result) = read_whole(written, limits) {
+        return Ok(result);
     }
-    let mut greeting = parse_object(written, limits)?;
-    repair_common_fields(&mut greeting, troubles);
-    let mut info = match greeting.remove("serverInfo") {
+    let mut result = parse_object(written, limits)?;
+    repair_common_fields(&mut result, troubles);
+    let mut info = match result.remove("serverInfo") {
         Some(Value::Object(info)) => info,
         _ => Map::new(),
     };
@@ -31,8 +31,8 @@ pub(super) fn read_initialize_result(
     remove_if_mistyped::<Vec<Icon>>(&mut info, "icons", "`serverInfo`", troubles);
     info.entry("name").or_insert(json!("unknown"));
     info.entry("version").or_insert(json!("unknown"));
-    greeting.insert("serverInfo".into(), Value::Object(info));
-    into_typed(greeting)
+    result.insert("serverInfo".into(), Value::Object(info));
+    into_typed(result)
 }
 
 /// Parses the result of `server/discover`.
@@ -41,21 +41,21 @@ pub(super) fn read_discover_result(
     limits: &McpMessageLimits,
     troubles: &ConnectionDiagnostics,
 ) -> Result<DiscoverResult, String> {
-    if let Ok(discovery) = read_whole(written, limits) {
-        return Ok(discovery);
+    if let Ok(result) = read_whole(written, limits) {
+        return Ok(result);
     }
-    let mut discovery = parse_object(written, limits)?;
-    repair_common_fields(&mut discovery, troubles);
-    remove_if_mistyped::<String>(&mut discovery, "resultType", "the discovery", troubles);
-    remove_if_mistyped::<u64>(&mut discovery, "ttlMs", "the discovery", troubles);
-    remove_if_mistyped::<CacheScope>(&mut discovery, "cacheScope", "the discovery", troubles);
-    discovery.entry("resultType").or_insert(json!("complete"));
-    discovery.entry("ttlMs").or_insert(json!(0));
-    discovery.entry("cacheScope").or_insert(json!("private"));
-    if let Some(Value::Array(versions)) = discovery.get_mut("supportedVersions") {
+    let mut result = parse_object(written, limits)?;
+    repair_common_fields(&mut result, troubles);
+    remove_if_mistyped::<String>(&mut result, "resultType", "the handshake answer", troubles);
+    remove_if_mistyped::<u64>(&mut result, "ttlMs", "the handshake answer", troubles);
+    remove_if_mistyped::<CacheScope>(&mut result, "cacheScope", "the handshake answer", troubles);
+    result.entry("resultType").or_insert(json!("complete"));
+    result.entry("ttlMs").or_insert(json!(0));
+    result.entry("cacheScope").or_insert(json!("private"));
+    if let Some(Value::Array(versions)) = result.get_mut("supportedVersions") {
         versions.retain(Value::is_string);
     }
-    into_typed(discovery)
+    into_typed(result)
 }
 
 fn parse_object(written: &[u8], limits: &McpMessageLimits) -> Result<Map<String, Value>, String> {
@@ -69,8 +69,8 @@ fn into_typed<T: serde::de::DeserializeOwned>(mended: Map<String, Value>) -> Res
 }
 
 fn repair_common_fields(answer: &mut Map<String, Value>, troubles: &ConnectionDiagnostics) {
-    remove_if_mistyped::<String>(answer, "instructions", "the greeting", troubles);
-    remove_if_mistyped::<MetaObject>(answer, "_meta", "the greeting", troubles);
+    remove_if_mistyped::<String>(answer, "instructions", "the handshake answer", troubles);
+    remove_if_mistyped::<MetaObject>(answer, "_meta", "the handshake answer", troubles);
     if let Some(Value::Object(capabilities)) = answer.get_mut("capabilities") {
         let of = "`capabilities`";
         remove_if_mistyped::<ExperimentalCapabilities>(capabilities, "experimental", of, troubles);
@@ -85,6 +85,11 @@ fn repair_common_fields(answer: &mut Map<String, Value>, troubles: &ConnectionDi
         }
         remove_if_mistyped::<ToolsCapability>(capabilities, "tools", of, troubles);
     }
-    remove_if_mistyped::<ServerCapabilities>(answer, "capabilities", "the greeting", troubles);
+    remove_if_mistyped::<ServerCapabilities>(
+        answer,
+        "capabilities",
+        "the handshake answer",
+        troubles,
+    );
     answer.entry("capabilities").or_insert(json!({}));
 }

@@ -1,4 +1,4 @@
-//! Keyrings that work, that say no, and that say nothing.
+//! Keyrings that work, that fail, and that do not answer.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::super::login_record::tests::sample_record;
 use super::*;
 
-/// A keyring of this test.
+/// An in-memory keyring.
 #[derive(Default)]
 struct FakeKeyring {
     secrets: Mutex<HashMap<String, String>>,
@@ -77,7 +77,7 @@ async fn secrets_go_to_keyring_and_list_records_it() {
     assert!(vault.load(HERE).await.unwrap().is_some());
     assert!(vault.load("https://mcp.example/other").await.unwrap().is_none());
 
-    // Another issuer for the same server takes the place of the first.
+    // A login of another issuer for the same server replaces the first.
     let other = LoginRecord { issuer: "https://other.example".to_owned(), ..sample_login() };
     vault.save(other).await.unwrap();
     assert_eq!(fake.secrets.lock().unwrap().len(), 1);
@@ -117,7 +117,7 @@ async fn silent_keyring_is_waited_for_once() {
 async fn damaged_data_is_reported_and_not_used() {
     let (vault, fake, folder) = open_vault(FakeKeyring::default());
     vault.save(sample_login()).await.unwrap();
-    // What is kept under this name is a login for something else.
+    // The entry with this name is a login for another server.
     let name = secret_name("https://as.example", HERE);
     let other =
         serde_json::to_string(&sample_record("https://evil.example/", json!(null))).unwrap();

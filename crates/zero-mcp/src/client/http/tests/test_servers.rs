@@ -1,4 +1,4 @@
-//! Servers on this machine: one that is made with the SDK, and one that says what a test wants.
+//! Servers on this machine: one built with the SDK, and one that a test scripts.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -19,7 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 
-/// A server with one tool that says back what it is told.
+/// A server with one tool that echoes its arguments.
 #[derive(Clone)]
 struct EchoService;
 
@@ -47,7 +47,7 @@ impl ServerHandler for EchoService {
     }
 }
 
-/// Serves a tool that says back what it is told.
+/// Serves a tool that echoes its arguments.
 pub(crate) async fn start_echo(config: StreamableHttpServerConfig) -> Url {
     let sessions = Arc::new(LocalSessionManager::default());
     let service = StreamableHttpService::new(|| Ok(EchoService), sessions, config);
@@ -69,7 +69,7 @@ pub(crate) async fn start_echo(config: StreamableHttpServerConfig) -> Url {
     Url::parse(&url).unwrap()
 }
 
-/// A request as it came.
+/// A request as received.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordedRequest {
     pub(crate) head: String,
@@ -81,7 +81,7 @@ impl RecordedRequest {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    /// The method of the message, or that of HTTP where there is none.
+    /// The method of the message, or else that of HTTP.
     pub(crate) fn method(&self) -> String {
         match self.json()["method"].as_str() {
             Some(method) => method.to_owned(),
@@ -100,7 +100,7 @@ impl RecordedRequest {
     }
 }
 
-/// A server that answers each request as a test says.
+/// A server that answers each request with a function of the test.
 #[derive(Clone)]
 pub(crate) struct RawServer {
     pub(crate) url: Url,
@@ -108,7 +108,7 @@ pub(crate) struct RawServer {
 }
 
 impl RawServer {
-    /// Starts one; every connection carries one request.
+    /// Starts a server; every connection has one request.
     pub(crate) async fn start<A, F>(answer: A) -> Self
     where
         A: Fn(RecordedRequest, TcpStream) -> F + Clone + Send + 'static,
@@ -131,7 +131,7 @@ impl RawServer {
         Self { url: Url::parse(&url).unwrap(), seen }
     }
 
-    /// An MCP server of the older kind, that answers one method as a test says.
+    /// An MCP server with the older protocol that answers one method with a function of the test.
     pub(crate) async fn start_mcp<A, F>(method: &'static str, answer: A) -> Self
     where
         A: Fn(RecordedRequest, TcpStream) -> F + Clone + Send + 'static,
@@ -156,7 +156,7 @@ impl RawServer {
     }
 }
 
-/// What an MCP server of the older kind says.
+/// The answers of an MCP server with the older protocol.
 pub(crate) fn default_reply(request: &RecordedRequest) -> Vec<u8> {
     match request.method().as_str() {
         "initialize" => result_reply(
@@ -198,7 +198,7 @@ pub(crate) fn json_reply(body: &Value) -> Vec<u8> {
     .into_bytes()
 }
 
-/// An answer without content but with these lines in its head.
+/// A response without content, with these header lines.
 pub(crate) fn status_reply(status: &str, lines: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status}\r\n{lines}Content-Length: 0\r\nConnection: close\r\n\r\n")
         .into_bytes()
