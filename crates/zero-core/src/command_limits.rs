@@ -185,6 +185,11 @@ impl CommandLimitChange {
         self.0.iter().map(|(limit, value)| (limit.name(), limit.format_value(*value)))
     }
 
+    /// What `later` names takes the place of what is named here.
+    pub(crate) fn merge_later(&mut self, later: &Self) {
+        self.0.extend(&later.0);
+    }
+
     /// Of each limit the larger one of the two.
     pub fn merge_larger(&mut self, other: &Self) {
         for (limit, value) in &other.0 {

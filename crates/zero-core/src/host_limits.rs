@@ -238,36 +238,25 @@ impl HostLimits {
 
     /// Sets one limit from its name and a value with its unit, as settings and flags give it.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidLimitError> {
-        if let Some(limit) = CommandLimit::from_name(name) {
-            return self.command.set(limit, value);
+        HostLimitChange::parse(name, value).map(|change| self.apply(&change))
+    }
+
+    /// Sets the limit that a change names. It was parsed before, so that this cannot fail.
+    pub fn apply(&mut self, change: &HostLimitChange) {
+        match &change.0 {
+            ParsedLimit::FileTimeout(time) => self.file_timeout = *time,
+            ParsedLimit::SearchTimeout(time) => self.search_timeout = *time,
+            ParsedLimit::ModelOutput(size) => self.model_output_bytes_max = *size,
+            ParsedLimit::Result(size) => self.result_bytes_max = *size,
+            ParsedLimit::FileSize(size) => self.file_bytes_max = *size,
+            ParsedLimit::SessionCalls(count) => self.session_calls_max = *count,
+            ParsedLimit::HostCalls(count) => self.host_calls_max = *count,
+            ParsedLimit::QueueCalls(count) => self.queue_calls_max = *count,
+            ParsedLimit::Command(change) => self.command = self.command.with_change(change),
+            ParsedLimit::ToolCommand(tool, change) => {
+                self.tool_commands.entry(tool.clone()).or_default().merge_later(change);
+            }
         }
-        if let Some((tool, limit)) = parse_tool_limit(name) {
-            // Nothing is left behind of a value that is none.
-            let mut change = self.tool_commands.get(&tool).cloned().unwrap_or_default();
-            change.set(limit, value)?;
-            self.tool_commands.insert(tool, change);
-            return Ok(());
-        }
-        let wrong = |source| InvalidLimitError::Value { name: name.to_owned(), source };
-        let time = || parse_duration(value).map_err(wrong);
-        let size = || value.parse::<ByteSize>().map_err(wrong);
-        let count = || {
-            value.trim().parse::<usize>().map_err(|_| {
-                wrong(InvalidAmountError { text: value.to_owned(), wanted: "a whole number" })
-            })
-        };
-        let zero = match name {
-            "file-timeout" => store_unless_zero(&mut self.file_timeout, time()?),
-            "search-timeout" => store_unless_zero(&mut self.search_timeout, time()?),
-            "model-output" => store_unless_zero(&mut self.model_output_bytes_max, size()?),
-            "result" => store_unless_zero(&mut self.result_bytes_max, size()?),
-            "file-size" => store_unless_zero(&mut self.file_bytes_max, size()?),
-            "session-calls" => store_unless_zero(&mut self.session_calls_max, count()?),
-            "host-calls" => store_unless_zero(&mut self.host_calls_max, count()?),
-            "queue-calls" => store_unless_zero(&mut self.queue_calls_max, count()?),
-            _ => return Err(InvalidLimitError::UnknownName { name: name.to_owned() }),
-        };
-        if zero { Err(InvalidLimitError::Zero { name: name.to_owned() }) } else { Ok(()) }
     }
 
     /// How much a command of a tool may use.
@@ -289,6 +278,62 @@ impl HostLimits {
     }
 }
 
+/// One limit with its new value, parsed: [`HostLimits::apply`] sets it and cannot fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostLimitChange(ParsedLimit);
+
+/// The limits that can be set by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum ParsedLimit {
+    FileTimeout(Duration),
+    SearchTimeout(Duration),
+    ModelOutput(ByteSize),
+    Result(ByteSize),
+    FileSize(ByteSize),
+    SessionCalls(usize),
+    HostCalls(usize),
+    QueueCalls(usize),
+    Command(CommandLimitChange),
+    ToolCommand(ToolName, CommandLimitChange),
+}
+
+impl HostLimitChange {
+    /// Parses the value of a limit, as settings and flags give it.
+    pub fn parse(name: &str, value: &str) -> Result<Self, InvalidLimitError> {
+        let of_command = |limit: CommandLimit| {
+            let mut change = CommandLimitChange::default();
+            change.set(limit, value).map(|()| change)
+        };
+        if let Some(limit) = CommandLimit::from_name(name) {
+            return of_command(limit).map(|change| Self(ParsedLimit::Command(change)));
+        }
+        if let Some((tool, limit)) = parse_tool_limit(name) {
+            return of_command(limit).map(|change| Self(ParsedLimit::ToolCommand(tool, change)));
+        }
+        let wrong = |source| InvalidLimitError::Value { name: name.to_owned(), source };
+        let time = || parse_duration(value).map_err(wrong).and_then(|time| above_zero(name, time));
+        let size =
+            || value.parse::<ByteSize>().map_err(wrong).and_then(|size| above_zero(name, size));
+        let count = || {
+            let count = value.trim().parse::<usize>().map_err(|_| {
+                wrong(InvalidAmountError { text: value.to_owned(), wanted: "a whole number" })
+            });
+            count.and_then(|count| above_zero(name, count))
+        };
+        Ok(Self(match name {
+            "file-timeout" => ParsedLimit::FileTimeout(time()?),
+            "search-timeout" => ParsedLimit::SearchTimeout(time()?),
+            "model-output" => ParsedLimit::ModelOutput(size()?),
+            "result" => ParsedLimit::Result(size()?),
+            "file-size" => ParsedLimit::FileSize(size()?),
+            "session-calls" => ParsedLimit::SessionCalls(count()?),
+            "host-calls" => ParsedLimit::HostCalls(count()?),
+            "queue-calls" => ParsedLimit::QueueCalls(count()?),
+            _ => return Err(InvalidLimitError::UnknownName { name: name.to_owned() }),
+        }))
+    }
+}
+
 /// `Bash.command-memory`: the tool, and the limit of its commands.
 fn parse_tool_limit(name: &str) -> Option<(ToolName, CommandLimit)> {
     let (tool, limit) = name.split_once('.')?;
@@ -296,13 +341,12 @@ fn parse_tool_limit(name: &str) -> Option<(ToolName, CommandLimit)> {
     Some((ToolName::new(*tool).ok()?, CommandLimit::from_name(limit)?))
 }
 
-/// Keeps `value` unless it is zero, and says whether it was.
-fn store_unless_zero<T: PartialEq + ZeroValue>(slot: &mut T, value: T) -> bool {
-    let zero = value == T::ZERO;
-    if !zero {
-        *slot = value;
+/// The value, unless nothing could run under it.
+fn above_zero<T: PartialEq + ZeroValue>(name: &str, value: T) -> Result<T, InvalidLimitError> {
+    if value == T::ZERO {
+        return Err(InvalidLimitError::Zero { name: name.to_owned() });
     }
-    zero
+    Ok(value)
 }
 
 trait ZeroValue {

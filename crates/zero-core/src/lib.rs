@@ -25,7 +25,7 @@ pub use effect::{
     ToolDefinitionState,
 };
 pub use extra_root_certificates::ExtraRootCertificates;
-pub use host_limits::{ByteSize, HostLimits};
+pub use host_limits::{ByteSize, HostLimitChange, HostLimits};
 pub use id::{CallId, RunId, SessionId};
 pub use schema_violation::SchemaViolation;
 pub use session_key::{InvalidSessionKeyError, SessionKey};

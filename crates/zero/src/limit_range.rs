@@ -1,31 +1,35 @@
 //! Sets a limit from a flag or a settings file, and refuses what no host could work under.
 
-use zero_core::HostLimits;
+use zero_core::{HostLimitChange, HostLimits};
 
 /// Most calls that may run, or wait, at once: more would only be a slip.
 const CALLS_MAX: usize = 1_000_000;
 
+/// Parses a limit; the error says what is wrong with it.
+pub(crate) fn parse_limit(name: &str, value: &str) -> Result<HostLimitChange, String> {
+    let parsed = HostLimitChange::parse(name, value);
+    let calls = |limits: &HostLimits| match name {
+        "session-calls" => Some(limits.session_calls_max),
+        "host-calls" => Some(limits.host_calls_max),
+        "queue-calls" => Some(limits.queue_calls_max),
+        _ => None,
+    };
+    let mut limits = HostLimits::default();
+    if calls(&limits).is_none() {
+        return parsed.map_err(|error| error.to_string());
+    }
+    if let Ok(change) = parsed {
+        limits.apply(&change);
+        if calls(&limits).is_some_and(|calls| calls <= CALLS_MAX) {
+            return Ok(change);
+        }
+    }
+    Err(format!("limit `{name}`: `{value}` is not a whole number from 1 to {CALLS_MAX}"))
+}
+
 /// Sets a limit; the error says what is wrong with it.
 pub(crate) fn set_limit(limits: &mut HostLimits, name: &str, value: &str) -> Result<(), String> {
-    let mut changed = limits.clone();
-    let done = changed.set(name, value);
-    let calls = match name {
-        "session-calls" => changed.session_calls_max,
-        "host-calls" => changed.host_calls_max,
-        "queue-calls" => changed.queue_calls_max,
-        _ => {
-            done.map_err(|error| error.to_string())?;
-            *limits = changed;
-            return Ok(());
-        }
-    };
-    if done.is_err() || calls > CALLS_MAX {
-        return Err(format!(
-            "limit `{name}`: `{value}` is not a whole number from 1 to {CALLS_MAX}"
-        ));
-    }
-    *limits = changed;
-    Ok(())
+    parse_limit(name, value).map(|change| limits.apply(&change))
 }
 
 #[cfg(test)]

@@ -21,8 +21,10 @@ pub(crate) mod mcp_servers;
 mod merge;
 pub(crate) mod models;
 mod network;
+pub(crate) mod parsed_setting;
 pub(crate) mod problem;
 mod program_path;
+mod rule_entry;
 pub(crate) mod sandbox;
 pub(crate) mod semantic_checks;
 pub(crate) mod settings_schema;
@@ -33,62 +35,28 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 use zero_core::HostLimits;
-use zero_policy::rule::RuleOwner;
-use zero_policy::{PermissionMode, PolicyRule, RuleSource, Verdict};
+use zero_policy::{PermissionMode, PolicyRule};
 use zero_sandbox::ConfigFile;
 
 use self::hooks::HookFileSnapshots;
 pub(crate) use self::layer::{SettingsEntry, SettingsEntryState, SettingsLayer, SettingsLayerKind};
 use self::merge::SettingsMerger;
+use self::parsed_setting::ParsedSetting;
 pub(crate) use self::problem::{
     SettingsError, SettingsLocation, SettingsProblem, is_about_settings,
 };
-use self::settings_schema::{ExplainedRuleSetting, LimitSetting, RuleSetting};
+use self::rule_entry::REQUEST_FILE_NAME;
+pub(crate) use self::rule_entry::RuleEntry;
 use crate::environment::EnvironmentConfig;
 use crate::exit::UsageError;
 use crate::policy::rule_examples;
 use crate::trust::{TrustState, TrustStore};
-
-/// What stands for a file where rules come with a request.
-const REQUEST_FILE_NAME: &str = "request";
 
 /// The settings that hold in a workspace.
 #[derive(Debug)]
 pub(crate) struct WorkspaceSettings {
     entries: Vec<SettingsEntry>,
     standing: TrustState,
-}
-
-/// A permission rule and where it stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RuleEntry {
-    /// The rule as written.
-    pub(crate) text: String,
-    /// What it says of the calls it matches.
-    pub(crate) verdict: Verdict,
-    /// The file, with `~` for the person's home.
-    pub(crate) source_file: String,
-    /// The line in it.
-    pub(crate) line: u32,
-    /// Whose file it is.
-    pub(crate) layer: SettingsLayerKind,
-    /// Calls that it must and must not match, and why it stands there.
-    pub(crate) examples: ExplainedRuleSetting,
-}
-
-impl RuleEntry {
-    /// The rule, read. Only a text that was checked when the settings were read gets here.
-    pub(crate) fn to_rule(&self) -> Option<PolicyRule> {
-        let owner = match self.layer {
-            SettingsLayerKind::User | SettingsLayerKind::Flag => RuleOwner::Person,
-            SettingsLayerKind::Project | SettingsLayerKind::Local => RuleOwner::Project,
-        };
-        // A request is one line; where in it a rule stands says nothing.
-        let line = (self.source_file != REQUEST_FILE_NAME).then_some(self.line);
-        let source = RuleSource { name: self.source_file.clone(), line, owner };
-        let rule = PolicyRule::parse(&self.text, self.verdict, source).ok()?;
-        Some(rule.with_limits(self.examples.limit_changes().ok()?))
-    }
 }
 
 impl WorkspaceSettings {
@@ -234,30 +202,32 @@ impl WorkspaceSettings {
         for layer in layers {
             let trusted = !layer.kind.is_in_workspace() || standing.is_trusted();
             for entry in layer.entries() {
-                merged.add(entry, trusted);
+                merged.add(entry.clone(), trusted);
             }
         }
         Self { entries: merged.entries, standing }
     }
 
     /// The permission rules that count, in the order of their files and lines.
-    pub(crate) fn rules(&self) -> Vec<RuleEntry> {
-        self.active_entries().filter_map(parse_rule_entry).collect()
+    pub(crate) fn rules(&self) -> impl Iterator<Item = &RuleEntry> {
+        self.active_entries().filter_map(|entry| match &entry.parsed {
+            ParsedSetting::Rule(rule) => Some(&**rule),
+            _ => None,
+        })
     }
 
     /// The rules that count, ready to judge by.
     pub(crate) fn policy_rules(&self) -> Vec<PolicyRule> {
-        self.rules().iter().filter_map(RuleEntry::to_rule).collect()
+        self.rules().map(|entry| entry.rule.clone()).collect()
     }
 
     /// The same settings, when every rule matches what its examples say.
     fn with_examples_checked(self) -> Result<Self, SettingsError> {
         let mut problems = Vec::new();
         for entry in self.rules() {
-            let Some(rule) = entry.to_rule() else { continue };
-            let examples = &entry.examples;
+            let RuleEntry { rule, examples, .. } = entry;
             for broken in
-                rule_examples::failed_examples(&rule, &examples.matches, &examples.not_match)
+                rule_examples::failed_examples(rule, &examples.matches, &examples.not_match)
             {
                 let place = Some(SettingsLocation { line: entry.line, column: 1 });
                 let what =
@@ -285,14 +255,15 @@ impl WorkspaceSettings {
 
     /// The mode that the settings name, if they do.
     pub(crate) fn own_mode(&self) -> Option<PermissionMode> {
-        self.active_entries().find_map(parse_mode)
+        self.active_entries().find_map(SettingsEntry::mode)
     }
 
     /// Sets the limits that the settings name; the others stay.
     pub(crate) fn apply_limits(&self, limits: &mut HostLimits) {
-        for (name, value) in self.active_entries().filter_map(parse_limit) {
-            // Each was tried when it was read.
-            let _ = limits.set(name, &value);
+        for entry in self.active_entries() {
+            if let ParsedSetting::Limit(change) = &entry.parsed {
+                limits.apply(change);
+            }
         }
     }
 
@@ -329,9 +300,9 @@ impl WorkspaceSettings {
     }
 
     /// The allow rules that let nearly anything happen, each with why.
-    pub(crate) fn dangerous_rules(&self) -> Vec<(RuleEntry, String)> {
-        let danger = |entry: RuleEntry| entry.to_rule()?.overbroad_reason().map(|why| (entry, why));
-        self.rules().into_iter().filter_map(danger).collect()
+    pub(crate) fn dangerous_rules(&self) -> Vec<(&RuleEntry, String)> {
+        let danger = |entry| RuleEntry::overbroad_reason(entry).map(|why| (entry, why));
+        self.rules().filter_map(danger).collect()
     }
 
     /// What to tell a person who works under such a rule.
@@ -435,34 +406,10 @@ fn read_layers(
     if problems.is_empty() { Ok(layers) } else { Err(SettingsError { problems }) }
 }
 
-fn parse_rule_entry(entry: &SettingsEntry) -> Option<RuleEntry> {
-    let list = entry.key.strip_prefix("permissions.")?;
-    let verdict = Verdict::ALL.into_iter().find(|verdict| verdict.as_str() == list)?;
-    let rule: RuleSetting = serde_json::from_value(entry.value.clone()).ok()?;
-    let examples = rule.into_explained();
-    Some(RuleEntry {
-        text: examples.rule.clone(),
-        verdict,
-        source_file: entry.file.clone(),
-        line: entry.line,
-        layer: entry.layer,
-        examples,
-    })
-}
-
-fn parse_mode(entry: &SettingsEntry) -> Option<PermissionMode> {
-    let value = (entry.key == "permissions.mode").then(|| entry.value.clone())?;
-    serde_json::from_value(value).ok()
-}
-
-fn parse_limit(entry: &SettingsEntry) -> Option<(&str, String)> {
-    let name = entry.key.strip_prefix("limits.")?;
-    let value: LimitSetting = serde_json::from_value(entry.value.clone()).ok()?;
-    Some((name, value.to_text()))
-}
-
 #[cfg(test)]
 mod tests {
+    use zero_policy::Verdict;
+
     use super::*;
 
     pub(super) const USER_SETTINGS: &str = r#"{"permissions": {"allow": ["Read"], "mode": "accept-edits"}, "limits": {"file-timeout": "20s"}}"#;
@@ -483,9 +430,9 @@ mod tests {
         let mut limits = HostLimits::default();
         settings.apply_limits(&mut limits);
         assert_eq!(limits.file_timeout.as_secs(), 20);
-        let rules = settings.rules();
+        let rules: Vec<&RuleEntry> = settings.rules().collect();
         assert_eq!(rules.len(), 1);
-        assert_eq!((rules[0].text.as_str(), rules[0].verdict), ("Read", Verdict::Allow));
+        assert_eq!((rules[0].text.as_str(), rules[0].rule.verdict), ("Read", Verdict::Allow));
         assert_eq!((rules[0].source_file.as_str(), rules[0].line), ("user", 1));
     }
 

@@ -18,10 +18,10 @@ pub(super) fn run(app: &AppContext, args: &PolicyTestArgs) -> anyhow::Result<Exi
         WorkspaceSettings::load_files_unchecked(&app.config, &[file]).map_err(UsageError::from)?;
     let (mut tried, mut broken) = (0usize, Vec::new());
     for entry in settings.rules() {
-        let Some(rule) = entry.to_rule() else { continue };
+        let rule = &entry.rule;
         let (matches, not_match) = (&entry.examples.matches, &entry.examples.not_match);
         tried += matches.len() + not_match.len();
-        for message in rule_examples::failed_examples(&rule, matches, not_match) {
+        for message in rule_examples::failed_examples(rule, matches, not_match) {
             broken.push((entry.source_file.clone(), entry.line, rule.text.clone(), message));
         }
     }

@@ -2,11 +2,11 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
 use zero_acp::{ClientPreferences, DisconnectPolicy};
 use zero_client::OverlapPolicy;
 
 use super::WorkspaceSettings;
+use super::parsed_setting::ParsedSetting;
 
 /// The keys below `acp`.
 pub(crate) const KEYS: [&str; 2] = ["acp.overlap", "acp.onExit"];
@@ -46,13 +46,11 @@ enum EditorExitSetting {
 impl WorkspaceSettings {
     /// What the person's own settings say of editors.
     pub(crate) fn client_preferences(&self) -> ClientPreferences {
-        let fields = self.active_entries().filter_map(|entry| {
-            let name = entry.key.strip_prefix("acp.")?;
-            Some((name.to_owned(), entry.value.clone()))
+        let fields = self.active_entries().filter_map(|entry| match &entry.parsed {
+            ParsedSetting::Acp(field) => Some(*field),
+            _ => None,
         });
-        // Each was checked when its file was read.
-        let said: AcpSettings =
-            serde_json::from_value(Value::Object(fields.collect())).unwrap_or_default();
+        let said = fields.fold(AcpSettings::default(), AcpSettings::with_field);
         ClientPreferences {
             overlap: match said.overlap {
                 PromptOverlapSetting::Queue => OverlapPolicy::Queue,
@@ -62,6 +60,18 @@ impl WorkspaceSettings {
                 EditorExitSetting::Abort => DisconnectPolicy::Abort,
                 EditorExitSetting::Detach => DisconnectPolicy::Detach,
             },
+        }
+    }
+}
+
+impl AcpSettings {
+    /// The same with the one field that another names.
+    fn with_field(self, field: Self) -> Self {
+        let Self { overlap, on_exit } = field;
+        let usual = Self::default();
+        Self {
+            overlap: if overlap == usual.overlap { self.overlap } else { overlap },
+            on_exit: if on_exit == usual.on_exit { self.on_exit } else { on_exit },
         }
     }
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::document::join_pointer;
 use super::models::SecretSetting;
+use super::parsed_setting::ParsedSetting;
 use super::{WorkspaceSettings, sandbox};
 
 /// The keys below `gateway.remote` that can be set one by one.
@@ -37,7 +38,7 @@ pub(crate) const KEYS: [&str; 12] = [
 ];
 
 /// A gateway. Only your own settings count here, never a project's.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub(crate) struct GatewaySettings {
     /// The port that `zero gateway` listens on.
@@ -72,7 +73,7 @@ pub(crate) struct GatewaySettings {
 }
 
 /// A token, and what it may be used for.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GatewayTokenSetting {
     /// Where it is found.
@@ -172,12 +173,49 @@ fn check_folder(text: &str) -> Result<(), String> {
 impl WorkspaceSettings {
     /// What the person's own settings say of gateways.
     pub(crate) fn gateway(&self) -> GatewaySettings {
-        let fields = self.active_entries().filter_map(|entry| {
-            let name = entry.key.strip_prefix("gateway.")?;
-            Some((name.to_owned(), entry.value.clone()))
+        let fields = self.active_entries().filter_map(|entry| match &entry.parsed {
+            ParsedSetting::Gateway(field) => Some((**field).clone()),
+            _ => None,
         });
-        // Each was checked when its file was read.
-        serde_json::from_value(Value::Object(fields.collect())).unwrap_or_default()
+        fields.fold(GatewaySettings::default(), GatewaySettings::with_field)
+    }
+}
+
+impl GatewaySettings {
+    /// The same with the one field that another names. All fields are named, so that a new one
+    /// cannot be forgotten here.
+    fn with_field(self, field: Self) -> Self {
+        let Self {
+            port,
+            bind,
+            allowed_origins,
+            allowed_hosts,
+            tokens,
+            folders,
+            password_file,
+            tls,
+            allow_plaintext,
+            telemetry,
+            max_sessions,
+            max_session_bytes,
+            remote,
+        } = field;
+        let list = |later: Vec<String>, own| if later.is_empty() { own } else { later };
+        Self {
+            port: port.or(self.port),
+            bind: bind.or(self.bind),
+            allowed_origins: list(allowed_origins, self.allowed_origins),
+            allowed_hosts: list(allowed_hosts, self.allowed_hosts),
+            tokens: if tokens.is_empty() { self.tokens } else { tokens },
+            folders: folders.or(self.folders),
+            password_file: password_file.or(self.password_file),
+            tls: tls.or(self.tls),
+            allow_plaintext: allow_plaintext || self.allow_plaintext,
+            telemetry: telemetry.or(self.telemetry),
+            max_sessions: max_sessions.or(self.max_sessions),
+            max_session_bytes: max_session_bytes.or(self.max_session_bytes),
+            remote: remote.or(self.remote),
+        }
     }
 }
 

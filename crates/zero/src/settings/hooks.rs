@@ -15,6 +15,7 @@ use zero_sandbox::Workspace;
 
 use super::document::join_pointer;
 use super::layer::{SettingsEntry, SettingsLayer, SettingsLayerKind};
+use super::parsed_setting::ParsedSetting;
 use super::{WorkspaceSettings, command_line, program_path};
 
 /// The keys below `hooks`, each a list that files add to.
@@ -110,13 +111,13 @@ impl HookSetting {
         }
     }
 
-    /// What it asks for; `None` where something in it means nothing, which was told when its file was
-    /// read.
-    fn to_hook(&self, written_at: String) -> Option<Hook> {
-        let tools = self.tool_names().into_iter().map(|(_, name)| ToolPattern::parse(name).ok());
-        Some(Hook {
-            tools: tools.collect::<Option<Vec<_>>>()?,
-            words: Vec::new(),
+    /// What it asks for, but for where it stands and the files that it names.
+    fn to_hook(&self) -> Result<Hook, String> {
+        let names = self.tool_names();
+        let tools = names.iter().map(|(_, name)| ToolPattern::parse(name));
+        Ok(Hook {
+            tools: tools.collect::<Result<_, _>>().map_err(|error| error.to_string())?,
+            words: command_line::split_words(&self.command)?,
             timeout: self.timeout_ms.map_or(DEFAULT_TIMEOUT, Duration::from_millis),
             access: match self.access {
                 HookAccessSetting::Read => LaunchAccess::ReadOnly,
@@ -128,17 +129,37 @@ impl HookSetting {
                 Some(HookFailureSetting::Ignore) => HookFailureAction::Ignore,
             },
             files: Vec::new(),
-            written_at,
+            written_at: String::new(),
         })
+    }
+}
+
+/// A hook of a settings file, parsed once: one that was accepted cannot be lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ParsedHook(Hook);
+
+impl ParsedHook {
+    pub(super) fn parse(value: &Value) -> Result<Self, String> {
+        let setting = HookSetting::deserialize(value).map_err(|error| error.to_string())?;
+        setting.to_hook().map(Self)
     }
 
     /// The words of its command line, the program's path settled.
-    fn command_words(&self, layer: SettingsLayerKind, home: Option<&Path>) -> Option<Vec<String>> {
-        let mut words = command_line::split_words(&self.command).ok()?;
+    fn command_words(&self, layer: SettingsLayerKind, home: Option<&Path>) -> Vec<String> {
+        let mut words = self.0.words.clone();
         if let Some(program) = words.first_mut() {
             *program = program_path::resolve_command(std::mem::take(program), layer, home);
         }
-        Some(words)
+        words
+    }
+}
+
+impl SettingsEntry {
+    fn hook(&self) -> Option<&ParsedHook> {
+        match &self.parsed {
+            ParsedSetting::Hook(hook) => Some(hook),
+            _ => None,
+        }
     }
 }
 
@@ -156,20 +177,18 @@ impl HookFileSnapshots {
         home: Option<&Path>,
     ) -> Self {
         let entries = layers.flat_map(SettingsLayer::entries);
-        let hooks: Vec<(SettingsLayerKind, HookSetting)> = entries
-            .filter(|entry| LISTS.contains(&entry.key.as_str()))
-            .filter_map(|entry| Some((entry.layer, HookSetting::deserialize(&entry.value).ok()?)))
-            .collect();
+        let hooks: Vec<(&SettingsEntry, &ParsedHook)> =
+            entries.filter_map(|entry| Some((entry, entry.hook()?))).collect();
         let mut files = HashMap::new();
         let workspace = match hooks.is_empty() {
             true => None,
             false => Workspace::open(&[root.to_owned()], None).ok(),
         };
         let mut look = workspace.as_ref().map(HookFileReader::new);
-        for (layer, hook) in hooks {
-            let words = hook.command_words(layer, home);
-            if let (Some(words), Some(look)) = (words, &mut look) {
-                files.insert((layer, hook.command), look.read_files(&words));
+        for (entry, hook) in hooks {
+            if let Some(look) = &mut look {
+                let words = hook.command_words(entry.layer, home);
+                files.insert(Self::entry_key(entry), look.read_files(&words));
             }
         }
         Self { files }
@@ -207,10 +226,10 @@ impl WorkspaceSettings {
                 self.active_entries().filter(|entry| entry.key == key).collect();
             entries.sort_by_key(|entry| !entry.layer.is_in_workspace());
             let hooks = entries.into_iter().filter_map(|entry| {
-                let setting = HookSetting::deserialize(&entry.value).ok()?;
-                let words = setting.command_words(entry.layer, home)?;
-                let files = entry.files.clone();
-                Some(Hook { words, files, ..setting.to_hook(entry.location())? })
+                let hook = entry.hook()?;
+                let words = hook.command_words(entry.layer, home);
+                let (files, written_at) = (entry.files.clone(), entry.location());
+                Some(Hook { words, files, written_at, ..hook.0.clone() })
             });
             hooks.collect()
         };

@@ -1,14 +1,18 @@
 //! Where settings come from: one file each, and who wrote it.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
+use zero_policy::{PermissionMode, PolicyRule};
 use zero_runtime::HookFile;
 use zero_sandbox::{ConfigFile, ConfigFileError};
 
 use super::document::{FILE_BYTES_MAX, SettingsDocument, join_pointer};
+use super::parsed_setting::{ParsedSetting, SettingFailure, SettingSource};
 use super::problem::SettingsProblem;
+use super::rule_entry::RuleParser;
 use super::{mask, mcp_servers, settings_schema};
 
 /// Whose settings they are, weakest first: what stands further down wins.
@@ -48,7 +52,7 @@ pub(crate) struct SettingsLayer {
     pub(crate) kind: SettingsLayerKind,
     /// The file as it is shown to people, with `~` for their home.
     pub(crate) shown: String,
-    document: SettingsDocument,
+    entries: Vec<SettingsEntry>,
 }
 
 impl SettingsLayer {
@@ -76,95 +80,120 @@ impl SettingsLayer {
         shown: String,
         bytes: &[u8],
     ) -> Result<Self, Vec<SettingsProblem>> {
+        Self::parse_with(kind, shown, bytes, &mut PolicyRule::parse)
+    }
+
+    /// The same with another parser of rules.
+    pub(super) fn parse_with(
+        kind: SettingsLayerKind,
+        shown: String,
+        bytes: &[u8],
+        parse_rule: &mut RuleParser<'_>,
+    ) -> Result<Self, Vec<SettingsProblem>> {
         let document = SettingsDocument::parse(&shown, bytes)?;
-        settings_schema::check(&shown, &document)?;
-        Ok(Self { kind, shown, document })
-    }
-
-    /// What the file says.
-    pub(crate) fn value(&self) -> &Value {
-        self.document.value()
-    }
-
-    /// The line of the value at a JSON pointer.
-    pub(crate) fn line_of(&self, pointer: &str) -> u32 {
-        self.document.location(pointer).line
+        let mut found = settings_schema::find_problems(document.value());
+        let (mut entries, mut unusable) = (Vec::new(), Vec::new());
+        for UnparsedEntry { key, pointer, value, is_item } in split_entries(document.value()) {
+            let line = document.location(&pointer).line;
+            let at = SettingSource { file: &shown, line, layer: kind };
+            match ParsedSetting::parse(&key, is_item, value, &at, parse_rule) {
+                Ok(parsed) => entries.push(SettingsEntry {
+                    key,
+                    value: value.clone(),
+                    parsed,
+                    file: shown.clone(),
+                    line,
+                    layer: kind,
+                    state: SettingsEntryState::Active,
+                    files: Vec::new(),
+                }),
+                Err(SettingFailure::Wrong { below, what }) => {
+                    found.push((pointer + &below, what));
+                }
+                Err(SettingFailure::Unusable(what)) => unusable.push((pointer, what)),
+            }
+        }
+        if found.is_empty() {
+            found = unusable;
+        }
+        match found.is_empty() {
+            true => Ok(Self { kind, shown, entries }),
+            false => Err(settings_schema::to_problems(&shown, &document, found)),
+        }
     }
 
     /// Everything it says, one entry for each rule, limit, server and hook.
-    pub(crate) fn entries(&self) -> Vec<SettingsEntry> {
-        let mut entries = Vec::new();
-        let top = self.value().as_object().into_iter().flatten();
-        for (section, value) in top.filter(|(section, _)| *section != "$schema") {
-            let pointer = join_pointer("", section);
-            match value {
-                Value::Object(fields) => {
-                    for (name, field) in fields {
-                        let pointer = join_pointer(&pointer, name);
-                        let key = format!("{section}.{name}");
-                        match field {
-                            Value::Array(items)
-                                if matches!(
-                                    section.as_str(),
-                                    "permissions" | "sandbox" | "hooks"
-                                ) =>
-                            {
-                                self.push_items(&mut entries, &key, &pointer, items);
+    pub(crate) fn entries(&self) -> &[SettingsEntry] {
+        &self.entries
+    }
+}
+
+/// One thing that a settings file says, before anybody looked at what it means.
+struct UnparsedEntry<'a> {
+    key: String,
+    pointer: String,
+    value: &'a Value,
+    /// Whether it is one of a list.
+    is_item: bool,
+}
+
+/// What a file says, one entry for each rule, limit, server and hook.
+fn split_entries(file: &Value) -> Vec<UnparsedEntry<'_>> {
+    let mut entries = Vec::new();
+    let top = file.as_object().into_iter().flatten();
+    for (section, value) in top.filter(|(section, _)| *section != "$schema") {
+        let pointer = join_pointer("", section);
+        match value {
+            Value::Object(fields) => {
+                for (name, field) in fields {
+                    let pointer = join_pointer(&pointer, name);
+                    let key = format!("{section}.{name}");
+                    match field {
+                        Value::Array(items)
+                            if matches!(section.as_str(), "permissions" | "sandbox" | "hooks") =>
+                        {
+                            push_items(&mut entries, &key, &pointer, items);
+                        }
+                        Value::Object(limits) if section == "limits" => {
+                            for (name, value) in limits {
+                                let pointer = join_pointer(&pointer, name);
+                                let key = format!("{key}.{name}");
+                                entries.push(UnparsedEntry { key, pointer, value, is_item: false });
                             }
-                            Value::Object(limits) if section == "limits" => {
-                                for (name, limit) in limits {
-                                    let pointer = join_pointer(&pointer, name);
-                                    entries.push(self.make_entry(
-                                        &format!("{key}.{name}"),
-                                        &pointer,
-                                        limit,
-                                    ));
-                                }
-                            }
-                            field => entries.push(self.make_entry(&key, &pointer, field)),
+                        }
+                        value => {
+                            entries.push(UnparsedEntry { key, pointer, value, is_item: false })
                         }
                     }
                 }
-                Value::Array(servers) if section == "mcpServers" => {
-                    for (index, server) in servers.iter().enumerate() {
-                        let pointer = join_pointer(&pointer, &index.to_string());
-                        let alias = mcp_servers::server_id(server).unwrap_or_default();
-                        entries.push(self.make_entry(
-                            &format!("{section}.{alias}"),
-                            &pointer,
-                            server,
-                        ));
-                    }
+            }
+            Value::Array(servers) if section == "mcpServers" => {
+                for (index, value) in servers.iter().enumerate() {
+                    let pointer = join_pointer(&pointer, &index.to_string());
+                    let alias = mcp_servers::server_id(value).unwrap_or_default();
+                    let key = format!("{section}.{alias}");
+                    entries.push(UnparsedEntry { key, pointer, value, is_item: true });
                 }
-                Value::Array(items) => self.push_items(&mut entries, section, &pointer, items),
-                other => entries.push(self.make_entry(section, &pointer, other)),
+            }
+            Value::Array(items) => push_items(&mut entries, section, &pointer, items),
+            value => {
+                let key = section.clone();
+                entries.push(UnparsedEntry { key, pointer, value, is_item: false });
             }
         }
-        entries
     }
+    entries
+}
 
-    fn push_items(
-        &self,
-        entries: &mut Vec<SettingsEntry>,
-        key: &str,
-        pointer: &str,
-        items: &[Value],
-    ) {
-        for (index, item) in items.iter().enumerate() {
-            entries.push(self.make_entry(key, &join_pointer(pointer, &index.to_string()), item));
-        }
-    }
-
-    fn make_entry(&self, key: &str, pointer: &str, value: &Value) -> SettingsEntry {
-        SettingsEntry {
-            layer: self.kind,
-            key: key.to_owned(),
-            value: value.clone(),
-            file: self.shown.clone(),
-            line: self.line_of(pointer),
-            state: SettingsEntryState::Active,
-            files: Vec::new(),
-        }
+fn push_items<'a>(
+    entries: &mut Vec<UnparsedEntry<'a>>,
+    key: &str,
+    pointer: &str,
+    items: &'a [Value],
+) {
+    for (index, value) in items.iter().enumerate() {
+        let pointer = join_pointer(pointer, &index.to_string());
+        entries.push(UnparsedEntry { key: key.to_owned(), pointer, value, is_item: true });
     }
 }
 
@@ -173,6 +202,9 @@ impl SettingsLayer {
 pub(crate) struct SettingsEntry {
     pub(crate) key: String,
     pub(crate) value: Value,
+    /// What the value means.
+    #[serde(skip)]
+    pub(crate) parsed: ParsedSetting,
     #[serde(rename = "source")]
     pub(crate) file: String,
     pub(crate) line: u32,
@@ -189,10 +221,20 @@ impl SettingsEntry {
         matches!(self.state, SettingsEntryState::Active | SettingsEntryState::NotUsed)
     }
 
+    /// The mode that it names.
+    pub(super) fn mode(&self) -> Option<PermissionMode> {
+        match &self.parsed {
+            ParsedSetting::Mode(mode) => Some(*mode),
+            _ => None,
+        }
+    }
+
     /// The same without what may be a secret, to be shown where nobody asked for that.
     pub(crate) fn to_masked(&self) -> Self {
-        let value = mask::mask(&self.key, &self.value).into_owned();
-        Self { value, ..self.clone() }
+        match mask::mask(&self.key, &self.value) {
+            Cow::Owned(value) => Self { value, parsed: ParsedSetting::Plain, ..self.clone() },
+            Cow::Borrowed(_) => self.clone(),
+        }
     }
 
     /// Where it stands, for a person.

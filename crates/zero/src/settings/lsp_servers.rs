@@ -6,18 +6,20 @@ use std::path::Path;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
-use zero_core::{CommandLimit, CommandLimitChange};
+use zero_core::CommandLimitChange;
+use zero_core::host_limits::InvalidLimitError;
 use zero_lsp::server_definition::{self, NAME_LEN_MAX};
 use zero_lsp::{FileLanguage, LanguageServerDefinition};
 
 use super::WorkspaceSettings;
 use super::document::join_pointer;
+use super::parsed_setting::ParsedSetting;
 use super::program_path;
-use super::settings_schema::{LimitSetting, command_limits_schema};
+use super::settings_schema::{LimitSetting, command_limits_schema, parse_command_limits};
 
 /// One language server. Under the name of a known one, what is written here takes the place of what
 /// is known; under another name, `command` and `extensions` are needed.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub(crate) struct LspServerSetting {
     /// The program that is started: a name or a path, which begins at the workspace in a project's
@@ -44,6 +46,22 @@ pub(crate) struct LspServerSetting {
     disabled: bool,
 }
 
+/// A language server of a settings file, parsed once.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ParsedLspServer {
+    setting: LspServerSetting,
+    limits: CommandLimitChange,
+}
+
+impl ParsedLspServer {
+    pub(super) fn parse(value: &Value) -> Result<Self, String> {
+        let setting = LspServerSetting::deserialize(value).map_err(|error| error.to_string())?;
+        let limits =
+            parse_command_limits(&setting.limits).map_err(|(_, error)| error.to_string())?;
+        Ok(Self { setting, limits })
+    }
+}
+
 /// The language servers that settings describe.
 #[derive(Debug, Default)]
 pub(crate) struct ConfiguredLspServers {
@@ -61,8 +79,8 @@ impl WorkspaceSettings {
         let (mut own, mut turned_off) = (Vec::new(), Vec::new());
         for entry in self.active_entries() {
             let Some(name) = entry.key.strip_prefix("lspServers.") else { continue };
-            // Its form was checked when the file was read.
-            let Ok(mut setting) = LspServerSetting::deserialize(&entry.value) else { continue };
+            let ParsedSetting::LspServer(server) = &entry.parsed else { continue };
+            let ParsedLspServer { mut setting, limits } = (**server).clone();
             setting.command = setting
                 .command
                 .map(|command| program_path::resolve_command(command, entry.layer, home));
@@ -71,7 +89,8 @@ impl WorkspaceSettings {
                 continue;
             }
             let known = known.iter().find(|known| known.name == name).cloned();
-            own.push(setting.apply_to(name, known.unwrap_or_default(), entry.location()));
+            let definition = setting.apply_to(name, known.unwrap_or_default(), entry.location());
+            own.push(LanguageServerDefinition { limits, ..definition });
         }
         let off: Vec<String> = turned_off.iter().map(|(name, _)| name.clone()).collect();
         ConfiguredLspServers {
@@ -82,14 +101,13 @@ impl WorkspaceSettings {
 }
 
 impl LspServerSetting {
-    /// What is known with what is written here in its place.
+    /// What is known with what is written here in its place, but for limits.
     fn apply_to(
         self,
         name: &str,
         known: LanguageServerDefinition,
         place: String,
     ) -> LanguageServerDefinition {
-        let limits = self.limit_changes().unwrap_or_default();
         let command = self.command.map(|command| std::iter::once(command).chain(self.args));
         let languages = self.extensions.into_iter().map(|(ending, id)| FileLanguage {
             ending: ending.strip_prefix('.').unwrap_or(&ending).to_owned(),
@@ -105,21 +123,10 @@ impl LspServerSetting {
                 .initialization_options
                 .unwrap_or(known.initialization_options),
             settings: self.settings.unwrap_or(known.settings),
-            limits,
+            limits: CommandLimitChange::default(),
             how_to_get: known.how_to_get,
             written_at: Some(place),
         }
-    }
-
-    fn limit_changes(&self) -> Result<CommandLimitChange, (&str, String)> {
-        let mut change = CommandLimitChange::default();
-        for (name, value) in &self.limits {
-            // The schema has told an unknown one.
-            let Some(limit) = CommandLimit::from_name(name) else { continue };
-            let set = change.set(limit, &value.to_text());
-            set.map_err(|error| (name.as_str(), error.to_string()))?;
-        }
-        Ok(change)
     }
 }
 
@@ -139,8 +146,13 @@ pub(super) fn find_wrong_servers(file: &Value) -> Vec<(String, String)> {
             );
             wrong.push((pointer.clone(), what));
         }
-        if let Err((limit, what)) = setting.limit_changes() {
-            wrong.push((join_pointer(&join_pointer(&pointer, "limits"), limit), what));
+        match parse_command_limits(&setting.limits) {
+            // The schema finds those.
+            Ok(_) | Err((_, InvalidLimitError::UnknownName { .. })) => {}
+            Err((limit, error)) => {
+                let limit = join_pointer(&join_pointer(&pointer, "limits"), limit);
+                wrong.push((limit, error.to_string()));
+            }
         }
         if setting.command.is_none() && !setting.args.is_empty() {
             let what = "`args` go with a `command`; add it".to_owned();

@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 use zero_core::SchemaViolation;
 use zero_mcp::server_definition::McpServerDefinition;
 
-use self::server_setting::{McpServerSetting, check_time};
-pub(crate) use self::server_setting::{McpSettings, schema, violations};
+use self::server_setting::check_time;
+pub(crate) use self::server_setting::{McpServerSetting, McpSettings, schema, violations};
 pub(crate) use self::variable_expansion::is_reference;
 use super::document::join_pointer;
 use super::sandbox;
@@ -153,8 +153,9 @@ fn find_wrong_timeouts(
         .filter_map(|(pointer, time)| Some((pointer, check_time(time).err()?)))
         .collect();
     if wrong.is_empty()
-        && let Some(longest) = setting.max_timeout()
-        && setting.timeouts().any(|timeout| timeout > longest)
+        && let Ok(times) = setting.timeouts()
+        && let Some(longest) = times.longest
+        && times.of_calls().any(|timeout| timeout > longest)
     {
         let what = "a timeout of this server is longer than its `maxTimeout`; raise that";
         wrong.push((join_pointer(pointer, "maxTimeout"), what.to_owned()));

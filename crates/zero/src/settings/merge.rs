@@ -5,7 +5,8 @@ use serde_json::Value;
 use zero_core::HostLimits;
 use zero_policy::PermissionMode;
 
-use super::{SettingsEntry, SettingsEntryState, hooks, parse_limit, parse_mode, sandbox};
+use super::parsed_setting::ParsedSetting;
+use super::{SettingsEntry, SettingsEntryState, hooks, sandbox};
 
 /// The entries so far, and what they amount to.
 #[derive(Debug, Default)]
@@ -21,20 +22,19 @@ impl SettingsMerger {
         entry.state = match entry.key.as_str() {
             "permissions.ask" if !trusted && raises_limits(&entry.value) => {
                 // The question counts; what it would raise does not, and waits to be seen.
-                self.entries
-                    .push(SettingsEntry { value: without_limits(&entry.value), ..entry.clone() });
+                self.entries.push(without_limits(&entry));
                 SettingsEntryState::SetAside
             }
             "permissions.ask" | "permissions.deny" | "sandbox.masked" => SettingsEntryState::Active,
             "permissions.allow" if trusted => SettingsEntryState::Active,
             "permissions.mode" if trusted || self.tightens_mode(&entry) => {
-                self.mode = parse_mode(&entry);
+                self.mode = entry.mode();
                 self.override_earlier(&entry.key);
                 SettingsEntryState::Active
             }
             key if key.starts_with("limits.") && (trusted || self.tightens_limit(&entry)) => {
-                if let Some((name, value)) = parse_limit(&entry) {
-                    let _ = self.limits.set(name, &value);
+                if let ParsedSetting::Limit(change) = &entry.parsed {
+                    self.limits.apply(change);
                 }
                 self.override_earlier(&entry.key);
                 SettingsEntryState::Active
@@ -65,7 +65,7 @@ impl SettingsMerger {
     /// Whether a mode gives no freedom. The freer modes differ in kind, not only in degree, so
     /// none of them counts as the stricter one.
     fn tightens_mode(&self, entry: &SettingsEntry) -> bool {
-        match parse_mode(entry) {
+        match entry.mode() {
             Some(PermissionMode::Plan) => true,
             Some(PermissionMode::Ask) => self.mode != Some(PermissionMode::Plan),
             Some(PermissionMode::AcceptEdits | PermissionMode::Auto) | None => false,
@@ -73,9 +73,10 @@ impl SettingsMerger {
     }
 
     fn tightens_limit(&self, entry: &SettingsEntry) -> bool {
+        let ParsedSetting::Limit(change) = &entry.parsed else { return false };
         let mut changed = self.limits.clone();
-        parse_limit(entry).is_some_and(|(name, value)| changed.set(name, &value).is_ok())
-            && is_within_limits(&changed, &self.limits)
+        changed.apply(change);
+        is_within_limits(&changed, &self.limits)
     }
 
     fn override_earlier(&mut self, key: &str) {
@@ -163,12 +164,15 @@ fn raises_limits(rule: &Value) -> bool {
     rule.get("limits").is_some()
 }
 
-fn without_limits(rule: &Value) -> Value {
-    let mut rule = rule.clone();
-    if let Some(fields) = rule.as_object_mut() {
+fn without_limits(entry: &SettingsEntry) -> SettingsEntry {
+    let mut entry = entry.clone();
+    if let Some(fields) = entry.value.as_object_mut() {
         fields.shift_remove("limits");
     }
-    rule
+    if let ParsedSetting::Rule(rule) = &mut entry.parsed {
+        **rule = rule.without_limits();
+    }
+    entry
 }
 
 #[cfg(test)]

@@ -17,14 +17,15 @@ use zero_session::key::is_agent_id;
 use zero_session::model::catalog::{ApiKey, ApiKeySource, ModelApi, ModelConfig};
 use zero_session::model::{ModelError, ModelErrorKind, ThinkingEffort, TokenPrices};
 
-use super::WorkspaceSettings;
+use super::parsed_setting::ParsedSetting;
+use super::{SettingsEntry, WorkspaceSettings};
 use crate::environment::EnvironmentConfig;
 
 /// Most bytes of a file that holds a key.
 pub(crate) const KEY_BYTES_MAX: u64 = 16 * 1024;
 
 /// A model, by the name people choose it by.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct ModelSetting {
     /// The provider's own name for it, such as `gpt-5-mini` or `qwen3:8b`.
@@ -63,7 +64,7 @@ pub(crate) enum SecretSetting {
 }
 
 /// US dollars for a million tokens.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct PriceSetting {
     /// Read.
@@ -77,7 +78,7 @@ struct PriceSetting {
 }
 
 /// An agent, by the name that stands in session keys.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub(crate) struct AgentSetting {
     /// Its model: a key of `models`, or `provider/model`.
@@ -141,19 +142,18 @@ impl WorkspaceSettings {
                 prices: setting.prices.map(PriceSetting::to_prices),
             })
         };
-        self.named_entries("models.").filter_map(model).collect()
+        self.named_models().filter_map(model).collect()
     }
 
     /// Where the key of one of those is found, if it wants one.
     pub(crate) fn model_key(&self, model: &str) -> Option<SecretSetting> {
-        let mut models = self.named_entries("models.");
-        models.find(|(name, _)| name == model).and_then(|(_, it): (_, ModelSetting)| it.api_key)
+        let mut models = self.named_models();
+        models.find(|(name, _)| name == model).and_then(|(_, setting)| setting.api_key)
     }
 
     /// Where the keys of those are found.
     pub(crate) fn model_keys(&self) -> impl Iterator<Item = SecretSetting> {
-        self.named_entries("models.")
-            .filter_map(|(_, setting): (String, ModelSetting)| setting.api_key)
+        self.named_models().filter_map(|(_, setting)| setting.api_key)
     }
 
     /// The model of agents that name none, if settings choose one.
@@ -163,11 +163,14 @@ impl WorkspaceSettings {
 
     /// The agents that settings name.
     pub(crate) fn agents(&self) -> Vec<AgentProfile> {
-        let agent = |(id, setting): (String, AgentSetting)| {
+        let agent = |entry: &SettingsEntry| {
+            let id = entry.key.strip_prefix("agents.")?.to_owned();
+            let ParsedSetting::Agent(setting) = &entry.parsed else { return None };
+            let setting = (**setting).clone();
             let dialect = setting.dialect.and_then(|name| DialectName::from_str(&name).ok());
             let word = setting.thinking.unwrap_or_default();
             let thinking = ThinkingEffort::ALL.into_iter().find(|level| level.as_str() == word);
-            AgentProfile {
+            Some(AgentProfile {
                 id,
                 model: setting.model,
                 dialect,
@@ -176,9 +179,9 @@ impl WorkspaceSettings {
                 mode: setting.mode,
                 thinking: thinking.unwrap_or_default(),
                 turns_max: setting.max_turns,
-            }
+            })
         };
-        self.named_entries("agents.").map(agent).collect()
+        self.active_entries().filter_map(agent).collect()
     }
 
     /// The agent of bare keys, if settings choose one.
@@ -186,14 +189,12 @@ impl WorkspaceSettings {
         self.text("agent")
     }
 
-    /// What stands under the names of a section. Each was checked when the file was read.
-    fn named_entries<T: serde::de::DeserializeOwned>(
-        &self,
-        section: &'static str,
-    ) -> impl Iterator<Item = (String, T)> {
-        self.active_entries().filter_map(move |entry| {
-            let name = entry.key.strip_prefix(section)?;
-            Some((name.to_owned(), serde_json::from_value(entry.value.clone()).ok()?))
+    fn named_models(&self) -> impl Iterator<Item = (String, ModelSetting)> {
+        self.active_entries().filter_map(|entry| match &entry.parsed {
+            ParsedSetting::Model(setting) => {
+                Some((entry.key.strip_prefix("models.")?.to_owned(), (**setting).clone()))
+            }
+            _ => None,
         })
     }
 

@@ -11,6 +11,7 @@ use zero_runtime::{CommandNetwork, CommandSettings, TimeoutAction};
 use zero_sandbox::SandboxProperty;
 
 use super::document::join_pointer;
+use super::parsed_setting::ParsedSetting;
 use super::{SettingsLocation, SettingsProblem, WorkspaceSettings};
 use crate::environment::EnvironmentConfig;
 use crate::policy::canonical_folder;
@@ -152,7 +153,8 @@ fn check_masked(text: &str) -> Result<(), String> {
 }
 
 /// A path as it stands in settings.
-enum PathSetting {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PathSetting {
     /// `/x`.
     Absolute(PathBuf),
     /// `~/x`, without the `~`.
@@ -162,7 +164,7 @@ enum PathSetting {
 }
 
 impl PathSetting {
-    fn parse(text: &str) -> Result<Self, String> {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (rest, from): (&str, fn(PathBuf) -> Self) = match text {
             "~" => ("", Self::Home),
             _ if text.starts_with('/') => (text, Self::Absolute),
@@ -186,9 +188,10 @@ impl PathSetting {
         Ok(from(path.components().filter(|part| part.as_os_str() != ".").collect()))
     }
 
-    fn resolve(self, home: Option<&Path>, root: &Path) -> Option<PathBuf> {
+    /// `None` when it starts at the home folder and nobody knows where that is.
+    fn resolve(&self, home: Option<&Path>, root: &Path) -> Option<PathBuf> {
         match self {
-            Self::Absolute(path) => Some(path),
+            Self::Absolute(path) => Some(path.clone()),
             Self::Home(path) => Some(home?.join(path)),
             Self::Workspace(path) => Some(root.join(path)),
         }
@@ -219,12 +222,15 @@ impl WorkspaceSettings {
 
     /// Whether commands of a session may reach each other, and the hosts that are listed.
     fn listed_hosts(&self) -> (bool, Vec<HostPattern>) {
-        let hosts = self.text_values("sandbox.network");
-        let (own, others): (Vec<String>, Vec<String>) =
-            hosts.into_iter().partition(|host| host.trim() == LOCALHOST);
-        // What is wrong with a text was found before.
-        let others = others.iter().filter_map(|host| HostPattern::parse(host).ok()).collect();
-        (!own.is_empty(), others)
+        let (mut localhost, mut hosts) = (false, Vec::new());
+        for entry in self.active_entries() {
+            match &entry.parsed {
+                ParsedSetting::Localhost => localhost = true,
+                ParsedSetting::Host(host) => hosts.push(host.clone()),
+                _ => {}
+            }
+        }
+        (localhost, hosts)
     }
 
     /// Whom commands reach by these settings, for the judge.
@@ -247,8 +253,8 @@ impl WorkspaceSettings {
         SandboxProperty::ALL.into_iter().filter(meant).collect()
     }
 
-    /// Folders that no setting may open to commands, though they are named. What is wrong with the
-    /// texts alone was found before.
+    /// Folders that no setting may open to commands, though they are named, and files to be hidden
+    /// that cannot be found. What is wrong with the texts alone was found before.
     pub(super) fn find_forbidden_folders(
         &self,
         config: &EnvironmentConfig,
@@ -259,6 +265,12 @@ impl WorkspaceSettings {
             let Some(written) = entry.value.as_str() else { continue };
             if let Err(what) = self.resolve_writable(written, config, root) {
                 problems.push(entry.to_problem(what));
+            }
+        }
+        for entry in self.active_entries().filter(|entry| entry.key == "sandbox.masked") {
+            let ParsedSetting::Path(path) = &entry.parsed else { continue };
+            if path.resolve(config.home(), root).is_none() {
+                problems.push(entry.to_problem(unknown_home(&entry.value)));
             }
         }
         problems
@@ -274,9 +286,7 @@ impl WorkspaceSettings {
     ) -> Result<PathBuf, String> {
         let path =
             PathSetting::parse(written).ok().and_then(|path| path.resolve(config.home(), root));
-        let path = path.ok_or_else(|| {
-            format!("`{written}`: where your home folder is is not known; set HOME")
-        })?;
+        let path = path.ok_or_else(|| unknown_home(&Value::from(written)))?;
         let state = config.state_dir().ok().map(|state| state.path().to_owned());
         let own = config.settings_file().ok().and_then(|file| file.parent().map(Path::to_owned));
         let roots = [root.to_owned()];
@@ -300,11 +310,18 @@ impl WorkspaceSettings {
 
     /// The files and folders that a list names, links settled.
     fn resolve_paths(&self, key: &str, config: &EnvironmentConfig, root: &Path) -> Vec<PathBuf> {
-        let texts = self.text_values(key);
-        let written = texts.iter().filter_map(|text| PathSetting::parse(text).ok());
-        let paths = written.filter_map(|path| path.resolve(config.home(), root));
+        let written = self.active_entries().filter(|entry| entry.key == key);
+        let paths = written.filter_map(|entry| match &entry.parsed {
+            ParsedSetting::Path(path) => path.resolve(config.home(), root),
+            _ => None,
+        });
         paths.map(|path| canonical_folder(root, &path)).collect()
     }
+}
+
+fn unknown_home(written: &Value) -> String {
+    let written = written.as_str().unwrap_or_default();
+    format!("`{written}`: where your home folder is is not known; set HOME")
 }
 
 impl super::SettingsEntry {
@@ -414,6 +431,18 @@ mod tests {
         check(&folder, "/home", folder.join("home").starts_with("/home") ^ true);
         check(&folder, folder.to_str().unwrap(), false);
         check(&folder, "~/.local/state/zero/trust.json", false);
+    }
+
+    #[test]
+    fn masked_path_below_unknown_home_is_refused() {
+        let settings = load_settings(r#"{"sandbox": {"masked": ["/x", "notes", "~/notes"]}}"#);
+        let (config, root) = (EnvironmentConfig::default(), Path::new("/w"));
+        let problems = settings.find_forbidden_folders(&config, root);
+        let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        let expected = "f:1:1: `~/notes`: where your home folder is is not known; set HOME";
+        assert_eq!(shown, [expected]);
+        let config = EnvironmentConfig::for_test(Path::new("/me"));
+        assert_eq!(settings.find_forbidden_folders(&config, root), []);
     }
 
     #[test]

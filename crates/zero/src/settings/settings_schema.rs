@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use zero_core::host_limits::InvalidLimitError;
 use zero_core::{CommandLimit, CommandLimitChange, HostLimits, SchemaViolation};
 use zero_policy::PermissionMode;
 use zero_runtime::schema::{self, InputSchema};
@@ -129,15 +130,8 @@ pub(crate) struct ExplainedRuleSetting {
 
 impl ExplainedRuleSetting {
     /// The limits it raises; the error says which of them is none.
-    pub(crate) fn limit_changes(&self) -> Result<CommandLimitChange, (&str, String)> {
-        let mut change = CommandLimitChange::default();
-        for (name, value) in &self.limits {
-            // The schema has told an unknown one.
-            let Some(limit) = CommandLimit::from_name(name) else { continue };
-            let set = change.set(limit, &value.to_text());
-            set.map_err(|error| (name.as_str(), error.to_string()))?;
-        }
-        Ok(change)
+    pub(crate) fn limit_changes(&self) -> Result<CommandLimitChange, (&str, InvalidLimitError)> {
+        parse_command_limits(&self.limits)
     }
 }
 
@@ -176,6 +170,21 @@ impl LimitSetting {
             Self::Number(number) => number.to_string(),
         }
     }
+}
+
+/// The limits of commands that an object names; the error says which of them is none.
+pub(super) fn parse_command_limits(
+    limits: &BTreeMap<String, LimitSetting>,
+) -> Result<CommandLimitChange, (&str, InvalidLimitError)> {
+    let mut change = CommandLimitChange::default();
+    for (name, value) in limits {
+        let set = match CommandLimit::from_name(name) {
+            Some(limit) => change.set(limit, &value.to_text()),
+            None => Err(InvalidLimitError::UnknownName { name: name.clone() }),
+        };
+        set.map_err(|error| (name.as_str(), error))?;
+    }
+    Ok(change)
 }
 
 /// The JSON Schema 2020-12 of a settings file.
@@ -274,9 +283,9 @@ pub(crate) fn prepare() {
     LazyLock::force(&FAST_VALIDATOR);
 }
 
-/// Checks what a file says; everything that is wrong with it is found at once.
-pub(crate) fn check(file: &str, document: &SettingsDocument) -> Result<(), Vec<SettingsProblem>> {
-    let value = document.value();
+/// Everything that is wrong with what a file says, by JSON pointer, but for its rules: these are
+/// checked where they are parsed.
+pub(super) fn find_problems(value: &Value) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
     for pointer in find_nulls(value) {
         let what = format!("`{}` is null; remove it", dotted_key(&pointer));
@@ -300,7 +309,6 @@ pub(crate) fn check(file: &str, document: &SettingsDocument) -> Result<(), Vec<S
     found.extend(hooks::find_wrong_hooks(value));
     found.extend(tool_commands::find_wrong_command_lines(value));
     found.extend(semantic_checks::find_wrong_limits(value));
-    found.extend(semantic_checks::find_wrong_rules(value));
     found.extend(sandbox::find_wrong_texts(value));
     found.extend(models::find_wrong_names(value));
     found.extend(gateway::find_wrong_texts(value));
@@ -310,9 +318,15 @@ pub(crate) fn check(file: &str, document: &SettingsDocument) -> Result<(), Vec<S
     {
         found.push((String::new(), format!("cannot be used: {error}")));
     }
-    if found.is_empty() {
-        return Ok(());
-    }
+    found
+}
+
+/// What was found in a file, each with its place, from top to bottom.
+pub(super) fn to_problems(
+    file: &str,
+    document: &SettingsDocument,
+    found: Vec<(String, String)>,
+) -> Vec<SettingsProblem> {
     let problem = |(pointer, what): (String, String)| SettingsProblem {
         file: file.to_owned(),
         place: Some(document.location(&pointer)),
@@ -320,7 +334,7 @@ pub(crate) fn check(file: &str, document: &SettingsDocument) -> Result<(), Vec<S
     };
     let mut problems: Vec<SettingsProblem> = found.into_iter().map(problem).collect();
     problems.sort_by_key(|problem| problem.place);
-    Err(problems)
+    problems
 }
 
 fn is_valid_fast(value: &Value) -> bool {
@@ -400,6 +414,7 @@ pub(crate) fn dotted_key(pointer: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::layer::{SettingsLayer, SettingsLayerKind};
     use super::*;
 
     #[track_caller]
@@ -408,7 +423,8 @@ mod tests {
         let value = document.value();
         let is_right = SETTINGS_SCHEMA.check(value.clone()).is_ok();
         assert!(is_right || !is_valid_fast(value), "{text}");
-        let found = super::check("f", &document).err().unwrap_or_default();
+        let layer = SettingsLayer::parse(SettingsLayerKind::User, "f".to_owned(), text.as_bytes());
+        let found = layer.err().unwrap_or_default();
         let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(shown, expected, "{text}");
     }

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::parsed_setting::ParsedSetting;
 use super::{SettingsLayerKind, WorkspaceSettings, command_line};
 
 /// How tools are found that a command of yours brings.
@@ -61,7 +62,10 @@ impl WorkspaceSettings {
     pub(crate) fn tool_commands(&self) -> Option<ToolCommands> {
         let words = |key: &str| {
             let entry = self.active_entries().find(|entry| entry.key == key)?;
-            Some((command_line::split_words(entry.value.as_str()?).ok()?, entry))
+            match &entry.parsed {
+                ParsedSetting::CommandLine(words) => Some((words.clone(), entry)),
+                _ => None,
+            }
         };
         let (discovery, entry) = words("tools.toolDiscoveryCommand")?;
         let call = words("tools.toolCallCommand").map(|(words, _)| words);

@@ -11,6 +11,7 @@ use zero_tools::web_search::{SearchEngine, SearchKeySource, SearchProvider};
 use super::WorkspaceSettings;
 use super::document::join_pointer;
 use super::models::SecretSetting;
+use super::parsed_setting::ParsedSetting;
 use crate::environment::EnvironmentConfig;
 
 /// The keys below `web`.
@@ -26,9 +27,9 @@ pub(crate) struct WebSettings {
 }
 
 /// A search engine.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct SearchEngineSetting {
+pub(crate) struct SearchEngineSetting {
     /// Which one: `brave`, `tavily`, `exa` or `searxng`.
     #[schemars(schema_with = "engine_schema")]
     engine: String,
@@ -99,9 +100,11 @@ impl WorkspaceSettings {
     }
 
     fn named_search_engines(&self) -> Vec<SearchEngineSetting> {
-        let entry = self.active_entries().find(|entry| entry.key == "web.search");
-        // It was checked when the file was read.
-        entry.and_then(|entry| serde_json::from_value(entry.value.clone()).ok()).unwrap_or_default()
+        let named = self.active_entries().find_map(|entry| match &entry.parsed {
+            ParsedSetting::SearchEngines(engines) => Some(engines.clone()),
+            _ => None,
+        });
+        named.unwrap_or_default()
     }
 }
 

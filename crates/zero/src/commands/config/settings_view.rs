@@ -109,9 +109,8 @@ pub(super) fn print_value(app: &AppContext, args: &ConfigGetArgs) -> anyhow::Res
             let file = settings_file(app, &workspace, kind)?;
             let layer = SettingsLayer::read(kind, &file, app.config.home())
                 .map_err(|problems| UsageError::from(SettingsError { problems }))?;
-            let entries = layer.map(|layer| layer.entries()).unwrap_or_default();
-            let entries: Vec<SettingsEntry> =
-                entries.iter().map(SettingsEntry::to_masked).collect();
+            let entries = layer.iter().flat_map(SettingsLayer::entries);
+            let entries: Vec<SettingsEntry> = entries.map(SettingsEntry::to_masked).collect();
             match collect_value(entries.iter(), &args.key) {
                 Some((value, sources)) => write_value(app, args, &value, &sources),
                 None => missing(&format!(" in `{}`", file.path().display())),

@@ -197,7 +197,7 @@ fn check_rules(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
         findings.add_warning("rules", message, "`zero config list` shows all rules");
     }
     if dangers.is_empty() {
-        let message = match settings.rules().len() {
+        let message = match settings.rules().count() {
             0 => "there are none; what changes something is asked about".to_owned(),
             1 => "1 counts, and allows nothing dangerous".to_owned(),
             count => format!("{count} count, and none allows anything dangerous"),

@@ -9,7 +9,7 @@ use zero_mcp::server_definition::{
 };
 use zero_policy::{HostPattern, PolicyEngine, PolicyEngineConfig, Verdict};
 
-use super::super::command_line;
+use super::super::parsed_setting::ParsedSetting;
 use super::editor_servers::{EDITOR_SOURCE, NAME_CHARS_MAX, ServerAliases};
 use super::server_setting::{McpCommandSetting, McpServerSetting, OauthSetting, TransportSetting};
 use super::variable_expansion::{expand, is_variable};
@@ -102,11 +102,11 @@ impl DefinitionBuilder<'_> {
             why,
             written_at: entry.location(),
         };
-        // Its form was checked when the file was read.
-        let setting: McpServerSetting = match serde_json::from_value(entry.value.clone()) {
+        let ParsedSetting::McpServer(setting) = &entry.parsed else { return };
+        let setting = match setting {
             Ok(setting) => setting,
-            Err(error) => {
-                servers.problems.push(told(format!("cannot be used: {error}")));
+            Err(why) => {
+                servers.problems.push(told(why.clone()));
                 return;
             }
         };
@@ -119,7 +119,7 @@ impl DefinitionBuilder<'_> {
                 "`{key}` allows nothing; write a rule such as `{alias}__*` in `permissions.allow`"
             )));
         }
-        match self.build_definition(alias, &setting, entry.layer, entry.location()) {
+        match self.build_definition(alias, setting, entry.layer, entry.location()) {
             Ok(definition) => servers.definitions.push(definition),
             Err(why) => servers.problems.push(told(why)),
         }
@@ -186,9 +186,7 @@ impl DefinitionBuilder<'_> {
             servers.problems.push(told(why));
             return;
         }
-        // The line was checked when the file was read.
-        let line = entry.value.as_str().map(command_line::split_words);
-        let Some(Ok(words)) = line else { return };
+        let ParsedSetting::CommandLine(words) = &entry.parsed else { return };
         let [command, args @ ..] = words.as_slice() else { return };
         let setting = McpServerSetting::default();
         let launch = ServerLaunch {
@@ -201,7 +199,10 @@ impl DefinitionBuilder<'_> {
         };
         let Ok(alias) = ServerAlias::new(COMMAND_ALIAS) else { return };
         let reach = ServerTransport::Command(launch);
-        servers.definitions.push(assemble_definition(alias, reach, &setting, entry.location()));
+        match assemble_definition(alias, reach, &setting, entry.location()) {
+            Ok(definition) => servers.definitions.push(definition),
+            Err(why) => servers.problems.push(told(&why)),
+        }
     }
 
     fn build_definition(
@@ -232,7 +233,7 @@ impl DefinitionBuilder<'_> {
             }
             (_, None, Some(url)) => Ok(ServerTransport::Http(self.build_endpoint(url, setting)?)),
         };
-        Ok(assemble_definition(alias, reach.map_err(str::to_owned)?, setting, written_at))
+        assemble_definition(alias, reach.map_err(str::to_owned)?, setting, written_at)
     }
 
     fn build_launch(
@@ -271,8 +272,8 @@ impl DefinitionBuilder<'_> {
             network: setting
                 .network
                 .iter()
-                .filter_map(|host| HostPattern::parse(host).ok())
-                .collect(),
+                .map(|host| HostPattern::parse(host).map_err(|error| format!("`network`: {error}")))
+                .collect::<Result<_, _>>()?,
             writable: self.resolve_writable(&setting.writable)?,
         })
     }
@@ -423,21 +424,22 @@ fn assemble_definition(
     reach: ServerTransport,
     setting: &McpServerSetting,
     written_at: String,
-) -> McpServerDefinition {
-    let call_timeout = setting.timeout().unwrap_or(CALL_TIMEOUT);
-    let longest = setting.timeouts().max().unwrap_or_default();
-    McpServerDefinition {
+) -> Result<McpServerDefinition, String> {
+    let times = setting.timeouts()?;
+    let call_timeout = times.call.unwrap_or(CALL_TIMEOUT);
+    let longest = times.of_calls().max().unwrap_or_default();
+    Ok(McpServerDefinition {
         alias,
         reach,
-        startup_timeout: setting.startup_timeout().unwrap_or(STARTUP_TIMEOUT),
+        startup_timeout: times.startup.unwrap_or(STARTUP_TIMEOUT),
         // A maximum that somebody set holds for what they did not set, too.
-        call_timeout: setting.max_timeout().map_or(call_timeout, |most| call_timeout.min(most)),
-        call_timeout_max: setting.max_timeout().unwrap_or(CALL_TIMEOUT_MAX.max(longest)),
-        tool_timeouts: setting.tool_timeouts(),
+        call_timeout: times.longest.map_or(call_timeout, |most| call_timeout.min(most)),
+        call_timeout_max: times.longest.unwrap_or(CALL_TIMEOUT_MAX.max(longest)),
+        tool_timeouts: times.of_tools,
         tools_allowed: setting.tools_allowed(),
         tools_denied: setting.tools_denied(),
         written_at,
-    }
+    })
 }
 
 /// Whether a host of an address is this machine.

@@ -34,7 +34,7 @@ pub(crate) struct McpSettings {
 /// One MCP server: a command that is started here, confined, or an address that is reached by
 /// HTTP. `${NAME}` and `${NAME:-default}` stand for variables in `command`, `args`, `env`, `url`,
 /// `headers` and `oauth`.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub(crate) struct McpServerSetting {
     /// In an array: what the server is called, the first part of the names of its tools.
@@ -125,7 +125,7 @@ pub(super) enum TransportSetting {
 }
 
 /// A program; alone, or with its arguments and variables.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum McpCommandSetting {
     /// A name or a path.
@@ -135,7 +135,7 @@ pub(super) enum McpCommandSetting {
 }
 
 /// A program with its arguments and variables.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct McpCommandParts {
     /// A name or a path.
@@ -149,7 +149,7 @@ pub(super) struct McpCommandParts {
 }
 
 /// Variables with their values.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum VariablesSetting {
     /// By name.
@@ -179,7 +179,7 @@ impl VariablesSetting {
 }
 
 /// A variable with its value.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct VariableSetting {
     /// Its name.
@@ -189,7 +189,7 @@ pub(super) struct VariableSetting {
 }
 
 /// How to log in at a server that wants it and does not say how.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub(super) struct OauthSetting {
     /// The id of a client that was registered beforehand.
@@ -203,27 +203,39 @@ pub(super) struct OauthSetting {
     pub(super) callback_port: Option<u16>,
 }
 
-impl McpServerSetting {
-    pub(super) fn timeout(&self) -> Option<Duration> {
-        parse_time(self.timeout.as_ref()?).ok()
-    }
+/// The times that are set for a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ServerTimeouts {
+    /// How long a call may be without an answer.
+    pub(super) call: Option<Duration>,
+    /// How long it may take to start.
+    pub(super) startup: Option<Duration>,
+    /// How long a call may take at most.
+    pub(super) longest: Option<Duration>,
+    /// How long calls of some tools may be without an answer.
+    pub(super) of_tools: BTreeMap<String, Duration>,
+}
 
-    pub(super) fn startup_timeout(&self) -> Option<Duration> {
-        parse_time(self.startup_timeout.as_ref()?).ok()
-    }
-
-    pub(super) fn max_timeout(&self) -> Option<Duration> {
-        parse_time(self.max_timeout.as_ref()?).ok()
-    }
-
-    pub(super) fn tool_timeouts(&self) -> BTreeMap<String, Duration> {
-        let times = self.tool_timeouts.iter();
-        times.filter_map(|(tool, value)| Some((tool.clone(), parse_time(value).ok()?))).collect()
-    }
-
+impl ServerTimeouts {
     /// All timeouts of calls that are set.
-    pub(super) fn timeouts(&self) -> impl Iterator<Item = Duration> {
-        self.timeout().into_iter().chain(self.tool_timeouts().into_values())
+    pub(super) fn of_calls(&self) -> impl Iterator<Item = Duration> {
+        self.call.into_iter().chain(self.of_tools.values().copied())
+    }
+}
+
+impl McpServerSetting {
+    /// The times that are set; the error says which of them is none.
+    pub(super) fn timeouts(&self) -> Result<ServerTimeouts, String> {
+        let time = |setting: &Option<LimitSetting>| setting.as_ref().map(parse_time).transpose();
+        let of_tools = self.tool_timeouts.iter();
+        Ok(ServerTimeouts {
+            call: time(&self.timeout)?,
+            startup: time(&self.startup_timeout)?,
+            longest: time(&self.max_timeout)?,
+            of_tools: of_tools
+                .map(|(tool, value)| Ok((tool.clone(), parse_time(value)?)))
+                .collect::<Result<_, String>>()?,
+        })
     }
 
     pub(super) fn tools_allowed(&self) -> Option<Vec<String>> {
