@@ -25,7 +25,7 @@ use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
 use zero_runtime::audit::ChainPosition;
 
-use crate::limit_range;
+use zero_settings::limit_range;
 
 pub use self::acp::AcpArgs;
 pub use self::config::{ConfigCommand, SettingsLayerArgs};

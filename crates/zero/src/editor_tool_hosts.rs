@@ -19,7 +19,7 @@ use zero_session::folder_access::FolderAccess;
 use zero_session::tool_backend::{ToolBackendError, ToolBackendRequest};
 
 use crate::AppContext;
-use crate::settings::is_about_settings;
+use crate::settings_adapter::is_about_settings;
 use crate::tool_host_factory::{ConfiguredToolBackend, EditorExtras, LocalToolHostFactory};
 
 /// Most folders of one session, besides the one it works in.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use zero_runtime::CommandSettings;
 use zero_sandbox::StateDir;
+use zero_settings::UserPaths;
 
 use crate::exit::UsageError;
 
@@ -119,6 +120,16 @@ impl EnvironmentConfig {
             )
         })?;
         Ok(config_home.join("zero/settings.json"))
+    }
+
+    /// Where settings are looked for.
+    pub(crate) fn user_paths(&self) -> UserPaths {
+        UserPaths {
+            home: self.home.clone(),
+            settings_file: self.settings_file().ok(),
+            state_dir: self.state_dir().ok().map(|state| state.path().to_owned()),
+            cwd: self.cwd.clone(),
+        }
     }
 
     /// The folder of the person's settings, of all programs.

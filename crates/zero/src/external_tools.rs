@@ -11,11 +11,11 @@ use zero_core::{ErrorReason, ToolError};
 use zero_mcp::client::credentials::{CredentialVault, DesktopKeyring};
 use zero_mcp::client::{McpServerSet, McpServerSetConfig, RemoteServerAccess, ServerPool};
 use zero_runtime::{Elicitor, ToolHost};
+use zero_settings::WorkspaceSettings;
 use zero_tools::tool_discovery::{LIST_TIMEOUT, PREFIX, ToolDiscovery, ToolDiscoveryConfig};
 
 use crate::AppContext;
-use crate::settings::WorkspaceSettings;
-use crate::settings::mcp_servers::ConfiguredMcpServers;
+use crate::settings_adapter::mcp_servers::{self, ConfiguredMcpServers};
 
 /// What brings tools to a host from outside.
 pub(crate) struct ExternalTools {
@@ -48,7 +48,12 @@ impl AppContext {
         named: &[SessionMcpServer],
         elicitor: Option<Arc<dyn Elicitor>>,
     ) -> ExternalTools {
-        let known = settings.mcp_servers_with(&self.config, host.workspace().cwd(), named);
+        let known = mcp_servers::configured_servers_with(
+            settings,
+            &self.config,
+            host.workspace().cwd(),
+            named,
+        );
         for one in &known.problems {
             self.terminal.print_note(&format!(
                 "MCP server `{}` ({}) is not used: {}",

@@ -9,6 +9,8 @@ use anyhow::Context;
 use zero_client::url_dialer::{UrlDialer, with_client_capabilities};
 use zero_gateway::{AuthConfig, Gateway, Principal};
 use zero_sandbox::ConfigFile;
+use zero_settings::WorkspaceSettings;
+use zero_settings::gateway::RemoteGatewaySetting;
 use zero_wire::client::{
     ConnectOptions, FingerprintParseError, GatewayClient, GatewayCredentials, GatewayEvents,
     GatewayTarget, GatewayUrl, GatewayUrlError,
@@ -22,8 +24,7 @@ use crate::cli::RemoteGatewayArgs;
 use crate::device_key::DeviceKeyFile;
 use crate::exit::UsageError;
 use crate::secret;
-use crate::settings::WorkspaceSettings;
-use crate::settings::gateway::RemoteGatewaySetting;
+use crate::settings_adapter::network::extra_roots;
 use crate::token_holder::LOCAL_OWNER;
 
 /// How long runs may go on when the program ends.
@@ -67,7 +68,7 @@ impl AppContext {
             let pin = remote.fingerprint.map(|pin| pin.parse()).transpose();
             options.tls_fingerprint =
                 pin.map_err(|error: FingerprintParseError| UsageError(error.to_string()))?;
-            options.extra_roots = settings.extra_roots(&self.config)?;
+            options.extra_roots = extra_roots(&settings, &self.config)?;
             let (client, events) =
                 GatewayClient::connect(GatewayTarget::Url(remote.url), options).await?;
             return Ok(CliGatewayConnection { client, events, embedded: None });
@@ -97,7 +98,7 @@ impl AppContext {
         let pin = remote.fingerprint.map(|pin| pin.parse()).transpose();
         options.tls_fingerprint =
             pin.map_err(|error: FingerprintParseError| UsageError(error.to_string()))?;
-        options.extra_roots = settings.extra_roots(&self.config)?;
+        options.extra_roots = extra_roots(&settings, &self.config)?;
         let device = DeviceKeyFile::new(self.config.state_dir()?);
         Ok(Some(UrlDialer::new(remote.url, options).with_device(Arc::new(device))))
     }
@@ -125,7 +126,9 @@ impl AppContext {
         };
         let (url, from) = match (&args.url, &configured.url) {
             (Some(url), _) => (parse_url(url, "--url")?, named),
-            (None, Some(url)) => (parse_url(url, "gateway.remote.url")?, named.or_else(configured)),
+            (None, Some(url)) => {
+                (parse_url(url, "gateway.remote.url")?, with_fallback(named, configured))
+            }
             (None, None) => {
                 return args.unused_flag_error().map_or(Ok(None), |error| Err(error.into()));
             }
@@ -202,18 +205,16 @@ impl RemoteGatewayArgs {
     }
 }
 
-impl RemoteGatewaySetting {
-    /// What is said here, and where nothing is, what `other` says.
-    fn or_else(self, other: Self) -> Self {
-        let has_secret = self.token.is_some() || self.token_file.is_some();
-        Self {
-            url: self.url.or(other.url),
-            token: self.token.or(other.token.filter(|_| !has_secret)),
-            token_file: self.token_file.or(other.token_file.filter(|_| !has_secret)),
-            password_file: self.password_file.or(other.password_file),
-            tls_fingerprint: self.tls_fingerprint.or(other.tls_fingerprint),
-            allow_plaintext: self.allow_plaintext || other.allow_plaintext,
-        }
+/// What is said of a gateway in `named`, and where nothing is, what `other` says.
+fn with_fallback(named: RemoteGatewaySetting, other: RemoteGatewaySetting) -> RemoteGatewaySetting {
+    let has_secret = named.token.is_some() || named.token_file.is_some();
+    RemoteGatewaySetting {
+        url: named.url.or(other.url),
+        token: named.token.or(other.token.filter(|_| !has_secret)),
+        token_file: named.token_file.or(other.token_file.filter(|_| !has_secret)),
+        password_file: named.password_file.or(other.password_file),
+        tls_fingerprint: named.tls_fingerprint.or(other.tls_fingerprint),
+        allow_plaintext: named.allow_plaintext || other.allow_plaintext,
     }
 }
 

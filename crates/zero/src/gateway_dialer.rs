@@ -12,12 +12,14 @@ use zero_acp::ClientPreferences;
 use zero_client::{GatewayConnection, GatewayDialer, GatewayLinkError, GatewayLocality};
 use zero_gateway::{AuthConfig, Gateway};
 use zero_runtime::tool::BoxFuture;
+use zero_settings::WorkspaceSettings;
 use zero_wire::client::{GatewayClient, GatewayCredentials, GatewayTarget, GatewayUrl};
 
 use crate::AppContext;
 use crate::cli::RemoteGatewayArgs;
 use crate::gateway_connection::{SHUTDOWN_GRACE, local_principal};
-use crate::settings::{WorkspaceSettings, is_about_settings};
+use crate::settings_adapter::acp::client_preferences;
+use crate::settings_adapter::is_about_settings;
 
 /// Dials the gateway that was named, or the one in this process.
 pub(crate) struct EditorGatewayDialer {
@@ -53,7 +55,7 @@ impl EditorGatewayDialer {
             Some(gateway) => gateway.clone(),
             None => {
                 let (cwd, settings) = self.read_settings().await?;
-                let _ = self.habits.set(settings.client_preferences());
+                let _ = self.habits.set(client_preferences(&settings));
                 self.log_warnings(&settings);
                 if let Some(dial) = self.app.remote_dialer(&self.args, &settings)? {
                     tracing::info!(gateway = dial.location(), "connecting");

@@ -10,13 +10,16 @@ use zero_runtime::dialect::{BUILTIN, DialectTool};
 use zero_runtime::notes::NoteStoreSet;
 use zero_runtime::{Dialect, DialectName, ToolHost, ToolHostConfig, ToolRegistry, erase};
 use zero_sandbox::{StateDir, Workspace};
+use zero_settings::TrustStore;
+use zero_settings::WorkspaceSettings;
 use zero_tools::web_search::WebSearchTool;
 
 use crate::AppContext;
 use crate::environment::EnvironmentConfig;
 use crate::exit::UsageError;
-use crate::settings::WorkspaceSettings;
-use crate::trust::TrustStore;
+use crate::folder_trust::check_trusted;
+use crate::settings_adapter::network::extra_roots;
+use crate::settings_adapter::web::search_providers;
 
 impl AppContext {
     /// The tools as a dialect offers them: zero's own, in the order zero brings them whatever they
@@ -80,8 +83,10 @@ impl AppContext {
         files: &[PathBuf],
     ) -> anyhow::Result<WorkspaceSettings> {
         if files.is_empty() {
-            let trust = TrustStore::load(&self.config.state_dir()?)?;
-            return Ok(WorkspaceSettings::load(&self.config, workspace.cwd(), &trust)?);
+            let trust = TrustStore::load(&self.config.state_dir()?).map_err(UsageError::from)?;
+            let settings =
+                WorkspaceSettings::load(&self.config.user_paths(), workspace.cwd(), &trust);
+            return Ok(settings.map_err(UsageError::from)?);
         }
         self.load_settings_files_at(files, workspace.cwd())
     }
@@ -101,7 +106,8 @@ impl AppContext {
     ) -> anyhow::Result<WorkspaceSettings> {
         let cwd = self.config.cwd()?;
         let files: Vec<PathBuf> = files.iter().map(|file| cwd.join(file)).collect();
-        Ok(WorkspaceSettings::load_files(&self.config, &files, root).map_err(UsageError::from)?)
+        Ok(WorkspaceSettings::load_files(&self.config.user_paths(), &files, root)
+            .map_err(UsageError::from)?)
     }
 
     /// A host that calls nothing, for those who look after what brings tools.
@@ -141,7 +147,7 @@ impl AppContext {
     /// Says of a folder whether the person trusts it when they are asked.
     fn trust_check(&self, state: &StateDir) -> FolderTrustCheck {
         let (config, state) = (self.config.clone(), state.clone());
-        Arc::new(move |folder| TrustStore::check_trusted(&config, &state, folder))
+        Arc::new(move |folder| check_trusted(&config, &state, folder))
     }
 
     /// A host with the tools that come with zero, as the settings want them.
@@ -151,10 +157,10 @@ impl AppContext {
         settings: &WorkspaceSettings,
     ) -> anyhow::Result<ToolHost> {
         let hooks = settings.hooks(self.config.home());
-        let extra_roots = settings.extra_roots(&self.config)?;
+        let extra_roots = extra_roots(settings, &self.config)?;
         let host = ToolHost::new(ToolHostConfig { hooks, extra_roots, ..config });
         let mut tools = self.tools.to_vec();
-        let engines = settings.search_engines(&self.config);
+        let engines = search_providers(settings, &self.config);
         if !engines.is_empty() {
             let search = erase(WebSearchTool::new(engines));
             let name = &search.spec().name;

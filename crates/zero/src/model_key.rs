@@ -7,11 +7,12 @@ use tokio::time::timeout;
 use zero_acp::{ModelKeyChecker, ModelKeyError};
 use zero_runtime::tool::BoxFuture;
 use zero_session::agent::DIRECT;
+use zero_settings::models::SecretSetting;
 
 use crate::AppContext;
 use crate::cli::AcpArgs;
-use crate::settings::is_about_settings;
-use crate::settings::models::SecretSetting;
+use crate::settings_adapter::is_about_settings;
+use crate::settings_adapter::models::read_secret;
 
 /// How long a keyring may take that is only looked into.
 const KEYRING_TIME: Duration = Duration::from_secs(20);
@@ -43,7 +44,7 @@ impl ModelKeyRequirement {
         let (_, usual) = app.model_configs(&settings);
         let model = agent.and_then(|agent| agent.model.clone()).or(usual);
         let model = model.filter(|model| model != DIRECT);
-        let secret = model.as_deref().and_then(|model| settings.model_key(model));
+        let secret = model.as_deref().and_then(|model| settings.model_key(model).cloned());
         Ok(model.zip(secret).map(|(model, secret)| Self { model, secret }))
     }
 
@@ -54,7 +55,7 @@ impl ModelKeyRequirement {
             _ => None,
         };
         let home = app.config.home().map(PathBuf::from);
-        let why = self.secret.read(variable, home.as_ref()).err()?;
+        let why = read_secret(&self.secret, variable, home.as_ref()).err()?;
         Some(format!("the model `{}` has no key: {why}", self.model))
     }
 }

@@ -1,8 +1,5 @@
 //! From settings to a judge.
 
-pub(crate) mod rule_examples;
-pub(crate) mod simulated_call;
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,15 +10,17 @@ use zero_policy::{
     CommandHosts, GrantScope, PermissionMode, PolicyDecision, PolicyEngine, PolicyEngineConfig,
     PolicyRule,
 };
-use zero_runtime::{DialectName, HookSettings, Policy, RulePolicy, ToolRegistry};
-use zero_sandbox::{Workspace, path_survey};
+use zero_runtime::{DialectName, HookSettings, LocalMachine, Policy, RulePolicy, ToolRegistry};
+use zero_sandbox::Workspace;
+use zero_settings::TrustStore;
+use zero_settings::WorkspaceSettings;
+use zero_settings::simulated_call::{SimulatedCall, SimulationContext};
+use zero_settings::user_paths::canonical_folder;
 
-use self::simulated_call::{SimulatedCall, SimulationContext};
 use crate::AppContext;
 use crate::cli::PolicyContextArgs;
 use crate::exit::UsageError;
-use crate::settings::WorkspaceSettings;
-use crate::trust::TrustStore;
+use crate::settings_adapter::mcp_servers;
 
 /// Where calls are judged: the folders and the machine.
 #[derive(Clone, Debug, Default)]
@@ -162,9 +161,10 @@ impl AppContext {
         let settings = match &place.settings[..] {
             [] => {
                 let config = self.config.with_home(surroundings.home.clone(), place.home.is_some());
-                let trust = TrustStore::load(&config.state_dir()?)?;
+                let trust = TrustStore::load(&config.state_dir()?).map_err(UsageError::from)?;
                 let root = surroundings.roots.first().map_or(Path::new("/"), PathBuf::as_path);
-                WorkspaceSettings::load(&config, root, &trust)?
+                WorkspaceSettings::load(&config.user_paths(), root, &trust)
+                    .map_err(UsageError::from)?
             }
             files => self.load_settings_files(files)?,
         };
@@ -189,7 +189,7 @@ impl AppContext {
         settings: &WorkspaceSettings,
     ) -> anyhow::Result<Option<ExternalToolRegistry>> {
         let Some(root) = surroundings.roots.first() else { return Ok(None) };
-        let servers = settings.mcp_servers(&self.config, root);
+        let servers = mcp_servers::configured_servers(settings, &self.config, root);
         if servers.definitions.is_empty() && settings.tool_commands().is_none() {
             return Ok(None);
         }
@@ -239,13 +239,6 @@ impl AppContext {
             network: CommandHosts::default(),
         })
     }
-}
-
-/// A folder with its links settled; as it is written where it does not exist.
-pub(crate) fn canonical_folder(cwd: &Path, folder: &Path) -> PathBuf {
-    let absolute = cwd.join(folder);
-    path_survey::canonicalize(&absolute)
-        .unwrap_or_else(|| zero_policy::path::normalize_lexically(&absolute))
 }
 
 /// A decision as others script against it.

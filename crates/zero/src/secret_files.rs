@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use zero_runtime::CommandSettings;
 use zero_sandbox::{FileType, path_survey};
+use zero_settings::models::SecretSetting;
+use zero_settings::{SettingsLayerKind, WorkspaceSettings};
 
 use crate::AppContext;
 use crate::environment::EnvironmentConfig;
-use crate::settings::models::SecretSetting;
-use crate::settings::{SettingsLayerKind, WorkspaceSettings};
 
 impl AppContext {
     /// The same, with files named that hold secrets, as the command line may.
@@ -33,12 +33,13 @@ impl AppContext {
     /// where others are in use.
     pub(crate) fn secret_files(&self, settings: &WorkspaceSettings) -> Vec<PathBuf> {
         let own = self.config.settings_file().ok();
-        let own = own
-            .and_then(|file| WorkspaceSettings::load_files_unchecked(&self.config, &[file]).ok());
+        let own = own.and_then(|file| {
+            WorkspaceSettings::load_files_unchecked(&self.config.user_paths(), &[file]).ok()
+        });
         let mut files = self.config.secret_files().to_vec();
-        files.extend(settings.own_secret_files(&self.config));
+        files.extend(own_secret_files(settings, &self.config));
         for settings in [Some(settings), own.as_ref()].into_iter().flatten() {
-            files.extend(settings.secret_files(&self.config));
+            files.extend(named_secret_files(settings, &self.config));
         }
         let real: Vec<PathBuf> =
             files.iter().filter_map(|file| path_survey::canonicalize(file)).collect();
@@ -56,40 +57,45 @@ impl AppContext {
         settings: &WorkspaceSettings,
         root: &Path,
     ) -> CommandSettings {
-        let mut commands = settings.command_settings(&self.config, root);
+        let mut commands = settings.command_settings(
+            self.config.command_settings(),
+            &self.config.user_paths(),
+            root,
+        );
         commands.masked.extend(self.secret_files(settings));
         commands
     }
 }
 
-impl WorkspaceSettings {
-    /// The files with secrets that these settings name.
-    pub(crate) fn secret_files(&self, config: &EnvironmentConfig) -> Vec<PathBuf> {
-        let gateway = self.gateway();
-        let remote = gateway.remote.unwrap_or_default();
-        let file_of = |secret: &SecretSetting| match secret {
-            SecretSetting::File(file) => Some(file.clone()),
-            SecretSetting::Env(_) | SecretSetting::Keyring(_) => None,
-        };
-        let tokens = gateway.tokens.values().filter_map(|token| file_of(&token.secret));
-        let named = [gateway.password_file, remote.token_file, remote.password_file];
-        let named = named.into_iter().flatten().chain(gateway.tls.map(|tls| tls.key));
-        let keys = self.model_keys().filter_map(|secret| file_of(&secret));
-        let search_keys = self.search_keys().filter_map(|secret| file_of(&secret));
-        let written = tokens.chain(named).chain(keys).chain(search_keys);
-        written.filter_map(|file| config.resolve_file(&file)).collect()
-    }
+/// The files with secrets that settings name.
+pub(crate) fn named_secret_files(
+    settings: &WorkspaceSettings,
+    config: &EnvironmentConfig,
+) -> Vec<PathBuf> {
+    let gateway = settings.gateway();
+    let remote = gateway.remote.unwrap_or_default();
+    let file_of = |secret: &SecretSetting| match secret {
+        SecretSetting::File(file) => Some(file.clone()),
+        SecretSetting::Env(_) | SecretSetting::Keyring(_) => None,
+    };
+    let tokens = gateway.tokens.values().filter_map(|token| file_of(&token.secret));
+    let named = [gateway.password_file, remote.token_file, remote.password_file];
+    let named = named.into_iter().flatten().chain(gateway.tls.map(|tls| tls.key));
+    let keys = settings.model_keys().filter_map(file_of);
+    let search_keys = settings.search_keys().filter_map(file_of);
+    let written = tokens.chain(named).chain(keys).chain(search_keys);
+    written.filter_map(|file| config.resolve_file(&file)).collect()
+}
 
-    /// The files of these settings that may hold secrets themselves, where the command line named
-    /// them: they lie anywhere.
-    fn own_secret_files(&self, config: &EnvironmentConfig) -> Vec<PathBuf> {
-        let may_hold = |key: &str| {
-            ["gateway.", "mcpServers.", "models."].iter().any(|section| key.starts_with(section))
-        };
-        let named = self.entries().iter().filter(|entry| entry.layer == SettingsLayerKind::Flag);
-        let named = named.filter(|entry| may_hold(&entry.key));
-        named.filter_map(|entry| config.resolve_file(&entry.file)).collect()
-    }
+/// The files of settings that may hold secrets themselves, where the command line named
+/// them: they lie anywhere.
+fn own_secret_files(settings: &WorkspaceSettings, config: &EnvironmentConfig) -> Vec<PathBuf> {
+    let may_hold = |key: &str| {
+        ["gateway.", "mcpServers.", "models."].iter().any(|section| key.starts_with(section))
+    };
+    let named = settings.entries().iter().filter(|entry| entry.layer == SettingsLayerKind::Flag);
+    let named = named.filter(|entry| may_hold(&entry.key));
+    named.filter_map(|entry| config.resolve_file(&entry.file)).collect()
 }
 
 #[cfg(test)]

@@ -14,10 +14,12 @@ use zero_session::model::catalog::{self, ModelCatalog, ModelConfig};
 use zero_session::node_membership::NodeMembership;
 use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::sqlite_store::SqliteStore;
+use zero_settings::WorkspaceSettings;
 
 use crate::AppContext;
 use crate::exit::UsageError;
-use crate::settings::WorkspaceSettings;
+use crate::settings_adapter::models;
+use crate::settings_adapter::network::extra_roots;
 use crate::tool_host_factory::{LocalToolBackendFactory, LocalToolHostFactory};
 
 /// Shelf of the processes that run sessions, one folder each while it lives.
@@ -69,7 +71,7 @@ impl AppContext {
     /// The models of settings and environment.
     fn load_models(&self, settings: &WorkspaceSettings) -> Result<ModelCatalog, UsageError> {
         let (configs, default) = self.model_configs(settings);
-        Ok(ModelCatalog::with_extra_roots(settings.extra_roots(&self.config)?, configs, default))
+        Ok(ModelCatalog::with_extra_roots(extra_roots(settings, &self.config)?, configs, default))
     }
 
     /// How those are reached, and which is the usual one.
@@ -79,7 +81,7 @@ impl AppContext {
     ) -> (Vec<ModelConfig>, Option<String>) {
         let environment = |name: &str| self.config.variable(name).map(str::to_owned);
         let mut configs = catalog::from_environment(&environment);
-        configs.extend(settings.models(&self.config));
+        configs.extend(models::model_configs(settings, &self.config));
         let chosen = match environment("ZERO_MODEL") {
             Some(_) => None,
             None => settings.default_model(),
@@ -92,7 +94,7 @@ impl AppContext {
         &self,
         settings: &WorkspaceSettings,
     ) -> Result<AgentRegistry, UsageError> {
-        let agents = AgentRegistry::new(settings.agents(), settings.default_agent());
+        let agents = AgentRegistry::new(models::agent_profiles(settings), settings.default_agent());
         let default = agents.default_id();
         if agents.get(default).is_none() {
             let known: Vec<&str> = agents.list().map(|agent| agent.id.as_str()).collect();

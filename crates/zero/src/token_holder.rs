@@ -7,7 +7,7 @@ use zero_core::sanitize;
 use zero_gateway::Principal;
 use zero_wire::method::TokenScope;
 
-use crate::settings::gateway::{GatewayTokenSetting, TokenScopeSetting};
+use zero_settings::gateway::{GatewayTokenSetting, TokenScopeSetting};
 
 /// The person whose machine this is.
 pub(crate) const LOCAL_OWNER: &str = "this machine";
@@ -37,7 +37,7 @@ pub(crate) fn token_principal(
             ));
         }
     }
-    let scopes = token.scopes.iter().map(|scope| scope.to_scope()).collect();
+    let scopes = token.scopes.iter().copied().map(to_scope).collect();
     Ok(Principal { owner: token.owner.clone(), ..Principal::new(name, scopes) })
 }
 
@@ -70,15 +70,13 @@ fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-impl TokenScopeSetting {
-    fn to_scope(self) -> TokenScope {
-        match self {
-            Self::Read => TokenScope::Read,
-            Self::Write => TokenScope::Write,
-            Self::Approvals => TokenScope::Approvals,
-            Self::Questions => TokenScope::Questions,
-            Self::Admin => TokenScope::Admin,
-        }
+fn to_scope(scope: TokenScopeSetting) -> TokenScope {
+    match scope {
+        TokenScopeSetting::Read => TokenScope::Read,
+        TokenScopeSetting::Write => TokenScope::Write,
+        TokenScopeSetting::Approvals => TokenScope::Approvals,
+        TokenScopeSetting::Questions => TokenScope::Questions,
+        TokenScopeSetting::Admin => TokenScope::Admin,
     }
 }
 

@@ -27,13 +27,13 @@ use zero_session::tool_backend::local_backend::{
 use zero_session::tool_backend::{
     CallApprover, ToolBackend, ToolBackendError, ToolBackendFactory, ToolBackendRequest,
 };
+use zero_settings::WorkspaceSettings;
 use zero_wire::zero_sessions::SessionInfo;
 
 use crate::AppContext;
 use crate::approval::{AutoApprover, DenyAllApprover, TerminalApprover, elicitation};
 use crate::exit::UsageError;
 use crate::external_tools::ExternalTools;
-use crate::settings::WorkspaceSettings;
 use crate::terminal::{AnswerSource, ElapsedCounter, escape_line};
 
 /// How to allow what was denied because nobody could be asked.

@@ -23,13 +23,13 @@ use zero_runtime::{
     ToolHost, ToolHostConfig, ToolHostSession,
 };
 use zero_sandbox::{StateDir, Workspace};
+use zero_settings::WorkspaceSettings;
 use zero_tools::examples::{self, BackgroundJobSetup, JobReadiness, ToolExample, WEB_URL};
 
 use self::local_web::LocalWebServer;
 pub(crate) use self::local_web::TrialPage;
 use crate::AppContext;
 use crate::approval::AutoApprover;
-use crate::settings::WorkspaceSettings;
 
 /// How long a job that ends by itself may take to do so.
 const JOB_TIME_MAX: Duration = Duration::from_secs(60);

@@ -21,6 +21,11 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("zero-client", &["zero-core", "zero-policy", "zero-runtime", "zero-session", "zero-wire"]),
     ("zero-acp", &["zero-core", "zero-policy", "zero-runtime", "zero-session", "zero-client"]),
     ("zero-gateway", &["zero-core", "zero-runtime", "zero-session", "zero-wire"]),
+    // Language servers that are known by name, and the checker of schemas that the protocol has.
+    (
+        "zero-settings",
+        &["zero-core", "zero-sandbox", "zero-policy", "zero-runtime", "zero-lsp", "zero-wire"],
+    ),
     (
         "zero",
         &[
@@ -37,6 +42,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "zero-client",
             "zero-acp",
             "zero-gateway",
+            "zero-settings",
         ],
     ),
     // A third-party program, as an example.
@@ -110,6 +116,7 @@ const RESTRICTED_CRATES: &[(&[&str], &[&str], &str)] = &[
             "zero-session",
             "zero-wire",
             "zero-gateway",
+            "zero-settings",
             "zero",
         ],
         "addresses are for who goes to them",

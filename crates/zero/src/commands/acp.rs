@@ -12,6 +12,8 @@ use zero_client::GatewayLink;
 use zero_runtime::schema::foreign_schema;
 use zero_runtime::stdio::open_stdio_with;
 use zero_sandbox::{process_memory, stdio_guard};
+use zero_settings::models::SecretSetting;
+use zero_settings::settings_schema;
 use zero_wire::frame;
 use zero_wire::handshake::Connect;
 use zero_wire::method::GatewayMethod;
@@ -29,8 +31,6 @@ use crate::gateway_dialer::EditorGatewayDialer;
 use crate::host_setup::small_runtime;
 use crate::idle_trim;
 use crate::model_key::{LocalModelKeys, ModelKeyRequirement};
-use crate::settings::models::SecretSetting;
-use crate::settings::settings_schema;
 
 /// What checks the requests that open a session.
 const OPEN_METHODS: [fn() -> &'static ParamsChecker; 5] = [

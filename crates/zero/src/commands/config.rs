@@ -7,12 +7,12 @@ mod settings_view;
 use std::path::PathBuf;
 
 use zero_sandbox::{ConfigFile, Workspace};
+use zero_settings::layer::workspace_file;
+use zero_settings::{SettingsLayerKind, settings_schema};
 
 use crate::AppContext;
 use crate::cli::{ConfigCommand, SettingsLayerArgs};
 use crate::exit::{ExitOutcome, UsageError};
-use crate::settings::layer::workspace_file;
-use crate::settings::{SettingsLayerKind, settings_schema};
 
 pub(super) fn run(app: &AppContext, command: &ConfigCommand) -> anyhow::Result<ExitOutcome> {
     match command {

@@ -13,6 +13,8 @@ use zero_gateway::{
 };
 use zero_sandbox::{ConfigFile, FileType, open_file_limit, path_survey, process_memory};
 use zero_session::folder_access::FolderAccess;
+use zero_settings::gateway::GatewaySettings;
+use zero_settings::models::SecretSetting;
 use zero_wire::method::TokenScope;
 
 use crate::AppContext;
@@ -24,8 +26,9 @@ use crate::host_setup::multi_thread_runtime;
 use crate::idle_trim;
 use crate::logging;
 use crate::secret;
-use crate::settings::gateway::GatewaySettings;
-use crate::settings::models::SecretSetting;
+use crate::secret_files::named_secret_files;
+use crate::settings_adapter::models::read_secret;
+use crate::settings_adapter::network::extra_roots;
 use crate::telemetry::{OtlpCollector, TelemetryExporter};
 use crate::token_holder;
 
@@ -51,7 +54,7 @@ fn serve(app: &AppContext, args: &GatewayServeArgs) -> anyhow::Result<ExitOutcom
     let gateway = settings.gateway();
     let named = [&args.token_file, &args.password_file, &args.tls_key].into_iter().flatten();
     // Also those of the settings as they are now: these are its secrets until it ends.
-    let app = &app.with_secret_files(named.chain(&settings.secret_files(&app.config)));
+    let app = &app.with_secret_files(named.chain(&named_secret_files(&settings, &app.config)));
     let address = SocketAddr::new(
         args.bind.or(gateway.bind).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         args.port.or(gateway.port).unwrap_or(PORT),
@@ -63,7 +66,7 @@ fn serve(app: &AppContext, args: &GatewayServeArgs) -> anyhow::Result<ExitOutcom
     };
     let reach = folder_access(app, gateway.folders.as_deref(), workspace.cwd())?;
     let auth = build_auth_config(app, args, &gateway, address.ip(), reach)?;
-    let roots = settings.extra_roots(&app.config)?;
+    let roots = extra_roots(&settings, &app.config)?;
     let collector = gateway.telemetry.as_ref().map(|setting| OtlpCollector::new(setting, &roots));
     let collector = collector.transpose()?;
     process_memory::limit_arenas();
@@ -157,7 +160,7 @@ fn build_auth_config(
         let unusable = |why: String| {
             UsageError(format!("token `{name}` of the settings cannot be used: {why}"))
         };
-        let secret = token.secret.read(variable, home.as_ref()).map_err(unusable)?;
+        let secret = read_secret(&token.secret, variable, home.as_ref()).map_err(unusable)?;
         let secret =
             secret::check_secret(&secret, "token").map_err(|why| unusable(format!("it {why}")))?;
         let holder = token_holder::token_principal(name, &settings.tokens).map_err(unusable)?;

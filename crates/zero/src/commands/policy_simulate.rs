@@ -15,17 +15,18 @@ use self::replay::{ReplayFailure, ReplayOutcome};
 use self::tally::SimulationTally;
 use super::audit_rows;
 use zero_sandbox::ConfigFile;
+use zero_settings::TrustStore;
+use zero_settings::user_paths::canonical_folder;
+use zero_settings::{SettingsError, SettingsLayer, SettingsLayerKind, WorkspaceSettings};
 
 use crate::AppContext;
 use crate::cli::PolicySimulateArgs;
 use crate::exit::{ExitOutcome, UsageError};
-use crate::policy::{PolicyContext, PolicyEvaluator, canonical_folder};
-use crate::settings::{SettingsError, SettingsLayer, SettingsLayerKind, WorkspaceSettings};
+use crate::policy::{PolicyContext, PolicyEvaluator};
 use crate::terminal::{
     FAINT, STRONG, TableCell, TerminalStream, TextTable, damaged_lines_note, format_short_time,
     verdict_style,
 };
-use crate::trust::TrustStore;
 
 /// Workspaces whose rules are kept compiled at once.
 const EVALUATORS_MAX: usize = 64;
@@ -94,8 +95,8 @@ impl<'a> PolicySimulator<'a> {
         }
         let own = ConfigFile::Own(config.settings_file()?);
         SettingsLayer::read(SettingsLayerKind::User, &own, config.home())
-            .map_err(|problems| UsageError::from(SettingsError { problems }))?;
-        let trust = TrustStore::load(&config.state_dir()?)?;
+            .map_err(|problems| UsageError::from(SettingsError::Invalid(problems)))?;
+        let trust = TrustStore::load(&config.state_dir()?).map_err(UsageError::from)?;
         Ok(Self { app, args, trust, judges: HashMap::new() })
     }
 
@@ -121,7 +122,7 @@ impl<'a> PolicySimulator<'a> {
             [] => {
                 let config = app.config.with_home(surroundings.home.clone(), args.home.is_some());
                 let root = surroundings.roots.first().map_or(Path::new("/"), |root| root);
-                WorkspaceSettings::load(&config, root, &self.trust).ok()
+                WorkspaceSettings::load(&config.user_paths(), root, &self.trust).ok()
             }
             files => Some(app.load_settings_files(files)?),
         };

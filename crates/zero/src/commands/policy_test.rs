@@ -3,19 +3,19 @@
 use std::fmt::Write as _;
 
 use serde_json::json;
+use zero_settings::WorkspaceSettings;
+use zero_settings::rule_examples;
 
 use crate::AppContext;
 use crate::cli::PolicyTestArgs;
 use crate::exit::{ExitOutcome, UsageError};
-use crate::policy::rule_examples;
-use crate::settings::WorkspaceSettings;
 use crate::terminal::{BAD, GOOD, escape_line};
 
 pub(super) fn run(app: &AppContext, args: &PolicyTestArgs) -> anyhow::Result<ExitOutcome> {
     // Read without trying the examples: they are what is tried here, one by one.
     let file = app.config.cwd()?.join(&args.file);
-    let settings =
-        WorkspaceSettings::load_files_unchecked(&app.config, &[file]).map_err(UsageError::from)?;
+    let settings = WorkspaceSettings::load_files_unchecked(&app.config.user_paths(), &[file])
+        .map_err(UsageError::from)?;
     let (mut tried, mut broken) = (0usize, Vec::new());
     for entry in settings.rules() {
         let rule = &entry.rule;

@@ -13,6 +13,7 @@ use zero_runtime::{
     ToolHostConfig, ToolHostSession,
 };
 use zero_sandbox::Workspace;
+use zero_settings::WorkspaceSettings;
 
 use crate::AppContext;
 use crate::approval::{AutoApprover, DenyAllApprover, TerminalApprover, elicitation};
@@ -21,7 +22,6 @@ use crate::exit::{ExitOutcome, UsageError};
 use crate::external_tools::ExternalTools;
 use crate::host_setup::small_runtime;
 use crate::json_input;
-use crate::settings::WorkspaceSettings;
 use crate::terminal::{AnswerSource, ElapsedCounter};
 
 /// How to allow what was denied because nobody could be asked.

@@ -6,16 +6,16 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use zero_runtime::HookFile;
 use zero_sandbox::{StateDir, Workspace};
+use zero_settings::{SettingsEntry, SettingsLayerKind, WorkspaceSettings};
+use zero_settings::{TrustState, TrustStore};
 
 use crate::AppContext;
 use crate::cli::TrustArgs;
 use crate::exit::{ExitOutcome, UsageError};
-use crate::settings::mcp_servers::COMMAND_ALIAS;
-use crate::settings::{SettingsEntry, SettingsLayerKind, WorkspaceSettings};
+use crate::settings_adapter::mcp_servers::COMMAND_ALIAS;
 use crate::terminal::{
     FAINT, GOOD, NOTABLE, STRONG, TerminalStream, TextTable, escape_line, format_short_time,
 };
-use crate::trust::{TrustState, TrustStore};
 
 /// What trust lets happen whatever the settings say.
 const ALWAYS_ENABLED_TEXT: &str = "Where a folder is trusted, language servers start for its files. They may run what they find there,
@@ -32,8 +32,9 @@ pub(super) fn run(app: &AppContext, args: &TrustArgs) -> anyhow::Result<ExitOutc
     }
     let workspace = app.config.open_workspace(args.dir.as_slice())?;
     let folder = require_utf8(workspace.cwd())?;
-    let store = TrustStore::load(&state)?;
-    let seen = WorkspaceSettings::entries_needing_trust(&app.config, workspace.cwd())?;
+    let store = TrustStore::load(&state).map_err(UsageError::from)?;
+    let seen = WorkspaceSettings::entries_needing_trust(&app.config.user_paths(), workspace.cwd())
+        .map_err(UsageError::from)?;
     let standing = store.trust_state(workspace.cwd(), &seen);
     let own = own_server_keys(app, &workspace)?;
     let look = TrustReview { app, folder, standing, seen, own };
@@ -88,7 +89,7 @@ impl TrustReview<'_> {
 
     /// Trusts what was shown. If the files changed since, that is not what was trusted.
     fn grant_trust(&self, state: &StateDir) -> anyhow::Result<ExitOutcome> {
-        TrustStore::add(state, self.folder, &self.seen)?;
+        TrustStore::add(state, self.folder, &self.seen).map_err(UsageError::from)?;
         let out = &self.app.terminal.out;
         out.write(&format!("{} {}\n", out.paint(GOOD, "trusted"), escape_line(self.folder)))?;
         Ok(ExitOutcome::Ok)
@@ -101,8 +102,10 @@ impl TrustReview<'_> {
         workspace: &Workspace,
     ) -> anyhow::Result<ExitOutcome> {
         if args.yes && !matches!(self.standing, TrustState::Trusted { .. }) {
-            TrustStore::add(state, self.folder, &self.seen)?;
-            self.standing = TrustStore::load(state)?.trust_state(workspace.cwd(), &self.seen);
+            TrustStore::add(state, self.folder, &self.seen).map_err(UsageError::from)?;
+            self.standing = TrustStore::load(state)
+                .map_err(UsageError::from)?
+                .trust_state(workspace.cwd(), &self.seen);
         }
         let (word, since) = match &self.standing {
             TrustState::Trusted { since } => ("trusted", Some(since)),
@@ -299,7 +302,7 @@ fn list_folders(
     args: &TrustArgs,
     state: &StateDir,
 ) -> anyhow::Result<ExitOutcome> {
-    let store = TrustStore::load(state)?;
+    let store = TrustStore::load(state).map_err(UsageError::from)?;
     let out = &app.terminal.out;
     if args.json {
         let folders: Vec<Value> = store
@@ -335,8 +338,10 @@ fn revoke_folder(
     let found = app.config.open_workspace(args.dir.as_slice());
     let settled = found.as_ref().map_or(written.as_path(), |workspace| workspace.cwd());
     let mut folder = require_utf8(settled)?;
-    let mut was_trusted = TrustStore::revoke(state, folder)?;
-    if written != settled && TrustStore::revoke(state, require_utf8(&written)?)? {
+    let mut was_trusted = TrustStore::revoke(state, folder).map_err(UsageError::from)?;
+    if written != settled
+        && TrustStore::revoke(state, require_utf8(&written)?).map_err(UsageError::from)?
+    {
         (folder, was_trusted) = (require_utf8(&written)?, true);
     }
     if args.json {

@@ -10,9 +10,9 @@ use reqwest::Client;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use url::{Host, Url};
 use zero_core::ExtraRootCertificates;
+use zero_settings::gateway::TelemetrySettings;
 
 use crate::exit::UsageError;
-use crate::settings::gateway::TelemetrySettings;
 
 /// How long one request may take.
 const POST_TIMEOUT: Duration = Duration::from_secs(4);

@@ -15,7 +15,7 @@ use crate::AppContext;
 use crate::cli::config::{ConfigSetKeyArgs, ConfigUnsetKeyArgs};
 use crate::exit::{ExitOutcome, UsageError};
 use crate::host_setup::small_runtime;
-use crate::settings::models::KEY_BYTES_MAX;
+use crate::settings_adapter::models::KEY_BYTES_MAX;
 
 /// How long the keyring may take. It may ask for its own password, and somebody is there.
 const KEYRING_TIME: Duration = Duration::from_secs(120);

@@ -2,18 +2,18 @@
 
 use serde_json::Value;
 use zero_sandbox::{ConfigFile, ConfigFileError, Workspace, config_file};
+use zero_settings::document::FILE_BYTES_MAX;
+use zero_settings::edit::{self, ValueEdit};
+use zero_settings::layer::{describe_read_error, display_path};
+use zero_settings::{
+    SettingsError, SettingsLayer, SettingsLayerKind, SettingsProblem, WorkspaceSettings,
+};
 
 use super::settings_file;
 use crate::AppContext;
 use crate::cli::SettingsLayerArgs;
 use crate::cli::config::{ConfigItemArgs, ConfigSetArgs, ConfigUnsetArgs};
 use crate::exit::{ExitOutcome, UsageError};
-use crate::settings::document::FILE_BYTES_MAX;
-use crate::settings::edit::{self, ValueEdit};
-use crate::settings::layer::{describe_read_error, display_path};
-use crate::settings::{
-    SettingsError, SettingsLayer, SettingsLayerKind, SettingsProblem, WorkspaceSettings,
-};
 use crate::terminal::escape_line;
 
 /// What is locked while a settings file changes.
@@ -138,7 +138,7 @@ impl<'a> SettingsChange<'a> {
     /// Whether a file could be used, its rules' examples included: it must not stop every command.
     fn check_result(&self, bytes: &[u8]) -> Result<(), UsageError> {
         let (config, root) = (&self.app.config, self.workspace.cwd());
-        WorkspaceSettings::check_layer(self.parse_layer(bytes)?, config, root)
+        WorkspaceSettings::check_layer(self.parse_layer(bytes)?, &config.user_paths(), root)
             .map_err(UsageError::from)
     }
 
@@ -150,7 +150,7 @@ impl<'a> SettingsChange<'a> {
         } else {
             SettingsLayer::parse(self.kind, self.shown.clone(), bytes)
         };
-        checked.map_err(|problems| UsageError::from(SettingsError { problems }))
+        checked.map_err(|problems| UsageError::from(SettingsError::Invalid(problems)))
     }
 
     fn to_usage_error(&self, error: &ConfigFileError) -> UsageError {

@@ -2,16 +2,16 @@
 
 use serde_json::{Value, json};
 use zero_sandbox::ConfigFile;
+use zero_settings::document::FILE_BYTES_MAX;
+use zero_settings::{
+    SettingsEntry, SettingsEntryState, SettingsError, SettingsLayer, SettingsLayerKind,
+    WorkspaceSettings, collect_value, settings_schema,
+};
 
 use super::{open_workspace_folder, settings_file};
 use crate::AppContext;
 use crate::cli::config::{ConfigGetArgs, ConfigListArgs, ConfigPathArgs};
 use crate::exit::{ExitOutcome, UsageError};
-use crate::settings::document::FILE_BYTES_MAX;
-use crate::settings::{
-    SettingsEntry, SettingsEntryState, SettingsError, SettingsLayer, SettingsLayerKind,
-    WorkspaceSettings, collect_value, settings_schema,
-};
 use crate::terminal::{FAINT, NOTABLE, TableCell, TextTable};
 
 pub(super) fn print_paths(app: &AppContext, args: &ConfigPathArgs) -> anyhow::Result<ExitOutcome> {
@@ -108,7 +108,7 @@ pub(super) fn print_value(app: &AppContext, args: &ConfigGetArgs) -> anyhow::Res
         Some(kind) => {
             let file = settings_file(app, &workspace, kind)?;
             let layer = SettingsLayer::read(kind, &file, app.config.home())
-                .map_err(|problems| UsageError::from(SettingsError { problems }))?;
+                .map_err(|problems| UsageError::from(SettingsError::Invalid(problems)))?;
             let entries = layer.iter().flat_map(SettingsLayer::entries);
             let entries: Vec<SettingsEntry> = entries.map(SettingsEntry::to_masked).collect();
             match collect_value(entries.iter(), &args.key) {

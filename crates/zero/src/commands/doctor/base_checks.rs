@@ -9,16 +9,16 @@ use zero_policy::{Machine, PermissionMode};
 use zero_runtime::audit::AuditLog;
 use zero_runtime::audit::verification::VerifyOptions;
 use zero_sandbox::StateDir;
+use zero_settings::layer::display_path;
+use zero_settings::user_paths::canonical_folder;
+use zero_settings::{RuleEntry, SettingsLayer, SettingsLayerKind, WorkspaceSettings};
+use zero_settings::{TrustState, TrustStore};
 
 use super::findings::{DoctorFinding, DoctorReport};
 use super::{editor, gateway, hooks, language_servers, mcp_servers, sandbox, sessions};
 use crate::AppContext;
-use crate::policy::canonical_folder;
-use crate::settings::layer::display_path;
-use crate::settings::{RuleEntry, SettingsLayer, SettingsLayerKind, WorkspaceSettings};
 use crate::shell_quoting::quote_shell_word;
 use crate::terminal::format_short_time;
-use crate::trust::{TrustState, TrustStore};
 
 /// Entries listed one by one; the rest is counted.
 pub(super) const LISTED_MAX: usize = 20;
@@ -91,11 +91,12 @@ fn load_settings(
 ) -> Option<WorkspaceSettings> {
     let home = app.config.home();
     let mut broken = false;
-    let files = WorkspaceSettings::files(&app.config, folder).unwrap_or_else(|error| {
-        broken = true;
-        findings.add_error("settings", error.to_string(), "until then no tool is called");
-        WorkspaceSettings::workspace_files(folder).into()
-    });
+    let files =
+        WorkspaceSettings::files(&app.config.user_paths(), folder).unwrap_or_else(|error| {
+            broken = true;
+            findings.add_error("settings", error.to_string(), "until then no tool is called");
+            WorkspaceSettings::workspace_files(folder).into()
+        });
     for (kind, file) in files {
         let path = display_path(&file.path(), home);
         match SettingsLayer::read(kind, &file, home) {
@@ -114,7 +115,7 @@ fn load_settings(
     if broken {
         return None;
     }
-    WorkspaceSettings::load(&app.config, folder, trust)
+    WorkspaceSettings::load(&app.config.user_paths(), folder, trust)
         .map_err(|error| findings.add_error("settings", error.to_string(), WITHOUT_SETTINGS))
         .ok()
 }

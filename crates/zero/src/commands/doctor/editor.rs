@@ -3,7 +3,7 @@
 use zero_wire::client::GatewayUrl;
 
 use super::findings::DoctorReport;
-use crate::settings::WorkspaceSettings;
+use zero_settings::WorkspaceSettings;
 
 pub(super) fn check_editor(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
     let gateway = match settings.gateway().remote.and_then(|remote| remote.url) {

@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 
 use zero_gateway::GatewayLimits;
 use zero_sandbox::{StateDir, open_file_limit};
+use zero_settings::WorkspaceSettings;
+use zero_settings::gateway::{GatewaySettings, RemoteGatewaySetting};
+use zero_settings::layer::display_path;
+use zero_settings::models::SecretSetting;
 use zero_wire::client::{GatewayUrl, GatewayUrlError};
 
 use super::findings::DoctorReport;
 use crate::AppContext;
 use crate::gateway_connection::TOKEN_FILE;
-use crate::settings::WorkspaceSettings;
-use crate::settings::gateway::{GatewaySettings, RemoteGatewaySetting};
-use crate::settings::layer::display_path;
-use crate::settings::models::SecretSetting;
+use crate::settings_adapter::models::read_secret;
 use crate::telemetry::check_setting;
 use crate::token_holder;
 
@@ -129,7 +130,7 @@ fn check_secrets(app: &AppContext, gateway: &GatewaySettings, findings: &mut Doc
             _ => None,
         };
         let home = app.config.home().map(PathBuf::from);
-        if let Err(why) = token.secret.read(variable, home.as_ref()) {
+        if let Err(why) = read_secret(&token.secret, variable, home.as_ref()) {
             findings.add_error(
                 CHECK,
                 format!("the token of `{name}` is not found: {why}"),

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use zero_policy::PermissionMode;
 use zero_runtime::{Hook, LaunchAccess};
+use zero_settings::WorkspaceSettings;
+use zero_settings::tool_commands::is_program_found;
 
 use super::findings::DoctorReport;
 use crate::AppContext;
-use crate::settings::WorkspaceSettings;
-use crate::settings::tool_commands::is_program_found;
 
 const CHECK: &str = "hooks";
 const UNTIL_TRUSTED: &str = "until then it fails at every call it is for";

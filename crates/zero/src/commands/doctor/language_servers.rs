@@ -4,12 +4,12 @@ use std::path::Path;
 
 use zero_lsp::LanguageServerDefinition;
 use zero_lsp::server_definition::ProgramSearchPath;
+use zero_settings::WorkspaceSettings;
+use zero_settings::layer::display_path;
 
 use super::findings::DoctorReport;
 use crate::AppContext;
 use crate::host_setup::small_runtime;
-use crate::settings::WorkspaceSettings;
-use crate::settings::layer::display_path;
 
 const CHECK: &str = "lsp";
 

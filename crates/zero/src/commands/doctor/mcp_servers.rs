@@ -5,13 +5,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use zero_mcp::server_definition::{McpServerDefinition, ServerTransport};
+use zero_settings::mask::holds_secret;
+use zero_settings::tool_commands::is_program_found;
+use zero_settings::{SettingsLayerKind, WorkspaceSettings};
 
 use super::findings::DoctorReport;
 use crate::AppContext;
-use crate::settings::mask::holds_secret;
-use crate::settings::mcp_servers::McpServerProblem;
-use crate::settings::tool_commands::is_program_found;
-use crate::settings::{SettingsLayerKind, WorkspaceSettings};
+use crate::settings_adapter::mcp_servers::{McpServerProblem, configured_servers};
 
 const CHECK: &str = "mcp";
 
@@ -21,7 +21,7 @@ pub(super) fn check_mcp_servers(
     settings: &WorkspaceSettings,
     findings: &mut DoctorReport,
 ) {
-    let servers = settings.mcp_servers(&app.config, folder);
+    let servers = configured_servers(settings, &app.config, folder);
     if !servers.definitions.is_empty() {
         let names: Vec<String> = servers.definitions.iter().map(describe_server).collect();
         findings.add_ok(CHECK, format!("servers: {}", names.join(", ")));
@@ -114,12 +114,14 @@ fn check_secret_readability(
         .filter(|entry| holds_secret(&entry.key, &entry.value))
         .map(|entry| entry.layer)
         .collect();
-    for (kind, file) in WorkspaceSettings::files(&app.config, folder).unwrap_or_default() {
+    for (kind, file) in
+        WorkspaceSettings::files(&app.config.user_paths(), folder).unwrap_or_default()
+    {
         let path = file.path();
         let Ok(metadata) = std::fs::metadata(&path) else { continue };
         let bits = metadata.permissions().mode() & 0o777;
         if holders.contains(&kind) && bits & 0o044 != 0 {
-            let path = crate::settings::layer::display_path(&path, app.config.home());
+            let path = zero_settings::layer::display_path(&path, app.config.home());
             findings.add_warning(
                 CHECK,
                 format!(

@@ -6,11 +6,11 @@ use zero_core::{CommandLimit, CommandLimits, HostLimits, ToolName};
 use zero_runtime::{SandboxProbeReport, ToolHostConfig};
 use zero_sandbox::layer_probe::KernelInfo;
 use zero_sandbox::{ConfinementGap, LayerReport, SandboxLayers, SandboxProperty};
+use zero_settings::WorkspaceSettings;
+use zero_settings::sandbox::LOCALHOST;
 
 use super::findings::DoctorReport;
 use crate::AppContext;
-use crate::settings::WorkspaceSettings;
-use crate::settings::sandbox::LOCALHOST;
 
 const SANDBOX: &str = "sandbox";
 const LIMITS: &str = "limits";

@@ -6,13 +6,13 @@ use zero_sandbox::StateDir;
 use zero_session::agent::DIRECT;
 use zero_session::model::catalog::{self, ModelCatalog};
 use zero_session::sqlite_store::SqliteStore;
+use zero_settings::WorkspaceSettings;
+use zero_settings::layer::display_path;
 
 use super::base_checks::LISTED_MAX;
 use super::findings::DoctorReport;
 use crate::AppContext;
 use crate::session_engine::STORE_FILE;
-use crate::settings::WorkspaceSettings;
-use crate::settings::layer::display_path;
 
 /// Whether the sessions can be read, and by nobody else.
 pub(super) fn check_store(app: &AppContext, state: &StateDir, findings: &mut DoctorReport) {

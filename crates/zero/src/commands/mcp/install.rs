@@ -9,13 +9,13 @@ use anyhow::Context;
 use serde_json::{Map, Value, json};
 use zero_runtime::DialectName;
 use zero_sandbox::{ConfigFile, ConfigFileError, Workspace, config_file};
+use zero_settings::document::SettingsDocument;
+use zero_settings::edit::{self, ValueEdit};
+use zero_settings::layer::{describe_read_error, display_path};
 
 use crate::AppContext;
 use crate::cli::{McpClientProgram, McpInstallArgs};
 use crate::exit::{ExitOutcome, UsageError};
-use crate::settings::document::SettingsDocument;
-use crate::settings::edit::{self, ValueEdit};
-use crate::settings::layer::{describe_read_error, display_path};
 use crate::terminal::escape_line;
 
 /// Largest file of another program that is changed, in bytes. Some keep their history in it.

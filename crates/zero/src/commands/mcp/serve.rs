@@ -16,6 +16,7 @@ use zero_mcp::server::{
 };
 use zero_runtime::{Approver, ToolHost, ToolHostConfig};
 use zero_sandbox::Workspace;
+use zero_settings::WorkspaceSettings;
 
 use crate::AppContext;
 use crate::approval::AutoApprover;
@@ -24,7 +25,6 @@ use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::host_setup::small_runtime;
 use crate::secret;
-use crate::settings::WorkspaceSettings;
 
 /// How long servers may take to end once nobody is served any more.
 const SHUTDOWN_TIME_MAX: Duration = Duration::from_millis(400);

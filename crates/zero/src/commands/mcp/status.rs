@@ -8,7 +8,7 @@ use super::workspace_servers::WorkspaceServers;
 use crate::AppContext;
 use crate::cli::McpStatusArgs;
 use crate::exit::ExitOutcome;
-use crate::settings::mcp_servers::{ConfiguredMcpServers, McpServerProblem};
+use crate::settings_adapter::mcp_servers::{ConfiguredMcpServers, McpServerProblem};
 use crate::terminal::{BAD, FAINT, GOOD, NOTABLE, STRONG, TableCell, TerminalStream, TextTable};
 
 pub(super) fn run(app: &AppContext, args: &McpStatusArgs) -> anyhow::Result<ExitOutcome> {

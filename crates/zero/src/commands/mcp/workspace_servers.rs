@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use zero_mcp::client::McpServerSet;
 use zero_mcp::server_definition::McpServerDefinition;
 use zero_sandbox::Workspace;
+use zero_settings::WorkspaceSettings;
 
 use crate::AppContext;
 use crate::exit::UsageError;
 use crate::host_setup::small_runtime;
-use crate::settings::WorkspaceSettings;
-use crate::settings::mcp_servers::ConfiguredMcpServers;
+use crate::settings_adapter::mcp_servers::{ConfiguredMcpServers, configured_servers};
 
 /// The servers of a workspace.
 pub(super) struct WorkspaceServers {
@@ -28,7 +28,7 @@ impl WorkspaceServers {
         if let Some(note) = settings.trust_note() {
             app.terminal.print_note(&note);
         }
-        let servers = settings.mcp_servers(&app.config, workspace.cwd());
+        let servers = configured_servers(&settings, &app.config, workspace.cwd());
         Ok(Self { workspace, settings, servers })
     }
 

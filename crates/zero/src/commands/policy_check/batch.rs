@@ -12,13 +12,13 @@ use anyhow::Context;
 use serde_json::{Map, Value, json};
 use zero_policy::{PermissionMode, PolicyDecision, PolicyRule};
 use zero_runtime::DialectName;
+use zero_settings::{SettingsError, WorkspaceSettings};
 
 use super::apply_headless;
 use crate::AppContext;
 use crate::cli::PolicyCheckArgs;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::policy::{PolicyEvaluator, to_json};
-use crate::settings::{SettingsError, WorkspaceSettings};
 use crate::unique_json;
 
 /// Longest line of a batch, in bytes.
@@ -270,6 +270,7 @@ fn check_fields(request: &Map<String, Value>) -> Result<(), String> {
 
 /// What is wrong with the permissions of a request, in one line.
 fn error_message(error: SettingsError) -> String {
-    let problems: Vec<String> = error.problems.into_iter().map(|problem| problem.what).collect();
+    let SettingsError::Invalid(problems) = error else { return error.to_string() };
+    let problems: Vec<String> = problems.into_iter().map(|problem| problem.what).collect();
     problems.join("; ")
 }

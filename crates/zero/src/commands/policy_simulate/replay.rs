@@ -12,9 +12,9 @@ use zero_policy::Verdict;
 use zero_runtime::audit::{AuditEffect, AuditRow};
 use zero_runtime::notes::{NoteName, NoteScope};
 use zero_runtime::redaction::REDACTED;
+use zero_settings::simulated_call::{SimulatedCall, relevant_fields};
 
 use crate::policy::PolicyEvaluator;
-use crate::policy::simulated_call::{SimulatedCall, relevant_fields};
 
 /// Items of a list that a row holds at most: one with so many may have had more.
 const ITEMS_MAX: usize = 64;

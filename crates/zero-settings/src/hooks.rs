@@ -1,0 +1,379 @@
+//! Commands that run before and after calls, as settings say it.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde_json::Value;
+use zero_runtime::{
+    HOOK_WORDS_MAX, Hook, HookFailureAction, HookFile, HookFileReader, HookSettings, LaunchAccess,
+    ToolPattern,
+};
+use zero_sandbox::Workspace;
+
+use crate::document::join_pointer;
+use crate::layer::{SettingsEntry, SettingsLayer, SettingsLayerKind};
+use crate::parsed_setting::ParsedSetting;
+use crate::{WorkspaceSettings, command_line, program_path};
+
+/// The keys below `hooks`, each a list that files add to.
+pub const LISTS: [&str; 2] = [BEFORE_KEY, AFTER_KEY];
+const BEFORE_KEY: &str = "hooks.PreToolUse";
+const AFTER_KEY: &str = "hooks.PostToolUse";
+/// How long a hook may take that does not say.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Commands that run before and after calls. They can deny a call, have it asked about, rewrite its
+/// input or add a remark; they never allow anything.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct HooksSettings {
+    /// Commands that are asked before a call, one after the other.
+    #[serde(rename = "PreToolUse")]
+    #[schemars(length(max = 16))]
+    before: Vec<HookSetting>,
+    /// Commands that are told how a call ended.
+    #[serde(rename = "PostToolUse")]
+    #[schemars(length(max = 16))]
+    after: Vec<HookSetting>,
+}
+
+/// A command that runs before or after calls.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct HookSetting {
+    /// The tools it is for: a name such as `BashTool`, several as `Edit|Write` or in an array,
+    /// `server__*`, `mcp__*`, or `*` for all of them, which is what holds when absent.
+    #[serde(default, rename = "match")]
+    #[schemars(schema_with = "names_schema")]
+    tools: Option<ToolNamesSetting>,
+    /// One program with its arguments, such as `.zero/hooks/no-push`; no shell looks at it. It gets
+    /// the call as JSON on stdin.
+    command: String,
+    /// How long it may take, in milliseconds; 10000 when absent.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 60000))]
+    timeout_ms: Option<u64>,
+    /// `read`: it changes nothing and reaches nobody. `write`: it may do what commands may.
+    #[serde(default)]
+    access: HookAccessSetting,
+    /// What becomes of a call when its hook crashes, takes too long or answers nonsense; only before
+    /// a call.
+    #[serde(default)]
+    on_failure: Option<HookFailureSetting>,
+}
+
+/// Names of tools.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum ToolNamesSetting {
+    One(String),
+    Many(Vec<String>),
+}
+
+/// What a hook may do.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum HookAccessSetting {
+    /// Look at things.
+    #[default]
+    Read,
+    /// What commands may.
+    Write,
+}
+
+/// What becomes of a call when its hook fails.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum HookFailureSetting {
+    /// It is denied, which is what holds when absent.
+    Deny,
+    /// A person decides.
+    Ask,
+    /// It goes on without the hook.
+    Ignore,
+}
+
+impl HookSetting {
+    /// The names it is for, each with where it stands beneath the hook.
+    fn tool_names(&self) -> Vec<(String, &str)> {
+        match &self.tools {
+            None => vec![("match".to_owned(), "*")],
+            Some(ToolNamesSetting::One(names)) => {
+                names.split('|').map(|name| ("match".to_owned(), name)).collect()
+            }
+            Some(ToolNamesSetting::Many(names)) => {
+                let place = |index: usize| join_pointer("match", &index.to_string());
+                names.iter().enumerate().map(|(at, name)| (place(at), name.as_str())).collect()
+            }
+        }
+    }
+
+    /// What it asks for, but for where it stands and the files that it names.
+    fn to_hook(&self) -> Result<Hook, String> {
+        let names = self.tool_names();
+        let tools = names.iter().map(|(_, name)| ToolPattern::parse(name));
+        Ok(Hook {
+            tools: tools.collect::<Result<_, _>>().map_err(|error| error.to_string())?,
+            words: command_line::split_words(&self.command)?,
+            timeout: self.timeout_ms.map_or(DEFAULT_TIMEOUT, Duration::from_millis),
+            access: match self.access {
+                HookAccessSetting::Read => LaunchAccess::ReadOnly,
+                HookAccessSetting::Write => LaunchAccess::AsCommands,
+            },
+            on_failure: match self.on_failure {
+                None | Some(HookFailureSetting::Deny) => HookFailureAction::Deny,
+                Some(HookFailureSetting::Ask) => HookFailureAction::Ask,
+                Some(HookFailureSetting::Ignore) => HookFailureAction::Ignore,
+            },
+            files: Vec::new(),
+            written_at: String::new(),
+        })
+    }
+}
+
+/// A hook of a settings file, parsed once: one that was accepted cannot be lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParsedHook(Hook);
+
+impl ParsedHook {
+    pub(crate) fn parse(value: &Value) -> Result<Self, String> {
+        let setting = HookSetting::deserialize(value).map_err(|error| error.to_string())?;
+        setting.to_hook().map(Self)
+    }
+
+    /// The words of its command line, the program's path settled.
+    fn command_words(&self, layer: SettingsLayerKind, home: Option<&Path>) -> Vec<String> {
+        let mut words = self.0.words.clone();
+        if let Some(program) = words.first_mut() {
+            *program = program_path::resolve_command(std::mem::take(program), layer, home);
+        }
+        words
+    }
+}
+
+impl SettingsEntry {
+    fn hook(&self) -> Option<&ParsedHook> {
+        match &self.parsed {
+            ParsedSetting::Hook(hook) => Some(hook),
+            _ => None,
+        }
+    }
+}
+
+/// The files that hooks name, looked at once: what is trusted is what runs.
+pub(crate) struct HookFileSnapshots {
+    /// By whose settings and which command line.
+    files: HashMap<(SettingsLayerKind, String), Vec<HookFile>>,
+}
+
+impl HookFileSnapshots {
+    /// Looks at the files of a workspace, by its canonical folder.
+    pub(crate) fn read<'a>(
+        layers: impl Iterator<Item = &'a SettingsLayer>,
+        root: &Path,
+        home: Option<&Path>,
+    ) -> Self {
+        let entries = layers.flat_map(SettingsLayer::entries);
+        let hooks: Vec<(&SettingsEntry, &ParsedHook)> =
+            entries.filter_map(|entry| Some((entry, entry.hook()?))).collect();
+        let mut files = HashMap::new();
+        let workspace = match hooks.is_empty() {
+            true => None,
+            false => Workspace::open(&[root.to_owned()], None).ok(),
+        };
+        let mut look = workspace.as_ref().map(HookFileReader::new);
+        for (entry, hook) in hooks {
+            if let Some(look) = &mut look {
+                let words = hook.command_words(entry.layer, home);
+                files.insert(Self::entry_key(entry), look.read_files(&words));
+            }
+        }
+        Self { files }
+    }
+
+    /// Has these hooks fail, since the files that they name are not those that were trusted.
+    pub(crate) fn mark_untrusted(&mut self, hooks: &[SettingsEntry]) {
+        for entry in hooks {
+            let (layer, command) = Self::entry_key(entry);
+            let files = self.files.entry((layer, command.clone())).or_default();
+            HookFile::distrust(files, &command);
+        }
+    }
+
+    fn entry_key(entry: &SettingsEntry) -> (SettingsLayerKind, String) {
+        let command = entry.value.get("command").and_then(Value::as_str).unwrap_or_default();
+        (entry.layer, command.to_owned())
+    }
+
+    /// Says of each hook which files it names.
+    pub(crate) fn attach(&self, entries: &mut [SettingsEntry]) {
+        for entry in entries.iter_mut().filter(|entry| LISTS.contains(&entry.key.as_str())) {
+            entry.files = self.files.get(&Self::entry_key(entry)).cloned().unwrap_or_default();
+        }
+    }
+}
+
+impl WorkspaceSettings {
+    /// The hooks that count: those of the workspace, then the person's own, so that these see an
+    /// input as it was rewritten. Those of a folder that is not trusted do not count. `home` is the
+    /// person's folder.
+    pub fn hooks(&self, home: Option<&Path>) -> HookSettings {
+        let of = |key: &str| {
+            let mut entries: Vec<_> =
+                self.active_entries().filter(|entry| entry.key == key).collect();
+            entries.sort_by_key(|entry| !entry.layer.is_in_workspace());
+            let hooks = entries.into_iter().filter_map(|entry| {
+                let hook = entry.hook()?;
+                let words = hook.command_words(entry.layer, home);
+                let (files, written_at) = (entry.files.clone(), entry.location());
+                Some(Hook { words, files, written_at, ..hook.0.clone() })
+            });
+            hooks.collect()
+        };
+        HookSettings { before: of(BEFORE_KEY), after: of(AFTER_KEY) }
+    }
+}
+
+/// Hooks of the right form that say something which means nothing.
+pub(crate) fn find_wrong_hooks(file: &Value) -> Vec<(String, String)> {
+    let mut wrong = Vec::new();
+    for key in LISTS {
+        let list = format!("/{}", key.replace('.', "/"));
+        let hooks = file.pointer(&list).and_then(Value::as_array).into_iter().flatten();
+        for (index, value) in hooks.enumerate() {
+            let Ok(hook) = HookSetting::deserialize(value) else { continue };
+            let pointer = join_pointer(&list, &index.to_string());
+            let trouble = match command_line::split_words(&hook.command) {
+                Ok(words) if words.len() > HOOK_WORDS_MAX => {
+                    Some(format!("has more than {HOOK_WORDS_MAX} words; put them into a script"))
+                }
+                Ok(_) => None,
+                Err(what) => Some(what.to_string()),
+            };
+            if let Some(what) = trouble {
+                let shown: String = hook.command.chars().take(80).collect();
+                wrong.push((join_pointer(&pointer, "command"), format!("`{shown}` {what}")));
+            }
+            let names = hook.tool_names();
+            if names.is_empty() {
+                let what = "`match` names no tool; name one, or leave it out for all".to_owned();
+                wrong.push((join_pointer(&pointer, "match"), what));
+            }
+            for (place, name) in names {
+                if let Err(what) = ToolPattern::parse(name) {
+                    let shown = zero_core::sanitize::to_quoted_line(name);
+                    let what = format!("{shown} cannot be matched: {what}");
+                    wrong.push((format!("{pointer}/{place}"), what));
+                }
+            }
+            if key == AFTER_KEY && hook.on_failure.is_some() {
+                let what = "`onFailure` is for hooks before a call: after it there is nothing left to decide; remove it";
+                wrong.push((join_pointer(&pointer, "onFailure"), what.to_owned()));
+            }
+        }
+    }
+    wrong
+}
+
+fn names_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"anyOf": [
+        {"type": "string"},
+        {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 64},
+    ]})
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::trust::TrustState;
+    use crate::workspace_settings::tests::parse_layers;
+    use crate::{SettingsLayerKind, WorkspaceSettings};
+
+    fn load_hooks(files: &[(SettingsLayerKind, &str)], standing: TrustState) -> HookSettings {
+        WorkspaceSettings::merge(&parse_layers(files), standing).hooks(Some(Path::new("/home/me")))
+    }
+
+    fn command_lines(hooks: &[Hook]) -> Vec<String> {
+        hooks.iter().map(|hook| format!("{} {}", hook.written_at, hook.command())).collect()
+    }
+
+    #[test]
+    fn hooks_of_trusted_files_run_in_order() {
+        let user =
+            "{\"hooks\": {\"PreToolUse\": [{\"command\": \"a 'b c'\"},\n{\"command\": \"d\"}]}}";
+        let project = r#"{"hooks": {"PreToolUse": [{"command": "./evil"}], "PostToolUse": [{"command": "./fmt"}]}}"#;
+        let files = [(SettingsLayerKind::User, user), (SettingsLayerKind::Project, project)];
+        let trusted = load_hooks(&files, TrustState::assumed());
+        assert_eq!(
+            command_lines(&trusted.before),
+            ["project:1 ./evil", "user:1 a b c", "user:2 d"]
+        );
+        assert_eq!(trusted.before[1].words, ["a", "b c"]);
+        assert_eq!(command_lines(&trusted.after), ["project:1 ./fmt"]);
+        let untrusted = load_hooks(&files, TrustState::Never);
+        assert_eq!(command_lines(&untrusted.before), ["user:1 a b c", "user:2 d"]);
+        assert!(untrusted.after.is_empty());
+    }
+
+    #[test]
+    fn relative_hook_path_in_user_settings_is_not_workspace_path() {
+        let text = r#"{"hooks": {"PreToolUse": [{"command": ".zero/hooks/no"}, {"command": "/bin/no -x"}]}}"#;
+        let found = load_hooks(&[(SettingsLayerKind::User, text)], TrustState::assumed()).before;
+        let expected = ["user:1 /home/me/.zero/hooks/no", "user:1 /bin/no -x"];
+        assert_eq!(command_lines(&found), expected);
+        let trusted = TrustState::assumed();
+        let found = load_hooks(&[(SettingsLayerKind::Project, text)], trusted).before;
+        assert_eq!(command_lines(&found), ["project:1 .zero/hooks/no", "project:1 /bin/no -x"]);
+    }
+
+    #[test]
+    fn omitted_hook_fields_use_strict_defaults() {
+        let text = r#"{"hooks": {"PreToolUse": [{"command": "a"}, {"command": "b", "match": "Edit|write_file",
+            "timeoutMs": 60000, "access": "write", "onFailure": "ignore"}, {"command": "c", "match": ["mcp__*", "LS"]}]}}"#;
+        let found = load_hooks(&[(SettingsLayerKind::User, text)], TrustState::assumed()).before;
+        let [plain, full, listed] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((plain.timeout, plain.access), (DEFAULT_TIMEOUT, LaunchAccess::ReadOnly));
+        assert_eq!((plain.on_failure, plain.is_for("Anything")), (HookFailureAction::Deny, true));
+        assert_eq!((full.timeout.as_secs(), full.access), (60, LaunchAccess::AsCommands));
+        assert_eq!(full.on_failure, HookFailureAction::Ignore);
+        assert!(full.is_for("Edit") && full.is_for("Write") && !full.is_for("Read"));
+        assert!(listed.is_for("a__b") && listed.is_for("LS") && !listed.is_for("Edit"));
+    }
+
+    #[test]
+    fn meaningless_hooks_are_reported() {
+        #[track_caller]
+        fn check(key: &str, hook: Value, expected: &[(&str, &str)]) {
+            let found = find_wrong_hooks(&json!({ "hooks": {key: [{"command": "fine"}, hook]} }));
+            assert_eq!(found.len(), expected.len(), "{found:?}");
+            for ((pointer, what), (at, part)) in found.iter().zip(expected) {
+                assert_eq!(*pointer, format!("/hooks/{key}/1/{at}"));
+                assert!(what.contains(part), "{what}");
+            }
+        }
+        check("PreToolUse", json!({"command": "a", "onFailure": "ask", "match": "*"}), &[]);
+        check("PreToolUse", json!({"command": "a | b"}), &[("command", "not one plain command")]);
+        check("PreToolUse", json!({"command": ""}), &[("command", "is empty")]);
+        check("PreToolUse", json!({"command": "a ".repeat(256)}), &[]);
+        let long = json!({"command": "a ".repeat(257)});
+        check("PreToolUse", long, &[("command", "more than 256 words")]);
+        check("PreToolUse", json!({"command": "a", "match": "Bsh|Edit"}), &[("match", "Bash")]);
+        check("PreToolUse", json!({"command": "a", "match": ["LS", ""]}), &[("match/1", "empty")]);
+        check(
+            "PreToolUse",
+            json!({"command": "a", "match": "Bash(ls)"}),
+            &[("match", "the input")],
+        );
+        check("PreToolUse", json!({"command": "a", "match": []}), &[("match", "names no tool")]);
+        check(
+            "PostToolUse",
+            json!({"command": "a", "onFailure": "ignore"}),
+            &[("onFailure", "nothing left to decide")],
+        );
+    }
+}

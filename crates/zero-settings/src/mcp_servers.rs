@@ -1,0 +1,143 @@
+//! MCP servers in settings, in the forms of several programs.
+//!
+//! What has the wrong form is an error of the file, as everywhere. What has the right form and
+//! cannot be used here (a variable that is not set, a transport nobody speaks any more) turns off
+//! that server alone, with the reason: a file that came from another program need not be perfect.
+
+pub mod server_setting;
+pub mod variable_expansion;
+
+use serde_json::{Map, Value};
+use zero_core::SchemaViolation;
+
+use self::server_setting::check_time;
+pub use self::server_setting::{McpServerSetting, McpSettings, schema, violations};
+pub use self::variable_expansion::is_reference;
+use crate::document::join_pointer;
+use crate::{WorkspaceSettings, sandbox};
+
+/// Most tokens that the schemas of all tools may cost before tools are deferred behind a search.
+pub const TOOL_SCHEMA_BUDGET: u32 = 20_000;
+/// The name of the server that `mcp.mcpServerCommand` starts.
+pub const COMMAND_ALIAS: &str = "default";
+
+/// The name of a server of an array.
+pub fn server_id(server: &Value) -> Option<&str> {
+    server.get("id").or_else(|| server.get("name"))?.as_str()
+}
+
+/// The servers of a file with the JSON pointer of each.
+fn iter_servers(file: &Value) -> Vec<(String, &Value)> {
+    let pointer = "/mcpServers";
+    match file.pointer(pointer) {
+        Some(Value::Object(servers)) => {
+            servers.iter().map(|(alias, server)| (join_pointer(pointer, alias), server)).collect()
+        }
+        Some(Value::Array(servers)) => {
+            let numbered = servers.iter().enumerate();
+            numbered
+                .map(|(index, server)| (join_pointer(pointer, &index.to_string()), server))
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Servers of the wrong form.
+pub(crate) fn find_violations(file: &Value) -> Vec<SchemaViolation> {
+    let servers = iter_servers(file).into_iter();
+    servers.flat_map(|(pointer, server)| violations(&pointer, server)).collect()
+}
+
+/// Servers of the right form that say something which means nothing.
+pub(crate) fn find_wrong_servers(file: &Value) -> Vec<(String, String)> {
+    let mut wrong = find_unnamed(file);
+    for (pointer, server) in iter_servers(file) {
+        let Ok(setting) = serde_json::from_value::<McpServerSetting>(server.clone()) else {
+            continue;
+        };
+        let Some(fields) = server.as_object() else { continue };
+        wrong.extend(find_duplicate_fields(&pointer, fields));
+        wrong.extend(find_wrong_timeouts(&pointer, fields, &setting));
+        for (list, check) in [
+            ("network", sandbox::check_host as sandbox::TextCheck),
+            ("writable", sandbox::check_writable),
+        ] {
+            wrong.extend(sandbox::find_wrong_items(file, &join_pointer(&pointer, list), check));
+        }
+    }
+    wrong
+}
+
+/// Servers of an array that have no name, or that of another.
+fn find_unnamed(file: &Value) -> Vec<(String, String)> {
+    let Some(Value::Array(servers)) = file.get("mcpServers") else { return Vec::new() };
+    let mut wrong = Vec::new();
+    for (index, server) in servers.iter().enumerate().filter(|(_, server)| server.is_object()) {
+        let pointer = join_pointer("/mcpServers", &index.to_string());
+        let Some(name) = server_id(server) else {
+            wrong.push((pointer, "the server has no name; add an `id`".to_owned()));
+            continue;
+        };
+        let earlier = servers.iter().take(index);
+        if earlier.filter_map(server_id).any(|earlier| earlier == name) {
+            let what = format!("`{name}` names an earlier server already; give it another `id`");
+            wrong.push((join_pointer(&pointer, "id"), what));
+        }
+    }
+    wrong
+}
+
+/// Two ways of writing the same thing, in one server.
+fn find_duplicate_fields(pointer: &str, fields: &Map<String, Value>) -> Vec<(String, String)> {
+    const SYNONYMS: [&[&str]; 3] = [
+        &["url", "httpUrl"],
+        &["includeTools", "allowedTools", "enabled_tools"],
+        &["excludeTools", "deniedTools", "disabled_tools"],
+    ];
+    let mut wrong = Vec::new();
+    for names in SYNONYMS {
+        let mut said = names.iter().filter(|name| fields.contains_key(**name));
+        if let (Some(first), Some(second)) = (said.next(), said.next()) {
+            let what = format!("`{second}` says the same as `{first}`; keep one of them");
+            wrong.push((join_pointer(pointer, second), what));
+        }
+    }
+    wrong
+}
+
+fn find_wrong_timeouts(
+    pointer: &str,
+    fields: &Map<String, Value>,
+    setting: &McpServerSetting,
+) -> Vec<(String, String)> {
+    let mut times: Vec<(String, &Value)> = Vec::new();
+    for name in ["timeout", "startupTimeout", "maxTimeout"] {
+        times.extend(fields.get(name).map(|time| (join_pointer(pointer, name), time)));
+    }
+    let tools = join_pointer(pointer, "toolTimeouts");
+    let of_tools = fields.get("toolTimeouts").and_then(Value::as_object).into_iter().flatten();
+    times.extend(of_tools.map(|(tool, time)| (join_pointer(&tools, tool), time)));
+    let mut wrong: Vec<(String, String)> = times
+        .into_iter()
+        .filter_map(|(pointer, time)| Some((pointer, check_time(time).err()?)))
+        .collect();
+    if wrong.is_empty()
+        && let Ok(times) = setting.timeouts()
+        && let Some(longest) = times.longest
+        && times.of_calls().any(|timeout| timeout > longest)
+    {
+        let what = "a timeout of this server is longer than its `maxTimeout`; raise that";
+        wrong.push((join_pointer(pointer, "maxTimeout"), what.to_owned()));
+    }
+    wrong
+}
+
+impl WorkspaceSettings {
+    /// Most tokens that the schemas of MCP tools may cost before tools are deferred.
+    pub fn tool_schema_budget(&self) -> u32 {
+        let budget = self.active_entries().find(|entry| entry.key == "mcp.toolSchemaBudget");
+        let tokens = budget.and_then(|entry| entry.value.as_u64()?.try_into().ok());
+        tokens.unwrap_or(TOOL_SCHEMA_BUDGET)
+    }
+}

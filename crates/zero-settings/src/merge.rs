@@ -1,0 +1,344 @@
+//! Which of the things that files say count: what stands later wins, lists add up, and a folder
+//! that is not trusted can only tighten.
+
+use serde_json::Value;
+use zero_core::HostLimits;
+use zero_policy::PermissionMode;
+
+use crate::parsed_setting::ParsedSetting;
+use crate::{SettingsEntry, SettingsEntryState, hooks, sandbox};
+
+/// The entries so far, and what they amount to.
+#[derive(Debug, Default)]
+pub(crate) struct SettingsMerger {
+    pub(crate) entries: Vec<SettingsEntry>,
+    mode: Option<PermissionMode>,
+    limits: HostLimits,
+}
+
+impl SettingsMerger {
+    /// Adds what a file says, and settles whether it counts.
+    pub(crate) fn add(&mut self, mut entry: SettingsEntry, trusted: bool) {
+        entry.state = match entry.key.as_str() {
+            "permissions.ask" if !trusted && raises_limits(&entry.value) => {
+                // The question counts; what it would raise does not, and waits to be seen.
+                self.entries.push(without_limits(&entry));
+                SettingsEntryState::SetAside
+            }
+            "permissions.ask" | "permissions.deny" | "sandbox.masked" => SettingsEntryState::Active,
+            "permissions.allow" if trusted => SettingsEntryState::Active,
+            "permissions.mode" if trusted || self.tightens_mode(&entry) => {
+                self.mode = entry.mode();
+                self.override_earlier(&entry.key);
+                SettingsEntryState::Active
+            }
+            key if key.starts_with("limits.") && (trusted || self.tightens_limit(&entry)) => {
+                if let ParsedSetting::Limit(change) = &entry.parsed {
+                    self.limits.apply(change);
+                }
+                self.override_earlier(&entry.key);
+                SettingsEntryState::Active
+            }
+            key if trusted && is_extensible_list(key) => SettingsEntryState::Active,
+            "bash.on-timeout" if trusted || entry.value == "kill" => {
+                self.override_earlier(&entry.key);
+                SettingsEntryState::Active
+            }
+            "bash.on-timeout" => SettingsEntryState::SetAside,
+            // Where prompts go, who may send some, and what becomes of them is never for a project
+            // to say.
+            key if is_user_only(key) && entry.layer.is_in_workspace() => {
+                SettingsEntryState::OnlyYours
+            }
+            key if trusted && is_atomic(key) => {
+                self.override_earlier(&entry.key);
+                SettingsEntryState::Active
+            }
+            key if trusted && !key.starts_with("permissions.") && !key.starts_with("limits.") => {
+                SettingsEntryState::NotUsed
+            }
+            _ => SettingsEntryState::SetAside,
+        };
+        self.entries.push(entry);
+    }
+
+    /// Whether a mode gives no freedom. The freer modes differ in kind, not only in degree, so
+    /// none of them counts as the stricter one.
+    fn tightens_mode(&self, entry: &SettingsEntry) -> bool {
+        match entry.mode() {
+            Some(PermissionMode::Plan) => true,
+            Some(PermissionMode::Ask) => self.mode != Some(PermissionMode::Plan),
+            Some(PermissionMode::AcceptEdits | PermissionMode::Auto) | None => false,
+        }
+    }
+
+    fn tightens_limit(&self, entry: &SettingsEntry) -> bool {
+        let ParsedSetting::Limit(change) = &entry.parsed else { return false };
+        let mut changed = self.limits.clone();
+        changed.apply(change);
+        is_within_limits(&changed, &self.limits)
+    }
+
+    fn override_earlier(&mut self, key: &str) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.key == key) {
+            if entry.state == SettingsEntryState::Active {
+                entry.state = SettingsEntryState::Overridden;
+            }
+        }
+    }
+}
+
+/// Whether a key holds a list that every trusted file adds to.
+fn is_extensible_list(key: &str) -> bool {
+    sandbox::LISTS.contains(&key) || hooks::LISTS.contains(&key)
+}
+
+/// Whether a key counts in the person's own settings only.
+fn is_user_only(key: &str) -> bool {
+    ["gateway.", "acp.", "web.", "network."].iter().any(|section| key.starts_with(section))
+}
+
+/// Whether a key holds one thing, of which that of the last file counts as a whole: a server, a
+/// command, a model, an agent, something of the gateway.
+fn is_atomic(key: &str) -> bool {
+    let sections = [
+        "mcpServers.",
+        "mcp.",
+        "lspServers.",
+        "tools.",
+        "models.",
+        "agents.",
+        "gateway.",
+        "acp.",
+        "web.",
+        "network.",
+    ];
+    matches!(key, "model" | "agent") || sections.iter().any(|section| key.starts_with(section))
+}
+
+/// Whether no limit of `changed` is larger than in `usual`. All fields are named, so that a new
+/// one cannot be forgotten here.
+fn is_within_limits(changed: &HostLimits, usual: &HostLimits) -> bool {
+    let HostLimits {
+        file_timeout,
+        search_timeout,
+        command_timeout,
+        mcp_timeout,
+        stop_grace,
+        model_output_bytes_max,
+        result_bytes_max,
+        file_bytes_max,
+        input_bytes_max,
+        session_calls_max,
+        host_calls_max,
+        queue_calls_max,
+        attempts_max,
+        breaker_failures_max,
+        breaker_pause,
+        command,
+        tool_commands,
+    } = changed;
+    let mut tools = tool_commands.keys().chain(usual.tool_commands.keys());
+    *file_timeout <= usual.file_timeout
+        && *search_timeout <= usual.search_timeout
+        && *command_timeout <= usual.command_timeout
+        && *mcp_timeout <= usual.mcp_timeout
+        && *stop_grace <= usual.stop_grace
+        && *model_output_bytes_max <= usual.model_output_bytes_max
+        && *result_bytes_max <= usual.result_bytes_max
+        && *file_bytes_max <= usual.file_bytes_max
+        && *input_bytes_max <= usual.input_bytes_max
+        && *session_calls_max <= usual.session_calls_max
+        && *host_calls_max <= usual.host_calls_max
+        && *queue_calls_max <= usual.queue_calls_max
+        && *attempts_max <= usual.attempts_max
+        && *breaker_failures_max <= usual.breaker_failures_max
+        && *breaker_pause <= usual.breaker_pause
+        && command.is_within(&usual.command)
+        && tools
+            .all(|tool| changed.command_limits_for(tool).is_within(&usual.command_limits_for(tool)))
+}
+
+/// Whether a rule has limits.
+fn raises_limits(rule: &Value) -> bool {
+    rule.get("limits").is_some()
+}
+
+fn without_limits(entry: &SettingsEntry) -> SettingsEntry {
+    let mut entry = entry.clone();
+    if let Some(fields) = entry.value.as_object_mut() {
+        fields.shift_remove("limits");
+    }
+    if let ParsedSetting::Rule(rule) = &mut entry.parsed {
+        **rule = rule.without_limits();
+    }
+    entry
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::trust::TrustState;
+    use crate::workspace_settings::tests::{USER_SETTINGS, parse_layers};
+    use crate::{SettingsLayerKind, WorkspaceSettings};
+
+    /// What counts and what does not, one line for each thing the files say.
+    #[track_caller]
+    fn check(files: &[(SettingsLayerKind, &str)], standing: TrustState, expected: &[&str]) {
+        let settings = WorkspaceSettings::merge(&parse_layers(files), standing);
+        let shown: Vec<String> = settings
+            .entries()
+            .iter()
+            .map(|entry| {
+                let SettingsEntry { layer, key, value, state, line, .. } = entry;
+                format!("{}:{line} {key} {value} {state:?}", layer.as_str())
+            })
+            .collect();
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn later_files_win_and_rules_add_up() {
+        let project = "{\"permissions\": {\"allow\": [\n\"Grep\"], \"mode\": \"auto\"},\n\"limits\": {\"file-timeout\": \"40s\"}, \"hooks\": {\"PreToolUse\": [{\"command\": \"x\"}]}}";
+        let trusted = TrustState::assumed();
+        check(
+            &[(SettingsLayerKind::User, USER_SETTINGS), (SettingsLayerKind::Project, project)],
+            trusted,
+            &[
+                "user:1 permissions.allow \"Read\" Active",
+                "user:1 permissions.mode \"accept-edits\" Overridden",
+                "user:1 limits.file-timeout \"20s\" Overridden",
+                "project:2 permissions.allow \"Grep\" Active",
+                "project:2 permissions.mode \"auto\" Active",
+                "project:3 limits.file-timeout \"40s\" Active",
+                "project:3 hooks.PreToolUse {\"command\":\"x\"} Active",
+            ],
+        );
+    }
+
+    #[test]
+    fn untrusted_folder_can_only_tighten() {
+        for (mode, state) in [
+            ("plan", "Active"),
+            ("ask", "Active"),
+            ("accept-edits", "SetAside"),
+            ("auto", "SetAside"),
+        ] {
+            let project = format!(r#"{{"permissions": {{"mode": "{mode}"}}}}"#);
+            let user = r#"{"permissions": {"mode": "auto"}}"#;
+            let settings = WorkspaceSettings::merge(
+                &parse_layers(&[
+                    (SettingsLayerKind::User, user),
+                    (SettingsLayerKind::Project, &project),
+                ]),
+                TrustState::Never,
+            );
+            assert_eq!(format!("{:?}", settings.entries()[1].state), state, "{mode}");
+            let expected = if state == "Active" { mode } else { "auto" };
+            assert_eq!(json!(settings.mode()), json!(expected));
+        }
+        let local = r#"{"permissions": {"mode": "ask", "allow": ["Bash"], "ask": ["Edit"], "deny": ["Write"]},
+            "limits": {"file-timeout": "10s", "search-timeout": "2h", "session-calls": 2, "result": "1kb"},
+            "mcpServers": {"a": {}}, "mcp": {"toolSchemaBudget": 1}, "tools": {"toolCallCommand": "c"}, "hooks": {"PostToolUse": [{"command": "d"}]}}"#;
+        check(
+            &[
+                (SettingsLayerKind::Project, r#"{"permissions": {"mode": "plan"}}"#),
+                (SettingsLayerKind::Local, local),
+            ],
+            TrustState::Never,
+            &[
+                "project:1 permissions.mode \"plan\" Active",
+                "local:1 permissions.mode \"ask\" SetAside",
+                "local:1 permissions.allow \"Bash\" SetAside",
+                "local:1 permissions.ask \"Edit\" Active",
+                "local:1 permissions.deny \"Write\" Active",
+                "local:2 limits.file-timeout \"10s\" Active",
+                "local:2 limits.search-timeout \"2h\" SetAside",
+                "local:2 limits.session-calls 2 Active",
+                "local:2 limits.result \"1kb\" Active",
+                "local:3 mcpServers.a {} SetAside",
+                "local:3 mcp.toolSchemaBudget 1 SetAside",
+                "local:3 tools.toolCallCommand \"c\" SetAside",
+                "local:3 hooks.PostToolUse {\"command\":\"d\"} SetAside",
+            ],
+        );
+    }
+
+    #[test]
+    fn every_limit_compares_smaller_and_larger() {
+        for name in HostLimits::NAMES {
+            let usual = HostLimits::default();
+            let tried = |value: &str| {
+                let mut changed = usual.clone();
+                changed.set(name, value).map(|()| is_within_limits(&changed, &usual)).ok()
+            };
+            let [small, large] = match *name {
+                name if name.ends_with("timeout") => [tried("1ms"), tried("900h")],
+                "command-memory" | "command-file" => [tried("40mb"), tried("900gb")],
+                "command-cpu" => [tried("1%"), tried("900%")],
+                "command-processes" | "command-open-files" => [tried("40"), tried("9000")],
+                _ => [tried("1"), tried("999999999999")],
+            };
+            assert_eq!((small, large), (Some(true), Some(false)), "{name}");
+        }
+    }
+
+    #[test]
+    fn untrusted_folder_grants_commands_nothing() {
+        let user =
+            r#"{"sandbox": {"network": ["a.org"]}, "limits": {"Bash": {"command-memory": "1GB"}}}"#;
+        let project = r#"{"sandbox": {"network": ["b.org"], "environment": ["X"], "writable": ["/x"], "masked": ["y"], "weaker": ["network"]},
+            "bash": {"on-timeout": "job"}, "limits": {"command-memory": "400MB", "command-cpu": "100%", "Bash": {"command-memory": "900MB", "command-file": "1GB"}},
+            "permissions": {"ask": [{"rule": "Bash(make:*)", "limits": {"command-memory": "9GB"}}]}}"#;
+        let local =
+            r#"{"bash": {"on-timeout": "kill"}, "limits": {"Bash": {"command-memory": "2GB"}}}"#;
+        let files = [
+            (SettingsLayerKind::User, user),
+            (SettingsLayerKind::Project, project),
+            (SettingsLayerKind::Local, local),
+        ];
+        check(
+            &files,
+            TrustState::Never,
+            &[
+                "user:1 sandbox.network \"a.org\" Active",
+                "user:1 limits.Bash.command-memory \"1GB\" Overridden",
+                "project:1 sandbox.network \"b.org\" SetAside",
+                "project:1 sandbox.environment \"X\" SetAside",
+                "project:1 sandbox.writable \"/x\" SetAside",
+                "project:1 sandbox.masked \"y\" Active",
+                "project:1 sandbox.weaker \"network\" SetAside",
+                "project:2 bash.on-timeout \"job\" SetAside",
+                "project:2 limits.command-memory \"400MB\" Active",
+                "project:2 limits.command-cpu \"100%\" SetAside",
+                "project:2 limits.Bash.command-memory \"900MB\" Active",
+                "project:2 limits.Bash.command-file \"1GB\" SetAside",
+                "project:3 permissions.ask {\"rule\":\"Bash(make:*)\"} Active",
+                "project:3 permissions.ask {\"rule\":\"Bash(make:*)\",\"limits\":{\"command-memory\":\"9GB\"}} SetAside",
+                "local:1 bash.on-timeout \"kill\" Active",
+                "local:1 limits.Bash.command-memory \"2GB\" SetAside",
+            ],
+        );
+        let trusted = TrustState::assumed();
+        let settings = WorkspaceSettings::merge(&parse_layers(&files), trusted);
+        assert!(settings.entries().iter().all(|entry| entry.state != SettingsEntryState::SetAside));
+        assert_eq!(settings.network_hosts(), ["a.org", "b.org"]);
+        let mut limits = HostLimits::default();
+        settings.apply_limits(&mut limits);
+        let bash = limits.command_limits_for(&zero_core::ToolName::new("Bash").unwrap());
+        assert_eq!(bash.memory_max, zero_core::ByteSize::megabytes(2000));
+        assert_eq!(bash.file_max, zero_core::ByteSize::megabytes(1000));
+        let raised = settings.policy_rules().remove(0).limits;
+        assert_eq!(json!(raised), json!({"command-memory": "9 GB"}));
+        for (key, expected) in [
+            ("limits.Bash", json!({"command-memory": "2GB", "command-file": "1GB"})),
+            ("limits.Bash.command-file", json!("1GB")),
+            ("sandbox.network", json!(["a.org", "b.org"])),
+            ("sandbox.weaker", json!(["network"])),
+        ] {
+            assert_eq!(settings.value(key).map(|(value, _)| value), Some(expected), "{key}");
+        }
+    }
+}

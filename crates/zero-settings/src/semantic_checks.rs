@@ -1,0 +1,42 @@
+//! Limits of the right form: whether they mean something.
+
+use serde::Deserialize;
+use serde_json::Value;
+use zero_core::host_limits::InvalidLimitError;
+use zero_core::{HostLimitChange, HostLimits};
+
+use crate::document::join_pointer;
+use crate::limit_range;
+use crate::settings_schema::LimitSetting;
+
+/// Limits of the right form whose value means nothing.
+pub(crate) fn find_wrong_limits(value: &Value) -> Vec<(String, String)> {
+    let in_object = |pointer: String, tool: &str| {
+        let limits = value.pointer(&pointer).and_then(Value::as_object).into_iter().flatten();
+        let wrong = limits.filter_map(|(name, limit)| {
+            Some((join_pointer(&pointer, name), find_wrong_limit(&format!("{tool}{name}"), limit)?))
+        });
+        wrong.collect::<Vec<_>>()
+    };
+    let of_tools = HostLimits::COMMAND_TOOLS
+        .iter()
+        .flat_map(|tool| in_object(join_pointer("/limits", tool), &format!("{tool}.")));
+    in_object("/limits".to_owned(), "").into_iter().chain(of_tools).collect()
+}
+
+/// What is wrong with a limit that has the right form.
+fn find_wrong_limit(name: &str, limit: &Value) -> Option<String> {
+    let text = match (LimitSetting::deserialize(limit), limit) {
+        // The schema has told them.
+        (Ok(LimitSetting::Number(0)), _) => return None,
+        (Ok(value), _) => value.to_text(),
+        // `4.0` and what no number of ours can hold.
+        (Err(_), Value::Number(number)) => number.to_string(),
+        (Err(_), _) => return None,
+    };
+    match HostLimitChange::parse(name, &text) {
+        // Also told by the schema.
+        Err(InvalidLimitError::UnknownName { .. }) => None,
+        _ => limit_range::parse_limit(name, &text).err(),
+    }
+}

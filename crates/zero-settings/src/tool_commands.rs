@@ -1,0 +1,137 @@
+//! Tools that a command brings: which one lists them, and which one is called.
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::parsed_setting::ParsedSetting;
+use crate::{SettingsLayerKind, WorkspaceSettings, command_line};
+
+/// How tools are found that a command of yours brings.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub struct ToolsSettings {
+    /// A command that prints the tools as a JSON array of function declarations, such as
+    /// `./tools list`: one program with its arguments; no shell looks at it.
+    tool_discovery_command: Option<String>,
+    /// A command that makes a call: it gets the tool's name as a further argument and the input as
+    /// JSON on stdin, and prints the result.
+    tool_call_command: Option<String>,
+}
+
+/// The commands that bring tools, and where they are written down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolCommands {
+    /// The words that list the tools.
+    pub discovery: Vec<String>,
+    /// The words that make a call, without the tool's name; absent where only a list is set.
+    pub call: Option<Vec<String>>,
+    /// Whether the one that lists them belongs to this project, which is trusted: it may then run
+    /// before anybody asks for its tools.
+    pub is_of_project: bool,
+    /// Where the first stands, for a person.
+    pub written_at: String,
+}
+
+/// The keys that hold a command line.
+pub const COMMAND_LINES: [&str; 3] =
+    ["mcp.mcpServerCommand", "tools.toolDiscoveryCommand", "tools.toolCallCommand"];
+
+/// Command lines that are none: by their JSON pointer.
+pub(crate) fn find_wrong_command_lines(value: &Value) -> Vec<(String, String)> {
+    let pointers = COMMAND_LINES.map(|key| format!("/{}", key.replace('.', "/")));
+    let wrong = pointers.into_iter().filter_map(|pointer| {
+        let line = value.pointer(&pointer)?.as_str()?;
+        let what = command_line::split_words(line).err()?;
+        let shown: String = line.chars().take(80).collect();
+        Some((pointer, format!("`{shown}` {what}")))
+    });
+    wrong.collect()
+}
+
+impl WorkspaceSettings {
+    /// Whether anybody else brings tools: servers, or a command.
+    pub fn has_external_tools(&self) -> bool {
+        let brings = |key: &str| key.starts_with("mcpServers.") || COMMAND_LINES.contains(&key);
+        self.active_entries().any(|entry| brings(&entry.key))
+    }
+
+    /// The commands that bring tools, where the settings name one that lists them.
+    pub fn tool_commands(&self) -> Option<ToolCommands> {
+        let words = |key: &str| {
+            let entry = self.active_entries().find(|entry| entry.key == key)?;
+            match &entry.parsed {
+                ParsedSetting::CommandLine(words) => Some((words.clone(), entry)),
+                _ => None,
+            }
+        };
+        let (discovery, entry) = words("tools.toolDiscoveryCommand")?;
+        let call = words("tools.toolCallCommand").map(|(words, _)| words);
+        let is_of_project =
+            matches!(entry.layer, SettingsLayerKind::Project | SettingsLayerKind::Local);
+        Some(ToolCommands { discovery, call, is_of_project, written_at: entry.location() })
+    }
+}
+
+/// Whether a program can be started from a folder: a path that leads to one, or a name of `PATH`.
+pub fn is_program_found(program: &str, folder: &Path, search_path: &[std::path::PathBuf]) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    let runs = |path: &Path| {
+        std::fs::metadata(path)
+            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    };
+    if program.contains('/') {
+        return runs(&folder.join(program));
+    }
+    search_path.iter().any(|place| runs(&place.join(program)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::WorkspaceSettings;
+    use crate::trust::TrustState;
+    use crate::workspace_settings::tests::parse_layers;
+
+    #[track_caller]
+    fn check(text: &str, standing: TrustState, expected: Option<(&[&str], Option<&[&str]>)>) {
+        let settings = WorkspaceSettings::merge(
+            &parse_layers(&[(SettingsLayerKind::Project, text)]),
+            standing,
+        );
+        let found = settings.tool_commands();
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let expected = expected.map(|(discovery, call)| ToolCommands {
+            discovery: owned(discovery),
+            call: call.map(owned),
+            is_of_project: true,
+            written_at: "project:1".to_owned(),
+        });
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn tool_commands_require_trusted_folder() {
+        let both =
+            r#"{"tools": {"toolDiscoveryCommand": "./t 'a b'", "toolCallCommand": "./t call"}}"#;
+        let trusted = || TrustState::assumed();
+        check(both, trusted(), Some((&["./t", "a b"], Some(&["./t", "call"]))));
+        check(both, TrustState::Never, None);
+        let only = r#"{"tools": {"toolDiscoveryCommand": "t"}}"#;
+        check(only, trusted(), Some((&["t"], None)));
+        check(r#"{"tools": {"toolCallCommand": "t"}}"#, trusted(), None);
+        check("{}", trusted(), None);
+    }
+
+    #[test]
+    fn program_is_found_by_path_or_name() {
+        let path = [std::path::PathBuf::from("/bin")];
+        for (program, expected) in
+            [("sh", true), ("/bin/sh", true), ("./sh", true), ("bin/sh", false), ("no-such", false)]
+        {
+            assert_eq!(is_program_found(program, Path::new("/bin"), &path), expected, "{program}");
+        }
+    }
+}

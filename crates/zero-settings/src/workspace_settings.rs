@@ -1,0 +1,434 @@
+//! The settings that hold in a workspace: files read, merged and checked.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+use zero_core::HostLimits;
+use zero_policy::{PermissionMode, PolicyRule};
+use zero_sandbox::ConfigFile;
+
+use crate::hooks::{self, HookFileSnapshots};
+use crate::layer;
+use crate::merge::SettingsMerger;
+use crate::rule_entry::REQUEST_FILE_NAME;
+use crate::{
+    ParsedSetting, RuleEntry, SettingsEntry, SettingsEntryState, SettingsError, SettingsLayer,
+    SettingsLayerKind, SettingsLocation, SettingsProblem, TrustState, TrustStore, UserPaths,
+    rule_examples, sandbox,
+};
+
+/// The settings that hold in a workspace.
+#[derive(Debug)]
+pub struct WorkspaceSettings {
+    entries: Vec<SettingsEntry>,
+    standing: TrustState,
+}
+
+impl WorkspaceSettings {
+    /// Reads the person's settings and those of a workspace, by its canonical folder.
+    pub fn load(
+        paths: &UserPaths,
+        workspace_root: &Path,
+        trust: &TrustStore,
+    ) -> Result<Self, SettingsError> {
+        let layers = read_layers(&Self::files(paths, workspace_root)?, paths.home())?;
+        // Files of a folder that nobody ever trusted are not read: its hooks do not count anyway.
+        let counts =
+            |kind: SettingsLayerKind| !kind.is_in_workspace() || trust.has_folder(workspace_root);
+        let looked_at = layers.iter().filter(|layer| counts(layer.kind));
+        let mut looks = HookFileSnapshots::read(looked_at, workspace_root, paths.home());
+        let mut gated = Self::filter_needing_trust(&layers);
+        looks.attach(&mut gated);
+        let standing = trust.trust_state(workspace_root, &gated);
+        if let TrustState::Changed { new, only_files: true, .. } = &standing {
+            looks.mark_untrusted(new);
+        }
+        let mut settings = Self::merge(&layers, standing)
+            .with_examples_checked()?
+            .with_paths_checked(paths, workspace_root)?;
+        looks.attach(&mut settings.entries);
+        Ok(settings)
+    }
+
+    /// Where no file says anything.
+    pub fn empty() -> Self {
+        Self::merge(&[], TrustState::Never)
+    }
+
+    /// The files that are looked at for a workspace, whether or not they are there.
+    pub fn files(
+        paths: &UserPaths,
+        workspace_root: &Path,
+    ) -> Result<Vec<(SettingsLayerKind, ConfigFile)>, SettingsError> {
+        let own = (SettingsLayerKind::User, ConfigFile::Own(paths.settings_file()?.to_owned()));
+        Ok(std::iter::once(own).chain(Self::workspace_files(workspace_root)).collect())
+    }
+
+    /// Those of them that lie in the workspace.
+    pub fn workspace_files(root: &Path) -> [(SettingsLayerKind, ConfigFile); 2] {
+        [SettingsLayerKind::Project, SettingsLayerKind::Local]
+            .map(|kind| (kind, layer::workspace_file(root, kind)))
+    }
+
+    /// How the workspace's folder stands.
+    pub fn trust_state(&self) -> &TrustState {
+        &self.standing
+    }
+
+    /// What the files of a workspace say that counts only once its folder is trusted. Nobody is
+    /// asked to trust what could not be used afterwards.
+    pub fn entries_needing_trust(
+        paths: &UserPaths,
+        workspace_root: &Path,
+    ) -> Result<Vec<SettingsEntry>, SettingsError> {
+        let layers = read_layers(&Self::files(paths, workspace_root)?, paths.home())?;
+        Self::merge(&layers, TrustState::assumed())
+            .with_examples_checked()?
+            .with_paths_checked(paths, workspace_root)?;
+        let mut gated = Self::filter_needing_trust(&layers);
+        HookFileSnapshots::read(layers.iter(), workspace_root, paths.home()).attach(&mut gated);
+        Ok(gated)
+    }
+
+    /// What would be set aside if the folder were not trusted.
+    pub fn filter_needing_trust(layers: &[SettingsLayer]) -> Vec<SettingsEntry> {
+        Self::merge(layers, TrustState::Never).inactive_entries().cloned().collect()
+    }
+
+    /// Whether what one file says could be used in a workspace: its rules match what their
+    /// examples say, and it opens nothing that must stay closed.
+    pub fn check_layer(
+        layer: SettingsLayer,
+        paths: &UserPaths,
+        workspace_root: &Path,
+    ) -> Result<(), SettingsError> {
+        let settings = Self::merge(&[layer], TrustState::assumed()).with_examples_checked()?;
+        settings.with_paths_checked(paths, workspace_root).map(drop)
+    }
+
+    /// The permissions that a request brings along, checked as those of a file are.
+    pub fn from_request(permissions: &Value) -> Result<Self, SettingsError> {
+        let text = json!({ "permissions": permissions }).to_string();
+        let layer = SettingsLayer::parse(
+            SettingsLayerKind::Flag,
+            REQUEST_FILE_NAME.to_owned(),
+            text.as_bytes(),
+        )
+        .map_err(SettingsError::Invalid)?;
+        Self::merge(&[layer], TrustState::Never).with_examples_checked()
+    }
+
+    /// Reads files named on the command line, and nothing else. They are the person's own word, for
+    /// a workspace by its canonical folder.
+    pub fn load_files(
+        paths: &UserPaths,
+        files: &[PathBuf],
+        workspace_root: &Path,
+    ) -> Result<Self, SettingsError> {
+        let root = paths.cwd.as_deref().unwrap_or(Path::new("/"));
+        let layers = Self::read_named_layers(paths, files)?;
+        let mut settings = Self::merge(&layers, TrustState::Never)
+            .with_examples_checked()?
+            .with_paths_checked(paths, root)?;
+        let looks = HookFileSnapshots::read(layers.iter(), workspace_root, paths.home());
+        looks.attach(&mut settings.entries);
+        Ok(settings)
+    }
+
+    /// The same, without trying the rules' examples.
+    pub fn load_files_unchecked(
+        paths: &UserPaths,
+        files: &[PathBuf],
+    ) -> Result<Self, SettingsError> {
+        Ok(Self::merge(&Self::read_named_layers(paths, files)?, TrustState::Never))
+    }
+
+    fn read_named_layers(
+        paths: &UserPaths,
+        files: &[PathBuf],
+    ) -> Result<Vec<SettingsLayer>, SettingsError> {
+        let named: Vec<_> = files
+            .iter()
+            .map(|path| (SettingsLayerKind::Flag, ConfigFile::Own(path.clone())))
+            .collect();
+        let layers = read_layers(&named, paths.home())?;
+        // Nobody names a file that need not be there.
+        let missing: Vec<SettingsProblem> = files
+            .iter()
+            .map(|path| layer::display_path(path, paths.home()))
+            .filter(|shown| layers.iter().all(|layer| layer.shown != *shown))
+            .map(|file| SettingsProblem { file, place: None, what: "does not exist".to_owned() })
+            .collect();
+        if missing.is_empty() { Ok(layers) } else { Err(SettingsError::Invalid(missing)) }
+    }
+
+    /// The settings of layers that were read already, weakest first. Neither are the examples of rules
+    /// tried, nor the folders looked at that commands may change.
+    pub fn merge(layers: &[SettingsLayer], standing: TrustState) -> Self {
+        let mut merged = SettingsMerger::default();
+        for layer in layers {
+            let trusted = !layer.kind.is_in_workspace() || standing.is_trusted();
+            for entry in layer.entries() {
+                merged.add(entry.clone(), trusted);
+            }
+        }
+        Self { entries: merged.entries, standing }
+    }
+
+    /// The permission rules that count, in the order of their files and lines.
+    pub fn rules(&self) -> impl Iterator<Item = &RuleEntry> {
+        self.active_entries().filter_map(|entry| match &entry.parsed {
+            ParsedSetting::Rule(rule) => Some(&**rule),
+            _ => None,
+        })
+    }
+
+    /// The rules that count, ready to judge by.
+    pub fn policy_rules(&self) -> Vec<PolicyRule> {
+        self.rules().map(|entry| entry.rule.clone()).collect()
+    }
+
+    /// The same settings, when every rule matches what its examples say.
+    fn with_examples_checked(self) -> Result<Self, SettingsError> {
+        let mut problems = Vec::new();
+        for entry in self.rules() {
+            let RuleEntry { rule, examples, .. } = entry;
+            for broken in
+                rule_examples::failed_examples(rule, &examples.matches, &examples.not_match)
+            {
+                let place = Some(SettingsLocation { line: entry.line, column: 1 });
+                let what =
+                    format!("rule `{}`: {broken}; correct the rule or the example", rule.text);
+                problems.push(SettingsProblem { file: entry.source_file.clone(), place, what });
+            }
+        }
+        if problems.is_empty() { Ok(self) } else { Err(SettingsError::Invalid(problems)) }
+    }
+
+    /// The same settings, when they open to commands nothing that must stay closed.
+    fn with_paths_checked(
+        self,
+        paths: &UserPaths,
+        workspace_root: &Path,
+    ) -> Result<Self, SettingsError> {
+        let problems = self.find_forbidden_folders(paths, workspace_root);
+        if problems.is_empty() { Ok(self) } else { Err(SettingsError::Invalid(problems)) }
+    }
+
+    /// What holds where no rule does.
+    pub fn mode(&self) -> PermissionMode {
+        self.own_mode().unwrap_or_default()
+    }
+
+    /// The mode that the settings name, if they do.
+    pub fn own_mode(&self) -> Option<PermissionMode> {
+        self.active_entries().find_map(SettingsEntry::mode)
+    }
+
+    /// Sets the limits that the settings name; the others stay.
+    pub fn apply_limits(&self, limits: &mut HostLimits) {
+        for entry in self.active_entries() {
+            if let ParsedSetting::Limit(change) = &entry.parsed {
+                limits.apply(change);
+            }
+        }
+    }
+
+    /// Everything the files say, with whether it counts.
+    pub fn entries(&self) -> &[SettingsEntry] {
+        &self.entries
+    }
+
+    /// What would count if the folder were trusted.
+    pub fn inactive_entries(&self) -> impl Iterator<Item = &SettingsEntry> {
+        self.entries.iter().filter(|entry| entry.state == SettingsEntryState::SetAside)
+    }
+
+    /// Whether what was set aside is worth a word to the person, and which.
+    pub fn trust_note(&self) -> Option<String> {
+        if let TrustState::Changed { new, only_files: true, .. } = &self.standing {
+            let what = match new.len() {
+                1 => "1 hook of this folder fails, because a file that it names".to_owned(),
+                count => format!("{count} hooks of this folder fail, because files that they name"),
+            };
+            return Some(format!("{what} changed since you trusted it; see `zero trust`"));
+        }
+        let count = self.inactive_entries().count();
+        let what = match count {
+            0 => return None,
+            1 => "1 setting of this folder is".to_owned(),
+            _ => format!("{count} settings of this folder are"),
+        };
+        let since = match &self.standing {
+            TrustState::Changed { .. } => ", because they changed since you trusted it",
+            _ => "",
+        };
+        Some(format!("{what} not active{since}; see `zero trust`"))
+    }
+
+    /// The allow rules that let nearly anything happen, each with why.
+    pub fn dangerous_rules(&self) -> Vec<(&RuleEntry, String)> {
+        let danger = |entry| RuleEntry::overbroad_reason(entry).map(|why| (entry, why));
+        self.rules().filter_map(danger).collect()
+    }
+
+    /// What to tell a person who works under such a rule.
+    pub fn warning(&self) -> Option<String> {
+        let dangers = self.dangerous_rules();
+        let (RuleEntry { text, source_file, line, .. }, why) = dangers.first()?;
+        let more = match dangers.len() {
+            1 => String::new(),
+            2 => ", and 1 more is".to_owned(),
+            count => format!(", and {} more are", count - 1),
+        };
+        Some(format!(
+            "rule `{text}` ({source_file}:{line}) is risky: {why}{more}; see `zero doctor`"
+        ))
+    }
+
+    /// The value of a dotted key as it holds, and the entries it comes from.
+    pub fn value(&self, key: &str) -> Option<(Value, Vec<&SettingsEntry>)> {
+        collect_value(self.entries.iter().filter(|entry| entry.is_effective()), key)
+    }
+
+    /// What counts.
+    pub fn active_entries(&self) -> impl Iterator<Item = &SettingsEntry> {
+        self.entries.iter().filter(|entry| entry.state == SettingsEntryState::Active)
+    }
+}
+
+/// The value of a dotted key made of entries, and those it is made of.
+pub fn collect_value<'a>(
+    entries: impl Iterator<Item = &'a SettingsEntry>,
+    key: &str,
+) -> Option<(Value, Vec<&'a SettingsEntry>)> {
+    let below = |outer: &str, inner: &str| {
+        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let sources: Vec<&SettingsEntry> =
+        entries.filter(|entry| below(key, &entry.key) || below(&entry.key, key)).collect();
+    let mut whole = Value::Object(Map::new());
+    for entry in &sources {
+        // An alias may hold dots: only the section is split off.
+        let (section, name) = entry.key.split_once('.').unwrap_or((&entry.key, ""));
+        let Value::Object(sections) = &mut whole else { return None };
+        let slot = sections.entry(section).or_insert(Value::Null);
+        let slot = match name.split_once('.').filter(|_| section == "limits") {
+            // A limit of one tool.
+            Some((tool, limit)) => field_slot(field_slot(slot, tool)?, limit)?,
+            None if name.is_empty() => slot,
+            None => field_slot(slot, name)?,
+        };
+        if is_list(&entry.key) {
+            if !slot.is_array() {
+                *slot = Value::Array(Vec::new());
+            }
+            slot.as_array_mut()?.push(entry.value.clone());
+        } else {
+            *slot = entry.value.clone();
+        }
+    }
+    let value = descend(&whole, key)?;
+    Some((value.clone(), sources)).filter(|(_, sources)| !sources.is_empty())
+}
+
+/// The value at a dotted key. A name may itself hold dots: the longest that fits is taken.
+fn descend<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
+    let (mut value, mut rest) = (value, key);
+    while !rest.is_empty() {
+        let names = value.as_object()?.iter().filter_map(|(name, field)| {
+            let after = rest.strip_prefix(name.as_str())?;
+            let after = if after.is_empty() { after } else { after.strip_prefix('.')? };
+            Some((name.len(), after, field))
+        });
+        (_, rest, value) = names.max_by_key(|(length, ..)| *length)?;
+    }
+    Some(value)
+}
+
+/// Whether a key holds a list that files add to.
+pub fn is_list(key: &str) -> bool {
+    matches!(key, "permissions.allow" | "permissions.ask" | "permissions.deny")
+        || sandbox::LISTS.contains(&key)
+        || hooks::LISTS.contains(&key)
+}
+
+fn field_slot<'a>(slot: &'a mut Value, name: &str) -> Option<&'a mut Value> {
+    if !slot.is_object() {
+        *slot = Value::Object(Map::new());
+    }
+    Some(slot.as_object_mut()?.entry(name).or_insert(Value::Null))
+}
+
+fn read_layers(
+    files: &[(SettingsLayerKind, ConfigFile)],
+    home: Option<&Path>,
+) -> Result<Vec<SettingsLayer>, SettingsError> {
+    let (mut layers, mut problems) = (Vec::new(), Vec::new());
+    for (kind, file) in files {
+        match SettingsLayer::read(*kind, file, home) {
+            Ok(layer) => layers.extend(layer),
+            Err(found) => problems.extend(found),
+        }
+    }
+    if problems.is_empty() { Ok(layers) } else { Err(SettingsError::Invalid(problems)) }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use zero_policy::Verdict;
+
+    use super::*;
+
+    pub(crate) const USER_SETTINGS: &str = r#"{"permissions": {"allow": ["Read"], "mode": "accept-edits"}, "limits": {"file-timeout": "20s"}}"#;
+
+    pub(crate) fn parse_layers(files: &[(SettingsLayerKind, &str)]) -> Vec<SettingsLayer> {
+        let parse = |(kind, text): &(SettingsLayerKind, &str)| {
+            SettingsLayer::parse(*kind, kind.as_str().to_owned(), text.as_bytes()).unwrap()
+        };
+        files.iter().map(parse).collect()
+    }
+
+    #[test]
+    fn limits_and_rules_carry_their_source() {
+        let settings = WorkspaceSettings::merge(
+            &parse_layers(&[(SettingsLayerKind::User, USER_SETTINGS)]),
+            TrustState::Never,
+        );
+        let mut limits = HostLimits::default();
+        settings.apply_limits(&mut limits);
+        assert_eq!(limits.file_timeout.as_secs(), 20);
+        let rules: Vec<&RuleEntry> = settings.rules().collect();
+        assert_eq!(rules.len(), 1);
+        assert_eq!((rules[0].text.as_str(), rules[0].rule.verdict), ("Read", Verdict::Allow));
+        assert_eq!((rules[0].source_file.as_str(), rules[0].line), ("user", 1));
+    }
+
+    #[test]
+    fn key_can_name_value_list_or_section() {
+        let project =
+            r#"{"permissions": {"allow": ["Grep"]}, "mcpServers": {"a.b": {"command": "x"}}}"#;
+        let trusted = TrustState::assumed();
+        let settings = WorkspaceSettings::merge(
+            &parse_layers(&[
+                (SettingsLayerKind::User, USER_SETTINGS),
+                (SettingsLayerKind::Project, project),
+            ]),
+            trusted,
+        );
+        for (key, expected) in [
+            ("permissions.mode", Some((json!("accept-edits"), 1))),
+            ("permissions.allow", Some((json!(["Read", "Grep"]), 2))),
+            ("permissions", Some((json!({"allow": ["Read", "Grep"], "mode": "accept-edits"}), 3))),
+            ("limits.file-timeout", Some((json!("20s"), 1))),
+            ("mcpServers.a.b.command", Some((json!("x"), 1))),
+            ("mcpServers", Some((json!({"a.b": {"command": "x"}}), 1))),
+            ("permissions.deny", None),
+            ("permissions.mod", None),
+            ("hooks", None),
+        ] {
+            let found = settings.value(key).map(|(value, sources)| (value, sources.len()));
+            assert_eq!(found, expected, "{key}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! How editors are served, from settings to the types of the editor's protocol.
+
+use zero_acp::{ClientPreferences, DisconnectPolicy};
+use zero_client::OverlapPolicy;
+use zero_settings::WorkspaceSettings;
+use zero_settings::acp::{EditorExitSetting, PromptOverlapSetting};
+
+/// What the user's own settings say of editors.
+pub(crate) fn client_preferences(settings: &WorkspaceSettings) -> ClientPreferences {
+    let acp = settings.acp();
+    ClientPreferences {
+        overlap: match acp.overlap {
+            PromptOverlapSetting::Queue => OverlapPolicy::Queue,
+            PromptOverlapSetting::Replace => OverlapPolicy::Replace,
+        },
+        on_eof: match acp.on_exit {
+            EditorExitSetting::Abort => DisconnectPolicy::Abort,
+            EditorExitSetting::Detach => DisconnectPolicy::Detach,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zero_settings::{SettingsLayerKind, TrustState};
+
+    use super::super::tests::parse_layers;
+    use super::*;
+
+    #[track_caller]
+    fn check(layer: SettingsLayerKind, text: &str, expected: ClientPreferences) {
+        let settings =
+            WorkspaceSettings::merge(&parse_layers(&[(layer, text)]), TrustState::assumed());
+        assert_eq!(client_preferences(&settings), expected, "{text}");
+    }
+
+    #[test]
+    fn acp_settings_count_only_in_user_file() {
+        let both = r#"{"acp": {"overlap": "replace", "onExit": "detach"}}"#;
+        let said =
+            ClientPreferences { overlap: OverlapPolicy::Replace, on_eof: DisconnectPolicy::Detach };
+        check(SettingsLayerKind::User, both, said);
+        check(SettingsLayerKind::Project, both, ClientPreferences::default());
+        check(SettingsLayerKind::User, "{}", ClientPreferences::default());
+        let one =
+            ClientPreferences { overlap: OverlapPolicy::Replace, ..ClientPreferences::default() };
+        check(SettingsLayerKind::User, r#"{"acp": {"overlap": "replace"}}"#, one);
+    }
+}

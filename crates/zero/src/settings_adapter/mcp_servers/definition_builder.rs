@@ -1,0 +1,444 @@
+//! From settings that have the right form to servers that can be used.
+
+use std::path::{Path, PathBuf};
+
+use zero_acp::SessionMcpServer;
+use zero_mcp::server_definition::{
+    CALL_TIMEOUT, CALL_TIMEOUT_MAX, HttpEndpoint, LoginSettings, McpServerDefinition,
+    STARTUP_TIMEOUT, ServerAlias, ServerLaunch, ServerTransport,
+};
+use zero_policy::{HostPattern, PolicyEngine, PolicyEngineConfig, Verdict};
+use zero_settings::mcp_servers::server_setting::{
+    McpCommandSetting, McpServerSetting, OauthSetting, TransportSetting,
+};
+use zero_settings::mcp_servers::variable_expansion::{expand, is_variable};
+use zero_settings::{
+    ParsedSetting, SettingsEntry, SettingsLayerKind, UserPaths, WorkspaceSettings,
+};
+
+use super::editor_servers::{EDITOR_SOURCE, NAME_CHARS_MAX, ServerAliases, from_editor};
+use super::{COMMAND_ALIAS, ConfiguredMcpServers, McpServerProblem};
+use crate::environment::EnvironmentConfig;
+
+/// The MCP servers that count in the workspace whose first folder is `root`.
+pub(crate) fn configured_servers(
+    settings: &WorkspaceSettings,
+    config: &EnvironmentConfig,
+    root: &Path,
+) -> ConfiguredMcpServers {
+    configured_servers_with(settings, config, root, &[])
+}
+
+/// The same with those that an editor names for one session.
+pub(crate) fn configured_servers_with(
+    settings: &WorkspaceSettings,
+    config: &EnvironmentConfig,
+    root: &Path,
+    named: &[SessionMcpServer],
+) -> ConfiguredMcpServers {
+    let mut servers = ConfiguredMcpServers::default();
+    let paths = &config.user_paths();
+    let maker = DefinitionBuilder { settings, config, paths, root, values: ValueSyntax::Expanded };
+    for entry in settings.active_entries() {
+        if let Some(alias) = entry.key.strip_prefix("mcpServers.") {
+            maker.add_server(alias, entry, &mut servers);
+        } else if entry.key == "mcp.mcpServerCommand" {
+            maker.add_command(entry, &mut servers);
+        }
+    }
+    DefinitionBuilder { values: ValueSyntax::Literal, ..maker }
+        .add_editor_servers(named, &mut servers);
+    disable_denied(settings, &mut servers);
+    servers
+}
+
+/// Sets servers aside of which a rule denies every tool: what cannot be used is not started.
+fn disable_denied(settings: &WorkspaceSettings, servers: &mut ConfiguredMcpServers) {
+    if servers.definitions.is_empty() {
+        return;
+    }
+    let rules = settings.policy_rules();
+    let engine = PolicyEngine::new(PolicyEngineConfig { rules, ..PolicyEngineConfig::default() });
+    let ConfiguredMcpServers { definitions, denied, .. } = servers;
+    definitions.retain(|server| {
+        // No tool is called so: only a rule for the whole server is about it.
+        let rule = engine.rules().find_mcp_rule(Verdict::Deny, server.alias.as_str(), "*");
+        denied.extend(rule.map(|rule| McpServerProblem {
+            alias: server.alias.to_string(),
+            why: format!("denied by rule `{}` in {}", rule.text, rule.source),
+            written_at: server.written_at.clone(),
+        }));
+        rule.is_none()
+    });
+}
+
+struct DefinitionBuilder<'a> {
+    settings: &'a WorkspaceSettings,
+    config: &'a EnvironmentConfig,
+    paths: &'a UserPaths,
+    root: &'a Path,
+    values: ValueSyntax,
+}
+
+/// How values are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ValueSyntax {
+    /// With variables of the environment in them.
+    Expanded,
+    /// As they are meant: they come from a program, and may be secrets.
+    Literal,
+}
+
+impl DefinitionBuilder<'_> {
+    fn add_server(&self, alias: &str, entry: &SettingsEntry, servers: &mut ConfiguredMcpServers) {
+        let told = |why: String| McpServerProblem {
+            alias: alias.to_owned(),
+            why,
+            written_at: entry.location(),
+        };
+        let ParsedSetting::McpServer(setting) = &entry.parsed else { return };
+        let setting = match setting {
+            Ok(setting) => setting,
+            Err(why) => {
+                servers.problems.push(told(why.clone()));
+                return;
+            }
+        };
+        if setting.is_disabled() {
+            servers.turned_off.push(told("turned off in settings".to_owned()));
+            return;
+        }
+        for key in setting.self_trust_fields() {
+            servers.ignored.push(told(format!(
+                "`{key}` allows nothing; write a rule such as `{alias}__*` in `permissions.allow`"
+            )));
+        }
+        match self.build_definition(alias, setting, entry.layer, entry.location()) {
+            Ok(definition) => servers.definitions.push(definition),
+            Err(why) => servers.problems.push(told(why)),
+        }
+    }
+
+    /// Adds what an editor names. That is the person's own, and so needs no trust; it is confined
+    /// and judged as all servers are.
+    fn add_editor_servers(&self, named: &[SessionMcpServer], servers: &mut ConfiguredMcpServers) {
+        if named.is_empty() {
+            return;
+        }
+        let rules = self.settings.policy_rules();
+        let engine =
+            PolicyEngine::new(PolicyEngineConfig { rules, ..PolicyEngineConfig::default() });
+        let written = self.settings.active_entries().filter_map(|entry| {
+            let is_command = entry.key == "mcp.mcpServerCommand";
+            entry.key.strip_prefix("mcpServers.").or(is_command.then_some(COMMAND_ALIAS))
+        });
+        let mut names = ServerAliases::new(written);
+        for server in named {
+            let told = |why: String| McpServerProblem {
+                alias: server
+                    .name
+                    .chars()
+                    .flat_map(char::escape_debug)
+                    .take(NAME_CHARS_MAX)
+                    .collect(),
+                why,
+                written_at: EDITOR_SOURCE.to_owned(),
+            };
+            let (alias, meant) = names.assign(&server.name);
+            // A rule for a name is meant for whoever says to be called so.
+            if let Some(rule) = engine.rules().find_mcp_rule(Verdict::Deny, &meant, "*") {
+                let why = format!("denied by rule `{}` in {}", rule.text, rule.source);
+                servers.denied.push(told(why));
+                continue;
+            }
+            let definition = from_editor(server).and_then(|setting| {
+                self.build_definition(
+                    &alias,
+                    &setting,
+                    SettingsLayerKind::User,
+                    EDITOR_SOURCE.to_owned(),
+                )
+            });
+            match definition {
+                Ok(definition) => servers.definitions.push(definition),
+                Err(why) => servers.problems.push(told(why)),
+            }
+        }
+    }
+
+    /// The server of `mcp.mcpServerCommand`. One in `mcpServers` with its name is the one that is
+    /// meant: it says more.
+    fn add_command(&self, entry: &SettingsEntry, servers: &mut ConfiguredMcpServers) {
+        let told = |why: &str| McpServerProblem {
+            alias: COMMAND_ALIAS.to_owned(),
+            why: why.to_owned(),
+            written_at: entry.location(),
+        };
+        let key = format!("mcpServers.{COMMAND_ALIAS}");
+        if self.settings.active_entries().any(|entry| entry.key == key) {
+            let why = "`mcp.mcpServerCommand` is not used, because `mcpServers` has a server of that name; rename it there";
+            servers.problems.push(told(why));
+            return;
+        }
+        let ParsedSetting::CommandLine(words) = &entry.parsed else { return };
+        let [command, args @ ..] = words.as_slice() else { return };
+        let setting = McpServerSetting::default();
+        let launch = ServerLaunch {
+            command: command.clone(),
+            args: args.to_vec(),
+            variables: Vec::new(),
+            folder: self.default_folder(entry.layer),
+            network: Vec::new(),
+            writable: Vec::new(),
+        };
+        let Ok(alias) = ServerAlias::new(COMMAND_ALIAS) else { return };
+        let reach = ServerTransport::Command(launch);
+        match assemble_definition(alias, reach, &setting, entry.location()) {
+            Ok(definition) => servers.definitions.push(definition),
+            Err(why) => servers.problems.push(told(&why)),
+        }
+    }
+
+    fn build_definition(
+        &self,
+        alias: &str,
+        setting: &McpServerSetting,
+        layer: SettingsLayerKind,
+        written_at: String,
+    ) -> Result<McpServerDefinition, String> {
+        let alias = ServerAlias::new(alias).map_err(|error| error.to_string())?;
+        let url = setting.url.as_ref().or(setting.http_url.as_ref());
+        let reach = match (setting.transport, &setting.command, url) {
+            (Some(TransportSetting::Sse), ..) => Err(
+                "the transport `sse` is deprecated and not spoken here; most servers speak `http` at another address: write that, with `\"type\": \"http\"`",
+            ),
+            (_, Some(_), Some(_)) => {
+                Err("it has a `command` and a `url`; keep the one that is meant")
+            }
+            (_, None, None) => Err("it has neither a `command` nor a `url`; add one"),
+            (Some(TransportSetting::Http), Some(_), None) => {
+                Err("its `type` is `http` and it has a `command`; write `url`, or leave `type` out")
+            }
+            (Some(TransportSetting::Stdio), None, Some(_)) => Err(
+                "its `type` is `stdio` and it has a `url`; write `command`, or leave `type` out",
+            ),
+            (_, Some(command), None) => {
+                Ok(ServerTransport::Command(self.build_launch(command, setting, layer)?))
+            }
+            (_, None, Some(url)) => Ok(ServerTransport::Http(self.build_endpoint(url, setting)?)),
+        };
+        assemble_definition(alias, reach.map_err(str::to_owned)?, setting, written_at)
+    }
+
+    fn build_launch(
+        &self,
+        command: &McpCommandSetting,
+        setting: &McpServerSetting,
+        layer: SettingsLayerKind,
+    ) -> Result<ServerLaunch, String> {
+        let mut variables: Vec<(&str, &str)> = Vec::new();
+        let mut args: Vec<&String> = Vec::new();
+        let program = match command {
+            McpCommandSetting::Program(program) => program,
+            McpCommandSetting::Parts(parts) => {
+                args.extend(&parts.args);
+                variables.extend(parts.env.as_pairs());
+                &parts.path
+            }
+        };
+        args.extend(&setting.args);
+        variables.extend(setting.env.as_pairs());
+        if !setting.headers.is_empty() {
+            return Err("`headers` are for a `url`, and it has a `command`; use `env`".to_owned());
+        }
+        let command = self.expand_value("command", program)?;
+        if command.is_empty() {
+            return Err("its `command` is empty; name a program".to_owned());
+        }
+        Ok(ServerLaunch {
+            command,
+            args: args
+                .into_iter()
+                .map(|arg| self.expand_value("args", arg))
+                .collect::<Result<_, _>>()?,
+            variables: self.build_variables(&variables)?,
+            folder: self.resolve_folder(setting.cwd.as_deref(), layer)?,
+            network: setting
+                .network
+                .iter()
+                .map(|host| HostPattern::parse(host).map_err(|error| format!("`network`: {error}")))
+                .collect::<Result<_, _>>()?,
+            writable: self.resolve_writable(&setting.writable)?,
+        })
+    }
+
+    fn build_variables(&self, pairs: &[(&str, &str)]) -> Result<Vec<(String, String)>, String> {
+        let mut variables: Vec<(String, String)> = Vec::new();
+        for (name, value) in pairs {
+            if !is_variable(name) {
+                return Err(format!("`{name}` in `env` names no variable"));
+            }
+            if variables.iter().any(|(earlier, _)| earlier == name) {
+                return Err(format!("`{name}` stands in `env` twice; keep one of them"));
+            }
+            let value = self.expand_value(&format!("env.{name}"), value)?;
+            variables.push(((*name).to_owned(), value));
+        }
+        Ok(variables)
+    }
+
+    fn resolve_folder(
+        &self,
+        cwd: Option<&str>,
+        layer: SettingsLayerKind,
+    ) -> Result<PathBuf, String> {
+        let Some(cwd) = cwd else { return Ok(self.default_folder(layer)) };
+        let below_home = if cwd == "~" { Some("") } else { cwd.strip_prefix("~/") };
+        match (below_home, self.config.home()) {
+            (Some(below), Some(home)) => Ok(home.join(below)),
+            (Some(_), None) => Err(format!(
+                "`cwd` is `{cwd}`, and where your home folder is is not known; set HOME"
+            )),
+            (None, _) => Ok(zero_policy::path::normalize_lexically(&self.root.join(cwd))),
+        }
+    }
+
+    /// Where a server starts that names no folder. Many programs run what they find where they
+    /// start, such as a module of that name; so a server of the person's starts in no folder that
+    /// nobody trusts, with the secrets that it gets.
+    fn default_folder(&self, layer: SettingsLayerKind) -> PathBuf {
+        match layer {
+            SettingsLayerKind::Project | SettingsLayerKind::Local => self.root.to_owned(),
+            SettingsLayerKind::User | SettingsLayerKind::Flag => {
+                let home = self.config.home().filter(|home| home.is_dir());
+                home.unwrap_or(Path::new("/")).to_owned()
+            }
+        }
+    }
+
+    fn resolve_writable(&self, folders: &[String]) -> Result<Vec<PathBuf>, String> {
+        let folders = folders.iter();
+        let open = |folder: &String| self.settings.resolve_writable(folder, self.paths, self.root);
+        folders.map(open).collect()
+    }
+
+    fn build_endpoint(
+        &self,
+        url: &str,
+        setting: &McpServerSetting,
+    ) -> Result<HttpEndpoint, String> {
+        let of_commands = [
+            ("args", setting.args.is_empty()),
+            ("env", setting.env.as_pairs().is_empty()),
+            ("cwd", setting.cwd.is_none()),
+            ("network", setting.network.is_empty()),
+            ("writable", setting.writable.is_empty()),
+        ];
+        if let Some((name, _)) = of_commands.iter().find(|(_, is_absent)| !is_absent) {
+            return Err(format!("`{name}` is for a `command`, and it has a `url`; leave it out"));
+        }
+        let text = self.expand_value("url", url)?;
+        let url = match self.values {
+            ValueSyntax::Expanded => format!(" `{url}`"),
+            ValueSyntax::Literal => String::new(),
+        };
+        // The address may hold a secret that a variable brought; it is told as it is written.
+        let endpoint = HttpEndpoint {
+            url: text.parse().map_err(|error| format!("its `url`{url} is none: {error}"))?,
+            headers: self.build_headers(setting)?,
+            login: self.build_login(&setting.oauth)?,
+        };
+        let is_local = endpoint.url.host_str().is_some_and(is_loopback);
+        match endpoint.url.scheme() {
+            "https" => {}
+            "http" if is_local => {}
+            "http" => {
+                return Err(format!(
+                    "its `url`{url} is `http`, which everybody on the way can read and change; write `https`"
+                ));
+            }
+            other => return Err(format!("its `url` starts with `{other}:`; write `https://…`")),
+        }
+        if !endpoint.url.username().is_empty() || endpoint.url.password().is_some() {
+            return Err("its `url` holds a name or password; put it in `headers`".to_owned());
+        }
+        Ok(endpoint)
+    }
+
+    fn build_headers(&self, setting: &McpServerSetting) -> Result<Vec<(String, String)>, String> {
+        let mut headers: Vec<(String, String)> = Vec::new();
+        for (name, value) in &setting.headers {
+            let is_token =
+                |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+            if name.is_empty() || !name.bytes().all(is_token) {
+                return Err(format!("`{}` in `headers` names no header", name.escape_debug()));
+            }
+            if headers.iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name)) {
+                return Err(format!("`{name}` stands in `headers` twice; keep one of them"));
+            }
+            let value = self.expand_value(&format!("headers.{name}"), value)?;
+            if value.chars().any(|c| c.is_control() && c != '\t') {
+                return Err(format!(
+                    "the header `{name}` has a control character, such as the end of a line; take it out"
+                ));
+            }
+            headers.push((name.clone(), value));
+        }
+        Ok(headers)
+    }
+
+    fn build_login(&self, oauth: &OauthSetting) -> Result<LoginSettings, String> {
+        let expanded = |name: &str, text: &Option<String>| {
+            text.as_ref().map(|text| self.expand_value(&format!("oauth.{name}"), text)).transpose()
+        };
+        Ok(LoginSettings {
+            client_id: expanded("clientId", &oauth.client_id)?,
+            client_secret: expanded("clientSecret", &oauth.client_secret)?,
+            scopes: oauth.scopes.clone(),
+            callback_port: oauth.callback_port,
+        })
+    }
+
+    /// A text with its variables, taken from zero's own environment.
+    fn expand_value(&self, name: &str, text: &str) -> Result<String, String> {
+        let expanded = match self.values {
+            ValueSyntax::Literal => text.to_owned(),
+            ValueSyntax::Expanded => expand(text, &|variable| self.config.variable(variable))
+                .map_err(|why| format!("`{name}`: {why}"))?,
+        };
+        if expanded.contains('\0') {
+            return Err(format!("`{name}` holds a zero byte; take it out"));
+        }
+        Ok(expanded)
+    }
+}
+
+fn assemble_definition(
+    alias: ServerAlias,
+    reach: ServerTransport,
+    setting: &McpServerSetting,
+    written_at: String,
+) -> Result<McpServerDefinition, String> {
+    let times = setting.timeouts()?;
+    let call_timeout = times.call.unwrap_or(CALL_TIMEOUT);
+    let longest = times.of_calls().max().unwrap_or_default();
+    Ok(McpServerDefinition {
+        alias,
+        reach,
+        startup_timeout: times.startup.unwrap_or(STARTUP_TIMEOUT),
+        // A maximum that somebody set holds for what they did not set, too.
+        call_timeout: times.longest.map_or(call_timeout, |most| call_timeout.min(most)),
+        call_timeout_max: times.longest.unwrap_or(CALL_TIMEOUT_MAX.max(longest)),
+        tool_timeouts: times.of_tools,
+        tools_allowed: setting.tools_allowed(),
+        tools_denied: setting.tools_denied(),
+        written_at,
+    })
+}
+
+/// Whether a host of an address is this machine.
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost"
+        || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
