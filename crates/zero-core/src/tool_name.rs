@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Name of a tool as the model sees it: `ReadTool`, or `github__create_issue` for a remote one.
+/// Name of a tool as the model sees it: `Read`, or `github__create_issue` for a remote one.
 ///
 /// Invariant: 1 to 64 ASCII letters, digits, `_` or `-`, starting with a letter. It is checked
 /// here and nowhere else, so a `ToolName` is safe as a log field, metric label or audit column.

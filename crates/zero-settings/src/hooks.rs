@@ -44,7 +44,7 @@ pub struct HooksSettings {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct HookSetting {
-    /// The tools it is for: a name such as `BashTool`, several as `Edit|Write` or in an array,
+    /// The tools it is for: a name such as `Bash`, several as `Edit|Write` or in an array,
     /// `server__*`, `mcp__*`, or `*` for all of them, which is what holds when absent.
     #[serde(default, rename = "match")]
     #[schemars(schema_with = "names_schema")]

@@ -48,7 +48,7 @@ pub enum SecretSetting {
     Env(String),
     /// In this file, which holds nothing else; `~` is your home.
     File(String),
-    /// In the keyring of the desktop, under this name; `zero environment set-key NAME` puts it there.
+    /// In the keyring of the desktop, under this name; `zero config set-key NAME` puts it there.
     Keyring(String),
 }
 

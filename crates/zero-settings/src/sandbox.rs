@@ -24,7 +24,7 @@ pub const LOCALHOST: &str = "localhost";
 pub struct SandboxSettings {
     /// Hosts that commands may reach, such as `example.com`, `*.example.org` or
     /// `example.com:8443`; `localhost` means servers that commands of the same session started.
-    /// Nobody when empty, but hosts that rules for `WebFetchTool` allow.
+    /// Nobody when empty, but hosts that rules for `WebFetch` allow.
     network: Vec<String>,
     /// Further environment variables that commands get: `NPM_TOKEN`, or `MY_*` for those of them
     /// that hold no secret.

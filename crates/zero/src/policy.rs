@@ -10,7 +10,7 @@ use zero_policy::{
     CommandHosts, GrantScope, PermissionMode, PolicyDecision, PolicyEngine, PolicyEngineConfig,
     PolicyRule,
 };
-use zero_runtime::{DialectName, HookSettings, LocalMachine, Policy, RulePolicy, ToolRegistry};
+use zero_runtime::{DialectName, HookSettings, Policy, RulePolicy, ToolRegistry};
 use zero_sandbox::Workspace;
 use zero_settings::TrustStore;
 use zero_settings::WorkspaceSettings;

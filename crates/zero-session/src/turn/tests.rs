@@ -45,7 +45,7 @@ fn context() -> RequestContext {
     }
 }
 
-/// `Read:1` is a call with the model's id 1; `ReadTool` one without an id; anything else is text.
+/// `Read:1` is a call with the model's id 1; `Read` one without an id; anything else is text.
 fn reply(script: &str, stop: ModelStopReason) -> TurnInput {
     let blocks = script.split_whitespace().map(|word| {
         let (name, id) = word.split_once(':').unwrap_or((word, ""));
