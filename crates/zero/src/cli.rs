@@ -1,6 +1,6 @@
-//! The command line as it is written: names, flags and the help a person learns from.
+//! Command-line definition: names, flags and help texts.
 //!
-//! Only the form is here. What each command does is in `commands`, one file each.
+//! This module only parses. The implementation of each command is in `commands`, one file each.
 
 pub mod acp;
 pub mod config;
@@ -43,108 +43,117 @@ pub use self::run::RunArgs;
 pub use self::sessions::SessionsCommand;
 pub use self::trust::TrustArgs;
 
-/// What `--verbose` logs: what goes on between editor, gateway and tools, and nobody else's words.
+/// Log filter of `--verbose`: zero's own crates on the path between editor, gateway and tools;
+/// dependencies only from `warn` on.
 const VERBOSE: &str = "warn,zero=info,zero_acp=debug,zero_client=debug";
 
-/// Gives any coding agent hands, safely.
+/// A coding agent and a sandboxed tool runtime
 ///
-/// zero runs the tools of coding agents (read, write, edit, search) through one path that checks
-/// the input, judges what the call would touch, asks where it must, and writes down what happened.
+/// zero checks every tool call against your rules before it runs, executes it in a sandbox and
+/// records it in an audit log. File edits can be undone.
 #[derive(Debug, Parser)]
 #[command(
     name = "zero",
     version,
     max_term_width = 100,
-    after_help = "Exit codes: 0 done, 1 error, 2 wrong usage, 3 denied; of `zero policy` also 10 would ask, 20 would deny; of `zero run` also 4 stopped by a limit, 130 interrupted.
+    after_help = "Exit codes:
+  0    success
+  1    error
+  2    wrong usage
+  3    denied
+  4    `zero run`: stopped by a token or turn limit
+  10   `zero policy`: zero would ask
+  20   `zero policy`: the call would be denied
+  130  `zero run`: interrupted
 
 Environment:
-  XDG_STATE_HOME   where sessions, the audit log and the journal are kept (default: ~/.local/state)
-  XDG_CONFIG_HOME  where your settings are: zero/settings.json in it (default: ~/.config)
-  ZERO_MODEL       which model answers, such as `openai/gpt-5`; keys: `zero run --help`
-  ZERO_LOG         what to log to stderr, such as `info` or `zero_runtime=debug`
-  NO_COLOR         set to anything to turn colours off"
+  XDG_STATE_HOME   folder for sessions, audit log and undo journal (default: ~/.local/state)
+  XDG_CONFIG_HOME  folder for your settings, zero/settings.json (default: ~/.config)
+  ZERO_MODEL       model to use, such as `openai/gpt-5`; for keys, see `zero run --help`
+  ZERO_LOG         log filter for stderr, such as `info` or `zero_runtime=debug`
+  NO_COLOR         disables colors if set"
 )]
 pub struct Cli {
-    /// What to do; without one, a short overview is shown.
+    /// Command to run; without one, zero prints a short overview.
     #[command(subcommand)]
     pub command: Option<CliCommand>,
 }
 
 impl Cli {
-    /// Whether it becomes a gateway.
+    /// Whether the command runs a gateway server.
     pub(crate) fn is_server(&self) -> bool {
         matches!(&self.command, Some(CliCommand::Gateway(args)) if args.command.is_none())
     }
 
-    /// What is logged: what the environment says, or what a flag asks for.
-    pub(crate) fn log_filter<'a>(&self, said: Option<&'a str>) -> Option<&'a str> {
+    /// Log filter to use: the one from the environment, or else the one that a flag implies.
+    pub(crate) fn log_filter<'a>(&self, from_env: Option<&'a str>) -> Option<&'a str> {
         match &self.command {
-            Some(CliCommand::Acp(args)) if args.verbose => said.or(Some(VERBOSE)),
-            _ => said,
+            Some(CliCommand::Acp(args)) if args.verbose => from_env.or(Some(VERBOSE)),
+            _ => from_env,
         }
     }
 }
 
-/// The commands.
+/// Top-level commands.
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
-    /// Say something to an agent, and see what it does
+    /// Send a prompt to the agent
     Run(RunArgs),
-    /// Be the agent in an editor: the Agent Client Protocol on stdin and stdout
+    /// Run as an agent for editors (Agent Client Protocol over stdio)
     Acp(AcpArgs),
-    /// Look after conversations
+    /// List, show, export, reset and delete sessions
     Sessions {
-        /// What to do with them.
+        /// Action to perform.
         #[command(subcommand)]
         command: SessionsCommand,
     },
-    /// Run the gateway: it keeps sessions and runs agents for clients
+    /// Run the gateway, which stores sessions and runs agents for clients
     Gateway(GatewayArgs),
-    /// List, explain, call and check tools
+    /// List, describe, call, serve and check tools
     Tools {
-        /// What to do with them.
+        /// Action to perform.
         #[command(subcommand)]
         command: ToolsCommand,
     },
-    /// Serve the tools by MCP, or look after the MCP servers whose tools are used
+    /// Serve zero's tools over MCP, or manage the MCP servers that zero uses
     Mcp(McpArgs),
-    /// See and change what is remembered from one session to the next
+    /// List, add, edit and remove the notes that sessions start with
     Memory {
-        /// What to do with it.
+        /// Action to perform.
         #[command(subcommand)]
         command: MemoryCommand,
     },
-    /// Take back a change that a tool made to a file
+    /// Undo a file change made by a tool
     Undo(UndoArgs),
-    /// Show how often tools were called, how they ended and how long they took
+    /// Show call counts, results and durations per tool
     Stats(StatsArgs),
-    /// Look at the log of all calls
+    /// Show and verify the audit log of tool calls
     Audit {
-        /// What to do with it.
+        /// Action to perform.
         #[command(subcommand)]
         command: AuditCommand,
     },
     /// Show and change settings
     Config {
-        /// What to do with them.
+        /// Action to perform.
         #[command(subcommand)]
         command: ConfigCommand,
     },
-    /// Look at what a folder's settings ask for, and let it count
+    /// Review a folder's settings and trust it
     Trust(TrustArgs),
-    /// Ask what the rules say, without doing anything
+    /// Show what the rules decide, without running anything
     Policy {
-        /// What to ask.
+        /// Action to perform.
         #[command(subcommand)]
         command: PolicyCommand,
     },
-    /// Look for what is wrong or risky here: settings, rules, trust, audit log, PATH
+    /// Find problems and risks: settings, rules, trust, sandbox, audit log, PATH
     Doctor(DoctorArgs),
-    /// Print a completion script for a shell
+    /// Print a shell completion script
     #[command(after_help = "Example:
   zero completions bash > ~/.local/share/bash-completion/completions/zero")]
     Completions {
-        /// The shell
+        /// Shell to complete for
         shell: Shell,
     },
     /// Print the manual page of zero or of one of its commands
@@ -152,73 +161,73 @@ pub enum CliCommand {
   zero man | man -l -
   zero man tools call > zero-tools-call.1")]
     Man {
-        /// The command, such as `tools call`; all of zero when absent
+        /// Command to describe, such as `tools call` [default: zero itself]
         #[arg(value_name = "COMMAND")]
         command: Vec<String>,
     },
 }
 
-/// What can be done with tools.
+/// `zero tools`
 #[derive(Debug, Subcommand)]
 pub enum ToolsCommand {
-    /// List the tools, for people or in the form a model's interface wants
+    /// List the tools, as a table or in the format of a model API
     List(ToolsListArgs),
-    /// Explain one tool: parameters, risk, an example
+    /// Describe one tool: parameters, risk, an example
     Show(ToolsShowArgs),
     /// Call a tool
     Call(ToolsCallArgs),
-    /// Serve the tools on stdin and stdout, for programs in any language
+    /// Serve the tools to other programs (JSON-RPC over stdio)
     Serve(ToolsServeArgs),
-    /// Find the tools anew that a command of yours brings
+    /// Re-run the tool discovery command
     Refresh(ToolsRefreshArgs),
     /// Check this build against the levels of the tool specification
     Conformance(ToolsConformanceArgs),
 }
 
-/// What can be done with the log.
+/// `zero audit`
 #[derive(Debug, Subcommand)]
 pub enum AuditCommand {
     /// Show the newest calls
     Tail(AuditTailArgs),
-    /// Show everything recorded of one call
+    /// Show everything recorded about one call
     Show(AuditShowArgs),
-    /// Check that nobody changed, removed, added or moved a record
+    /// Check that no record was changed, removed, added or moved
     Verify(AuditVerifyArgs),
 }
 
 /// `zero tools list`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  zero tools list                                      a table of the tools
-  zero tools list --dialect qwen                       the same tools, as Qwen Code names them
-  zero tools list --format anthropic > tools.json      ready for `tools` of a model request")]
+  zero tools list                                      print a table
+  zero tools list --dialect qwen                       use the names of Qwen Code
+  zero tools list --format anthropic > tools.json      for `tools` in a model request")]
 pub struct ToolsListArgs {
-    /// Names and shapes to show the tools in
+    /// Dialect to show the tools in
     #[arg(long, value_name = "DIALECT", default_value = "canonical", value_parser = dialect())]
     pub dialect: DialectName,
-    /// How to write the list
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: ToolsListFormat,
-    /// Print JSON: the same as `--format json`
+    /// Print JSON; the same as `--format json`
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
 }
 
-/// How to write a list of tools.
+/// Output formats of `zero tools list`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ToolsListFormat {
-    /// For people
+    /// A table for the terminal
     #[default]
     Table,
-    /// Everything zero knows about each tool
+    /// All details of each tool
     Json,
-    /// `tools` of an OpenAI-compatible request
+    /// `tools` in an OpenAI-compatible request
     Openai,
-    /// `tools` of an Anthropic request
+    /// `tools` in an Anthropic request
     Anthropic,
-    /// `tools` of a Gemini request
+    /// `tools` in a Gemini request
     Gemini,
-    /// Result of MCP's `tools/list`
+    /// Result of MCP `tools/list`
     Mcp,
 }
 
@@ -226,13 +235,13 @@ pub enum ToolsListFormat {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   zero tools show Grep
-  zero tools show search_files                         the name of another dialect
+  zero tools show search_files                         a name from another dialect
   zero tools show grep_search --dialect qwen
   zero tools show Read --json                          with the full schemas")]
 pub struct ToolsShowArgs {
-    /// The tool, by its name in any dialect
+    /// Name of the tool in any dialect
     pub name: String,
-    /// Names and shapes to show it in [default: the first dialect that has the name]
+    /// Dialect to show it in [default: the first one that has this name]
     #[arg(long, value_name = "DIALECT", value_parser = dialect())]
     pub dialect: Option<DialectName>,
     /// Print JSON, with the full schemas
@@ -248,43 +257,43 @@ pub struct ToolsShowArgs {
   zero tools call Write - --yes < input.json
   zero tools call read_file '{\"path\": \"README.md\"}' --dialect acp
 
-A call that changes something is asked about on a terminal; elsewhere it needs --yes.
-`zero undo` takes a change back.
+On a terminal, zero asks before a call that changes something. Without a terminal, pass --yes.
+`zero undo` reverts file changes.
 
-Exit codes: 0 the tool gave a result, 1 it gave an error, 2 wrong usage, 3 denied.")]
+Exit codes: 0 the tool returned a result, 1 it returned an error, 2 wrong usage, 3 denied.")]
 pub struct ToolsCallArgs {
-    /// The tool, by its name in the dialect
+    /// Name of the tool in the dialect
     pub name: String,
-    /// Its input as a JSON object, or `-` to read it from stdin
+    /// Input of the tool as a JSON object, or `-` to read it from stdin
     #[arg(value_name = "JSON", allow_hyphen_values = true)]
     pub input: String,
-    /// Folder to work in; may be given several times, relative paths start in the first [default: the current folder]
+    /// Folder to work in; can be repeated, relative paths start in the first [default: current folder]
     #[arg(long, value_name = "DIR")]
     pub workspace: Vec<PathBuf>,
-    /// Names and shapes that the call is written in
+    /// Dialect of the name and the input
     #[arg(long, value_name = "DIALECT", default_value = "canonical", value_parser = dialect())]
     pub dialect: DialectName,
-    /// Answer yes where you would be asked; what is denied stays denied
+    /// Approve everything that zero would ask about; denied calls stay denied
     #[arg(long)]
     pub yes: bool,
-    /// Mode: ask, accept-edits, plan or auto [default: that of the settings, or ask]
+    /// Permission mode: ask, accept-edits, plan or auto [default: from settings, or ask]
     #[arg(long, value_name = "MODE")]
     pub mode: Option<PermissionMode>,
-    /// Print one line of JSON instead of text
+    /// Print the result as one line of JSON
     #[arg(long)]
     pub json: bool,
-    /// Give up after this long, such as `500ms` or `10s`, if that is sooner than the tool's own limit
+    /// Stop after this time, such as `500ms` or `10s`; the tool's own limit still applies
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub timeout: Option<Duration>,
-    /// Limits that differ from the usual ones
+    /// Limits to change.
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = limit, help = limit_help())]
     pub limits: Vec<LimitArg>,
-    /// Settings file to use instead of yours and the folder's; may be given several times
+    /// Settings file to use instead of yours and the folder's; can be repeated
     #[arg(long, value_name = "FILE")]
     pub settings: Vec<PathBuf>,
 }
 
-/// One `--limit`, known to be valid.
+/// One `--limit NAME=VALUE`, validated when it was parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitArg {
     name: String,
@@ -292,19 +301,19 @@ pub struct LimitArg {
 }
 
 impl ToolsCallArgs {
-    /// Whether the input comes from stdin, which then cannot be used to answer questions.
+    /// Whether the input comes from stdin. zero can then not ask for approval on stdin.
     pub fn takes_stdin(&self) -> bool {
         self.input == "-"
     }
 
-    /// Sets the limits of the call, above what settings say.
+    /// Applies the `--limit` flags to `limits`; they override the settings.
     pub fn set_limits(&self, limits: &mut HostLimits) {
         set_limits(&self.limits, limits);
     }
 }
 
 impl UndoArgs {
-    /// The limits of the undo.
+    /// Default limits with the `--limit` flags applied.
     pub fn limits(&self) -> HostLimits {
         let mut limits = HostLimits::default();
         set_limits(&self.limits, &mut limits);
@@ -314,9 +323,9 @@ impl UndoArgs {
 
 fn set_limits(args: &[LimitArg], limits: &mut HostLimits) {
     for LimitArg { name, value } in args {
-        // Each was tried on its own when it was read.
+        // `limit` has validated each flag, so this cannot fail.
         let _ = limits.set(name, value);
-        // A flag counts more than what settings say of one tool.
+        // A flag overrides settings for single tools as well.
         for tool in
             HostLimits::COMMAND_TOOLS.iter().filter(|_| CommandLimit::from_name(name).is_some())
         {
@@ -328,29 +337,28 @@ fn set_limits(args: &[LimitArg], limits: &mut HostLimits) {
 /// `zero tools serve`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "One JSON-RPC message a line: tools/list, tools/use, tools/cancel, tools/close.
+    after_help = "One JSON-RPC message per line: tools/list, tools/use, tools/cancel, tools/close.
 
 Example:
   zero tools serve --workspace ~/project
   {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/use\",\"params\":{\"sessionId\":\"s1\",\"toolCallId\":\"c1\",\"toolName\":\"read_file\",\"input\":{\"path\":\"README.md\"}}}
 
-A call that needs a permission is asked about by the request session/request_permission, which the
-caller answers; one that does not know it is denied. The whole protocol:
-docs/reference/tools-serve.md.
+If a call needs permission, zero sends the request session/request_permission to the caller. If the
+caller does not support it, the call is denied. Protocol: docs/reference/tools-serve.md.
 
-Exit codes: 0 the caller went away, 1 error, 2 wrong usage."
+Exit codes: 0 the caller closed stdin, 1 error, 2 wrong usage."
 )]
 pub struct ToolsServeArgs {
-    /// Folder to work in; may be given several times, relative paths start in the first [default: the current folder]
+    /// Folder to work in; can be repeated, relative paths start in the first [default: current folder]
     #[arg(long, value_name = "DIR")]
     pub workspace: Vec<PathBuf>,
-    /// Names and shapes of the tools, unless a message names others
+    /// Dialect of the tools, unless a message names another
     #[arg(long, value_name = "DIALECT", default_value = "acp", value_parser = dialect())]
     pub dialect: DialectName,
-    /// Answer yes where the caller would be asked; what is denied stays denied
+    /// Approve everything that zero would ask the caller; denied calls stay denied
     #[arg(long)]
     pub yes: bool,
-    /// Settings file to use instead of yours and the folder's; may be given several times
+    /// Settings file to use instead of yours and the folder's; can be repeated
     #[arg(long, value_name = "FILE")]
     pub settings: Vec<PathBuf>,
 }
@@ -358,15 +366,16 @@ pub struct ToolsServeArgs {
 /// `zero tools refresh`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The command is `tools.toolDiscoveryCommand` in settings. Every zero that runs in this folder notices.
+    after_help = "The command is `tools.toolDiscoveryCommand` in settings. Every zero process that runs in this folder
+reloads its tools.
 
 Example:
   zero tools refresh
 
-Exit codes: 0 done, 1 the command failed, 2 wrong usage, or no command is set."
+Exit codes: 0 success, 1 the command failed, 2 wrong usage, or no command is set."
 )]
 pub struct ToolsRefreshArgs {
-    /// Folder to work in [default: the current folder]
+    /// Folder to work in [default: current folder]
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
     /// Print JSON
@@ -377,23 +386,23 @@ pub struct ToolsRefreshArgs {
 /// `zero tools conformance`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Level 1 is Read, Write, Edit, Glob, Grep, Bash and AskUserQuestion; level 2 adds TodoWrite and
-LSP; level 3 adds WebFetch and WebSearch. Each tool is called for real, in a temporary folder. The
-web is a server on this machine. LSP asks whichever language server is installed; where there is
-none, that is said, and LSP counts neither as passed nor as failed.
+    after_help = "Level 1 is Read, Write, Edit, Glob, Grep, Bash and AskUserQuestion. Level 2 adds TodoWrite and LSP.
+Level 3 adds WebFetch and WebSearch. The check calls each tool in a temporary folder, with a local
+server in place of the web. LSP uses any installed language server. If there is none, LSP is
+reported as skipped and counts neither as passed nor as failed.
 
 Examples:
   zero tools conformance --level 1
-  zero tools conformance --dialects                    with every name of every tool
+  zero tools conformance --dialects                    check every name of every tool
   zero tools conformance --json
 
-Exit codes: 0 everything of the level passes, 1 something does not."
+Exit codes: 0 all checks of the level pass, 1 some fail."
 )]
 pub struct ToolsConformanceArgs {
     /// Highest level to check
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=3))]
     pub level: u8,
-    /// Also call every tool by each of its names, in all four dialects
+    /// Also call every tool by each of its names in all four dialects
     #[arg(long)]
     pub dialects: bool,
     /// Print JSON
@@ -404,16 +413,16 @@ pub struct ToolsConformanceArgs {
 /// `zero undo`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  zero undo                take back the newest change
-  zero undo --list         what can be taken back
-  zero undo 12             take back change 12
+  zero undo                undo the newest change
+  zero undo --list         list the changes that can be undone
+  zero undo 12             undo change 12
 
-A file that was changed again since is left alone unless you say yes; what an undo overwrites is
-itself recorded.
+If the file was changed again since, zero asks before it restores the file. An undo is itself
+recorded and can be undone.
 
-Exit codes: 0 restored, 1 nothing to undo or it failed, 2 wrong usage, 3 refused.")]
+Exit codes: 0 restored, 1 nothing to undo or an error, 2 wrong usage, 3 refused.")]
 pub struct UndoArgs {
-    /// Number of the change [default: the newest]
+    /// Number of the change to undo [default: the newest]
     #[arg(conflicts_with = "list", value_parser = change_number)]
     pub id: Option<u64>,
     /// List the recorded changes, newest first
@@ -425,10 +434,10 @@ pub struct UndoArgs {
     /// Restore the file even if it was changed again since
     #[arg(long, conflicts_with = "list")]
     pub yes: bool,
-    /// Folder whose changes are meant [default: the current folder]
+    /// Folder whose changes to use [default: current folder]
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
-    /// Set a limit; `file-size=1gb` takes back a change that was made under that limit
+    /// Set a limit; `file-size=1gb` undoes a change that was made under that limit
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = limit)]
     pub limits: Vec<LimitArg>,
 }
@@ -440,7 +449,7 @@ pub struct UndoArgs {
   zero stats --since 24h
   zero stats --since 30d --json")]
 pub struct StatsArgs {
-    /// How far to look back, such as `12h` or `30d`
+    /// Time span to include, such as `12h` or `30d`
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = look_back)]
     pub since: Duration,
     /// Print JSON
@@ -452,16 +461,16 @@ pub struct StatsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   zero audit tail -n 50
-  zero audit tail --follow                          watch the calls as they happen
+  zero audit tail --follow                          print new calls as they happen
   zero audit tail -n 1000 --json | jq 'select(.status == \"denied\")'")]
 pub struct AuditTailArgs {
-    /// How many calls to show
+    /// Number of calls to show
     #[arg(short = 'n', long = "lines", value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=100_000))]
     pub lines: u32,
-    /// Go on showing calls as they happen, until interrupted
+    /// Keep printing new calls until interrupted
     #[arg(short, long)]
     pub follow: bool,
-    /// Print the rows as they are recorded, one JSON object a line
+    /// Print the records as stored, one JSON object per line
     #[arg(long)]
     pub json: bool,
 }
@@ -469,11 +478,11 @@ pub struct AuditTailArgs {
 /// `zero audit show`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  zero audit show 42                                the call in place 42 of the log
-  zero audit show call_8c1f                         the call whose id begins so
+  zero audit show 42                                the call with sequence number 42
+  zero audit show call_8c1f                         the call whose ID starts with call_8c1f
   zero audit show 8c1f --json")]
 pub struct AuditShowArgs {
-    /// The call: its id, as much of the beginning as only one has, or its place in the log
+    /// ID of the call, a unique prefix of it, or its sequence number in the log
     #[arg(value_name = "CALL|SEQ")]
     pub call: String,
     /// Print JSON
@@ -484,24 +493,24 @@ pub struct AuditShowArgs {
 /// `zero audit verify`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each record holds the hash of the one before it. Whoever can write the files can compute all of
-them anew, so note the head that is printed somewhere else and pass it with --expect later.
+    after_help = "Each record contains the hash of the record before it. Anyone who can write the files can recompute
+all hashes. To detect that, store the printed head elsewhere and pass it with --expect later.
 
 Examples:
   zero audit verify
   zero audit verify --since 2026-01-31
   zero audit verify --expect 42:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 
-Exit codes: 0 intact, 1 something is wrong, 2 wrong usage."
+Exit codes: 0 intact, 1 not intact, 2 wrong usage."
 )]
 pub struct AuditVerifyArgs {
-    /// Check the days from this one on, such as `2026-01-31`
+    /// Check only records from this day on, such as `2026-01-31`
     #[arg(long, value_name = "DAY", conflicts_with = "from_start", value_parser = day)]
     pub since: Option<Date>,
-    /// A record that must be there, as an earlier check printed its head
+    /// Require this record, as printed by an earlier check
     #[arg(long, value_name = "SEQ:HASH")]
     pub expect: Option<ChainPosition>,
-    /// Take it as wrong when the first records are not here, as when old days were removed
+    /// Fail if the first records are missing, for example because old days were removed
     #[arg(long)]
     pub from_start: bool,
     /// Print JSON
@@ -512,14 +521,14 @@ pub struct AuditVerifyArgs {
 /// `zero doctor`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each line has a mark: ✓ is well, ! is worth a look, ✗ is wrong. It works with broken settings
-too, and says where they are broken.
+    after_help = "Each line starts with a mark: ✓ OK, ! warning, ✗ error. The command also works with broken settings
+and reports where they are broken.
 
 Examples:
   zero doctor
   zero doctor --json | jq '.checks[] | select(.status != \"ok\")'
 
-Exit codes: 0 nothing is wrong, 1 something is."
+Exit codes: 0 no errors, 1 errors."
 )]
 pub struct DoctorArgs {
     /// Print JSON
@@ -527,52 +536,48 @@ pub struct DoctorArgs {
     pub json: bool,
 }
 
-/// Reads a dialect's name; help and errors list the names.
+/// Parses a dialect name; help and errors list the possible values.
 fn dialect() -> impl TypedValueParser<Value = DialectName> {
     PossibleValuesParser::new(DialectName::ALL.map(DialectName::as_str))
         .try_map(|name| name.parse::<DialectName>())
 }
 
-/// Reads a time that is not zero.
+/// Parses a duration greater than zero.
 fn some_time(text: &str) -> Result<Duration, String> {
     match parse_duration(text) {
-        Ok(Duration::ZERO) => Err("the time must be more than zero".to_owned()),
+        Ok(Duration::ZERO) => Err("the time must be greater than zero".to_owned()),
         Ok(time) => Ok(time),
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// Reads how far to look back: hours and days rather than milliseconds.
+/// Parses a time span; its error suggests hours and days rather than milliseconds.
 fn look_back(text: &str) -> Result<Duration, String> {
     some_time(text).map_err(|_| format!("`{text}` is not a time such as `12h` or `30d`"))
 }
 
-/// Reads a day.
+/// Parses a calendar day.
 fn day(text: &str) -> Result<Date, String> {
     text.parse().map_err(|_| format!("`{text}` is not a day such as `2026-01-31`"))
 }
 
-/// Reads the number of a change.
+/// Parses the number of a recorded change.
 fn change_number(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| {
-        format!("`{text}` is not the number of a change; `zero undo --list` shows them")
-    })
+    text.parse()
+        .map_err(|_| format!("`{text}` is not a change number; run `zero undo --list` to see them"))
 }
 
 fn limit_help() -> String {
     format!(
-        "Set a limit, such as `file-timeout=5s` or `command-memory=2gb`; may be given several times [names: {}]",
+        "Set a limit, such as `file-timeout=5s` or `command-memory=2gb`; can be repeated [names: {}]",
         HostLimits::NAMES.join(", ")
     )
 }
 
-/// Reads `NAME=VALUE` and tries it.
+/// Parses `NAME=VALUE` and validates it.
 fn limit(text: &str) -> Result<LimitArg, String> {
     let Some((name, value)) = text.split_once('=') else {
-        return Err(format!(
-            "write it as NAME=VALUE; the names are {}",
-            HostLimits::NAMES.join(", ")
-        ));
+        return Err(format!("expected NAME=VALUE; the names are {}", HostLimits::NAMES.join(", ")));
     };
     limit_range::set_limit(&mut HostLimits::default(), name, value)?;
     Ok(LimitArg { name: name.to_owned(), value: value.to_owned() })

@@ -1,4 +1,4 @@
-//! `zero acp` as it is written.
+//! Command-line arguments of `zero acp`.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use super::gateway::RemoteGatewayArgs;
 /// `zero acp`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Editors start it and speak the Agent Client Protocol with it. In Zed, settings.json:
+    after_help = "Editors start this command and talk to it over the Agent Client Protocol. For Zed, in settings.json:
 
   {
     \"agent_servers\": {
@@ -23,48 +23,47 @@ use super::gateway::RemoteGatewayArgs;
   }
 
 Examples:
-  zero acp                                             agent and tools in this process
+  zero acp                                             run agent and tools in this process
   zero acp --url wss://gateway-host:18789 --token-file ~/token
-  zero acp --session agent:design:main                 always that conversation
+  zero acp --session agent:design:main                 always use this session
   zero acp --session-label \"support inbox\" --require-existing
 
-Tools run here, beside the files, by this machine's rules, wherever the agent runs. Nothing but the
-protocol is written to stdout. What goes wrong is told to the editor, which shows it; --verbose says
-more on stderr. Set-up for JetBrains, Neovim and Emacs: docs/start/editor.md. All options and the
-protocol: docs/reference/acp.md.
+Tools always run on this machine, under its rules, even if the agent runs elsewhere. zero writes
+only the protocol to stdout and reports errors to the editor; --verbose adds a log on stderr. For
+JetBrains, Neovim and Emacs, see docs/start/editor.md; for all options, docs/reference/acp.md.
 
-Exit codes: 0 the editor went away (with --login: the key is there), 1 error, 2 wrong usage."
+Exit codes: 0 the editor closed the connection (with --login: the key is stored), 1 error, 2 wrong
+usage."
 )]
 pub struct AcpArgs {
-    /// The conversation of every session, by its key [default: a new one each, acp:UUID]
+    /// Key of the zero session for every editor session [default: a new one each, acp:UUID]
     #[arg(long, value_name = "KEY", conflicts_with = "session_label")]
     pub session: Option<String>,
-    /// The conversation of every session, by its label
+    /// Label of the zero session for every editor session
     #[arg(long, value_name = "LABEL")]
     pub session_label: Option<String>,
-    /// Start conversations over when they are opened
+    /// Reset a session when the editor opens it
     #[arg(long)]
     pub reset_session: bool,
-    /// Fail where the conversation is not there yet
+    /// Fail if the session does not exist yet
     #[arg(long)]
     pub require_existing: bool,
-    /// Do not say the folder in prompts to gateways that have no other way to know it
+    /// Do not put the folder into prompts for gateways that cannot receive it otherwise
     #[arg(long)]
     pub no_prefix_cwd: bool,
-    /// The agent of new conversations [default: that of the settings, or main; direct where there is no model]
+    /// Agent of new sessions [default: from settings, or main; direct if there is no model]
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
-    /// Ask at this terminal for the key of the model that answers, keep it where settings look for
-    /// it, and end
+    /// Ask on the terminal for the API key of the model, store it, and exit
     #[arg(long)]
     pub login: bool,
-    /// Say on stderr what goes on
+    /// Log to stderr
     #[arg(short, long)]
     pub verbose: bool,
-    /// Settings file to use instead of yours and the folder's; may be given several times
+    /// Settings file to use instead of yours and the folder's; can be repeated
     #[arg(long, value_name = "FILE")]
     pub settings: Vec<PathBuf>,
-    /// The gateway
+    /// Remote gateway to use.
     #[command(flatten)]
     pub remote: RemoteGatewayArgs,
 }

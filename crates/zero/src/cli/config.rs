@@ -1,37 +1,37 @@
-//! `zero config` as it is written.
+//! Command-line arguments of `zero config`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// What can be done with settings.
+/// `zero config`
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "Settings lie in three files, the later ones win; permission rules of all count together:
-  user     ~/.config/zero/settings.json     yours, for all you do
-  project  .zero/settings.json              shared by all who work on the project
+    after_help = "Settings come from three files. Later files override earlier ones; permission rules are merged:
+  user     ~/.config/zero/settings.json     yours, for all projects
+  project  .zero/settings.json              shared by everyone who works on the project
   local    .zero/settings.local.json        yours, for this project
 
-What a project's files loosen counts once the folder is trusted: see `zero trust --help`."
+Until you trust a folder, its files can only make zero stricter: see `zero trust --help`."
 )]
 pub enum ConfigCommand {
     /// Show where the settings files are
     Path(ConfigPathArgs),
-    /// Show every setting with the file and line it comes from
+    /// Show every setting with its file and line
     List(ConfigListArgs),
     /// Show the value of one setting
     Get(ConfigGetArgs),
-    /// Set a value; comments, order and layout of the file stay
+    /// Set a value; keeps comments, order and layout of the file
     Set(ConfigSetArgs),
-    /// Take a setting out of a file
+    /// Remove a setting from a file
     Unset(ConfigUnsetArgs),
     /// Add a value to a list
     Add(ConfigItemArgs),
-    /// Take a value out of a list
+    /// Remove a value from a list
     Remove(ConfigItemArgs),
-    /// Keep a key in the desktop's keyring, where settings find it
+    /// Store an API key in the desktop's keyring
     SetKey(ConfigSetKeyArgs),
-    /// Take a key out of the desktop's keyring
+    /// Remove an API key from the desktop's keyring
     UnsetKey(ConfigUnsetKeyArgs),
     /// Print the JSON Schema of a settings file
     #[command(after_help = "Example:
@@ -39,19 +39,19 @@ pub enum ConfigCommand {
     Schema,
 }
 
-/// Which settings file is meant.
+/// Selects one settings file.
 #[derive(Clone, Debug, Args)]
 pub struct SettingsLayerArgs {
-    /// Your own settings
+    /// Use your own settings
     #[arg(long, conflicts_with_all = ["project", "local"])]
     pub user: bool,
-    /// The project's settings
+    /// Use the project's settings
     #[arg(long, conflicts_with = "local")]
     pub project: bool,
-    /// Your own settings for this project
+    /// Use your own settings for this project
     #[arg(long)]
     pub local: bool,
-    /// Folder of the project [default: the current folder]
+    /// Folder of the project [default: current folder]
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
 }
@@ -59,7 +59,7 @@ pub struct SettingsLayerArgs {
 /// `zero config path`
 #[derive(Debug, Args)]
 pub struct ConfigPathArgs {
-    /// Folder of the project [default: the current folder]
+    /// Folder of the project [default: current folder]
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
     /// Print JSON
@@ -70,10 +70,10 @@ pub struct ConfigPathArgs {
 /// `zero config list`
 #[derive(Debug, Args)]
 pub struct ConfigListArgs {
-    /// Folder of the project [default: the current folder]
+    /// Folder of the project [default: current folder]
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
-    /// Settings file to use instead of yours and the folder's; may be given several times
+    /// Settings file to use instead of yours and the folder's; can be repeated
     #[arg(long, value_name = "FILE")]
     pub settings: Vec<PathBuf>,
     /// Print JSON
@@ -88,14 +88,14 @@ pub struct ConfigListArgs {
   zero config get permissions.allow --project
   zero config get limits.file-timeout --json
 
-Exit codes: 0 it is set, 1 it is not, 2 wrong usage.")]
+Exit codes: 0 the setting is set, 1 it is not set, 2 wrong usage.")]
 pub struct ConfigGetArgs {
-    /// The setting, such as `permissions.mode`
+    /// Name of the setting, such as `permissions.mode`
     pub key: String,
-    /// One file alone, instead of what holds in the end
+    /// Reads one file instead of the merged settings.
     #[command(flatten)]
     pub layer: SettingsLayerArgs,
-    /// Print JSON, with the file and line
+    /// Print JSON with the file and line
     #[arg(long)]
     pub json: bool,
 }
@@ -107,15 +107,15 @@ pub struct ConfigGetArgs {
   zero config set limits.file-timeout 5s --project
   zero config set permissions.ask '[\"Bash(git push:*)\"]' --local
 
-Without --project or --local your own file is changed. It is checked as a whole before it is
-written; on any error it stays as it is.")]
+Without --project or --local, the command changes your own file. It checks the whole file before
+writing; on any error it leaves the file unchanged.")]
 pub struct ConfigSetArgs {
-    /// The setting, such as `permissions.mode`
+    /// Name of the setting, such as `permissions.mode`
     pub key: String,
-    /// Its value, as JSON or as plain text
+    /// New value, as JSON or plain text
     #[arg(allow_hyphen_values = true)]
     pub value: String,
-    /// Which file to change
+    /// File to change.
     #[command(flatten)]
     pub layer: SettingsLayerArgs,
 }
@@ -126,11 +126,11 @@ pub struct ConfigSetArgs {
   zero config unset permissions.mode
   zero config unset limits --project
 
-Without --project or --local your own file is changed.")]
+Without --project or --local, the command changes your own file.")]
 pub struct ConfigUnsetArgs {
-    /// The setting, such as `permissions.mode`
+    /// Name of the setting, such as `permissions.mode`
     pub key: String,
-    /// Which file to change
+    /// File to change.
     #[command(flatten)]
     pub layer: SettingsLayerArgs,
 }
@@ -142,15 +142,15 @@ pub struct ConfigUnsetArgs {
   zero config add permissions.deny 'Read(~/.ssh/**)' --project
   zero config remove permissions.allow 'Bash(git status:*)'
 
-Without --project or --local your own file is changed. A value that is there already is not added
-twice; one that is not there need not be removed.")]
+Without --project or --local, the command changes your own file. Adding a value that is already
+present, or removing one that is not, succeeds without a change.")]
 pub struct ConfigItemArgs {
-    /// The list, such as `permissions.allow`
+    /// Name of the list, such as `permissions.allow`
     pub key: String,
-    /// The value, as JSON or as plain text
+    /// Value to add or remove, as JSON or plain text
     #[arg(allow_hyphen_values = true)]
     pub value: String,
-    /// Which file to change
+    /// File to change.
     #[command(flatten)]
     pub layer: SettingsLayerArgs,
 }
@@ -158,16 +158,16 @@ pub struct ConfigItemArgs {
 /// `zero config set-key`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  zero config set-key openai                    asks for it and shows nothing of it
-  zero config set-key openai < ~/openai.key     takes it from stdin
+  zero config set-key openai                    prompt for the key without echo
+  zero config set-key openai < ~/openai.key     read the key from stdin
   zero config set models.gpt '{\"api\": \"responses\", \"model\": \"gpt-5\", \"apiKey\": {\"keyring\": \"openai\"}}'
 
-The key itself never stands on the command line or in settings. The keyring has it under the service
-`zero keys`; one that was there under the same name is replaced.
+The key is never part of the command line or the settings. The keyring stores it under the service
+`zero keys` and replaces an earlier key of the same name.
 
-Exit codes: 0 kept, 1 the keyring does not take it, 2 wrong usage.")]
+Exit codes: 0 stored, 1 the keyring refused it, 2 wrong usage.")]
 pub struct ConfigSetKeyArgs {
-    /// A name for it, such as `openai`; not the key itself
+    /// Name for the key, such as `openai`; not the key itself
     pub name: String,
 }
 
@@ -176,8 +176,8 @@ pub struct ConfigSetKeyArgs {
 #[command(after_help = "Example:
   zero config unset-key openai
 
-Exit codes: 0 it is gone, 1 the keyring does not answer, 2 wrong usage.")]
+Exit codes: 0 removed, 1 the keyring does not respond, 2 wrong usage.")]
 pub struct ConfigUnsetKeyArgs {
-    /// Its name, such as `openai`
+    /// Name of the key, such as `openai`
     pub name: String,
 }

@@ -1,4 +1,4 @@
-//! `zero gateway`, and how every command is told which gateway to use.
+//! Command-line arguments of `zero gateway`, and the remote gateway flags of other commands.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -10,97 +10,98 @@ use clap::{Args, Subcommand};
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "Examples:
-  zero gateway                              on 127.0.0.1:18789, for this machine
-  zero gateway --port 0                     on a port that is free
+  zero gateway                              listen on 127.0.0.1:18789, for this machine only
+  zero gateway --port 0                     listen on a free port
   zero gateway --bind 0.0.0.0 --token-file ~/gateway.token \\
       --tls-certificate cert.pem --tls-key key.pem
-  zero gateway schema > protocol.json       the protocol, as JSON Schema
+  zero gateway schema > protocol.json       write the protocol as JSON Schema
 
-Clients connect by WebSocket and show a token. Without `--token-file` and without tokens in
-settings, one is made at the first start and kept in a file that only you can read; zero's own
-commands on this machine find it there.
+Clients connect over WebSocket and authenticate with a token. Without `--token-file` and without
+tokens in settings, the gateway creates a token at its first start and stores it in a file that only
+you can read. zero's own commands on this machine use that file.
 
-Sessions are kept, with all that was shown in them, in zero's state folder; `zero sessions` lists
-them. GET /healthz, /readyz and /metrics answer without a token on loopback.
+The gateway stores sessions in zero's state folder; `zero sessions` lists them. On loopback, GET
+/healthz, /readyz and /metrics need no token.
 
-Exit codes: 0 asked to end and ended, 1 error, 2 wrong usage."
+Exit codes: 0 stopped on request, 1 error, 2 wrong usage."
 )]
 pub struct GatewayArgs {
-    /// What to do instead of running it
+    /// Action to perform instead of running the gateway.
     #[command(subcommand)]
     pub command: Option<GatewayCommand>,
-    /// How to run it
+    /// Options for running the gateway.
     #[command(flatten)]
     pub serve: GatewayServeArgs,
 }
 
-/// What can be done beside running it.
+/// Subcommands of `zero gateway`.
 #[derive(Debug, Subcommand)]
 pub enum GatewayCommand {
     /// Print the JSON Schema of the whole protocol
     Schema,
 }
 
-/// How a gateway is run.
+/// Options for running the gateway.
 #[derive(Debug, Args)]
 pub struct GatewayServeArgs {
-    /// Port to listen on; 0 for one that is free [default: that of the settings, or 18789]
+    /// Port to listen on; 0 for any free port [default: from settings, or 18789]
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// Address to listen on; another than loopback needs a token or password, and TLS [default: that of the settings, or 127.0.0.1]
+    /// Address to listen on; beyond loopback, a secret and TLS are required [default: from settings, or 127.0.0.1]
     #[arg(long, value_name = "ADDRESS")]
     pub bind: Option<IpAddr>,
-    /// File that holds the token, which may do everything; more tokens stand in settings
+    /// File with the admin token; define scoped tokens under `gateway.tokens`
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// File that holds a password, which may do everything
+    /// File with the admin password
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-    /// File of the certificate, in PEM
+    /// TLS certificate file (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_certificate: Option<PathBuf>,
-    /// File of its key, in PEM
+    /// TLS private key file (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     pub tls_key: Option<PathBuf>,
     /// Let other machines connect without TLS
     #[arg(long)]
     pub allow_plaintext: bool,
-    /// Folder of sessions that name none [default: the current folder]
+    /// Folder for sessions that name none [default: current folder]
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,
-    /// Settings file to use instead of yours; may be given several times
+    /// Settings file to use instead of yours; can be repeated
     #[arg(long, value_name = "FILE")]
     pub settings: Vec<PathBuf>,
-    /// How long running turns may go on when it is asked to end
+    /// How long active runs may continue when the gateway is stopped
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = super::some_time)]
     pub grace: std::time::Duration,
-    /// Print one line of JSON with the address once it is ready
+    /// Print the address as one line of JSON once the gateway is ready
     #[arg(long)]
     pub json: bool,
 }
 
-/// Which gateway is used: the one in this process, unless another is named here or in settings.
+/// Remote gateway to use. Without `--url` here or `gateway.remote.url` in settings, the command runs
+/// a gateway in its own process.
 #[derive(Clone, Debug, Default, Args)]
 pub struct RemoteGatewayArgs {
-    /// Address of a gateway, such as wss://gateway-host:18789 [default: gateway.remote.url of the settings; without one, a gateway in this process]
+    /// Address of a remote gateway, such as wss://gateway-host:18789 [default: `gateway.remote.url` from settings]
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
-    /// Its token; a file is safer, since others can see arguments
+    /// Token for the gateway; prefer --token-file, since other users can see arguments
     #[arg(long, value_name = "TOKEN", conflicts_with_all = ["token_file", "password", "password_file"])]
     pub token: Option<String>,
-    /// File that holds its token
+    /// File with the token for the gateway
     #[arg(long, value_name = "FILE", conflicts_with_all = ["password", "password_file"])]
     pub token_file: Option<PathBuf>,
-    /// Its password; a file is safer, since others can see arguments
+    /// Password for the gateway; prefer --password-file, since other users can see arguments
     #[arg(long, value_name = "PASSWORD", conflicts_with = "password_file")]
     pub password: Option<String>,
-    /// File that holds its password
+    /// File with the password for the gateway
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-    /// SHA-256 of its certificate; no other is then accepted
+    /// Accept only the certificate with this SHA-256 fingerprint
     #[arg(long, value_name = "HEX")]
     pub tls_fingerprint: Option<String>,
-    /// Talk to another machine without TLS
+    /// Connect to another machine without TLS
     #[arg(long)]
     pub allow_plaintext: bool,
 }

@@ -1,4 +1,4 @@
-//! `zero mcp` as it is written.
+//! Command-line arguments of `zero mcp`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,107 +14,107 @@ use super::{LimitArg, dialect, limit, limit_help, set_limits};
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "Without a command it serves the tools of zero: to the program that started it, by stdin and
-stdout, or by HTTP. Each call goes the way of all calls: rules, questions, confinement, audit log.
-What must be asked goes to the person at the client, where the client can ask them; elsewhere it is
-denied, unless a rule allows it or --yes is given.
+    after_help = "Without a command, `zero mcp` serves zero's tools: over stdio to the program that started it, or
+over HTTP. Rules, approvals, sandbox and audit log apply to each call. If a call needs approval,
+the client asks its user. If the client cannot ask, the call is denied, unless a rule allows it or
+you pass --yes.
 
-The commands are about the servers whose tools zero uses: `mcpServers` in settings.
+The commands manage the servers whose tools zero uses: `mcpServers` in settings.
 
 Examples:
-  zero mcp install claude                              how to have Claude Code use it
-  zero mcp                                             serve, as a client starts it
-  zero mcp --http 127.0.0.1:8080                       serve by HTTP; the token is on stderr
-  zero mcp status                                      the servers whose tools are used here
+  zero mcp install claude                              print the configuration for Claude Code
+  zero mcp                                             serve over stdio, as a client starts it
+  zero mcp --http 127.0.0.1:8080                       serve over HTTP; prints the token to stderr
+  zero mcp status                                      show the servers that zero uses
 
-Exit codes: 0 done, 1 error, 2 wrong usage, 3 denied."
+Exit codes: 0 success, 1 error, 2 wrong usage, 3 denied."
 )]
 pub struct McpArgs {
-    /// What to do; without one, serve.
+    /// Action to perform; without one, serve the tools.
     #[command(subcommand)]
     pub command: Option<McpCommand>,
-    /// How to serve.
+    /// Options for serving the tools.
     #[command(flatten)]
     pub serve: McpServeArgs,
 }
 
-/// How to serve.
+/// Options for serving zero's tools over MCP.
 #[derive(Debug, Args)]
 pub struct McpServeArgs {
-    /// Serve by HTTP at this address instead, such as `127.0.0.1:8080`; port 0 takes a free one
+    /// Serve over HTTP at this address, such as `127.0.0.1:8080`; port 0 picks a free port
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub http: Option<SocketAddr>,
-    /// File with the token that HTTP clients must send [default: a fresh one, shown on stderr]
+    /// File with the token that HTTP clients must send [default: a new one, printed to stderr]
     #[arg(long, value_name = "FILE", requires = "http")]
     pub token_file: Option<PathBuf>,
-    /// Let the address be one that other machines can reach
+    /// Allow an address that other machines can reach
     #[arg(long, requires = "http")]
     pub allow_remote: bool,
-    /// Name that other machines know this one by, such as `box.example.com`; may be given several times
+    /// Accept this host name in requests, such as `box.example.com`; can be repeated
     #[arg(long, value_name = "NAME", requires = "http", value_parser = host)]
     pub allow_host: Vec<String>,
-    /// Web page that may connect, such as `https://app.example.com`; may be given several times
+    /// Accept requests from this web origin, such as `https://app.example.com`; can be repeated
     #[arg(long, value_name = "ORIGIN", requires = "http", value_parser = origin)]
     pub allow_origin: Vec<String>,
-    /// Names and shapes of the tools
+    /// Dialect of the tools
     #[arg(long, value_name = "DIALECT", default_value = "canonical", value_parser = dialect())]
     pub dialect: DialectName,
-    /// Folder to work in; may be given several times, relative paths start in the first [default: the current folder]
+    /// Folder to work in; can be repeated, relative paths start in the first [default: current folder]
     #[arg(long, value_name = "DIR")]
     pub workspace: Vec<PathBuf>,
-    /// Mode: ask, accept-edits, plan or auto [default: that of the settings, or ask]
+    /// Permission mode: ask, accept-edits, plan or auto [default: from settings, or ask]
     #[arg(long, value_name = "MODE")]
     pub mode: Option<PermissionMode>,
-    /// Answer yes where somebody would be asked; what is denied stays denied
+    /// Approve everything that zero would ask about; denied calls stay denied
     #[arg(long)]
     pub yes: bool,
-    /// Limits that differ from the usual ones
+    /// Limits to change.
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = limit, help = limit_help())]
     pub limits: Vec<LimitArg>,
-    /// Settings file to use instead of yours and the folder's; may be given several times
+    /// Settings file to use instead of yours and the folder's; can be repeated
     #[arg(long, value_name = "FILE")]
     pub settings: Vec<PathBuf>,
 }
 
 impl McpServeArgs {
-    /// Sets the limits of the calls, above what settings say.
+    /// Applies the `--limit` flags to `limits`; they override the settings.
     pub fn set_limits(&self, limits: &mut HostLimits) {
         set_limits(&self.limits, limits);
     }
 }
 
-/// What can be done with MCP.
+/// Subcommands of `zero mcp`.
 #[derive(Debug, Subcommand)]
 pub enum McpCommand {
-    /// Show the servers whose tools are used here: state, tools, what they cost, last error
+    /// Show the MCP servers that zero uses: state, tools, token cost, last error
     Status(McpStatusArgs),
-    /// Start servers again, or connect to them again
+    /// Restart MCP servers or reconnect to them
     Reconnect(McpReconnectArgs),
-    /// Look at tools whose definition changed, and let them be used again
+    /// Review tools whose definition changed, and approve them
     Approve(McpApproveArgs),
-    /// Log in at a server that wants it
+    /// Log in to an MCP server that requires it
     Login(McpLoginArgs),
-    /// Forget the login at a server
+    /// Log out of an MCP server
     Logout(McpLogoutArgs),
-    /// Show or write what makes another program use the tools of zero
+    /// Print or write the configuration that makes another program use zero's tools
     Install(McpInstallArgs),
 }
 
 /// `zero mcp status`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  zero mcp status                 connect to all servers and say how they are
-  zero mcp status github          only this one, with its tools
-  zero mcp status --offline       what the settings say, without starting anything
+  zero mcp status                 connect to all servers and show their state
+  zero mcp status github          show one server with its tools
+  zero mcp status --offline       show the settings without connecting
 
-Exit codes: 0 all that are used work, 1 one does not, 2 wrong usage.")]
+Exit codes: 0 all enabled servers work, 1 some do not, 2 wrong usage.")]
 pub struct McpStatusArgs {
-    /// The server [default: all]
+    /// Name of the server [default: all]
     pub alias: Option<String>,
-    /// Start and reach nothing
+    /// Do not start or connect to servers
     #[arg(long)]
     pub offline: bool,
-    /// Folder to work in [default: the current folder]
+    /// Folder to work in [default: current folder]
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
     /// Print JSON
@@ -125,16 +125,16 @@ pub struct McpStatusArgs {
 /// `zero mcp reconnect`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Every zero that runs in this folder notices, and starts the server anew when it is next used.
+    after_help = "Every zero process that runs in this folder restarts the server when it next uses it.
 
 Examples:
   zero mcp reconnect
   zero mcp reconnect github"
 )]
 pub struct McpReconnectArgs {
-    /// The server [default: all]
+    /// Name of the server [default: all]
     pub alias: Option<String>,
-    /// Folder to work in [default: the current folder]
+    /// Folder to work in [default: current folder]
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
 }
@@ -142,25 +142,25 @@ pub struct McpReconnectArgs {
 /// `zero mcp approve`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A tool whose definition changed since a call of it was allowed is asked about, whatever the rules
-allow. This command lists such tools, and asks whether they may be taken as they are now; a yes to
-the question about a call does the same. `zero tools show NAME` has what a tool says of itself.
+    after_help = "If the definition of a tool has changed since you last approved it, zero asks before each call, even
+if a rule allows it. This command lists such tools and asks whether to approve their new definition.
+Approving a call does the same. `zero tools show NAME` prints the definition of a tool.
 
 Examples:
   zero mcp approve github
   zero mcp approve github create_issue
 
-Exit codes: 0 approved, or nothing changed; 1 it failed; 2 wrong usage; 3 not approved."
+Exit codes: 0 approved, or nothing changed; 1 error; 2 wrong usage; 3 not approved."
 )]
 pub struct McpApproveArgs {
-    /// The server
+    /// Name of the server
     pub alias: String,
-    /// The tool, by its name here or the server's own [default: all that changed]
+    /// Name of the tool, as zero or the server names it [default: all that changed]
     pub tool: Option<String>,
-    /// Approve without being asked
+    /// Approve without asking
     #[arg(long)]
     pub yes: bool,
-    /// Folder to work in [default: the current folder]
+    /// Folder to work in [default: current folder]
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
 }
@@ -168,20 +168,20 @@ pub struct McpApproveArgs {
 /// `zero mcp login`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The address to log in at is shown; open it in a browser. Where that browser runs on another
-machine, use --paste: the address it ends at is typed here.
+    after_help = "The command prints a URL; open it in a browser. If the browser runs on another machine, pass --paste
+and enter the URL that the browser ends at.
 
 Examples:
   zero mcp login docs
   zero mcp login docs --paste"
 )]
 pub struct McpLoginArgs {
-    /// The server
+    /// Name of the server
     pub alias: String,
-    /// Type the address that the browser was sent to, instead of waiting for it
+    /// Prompt for the URL that the browser ends at, instead of waiting for the redirect
     #[arg(long)]
     pub paste: bool,
-    /// Folder to work in [default: the current folder]
+    /// Folder to work in [default: current folder]
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
 }
@@ -191,9 +191,9 @@ pub struct McpLoginArgs {
 #[command(after_help = "Example:
   zero mcp logout docs")]
 pub struct McpLogoutArgs {
-    /// The server
+    /// Name of the server
     pub alias: String,
-    /// Folder to work in [default: the current folder]
+    /// Folder to work in [default: current folder]
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
 }
@@ -201,39 +201,40 @@ pub struct McpLogoutArgs {
 /// `zero mcp install`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without --write the lines are printed; stderr says which file they belong in. With it that file is
-changed: comments, layout and all other servers stay. A file that cannot be read, or an entry of that
-name that is anything else, such as one with other arguments, is left alone.
+    after_help = "Without --write, the command prints the configuration to stdout and the file it belongs in to
+stderr. With --write, it changes that file and keeps comments, layout and all other servers. It
+does not change a file that it cannot parse, or an existing entry of the same name with different
+content.
 
 Examples:
-  zero mcp install claude                      print the lines for Claude Code
-  zero mcp install claude --write              write them, for all your projects
-  zero mcp install vscode --write --project    write them into this project alone
-  zero mcp install zed --write --name hands --dialect acp
+  zero mcp install claude                      print the configuration for Claude Code
+  zero mcp install claude --write              write it, for all your projects
+  zero mcp install vscode --write --project    write it into this project only
+  zero mcp install zed --write --name tools --dialect acp
 
-Exit codes: 0 printed, written, or there already; 1 it failed; 2 wrong usage, or left alone."
+Exit codes: 0 printed, written, or already present; 1 error; 2 wrong usage, or file left unchanged."
 )]
 pub struct McpInstallArgs {
-    /// The program that is to use the tools
+    /// Program that will use the tools
     pub client: McpClientProgram,
-    /// Change the program's file
+    /// Write the configuration to the program's file
     #[arg(long)]
     pub write: bool,
-    /// The project's file instead of yours
+    /// Use the project's file instead of yours
     #[arg(long)]
     pub project: bool,
-    /// What the program calls it
+    /// Name of the server entry
     #[arg(long, value_name = "NAME", default_value = "zero", value_parser = server_name)]
     pub name: String,
-    /// Names and shapes of the tools
+    /// Dialect of the tools
     #[arg(long, value_name = "DIALECT", default_value = "canonical", value_parser = dialect())]
     pub dialect: DialectName,
-    /// Folder that the tools work in, whatever the program starts them in
+    /// Folder that the tools work in, wherever the program starts zero
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
 }
 
-/// A program that uses tools by MCP.
+/// An MCP client program that zero can configure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum McpClientProgram {
     /// Claude Code
@@ -246,33 +247,33 @@ pub enum McpClientProgram {
     Vscode,
 }
 
-/// Reads the name of a server in another program's settings.
+/// Parses the name of a server entry in another program's settings.
 fn server_name(text: &str) -> Result<String, String> {
     zero_mcp::server_definition::ServerAlias::new(text)
         .map(|alias| alias.to_string())
         .map_err(|error| error.to_string())
 }
 
-/// Reads an address to listen at.
+/// Parses a socket address to listen on; `localhost` means 127.0.0.1.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let numbers = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
     let address = numbers.as_deref().unwrap_or(text).parse();
-    address.map_err(|_| format!("`{text}` is no address such as `127.0.0.1:8080`"))
+    address.map_err(|_| format!("`{text}` is not an address such as `127.0.0.1:8080`"))
 }
 
-/// Reads the name of a machine, or its address, without a port.
+/// Parses a host name or IP address without a port.
 fn host(text: &str) -> Result<String, String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
     let is_name = !text.is_empty() && text.chars().all(is_plain);
     if is_name || text.parse::<std::net::Ipv6Addr>().is_ok() {
         return Ok(text.to_ascii_lowercase());
     }
-    Err(format!("`{text}` is no name such as `box.example.com`; write it without a port"))
+    Err(format!("`{text}` is not a host name such as `box.example.com`; omit the port"))
 }
 
-/// Reads an origin: scheme, host and port, and nothing behind them.
+/// Parses a web origin: scheme, host and optional port, without a path.
 fn origin(text: &str) -> Result<String, String> {
-    let wrong = || format!("`{text}` is no origin such as `https://app.example.com`");
+    let wrong = || format!("`{text}` is not an origin such as `https://app.example.com`");
     let host = ["https://", "http://"].iter().find_map(|scheme| text.strip_prefix(scheme));
     let host = host.ok_or_else(wrong)?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-.:[]".contains(c);

@@ -1,4 +1,4 @@
-//! `zero memory` as it is written.
+//! Command-line arguments of `zero memory`.
 
 use std::path::PathBuf;
 
@@ -7,40 +7,40 @@ use clap::{Args, Subcommand, ValueEnum};
 /// `zero memory`
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "Notes outlive sessions: agents keep them with the tool Memory, and are told them when a session
-begins. Each is a Markdown file that you can edit: those of a project lie in .zero/memory of the
-workspace, yours beside your settings, in zero/memory.
+    after_help = "Notes persist between sessions. Agents write them with the Memory tool, and zero adds them to the
+context when a session starts. Each note is a Markdown file that you can edit: project notes in
+.zero/memory of the workspace, your own in zero/memory beside your settings.
 
 Examples:
-  zero memory list                               what is remembered here
-  zero memory add Run `just test` first          a note for this project
-  zero memory add --scope user --name style Tabs a note for all your work
-  zero memory show style                         one of them, and where it lies
-  zero memory edit style                         change it in your editor
-  zero memory forget style                       take it away"
+  zero memory list                               list the notes that apply here
+  zero memory add 'Run `just test` first'        add a note for this project
+  zero memory add --scope user --name style Tabs add a note for all projects
+  zero memory show style                         print a note and its file
+  zero memory edit style                         edit a note in your editor
+  zero memory forget style                       delete a note"
 )]
 pub enum MemoryCommand {
     /// List the notes
     List(MemoryListArgs),
-    /// Print a note, with where it comes from
+    /// Print a note and its origin
     Show(MemoryNameArgs),
-    /// Keep a note, in the place of one of the same name
+    /// Add a note, or replace the one of the same name
     Add(MemoryAddArgs),
-    /// Change a note in your editor: $VISUAL, or $EDITOR
+    /// Edit a note in $VISUAL or $EDITOR
     Edit(MemoryNameArgs),
-    /// Take a note away
+    /// Delete a note
     Forget(MemoryNameArgs),
-    /// Print the notes that hold all of these words
+    /// Print the notes that contain all of these words
     Search(MemorySearchArgs),
 }
 
-/// What all of them take.
+/// Options of all `zero memory` commands.
 #[derive(Debug, Args)]
 pub struct MemoryCommonArgs {
-    /// Whose notes [default: project for add, else both]
+    /// Notes to use [default: project for add, otherwise both]
     #[arg(long, value_enum)]
     pub scope: Option<MemoryScope>,
-    /// The workspace [default: the current folder]
+    /// Workspace folder [default: current folder]
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
     /// Print JSON
@@ -48,19 +48,19 @@ pub struct MemoryCommonArgs {
     pub json: bool,
 }
 
-/// Whose notes.
+/// Scope of a note.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum MemoryScope {
-    /// Those of the workspace
+    /// Notes of the workspace
     Project,
-    /// Yours, for all your work
+    /// Your notes, for all projects
     User,
 }
 
 /// `zero memory list`
 #[derive(Debug, Args)]
 pub struct MemoryListArgs {
-    /// Where.
+    /// Scope and workspace.
     #[command(flatten)]
     pub place: MemoryCommonArgs,
 }
@@ -70,7 +70,7 @@ pub struct MemoryListArgs {
 pub struct MemoryNameArgs {
     /// Name of the note
     pub name: String,
-    /// Where.
+    /// Scope and workspace.
     #[command(flatten)]
     pub place: MemoryCommonArgs,
 }
@@ -78,13 +78,13 @@ pub struct MemoryNameArgs {
 /// `zero memory add`
 #[derive(Debug, Args)]
 pub struct MemoryAddArgs {
-    /// What to remember
+    /// Text of the note
     #[arg(required = true)]
     pub text: Vec<String>,
-    /// Name of the note [default: made of its first words]
+    /// Name of the note [default: its first words]
     #[arg(long)]
     pub name: Option<String>,
-    /// Where.
+    /// Scope and workspace.
     #[command(flatten)]
     pub place: MemoryCommonArgs,
 }
@@ -92,10 +92,10 @@ pub struct MemoryAddArgs {
 /// `zero memory search`
 #[derive(Debug, Args)]
 pub struct MemorySearchArgs {
-    /// The words
+    /// Words to search for
     #[arg(required = true)]
     pub words: Vec<String>,
-    /// Where.
+    /// Scope and workspace.
     #[command(flatten)]
     pub place: MemoryCommonArgs,
 }

@@ -1,4 +1,4 @@
-//! `zero run` as it is written.
+//! Command-line arguments of `zero run`.
 
 use std::path::PathBuf;
 
@@ -10,58 +10,60 @@ use super::gateway::RemoteGatewayArgs;
 /// `zero run`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  zero run \"/read README.md\"                  works without a model
-  zero run \"why does the build fail?\"         with a model: see below
+  zero run \"/read README.md\"                  needs no model
+  zero run \"why does the build fail?\"         needs a model: see below
   zero run --mode accept-edits --yes \"fix the typos in docs/\"
-  git diff | zero run -                       the prompt comes from stdin
-  zero run --session bug-42 \"go on\"           the same conversation again
-  zero run --json \"…\" | jq .                  one JSON object a line
+  git diff | zero run -                       read the prompt from stdin
+  zero run --session bug-42 \"go on\"           continue a session
+  zero run --json \"…\" | jq .                  print one JSON object per line
 
-A model is found in settings (`models`), or by OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or
-OLLAMA_HOST. Without one the agent `direct` runs what you write as commands: `zero run /help`.
+Configure a model in settings (`models`), or set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY
+or OLLAMA_HOST. Without a model, the agent `direct` runs prompts that start with `/` as tool
+calls: see `zero run /help`.
 
-What needs a permission is asked on the terminal; elsewhere it is denied, with how to allow it.
+zero asks on the terminal before it does anything that needs permission. Without a terminal, it
+denies such calls and reports how to allow them.
 
-Exit codes: 0 answered, 1 failed, 2 wrong usage, 3 something was denied that needs a permission,
-4 stopped by a limit (tokens, turns), 130 interrupted.")]
+Exit codes: 0 answered, 1 failed, 2 wrong usage, 3 something that needs permission was denied,
+4 stopped by a token or turn limit, 130 interrupted.")]
 pub struct RunArgs {
-    /// What to say; `-` reads it from stdin
+    /// Prompt to send, or `-` to read it from stdin
     #[arg(value_name = "PROMPT")]
     pub prompt: String,
-    /// The agent [default: that of the settings, or main; direct where there is no model]
+    /// Agent to use [default: from settings, or main; direct if there is no model]
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
-    /// The model: a name of the settings, or provider/model
+    /// Model to use: a name from settings, or provider/model
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
-    /// Mode: ask, accept-edits, plan or auto
+    /// Permission mode: ask, accept-edits, plan or auto
     #[arg(long, value_name = "MODE")]
     pub mode: Option<PermissionMode>,
-    /// Answer yes where you would be asked; what is denied stays denied
+    /// Approve everything that zero would ask about; denied calls stay denied
     #[arg(long)]
     pub yes: bool,
-    /// Print one JSON object a line: what happens, as it happens
+    /// Print each event as one JSON object per line
     #[arg(long)]
     pub json: bool,
-    /// The conversation to go on with, by its key [default: a new one]
+    /// Key of the session to continue [default: a new session]
     #[arg(long, value_name = "KEY")]
     pub session: Option<String>,
-    /// Folder to work in [default: the current folder]
+    /// Folder to work in [default: current folder]
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,
-    /// Take the tools of the session over from another `zero run` of yours that hosts them now
+    /// Take over tool execution from another `zero run` attached to this session
     #[arg(long)]
     pub take_over: bool,
-    /// Pictures to send along; may be given several times
+    /// Image to send with the prompt; can be repeated
     #[arg(long = "image", value_name = "FILE")]
     pub images: Vec<PathBuf>,
-    /// Show what the model thinks
+    /// Show the model's thinking
     #[arg(long)]
     pub thoughts: bool,
-    /// Settings file to use instead of yours and the folder's; may be given several times
+    /// Settings file to use instead of yours and the folder's; can be repeated
     #[arg(long, value_name = "FILE")]
     pub settings: Vec<PathBuf>,
-    /// The gateway
+    /// Remote gateway to use.
     #[command(flatten)]
     pub remote: RemoteGatewayArgs,
 }

@@ -1,4 +1,4 @@
-//! `zero sessions` as it is written.
+//! Command-line arguments of `zero sessions`.
 
 use std::path::PathBuf;
 
@@ -6,42 +6,42 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::gateway::RemoteGatewayArgs;
 
-/// What can be done with sessions.
+/// `zero sessions`
 #[derive(Debug, Subcommand)]
 #[command(
-    after_help = "A session is named by its key, such as `agent:main:bug-42` or just `bug-42`, or by its
-label. Those of this machine are read where they are kept; with --url, or gateway.remote.url in
-settings, a gateway is asked."
+    after_help = "Name a session by its key, such as `agent:main:bug-42` or just `bug-42`, or by its label. The
+commands use the sessions stored on this machine. With --url, or `gateway.remote.url` in settings,
+they use the sessions of that gateway."
 )]
 pub enum SessionsCommand {
-    /// List sessions, the newest first
+    /// List sessions, newest first
     List(SessionsListArgs),
-    /// Show what was said and done in a session
+    /// Show the messages and tool calls of a session
     Show(SessionsShowArgs),
-    /// Write a session down as Markdown or JSON
+    /// Export a session as Markdown or JSON
     Export(SessionsExportArgs),
-    /// Begin a new transcript; the old one stays
+    /// Start a new transcript in a session; the old one is kept
     Reset(SessionsKeyArgs),
-    /// Remove a session with all that was said in it
+    /// Delete a session and its history
     Delete(SessionsDeleteArgs),
 }
 
 /// `zero sessions list`
 #[derive(Debug, Args)]
 pub struct SessionsListArgs {
-    /// Only those whose key, label or title holds this
+    /// List only sessions whose key, label or title contains this text
     #[arg(long, value_name = "TEXT")]
     pub search: Option<String>,
-    /// Only those of this agent
+    /// List only sessions of this agent
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
-    /// At most so many
+    /// List at most this many sessions
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub limit: u64,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// The gateway
+    /// Remote gateway to use.
     #[command(flatten)]
     pub remote: RemoteGatewayArgs,
 }
@@ -49,15 +49,15 @@ pub struct SessionsListArgs {
 /// `zero sessions show`
 #[derive(Debug, Args)]
 pub struct SessionsShowArgs {
-    /// The session: its key or label
+    /// Key or label of the session
     pub session: String,
-    /// Only the last so many entries
+    /// Show only the last N entries
     #[arg(long, value_name = "N")]
     pub last: Option<u64>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// The gateway
+    /// Remote gateway to use.
     #[command(flatten)]
     pub remote: RemoteGatewayArgs,
 }
@@ -65,38 +65,38 @@ pub struct SessionsShowArgs {
 /// `zero sessions export`
 #[derive(Debug, Args)]
 pub struct SessionsExportArgs {
-    /// The session: its key or label
+    /// Key or label of the session
     pub session: String,
-    /// How to write it
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: SessionExportFormat,
     /// File to write to [default: stdout]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// The gateway
+    /// Remote gateway to use.
     #[command(flatten)]
     pub remote: RemoteGatewayArgs,
 }
 
-/// How a session is written down.
+/// Formats of `zero sessions export`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum SessionExportFormat {
-    /// For people
+    /// A readable document
     #[default]
     Markdown,
-    /// Every entry, one JSON object a line
+    /// Every ledger entry, one JSON object per line
     Jsonl,
 }
 
 /// `zero sessions reset`
 #[derive(Debug, Args)]
 pub struct SessionsKeyArgs {
-    /// The session: its key or label
+    /// Key or label of the session
     pub session: String,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// The gateway
+    /// Remote gateway to use.
     #[command(flatten)]
     pub remote: RemoteGatewayArgs,
 }
@@ -104,15 +104,15 @@ pub struct SessionsKeyArgs {
 /// `zero sessions delete`
 #[derive(Debug, Args)]
 pub struct SessionsDeleteArgs {
-    /// The session: its key or label
+    /// Key or label of the session
     pub session: String,
-    /// Do not ask
+    /// Delete without asking
     #[arg(long)]
     pub yes: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// The gateway
+    /// Remote gateway to use.
     #[command(flatten)]
     pub remote: RemoteGatewayArgs,
 }

@@ -1,4 +1,4 @@
-//! `zero` alone: what it is and a few things to try.
+//! `zero` without a command: a short description and a few examples.
 
 use crate::AppContext;
 use crate::exit::ExitOutcome;
@@ -7,22 +7,21 @@ use crate::terminal::{FAINT, STRONG};
 const EXAMPLES: [(&str, &str); 6] = [
     (
         "zero run \"why does the build fail?\"",
-        "have an agent work here; `zero run /help` needs no model",
+        "send a prompt to the agent; `zero run /help` needs no model",
     ),
-    ("zero sessions list", "see what was talked about, to go on with it"),
-    ("zero gateway", "let other programs and machines use the agents here"),
-    ("zero tools list", "see the tools an agent gets"),
-    (
-        "zero tools call Read '{\"file_path\": \"README.md\"}'",
-        "make a call, exactly as an agent would",
-    ),
-    ("zero audit tail", "see what was called, and what became of it"),
+    ("zero sessions list", "list the sessions that you can continue"),
+    ("zero gateway", "serve agents and sessions to other programs and machines"),
+    ("zero tools list", "list the tools that agents can use"),
+    ("zero tools call Read '{\"file_path\": \"README.md\"}'", "call a tool as an agent does"),
+    ("zero audit tail", "show the latest tool calls and their results"),
 ];
 
 pub(super) fn run(app: &AppContext) -> anyhow::Result<ExitOutcome> {
     let out = &app.terminal.out;
-    let mut text =
-        format!("{} gives any coding agent hands, safely.\n\nTry:\n", out.paint(STRONG, "zero"));
+    let mut text = format!(
+        "{} is a coding agent and a sandboxed tool runtime.\n\nTry:\n",
+        out.paint(STRONG, "zero")
+    );
     for (command, about) in EXAMPLES {
         text.push_str(&format!(
             "  {}\n      {}\n",
@@ -30,7 +29,7 @@ pub(super) fn run(app: &AppContext) -> anyhow::Result<ExitOutcome> {
             out.paint(FAINT, about)
         ));
     }
-    text.push_str("\n`zero --help` lists all commands; each explains itself with `--help`.\n");
+    text.push_str("\n`zero --help` lists all commands. `zero COMMAND --help` describes one.\n");
     out.write(&text)?;
     Ok(ExitOutcome::Ok)
 }

@@ -54,14 +54,14 @@ fn usage_error_exits_with_two_and_names_fix() {
     insta::assert_snapshot!(zero.run(&["undo", "abc"]), @"
     exit 2
     --- stderr
-    error: invalid value 'abc' for '[ID]': `abc` is not the number of a change; `zero undo --list` shows them
+    error: invalid value 'abc' for '[ID]': `abc` is not a change number; run `zero undo --list` to see them
 
     For more information, try '--help'.
     ");
     insta::assert_snapshot!(zero.run(&["man", "tools", "cal"]), @"
     exit 2
     --- stderr
-    error: there is no command `cal`; there are list, show, call, serve, refresh, conformance
+    error: there is no command `cal`; the commands are list, show, call, serve, refresh, conformance
     ");
 }
 
@@ -296,7 +296,7 @@ fn completions_and_man_pages_are_generated() {
         assert!(zero.stdout(&["completions", shell]).contains("conformance"), "{shell}");
     }
     let title =
-        concat!(".TH zero 1 \" \" \"zero ", env!("CARGO_PKG_VERSION"), "\" \"Manual of zero\"\n");
+        concat!(".TH zero 1 \" \" \"zero ", env!("CARGO_PKG_VERSION"), "\" \"zero manual\"\n");
     assert!(zero.stdout(&["man"]).contains(title), "{}", zero.stdout(&["man"]));
     assert!(zero.stdout(&["man", "tools", "call"]).contains("zero\\-tools\\-call"));
     assert!(zero.stdout(&["--version"]).starts_with("zero 0."));

@@ -1,4 +1,4 @@
-//! Help texts are read by people; a change to them is seen here.
+//! Snapshots of the help texts, so that every change to them shows up in a review.
 
 use crate::test_program::TestProgram;
 
@@ -6,23 +6,23 @@ use crate::test_program::TestProgram;
 fn bare_command_suggests_examples() {
     insta::assert_snapshot!(TestProgram::new().run(&[]), @r#"
     exit 0
-    zero gives any coding agent hands, safely.
+    zero is a coding agent and a sandboxed tool runtime.
 
     Try:
       zero run "why does the build fail?"
-          have an agent work here; `zero run /help` needs no model
+          send a prompt to the agent; `zero run /help` needs no model
       zero sessions list
-          see what was talked about, to go on with it
+          list the sessions that you can continue
       zero gateway
-          let other programs and machines use the agents here
+          serve agents and sessions to other programs and machines
       zero tools list
-          see the tools an agent gets
+          list the tools that agents can use
       zero tools call Read '{"file_path": "README.md"}'
-          make a call, exactly as an agent would
+          call a tool as an agent does
       zero audit tail
-          see what was called, and what became of it
+          show the latest tool calls and their results
 
-    `zero --help` lists all commands; each explains itself with `--help`.
+    `zero --help` lists all commands. `zero COMMAND --help` describes one.
     "#);
 }
 
@@ -30,29 +30,29 @@ fn bare_command_suggests_examples() {
 fn help_lists_commands() {
     insta::assert_snapshot!(TestProgram::new().run(&["--help"]), @"
     exit 0
-    Gives any coding agent hands, safely.
+    A coding agent and a sandboxed tool runtime
 
-    zero runs the tools of coding agents (read, write, edit, search) through one path that checks the
-    input, judges what the call would touch, asks where it must, and writes down what happened.
+    zero checks every tool call against your rules before it runs, executes it in a sandbox and records
+    it in an audit log. File edits can be undone.
 
     Usage: zero [COMMAND]
 
     Commands:
-      run          Say something to an agent, and see what it does
-      acp          Be the agent in an editor: the Agent Client Protocol on stdin and stdout
-      sessions     Look after conversations
-      gateway      Run the gateway: it keeps sessions and runs agents for clients
-      tools        List, explain, call and check tools
-      mcp          Serve the tools by MCP, or look after the MCP servers whose tools are used
-      memory       See and change what is remembered from one session to the next
-      undo         Take back a change that a tool made to a file
-      stats        Show how often tools were called, how they ended and how long they took
-      audit        Look at the log of all calls
+      run          Send a prompt to the agent
+      acp          Run as an agent for editors (Agent Client Protocol over stdio)
+      sessions     List, show, export, reset and delete sessions
+      gateway      Run the gateway, which stores sessions and runs agents for clients
+      tools        List, describe, call, serve and check tools
+      mcp          Serve zero's tools over MCP, or manage the MCP servers that zero uses
+      memory       List, add, edit and remove the notes that sessions start with
+      undo         Undo a file change made by a tool
+      stats        Show call counts, results and durations per tool
+      audit        Show and verify the audit log of tool calls
       config       Show and change settings
-      trust        Look at what a folder's settings ask for, and let it count
-      policy       Ask what the rules say, without doing anything
-      doctor       Look for what is wrong or risky here: settings, rules, trust, audit log, PATH
-      completions  Print a completion script for a shell
+      trust        Review a folder's settings and trust it
+      policy       Show what the rules decide, without running anything
+      doctor       Find problems and risks: settings, rules, trust, sandbox, audit log, PATH
+      completions  Print a shell completion script
       man          Print the manual page of zero or of one of its commands
       help         Print this message or the help of the given subcommand(s)
 
@@ -63,15 +63,22 @@ fn help_lists_commands() {
       -V, --version
               Print version
 
-    Exit codes: 0 done, 1 error, 2 wrong usage, 3 denied; of `zero policy` also 10 would ask, 20 would
-    deny; of `zero run` also 4 stopped by a limit, 130 interrupted.
+    Exit codes:
+      0    success
+      1    error
+      2    wrong usage
+      3    denied
+      4    `zero run`: stopped by a token or turn limit
+      10   `zero policy`: zero would ask
+      20   `zero policy`: the call would be denied
+      130  `zero run`: interrupted
 
     Environment:
-      XDG_STATE_HOME   where sessions, the audit log and the journal are kept (default: ~/.local/state)
-      XDG_CONFIG_HOME  where your settings are: zero/settings.json in it (default: ~/.config)
-      ZERO_MODEL       which model answers, such as `openai/gpt-5`; keys: `zero run --help`
-      ZERO_LOG         what to log to stderr, such as `info` or `zero_runtime=debug`
-      NO_COLOR         set to anything to turn colours off
+      XDG_STATE_HOME   folder for sessions, audit log and undo journal (default: ~/.local/state)
+      XDG_CONFIG_HOME  folder for your settings, zero/settings.json (default: ~/.config)
+      ZERO_MODEL       model to use, such as `openai/gpt-5`; for keys, see `zero run --help`
+      ZERO_LOG         log filter for stderr, such as `info` or `zero_runtime=debug`
+      NO_COLOR         disables colors if set
     ");
 }
 
@@ -84,27 +91,25 @@ fn call_help_shows_examples() {
     Usage: zero tools call [OPTIONS] <NAME> <JSON>
 
     Arguments:
-      <NAME>  The tool, by its name in the dialect
-      <JSON>  Its input as a JSON object, or `-` to read it from stdin
+      <NAME>  Name of the tool in the dialect
+      <JSON>  Input of the tool as a JSON object, or `-` to read it from stdin
 
     Options:
-          --workspace <DIR>     Folder to work in; may be given several times, relative paths start in
-                                the first [default: the current folder]
-          --dialect <DIALECT>   Names and shapes that the call is written in [default: canonical]
-                                [possible values: canonical, acp, qwen, opencode]
-          --yes                 Answer yes where you would be asked; what is denied stays denied
-          --mode <MODE>         Mode: ask, accept-edits, plan or auto [default: that of the settings, or
-                                ask]
-          --json                Print one line of JSON instead of text
-          --timeout <TIME>      Give up after this long, such as `500ms` or `10s`, if that is sooner
-                                than the tool's own limit
-          --limit <NAME=VALUE>  Set a limit, such as `file-timeout=5s` or `command-memory=2gb`; may be
-                                given several times [names: file-timeout, search-timeout, model-output,
-                                result, file-size, session-calls, host-calls, queue-calls,
-                                command-memory, command-cpu, command-processes, command-open-files,
-                                command-file]
-          --settings <FILE>     Settings file to use instead of yours and the folder's; may be given
-                                several times
+          --workspace <DIR>     Folder to work in; can be repeated, relative paths start in the first
+                                [default: current folder]
+          --dialect <DIALECT>   Dialect of the name and the input [default: canonical] [possible values:
+                                canonical, acp, qwen, opencode]
+          --yes                 Approve everything that zero would ask about; denied calls stay denied
+          --mode <MODE>         Permission mode: ask, accept-edits, plan or auto [default: from
+                                settings, or ask]
+          --json                Print the result as one line of JSON
+          --timeout <TIME>      Stop after this time, such as `500ms` or `10s`; the tool's own limit
+                                still applies
+          --limit <NAME=VALUE>  Set a limit, such as `file-timeout=5s` or `command-memory=2gb`; can be
+                                repeated [names: file-timeout, search-timeout, model-output, result,
+                                file-size, session-calls, host-calls, queue-calls, command-memory,
+                                command-cpu, command-processes, command-open-files, command-file]
+          --settings <FILE>     Settings file to use instead of yours and the folder's; can be repeated
       -h, --help                Print help
 
     Examples:
@@ -113,10 +118,10 @@ fn call_help_shows_examples() {
       zero tools call Write - --yes < input.json
       zero tools call read_file '{"path": "README.md"}' --dialect acp
 
-    A call that changes something is asked about on a terminal; elsewhere it needs --yes.
-    `zero undo` takes a change back.
+    On a terminal, zero asks before a call that changes something. Without a terminal, pass --yes.
+    `zero undo` reverts file changes.
 
-    Exit codes: 0 the tool gave a result, 1 it gave an error, 2 wrong usage, 3 denied.
+    Exit codes: 0 the tool returned a result, 1 it returned an error, 2 wrong usage, 3 denied.
     "#);
 }
 
@@ -124,31 +129,31 @@ fn call_help_shows_examples() {
 fn undo_help_names_refusals() {
     insta::assert_snapshot!(TestProgram::new().run(&["undo", "-h"]), @"
     exit 0
-    Take back a change that a tool made to a file
+    Undo a file change made by a tool
 
     Usage: zero undo [OPTIONS] [ID]
 
     Arguments:
-      [ID]  Number of the change [default: the newest]
+      [ID]  Number of the change to undo [default: the newest]
 
     Options:
           --list                List the recorded changes, newest first
           --json                Print JSON
           --yes                 Restore the file even if it was changed again since
-          --workspace <DIR>     Folder whose changes are meant [default: the current folder]
-          --limit <NAME=VALUE>  Set a limit; `file-size=1gb` takes back a change that was made under
-                                that limit
+          --workspace <DIR>     Folder whose changes to use [default: current folder]
+          --limit <NAME=VALUE>  Set a limit; `file-size=1gb` undoes a change that was made under that
+                                limit
       -h, --help                Print help
 
     Examples:
-      zero undo                take back the newest change
-      zero undo --list         what can be taken back
-      zero undo 12             take back change 12
+      zero undo                undo the newest change
+      zero undo --list         list the changes that can be undone
+      zero undo 12             undo change 12
 
-    A file that was changed again since is left alone unless you say yes; what an undo overwrites is
-    itself recorded.
+    If the file was changed again since, zero asks before it restores the file. An undo is itself
+    recorded and can be undone.
 
-    Exit codes: 0 restored, 1 nothing to undo or it failed, 2 wrong usage, 3 refused.
+    Exit codes: 0 restored, 1 nothing to undo or an error, 2 wrong usage, 3 refused.
     ");
 }
 

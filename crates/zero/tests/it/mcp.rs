@@ -180,7 +180,7 @@ fn http_serving_is_local_unless_allowed() {
         (&["mcp", "--http", "127.0.0.1:0", "--token-file", "none"], "does not exist"),
         (&["mcp", "--http", "127.0.0.1:0", "--allow-host", "x:1"], "without a port"),
         (&["mcp", "--allow-remote"], "--http"),
-        (&["mcp", "--http", "127.0.0.1:0", "--allow-origin", "x"], "is no origin"),
+        (&["mcp", "--http", "127.0.0.1:0", "--allow-origin", "x"], "is not an origin"),
         (&["mcp", "--http", "here"], "--http"),
         (&["mcp", "--yes", "status"], "status"),
     ] {
