@@ -1,8 +1,8 @@
-//! Sets a limit from a flag or a settings file, and refuses what no host could work under.
+//! Sets a limit from a flag or a settings file, and rejects values outside the usable range.
 
 use zero_core::{HostLimitChange, HostLimits};
 
-/// Most calls that may run, or wait, at once: more would only be a slip.
+/// Largest value of the call-count limits; anything larger is a typing mistake.
 const CALLS_MAX: usize = 1_000_000;
 
 /// Parses a limit; the error says what is wrong with it.

@@ -1,5 +1,5 @@
-//! What makes this machine known to a gateway that wants to know it: a key that is made when it is first
-//! asked for, in a file of zero's own folder that only this person can read.
+//! Device key that identifies this machine to gateways that require one. It is created on first use
+//! and stored in zero's state folder, readable only by the user.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use zero_sandbox::config_file::lock;
 use zero_sandbox::{ConfigFile, StateDir};
 use zero_wire::device::DeviceKey;
 
-/// The file.
+/// Name of the key file in the state folder.
 const KEY_FILE: &str = "device.key";
-/// What is locked while it is made.
+/// Lock file held while the key is created.
 const LOCK: &str = "device.lock";
-/// Largest such file, in bytes.
+/// Largest key file, in bytes.
 const BYTES_MAX: u64 = 4_096;
 
-/// The key of this machine in its file.
+/// Loads the device key of this machine from its file, or creates it.
 pub(crate) struct DeviceKeyFile {
     state: StateDir,
 }
@@ -30,10 +30,9 @@ impl DeviceKeyFile {
     fn load_or_create(&self) -> Result<DeviceKey, String> {
         let path = self.state.path().join(KEY_FILE);
         let file = ConfigFile::Own(path.clone());
-        let at =
-            |why: &dyn Display| format!("the key of this device in `{}`: {why}", path.display());
+        let at = |why: &dyn Display| format!("device key in `{}`: {why}", path.display());
         self.state.create().map_err(|error| at(&error))?;
-        // Two that are started at a time are one device.
+        // Processes that start at the same time must use the same key.
         let _alone = lock(&self.state, LOCK).map_err(|error| at(&error))?;
         match file.read(BYTES_MAX).map_err(|error| at(&error))? {
             Some(known) => DeviceKey::from_pkcs8(&known).map_err(|error| at(&error)),

@@ -1,4 +1,4 @@
-//! The environment, read once. Nothing else in zero looks at a variable.
+//! Process environment, read once at startup. No other code in zero reads variables.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -10,50 +10,47 @@ use zero_settings::UserPaths;
 
 use crate::exit::UsageError;
 
-/// What the environment says.
+/// Snapshot of the process environment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EnvironmentConfig {
     home: Option<PathBuf>,
     xdg_state_home: Option<PathBuf>,
     xdg_config_home: Option<PathBuf>,
     cwd: Option<PathBuf>,
-    /// This program, by its full path.
+    /// Absolute path of this program.
     program: Option<PathBuf>,
     search_path: Vec<PathBuf>,
     /// Entries of `PATH` that mean another folder in each working directory.
     relative_search_path: Vec<PathBuf>,
-    /// Variables that are set to a relative folder, and so count as unset.
+    /// Variables set to a relative folder; zero treats them as unset.
     relative_variables: Vec<&'static str>,
-    /// All of it that is text: what commands get is picked from this.
+    /// All variables that are valid UTF-8; the environment of commands is selected from these.
     environment: Vec<(String, String)>,
-    /// Files with secrets that this process was told of, beside those that settings name.
+    /// Secret files named on the command line, in addition to those in settings.
     secret_files: Vec<PathBuf>,
-    /// Which events to log, in the syntax of `tracing`; nothing is logged when absent.
+    /// Log filter in the syntax of `tracing`; without it, nothing is logged.
     pub(crate) log: Option<String>,
-    /// What is known of the three standard streams.
+    /// Properties of the standard streams.
     pub(crate) streams: StandardStreams,
 }
 
-/// What is known of the three standard streams.
+/// Properties of the standard streams and the terminal.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StandardStreams {
     pub(crate) stdin_is_terminal: bool,
     pub(crate) stdout_is_terminal: bool,
     pub(crate) stderr_is_terminal: bool,
-    /// Whether colours are welcome on a terminal.
+    /// Whether to use colors on a terminal.
     pub(crate) colours: bool,
-    /// Whether a terminal shows more than ASCII.
+    /// Whether the locale uses UTF-8.
     pub(crate) utf8: bool,
-    /// Columns of the terminal, where there is one.
+    /// Width of the terminal in columns, if there is one.
     pub(crate) columns: Option<usize>,
 }
 
 impl EnvironmentConfig {
-    /// Reads the environment.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the one place that reads the environment"
-    )]
+    /// Reads the environment of this process.
+    #[expect(clippy::disallowed_methods, reason = "the only function that reads the environment")]
     pub(crate) fn from_env() -> Self {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let dumb = set("TERM").is_some_and(|term| term == "dumb");
@@ -95,27 +92,27 @@ impl EnvironmentConfig {
         }
     }
 
-    /// What `~` means.
+    /// Home folder, which `~` stands for.
     pub(crate) fn home(&self) -> Option<&Path> {
         self.home.as_deref()
     }
 
-    /// Where relative paths on the command line start.
+    /// Current folder, where relative paths on the command line start.
     pub(crate) fn cwd(&self) -> Result<&Path, UsageError> {
         self.cwd.as_deref().ok_or_else(|| {
             UsageError(
-                "the current folder cannot be read; change to one that exists and try again"
+                "could not read the current folder; change to an existing folder and try again"
                     .to_owned(),
             )
         })
     }
 
-    /// The person's own settings. When nothing says where their home is, nobody may go on without
-    /// them: what is missing might be the rule that forbids.
+    /// Path of the user's settings file. Without a home folder this is an error rather than empty
+    /// settings, because the missing file might contain deny rules.
     pub(crate) fn settings_file(&self) -> Result<PathBuf, UsageError> {
         let config_home = self.config_home().ok_or_else(|| {
             UsageError(
-                "zero does not know where your settings are; set HOME or XDG_CONFIG_HOME to an absolute path"
+                "cannot locate your settings; set HOME or XDG_CONFIG_HOME to an absolute path"
                     .to_owned(),
             )
         })?;
@@ -138,13 +135,13 @@ impl EnvironmentConfig {
         self.xdg_config_home.clone().or_else(usual)
     }
 
-    /// This program, by its full path.
+    /// Absolute path of this program.
     pub(crate) fn program(&self) -> Option<&Path> {
         self.program.as_deref()
     }
 
-    /// The same environment with another home, where one was named: everything that is kept under a
-    /// home is then looked for under that one.
+    /// Replaces the home folder if `named`. The XDG variables are then ignored, so that settings and
+    /// state are read from the new home.
     pub(crate) fn with_home(&self, home: Option<PathBuf>, named: bool) -> Self {
         if !named {
             return self.clone();
@@ -152,19 +149,19 @@ impl EnvironmentConfig {
         Self { home, xdg_config_home: None, xdg_state_home: None, ..self.clone() }
     }
 
-    /// Files with secrets that this process was told of.
+    /// Secret files named on the command line.
     pub(crate) fn secret_files(&self) -> &[PathBuf] {
         &self.secret_files
     }
 
-    /// The same, told of more such files.
+    /// Adds secret files.
     pub(crate) fn with_secret_files(mut self, files: impl IntoIterator<Item = PathBuf>) -> Self {
         self.secret_files.extend(files);
         self
     }
 
-    /// Where a file lies that is written so in settings or on the command line. Where nothing says
-    /// where relative paths start, such a one is none.
+    /// Resolves a path from settings or the command line. `None` if it is relative and the current
+    /// folder is unknown.
     pub(crate) fn resolve_file(&self, written: &str) -> Option<PathBuf> {
         match (written.strip_prefix("~/"), self.home()) {
             (Some(rest), Some(home)) => Some(home.join(rest)),
@@ -172,7 +169,7 @@ impl EnvironmentConfig {
         }
     }
 
-    /// What holds for the commands of a host.
+    /// Base sandbox settings for commands.
     pub(crate) fn command_settings(&self) -> CommandSettings {
         let settings = self.settings_file();
         let own = settings.ok().and_then(|file| file.parent().map(Path::to_owned));
@@ -184,13 +181,13 @@ impl EnvironmentConfig {
         }
     }
 
-    /// The value of a variable, where it is text.
+    /// Value of a variable, if it is set and valid UTF-8.
     pub(crate) fn variable(&self, name: &str) -> Option<&str> {
         let set = self.environment.iter().find(|(set, _)| set == name);
         set.map(|(_, value)| value.as_str())
     }
 
-    /// Folders in which programs are found, in order.
+    /// Absolute entries of `PATH`, in order.
     pub(crate) fn search_path(&self) -> &[PathBuf] {
         &self.search_path
     }
@@ -200,26 +197,26 @@ impl EnvironmentConfig {
         &self.relative_search_path
     }
 
-    /// Variables whose folder is not looked at, because it is relative.
+    /// Folder variables that zero ignores because their value is relative.
     pub(crate) fn relative_variables(&self) -> &[&'static str] {
         &self.relative_variables
     }
 
-    /// Where zero keeps what can be made again; nowhere when nothing says where.
+    /// Folder for data that zero can recreate; `None` without `XDG_CACHE_HOME` and `HOME`.
     pub(crate) fn cache_dir(&self) -> Option<StateDir> {
         let named = self.variable("XDG_CACHE_HOME").and_then(|named| absolute_path(named.into()));
         let usual = || self.home.as_ref().map(|home| home.join(".cache"));
         named.or_else(usual).map(|cache| StateDir::new(cache.join("zero")))
     }
 
-    /// Where zero keeps its audit log, journal and oversized results.
+    /// Folder for the audit log, the undo journal, sessions and oversized results.
     pub(crate) fn state_dir(&self) -> Result<StateDir, UsageError> {
         let state_home = match (&self.xdg_state_home, &self.home) {
             (Some(state_home), _) => state_home.clone(),
             (None, Some(home)) => home.join(".local/state"),
             (None, None) => {
                 return Err(UsageError(
-                    "zero does not know where to keep its audit log and journal; set HOME or XDG_STATE_HOME to an absolute path"
+                    "cannot locate the state folder for the audit log and the undo journal; set HOME or XDG_STATE_HOME to an absolute path"
                         .to_owned(),
                 ));
             }
@@ -234,20 +231,20 @@ fn is_utf8(locale: &str) -> bool {
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
-/// A relative folder would mean another one in each working directory; such a value counts as unset.
+/// Treats a relative folder as unset, since it would depend on the working directory.
 fn absolute_path(value: OsString) -> Option<PathBuf> {
     Some(PathBuf::from(value)).filter(|path| path.is_absolute())
 }
 
 #[cfg(test)]
 impl EnvironmentConfig {
-    /// The same environment with one more variable.
+    /// Adds a variable.
     pub(crate) fn with_variable(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// The environment of a test: everything lies in `folder`, and nothing is a terminal.
+    /// Environment for tests: all paths are in `folder`, and no stream is a terminal.
     pub(crate) fn for_test(folder: &Path) -> Self {
         Self { home: Some(folder.join("home")), cwd: Some(folder.to_owned()), ..Self::default() }
     }

@@ -1,34 +1,34 @@
-//! What the exit code of `zero` says. Scripts rely on these numbers; they never change.
+//! Exit codes of `zero`. Scripts rely on these numbers, so they never change.
 
 use std::process::ExitCode;
 
 use zero_core::{ErrorReason, ToolError};
 use zero_policy::Verdict;
 
-/// How a run of `zero` ended.
+/// How a `zero` process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ExitOutcome {
-    /// Done.
+    /// Success.
     Ok = 0,
-    /// A tool gave an error, a check failed, or zero itself could not go on.
+    /// A tool returned an error, a check failed, or zero failed.
     Error = 1,
-    /// The command line or the environment was wrong: flags, JSON, dialect, workspace, state folder.
+    /// Invalid command line or environment: flags, JSON, dialect, workspace, state folder.
     Usage = 2,
-    /// A rule or a person said no, or nobody was there to say yes.
+    /// A rule or the user denied it, or nobody could approve it.
     Denied = 3,
-    /// `zero run`: a limit of tokens or turns ended it.
+    /// `zero run`: a token or turn limit ended the run.
     Limit = 4,
-    /// `zero policy`: a person would be asked.
+    /// `zero policy`: zero would ask for approval.
     WouldAsk = 10,
-    /// `zero policy`: it would be denied.
+    /// `zero policy`: the call would be denied.
     WouldDeny = 20,
-    /// Somebody interrupted it, as shells know it.
+    /// Interrupted by a signal; 128 + SIGINT, as shells report it.
     Interrupted = 130,
 }
 
 impl ExitOutcome {
-    /// How a failed call ends the program.
+    /// Exit code for a failed tool call.
     pub fn from_error(error: &ToolError) -> Self {
         match error.reason() {
             Some(
@@ -41,7 +41,7 @@ impl ExitOutcome {
         }
     }
 
-    /// How a verdict on a call that nobody makes ends the program.
+    /// Exit code for a policy verdict on a call that is not run.
     pub fn from_verdict(verdict: Verdict) -> Self {
         match verdict {
             Verdict::Allow => Self::Ok,
@@ -50,7 +50,7 @@ impl ExitOutcome {
         }
     }
 
-    /// The number the shell sees.
+    /// Numeric exit code.
     pub fn code(self) -> u8 {
         self as u8
     }
@@ -62,7 +62,7 @@ impl From<ExitOutcome> for ExitCode {
     }
 }
 
-/// A command line that cannot be carried out; ends the program with [`ExitOutcome::TokenUsage`].
+/// An error in the command line or the environment; exits with [`ExitOutcome::Usage`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);

@@ -1,17 +1,17 @@
-//! What a server does when it has nothing to do: it gives back the memory that it does not need.
+//! Returns unused memory to the system while a server is idle.
 
 use std::time::Duration;
 
 use zero_sandbox::process_memory;
 
-/// Time between two looks.
+/// Time between two checks.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// The same once it was given back: there is nothing to win until something has happened.
+/// Time between two checks after a trim, when there is nothing more to return until work is done.
 const CHECK_INTERVAL_AFTER_TRIM: Duration = Duration::from_secs(15);
-/// Work within that time that is next to nothing: timers, and the look itself.
+/// Largest CPU time per interval that still counts as idle: timers and the check itself.
 const IDLE_CPU_MAX: Duration = Duration::from_millis(5);
 
-/// Gives memory back whenever the process has been idle for a while. Ends with the runtime.
+/// Trims the heap whenever the process has been idle for an interval. Runs until the runtime ends.
 pub(crate) async fn trim_when_idle() {
     let (mut before, mut pause) = (process_memory::cpu_time(), CHECK_INTERVAL);
     loop {
@@ -20,7 +20,7 @@ pub(crate) async fn trim_when_idle() {
         if worked > IDLE_CPU_MAX {
             pause = CHECK_INTERVAL;
         } else if pause == CHECK_INTERVAL {
-            // It takes a millisecond or two, in which no client should wait.
+            // A trim takes a millisecond or two, which must not delay clients.
             let _ = tokio::task::spawn_blocking(process_memory::trim).await;
             pause = CHECK_INTERVAL_AFTER_TRIM;
         }

@@ -1,4 +1,4 @@
-//! The input of a call: from the command line or stdin, with the spot shown where it is wrong.
+//! Reads the JSON input of a call from the command line or stdin. Errors show the position.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -11,16 +11,16 @@ use crate::exit::UsageError;
 use crate::terminal::escape_line;
 use crate::unique_json;
 
-/// Characters of a line that are shown on either side of a mistake.
+/// Characters of the line shown on each side of an error.
 const CONTEXT_CHARS: usize = 40;
 
-/// Reads and parses the input.
+/// Reads and parses the input; `-` means stdin.
 pub(crate) fn read(app: &AppContext, input: &str, limits: &HostLimits) -> anyhow::Result<Value> {
     let text = read_text(app, input, limits)?;
     Ok(serde_json::from_str(&text).map_err(|error| UsageError(explain_error(&text, &error)))?)
 }
 
-/// The same for an input that is only judged: it must mean the same to every reader.
+/// Like [`read`], but rejects duplicate fields, for inputs that the policy evaluates.
 pub(crate) fn read_unique(
     app: &AppContext,
     input: &str,
@@ -40,7 +40,7 @@ fn read_text<'a>(
         return Ok(Cow::Borrowed(input));
     }
     if app.terminal.is_stdin_terminal() {
-        app.terminal.print_note("reading the input from here; end it with Ctrl-D");
+        app.terminal.print_note("reading the input from the terminal; end it with Ctrl-D");
     }
     read_bounded(std::io::stdin().lock(), limits).map(Cow::Owned)
 }
@@ -54,25 +54,25 @@ fn read_bounded(stream: impl Read, limits: &HostLimits) -> Result<String, UsageE
         .map_err(|error| UsageError(format!("could not read the input from stdin: {error}")))?;
     if bytes.len() as u64 > most.get() {
         return Err(UsageError(format!(
-            "the input on stdin is larger than {most}; send less in one call"
+            "the input on stdin is larger than {most}; split it into several calls"
         )));
     }
     String::from_utf8(bytes).map_err(|error| {
         let place = error.utf8_error().valid_up_to();
-        UsageError(format!("the input on stdin is not UTF-8: byte {} does not fit", place + 1))
+        UsageError(format!("the input on stdin is not valid UTF-8 at byte {}", place + 1))
     })
 }
 
-/// Says what is wrong, where, and points at it.
+/// Renders a parse error with the line and a pointer to the column.
 fn explain_error(text: &str, error: &serde_json::Error) -> String {
-    const QUOTING: &str = "quote it for your shell like '{\"file_path\": \"README.md\"}'";
+    const QUOTING: &str = "quote it for your shell, such as '{\"file_path\": \"README.md\"}'";
     if text.trim().is_empty() {
-        return format!("the input is empty; pass a JSON object, and {QUOTING}");
+        return format!("the input is empty; pass a JSON object and {QUOTING}");
     }
     let what = error.to_string();
     let what = what.split(" at line ").next().unwrap_or_default();
     let line = text.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
-    // serde_json counts columns in bytes, from 1, and points behind the line when it ends too soon.
+    // serde_json counts columns in bytes from 1, and points past the end of a truncated line.
     let at = line.floor_char_boundary(error.column().saturating_sub(1).min(line.len()));
     let (before, after) = line.split_at(at);
     let column = before.chars().count() + 1;
@@ -106,19 +106,19 @@ mod tests {
         the input is not valid JSON: expected `:` at line 1, column 14
           | {"file_path" "a"}
           |              ^
-        quote it for your shell like '{"file_path": "README.md"}'
+        quote it for your shell, such as '{"file_path": "README.md"}'
         "#);
         insta::assert_snapshot!(parse_error("{\"ü\": 1,\n  \"b\": tru}"), @r#"
         the input is not valid JSON: expected ident at line 2, column 11
           |   "b": tru}
           |           ^
-        quote it for your shell like '{"file_path": "README.md"}'
+        quote it for your shell, such as '{"file_path": "README.md"}'
         "#);
         insta::assert_snapshot!(parse_error("{"), @r#"
         the input is not valid JSON: EOF while parsing an object at line 1, column 1
           | {
           | ^
-        quote it for your shell like '{"file_path": "README.md"}'
+        quote it for your shell, such as '{"file_path": "README.md"}'
         "#);
     }
 

@@ -1,7 +1,7 @@
-//! The `zero` program: wires the crates together and is the only one that talks to a terminal.
+//! The `zero` program: connects the crates, and is the only crate that uses a terminal.
 //!
-//! [`run`] is the entry point. [`cli`] says what can be written on the command line, `commands`
-//! holds one file for each thing that can be asked for, and [`exit`] says how it ends.
+//! [`run`] is the entry point. [`cli`] defines the command line, `commands` has one file per
+//! command, and [`exit`] defines the exit codes.
 
 mod approval;
 pub mod cli;
@@ -49,17 +49,17 @@ use crate::environment::EnvironmentConfig;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::terminal::Terminal;
 
-/// What every command works with.
+/// Environment, terminal and built-in tools; every command receives it.
 #[derive(Clone)]
 pub(crate) struct AppContext {
     pub(crate) config: EnvironmentConfig,
     pub(crate) terminal: Terminal,
-    /// The tools that come with zero; made once, when asked for: not every command needs them,
-    /// and their schemas take a while.
+    /// Built-in tools, created on first use: not every command needs them, and generating their
+    /// schemas takes time.
     pub(crate) tools: Arc<LazyLock<Vec<Arc<dyn AnyTool>>>>,
 }
 
-/// Runs `zero` with a command line, program name first.
+/// Runs `zero` with command-line arguments; the first one is the program name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let config = EnvironmentConfig::from_env();
     let terminal = Terminal::new(config.streams);
@@ -71,11 +71,11 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     .into()
 }
 
-/// Runs a command line to its end, whatever happens on the way.
+/// Runs a command line. A panic becomes an error message and [`ExitOutcome::Error`].
 fn run_app(app: &AppContext, args: impl IntoIterator<Item = OsString>) -> ExitOutcome {
     std::panic::catch_unwind(AssertUnwindSafe(|| parse_and_run(app, args))).unwrap_or_else(|_| {
         app.terminal.print_error(
-            "zero has a bug and stopped; run it again with ZERO_LOG=error to see where",
+            "zero stopped because of a bug; run it again with ZERO_LOG=error to see where",
         );
         ExitOutcome::Error
     })
@@ -84,21 +84,21 @@ fn run_app(app: &AppContext, args: impl IntoIterator<Item = OsString>) -> ExitOu
 fn parse_and_run(app: &AppContext, args: impl IntoIterator<Item = OsString>) -> ExitOutcome {
     match Cli::try_parse_from(args) {
         Ok(cli) => {
-            // A gateway first has to know from its settings where else its log goes.
+            // A gateway starts logging later: its settings may name a trace collector.
             if !cli.is_server() {
                 logging::start(cli.log_filter(app.config.log.as_deref()), &app.terminal, None);
             }
             commands::run(app, cli).unwrap_or_else(|error| report(app, &error))
         }
         Err(error) => {
-            // Help and version arrive here too; when nobody reads them any more, so be it.
+            // `--help` and `--version` arrive here too. A closed pipe is not an error.
             let _ = error.print();
             if error.use_stderr() { ExitOutcome::Usage } else { ExitOutcome::Ok }
         }
     }
 }
 
-/// Says why a command failed, the whole chain once, and how that ends the program.
+/// Prints the error chain of a failed command and returns the exit code.
 fn report(app: &AppContext, error: &anyhow::Error) -> ExitOutcome {
     if terminal::is_closed_pipe(error) {
         return ExitOutcome::Ok;
@@ -127,6 +127,8 @@ mod tests {
         };
         let exit = run_app(&app, ["zero", "tools", "list"].map(OsString::from));
         assert_eq!(exit, ExitOutcome::Error);
-        assert!(app.terminal.err.written_text().starts_with("error: zero has a bug"));
+        assert!(
+            app.terminal.err.written_text().starts_with("error: zero stopped because of a bug")
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! What goes on inside, for whoever debugs zero: on stderr, and only when `ZERO_LOG` asks for it.
-//! A gateway also sends traces where its settings say so.
+//! Debug logging to stderr, enabled by `ZERO_LOG`. A gateway can also send traces to the collector
+//! in its settings.
 
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry};
@@ -7,17 +7,17 @@ use tracing_subscriber::{EnvFilter, Layer as _, Registry};
 use crate::telemetry::TraceLayer;
 use crate::terminal::Terminal;
 
-/// What is never logged in more detail: the MCP SDK writes the codes of a login there.
+/// Directive that overrides every filter: the MCP SDK logs OAuth codes on this target.
 const QUIET_TARGETS: &str = "rmcp::transport::auth=warn";
 
-/// Starts logging when a filter is given, and sending traces when something takes them. A bad filter is
-/// said and ignored: it must not stop the work.
+/// Starts logging if a filter is given, and tracing if a layer is given. An invalid filter is
+/// reported and ignored, since a logging mistake must not stop the command.
 pub(crate) fn start(filter: Option<&str>, terminal: &Terminal, traces: Option<TraceLayer>) {
     let filter = filter.and_then(|filter| match parse_filter(filter) {
         Ok(filter) => Some(filter),
         Err(error) => {
             terminal.print_note(&format!(
-                "ZERO_LOG is ignored: {error}; write it like `info` or `zero_runtime=debug`"
+                "ignoring ZERO_LOG: {error}; use a filter such as `info` or `zero_runtime=debug`"
             ));
             None
         }
@@ -29,7 +29,7 @@ pub(crate) fn start(filter: Option<&str>, terminal: &Terminal, traces: Option<Tr
         tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(filter)
     });
     let subscriber = Registry::default().with(traces).with(log);
-    // Fails only when one is set already, and then that one logs.
+    // Fails only if a subscriber is already set; that one then stays in use.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
@@ -37,7 +37,7 @@ fn parse_filter(filter: &str) -> Result<EnvFilter, tracing_subscriber::filter::P
     Ok(EnvFilter::try_new(filter)?.add_directive(QUIET_TARGETS.parse()?))
 }
 
-/// Sends panics to the log instead of the person's screen; callers say what failed in plain words.
+/// Logs panics instead of printing them; the caller that catches the panic reports the failure.
 pub(crate) fn report_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The `zero` program. Everything it does is in the library, so that tests can reach it.
+//! Entry point of the `zero` program. All code is in the library, where tests can use it.
 
 use std::process::ExitCode;
 

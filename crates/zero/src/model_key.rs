@@ -1,4 +1,4 @@
-//! The key of the model that answers in an editor: where it is looked for, and whether it is there.
+//! API key of the model that an editor uses: where it is configured, and whether it is available.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use crate::cli::AcpArgs;
 use crate::settings_adapter::is_about_settings;
 use crate::settings_adapter::models::read_secret;
 
-/// How long a keyring may take that is only looked into.
+/// Time limit for reading the keyring.
 const KEYRING_TIME: Duration = Duration::from_secs(20);
 
-/// The model of new sessions, and where its key is looked for.
+/// Model of new sessions and the configured source of its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ModelKeyRequirement {
-    /// The model, by its name in settings.
+    /// Name of the model in settings.
     pub(crate) model: String,
-    /// Where the key is looked for.
+    /// Source of the key.
     pub(crate) secret: SecretSetting,
 }
 
 impl ModelKeyRequirement {
-    /// What the model of new sessions wants; nothing where there is none, where it wants no key, and
-    /// where a gateway elsewhere asks it.
+    /// Key requirement of the model of new sessions. `None` if there is no model, if it needs no
+    /// key, or if a remote gateway calls it.
     pub(crate) fn for_new_sessions(
         app: &AppContext,
         settings_files: &[PathBuf],
@@ -48,7 +48,7 @@ impl ModelKeyRequirement {
         Ok(model.zip(secret).map(|(model, secret)| Self { model, secret }))
     }
 
-    /// Why it cannot be used, if it cannot.
+    /// Why the key cannot be read; `None` if it can.
     pub(crate) fn missing_reason(&self, app: &AppContext) -> Option<String> {
         let variable = match &self.secret {
             SecretSetting::Env(name) => app.config.variable(name),
@@ -60,7 +60,7 @@ impl ModelKeyRequirement {
     }
 }
 
-/// Looks for it each time anew: a person may have given it meanwhile.
+/// Checks the key on each call, since the user may have stored it in the meantime.
 #[derive(Clone)]
 pub(crate) struct LocalModelKeys {
     app: AppContext,
@@ -100,7 +100,7 @@ impl ModelKeyChecker for LocalModelKeys {
             match timeout(KEYRING_TIME, checked).await {
                 Ok(Ok(checked)) => checked,
                 _ => Err(ModelKeyError::Missing(
-                    "the desktop's keyring does not answer; see that it runs and is unlocked"
+                    "the desktop's keyring does not respond; make sure that it runs and is unlocked"
                         .to_owned(),
                 )),
             }

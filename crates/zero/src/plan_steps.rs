@@ -1,10 +1,10 @@
-//! The steps of a plan at the terminal, the same wherever they are shown.
+//! Formats the steps of a plan for the terminal.
 
 use zero_core::event::PlanEntry;
 
 use crate::terminal::{FAINT, GOOD, NOTABLE, TerminalStream, escape_line};
 
-/// One step, with a mark for how far it is.
+/// One step as a line, with a mark for its status.
 pub(crate) fn render_step(stream: &TerminalStream, entry: &PlanEntry) -> String {
     let (mark, style) = match entry.status.as_str() {
         "completed" => ("✓", GOOD),

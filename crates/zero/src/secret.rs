@@ -1,4 +1,4 @@
-//! Tokens and passwords: made so that nobody can guess them, and read from files.
+//! Tokens and passwords: generates them and reads them from files.
 
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,14 +9,14 @@ use zero_sandbox::ConfigFile;
 use crate::AppContext;
 use crate::exit::UsageError;
 
-/// Largest file with a secret, in bytes.
+/// Largest secret file, in bytes.
 pub(crate) const FILE_BYTES_MAX: u64 = 4_096;
-/// Shortest secret, in characters: what can be guessed is none.
+/// Shortest accepted secret, in characters; shorter ones could be guessed.
 const SECRET_CHARS_MIN: usize = 16;
-/// Random bytes of a fresh token.
+/// Random bytes in a generated token.
 const TOKEN_BYTES: usize = 32;
 
-/// The secret in a file that somebody named. `what` it is goes into what is said of it.
+/// Reads the secret in a file that the user named. `what` is its name in messages, such as `token`.
 pub(crate) fn read_file(app: &AppContext, file: &str, what: &str) -> anyhow::Result<String> {
     let path = match app.config.resolve_file(file) {
         Some(path) => path,
@@ -25,37 +25,37 @@ pub(crate) fn read_file(app: &AppContext, file: &str, what: &str) -> anyhow::Res
     let shown = path.display();
     let bytes = ConfigFile::Own(path.clone())
         .read(FILE_BYTES_MAX)
-        .map_err(|error| UsageError(format!("the {what} in `{shown}` could not be read: {error}")))?
+        .map_err(|error| UsageError(format!("could not read the {what} in `{shown}`: {error}")))?
         .ok_or_else(|| UsageError(format!("`{shown}` does not exist; put a {what} there")))?;
     let mode = std::fs::metadata(&path).map_or(0, |file| file.permissions().mode());
     if mode & 0o077 != 0 {
         app.terminal.print_note(&format!(
-            "others on this machine may read the {what} in `{shown}`; run `chmod 600` on it"
+            "other users can read the {what} in `{shown}`; run `chmod 600` on the file"
         ));
     }
     check_secret(&String::from_utf8_lossy(&bytes), what)
         .map_err(|wrong| UsageError(format!("`{shown}` {wrong}")).into())
 }
 
-/// The secret in a text, if it is one that cannot be guessed.
+/// Extracts the secret from a text; fails if it is too short or has characters other than ASCII.
 pub(crate) fn check_secret(text: &str, what: &str) -> Result<String, String> {
     let secret = text.trim();
     let is_plain = |c: char| c.is_ascii_graphic();
     if secret.chars().count() < SECRET_CHARS_MIN || !secret.chars().all(is_plain) {
         return Err(format!(
-            "holds no {what}; write at least {SECRET_CHARS_MIN} letters and digits on one line"
+            "contains no valid {what}; use at least {SECRET_CHARS_MIN} letters and digits on one line"
         ));
     }
     Ok(secret.to_owned())
 }
 
-/// A token that nobody can guess.
-#[expect(clippy::disallowed_methods, reason = "the kernel's random bytes are no file of anybody's")]
+/// Generates a random token in hexadecimal.
+#[expect(clippy::disallowed_methods, reason = "/dev/urandom is not a user file")]
 pub(crate) fn generate_token() -> anyhow::Result<String> {
     let mut bytes = [0_u8; TOKEN_BYTES];
     std::fs::File::open("/dev/urandom")
         .and_then(|mut random| random.read_exact(&mut bytes))
-        .context("could not make a token; give one with `--token-file`")?;
+        .context("could not generate a token; pass one with `--token-file`")?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

@@ -1,8 +1,8 @@
-//! The files in which zero keeps secrets: tokens, passwords, keys.
+//! Files that contain zero's secrets: tokens, passwords, keys.
 //!
-//! Whoever talks to a session must not get hold of what zero itself knows, so every host that zero
-//! makes is told of all of them: its policy opens them to no tool, and its walls hide them from
-//! commands. The folders of zero's own settings and state are known without that.
+//! A session must not be able to read zero's own secrets. Every tool host therefore gets the list of
+//! these files: the policy denies them to all tools, and the sandbox hides them from commands. The
+//! settings and state folders of zero are always protected and are not listed here.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::AppContext;
 use crate::environment::EnvironmentConfig;
 
 impl AppContext {
-    /// The same, with files named that hold secrets, as the command line may.
+    /// Adds secret files that the command line names.
     pub(crate) fn with_secret_files<'a>(
         &self,
         files: impl IntoIterator<Item = &'a PathBuf>,
@@ -28,9 +28,8 @@ impl AppContext {
         Self { config: self.config.clone().with_secret_files(files), ..self.clone() }
     }
 
-    /// The files with secrets of zero's own, by each of their names: those that this process was
-    /// told of, those that the settings in use name, and those of the person's own settings, also
-    /// where others are in use.
+    /// All secret files, with symlinks and their targets: those from the command line, those named
+    /// in the settings in use, and those in the user's own settings even if other settings are used.
     pub(crate) fn secret_files(&self, settings: &WorkspaceSettings) -> Vec<PathBuf> {
         let own = self.config.settings_file().ok();
         let own = own.and_then(|file| {
@@ -44,14 +43,14 @@ impl AppContext {
         let real: Vec<PathBuf> =
             files.iter().filter_map(|file| path_survey::canonicalize(file)).collect();
         files.extend(real);
-        // Who names a folder by mistake is told so where it is used, and not by a folder that is gone.
+        // Hiding a folder would break commands. The code that reads the file reports the mistake.
         files.retain(|file| path_survey::file_type(file) != Some(FileType::Directory));
         files.sort();
         files.dedup();
         files
     }
 
-    /// What holds for the commands of a host in the workspace whose first folder is `root`.
+    /// Sandbox settings for commands in the workspace whose first folder is `root`.
     pub(crate) fn command_settings(
         &self,
         settings: &WorkspaceSettings,

@@ -1,6 +1,6 @@
-//! Words of a command line that a person is shown, to paste.
+//! Quoting for shell commands that zero prints for the user to paste.
 
-/// A word that a shell reads as it is written.
+/// Quotes `word` so that a POSIX shell reads it as one word; plain words stay unquoted.
 pub(crate) fn quote_shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || ":/._-[]".contains(c);
     match word.chars().all(is_plain) {

@@ -1,8 +1,8 @@
-//! Sends traces and figures of a gateway to an OpenTelemetry collector, where the settings name one.
+//! Sends traces and metrics of a gateway to the OpenTelemetry collector in its settings.
 //!
-//! What is sent says that runs and calls were, how long they took and how they ended. It never says
-//! what was asked, what a tool was given or what it gave. Sending is beside the work: a collector that
-//! is slow or gone costs what waits for it, and never a run.
+//! The data contains counts, durations and results of runs and calls. It never contains prompts, tool
+//! inputs or tool outputs. Export runs in the background: if the collector is slow or unavailable,
+//! data is dropped, but runs are not delayed.
 
 mod collector;
 mod gateway_metrics;
@@ -20,12 +20,12 @@ use zero_gateway::Gateway;
 pub(crate) use self::collector::{OtlpCollector, validate_setting as check_setting};
 pub(crate) use self::spans::TraceLayer;
 
-/// Time between two batches.
+/// Time between two exports.
 const SEND_INTERVAL: Duration = Duration::from_secs(5);
-/// How long what waits has to be sent at the end.
+/// Time limit for the last export at shutdown.
 const FLUSH_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Sends what happens until it is stopped.
+/// Exports traces and metrics until it is stopped.
 pub(crate) struct TelemetryExporter {
     collector: Arc<OtlpCollector>,
     provider: SdkTracerProvider,
@@ -34,7 +34,7 @@ pub(crate) struct TelemetryExporter {
 }
 
 impl TelemetryExporter {
-    /// Sends traces from now on. The layer has to become part of the log. Only within a runtime.
+    /// Starts exporting traces. The caller must add the layer to the subscriber. Needs a Tokio runtime.
     pub(crate) fn start(collector: OtlpCollector) -> (Self, TraceLayer) {
         let collector = Arc::new(collector);
         let (provider, traces) = spans::make_provider(&collector);
@@ -42,20 +42,20 @@ impl TelemetryExporter {
         (Self { collector, provider, stop, figures: None }, traces)
     }
 
-    /// Sends the figures of a gateway, too.
+    /// Also exports the metrics of a gateway.
     pub(crate) fn start_metrics(&mut self, gateway: Gateway) {
         let (collector, stop) = (Arc::clone(&self.collector), self.stop.clone());
         self.figures = Some(tokio::spawn(send_metrics(collector, gateway, stop)));
     }
 
-    /// Sends what waits, but not for long.
+    /// Exports pending data, for at most [`FLUSH_TIME_MAX`].
     pub(crate) async fn stop(self) {
         self.stop.cancel();
         let provider = self.provider;
         let spans =
             tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(FLUSH_TIME_MAX));
         let rest = async {
-            // What could not be sent was said already.
+            // A failed export was already logged.
             let _ = spans.await;
             if let Some(figures) = self.figures {
                 let _ = figures.await;
@@ -65,7 +65,7 @@ impl TelemetryExporter {
     }
 }
 
-/// Sends figures now and then, and once more at the end.
+/// Exports metrics at each interval, and once more when stopped.
 async fn send_metrics(collector: Arc<OtlpCollector>, gateway: Gateway, stop: CancellationToken) {
     let began = SystemTime::now();
     let mut every = interval(SEND_INTERVAL);
@@ -84,10 +84,10 @@ async fn send_metrics(collector: Arc<OtlpCollector>, gateway: Gateway, stop: Can
     }
 }
 
-/// What the program is called by those who watch it.
+/// Value of `service.name` in exported data.
 const SERVICE_NAME: &str = "zero";
 
-/// Who sends: the program, and which of several that run.
+/// Resource attributes: service name, version, and a random ID of this process.
 fn resource_attributes() -> [(&'static str, String); 3] {
     static INSTANCE_ID: std::sync::LazyLock<String> =
         std::sync::LazyLock::new(|| format!("{:032x}", fastrand::u128(..)));

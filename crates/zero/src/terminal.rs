@@ -1,9 +1,8 @@
-//! Everything a person sees passes through here.
+//! Output to the terminal: all text that the user sees is written here.
 //!
-//! Stdout belongs to results and stderr to everything else. Colours, cut tables and the running
-//! counter appear only where somebody is looking; text that others wrote (file contents, paths,
-//! names) loses its control and direction-changing characters before it reaches a terminal, so
-//! that a file cannot repaint the screen of whoever looks at it.
+//! Results go to stdout, everything else to stderr. Colors, truncated tables and the elapsed counter
+//! are used only on a terminal. Untrusted text (file contents, paths, names) is escaped before it
+//! reaches a terminal: control and bidirectional characters could otherwise repaint the screen.
 
 mod elapsed_counter;
 mod table;
@@ -24,20 +23,20 @@ use zero_policy::Verdict;
 
 use crate::environment::StandardStreams;
 
-/// Headings of tables and names that stand out.
+/// Style of table headings and emphasized names.
 pub(crate) const STRONG: Style = Style::new().bold();
-/// What matters less.
+/// Style of secondary text.
 pub(crate) const FAINT: Style = Style::new().dimmed();
-/// Good news, and added lines.
+/// Style of success messages and added lines.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
-/// Bad news, and removed lines.
+/// Style of errors and removed lines.
 pub(crate) const BAD: Style = AnsiColor::Red.on_default();
-/// What asks for attention.
+/// Style of warnings.
 pub(crate) const NOTABLE: Style = AnsiColor::Yellow.on_default();
-/// Where a hunk of a diff begins.
+/// Style of diff hunk headers.
 const HUNK: Style = AnsiColor::Cyan.on_default();
 
-/// The colour of a verdict.
+/// Style of a policy verdict.
 pub(crate) fn verdict_style(verdict: Verdict) -> Style {
     match verdict {
         Verdict::Allow => GOOD,
@@ -46,18 +45,18 @@ pub(crate) fn verdict_style(verdict: Verdict) -> Style {
     }
 }
 
-/// The person's side of the program.
+/// Standard streams of the program.
 #[derive(Clone, Debug)]
 pub(crate) struct Terminal {
-    /// Results.
+    /// Stdout, for results.
     pub(crate) out: TerminalStream,
-    /// Everything else.
+    /// Stderr, for everything else.
     pub(crate) err: TerminalStream,
     stdin_is_terminal: bool,
 }
 
 impl Terminal {
-    /// The terminal behind the standard streams.
+    /// Uses the standard streams of this process.
     pub(crate) fn new(streams: StandardStreams) -> Self {
         let stream = |target, is_terminal| TerminalStream {
             target,
@@ -72,79 +71,79 @@ impl Terminal {
         }
     }
 
-    /// Where a person would answer: they see the question on stderr and type on stdin.
+    /// Source of answers if stdin and stderr are terminals: zero asks on stderr and reads stdin.
     pub(crate) fn answer_source(&self) -> Option<AnswerSource> {
         (self.stdin_is_terminal && self.err.is_terminal).then_some(AnswerSource::Stdin)
     }
 
-    /// The same when stdin holds something else: they type on the terminal zero was started from.
+    /// Source of answers while stdin carries data: zero reads from the controlling terminal.
     pub(crate) fn tty_answer_source(&self) -> Option<AnswerSource> {
         self.err.is_terminal.then(AnswerSource::from_tty)?
     }
 
-    /// Whether the input is typed by hand.
+    /// Whether stdin is a terminal.
     pub(crate) fn is_stdin_terminal(&self) -> bool {
         self.stdin_is_terminal
     }
 
-    /// Asks a question that has yes and no for an answer. Blocks; anything but yes is no.
+    /// Asks a yes/no question. Blocks; every answer other than `y` or `yes` means no.
     pub(crate) fn confirm(&self, answers: &AnswerSource, question: &str) -> bool {
         let answer = self.ask(answers, question, "y/N");
         answer.is_some_and(|answer| matches!(answer.as_str(), "y" | "yes"))
     }
 
-    /// Asks a question and names the keys that answer it. Blocks; gives what was typed, in small
-    /// letters, or nothing when it could not be asked.
+    /// Asks a question and lists the keys that answer it. Blocks; returns the answer in lower case,
+    /// or `None` if the question could not be shown or the answer not read.
     pub(crate) fn ask(&self, answers: &AnswerSource, question: &str, keys: &str) -> Option<String> {
         self.err.write(&format!("{} [{keys}] ", self.err.paint(STRONG, question))).ok()?;
         let line = answers.read_line().ok()?;
         if !line.ends_with('\n') {
-            // They went away, and their Enter did not end the line.
+            // The input ended without Enter, so the line on the terminal is still open.
             self.err.write("\n").ok()?;
         }
         Some(line.trim().to_ascii_lowercase())
     }
 
-    /// Says what went wrong.
+    /// Prints an error message to stderr.
     pub(crate) fn print_error(&self, message: &str) {
         let message = escape_lines(message);
-        // When stderr is gone there is nobody left to tell.
+        // If stderr is closed, the error cannot be reported anywhere else.
         let _ = self.err.write(&format!("{} {message}\n", self.err.paint(BAD.bold(), "error:")));
     }
 
-    /// Says something worth knowing beside the result.
+    /// Prints a note to stderr.
     pub(crate) fn print_note(&self, message: &str) {
         let message = escape_lines(message);
         let _ = self.err.write(&format!("{} {message}\n", self.err.paint(NOTABLE, "note:")));
     }
 }
 
-/// Where a person types what they answer.
+/// Where zero reads the user's answers.
 #[derive(Clone, Debug)]
 pub(crate) enum AnswerSource {
-    /// On stdin.
+    /// Stdin.
     Stdin,
-    /// On the terminal itself, because stdin is taken.
+    /// The controlling terminal, because stdin carries data.
     Tty(Arc<File>),
-    /// Beforehand.
+    /// Prepared answers.
     #[cfg(test)]
     Script(Arc<std::sync::Mutex<std::collections::VecDeque<String>>>),
 }
 
 impl AnswerSource {
-    /// The terminal zero was started from, if there is one.
-    #[expect(clippy::disallowed_methods, reason = "the terminal is no file of the person's")]
+    /// Opens the controlling terminal, if there is one.
+    #[expect(clippy::disallowed_methods, reason = "the terminal is not a user file")]
     fn from_tty() -> Option<Self> {
         File::open("/dev/tty").ok().map(|tty| Self::Tty(Arc::new(tty)))
     }
 
-    /// A line as it was typed, without its end; nothing when they went away.
+    /// Reads one line without its line end; `None` at the end of the input.
     pub(crate) fn read_answer(&self) -> Option<String> {
         self.read_line().ok()?.strip_suffix('\n').map(str::to_owned)
     }
 
     fn read_line(&self) -> io::Result<String> {
-        /// Longest answer read, in bytes: a pasted address takes some room.
+        /// Longest answer, in bytes; pasted URLs can be long.
         const ANSWER_BYTES_MAX: u64 = 8 * 1_024;
         let mut answer = String::new();
         match self {
@@ -163,7 +162,7 @@ impl AnswerSource {
     }
 }
 
-/// One way out of the program.
+/// Stdout or stderr, with the properties that decide how text is formatted.
 #[derive(Clone, Debug)]
 pub(crate) struct TerminalStream {
     target: StreamTarget,
@@ -194,7 +193,7 @@ impl TerminalStream {
         }
     }
 
-    /// Writes JSON, spread over lines.
+    /// Writes indented JSON.
     pub(crate) fn write_pretty_json(&self, value: &impl serde::Serialize) -> io::Result<()> {
         self.write_json_text(&(serde_json::to_string_pretty(value)? + "\n"))
     }
@@ -204,8 +203,8 @@ impl TerminalStream {
         self.write_json_text(&(serde_json::to_string(value)? + "\n"))
     }
 
-    /// Writes text that is JSON already. All JSON passes here: where somebody is looking, what could
-    /// steer the terminal is written as an escape of JSON, so that it is the same document.
+    /// Writes serialized JSON. All JSON output uses this function: on a terminal, control characters
+    /// are written as JSON escapes, which keeps the document equal.
     pub(crate) fn write_json_text(&self, text: &str) -> io::Result<()> {
         match self.is_terminal {
             true => self.write(&escape_json(text)),
@@ -213,12 +212,12 @@ impl TerminalStream {
         }
     }
 
-    /// Whether somebody is looking.
+    /// Whether this stream is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
-    /// The text in a style, where styles show.
+    /// Applies a style if the stream uses colors.
     pub(crate) fn paint<'a>(&self, style: Style, text: &'a str) -> Cow<'a, str> {
         if self.colours && style != Style::new() {
             Cow::Owned(format!("{style}{text}{style:#}"))
@@ -227,22 +226,22 @@ impl TerminalStream {
         }
     }
 
-    /// Text that others wrote: as it is for programs, harmless for a terminal.
+    /// Escapes untrusted text on a terminal; other programs get it unchanged.
     pub(crate) fn escape_foreign<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.is_terminal { escape_lines(text) } else { Cow::Borrowed(text) }
     }
 
-    /// Columns that are left beside `used` others.
+    /// Columns that remain after `used` columns; unlimited if this is not a terminal.
     pub(crate) fn remaining_columns(&self, used: usize) -> usize {
         self.columns.map_or(usize::MAX, |columns| columns.saturating_sub(used))
     }
 
-    /// As much of a line as the window has room for beside `used` other columns.
+    /// Truncates a line to the columns that remain after `used` columns.
     pub(crate) fn truncate_line(&self, line: &str, used: usize) -> String {
         table::truncate(line, self.remaining_columns(used))
     }
 
-    /// A unified diff, coloured where colours show.
+    /// Renders a unified diff, with colors if the stream uses them.
     pub(crate) fn render_diff(&self, unified: &str) -> String {
         let mut shown = String::with_capacity(unified.len());
         for line in unified.lines() {
@@ -264,7 +263,7 @@ fn write_all(mut stream: impl Write, text: &str) -> io::Result<()> {
     stream.flush()
 }
 
-/// Whether an error says that the reader went away, which is its right: `zero tools list | head -1`.
+/// Whether an error is a closed pipe, as in `zero tools list | head -1`, which is not a failure.
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause
@@ -273,20 +272,20 @@ pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     })
 }
 
-/// What was left out of the audit log because it could not be read.
+/// Message about audit log lines that could not be parsed.
 pub(crate) fn damaged_lines_note(count: usize) -> String {
     match count {
-        1 => "1 damaged line of the audit log was left out".to_owned(),
-        _ => format!("{count} damaged lines of the audit log were left out"),
+        1 => "skipped 1 damaged line of the audit log".to_owned(),
+        _ => format!("skipped {count} damaged lines of the audit log"),
     }
 }
 
-/// Makes text harmless but keeps its lines and tabs.
+/// Escapes control characters except line ends and tabs.
 pub(crate) fn escape_lines(text: &str) -> Cow<'_, str> {
     escape(text, |c| c == '\n' || c == '\t')
 }
 
-/// Makes text harmless and keeps it on one line.
+/// Escapes all control characters, including line ends.
 pub(crate) fn escape_line(text: &str) -> Cow<'_, str> {
     escape(text, |_| false)
 }
@@ -295,8 +294,8 @@ fn escape(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
     escape_with(text, keep, |c, to| to.extend(c.escape_default()))
 }
 
-/// Makes JSON harmless without changing what it says: between values there are only line ends, and
-/// whatever else is harmful stands in a string, where `\u` may stand for it.
+/// Escapes control characters in JSON without changing its meaning: outside of strings there are
+/// only line ends, and within strings `\u` escapes are allowed.
 fn escape_json(text: &str) -> Cow<'_, str> {
     escape_with(
         text,
@@ -326,7 +325,7 @@ fn escape_with(
     Cow::Owned(escaped)
 }
 
-/// Control characters, and the invisible ones that reorder or hide what stands around them.
+/// Control characters, and invisible characters that reorder or hide the text around them.
 fn is_harmful(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61C}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}')
@@ -335,7 +334,7 @@ fn is_harmful(c: char) -> bool {
 
 #[cfg(test)]
 impl Terminal {
-    /// A terminal that remembers; nobody is looking and nobody can be asked.
+    /// Terminal that records its output; it is not interactive.
     pub(crate) fn for_test() -> Self {
         let stream = || TerminalStream {
             target: StreamTarget::Memory(Default::default()),
@@ -349,7 +348,7 @@ impl Terminal {
 
 #[cfg(test)]
 impl AnswerSource {
-    /// Somebody who types these lines and goes away.
+    /// Answers with these lines, then ends the input.
     pub(crate) fn from_script(lines: &[&str]) -> Self {
         let lines = lines.iter().map(|line| format!("{line}\n")).collect();
         Self::Script(Arc::new(std::sync::Mutex::new(lines)))
@@ -358,19 +357,19 @@ impl AnswerSource {
 
 #[cfg(test)]
 impl TerminalStream {
-    /// The same stream as if somebody were looking, in a window of some width.
+    /// Turns the stream into a terminal of this width, with colors.
     pub(crate) fn with_columns(mut self, columns: usize) -> Self {
         (self.is_terminal, self.colours, self.columns) = (true, true, Some(columns));
         self
     }
 
-    /// The same stream for somebody who wants no colours.
+    /// Disables colors.
     pub(crate) fn without_colours(mut self) -> Self {
         self.colours = false;
         self
     }
 
-    /// What was written to it.
+    /// Text written so far.
     pub(crate) fn written_text(&self) -> String {
         match &self.target {
             StreamTarget::Memory(memory) => memory.lock().unwrap().clone(),

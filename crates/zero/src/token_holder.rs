@@ -1,5 +1,5 @@
-//! Who has a token of the gateway, by its name in settings: the name owns sessions, so it must not
-//! be that of somebody else.
+//! Principals of gateway tokens, by the token's name in settings. The name owns sessions, so it must
+//! not equal the name of another owner.
 
 use std::collections::BTreeMap;
 
@@ -9,30 +9,30 @@ use zero_wire::method::TokenScope;
 
 use zero_settings::gateway::{GatewayTokenSetting, TokenScopeSetting};
 
-/// The person whose machine this is.
+/// Owner of sessions that local commands create.
 pub(crate) const LOCAL_OWNER: &str = "this machine";
-/// Whoever knows the password.
+/// Owner of sessions of clients that use the password.
 pub(crate) const PASSWORD_OWNER: &str = "password";
-/// Who answers questions that nobody did.
+/// Name under which zero itself resolves questions.
 const ZERO_OWNER: &str = "zero";
-/// Longest name, in characters.
+/// Longest token name, in characters.
 const NAME_LEN_MAX: usize = 64;
 
-/// Who has the token of that name, and what for; otherwise, why nobody can.
+/// Principal of the token `name`. The error is the second half of a message about that token.
 pub(crate) fn token_principal(
     name: &str,
     tokens: &BTreeMap<String, GatewayTokenSetting>,
 ) -> Result<Principal, String> {
     check_name(name)?;
-    let token = tokens.get(name).ok_or("it is not there")?;
+    let token = tokens.get(name).ok_or("it does not exist")?;
     if let Some(owner) = &token.owner {
         let is_own = |other: &GatewayTokenSetting| other.owner.is_none();
         let has_sessions = [LOCAL_OWNER, PASSWORD_OWNER].contains(&owner.as_str())
             || tokens.get(owner).is_some_and(is_own);
         if owner == name || !has_sessions {
             return Err(format!(
-                "`owner` is {}, who has no sessions; name another token that has no `owner` \
-                 itself, or `{LOCAL_OWNER}` or `{PASSWORD_OWNER}`",
+                "`owner` is {}, which cannot own sessions; use a token without an `owner`, \
+                 `{LOCAL_OWNER}` or `{PASSWORD_OWNER}`",
                 sanitize::to_quoted_line(owner)
             ));
         }
@@ -41,7 +41,7 @@ pub(crate) fn token_principal(
     Ok(Principal { owner: token.owner.clone(), ..Principal::new(name, scopes) })
 }
 
-/// Refuses names that are taken, look like those, or cannot be told apart when they are shown.
+/// Rejects names that are reserved, look like reserved ones, or have invisible characters.
 fn check_name(name: &str) -> Result<(), String> {
     let length = name.chars().count();
     if length == 0 || length > NAME_LEN_MAX {
@@ -50,10 +50,10 @@ fn check_name(name: &str) -> Result<(), String> {
     let is_space = |c: char| c.is_whitespace() && c != ' ';
     if let Some(c) = name.chars().find(|c| !sanitize::is_safe_char(*c) || is_space(*c)) {
         let number = u32::from(c);
-        return Err(format!("its name has the character U+{number:04X}, which cannot be seen"));
+        return Err(format!("its name has the invisible character U+{number:04X}; remove it"));
     }
     if name.trim() != name {
-        return Err("its name begins or ends with a space; leave that out".to_owned());
+        return Err("its name begins or ends with a space; remove it".to_owned());
     }
     let plain = |text: &str| -> String {
         text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
@@ -63,8 +63,8 @@ fn check_name(name: &str) -> Result<(), String> {
         .find(|own| plain(own) == plain(name))
     {
         Some(own) => Err(format!(
-            "`{own}` is a name of zero's own, and whoever has it owns other sessions; choose \
-             another name (`owner` says whose sessions a token is for)"
+            "the name `{own}` is reserved; choose another one, and set `owner` to give the token \
+             access to sessions of `{own}`"
         )),
         None => Ok(()),
     }
@@ -106,14 +106,14 @@ mod tests {
         }
         for name in ["this machine", "This Machine", "this  machine", "this_machine", "THISMACHINE"]
         {
-            check(name, Err("`this machine` is a name of zero's own"));
+            check(name, Err("the name `this machine` is reserved"));
         }
         for name in ["password", "Password", "pass-word"] {
-            check(name, Err("`password` is a name of zero's own"));
+            check(name, Err("the name `password` is reserved"));
         }
-        check("zero", Err("`zero` is a name of zero's own"));
+        check("zero", Err("the name `zero` is reserved"));
         for name in ["this\u{a0}machine", "this\u{200b}machine", "a\nb", "\u{1b}[2J", "a\u{202e}"] {
-            check(name, Err("which cannot be seen"));
+            check(name, Err("has the invisible character"));
         }
         for name in [" phone", "phone ", "password "] {
             check(name, Err("begins or ends with a space"));
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(token_principal("watch", &tokens).unwrap().owner.as_deref(), Some(LOCAL_OWNER));
         for name in ["chain", "self", "typo"] {
             let why = token_principal(name, &tokens).unwrap_err();
-            assert!(why.contains("who has no sessions"), "{name}: {why}");
+            assert!(why.contains("which cannot own sessions"), "{name}: {why}");
         }
     }
 }

@@ -1,14 +1,14 @@
-//! JSON whose objects name each field once.
+//! JSON parser that rejects objects with duplicate fields.
 //!
-//! Readers differ in which of two fields of one name they take. What is judged here must be what
-//! runs elsewhere, so such a text means nothing.
+//! Parsers differ in which of two duplicate fields they use. The policy must evaluate the same value
+//! that later runs elsewhere, so such a text is rejected.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// Parses a text. The parser itself bounds how deep it goes.
+/// Parses a text. `serde_json` bounds the nesting depth.
 pub(crate) fn parse(text: &[u8]) -> serde_json::Result<Value> {
     let mut parser = serde_json::Deserializer::from_slice(text);
     let value = UniqueKeyVisitor.deserialize(&mut parser)?;
@@ -70,7 +70,7 @@ impl<'de> Visitor<'de> for UniqueKeyVisitor {
         while let Some(name) = entries.next_key::<String>()? {
             if fields.contains_key(&name) {
                 return Err(A::Error::custom(format!(
-                    "`{name}` stands there twice; keep one of them"
+                    "duplicate field `{name}`; keep one of them"
                 )));
             }
             let field = entries.next_value_seed(UniqueKeyVisitor)?;
@@ -109,7 +109,7 @@ mod tests {
         ] {
             let error = parse(text.as_bytes()).unwrap_err().to_string();
             assert!(
-                error.starts_with("`a` stands there twice; keep one of them at line 1"),
+                error.starts_with("duplicate field `a`; keep one of them at line 1"),
                 "{error}"
             );
         }

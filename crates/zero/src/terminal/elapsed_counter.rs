@@ -1,16 +1,16 @@
-//! A line that counts the seconds of whatever takes longer than one.
+//! Status line that counts the seconds of an activity that takes longer than one second.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{FAINT, TerminalStream, escape_line};
 
-/// How long something may take before a person wonders.
+/// Time before the counter appears.
 const SHOW_DELAY: Duration = Duration::from_secs(1);
-/// Pause between two drawings.
+/// Time between two updates of the line.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Counts on a terminal, and is silent anywhere else. Clears its line when it ends.
+/// Counter that draws only on a terminal and clears its line when it stops.
 #[derive(Clone)]
 pub(crate) struct ElapsedCounter {
     shared: Option<Arc<CounterShared>>,
@@ -24,12 +24,12 @@ struct CounterShared {
 
 #[derive(Default)]
 struct CounterState {
-    /// What is under way; `None` when nothing is.
+    /// Current activity, if any.
     running: Option<CountedActivity>,
     drawn: bool,
-    /// How many hold the line for themselves; meanwhile nothing is drawn.
+    /// Number of active pauses; nothing is drawn while it is above zero.
     pauses: usize,
-    /// Whether a thread is there to draw.
+    /// Whether the drawing thread is running.
     attended: bool,
 }
 
@@ -39,7 +39,7 @@ struct CountedActivity {
 }
 
 impl ElapsedCounter {
-    /// A counter that draws on `stream` when that is a terminal.
+    /// Counter that draws on `stream` if it is a terminal.
     pub(crate) fn new(stream: &TerminalStream) -> Self {
         let shared = stream.is_terminal().then(|| {
             Arc::new(CounterShared {
@@ -51,7 +51,7 @@ impl ElapsedCounter {
         Self { shared }
     }
 
-    /// Something begins, or the next thing does.
+    /// Starts counting for an activity; replaces the current one.
     pub(crate) fn start(&self, what: &str) {
         let Some(shared) = &self.shared else { return };
         let mut state = shared.lock();
@@ -61,12 +61,12 @@ impl ElapsedCounter {
         if !state.attended {
             let shared = Arc::clone(shared);
             let thread = std::thread::Builder::new().name("counter".to_owned());
-            // Without a thread there is no counter, which harms nobody.
+            // If the thread cannot start, there is no counter, which is acceptable.
             state.attended = thread.spawn(move || shared.run_drawing_loop()).is_ok();
         }
     }
 
-    /// Says how far it is.
+    /// Replaces the text of the current activity; the time keeps counting.
     pub(crate) fn progress(&self, message: &str) {
         let Some(shared) = &self.shared else { return };
         if let Some(running) = &mut shared.lock().running {
@@ -74,7 +74,7 @@ impl ElapsedCounter {
         }
     }
 
-    /// Leaves the line to somebody else, such as a question, until what is given is dropped.
+    /// Clears the line, for example for a question, until the guard is dropped.
     pub(crate) fn pause(&self) -> CounterPauseGuard {
         if let Some(shared) = &self.shared {
             let mut state = shared.lock();
@@ -84,7 +84,7 @@ impl ElapsedCounter {
         CounterPauseGuard { shared: self.shared.clone() }
     }
 
-    /// It is over.
+    /// Stops counting and clears the line.
     pub(crate) fn stop(&self) {
         let Some(shared) = &self.shared else { return };
         let mut state = shared.lock();
@@ -94,7 +94,7 @@ impl ElapsedCounter {
     }
 }
 
-/// While it is there, the counter draws nothing.
+/// Pauses the counter until it is dropped.
 pub(crate) struct CounterPauseGuard {
     shared: Option<Arc<CounterShared>>,
 }

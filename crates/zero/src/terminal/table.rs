@@ -1,13 +1,13 @@
-//! Tables: aligned columns, cut at the edge of the window.
+//! Tables with aligned columns, truncated at the width of the terminal.
 
 use anstyle::Style;
 
 use super::{STRONG, TerminalStream, escape_line};
 
-/// Blanks between two columns.
+/// Spaces between two columns.
 const COLUMN_GAP: usize = 2;
 
-/// One field of a table. What it holds is made harmless and kept on one line.
+/// One table cell. Its text is escaped and stays on one line.
 #[derive(Clone, Debug)]
 pub(crate) struct TableCell {
     text: String,
@@ -15,7 +15,7 @@ pub(crate) struct TableCell {
 }
 
 impl TableCell {
-    /// A field in a style.
+    /// Cell with a style.
     pub(crate) fn styled(text: impl AsRef<str>, style: Style) -> Self {
         Self { text: escape_line(text.as_ref()).into_owned(), style }
     }
@@ -27,25 +27,25 @@ impl<T: AsRef<str>> From<T> for TableCell {
     }
 }
 
-/// Rows under headings.
+/// Table with a heading row.
 #[derive(Clone, Debug)]
 pub(crate) struct TextTable {
     rows: Vec<Vec<TableCell>>,
 }
 
 impl TextTable {
-    /// A table with these headings and no rows.
+    /// Creates a table without rows.
     pub(crate) fn new<const N: usize>(headings: [&str; N]) -> Self {
         Self { rows: vec![headings.map(|heading| TableCell::styled(heading, STRONG)).into()] }
     }
 
-    /// Adds a row; it has as many fields as there are headings.
+    /// Adds a row; it must have one cell per heading.
     pub(crate) fn add_row<const N: usize>(&mut self, cells: [TableCell; N]) {
-        debug_assert_eq!(N, self.rows[0].len(), "a row fits its headings");
+        debug_assert_eq!(N, self.rows[0].len(), "a row has one cell per heading");
         self.rows.push(cells.into());
     }
 
-    /// The table as text for a stream: on a terminal no line is wider than the window.
+    /// Renders the table for a stream; on a terminal, no line is wider than the terminal.
     pub(crate) fn render(&self, stream: &TerminalStream) -> String {
         let widths = self.column_widths();
         let mut text = String::new();
@@ -79,7 +79,7 @@ impl TextTable {
     }
 }
 
-/// The text in at most `max` columns; what was cut is marked.
+/// Truncates the text to `max` columns; an ellipsis marks the cut.
 pub(super) fn truncate(text: &str, max: usize) -> String {
     if text.chars().count() <= max {
         return text.to_owned();

@@ -1,15 +1,15 @@
-//! Moments and durations as people read them.
+//! Formats timestamps and durations for display.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// A moment to the second, in UTC.
+/// Timestamp to the second, in UTC.
 pub(crate) fn format_short_time(time: Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
 
-/// A duration in the unit that suits it.
+/// Duration in microseconds, milliseconds or seconds, depending on its size.
 pub(crate) fn format_short_duration(time: Duration) -> String {
     let micros = time.as_micros();
     match micros {

@@ -20,7 +20,7 @@ fn usage_error_exits_with_two_and_names_fix() {
     error: the input is not valid JSON: expected value at line 1, column 15
       | {"file_path": }
       |               ^
-    quote it for your shell like '{"file_path": "README.md"}'
+    quote it for your shell, such as '{"file_path": "README.md"}'
     "#);
     insta::assert_snapshot!(zero.run(&["tools", "list", "--dialect", "quen"]), @"
     exit 2
@@ -224,7 +224,7 @@ fn every_call_leaves_countable_audit_row() {
     log.write_all(b"not json\n").unwrap();
     for args in [&["stats"][..], &["audit", "tail"]] {
         let seen = zero.run(args);
-        assert!(seen.ends_with("note: 1 damaged line of the audit log was left out\n"), "{seen}");
+        assert!(seen.ends_with("note: skipped 1 damaged line of the audit log\n"), "{seen}");
     }
     assert!(zero.stdout(&["stats", "--json"]).contains("\"damaged_lines\": 1"));
 }

@@ -106,8 +106,8 @@ fn tools_run_at_client_under_its_rules() {
 fn reserved_token_name_is_refused() {
     let zero = TestProgram::new();
     for (name, why) in [
-        ("this machine", "is a name of zero's own"),
-        ("Password", "is a name of zero's own"),
+        ("this machine", "the name `this machine` is reserved"),
+        ("Password", "the name `password` is reserved"),
         ("this\u{200b}machine", "U+200B"),
     ] {
         let token = json!({"secret": {"env": "HOME"}, "scopes": ["read"]});

@@ -175,10 +175,13 @@ fn http_serving_is_local_unless_allowed() {
     write_file(&zero, "token", "short\n");
     for (args, expected) in [
         (&["mcp", "--http", "0.0.0.0:0"][..], "can be reached from other machines"),
-        (&["mcp", "--http", "127.0.0.1:0", "--token-file", "token"], "holds no token"),
-        (&["mcp", "--http", "127.0.0.1:0", "--token-file", "token"], "others on this machine may"),
+        (&["mcp", "--http", "127.0.0.1:0", "--token-file", "token"], "contains no valid token"),
+        (
+            &["mcp", "--http", "127.0.0.1:0", "--token-file", "token"],
+            "other users can read the token",
+        ),
         (&["mcp", "--http", "127.0.0.1:0", "--token-file", "none"], "does not exist"),
-        (&["mcp", "--http", "127.0.0.1:0", "--allow-host", "x:1"], "without a port"),
+        (&["mcp", "--http", "127.0.0.1:0", "--allow-host", "x:1"], "omit the port"),
         (&["mcp", "--allow-remote"], "--http"),
         (&["mcp", "--http", "127.0.0.1:0", "--allow-origin", "x"], "is not an origin"),
         (&["mcp", "--http", "here"], "--http"),

@@ -134,7 +134,7 @@ fn missing_home_does_not_skip_rules() {
             assert!(text.contains("set HOME or XDG_CONFIG_HOME to an absolute path"), "{text}");
         }
         let (code, text) = run(home, &["doctor"]);
-        assert!(code == 1 && text.contains("does not know where your settings are"), "{text}");
+        assert!(code == 1 && text.contains("cannot locate your settings"), "{text}");
         for (args, expected) in [
             (&["tools", "call", "Read", env, "--settings", "rules.json"][..], 3),
             (&["policy", "check", "Read", env, "--settings", "rules.json"], 20),
@@ -207,7 +207,7 @@ fn ambiguous_request_is_refused() {
         ),
         ("Bash", r#"{"command": "ls", "cwd": ".", "workdir": "/etc"}"#, "`cwd` and `workdir`"),
         ("Read", r#"{"file_path": "a", "path": ".env"}"#, "`file_path` and `path`"),
-        ("Read", r#"{"file_path": ".env", "file_path": "a"}"#, "`file_path` stands there twice"),
+        ("Read", r#"{"file_path": ".env", "file_path": "a"}"#, "duplicate field `file_path`"),
     ] {
         let answer = zero.run(&["policy", "check", tool, input]);
         assert!(answer.starts_with("exit 2") && answer.contains(expected), "{answer}");
@@ -227,7 +227,7 @@ fn ambiguous_request_is_refused() {
         ),
         (
             r#"{"tool": "Read", "input": {"file_path": "a"}, "permissions": {"deny": ["Read"], "deny": []}}"#,
-            "`deny` stands there twice",
+            "duplicate field `deny`",
         ),
         (
             r#"{"tool": "Read", "input": {"file_path": "a"}, "permissions": {"deny": [{"rule": "Read", "x": 1}]}}"#,

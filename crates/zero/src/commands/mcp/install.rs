@@ -62,11 +62,8 @@ fn client_config_file(
         let root = workspace.cwd().to_owned();
         return Ok(ConfigFile::Beneath { root, relative: relative.into() });
     }
-    let no_home = || {
-        UsageError(
-            "zero does not know where your settings are; set HOME to an absolute path".to_owned(),
-        )
-    };
+    let no_home =
+        || UsageError("cannot locate your settings; set HOME to an absolute path".to_owned());
     let home = app.config.home().ok_or_else(no_home)?;
     let config = || app.config.config_home().ok_or_else(no_home);
     Ok(ConfigFile::Own(match args.client {
@@ -85,7 +82,7 @@ fn server_entry(
 ) -> anyhow::Result<Value> {
     let program = app.config.program().filter(|program| program.is_file());
     let program = program.and_then(Path::to_str).context(
-        "zero does not know where its own program is, or its path is not UTF-8; start it by its full path",
+        "cannot locate the zero program, or its path is not UTF-8; start zero by its full path",
     )?;
     let mut words = vec!["mcp".to_owned()];
     if args.dialect != DialectName::Canonical {
@@ -93,7 +90,7 @@ fn server_entry(
     }
     if args.workspace.is_some() {
         let folder = workspace.cwd().to_str().ok_or_else(|| {
-            UsageError("the name of the workspace is not UTF-8; rename it".to_owned())
+            UsageError("the path of the workspace is not UTF-8; rename the folder".to_owned())
         })?;
         words.extend(["--workspace".to_owned(), folder.to_owned()]);
     }
