@@ -62,14 +62,14 @@ impl SandboxLayers {
     #[must_use]
     pub fn without_bubblewrap(mut self) -> Self {
         let fix = Some("allow bubblewrap in the settings".to_owned());
-        self.bubblewrap = Err(MissingLayer { why: "bubblewrap is switched off".to_owned(), fix });
+        self.bubblewrap = Err(MissingLayer { why: "bubblewrap is disabled".to_owned(), fix });
         self
     }
 
     /// The same layers without Landlock.
     #[must_use]
     pub fn without_landlock(mut self) -> Self {
-        self.landlock = Err(MissingLayer { why: "Landlock is switched off".to_owned(), fix: None });
+        self.landlock = Err(MissingLayer { why: "Landlock is disabled".to_owned(), fix: None });
         self
     }
 
@@ -81,7 +81,7 @@ impl SandboxLayers {
                 format!("the kernel supports version {abi}")
             }),
             layer_report("seccomp", &self.seccomp, |()| {
-                "the kernel filters system calls".to_owned()
+                "the kernel supports system call filters".to_owned()
             }),
         ]
     }
@@ -102,7 +102,7 @@ fn layer_report<T>(
 
 fn probe_landlock() -> Result<i32, MissingLayer> {
     landlock::detect_abi().ok_or_else(|| MissingLayer {
-        why: "the kernel has no Landlock, or it is switched off".to_owned(),
+        why: "the kernel has no Landlock, or it is disabled".to_owned(),
         fix: Some("use Linux 6.2 or later, with `landlock` in the boot option `lsm=`".to_owned()),
     })
 }
@@ -140,7 +140,7 @@ mod tests {
     fn missing_layer_reports_reason() {
         let layers = SandboxLayers::probe().without_bubblewrap().without_landlock();
         for report in layers.report().iter().take(2) {
-            assert!(!report.holds && report.why.contains("switched off"), "{report:?}");
+            assert!(!report.holds && report.why.contains("is disabled"), "{report:?}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The commands, one file each.
+//! Implementations of the commands, one file each.
 
 mod acp;
 mod audit_rows;
@@ -33,7 +33,7 @@ use crate::AppContext;
 use crate::cli::{AuditCommand, Cli, CliCommand, PolicyCommand, ToolsCommand};
 use crate::exit::ExitOutcome;
 
-/// Runs a command.
+/// Runs a parsed command.
 pub(crate) fn run(app: &AppContext, cli: Cli) -> anyhow::Result<ExitOutcome> {
     match cli.command {
         None => overview::run(app),

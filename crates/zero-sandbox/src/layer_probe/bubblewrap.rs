@@ -111,7 +111,7 @@ impl BubblewrapProgram {
                 format!("`{path}`, version {version}, works, with its own user namespace")
             }
             UserNamespaceMode::Shared => {
-                format!("`{path}`, version {version}, works, for root only")
+                format!("`{path}` {version} works, for root only")
             }
         }
     }
@@ -214,7 +214,7 @@ fn try_run(bubblewrap: &BubblewrapProgram) -> Result<(), String> {
             Ok(None) => {
                 let stopped = child.kill().and_then(|()| child.wait());
                 drop(stopped);
-                return Err(format!("it did not finish within {} s", TRY_MAX.as_secs()));
+                return Err(format!("timed out after {} s", TRY_MAX.as_secs()));
             }
             Err(error) => return Err(error.to_string()),
         }
@@ -242,7 +242,7 @@ fn failure_reason(output: &str, kernel: &KernelInfo) -> (String, Option<String>)
         (why, fix)
     } else if output.contains("setuid") || output.contains("capabilities") {
         (
-            "it is installed with privileges that it does not accept",
+            "it has privileges that it does not accept",
             "chmod u-s the program, or reinstall the package `bubblewrap`",
         )
     } else {

@@ -36,7 +36,7 @@ impl ContainerKind {
             Self::Docker => "Docker",
             Self::Podman => "Podman",
             Self::Kubernetes => "Kubernetes",
-            Self::Other => "another kind",
+            Self::Other => "unknown type",
         }
     }
 }
@@ -89,14 +89,17 @@ impl KernelInfo {
         obstacle(
             "this container does not allow namespaces or a new /proc",
             "start the container with `--security-opt seccomp=unconfined --security-opt \
-             systempaths=unconfined`, or rely on the container and weaken the profile",
+             systempaths=unconfined`, or rely on the container and set `sandbox.weaker`",
         )
     }
 
     /// What prevents it from creating user namespaces.
     fn user_namespace_obstacle(&self) -> Option<NamespaceObstacle> {
         let (why, fix) = if self.none_allowed {
-            ("the kernel allows no user namespaces", "sysctl -w user.max_user_namespaces=15000")
+            (
+                "the kernel does not allow user namespaces",
+                "sysctl -w user.max_user_namespaces=15000",
+            )
         } else if self.clone_forbidden {
             ("only root may create user namespaces", "sysctl -w kernel.unprivileged_userns_clone=1")
         } else if self.apparmor_restricts {
@@ -118,7 +121,7 @@ impl KernelInfo {
     pub fn report(&self) -> Vec<LayerReport> {
         let fine = |name, why: String| LayerReport { name, holds: true, why, fix: None };
         let release = self.release.as_deref().map_or_else(
-            || "its version cannot be read".to_owned(),
+            || "could not read the version".to_owned(),
             |release| format!("Linux {release}"),
         );
         let users = match self.user_namespace_obstacle() {
@@ -174,7 +177,7 @@ mod tests {
         );
         check(&[(CLONE, "0\n")], "user namespaces", false, "unprivileged_userns_clone=1");
         check(&[(MOST, "0\n")], "user namespaces", false, "user.max_user_namespaces=15000");
-        check(&[(MOST, "0"), (APPARMOR, "1")], "user namespaces", false, "allows no user");
+        check(&[(MOST, "0"), (APPARMOR, "1")], "user namespaces", false, "does not allow user");
         check(
             &[(APPARMOR, "0\n"), (CLONE, "1\n"), (MOST, "31000\n")],
             "user namespaces",
@@ -196,6 +199,6 @@ mod tests {
         check(&[], "container", true, "none detected");
         check(&[(".dockerenv", "")], "container", true, "Docker");
         check(&[("run/.containerenv", "")], "container", true, "Podman");
-        check(&[("run/systemd/container", "lxc")], "container", true, "another kind");
+        check(&[("run/systemd/container", "lxc")], "container", true, "unknown type");
     }
 }

@@ -12,7 +12,7 @@ fn protection_without_mounts_is_refused() {
     for property in ["attributes", "protected", "masked", "private_tmp"] {
         assert!(answer.contains(&format!("`{property}` cannot be enforced here")), "{answer}");
     }
-    assert!(answer.contains("bubblewrap is switched off"), "{answer}");
+    assert!(answer.contains("bubblewrap is disabled"), "{answer}");
     use SandboxProperty::{Attributes, Masked, PrivateTmp, Protected};
     profile.weaknesses = vec![Attributes, Protected, Masked, PrivateTmp];
     assert_eq!(lab.attempt_under(SandboxSetup::Direct, &profile, &["threads"]), "ok");

@@ -1,7 +1,7 @@
-//! `zero acp`: the agent in an editor.
+//! `zero acp`: runs as an agent for editors.
 //!
-//! The editor is answered at once. Everything that has to be opened or read is opened and read for the
-//! first session.
+//! The `initialize` request is answered immediately. Settings, tools and the session store are opened
+//! with the first session.
 
 use std::sync::{Arc, OnceLock};
 
@@ -32,7 +32,7 @@ use crate::host_setup::small_runtime;
 use crate::idle_trim;
 use crate::model_key::{LocalModelKeys, ModelKeyRequirement};
 
-/// What checks the requests that open a session.
+/// Parameter checkers of the requests that open a session.
 const OPEN_METHODS: [fn() -> &'static ParamsChecker; 5] = [
     Connect::checker,
     ZeroSessionsOpen::checker,
@@ -45,20 +45,20 @@ pub(super) fn run(app: &AppContext, args: &AcpArgs) -> anyhow::Result<ExitOutcom
     if args.login {
         return login(app, args);
     }
-    let output = stdio_guard::take_stdout().context("could not keep stdout for the editor")?;
+    let output = stdio_guard::take_stdout().context("could not reserve stdout for the editor")?;
     let app =
         app.with_secret_files(args.remote.token_file.iter().chain(&args.remote.password_file));
     process_memory::limit_arenas();
     spawn_preparation(&app);
-    // One thread: what an editor's sessions do between two waits is short, and a step that another
-    // thread has to be woken for takes longer than the step.
+    // One thread: the work of a session between two awaits is short, and waking another thread would
+    // take longer than the work itself.
     let runtime = small_runtime()?;
     runtime.spawn(idle_trim::trim_when_idle());
     let served = runtime.block_on(async {
         let stop = CancellationToken::new();
         signals::cancel_on_interrupt(&stop);
         let (input, output) =
-            open_stdio_with(output, stop).context("stdin and stdout cannot be used")?;
+            open_stdio_with(output, stop).context("could not open stdin and stdout")?;
         let habits = Arc::new(OnceLock::new());
         let dialling = Arc::new(EditorGatewayDialer::new(
             app.clone(),
@@ -78,16 +78,16 @@ pub(super) fn run(app: &AppContext, args: &AcpArgs) -> anyhow::Result<ExitOutcom
         dialling.shut_down().await;
         served.context("could not serve the editor")
     });
-    // A read of stdin that nobody waits for must not hold up the end.
+    // A pending read of stdin must not delay the exit.
     runtime.shutdown_background();
     served.map(|()| ExitOutcome::Ok)
 }
 
-/// Makes what takes a while and depends on nothing, while the editor says who it is. Who needs it
-/// earlier waits for it; without the thread it is made then.
+/// Prepares schemas and checkers in a thread during the handshake, since they take time and depend on
+/// nothing. Code that needs one earlier waits for it, or creates it if the thread did not start.
 fn spawn_preparation(app: &AppContext) {
     let tools = Arc::clone(&app.tools);
-    // In the order in which the first session needs them.
+    // The order is that in which the first session needs them.
     let prepare = move || {
         settings_schema::prepare();
         frame::warm_up_checkers();
@@ -101,8 +101,8 @@ fn spawn_preparation(app: &AppContext) {
     let _ = std::thread::Builder::new().name("zero-prepare".to_owned()).spawn(prepare);
 }
 
-/// Asks for the key of the model that answers. An editor runs this in a terminal, with the arguments
-/// that it starts us with.
+/// `--login`: asks for the API key of the model. Editors run this in a terminal, with the arguments
+/// that they also start the agent with.
 fn login(app: &AppContext, args: &AcpArgs) -> anyhow::Result<ExitOutcome> {
     let wanted = match args.remote.url {
         None => ModelKeyRequirement::for_new_sessions(app, &args.settings, args.agent.as_deref())?,
@@ -110,19 +110,19 @@ fn login(app: &AppContext, args: &AcpArgs) -> anyhow::Result<ExitOutcome> {
     };
     let out = &app.terminal.out;
     match wanted {
-        None => out.write("no key is wanted here: the model that answers needs none, there is no model, or a gateway elsewhere asks it\n")?,
+        None => out.write("nothing to do: no API key is needed (no model configured, a model without a key, or a remote gateway)\n")?,
         Some(ModelKeyRequirement { secret: SecretSetting::Keyring(name), .. }) => {
             return keyring_keys::prompt_and_store(app, &name);
         }
         Some(wanted) => match wanted.missing_reason(app) {
             Some(why) => return Err(UsageError(why).into()),
-            None => out.write(&format!("the key of `{}` is there\n", wanted.model))?,
+            None => out.write(&format!("the key of `{}` is already stored\n", wanted.model))?,
         },
     }
     Ok(ExitOutcome::Ok)
 }
 
-/// How a person gives the key of a model, where models are asked from here.
+/// Login method offered to the editor; `None` with `--url`, where the remote gateway has the keys.
 fn configured_login(app: &AppContext, args: &AcpArgs) -> Option<TerminalLogin> {
     if args.remote.url.is_some() {
         return None;

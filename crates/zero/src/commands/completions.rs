@@ -1,4 +1,4 @@
-//! `zero completions`: what a shell needs to complete the command line.
+//! `zero completions`: shell completion scripts.
 
 use clap::CommandFactory;
 use clap_complete::Shell;

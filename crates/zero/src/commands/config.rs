@@ -1,4 +1,4 @@
-//! `zero config`: settings, shown with where they come from, and changed without harm.
+//! `zero config`: shows settings with their sources, and changes settings files.
 
 pub(super) mod keyring_keys;
 mod settings_change;
@@ -33,7 +33,7 @@ pub(super) fn run(app: &AppContext, command: &ConfigCommand) -> anyhow::Result<E
 }
 
 impl SettingsLayerArgs {
-    /// The file that was named; `None` when none was.
+    /// Layer that a flag selects, if any.
     fn layer_kind(&self) -> Option<SettingsLayerKind> {
         match (self.user, self.project, self.local) {
             (true, ..) => Some(SettingsLayerKind::User),
@@ -55,7 +55,7 @@ fn open_workspace_folder(
     app.config.open_workspace(folder.map(std::slice::from_ref).unwrap_or_default())
 }
 
-/// The settings file of a layer.
+/// Settings file of a layer for this workspace.
 fn settings_file(
     app: &AppContext,
     workspace: &Workspace,

@@ -1,7 +1,7 @@
-//! `zero doctor`: what is wrong or risky here, each with a fix.
+//! `zero doctor`: finds problems and risks, with a fix for each.
 //!
-//! Whoever asks has a problem, so nothing that is broken may keep the rest from being looked at: a
-//! check that cannot be made is a line of its own.
+//! One broken part must not prevent the other checks: a check that cannot run is reported as a
+//! finding of its own.
 
 mod base_checks;
 mod editor;
@@ -36,12 +36,12 @@ pub(super) fn run(app: &AppContext, args: &DoctorArgs) -> anyhow::Result<ExitOut
     Ok(if is_well { ExitOutcome::Ok } else { ExitOutcome::Error })
 }
 
-/// How it is with something, at the start of its line.
+/// How the status at the start of a line is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MarkStyle {
-    /// For a terminal that shows them.
+    /// Symbols, for UTF-8 terminals.
     Symbols,
-    /// For everything else: words that can be searched for.
+    /// Words, for pipes and other terminals.
     Words,
 }
 
@@ -68,15 +68,22 @@ fn render_report(out: &TerminalStream, marks: MarkStyle, findings: &[DoctorFindi
     }
     let count = |status| findings.iter().filter(|finding| finding.status == status).count();
     let sum = match (count(FindingStatus::Wrong), count(FindingStatus::Notable)) {
-        (0, 0) => out.paint(GOOD, "all is well").into_owned(),
-        (0, notable) => format!("nothing is wrong; {notable} worth a look"),
+        (0, 0) => out.paint(GOOD, "no problems found").into_owned(),
+        (0, notable) => format!("no errors, {}", count_of(notable, "warning")),
         (wrong, notable) => {
-            let wrong = format!("{wrong} wrong");
-            format!("{}, {notable} worth a look", out.paint(BAD, &wrong))
+            let wrong = count_of(wrong, "error");
+            format!("{}, {}", out.paint(BAD, &wrong), count_of(notable, "warning"))
         }
     };
     text.push_str(&format!("\n{sum}\n"));
     text
+}
+
+fn count_of(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
 }
 
 #[cfg(test)]
@@ -95,7 +102,7 @@ mod tests {
         let findings =
             [finding(FindingStatus::Well, None), finding(FindingStatus::Wrong, Some("mend it"))];
         let terminal = Terminal::for_test();
-        let sum = "\n1 wrong, 0 worth a look\n";
+        let sum = "\n1 error, 0 warnings\n";
         assert_eq!(
             render_report(&terminal.out, MarkStyle::Symbols, &findings),
             format!("✓ rules    so\n✗ rules    so\n           mend it\n{sum}")

@@ -24,12 +24,12 @@ fn key_is_read_from_stdin_and_never_shown() {
     let zero = TestProgram::new();
     // There is no keyring in these surroundings.
     let seen = zero.run_with_input(&["config", "set-key", "openai"], "sk-secret\n");
-    assert!(seen.starts_with("exit 1") && seen.contains("keep the key in a file"), "{seen}");
+    assert!(seen.starts_with("exit 1") && seen.contains("store the key in a file"), "{seen}");
     assert!(!seen.contains("sk-secret"), "{seen}");
     let seen = zero.run(&["config", "unset-key", "openai"]);
     assert!(seen.starts_with("exit 1") && seen.contains("the desktop's keyring"), "{seen}");
     for (name, key, holds) in
-        [("openai", "", "it is empty"), ("sk secret", "x", "cannot name a key")]
+        [("openai", "", "it is empty"), ("sk secret", "x", "invalid key name")]
     {
         let seen = zero.run_with_input(&["config", "set-key", name], key);
         assert!(seen.starts_with("exit 2") && seen.contains(holds), "{seen}");

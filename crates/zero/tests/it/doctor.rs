@@ -1,4 +1,4 @@
-//! What `zero doctor` finds, and that nothing keeps it from looking.
+//! `zero doctor`: its findings, and that broken parts do not prevent the other checks.
 
 #![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
 
@@ -43,31 +43,31 @@ fn healthy_setup_is_reported_ok() {
     };
     let (machine, rest): (Vec<&str>, Vec<&str>) = text.lines().partition(is_of_machine);
     insta::assert_snapshot!(rest.join("\n").replace(&folder, "[FOLDER]"), @"
-    ok      settings ~/.config/zero/settings.json: not there (user)
-    ok      settings [FOLDER]/.zero/settings.json: not there (project)
-    ok      settings [FOLDER]/.zero/settings.local.json: not there (local)
-    ok      trust    this folder is not trusted; its settings ask for nothing that needs it
-    ok      rules    there are none; what changes something is asked about
-    ok      mode     ask (the usual one)
+    ok      settings ~/.config/zero/settings.json: not found (user)
+    ok      settings [FOLDER]/.zero/settings.json: not found (project)
+    ok      settings [FOLDER]/.zero/settings.local.json: not found (local)
+    ok      trust    this folder is not trusted; its settings do not need trust
+    ok      rules    no rules; zero asks before it changes anything
+    ok      mode     ask (default)
     ok      models   no model is attached; set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or OLLAMA_HOST for models on this machine, or describe one under `models` in settings; ZERO_MODEL chooses among several
-    ok      gateway  only this machine can reach it; named tokens: 0
-    ok      editor   `zero acp`, which editors start, uses a gateway in its own process
-    ok      network  commands reach nobody
-    ok      audit    the log can be written
-    ok      audit    it has no rows yet
-    ok      state    ~/.local/state/zero is yours alone
-    ok      sessions there are none yet
+    ok      gateway  reachable only from this machine; named tokens: 0
+    ok      editor   `zero acp` uses a gateway in its own process
+    ok      network  commands have no network access
+    ok      audit    the log is writable
+    ok      audit    the log has no records yet
+    ok      state    only you can access ~/.local/state/zero
+    ok      sessions no sessions yet
     ok      PATH     2 folders, all outside the workspace
-    ok      git      nothing here that git would run of its own
+    ok      git      no hooks or configured programs that git would run
 
-    all is well
+    no problems found
     ");
     assert_eq!(output.status.code(), Some(0));
     let all = machine.join("\n");
     for name in ["kernel: Linux", "user namespaces:", "container:", "bubblewrap:", "landlock:"] {
         assert!(all.contains(name), "{name} is missing:\n{all}");
     }
-    assert!(all.contains("`true` ran confined in "), "{all}");
+    assert!(all.contains("`true` ran in the sandbox in "), "{all}");
     assert!(all.contains("command-memory 500 MB, command-cpu 50%, command-processes 512"), "{all}");
 }
 
@@ -90,9 +90,9 @@ fn language_servers_are_listed_with_install_hints() {
     );
     let (_, found) = run_doctor(&zero, "lsp", path);
     assert!(found[0].starts_with("warning language server `mine` ("), "{found:?}");
-    assert!(found[1].starts_with("ok language server `gopls` is turned off ("), "{found:?}");
+    assert!(found[1].starts_with("ok language server `gopls` is disabled ("), "{found:?}");
     assert_eq!(found[2], format!("ok language servers: clangd ({})", program.display()));
-    assert_eq!(found[3], "ok none starts in this folder until you trust it: `zero trust`");
+    assert_eq!(found[3], "ok none starts in this folder until you trust it with `zero trust`");
     assert!(!found[4].contains("gopls") && found[4].contains("typescript"), "{found:?}");
     // What a project sets counts once its folder is trusted.
     let project = r#"{"lspServers": {"theirs": {"command": "no-such", "extensions": {"y": "y"}}}}"#;
@@ -117,8 +117,9 @@ fn language_server_stand_in_is_reported() {
             .1
     };
     let shown = program.display();
-    let told =
-        format!("warning {shown} only stands in for `rust-analyzer`, which is not installed");
+    let told = format!(
+        "warning {shown} is only a placeholder for `rust-analyzer`, which is not installed"
+    );
     for words in [
         "error: Unknown binary '\\''rust-analyzer'\\'' in official toolchain '\\''stable'\\''.",
         "error: '\\''rust-analyzer'\\'' is not installed for the toolchain '\\''stable'\\''.",
@@ -143,11 +144,11 @@ fn command_settings_are_reported() {
         r#"{"sandbox": {"network": ["*"], "weaker": ["network"]}, "limits": {"Bash": {"command-memory": "2GB"}}}"#,
     );
     let (_, found) = run_doctor(&zero, "network", SYSTEM_PATH);
-    assert!(found[0].starts_with("warning commands may reach every host"), "{found:?}");
+    assert!(found[0].starts_with("warning commands can connect to every host"), "{found:?}");
     let (_, found) = run_doctor(&zero, "limits", SYSTEM_PATH);
     assert!(found.iter().any(|line| line.contains("command-memory 2 GB")), "{found:?}");
     let (_, found) = run_doctor(&zero, "sandbox", SYSTEM_PATH);
-    let unneeded = "warning `sandbox.weaker` has `network`, which holds here";
+    let unneeded = "warning `sandbox.weaker` lists `network`, which is enforced on this machine";
     assert!(found.iter().any(|line| line == unneeded), "{found:?}");
 }
 
@@ -161,7 +162,7 @@ fn broken_settings_are_reported_and_other_checks_run() {
     insta::assert_snapshot!(found.join("\n"), @"
     error ~/.config/zero/settings.json:2:26: rule `Bsh`: there is no tool `Bsh`; did you mean `Bash`?
     error [FOLDER]/.zero/settings.json:1:1: unterminated object; close it with `}`
-    ok [FOLDER]/.zero/settings.local.json: not there (local)
+    ok [FOLDER]/.zero/settings.local.json: not found (local)
     ");
     assert_eq!(run_doctor(&zero, "audit", SYSTEM_PATH).1.len(), 2);
 }
@@ -180,16 +181,16 @@ fn risky_and_inactive_entries_are_listed_with_location() {
         (0, vec!["warning ~/.config/zero/settings.json:2: allow rule `Bash(python3:*)`: `python3` runs whatever its arguments say, so it allows every command".to_owned()])
     );
     insta::assert_snapshot!(run_doctor(&zero, "trust", SYSTEM_PATH).1.join("\n"), @"
-    warning this folder is not trusted: its settings can only tighten
-    warning [FOLDER]/.zero/settings.json:2: `permissions.allow Bash(npm ci)` does not count
+    warning this folder is not trusted: its settings can only make zero stricter
+    warning [FOLDER]/.zero/settings.json:2: `permissions.allow Bash(npm ci)` does not apply
     ");
     insta::assert_snapshot!(run_doctor(&zero, "mode", SYSTEM_PATH).1.join("\n"), @"
-    warning auto (~/.config/zero/settings.json:3): much runs without a question
+    warning auto (~/.config/zero/settings.json:3): zero runs many calls without asking
     ");
     zero.stdout(&["trust", "--yes"]);
     assert!(
         run_doctor(&zero, "trust", SYSTEM_PATH).1[0]
-            .starts_with("ok this folder is trusted since 2")
+            .starts_with("ok this folder has been trusted since 2")
     );
 }
 
@@ -203,9 +204,9 @@ fn workspace_writable_path_folders_are_named() {
     let (code, found) = run_doctor(&zero, "PATH", &path);
     assert_eq!(code, 1);
     insta::assert_snapshot!(found.join("\n"), @"
-    error it has `bin`, which is another folder in each place: a file there can pass for any program
-    error it has an empty entry, which means the current folder: a file there can pass for any program
-    warning it has `[FOLDER]/bin`, a folder of the workspace: programs there are asked about
+    error PATH has the relative entry `bin`: files in the current folder can replace programs
+    error PATH has an empty entry, which means the current folder: files in the current folder can replace programs
+    warning PATH has `[FOLDER]/bin`, a folder in the workspace: zero asks before it runs programs from there
     ");
 }
 
@@ -218,7 +219,7 @@ fn git_programs_of_repository_are_named() {
     std::fs::set_permissions(hook, std::fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(
         run_doctor(&zero, "git", SYSTEM_PATH),
-        (0, vec!["warning the repository brings what git would run, so git is asked about: core.fsmonitor, hooks/pre-commit".to_owned()])
+        (0, vec!["warning the repository configures programs that git would run, so zero asks before it runs git: core.fsmonitor, hooks/pre-commit".to_owned()])
     );
 }
 
@@ -231,7 +232,7 @@ fn exposed_or_changed_state_is_error() {
     std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o755)).unwrap();
     let (code, found) = run_doctor(&zero, "state", SYSTEM_PATH);
     assert_eq!(code, 1);
-    assert_eq!(found, ["error ~/.local/state/zero has mode 755: others can look into it"]);
+    assert_eq!(found, ["error ~/.local/state/zero has mode 755: other users can access it"]);
     std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o700)).unwrap();
     assert_eq!(run_doctor(&zero, "state", SYSTEM_PATH).0, 0);
     let day = std::fs::read_dir(state.join("audit")).unwrap().map(|entry| entry.unwrap().path());
@@ -241,7 +242,7 @@ fn exposed_or_changed_state_is_error() {
     std::fs::write(&day, rows).unwrap();
     let (code, found) = run_doctor(&zero, "audit", SYSTEM_PATH);
     assert_eq!(code, 1);
-    assert!(found[1].starts_with("error its newest day is not intact: 2"), "{found:?}");
+    assert!(found[1].starts_with("error the newest day is not intact: 2"), "{found:?}");
 }
 
 /// Makes a file readable by everybody.
@@ -257,13 +258,12 @@ fn exposed_or_unreadable_sessions_are_error() {
     zero.stdout(&["run", "/help"]);
     let (code, found) = run_doctor(&zero, "sessions", SYSTEM_PATH);
     assert_eq!(code, 0);
-    let well = "ok ~/.local/state/zero/sessions.sqlite can be opened; it has ";
+    let well = "ok ~/.local/state/zero/sessions.sqlite is readable; size ";
     assert!(found.len() == 1 && found[0].starts_with(well), "{found:?}");
     make_world_readable(&zero, STORE_FILE);
     let (code, found) = run_doctor(&zero, "sessions", SYSTEM_PATH);
     assert_eq!(code, 1);
-    let open =
-        "error ~/.local/state/zero/sessions.sqlite has mode 644: others can read what was said";
+    let open = "error ~/.local/state/zero/sessions.sqlite has mode 644: other users can read your sessions";
     assert_eq!(found[0], open);
     let state = zero.folder().join("home/.local/state/zero");
     for name in ["sessions.sqlite-wal", "sessions.sqlite-shm"] {
@@ -292,7 +292,7 @@ fn models_are_counted_and_missing_keys_named() {
     assert_eq!(code, 0);
     insta::assert_snapshot!(found.join("\n"), @"
     warning `a` has no key: the key is looked for in `NO_SUCH_KEY`, which is not set; set it
-    ok 2 known; the usual one is `b`; keys missing: 1
+    ok 2 configured; default `b`; keys missing: 1
     ");
     write_file(
         &zero,
@@ -301,7 +301,9 @@ fn models_are_counted_and_missing_keys_named() {
     );
     let (code, found) = run_doctor(&zero, "models", SYSTEM_PATH);
     assert_eq!(code, 1);
-    assert!(found[0].starts_with("error the usual one cannot be used: there is no model `nix`"));
+    assert!(
+        found[0].starts_with("error the default model cannot be used: there is no model `nix`")
+    );
 }
 
 #[test]
@@ -320,13 +322,13 @@ fn gateway_settings_are_checked() {
     let (code, found) = run_doctor(&zero, "gateway", SYSTEM_PATH);
     assert_eq!(code, 1);
     insta::assert_snapshot!(found.join("\n"), @"
-    error `gateway.bind` is 0.0.0.0, and nobody needs a token or password
-    error `gateway.bind` is 0.0.0.0, and there is no certificate
-    error ~/.local/state/zero/gateway.token has mode 644: others can read the token
+    error `gateway.bind` is 0.0.0.0, but no token or password is set
+    error `gateway.bind` is 0.0.0.0, but no certificate is set
+    error ~/.local/state/zero/gateway.token has mode 644: other users can read the token
     ");
     insta::assert_snapshot!(run_doctor(&zero, "remote", SYSTEM_PATH).1.join("\n"), @"
-    error `gateway.remote.url` is another machine, in clear, which is refused
-    error ~/.config/zero/settings.json has mode 644 and holds a token: others can read it
+    error `gateway.remote.url` connects to another machine without TLS, which zero refuses
+    error ~/.config/zero/settings.json has mode 644 and contains a token: other users can read it
     ");
     write_file(
         &zero,
@@ -334,9 +336,9 @@ fn gateway_settings_are_checked() {
         r#"{"gateway": {"tokens": {"ci": {"secret": {"file": "~/none"}, "scopes": ["read"]}}, "telemetry": {"endpoint": "nix"}}}"#,
     );
     insta::assert_snapshot!(run_doctor(&zero, "gateway", SYSTEM_PATH).1.join("\n"), @"
-    error the token of `ci` is not found: the key is looked for in `~/none`, which is not there
-    error `gateway.telemetry` cannot be used: it has no address; write one like `https://collector.example:4318`
-    error ~/.local/state/zero/gateway.token has mode 644: others can read the token
+    error could not find the token `ci`: the key is looked for in `~/none`, which is not there
+    error invalid `gateway.telemetry`: it has no address; write one like `https://collector.example:4318`
+    error ~/.local/state/zero/gateway.token has mode 644: other users can read the token
     ");
 }
 
@@ -347,5 +349,5 @@ fn doctor_runs_without_home() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("set HOME or XDG_STATE_HOME"), "{text}");
-    assert!(text.contains(".zero/settings.json: not there"), "{text}");
+    assert!(text.contains(".zero/settings.json: not found"), "{text}");
 }

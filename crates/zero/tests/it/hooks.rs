@@ -118,7 +118,7 @@ fn unusable_hooks_are_reported() {
         json!({"hooks": {"PreToolUse": [{"command": script}]}}).to_string(),
     );
     let seen = zero.run(&["doctor"]);
-    assert!(seen.contains("lies in zero's own folders, which are hidden from what runs"), "{seen}");
+    assert!(seen.contains("is in one of zero's own folders, which the sandbox hides"), "{seen}");
     assert!(zero.run(&READ).starts_with("exit 3"), "{seen}");
     let plan = json!({
         "permissions": {"mode": "plan"},
@@ -126,12 +126,12 @@ fn unusable_hooks_are_reported() {
     });
     write_file(&zero, USER_FILE, plan.to_string());
     let seen = zero.run(&["doctor"]);
-    assert!(seen.contains("may change things, which nothing does in plan mode"), "{seen}");
+    assert!(seen.contains("may write files, which plan mode does not permit"), "{seen}");
     let own = zero.folder().join("home/.config/zero");
     write_file(&zero, USER_FILE, r#"{"hooks": {"PreToolUse": [{"command": "/bin/true"}]}}"#);
     let seen = zero.command(&["doctor"]).current_dir(own).output().unwrap();
     let seen = String::from_utf8_lossy(&seen.stdout).into_owned();
-    assert!(seen.contains("this folder is zero's own"), "{seen}");
+    assert!(seen.contains("this is one of zero's own folders"), "{seen}");
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn user_hooks_run_everywhere_and_are_listed() {
     assert!(seen.contains(&format!("run before calls: {shown} (~/.config")), "{seen}");
     std::fs::remove_file(&script).unwrap();
     let seen = zero.run(&["doctor"]);
-    assert!(seen.contains(&format!("there is no program `{shown}` that could run")), "{seen}");
+    assert!(seen.contains(&format!("there is no executable program `{shown}`")), "{seen}");
     let seen = zero.run(&["tools", "call", "LS", "{}"]);
     assert!(seen.starts_with("exit 3") && seen.contains("it failed: "), "{seen}");
     let own = ["config", "get", "hooks.PreToolUse"];

@@ -105,15 +105,15 @@ fn doctor_reports_unusable_servers_with_reason() {
     warning server `unset` cannot be used (~/.config/zero/settings.json:6): `env.A`: the variable `NOT_SET_ANYWHERE` is not set; set it before zero is started, or write `${NOT_SET_ANYWHERE:-default}`
     warning server `free` (~/.config/zero/settings.json:7): `trust` allows nothing; write a rule such as `free__*` in `permissions.allow`
     warning server `gone`: there is no program `no-such-program`
-    warning ~/.config/zero/settings.json has mode 644 and holds values of variables or headers: others can read them
+    warning ~/.config/zero/settings.json has mode 644 and contains values of variables or headers: other users can read them
     ");
     assert_eq!(code, 0, "none of it keeps anything else from working");
     let (_, found) = run_doctor(&zero, "tools", SYSTEM_PATH);
     insta::assert_snapshot!(found.join("\n"), @"
     warning there is no program `./no-such-tool` (~/.config/zero/settings.json:8)
-    warning `toolDiscoveryCommand` is set (~/.config/zero/settings.json:8), `toolCallCommand` is not
+    warning `toolDiscoveryCommand` is set (~/.config/zero/settings.json:8), but `toolCallCommand` is not
     ");
     mode(0o600);
     let (_, found) = run_doctor(&zero, "mcp", SYSTEM_PATH);
-    assert!(!found.iter().any(|line| line.contains("others can read")), "{found:?}");
+    assert!(!found.iter().any(|line| line.contains("other users can read")), "{found:?}");
 }

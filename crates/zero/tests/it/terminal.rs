@@ -74,12 +74,12 @@ fn key_is_typed_without_echo() {
     let zero = TestProgram::new();
     for (keys, exit, holds) in [
         // There is no keyring in these surroundings.
-        ("sk-se\u{7f}ecret\r", 1, "or keep the key in a file"),
-        ("sk-secret\u{3}", 2, "no key was given; nothing changed"),
-        ("\r", 2, "this is no key: it is empty"),
+        ("sk-se\u{7f}ecret\r", 1, "or store the key in a file"),
+        ("sk-secret\u{3}", 2, "no key entered; nothing changed"),
+        ("\r", 2, "invalid key: it is empty"),
     ] {
         let mut terminal = start_on_terminal(&zero, &["config", "set-key", "openai"]);
-        terminal.wait_for_text("(nothing is shown): ");
+        terminal.wait_for_text("(input is hidden): ");
         terminal.type_keys(keys);
         let (code, seen) = terminal.wait_for_exit();
         assert_eq!(code, exit, "{seen}");

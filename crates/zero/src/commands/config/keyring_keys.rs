@@ -1,7 +1,7 @@
-//! `zero config set-key` and `unset-key`: keys in the desktop's keyring, where settings find them.
+//! `zero config set-key` and `unset-key`: API keys in the desktop's keyring.
 //!
-//! A key never stands on a command line, in a settings file or on the screen: it is typed unseen, or
-//! comes from stdin.
+//! A key never appears on a command line, in a settings file or on the screen: zero reads it from the
+//! terminal without echo, or from stdin.
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -17,23 +17,23 @@ use crate::exit::{ExitOutcome, UsageError};
 use crate::host_setup::small_runtime;
 use crate::settings_adapter::models::KEY_BYTES_MAX;
 
-/// How long the keyring may take. It may ask for its own password, and somebody is there.
+/// Time limit for the keyring. It may prompt the user for its own password.
 const KEYRING_TIME: Duration = Duration::from_secs(120);
-/// Longest name of a key, in characters.
+/// Longest key name, in characters.
 const NAME_CHARS_MAX: usize = 64;
-/// What helps where no keyring does.
-const KEYRING_FALLBACK_HINT: &str = "see that it runs and is unlocked, or keep the key in a file that only you can read and name that: `\"apiKey\": {\"file\": \"~/…\"}`";
+/// Advice for systems without a working keyring.
+const KEYRING_FALLBACK_HINT: &str = "make sure that it runs and is unlocked, or store the key in a file that only you can read and set `\"apiKey\": {\"file\": \"~/…\"}`";
 
 pub(super) fn set_key(app: &AppContext, args: &ConfigSetKeyArgs) -> anyhow::Result<ExitOutcome> {
     prompt_and_store(app, &args.name)
 }
 
-/// Asks for a key and keeps it under a name.
+/// Reads a key and stores it under a name.
 pub(in crate::commands) fn prompt_and_store(
     app: &AppContext,
     name: &str,
 ) -> anyhow::Result<ExitOutcome> {
-    // A name that is none is found before anybody types a key for it.
+    // Validate the name before the user types the key.
     let name = validate_name(name)?;
     let key = read_key(app, name)?;
     store_key(app, Arc::new(DesktopKeyring::KEYS), name, &key)
@@ -55,7 +55,7 @@ fn store_key(
     let (owned_name, owned_key) = (name.to_owned(), key.to_owned());
     with_store(store, move |store| store.set(&owned_name, &owned_key))?;
     app.terminal.out.write(&format!(
-        "kept as `{name}` in the desktop's keyring; settings find it with `\"apiKey\": {{\"keyring\": \"{name}\"}}`\n"
+        "stored as `{name}` in the desktop's keyring; use it in settings with `\"apiKey\": {{\"keyring\": \"{name}\"}}`\n"
     ))?;
     Ok(ExitOutcome::Ok)
 }
@@ -71,13 +71,13 @@ fn delete_key(
         store.remove(&owned).map(|()| was_there)
     })?;
     app.terminal.out.write(&match was_there {
-        true => format!("`{name}` is gone from the desktop's keyring\n"),
-        false => format!("the desktop's keyring has nothing under `{name}`\n"),
+        true => format!("removed `{name}` from the desktop's keyring\n"),
+        false => format!("the desktop's keyring has no key `{name}`\n"),
     })?;
     Ok(ExitOutcome::Ok)
 }
 
-/// Asks the keyring, which may block, and does not wait for ever.
+/// Runs a keyring operation, which may block, for at most [`KEYRING_TIME`].
 fn with_store<T: Send + 'static>(
     store: Arc<dyn SecretStore>,
     question: impl FnOnce(&dyn SecretStore) -> Result<T, SecretStoreError> + Send + 'static,
@@ -90,22 +90,22 @@ fn with_store<T: Send + 'static>(
     let why = match asked {
         Ok(Ok(Ok(answer))) => return Ok(answer),
         Ok(Ok(Err(error))) => error.to_string(),
-        Ok(Err(_)) => "would not answer".to_owned(),
-        Err(_) => "does not answer in time".to_owned(),
+        Ok(Err(_)) => "failed".to_owned(),
+        Err(_) => "did not respond in time".to_owned(),
     };
     Err(anyhow!("the desktop's keyring {why}; {KEYRING_FALLBACK_HINT}"))
 }
 
-/// The key, typed unseen or from stdin.
+/// Reads the key from the terminal without echo, or from stdin.
 fn read_key(app: &AppContext, name: &str) -> anyhow::Result<String> {
     let bytes = if app.terminal.is_stdin_terminal() {
-        let question = format!("Key to keep as `{name}` (nothing is shown): ");
+        let question = format!("Key to store as `{name}` (input is hidden): ");
         let typed = zero_sandbox::secret_input::read_hidden_line(
             || app.terminal.err.write(&question),
             KEY_BYTES_MAX,
         );
         app.terminal.err.write("\n")?;
-        let given_up = || UsageError("no key was given; nothing changed".to_owned());
+        let given_up = || UsageError("no key entered; nothing changed".to_owned());
         typed.context("could not read the key from the terminal")?.ok_or_else(given_up)?
     } else {
         let mut bytes = Vec::new();
@@ -123,17 +123,17 @@ fn validate_name(name: &str) -> Result<&str, UsageError> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let is_name = (1..=NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(is_plain);
     if !is_name || name.starts_with('-') {
-        // It may be the key itself, so it is not shown.
+        // The argument may be the key itself, so the message does not repeat it.
         return Err(UsageError(format!(
-            "this cannot name a key; use 1 to {NAME_CHARS_MAX} letters, digits, `.`, `_` or `-`, such as `openai`. The key itself is asked for, or read from stdin"
+            "invalid key name; use 1 to {NAME_CHARS_MAX} letters, digits, `.`, `_` or `-`, such as `openai`. zero asks for the key itself, or reads it from stdin"
         )));
     }
     Ok(name)
 }
 
-/// The key in what was typed or read. What is wrong with it is said without a word of it.
+/// Validates a key. The error never contains any part of it.
 fn validate_key(bytes: &[u8]) -> Result<String, UsageError> {
-    let wrong = |what: &str| UsageError(format!("this is no key: {what}; nothing changed"));
+    let wrong = |what: &str| UsageError(format!("invalid key: {what}; nothing changed"));
     if bytes.len() as u64 > KEY_BYTES_MAX {
         return Err(wrong(&format!("it has more than {KEY_BYTES_MAX} bytes")));
     }
@@ -142,7 +142,7 @@ fn validate_key(bytes: &[u8]) -> Result<String, UsageError> {
         return Err(wrong("it is empty"));
     }
     if !text.chars().all(|c| c.is_ascii_graphic()) {
-        return Err(wrong("it has blanks, line breaks or letters that no key has"));
+        return Err(wrong("it has spaces, line breaks or characters other than ASCII"));
     }
     Ok(text.to_owned())
 }
@@ -203,7 +203,7 @@ mod tests {
         }
         let told = app.terminal.out.written_text() + &app.terminal.err.written_text();
         assert!(told.contains(r#"{"keyring": "openai"}"#), "{told}");
-        assert!(told.ends_with("is gone from the desktop's keyring\nthe desktop's keyring has nothing under `openai`\n"), "{told}");
+        assert!(told.ends_with("removed `openai` from the desktop's keyring\nthe desktop's keyring has no key `openai`\n"), "{told}");
         assert!(!told.contains("sk-"), "{told}");
     }
 
@@ -217,7 +217,7 @@ mod tests {
             let error = error.to_string();
             assert!(
                 error.starts_with(
-                    "the desktop's keyring is locked; see that it runs and is unlocked"
+                    "the desktop's keyring is locked; make sure that it runs and is unlocked"
                 ),
                 "{error}"
             );

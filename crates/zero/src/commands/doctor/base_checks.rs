@@ -1,4 +1,4 @@
-//! The checks, in the order they are shown.
+//! The basic checks of `zero doctor`, and the order of all checks.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -20,18 +20,22 @@ use crate::AppContext;
 use crate::shell_quoting::quote_shell_word;
 use crate::terminal::format_short_time;
 
-/// Entries listed one by one; the rest is counted.
+/// Entries listed individually; the rest are counted.
 pub(super) const LISTED_MAX: usize = 20;
 
-/// Makes all checks.
+/// Runs all checks.
 pub(super) fn run_all(app: &AppContext) -> Vec<DoctorFinding> {
     let mut findings = DoctorReport::default();
     check_variables(app, &mut findings);
     let state = app.config.state_dir().map_err(|error| {
-        findings.add_error("state", error.to_string(), "nothing can be called until then");
+        findings.add_error("state", error.to_string(), "zero cannot call tools without it");
     });
     let folder = app.config.cwd().map(|cwd| canonical_folder(cwd, cwd)).map_err(|error| {
-        findings.add_error("folder", error.to_string(), "nothing of a workspace can be looked at");
+        findings.add_error(
+            "folder",
+            error.to_string(),
+            "zero cannot check the workspace without it",
+        );
     });
     if let Ok(folder) = &folder {
         let trust = load_trust_store(state.as_ref().ok(), &mut findings);
@@ -66,7 +70,7 @@ fn check_variables(app: &AppContext, findings: &mut DoctorReport) {
     for name in app.config.relative_variables() {
         findings.add_warning(
             "variable",
-            format!("{name} is not an absolute path, so it counts as unset"),
+            format!("{name} is not an absolute path, so zero ignores it"),
             format!("set {name} to an absolute path, or unset it"),
         );
     }
@@ -76,13 +80,13 @@ fn load_trust_store(state: Option<&StateDir>, findings: &mut DoctorReport) -> Tr
     let loaded = state.map(TrustStore::load).transpose();
     loaded
         .map_err(|error| {
-            findings.add_error("trust", error.to_string(), "until then no folder is trusted");
+            findings.add_error("trust", error.to_string(), "until then, no folder is trusted");
         })
         .unwrap_or_default()
         .unwrap_or_default()
 }
 
-/// Each file by itself, so that a broken one does not hide what is wrong with the next.
+/// Reads each file separately, so that a broken file does not hide errors in the next one.
 fn load_settings(
     app: &AppContext,
     folder: &Path,
@@ -101,9 +105,9 @@ fn load_settings(
         let path = display_path(&file.path(), home);
         match SettingsLayer::read(kind, &file, home) {
             Ok(None) => {
-                findings.add_ok("settings", format!("{path}: not there ({})", kind.as_str()))
+                findings.add_ok("settings", format!("{path}: not found ({})", kind.as_str()))
             }
-            Ok(Some(_)) => findings.add_ok("settings", format!("{path}: read ({})", kind.as_str())),
+            Ok(Some(_)) => findings.add_ok("settings", format!("{path}: OK ({})", kind.as_str())),
             Err(problems) => {
                 broken = true;
                 for problem in problems {
@@ -120,39 +124,38 @@ fn load_settings(
         .ok()
 }
 
-const WITHOUT_SETTINGS: &str = "correct the file; until then no tool is called";
+const WITHOUT_SETTINGS: &str = "fix the file; until then, zero calls no tools";
 
 fn check_trust(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
     match settings.trust_state() {
-        TrustState::Never if settings.inactive_entries().next().is_none() => findings.add_ok(
-            "trust",
-            "this folder is not trusted; its settings ask for nothing that needs it",
-        ),
+        TrustState::Never if settings.inactive_entries().next().is_none() => {
+            findings.add_ok("trust", "this folder is not trusted; its settings do not need trust")
+        }
         TrustState::Trusted { since } => {
             findings.add_ok(
                 "trust",
-                format!("this folder is trusted since {}", format_short_time(*since)),
+                format!("this folder has been trusted since {}", format_short_time(*since)),
             );
         }
         TrustState::Never => findings.add_warning(
             "trust",
-            "this folder is not trusted: its settings can only tighten",
-            "look at what they ask for with `zero trust`",
+            "this folder is not trusted: its settings can only make zero stricter",
+            "review them with `zero trust`",
         ),
         TrustState::Changed { since, only_files: true, .. } => {
             let since = format_short_time(*since);
             findings.add_warning(
                 "trust",
-                format!("files that hooks of this folder name changed since you trusted it, {since}: these hooks fail"),
-                "look at them, then at what they are for with `zero trust`",
+                format!("files used by hooks of this folder changed since you trusted it on {since}: these hooks fail"),
+                "review the files, then run `zero trust`",
             );
         }
         TrustState::Changed { since, .. } => {
             let since = format_short_time(*since);
             findings.add_warning(
                 "trust",
-                format!("the settings of this folder changed since you trusted it, {since}"),
-                "look at what they ask for now with `zero trust`",
+                format!("the settings of this folder changed since you trusted it on {since}"),
+                "review them with `zero trust`",
             );
         }
     }
@@ -162,15 +165,15 @@ fn check_trust(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
         let value = entry.value.as_str().map_or_else(|| entry.value.to_string(), str::to_owned);
         findings.add_warning(
             "trust",
-            format!("{}:{}: `{} {value}` does not count", entry.file, entry.line, entry.key),
-            "it would, once the folder is trusted",
+            format!("{}:{}: `{} {value}` does not apply", entry.file, entry.line, entry.key),
+            "it applies once you trust the folder",
         );
     }
     if let Some(more) = set_aside.len().checked_sub(LISTED_MAX + 1) {
         findings.add_warning(
             "trust",
-            format!("{} more do not count", more + 1),
-            "`zero config list` shows all of them",
+            format!("{} more do not apply", more + 1),
+            "run `zero config list` to see all of them",
         );
     }
 }
@@ -188,14 +191,14 @@ fn check_rules(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
             "rules",
             format!("{source_file}:{line}: allow rule `{text}`: {why}"),
             format!(
-                "allow only what you need, such as `Bash(cargo test:*)`; take it out with `zero config remove permissions.allow {}{flag}`",
+                "allow only what you need, such as `Bash(cargo test:*)`; remove it with `zero config remove permissions.allow {}{flag}`",
                 quote_shell_word(text)
             ),
         );
     }
     if let Some(more) = dangers.len().checked_sub(LISTED_MAX + 1) {
-        let message = format!("{} more rules allow nearly anything", more + 1);
-        findings.add_warning("rules", message, "`zero config list` shows all rules");
+        let message = format!("{} more rules are too broad", more + 1);
+        findings.add_warning("rules", message, "run `zero config list` to see all rules");
     }
     if dangers.is_empty() {
         let message = match settings.rules().count() {
@@ -211,18 +214,18 @@ fn check_mode(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
     let source = settings.value("permissions.mode").and_then(|(_, sources)| {
         sources.last().map(|entry| format!("{}:{}", entry.file, entry.line))
     });
-    let source = source.unwrap_or_else(|| "the usual one".to_owned());
+    let source = source.unwrap_or_else(|| "default".to_owned());
     match settings.mode() {
         PermissionMode::Auto => findings.add_warning(
             "mode",
-            format!("auto ({source}): much runs without a question"),
-            "`zero config set permissions.mode ask` asks before anything is changed",
+            format!("auto ({source}): zero runs many calls without asking"),
+            "to be asked before every change, run `zero config set permissions.mode ask`",
         ),
         mode => findings.add_ok("mode", format!("{mode} ({source})")),
     }
 }
 
-/// What zero keeps must be its owner's alone.
+/// Checks that only the user can access zero's state folders.
 fn check_private_folder(app: &AppContext, state: &StateDir, findings: &mut DoctorReport) {
     let folders = [state.clone(), state.child("audit"), state.child("journal")];
     let mut seen = false;
@@ -234,45 +237,49 @@ fn check_private_folder(app: &AppContext, state: &StateDir, findings: &mut Docto
         let bits = metadata.permissions().mode() & 0o777;
         if metadata.is_dir() && bits & 0o077 != 0 {
             open = true;
-            let message = format!("{path} has mode {bits:03o}: others can look into it");
+            let message = format!("{path} has mode {bits:03o}: other users can access it");
             findings.add_error("state", message, format!("chmod 700 {path}"));
         } else if metadata.is_file() {
             open = true;
-            let message = format!("{path} is a file and should be a folder");
-            findings.add_error("state", message, "move it away; zero makes the folder when needed");
+            let message = format!("{path} is a file; it must be a folder");
+            findings.add_error(
+                "state",
+                message,
+                "move it away; zero creates the folder when needed",
+            );
         }
     }
     let path = display_path(state.path(), app.config.home());
     match (seen, open) {
         (_, true) => {}
-        (true, false) => findings.add_ok("state", format!("{path} is yours alone")),
-        (false, false) => findings.add_ok("state", format!("{path} is not there yet")),
+        (true, false) => findings.add_ok("state", format!("only you can access {path}")),
+        (false, false) => findings.add_ok("state", format!("{path} does not exist yet")),
     }
 }
 
-/// Whether calls can be written down, and whether the newest day is as it was written.
+/// Checks that the audit log is writable and that its newest day is intact.
 fn check_audit_log(state: &StateDir, findings: &mut DoctorReport) {
     const CHECK: &str = "audit";
     let audit = AuditLog::new(state);
     if let Err(error) = audit.ensure_writable(Timestamp::now()) {
         findings.add_error(
             CHECK,
-            format!("the log cannot be written: {error}"),
-            "make room, or set XDG_STATE_HOME to a folder you can write; until then no tool is called",
+            format!("the log is not writable: {error}"),
+            "free disk space, or set XDG_STATE_HOME to a writable folder; until then, zero calls no tools",
         );
         return;
     }
-    findings.add_ok(CHECK, "the log can be written");
+    findings.add_ok(CHECK, "the log is writable");
     let verified = audit.days().and_then(|days| {
         let since = days.last().and_then(|day| day.parse().ok());
         audit.verify(&VerifyOptions { since, ..VerifyOptions::default() }, |_| {})
     });
     match verified {
         Ok(verified) if verified.is_intact() && verified.rows + verified.untied == 0 => {
-            findings.add_ok(CHECK, "it has no rows yet");
+            findings.add_ok(CHECK, "the log has no records yet");
         }
         Ok(verified) if verified.is_intact() => {
-            findings.add_ok(CHECK, format!("its newest day is intact; rows: {}", verified.rows));
+            findings.add_ok(CHECK, format!("the newest day is intact; records: {}", verified.rows));
         }
         Ok(verified) => {
             let first = verified.findings.first();
@@ -282,13 +289,13 @@ fn check_audit_log(state: &StateDir, findings: &mut DoctorReport) {
             });
             findings.add_error(
                 CHECK,
-                format!("its newest day is not intact{first}"),
-                "`zero audit verify` shows all of it; somebody changed the log, or a disk lost some",
+                format!("the newest day is not intact{first}"),
+                "run `zero audit verify` for details; the log was changed, or the disk lost data",
             );
         }
         Err(error) => findings.add_error(
             CHECK,
-            format!("the log cannot be read: {error}"),
+            format!("could not read the log: {error}"),
             "check the owner and mode of its files",
         ),
     }
@@ -300,12 +307,12 @@ fn check_search_path(app: &AppContext, folder: Option<&Path>, findings: &mut Doc
     for entry in relative.iter().take(LISTED_MAX) {
         let what = match entry.to_str() {
             Some("") => "an empty entry, which means the current folder".to_owned(),
-            _ => format!("`{}`, which is another folder in each place", entry.display()),
+            _ => format!("the relative entry `{}`", entry.display()),
         };
         findings.add_error(
             CHECK,
-            format!("it has {what}: a file there can pass for any program"),
-            "take it out of PATH",
+            format!("PATH has {what}: files in the current folder can replace programs"),
+            "remove it from PATH",
         );
     }
     let cwd = folder.unwrap_or(Path::new("/"));
@@ -317,16 +324,16 @@ fn check_search_path(app: &AppContext, folder: Option<&Path>, findings: &mut Doc
         findings.add_warning(
             CHECK,
             format!(
-                "it has `{}`, a folder of the workspace: programs there are asked about",
+                "PATH has `{}`, a folder in the workspace: zero asks before it runs programs from there",
                 entry.display()
             ),
-            "take it out of PATH, or call such programs by their path",
+            "remove it from PATH, or call such programs by their path",
         );
     }
     match (relative.len() + inside.len(), app.config.search_path().len()) {
         (0, 0) => findings.add_warning(
             CHECK,
-            "it is not set, so where programs are is not known",
+            "PATH is not set, so zero cannot find programs",
             "set PATH to absolute folders",
         ),
         (0, count) => findings.add_ok(CHECK, format!("{count} folders, all outside the workspace")),
@@ -337,7 +344,7 @@ fn check_search_path(app: &AppContext, folder: Option<&Path>, findings: &mut Doc
 fn check_git(app: &AppContext, folder: &Path, findings: &mut DoctorReport) {
     let helpers = LocalMachine::new(app.config.search_path()).git_helpers(folder);
     if helpers.is_empty() {
-        findings.add_ok("git", "nothing here that git would run of its own");
+        findings.add_ok("git", "no hooks or configured programs that git would run");
         return;
     }
     let (listed, more) = helpers.split_at(helpers.len().min(LISTED_MAX));
@@ -345,9 +352,9 @@ fn check_git(app: &AppContext, folder: &Path, findings: &mut DoctorReport) {
     findings.add_warning(
         "git",
         format!(
-            "the repository brings what git would run, so git is asked about: {}{more}",
+            "the repository configures programs that git would run, so zero asks before it runs git: {}{more}",
             listed.join(", ")
         ),
-        "look at `.git/config` and `.git/hooks`, and take out what you do not know",
+        "check `.git/config` and `.git/hooks`, and remove entries that you do not know",
     );
 }

@@ -1,36 +1,36 @@
-//! What a check found.
+//! Findings of the doctor checks.
 
 use serde::Serialize;
 
 /// One line of the report.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct DoctorFinding {
-    /// How it is.
+    /// Severity.
     pub(super) status: FindingStatus,
-    /// What was looked at.
+    /// Name of the check, such as `settings`.
     pub(super) check: &'static str,
-    /// What was found.
+    /// What the check found.
     pub(super) message: String,
-    /// What to do about it.
+    /// How to fix it; present unless the status is [`FindingStatus::Well`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) fix: Option<String>,
 }
 
-/// How it is with what was looked at.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum FindingStatus {
-    /// As it should be.
+    /// No problem; `ok` in JSON.
     #[serde(rename = "ok")]
     Well,
-    /// Worth a look.
+    /// A risk; `warning` in JSON. Does not change the exit code.
     #[serde(rename = "warning")]
     Notable,
-    /// Not as it should be.
+    /// A problem; `error` in JSON and exit code 1.
     #[serde(rename = "error")]
     Wrong,
 }
 
-/// The findings so far.
+/// Findings in the order in which they are shown.
 #[derive(Debug, Default)]
 pub(super) struct DoctorReport(pub(super) Vec<DoctorFinding>);
 

@@ -1,5 +1,5 @@
-//! The gateway that is run here, and the one that is used elsewhere: whether what settings say of them
-//! is sound, before somebody relies on it.
+//! Checks the settings of the local gateway and of the remote gateway: addresses, TLS, tokens and the
+//! permissions of their files.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::telemetry::check_setting;
 use crate::token_holder;
 
 const CHECK: &str = "gateway";
-/// Fewer connections than this are worth a word.
+/// Connection limit below which doctor warns.
 const CONNECTIONS_MIN: usize = 1_000;
 
 pub(super) fn check_gateway(
@@ -38,8 +38,8 @@ pub(super) fn check_gateway(
     {
         findings.add_error(
             CHECK,
-            format!("`gateway.telemetry` cannot be used: {why}"),
-            "until then `zero gateway` does not start",
+            format!("invalid `gateway.telemetry`: {why}"),
+            "until then, `zero gateway` does not start",
         );
     }
     if findings.0.len() == before {
@@ -50,7 +50,7 @@ pub(super) fn check_gateway(
     }
 }
 
-/// The token of this machine, which a gateway made at its first start.
+/// Checks the token file that the gateway created at its first start.
 pub(super) fn check_own_token(app: &AppContext, state: &StateDir, findings: &mut DoctorReport) {
     let path = state.path().join(TOKEN_FILE);
     check_file_private(app, &path, "the token", findings);
@@ -59,8 +59,8 @@ pub(super) fn check_own_token(app: &AppContext, state: &StateDir, findings: &mut
 fn describe_gateway(gateway: &GatewaySettings) -> String {
     let bind = gateway.bind.filter(|address| !address.to_canonical().is_loopback());
     let reached = match bind {
-        Some(address) => format!("other machines can reach it at {address}"),
-        None => "only this machine can reach it".to_owned(),
+        Some(address) => format!("reachable from other machines at {address}"),
+        None => "reachable only from this machine".to_owned(),
     };
     format!("{reached}; named tokens: {}", gateway.tokens.len())
 }
@@ -72,56 +72,53 @@ fn check_address(gateway: &GatewaySettings, findings: &mut DoctorReport) {
     if gateway.tokens.is_empty() && gateway.password_file.is_none() {
         findings.add_error(
             CHECK,
-            format!("`gateway.bind` is {address}, and nobody needs a token or password"),
-            "set `gateway.tokens`; until then `zero gateway` starts only with --token-file or --password-file",
+            format!("`gateway.bind` is {address}, but no token or password is set"),
+            "set `gateway.tokens`; until then, `zero gateway` starts only with --token-file or --password-file",
         );
     }
     match (&gateway.tls, gateway.allow_plaintext) {
         (Some(_), _) => {}
         (None, true) => findings.add_warning(
             CHECK,
-            format!("other machines connect to {address} in clear: all can be read on the way"),
-            "set `gateway.tls`, and take `gateway.allowPlaintext` out",
+            format!("other machines connect to {address} without TLS: traffic can be intercepted"),
+            "set `gateway.tls` and remove `gateway.allowPlaintext`",
         ),
         (None, false) => findings.add_error(
             CHECK,
-            format!("`gateway.bind` is {address}, and there is no certificate"),
-            "set `gateway.tls`; until then `zero gateway` does not start",
+            format!("`gateway.bind` is {address}, but no certificate is set"),
+            "set `gateway.tls`; until then, `zero gateway` does not start",
         ),
     }
 }
 
-/// How many connections fit into the files that may be open here.
+/// Checks how many connections the limit for open files permits.
 fn check_connection_limit(findings: &mut DoctorReport) {
     let files = open_file_limit::max_open_files();
     let room = GatewayLimits::default().within_open_files(files).connections_max;
     if room < CONNECTIONS_MIN {
         findings.add_warning(
             CHECK,
-            format!("there is room for {room} connections: at most {files} files can be open"),
-            "raise the hard limit for open files (`ulimit -Hn`, or `LimitNOFILE=` of a service)",
+            format!("only {room} connections are possible: at most {files} files can be open"),
+            "raise the hard limit for open files (`ulimit -Hn`, or `LimitNOFILE=` in a service)",
         );
     }
 }
 
-/// Files that hold what others must not know.
+/// Checks that secret files exist and that only the user can read them.
 fn check_secrets(app: &AppContext, gateway: &GatewaySettings, findings: &mut DoctorReport) {
     for (name, token) in &gateway.tokens {
         if let Err(why) = token_holder::token_principal(name, &gateway.tokens) {
             findings.add_error(
                 CHECK,
-                format!(
-                    "the token of {} cannot be used: {why}",
-                    zero_core::sanitize::to_quoted_line(name)
-                ),
-                "until then `zero gateway` does not start",
+                format!("token {} is invalid: {why}", zero_core::sanitize::to_quoted_line(name)),
+                "until then, `zero gateway` does not start",
             );
         }
         if let SecretSetting::File(file) = &token.secret {
             check_file_private(
                 app,
                 &resolve_file(app, file),
-                &format!("the token of `{name}`"),
+                &format!("the token `{name}`"),
                 findings,
             );
         }
@@ -133,8 +130,8 @@ fn check_secrets(app: &AppContext, gateway: &GatewaySettings, findings: &mut Doc
         if let Err(why) = read_secret(&token.secret, variable, home.as_ref()) {
             findings.add_error(
                 CHECK,
-                format!("the token of `{name}` is not found: {why}"),
-                "until then `zero gateway` does not start",
+                format!("could not find the token `{name}`: {why}"),
+                "until then, `zero gateway` does not start",
             );
         }
     }
@@ -154,20 +151,20 @@ fn check_remote(app: &AppContext, remote: &RemoteGatewaySetting, findings: &mut 
         None => {}
         Some(Err(why)) => {
             let why: GatewayUrlError = why;
-            findings.add_error(CHECK, format!("`gateway.remote.url`: {why}"), "correct it");
+            findings.add_error(CHECK, format!("`gateway.remote.url`: {why}"), "fix the URL");
         }
         Some(Ok(url)) if url.is_secure() || url.is_loopback() => {
-            findings.add_ok(CHECK, "sessions are with the gateway of `gateway.remote.url`");
+            findings.add_ok(CHECK, "sessions use the gateway in `gateway.remote.url`");
         }
         Some(Ok(_)) if remote.allow_plaintext => findings.add_warning(
             CHECK,
-            "`gateway.remote.url` is another machine, in clear: all can be read on the way, the token too",
-            "use a `wss://` address, and take `gateway.remote.allowPlaintext` out",
+            "`gateway.remote.url` connects to another machine without TLS: traffic and the token can be intercepted",
+            "use a `wss://` URL and remove `gateway.remote.allowPlaintext`",
         ),
         Some(Ok(_)) => findings.add_error(
             CHECK,
-            "`gateway.remote.url` is another machine, in clear, which is refused",
-            "use a `wss://` address",
+            "`gateway.remote.url` connects to another machine without TLS, which zero refuses",
+            "use a `wss://` URL",
         ),
     }
     if remote.token.is_some() {
@@ -176,8 +173,8 @@ fn check_remote(app: &AppContext, remote: &RemoteGatewaySetting, findings: &mut 
             let path = file.map(|file| display_path(&file, app.config.home())).unwrap_or_default();
             findings.add_error(
                 CHECK,
-                format!("{path} has mode {bits:03o} and holds a token: others can read it"),
-                format!("chmod 600 {path}, and keep the token in a file with `tokenFile`"),
+                format!("{path} has mode {bits:03o} and contains a token: other users can read it"),
+                format!("chmod 600 {path}, and move the token to a file named by `tokenFile`"),
             );
         }
     }
@@ -189,7 +186,7 @@ fn check_remote(app: &AppContext, remote: &RemoteGatewaySetting, findings: &mut 
     }
 }
 
-/// A path as settings write it.
+/// Resolves a path from settings.
 fn resolve_file(app: &AppContext, file: &str) -> PathBuf {
     match (file.strip_prefix("~/"), app.config.home(), app.config.cwd()) {
         (Some(rest), Some(home), _) => home.join(rest),
@@ -198,7 +195,7 @@ fn resolve_file(app: &AppContext, file: &str) -> PathBuf {
     }
 }
 
-/// A file that has to be there and be its owner's alone.
+/// Checks that a file exists and that only the user can read it.
 fn check_file_exists(app: &AppContext, file: &str, what: &str, findings: &mut DoctorReport) {
     if file_exists(app, file, what, findings) {
         check_file_private(app, &resolve_file(app, file), what, findings);
@@ -212,8 +209,8 @@ fn file_exists(app: &AppContext, file: &str, what: &str, findings: &mut DoctorRe
         let path = display_path(&path, app.config.home());
         findings.add_error(
             CHECK,
-            format!("{what} is not found: there is no {path}"),
-            "put it there",
+            format!("could not find {what}: {path} does not exist"),
+            "create the file, or correct the path in settings",
         );
     }
     is_there
@@ -224,13 +221,13 @@ fn check_file_private(app: &AppContext, path: &Path, what: &str, findings: &mut 
         let path = display_path(path, app.config.home());
         findings.add_error(
             CHECK,
-            format!("{path} has mode {bits:03o}: others can read {what}"),
+            format!("{path} has mode {bits:03o}: other users can read {what}"),
             format!("chmod 600 {path}"),
         );
     }
 }
 
-/// The mode of a file that others may read.
+/// Permission bits of a file that other users can access; `None` if it is private.
 fn mode_open_to_others(path: &Path) -> Option<u32> {
     let bits = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
     (bits & 0o077 != 0).then_some(bits)

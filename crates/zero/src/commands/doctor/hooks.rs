@@ -1,4 +1,4 @@
-//! Hooks: which have a say here, and which cannot run.
+//! Reports the active hooks, and the reasons why a hook cannot run.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use super::findings::DoctorReport;
 use crate::AppContext;
 
 const CHECK: &str = "hooks";
-const UNTIL_TRUSTED: &str = "until then it fails at every call it is for";
+const UNTIL_TRUSTED: &str = "until then, every call that the hook matches fails";
 
 pub(super) fn check_hooks(
     app: &AppContext,
@@ -37,12 +37,12 @@ pub(super) fn check_hooks(
     }
 }
 
-/// Where hooks would run.
+/// Folder, search path and mode that hooks run with.
 struct HookCheckContext<'a> {
     folder: &'a Path,
-    /// Where programs are found that calls cannot have put there.
+    /// `PATH` without folders in the workspace, where a call could have placed programs.
     search_path: Vec<PathBuf>,
-    /// zero's own folders.
+    /// zero's settings and state folders, which the sandbox hides.
     own: Vec<PathBuf>,
     mode: PermissionMode,
 }
@@ -61,26 +61,26 @@ impl<'a> HookCheckContext<'a> {
         }
     }
 
-    /// What keeps a hook from running, and what to do about it.
+    /// Why a hook cannot run, and the fix.
     fn find_obstacle(&self, hook: &Hook) -> Option<(String, &'static str)> {
         let own = |path: &Path| self.own.iter().any(|own| path.starts_with(own));
         let program = hook.words.first()?;
         if own(self.folder) {
-            let what = "this folder is zero's own, which is hidden from what runs".to_owned();
+            let what = "this is one of zero's own folders, which the sandbox hides".to_owned();
             return Some((what, "work in another folder"));
         }
         let hidden = hook.words.iter().find(|word| own(&self.folder.join(word)));
         if let Some(hidden) = hidden {
             let what =
-                format!("`{hidden}` lies in zero's own folders, which are hidden from what runs");
-            return Some((what, "keep it elsewhere, such as in `~/bin`"));
+                format!("`{hidden}` is in one of zero's own folders, which the sandbox hides");
+            return Some((what, "move it to another folder, such as `~/bin`"));
         }
         if !is_program_found(program, self.folder, &self.search_path) {
-            let what = format!("there is no program `{program}` that could run");
+            let what = format!("there is no executable program `{program}`");
             return Some((what, "install it, make it executable, or correct the hook"));
         }
         if hook.access == LaunchAccess::AsCommands && self.mode == PermissionMode::Plan {
-            let what = format!("`{program}` may change things, which nothing does in plan mode");
+            let what = format!("`{program}` may write files, which plan mode does not permit");
             return Some((what, "set its `access` to `read`, or leave plan mode"));
         }
         None

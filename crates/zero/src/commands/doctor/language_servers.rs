@@ -1,4 +1,4 @@
-//! Language servers: which are there, and how to get the others.
+//! Reports installed language servers, and how to install others.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ pub(super) fn check_language_servers(
                     true => findings.add_warning(
                         CHECK,
                         format!(
-                            "{program} only stands in for `{}`, which is not installed",
+                            "{program} is only a placeholder for `{}`, which is not installed",
                             server.name
                         ),
                         server.how_to_get.clone(),
@@ -43,28 +43,28 @@ pub(super) fn check_language_servers(
             (None, Some(written_at)) => findings.add_warning(
                 CHECK,
                 format!("language server `{}` ({written_at}) is not installed", server.name),
-                "install it, or correct its `command`; until then LSP does not know its files",
+                "install it, or correct its `command`; until then, LSP does not support its files",
             ),
             (None, None) => missing.push(format!("{}: {}", server.name, server.how_to_get)),
         }
     }
     for (name, written_at) in &servers.turned_off {
-        findings.add_ok(CHECK, format!("language server `{name}` is turned off ({written_at})"));
+        findings.add_ok(CHECK, format!("language server `{name}` is disabled ({written_at})"));
     }
     match there.is_empty() {
         true => findings.add_ok(CHECK, "no language server is installed; LSP needs one"),
         false => findings.add_ok(CHECK, format!("language servers: {}", there.join(", "))),
     }
     if !there.is_empty() && !settings.trust_state().is_trusted() {
-        findings.add_ok(CHECK, "none starts in this folder until you trust it: `zero trust`");
+        findings.add_ok(CHECK, "none starts in this folder until you trust it with `zero trust`");
     }
     if !missing.is_empty() {
-        findings.add_ok(CHECK, format!("others can be had: {}", missing.join("; ")));
+        findings.add_ok(CHECK, format!("available to install: {}", missing.join("; ")));
     }
 }
 
-/// Whether what would run only stands in for a server. Files of the folder it is run in may say what
-/// it runs: where that is not trusted, it is run elsewhere.
+/// Whether the program is only a placeholder for the server, such as a rustup proxy. Files in the
+/// working folder can decide what such a program executes, so it runs elsewhere in untrusted folders.
 fn has_working_stand_in(
     app: &AppContext,
     folder: &Path,

@@ -1,4 +1,4 @@
-//! MCP servers and tools from commands: which are set up, which cannot be used, and why.
+//! Reports configured MCP servers and tool commands, and why some cannot be used.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -35,14 +35,14 @@ pub(super) fn check_mcp_servers(
         findings.add_warning(
             CHECK,
             format!("server `{alias}` cannot be used ({written_at}): {why}"),
-            "until then its tools are not there; all others are",
+            "until then, its tools are not available; all others are",
         );
     }
     for McpServerProblem { alias, why, written_at } in &servers.ignored {
         findings.add_warning(
             CHECK,
             format!("server `{alias}` ({written_at}): {why}"),
-            "take the key out, so that nobody relies on it",
+            "remove the key, since it has no effect",
         );
     }
     for server in &servers.definitions {
@@ -59,7 +59,7 @@ pub(super) fn check_mcp_servers(
     check_secret_readability(app, folder, settings, findings);
 }
 
-/// A server and how it is reached, as far as nothing of it can be a secret.
+/// Name and transport of a server, without parts that could be secret.
 fn describe_server(server: &McpServerDefinition) -> String {
     match &server.reach {
         ServerTransport::Command(launch) => format!("{} ({})", server.alias, launch.command),
@@ -83,7 +83,7 @@ fn check_tool_commands(
             findings.add_warning(
                 CHECK,
                 format!("there is no program `{program}` ({})", commands.written_at),
-                "install it, or correct the command; until then its tools are not there",
+                "install it, or correct the command; until then, its tools are not available",
             );
         }
     }
@@ -91,15 +91,15 @@ fn check_tool_commands(
         findings.add_warning(
             CHECK,
             format!(
-                "`toolDiscoveryCommand` is set ({}), `toolCallCommand` is not",
+                "`toolDiscoveryCommand` is set ({}), but `toolCallCommand` is not",
                 commands.written_at
             ),
-            "set it too: without it the tools that are found cannot be called",
+            "set it too; without it, the discovered tools cannot be called",
         );
     }
 }
 
-/// Settings that hold secrets and that others can read.
+/// Checks for settings files with secrets that other users can read.
 fn check_secret_readability(
     app: &AppContext,
     folder: &Path,
@@ -109,7 +109,7 @@ fn check_secret_readability(
     let holders: BTreeSet<SettingsLayerKind> = settings
         .entries()
         .iter()
-        // What is said of gateways is looked at there.
+        // The gateway check covers these.
         .filter(|entry| !entry.key.starts_with("gateway.remote"))
         .filter(|entry| holds_secret(&entry.key, &entry.value))
         .map(|entry| entry.layer)
@@ -125,7 +125,7 @@ fn check_secret_readability(
             findings.add_warning(
                 CHECK,
                 format!(
-                    "{path} has mode {bits:03o} and holds values of variables or headers: others can read them"
+                    "{path} has mode {bits:03o} and contains values of variables or headers: other users can read them"
                 ),
                 format!("chmod 600 {path}, or write `${{NAME}}` instead of the value"),
             );

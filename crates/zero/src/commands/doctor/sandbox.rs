@@ -1,4 +1,4 @@
-//! What confines commands here, and what does not.
+//! Reports the sandbox layers, the guarantees that hold, the limits and the network access of commands.
 
 use std::time::Duration;
 
@@ -15,11 +15,13 @@ use crate::AppContext;
 const SANDBOX: &str = "sandbox";
 const LIMITS: &str = "limits";
 const NETWORK: &str = "network";
-/// The tool whose commands are looked at.
+/// Tool whose sandbox is checked.
 const COMMAND_TOOL: &str = "Bash";
+/// Fix text of a finding that has no fix.
+const NO_KNOWN_FIX: &str = "there is no known fix";
 
-/// Looks at the layers, runs a command behind them, and says what holds. Without settings, because
-/// they are broken, the usual ones are taken.
+/// Probes the layers, runs a command in the sandbox, and reports which guarantees hold. If the
+/// settings are broken, it uses the defaults.
 pub(super) fn check_sandbox(
     app: &AppContext,
     settings: Option<&WorkspaceSettings>,
@@ -48,8 +50,8 @@ pub(super) fn check_sandbox(
         }
         Err(why) => findings.add_error(
             SANDBOX,
-            format!("no command can run here: {why}"),
-            "mend what it names; until then Bash fails",
+            format!("commands cannot run: {why}"),
+            "fix this cause; until then, Bash fails",
         ),
     }
     if let Ok(tool) = ToolName::new(COMMAND_TOOL) {
@@ -58,14 +60,14 @@ pub(super) fn check_sandbox(
     report_network(&settings.network_hosts(), has_host_rules(app, settings), findings);
 }
 
-/// Whether a rule lets commands reach some host.
+/// Whether a rule can allow commands to connect to a host.
 fn has_host_rules(app: &AppContext, settings: &WorkspaceSettings) -> bool {
     let workspace = app.config.open_workspace(&[]).ok();
     let policy = workspace.and_then(|workspace| app.build_policy(&workspace, settings, None).ok());
     policy.is_some_and(|policy| policy.can_allow_any_host(&[]))
 }
 
-/// Runs a harmless command as all others are run.
+/// Runs `true` in the same sandbox as other commands.
 fn run_trial(
     app: &AppContext,
     settings: &WorkspaceSettings,
@@ -83,26 +85,26 @@ fn run_trial(
     host.probe_sandbox(&tool).map_err(|error| error.message)
 }
 
-/// The layers. One that is missing is no fault by itself: what does not hold without it is.
+/// Reports the layers. A missing layer is a warning; a missing guarantee is an error.
 fn report_layers(kernel: &[LayerReport], layers: &[LayerReport], findings: &mut DoctorReport) {
     let bubblewrap_works = layers.iter().any(|layer| layer.name == "bubblewrap" && layer.holds);
     for row in kernel.iter().chain(layers) {
         let message = format!("{}: {}", row.name, row.why);
         match (&row.fix, row.holds) {
             (_, true) => findings.add_ok(SANDBOX, message),
-            // What it needs of them it was given.
+            // bubblewrap may be setuid or have its own AppArmor profile.
             (_, false) if bubblewrap_works && row.name == "user namespaces" => {
-                findings.add_ok(SANDBOX, format!("{message}; bubblewrap has leave to make them"));
+                findings.add_ok(SANDBOX, format!("{message}; bubblewrap may create them"));
             }
             (Some(fix), false) => findings.add_warning(SANDBOX, message, fix.clone()),
             (None, false) => {
-                findings.add_warning(SANDBOX, message, "nothing that is known would help");
+                findings.add_warning(SANDBOX, message, NO_KNOWN_FIX);
             }
         }
     }
 }
 
-/// Which promises held for a command.
+/// Reports which guarantees held for the test command.
 fn report_properties(
     missing: &[ConfinementGap],
     took: Duration,
@@ -115,22 +117,22 @@ fn report_properties(
         SandboxProperty::ALL.into_iter().partition(is_missing);
     let words: Vec<&str> = kept.iter().map(|property| property.as_str()).collect();
     let took = took.as_millis().max(1);
-    let held = format!("`true` ran confined in {took} ms; what held: {}", words.join(", "));
+    let held = format!("`true` ran in the sandbox in {took} ms; enforced: {}", words.join(", "));
     findings.add_ok(SANDBOX, held);
     for property in lost {
         let mut gaps = missing.iter().filter(|gap| gap.property == property);
         let Some(ConfinementGap { why, fix, .. }) = gaps.next() else { continue };
-        let fix = fix.clone().unwrap_or_else(|| "nothing that is known would help".to_owned());
+        let fix = fix.clone().unwrap_or_else(|| NO_KNOWN_FIX.to_owned());
         if weaker.contains(&property) {
             findings.add_warning(
                 SANDBOX,
-                format!("`{property}` does not hold, and commands run without it, as `sandbox.weaker` permits: {why}"),
+                format!("`{property}` is not enforced; commands run without it because of `sandbox.weaker`: {why}"),
                 format!("{fix}; then `zero config remove sandbox.weaker {property}`"),
             );
         } else {
             findings.add_error(
                 SANDBOX,
-                format!("`{property}` does not hold, so commands are refused: {why}"),
+                format!("`{property}` is not enforced, so zero refuses to run commands: {why}"),
                 format!("{fix}; or, to run them without it at your own risk: `zero config add sandbox.weaker {property}`"),
             );
         }
@@ -138,43 +140,42 @@ fn report_properties(
     for property in weaker.iter().filter(|property| !is_missing(property)) {
         findings.add_warning(
             SANDBOX,
-            format!("`sandbox.weaker` has `{property}`, which holds here"),
-            format!("take it out with `zero config remove sandbox.weaker {property}`"),
+            format!("`sandbox.weaker` lists `{property}`, which is enforced on this machine"),
+            format!("remove it with `zero config remove sandbox.weaker {property}`"),
         );
     }
 }
 
-/// The limits that are configured, in one line.
+/// Configured command limits in one line.
 fn format_limits(limits: &CommandLimits) -> String {
     let each = CommandLimit::ALL
         .map(|limit| format!("{} {}", limit.name(), limit.format_value(limits.get(limit))));
-    format!("{}; rules may raise them", each.join(", "))
+    format!("{}; rules can raise them", each.join(", "))
 }
 
 fn report_network(hosts: &[String], by_rules: bool, findings: &mut DoctorReport) {
     match hosts {
         [] if by_rules => {
-            findings
-                .add_ok(NETWORK, "commands may reach the hosts that rules for `WebFetch` allow");
+            findings.add_ok(NETWORK, "commands can connect to hosts that `WebFetch` rules allow");
         }
-        [] => findings.add_ok(NETWORK, "commands reach nobody"),
+        [] => findings.add_ok(NETWORK, "commands have no network access"),
         hosts if hosts.iter().any(|host| host == "*") => findings.add_warning(
             NETWORK,
-            "commands may reach every host, and so take anything there that they can read",
-            "name the hosts they need in `sandbox.network`",
+            "commands can connect to every host, and so can send out any file that they can read",
+            "list only the hosts they need in `sandbox.network`",
         ),
         hosts => {
             let own = if hosts.iter().any(|host| host == LOCALHOST) {
-                ", where `localhost` is servers of the same session"
+                " (`localhost` means servers of the same session)"
             } else {
                 ""
             };
             let rules = match by_rules {
-                true => "; and the hosts that rules for `WebFetch` allow",
+                true => ", and to hosts that `WebFetch` rules allow",
                 false => "",
             };
             let hosts = hosts.join(", ");
-            findings.add_ok(NETWORK, format!("commands may reach {hosts}{own}{rules}"));
+            findings.add_ok(NETWORK, format!("commands can connect to {hosts}{own}{rules}"));
         }
     }
 }
@@ -210,7 +211,7 @@ mod tests {
         }
         check(
             true,
-            &["Well user namespaces: so; bubblewrap has leave to make them", "Well bubblewrap: so"],
+            &["Well user namespaces: so; bubblewrap may create them", "Well bubblewrap: so"],
         );
         check(
             false,
@@ -232,7 +233,7 @@ mod tests {
             report_properties(&missing, Duration::from_micros(12_345), weaker, &mut findings);
             assert_eq!(render_findings(findings), expected);
         }
-        let all = "Well `true` ran confined in 12 ms; what held: writes, attributes, protected, masked, network, host_sockets, processes, private_tmp, system_calls, privileges";
+        let all = "Well `true` ran in the sandbox in 12 ms; enforced: writes, attributes, protected, masked, network, host_sockets, processes, private_tmp, system_calls, privileges";
         check(&[], &[], &[all]);
         let without = all.replace(" private_tmp,", "");
         check(
@@ -240,7 +241,7 @@ mod tests {
             &[],
             &[
                 &without,
-                "Wrong `private_tmp` does not hold, so commands are refused: no / install it; or, to run them without it at your own risk: `zero config add sandbox.weaker private_tmp`",
+                "Wrong `private_tmp` is not enforced, so zero refuses to run commands: no / install it; or, to run them without it at your own risk: `zero config add sandbox.weaker private_tmp`",
             ],
         );
         check(
@@ -248,8 +249,8 @@ mod tests {
             &[SandboxProperty::PrivateTmp, SandboxProperty::Network],
             &[
                 &without,
-                "Notable `private_tmp` does not hold, and commands run without it, as `sandbox.weaker` permits: no / install it; then `zero config remove sandbox.weaker private_tmp`",
-                "Notable `sandbox.weaker` has `network`, which holds here / take it out with `zero config remove sandbox.weaker network`",
+                "Notable `private_tmp` is not enforced; commands run without it because of `sandbox.weaker`: no / install it; then `zero config remove sandbox.weaker private_tmp`",
+                "Notable `sandbox.weaker` lists `network`, which is enforced on this machine / remove it with `zero config remove sandbox.weaker network`",
             ],
         );
     }
@@ -263,20 +264,20 @@ mod tests {
             report_network(&hosts, by_rules, &mut findings);
             assert_eq!(render_findings(findings), [expected]);
         }
-        check(&[], false, "Well commands reach nobody");
-        let ruled = "Well commands may reach the hosts that rules for `WebFetch` allow";
+        check(&[], false, "Well commands have no network access");
+        let ruled = "Well commands can connect to hosts that `WebFetch` rules allow";
         check(&[], true, ruled);
-        let both = "Well commands may reach a.b; and the hosts that rules for `WebFetch` allow";
+        let both = "Well commands can connect to a.b, and to hosts that `WebFetch` rules allow";
         check(&["a.b"], true, both);
         check(
             &["example.com", "localhost"],
             false,
-            "Well commands may reach example.com, localhost, where `localhost` is servers of the same session",
+            "Well commands can connect to example.com, localhost (`localhost` means servers of the same session)",
         );
         check(
             &["a.b", "*"],
             true,
-            "Notable commands may reach every host, and so take anything there that they can read / name the hosts they need in `sandbox.network`",
+            "Notable commands can connect to every host, and so can send out any file that they can read / list only the hosts they need in `sandbox.network`",
         );
     }
 
@@ -284,7 +285,7 @@ mod tests {
     fn limits_are_rendered_on_one_line() {
         assert_eq!(
             format_limits(&CommandLimits::default()),
-            "command-memory 500 MB, command-cpu 50%, command-processes 512, command-open-files 1024, command-file 100 MB; rules may raise them"
+            "command-memory 500 MB, command-cpu 50%, command-processes 512, command-open-files 1024, command-file 100 MB; rules can raise them"
         );
     }
 }

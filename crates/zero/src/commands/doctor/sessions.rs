@@ -1,4 +1,4 @@
-//! What sessions need: the file they are kept in, and models with their keys.
+//! Checks the session store, and the models and their keys.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -14,29 +14,29 @@ use super::findings::DoctorReport;
 use crate::AppContext;
 use crate::session_engine::STORE_FILE;
 
-/// Whether the sessions can be read, and by nobody else.
+/// Checks that the session store can be opened and that only the user can read it.
 pub(super) fn check_store(app: &AppContext, state: &StateDir, findings: &mut DoctorReport) {
     const CHECK: &str = "sessions";
     let file = state.path().join(STORE_FILE);
     let path = display_path(&file, app.config.home());
-    // Looked at first: to open it makes it private.
+    // Check the mode first, because opening the store makes it private.
     let Ok(metadata) = std::fs::symlink_metadata(&file) else {
-        findings.add_ok(CHECK, "there are none yet");
+        findings.add_ok(CHECK, "no sessions yet");
         return;
     };
     let bits = metadata.permissions().mode() & 0o777;
     if metadata.is_file() && bits & 0o077 != 0 {
-        let message = format!("{path} has mode {bits:03o}: others can read what was said");
+        let message = format!("{path} has mode {bits:03o}: other users can read your sessions");
         findings.add_error(CHECK, message, format!("chmod 600 {path}"));
     }
     match SqliteStore::open(&file) {
         Ok(_) => {
-            findings.add_ok(CHECK, format!("{path} can be opened; it has {}", format_size(metadata.len())));
+            findings.add_ok(CHECK, format!("{path} is readable; size {}", format_size(metadata.len())));
         }
         Err(error) => findings.add_error(
             CHECK,
             error.to_string(),
-            "until then `zero run` and `zero gateway` do not start; move the file away to begin anew",
+            "until then, `zero run` and `zero gateway` do not start; to start with an empty store, move the file away",
         ),
     }
 }
@@ -49,7 +49,7 @@ fn format_size(bytes: u64) -> String {
     }
 }
 
-/// Which models there are, and whether their keys are found. The keys are never shown.
+/// Reports the configured models and missing keys. Keys are never shown.
 pub(super) fn check_models(
     app: &AppContext,
     settings: &WorkspaceSettings,
@@ -70,7 +70,7 @@ pub(super) fn check_models(
         findings.add_warning(
             CHECK,
             format!("`{name}` has no key: {why}"),
-            "until then it cannot be used; the others can",
+            "until then, this model cannot be used; the others can",
         );
     }
     let models = ModelCatalog::from_configs(configs, default);
@@ -80,14 +80,14 @@ pub(super) fn check_models(
     if let Err(error) = models.get(Some(name)) {
         findings.add_error(
             CHECK,
-            format!("the usual one cannot be used: {error}"),
-            "set `model` in your settings, or ZERO_MODEL, to one that can",
+            format!("the default model cannot be used: {error}"),
+            "set `model` in your settings, or ZERO_MODEL, to another model",
         );
         return;
     }
     let keys = match keyless.len() {
-        0 => "all keys are found".to_owned(),
+        0 => "all keys found".to_owned(),
         missing => format!("keys missing: {missing}"),
     };
-    findings.add_ok(CHECK, format!("{} known; the usual one is `{name}`; {keys}", own.len()));
+    findings.add_ok(CHECK, format!("{} configured; default `{name}`; {keys}", own.len()));
 }

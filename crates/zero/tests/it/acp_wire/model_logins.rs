@@ -84,7 +84,7 @@ fn no_login_without_model() {
     acp.run_turn(&session, "/read hello.txt", "end_turn");
     acp.close();
     let seen = desk.zero.run(&["acp", "--login"]);
-    assert!(seen.starts_with("exit 0") && seen.contains("no key is wanted here"), "{seen}");
+    assert!(seen.starts_with("exit 0") && seen.contains("no API key is needed"), "{seen}");
     // Nor with the agent that has none, whatever others want.
     let desk = fixture_without_key();
     let mut acp = desk.start_client_with(&["--agent", "direct"], json!({}));
