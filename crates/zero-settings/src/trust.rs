@@ -1,12 +1,12 @@
-//! Which folders a person trusts, and what exactly they looked at when they said so.
+//! Trusted folders, and the exact settings that the user approved.
 //!
-//! Trust is given to words, not to a folder: what is kept is a hash of every entry that trust
-//! makes count. As soon as one of them changes, comes or goes, the folder has to be looked at again.
-//! Comments, layout and ask and deny rules may change freely. The files that hooks name are hashed
-//! apart: where one is another, its hook fails, which denies calls, until somebody looks again. Were it
-//! set aside, whoever can write to the file could do away with the hook. A folder inside a trusted one
-//! is another folder. One that asks for nothing can be trusted all the same: language servers run
-//! only where somebody did, since they may run what they find.
+//! Trust applies to the content of settings, not to a folder: the store has a hash of every entry that
+//! needs trust. If an entry is added, changed or removed, the user must review the folder again.
+//! Comments, layout, and ask and deny rules can change freely. Files that hooks use are hashed
+//! separately: if such a file changes, its hook fails and denies calls until the next review. Ignoring
+//! the hook instead would let anyone with write access to the file disable it. Trust does not extend to
+//! subfolders. A folder whose settings need no trust can be trusted too, since language servers, which
+//! may execute project code, start only in trusted folders.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,14 +20,14 @@ use zero_sandbox::{ConfigFile, ConfigFileError, StateDir, config_file};
 
 use crate::{SettingsEntry, hooks};
 
-/// The file with the trusted folders, in zero's own folder.
+/// Name of the trust store in the state folder.
 const TRUST_FILE: &str = "trust.json";
-/// What is locked while it changes.
+/// Lock file held while the store changes.
 const LOCK: &str = "trust.lock";
-/// Largest such file, in bytes: some ten thousand folders.
+/// Largest trust store, in bytes; enough for about ten thousand folders.
 const FILE_BYTES_MAX: u64 = 16_000_000;
 
-/// The folders a person trusts.
+/// The folders that the user trusts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrustStore {
@@ -83,30 +83,30 @@ pub struct TrustRecord {
     pub digest: String,
     /// SHA-256 of each entry, to tell later what is new. Hashes, because an entry may hold a secret.
     entries: Vec<String>,
-    /// SHA-256 of each hook with what stood in the files that it names.
+    /// SHA-256 of each hook with the content of the files it uses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     hooks: Vec<String>,
 }
 
-/// How a folder stands.
+/// Trust state of a folder.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TrustState {
     /// It is trusted, with the settings it has now.
     Trusted {
-        /// Since when.
+        /// Time of the approval.
         since: Timestamp,
     },
-    /// Nobody has said that it is trusted.
+    /// Never trusted.
     Never,
-    /// It was trusted, and its settings are not those any more.
+    /// Trusted earlier, but its settings have changed since.
     Changed {
-        /// When it was trusted.
+        /// Time of the approval.
         since: Timestamp,
-        /// What is there now and was not then.
+        /// Entries that are new or changed.
         new: Vec<SettingsEntry>,
-        /// How many entries were there then and are not now.
+        /// Number of entries that were removed.
         gone: usize,
-        /// Whether only files are others that hooks name. Then everything counts, and these hooks fail.
+        /// Whether only files used by hooks changed. All settings then still apply, and these hooks fail.
         only_files: bool,
     },
 }
@@ -202,13 +202,13 @@ fn trust_file(state: &StateDir) -> ConfigFile {
     ConfigFile::Own(state.path().join(TRUST_FILE))
 }
 
-/// To the second: nobody says yes twice in one.
+/// Current time to the second, which is precise enough for display.
 fn current_time() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
-/// The hashes of the entries, in an order that does not depend on where they stand.
+/// Sorted hashes of the entries, independent of their position in the files.
 fn collect_hashes(hashed: &[HashedEntry<'_>]) -> Vec<String> {
     let mut hashes: Vec<String> = hashed.iter().map(|one| one.words.clone()).collect();
     hashes.sort();
@@ -220,16 +220,16 @@ fn hash_all(hashes: &[String]) -> String {
     sha256(hashes.join("\n").as_bytes())
 }
 
-/// An entry with its hashes.
+/// A settings entry with its hashes.
 struct HashedEntry<'a> {
     entry: &'a SettingsEntry,
-    /// Of what it says and whose it is.
+    /// Hash of layer, key and value.
     words: String,
-    /// Of a hook: the same with what stands in the files that it names, of which its words say nothing.
+    /// For hooks: hash of the same and of the files that the hook uses.
     with_files: Option<String>,
 }
 
-/// Each entry with its hashes. Where it stands does not matter, but that hooks run one after the other.
+/// Hashes each entry. Its position does not matter, except for hooks, which run in order.
 fn hash_entries(entries: &[SettingsEntry]) -> Vec<HashedEntry<'_>> {
     let mut hooks = 0;
     let hashed = entries.iter().map(|entry| {
@@ -247,7 +247,7 @@ fn hash_entries(entries: &[SettingsEntry]) -> Vec<HashedEntry<'_>> {
     hashed.collect()
 }
 
-/// The same value with the fields of its objects sorted by name. Settings are at most 64 deep.
+/// Sorts the fields of all objects by name. Settings are nested at most 64 levels deep.
 fn sort_keys(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {

@@ -1,11 +1,11 @@
-//! Reads the whole log and says whether it is as it was written, and where it is not.
+//! Verifies the hash chain of the whole log.
 //!
-//! The log is read once, line by line, in memory that does not grow with it. What is looked at is the
-//! log as it stood at the beginning: rows that are added meanwhile are left for the next time.
+//! The log is read once, line by line, in constant memory. Only rows that existed at the start are
+//! checked; rows added meanwhile are not.
 //!
-//! The chain shows what was done to the files by somebody who did not recompute it. Whoever can
-//! write the files can do that too, so a person can note the last row elsewhere and have it
-//! [expected](Check::expect).
+//! The chain detects changes by anyone who did not recompute it. Anyone who can write the files can
+//! recompute it, so the user can store the last row elsewhere and
+//! [require it](VerifyOptions::expect) later.
 
 mod chain_verifier;
 
@@ -20,108 +20,108 @@ use self::chain_verifier::{ChainVerifier, LogLinePosition};
 use super::log_head::{HEAD, LogHead};
 use super::{AuditLog, ChainLink, ChainPosition, DayLogLine, day_file_name, list_days, utc_date};
 
-/// Most findings that are kept; further ones are counted.
+/// Findings reported individually; the rest are counted.
 pub const FINDINGS_MAX: usize = 1_000;
 
 /// What to check.
 #[derive(Clone, Debug, Default)]
 pub struct VerifyOptions {
-    /// The first day that is read; all when absent.
+    /// First day to read; `None` reads all days.
     pub since: Option<Date>,
-    /// A row that must be there, as noted before.
+    /// A row that must exist, from an earlier verification.
     pub expect: Option<ChainPosition>,
-    /// Where the log has to begin.
+    /// Where the log must begin.
     pub begin: LogStart,
 }
 
-/// Where the log has to begin.
+/// Where the log must begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogStart {
     /// Anywhere: old days may have been removed on purpose.
     #[default]
     Anywhere,
-    /// With row 1.
+    /// At row 1.
     FirstRow,
 }
 
-/// What was found.
+/// Result of a verification.
 #[derive(Clone, Debug, Default)]
 pub struct VerificationReport {
-    /// Rows that are tied to the chain.
+    /// Rows in the chain.
     pub rows: u64,
-    /// Rows of the time before there was a chain.
+    /// Rows written by versions of zero without a chain.
     pub untied: u64,
     /// Days that were read.
     pub days: usize,
-    /// The place of the first row that is there.
+    /// Sequence number of the first row.
     pub first: Option<u64>,
-    /// The last row that is there.
+    /// Position of the last row.
     pub head: Option<ChainPosition>,
-    /// What is wrong, in the order of the log.
+    /// Faults, in the order of the log.
     pub findings: Vec<IntegrityFinding>,
-    /// How many more things are wrong.
+    /// Number of further faults.
     pub findings_left_out: u64,
-    /// Lines that were cut off when a writer was stopped. They broke nothing.
+    /// File and line of truncated lines, left by writers that were stopped. They are not faults.
     pub torn: Vec<(String, u64)>,
-    /// How many more such lines there are.
+    /// Number of further truncated lines.
     pub torn_left_out: u64,
 }
 
 impl VerificationReport {
-    /// Whether nothing is wrong.
+    /// Whether there are no faults.
     pub fn is_intact(&self) -> bool {
         self.findings.is_empty()
     }
 }
 
-/// One thing that is wrong.
+/// A fault and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IntegrityFinding {
-    /// The file it was noticed in.
+    /// Name of the file.
     pub file: String,
-    /// The line, from 1; absent when it is about the file.
+    /// Line number, from 1; `None` if the fault concerns the whole file.
     pub line: Option<u64>,
-    /// What is wrong.
+    /// The fault.
     pub fault: IntegrityFault,
 }
 
-/// What can be wrong.
+/// Kinds of faults. Numbers are sequence numbers of rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IntegrityFault {
-    /// A row does not have the hash it says.
+    /// A row does not match its own hash.
     Edited(u64),
-    /// A row does not name the hash of the one before it, though both have their own.
+    /// A row does not name the hash of the row before it, though both match their own hash.
     Replaced(u64),
     /// Rows are missing before a line.
     Removed(u64, u64),
     /// Rows are missing at the end.
     CutOff(u64, u64),
-    /// A row that the chain does not lead through.
+    /// A row that is not part of the chain.
     Inserted(u64),
-    /// Rows that were there before.
+    /// Rows that occur twice.
     Repeated(u64, u64),
-    /// Rows that belong elsewhere.
+    /// Rows in the wrong order.
     Moved(u64, u64),
-    /// A row without a place, after rows that have one.
+    /// A row without a chain link, after rows with one.
     Untied,
-    /// A row that begins the file of another day than its own.
+    /// A row at the start of a file for another day.
     OtherDay(u64),
-    /// A line that is no row and no beginning of one.
+    /// A line that is neither a row nor the start of one.
     Foreign,
-    /// The head is gone, or nothing that can be read.
+    /// The head file is missing or unreadable.
     HeadMissing,
-    /// The head names another row than the last one.
+    /// The head names a different row than the log has.
     HeadDiffers(u64),
     /// The head names a row long before the last one.
     HeadBehind(u64, u64),
-    /// Another row stands where one was expected.
+    /// The expected row has a different hash.
     NotExpected(u64),
-    /// There is no row where one was expected.
+    /// The expected row is missing.
     ExpectedMissing(u64),
 }
 
 impl IntegrityFault {
-    /// Stable word for it.
+    /// Stable identifier, used in JSON.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Edited(_) => "edited",
@@ -142,7 +142,7 @@ impl IntegrityFault {
         }
     }
 
-    /// The first and the last row it is about.
+    /// First and last affected row.
     pub fn row_range(&self) -> Option<(u64, u64)> {
         match *self {
             Self::Edited(seq)
@@ -166,13 +166,13 @@ impl fmt::Display for IntegrityFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Edited(seq) => {
-                write!(f, "row {seq} was changed: it does not have the hash it says")
+                write!(f, "row {seq} was changed: it does not match its hash")
             }
             Self::Replaced(seq) => {
                 let before = seq.saturating_sub(1);
                 write!(
                     f,
-                    "row {seq} does not follow row {before} as it stands: row {before} was replaced, or row {seq} was"
+                    "row {seq} does not name the hash of row {before}: one of the two was replaced"
                 )
             }
             Self::Removed(first, last) => {
@@ -182,31 +182,34 @@ impl fmt::Display for IntegrityFault {
                 write!(f, "{} missing at the end", format_rows(first, last, "is", "are"))
             }
             Self::Inserted(seq) => {
-                write!(f, "this row {seq} was put in: the chain does not lead through it")
+                write!(f, "row {seq} was inserted: it is not part of the chain")
             }
             Self::Repeated(first, last) => {
-                write!(f, "{} here a second time", format_rows(first, last, "stands", "stand"))
+                write!(f, "{} repeated", format_rows(first, last, "is", "are"))
             }
             Self::Moved(first, last) => {
-                write!(f, "{} out of order", format_rows(first, last, "stands", "stand"))
+                write!(f, "{} out of order", format_rows(first, last, "is", "are"))
             }
-            Self::Untied => f.write_str("a row that is not chained, after rows that are"),
+            Self::Untied => f.write_str("unchained row after chained rows"),
             Self::OtherDay(seq) => write!(
                 f,
-                "row {seq}, the first here, is of another day: the file was renamed, or what stood before it is gone"
+                "row {seq}, the first in this file, belongs to another day: the file was renamed, or earlier rows were removed"
             ),
-            Self::Foreign => f.write_str("this line is no row"),
+            Self::Foreign => f.write_str("not a row"),
             Self::HeadMissing => f.write_str(
-                "it does not say which row is the last, so rows may be missing at the end",
+                "the head file does not name the last row, so rows may be missing at the end",
             ),
             Self::HeadDiffers(seq) => {
-                write!(f, "it names another row {seq} than the log has")
+                write!(f, "the head file names a different row {seq} than the log has")
             }
             Self::HeadBehind(seq, last) => {
-                write!(f, "it says that row {seq} is the last, but the log goes on to row {last}")
+                write!(
+                    f,
+                    "the head file names row {seq} as the last, but the log has rows up to {last}"
+                )
             }
-            Self::NotExpected(seq) => write!(f, "row {seq} is not the expected one"),
-            Self::ExpectedMissing(seq) => write!(f, "row {seq} is expected, and is not here"),
+            Self::NotExpected(seq) => write!(f, "row {seq} does not have the expected hash"),
+            Self::ExpectedMissing(seq) => write!(f, "the expected row {seq} is missing"),
         }
     }
 }

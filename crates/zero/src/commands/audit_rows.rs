@@ -1,4 +1,4 @@
-//! The rows of the audit log since some moment, for commands that count them.
+//! Reads the records of the audit log since a point in time.
 
 use std::io;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use zero_runtime::audit::{AuditLog, AuditRow};
 use crate::AppContext;
 use crate::terminal::ElapsedCounter;
 
-/// The moment that lies this far back.
+/// Timestamp `ago` before now.
 pub(super) fn timestamp_before(ago: Duration) -> Timestamp {
     let ago = SignedDuration::try_from(ago).ok();
     ago.and_then(|ago| Timestamp::now().checked_sub(ago).ok()).unwrap_or(Timestamp::MIN)
 }
 
-/// Hands on the rows since a moment, oldest first, one at a time. Gives back how many lines could
-/// not be read.
+/// Calls `each` for every record since a point in time, oldest first. Returns the number of damaged
+/// lines.
 pub(super) fn for_each_since(
     app: &AppContext,
     audit: &AuditLog,
@@ -27,7 +27,7 @@ pub(super) fn for_each_since(
     counter.start("reading the audit log");
     let mut read = || {
         let mut damaged = 0;
-        // Files are named after their day, so text order is time order.
+        // Files are named by day, so sorting them as text sorts them by time.
         let first_day = since.strftime("%Y-%m-%d").to_string();
         for day in audit.days()?.into_iter().filter(|day| *day >= first_day) {
             counter.progress(&format!("reading the audit log of {day}"));

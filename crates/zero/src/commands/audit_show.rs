@@ -1,4 +1,4 @@
-//! `zero audit show`: everything recorded of one call.
+//! `zero audit show`: everything recorded about one call.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -19,9 +19,9 @@ use crate::terminal::{
     BAD, ElapsedCounter, FAINT, GOOD, STRONG, TerminalStream, escape_line, format_short_duration,
 };
 
-/// Most records that are listed when several are meant.
+/// Records listed when several match.
 const LISTED_MAX: usize = 10;
-/// Newest calls among which one that looks alike is searched.
+/// Newest calls that are searched for similar IDs.
 const RECENT_MAX: usize = 1_000;
 
 pub(super) fn run(app: &AppContext, args: &AuditShowArgs) -> anyhow::Result<ExitOutcome> {
@@ -45,22 +45,22 @@ pub(super) fn run(app: &AppContext, args: &AuditShowArgs) -> anyhow::Result<Exit
     }
 }
 
-/// One record, and where it stands.
+/// A record and its position in the log.
 struct RecordHit {
     file: String,
     line: u64,
     row: AuditRow,
-    /// The row as it is written, with what this build may not know of.
+    /// The stored record, including fields that this build does not know.
     value: Value,
     link: Option<ChainLink>,
 }
 
-/// What was found on the way through the log.
+/// Records that match the search, and data for suggestions.
 #[derive(Default)]
 struct RecordMatches {
-    /// Records that are exactly what was asked for.
+    /// Records whose ID or sequence number matches exactly.
     exact: Vec<RecordHit>,
-    /// Records whose call begins so.
+    /// Records whose ID starts with the search text.
     alike: Vec<RecordHit>,
     recent: VecDeque<String>,
     first_seq: Option<u64>,
@@ -68,7 +68,7 @@ struct RecordMatches {
 }
 
 impl RecordMatches {
-    /// What is meant: something that fits exactly comes before what only begins so.
+    /// Exact matches, or prefix matches if there are none.
     fn records(&self) -> &[RecordHit] {
         if self.exact.is_empty() { &self.alike } else { &self.exact }
     }
@@ -109,7 +109,7 @@ fn match_row(
     let is_place = seq.is_some_and(|seq| seq.to_string() == wanted);
     let is_exact = is_place || [&*row.call, short].contains(&wanted);
     let is_alike = || {
-        // A number is a place. Ids are random, so the beginning of one would be a number by chance.
+        // A number is always a sequence number, since IDs are random and may start with digits.
         !is_number(wanted) && (row.call.starts_with(wanted) || short.starts_with(wanted))
     };
     let list = match is_exact {
@@ -117,7 +117,7 @@ fn match_row(
         false if is_alike() => &mut found.alike,
         false => return,
     };
-    // One more than is listed shows that there are more.
+    // Keep one more than is listed, to know that there are more.
     if list.len() <= LISTED_MAX {
         let value = serde_json::from_slice(line.bytes).unwrap_or_default();
         list.push(RecordHit { file: file.to_owned(), line: line.number, row, value, link });
@@ -127,9 +127,9 @@ fn match_row(
 fn not_found_message(wanted: &str, found: &RecordMatches) -> String {
     let shown = escape_line(wanted);
     let hint = match (is_number(wanted), found.first_seq, found.last_seq) {
-        (true, Some(first), Some(last)) => format!("the log has {first} to {last}"),
+        (true, Some(first), Some(last)) => format!("the log has rows {first} to {last}"),
         _ => match &suggest_names(wanted, found.recent.iter().map(String::as_str), 3)[..] {
-            [] => "`zero audit tail --json` shows the newest with their ids".to_owned(),
+            [] => "run `zero audit tail --json` to see the newest rows with their IDs".to_owned(),
             near => format!("did you mean {}?", near.join(", ")),
         },
     };
@@ -141,7 +141,7 @@ fn is_number(wanted: &str) -> bool {
 }
 
 fn ambiguous_message(wanted: &str, records: &[RecordHit]) -> String {
-    let mut text = format!("`{}` is more than one record:\n", escape_line(wanted));
+    let mut text = format!("`{}` matches more than one record:\n", escape_line(wanted));
     for RecordHit { row, link, .. } in records.iter().take(LISTED_MAX) {
         let seq = link.as_ref().map_or_else(|| "-".to_owned(), |link| link.pin.seq.to_string());
         let _ = writeln!(text, "  {seq:>6}  {}  {}  {}", row.call, row.time, row.tool);
@@ -149,7 +149,7 @@ fn ambiguous_message(wanted: &str, records: &[RecordHit]) -> String {
     if records.len() > LISTED_MAX {
         text.push_str("  and more\n");
     }
-    text + "name one by its number, or write more of the id"
+    text + "pass the number of a record, or more characters of its ID"
 }
 
 fn record_to_json(record: &RecordHit) -> Value {
@@ -165,13 +165,13 @@ fn record_to_json(record: &RecordHit) -> Value {
     })
 }
 
-/// The record for a person, part by part.
+/// Renders a record as text, one field per line.
 fn render_record(out: &TerminalStream, record: &RecordHit) -> String {
     let row = &record.row;
     let mut page = RecordText { out, text: String::new() };
     page.push_text("call", &row.call);
     page.push_text("when", &row.time.to_string());
-    let asked_as = row.asked_as.as_ref().map(|name| format!(" (asked for as {name})"));
+    let asked_as = row.asked_as.as_ref().map(|name| format!(" (called as {name})"));
     page.push_text("tool", &format!("{}{}", row.tool, asked_as.unwrap_or_default()));
     page.push_text("title", row.title.as_deref().unwrap_or_default());
     page.push_text("session", row.session.as_deref().unwrap_or_default());
@@ -183,7 +183,7 @@ fn render_record(out: &TerminalStream, record: &RecordHit) -> String {
         page.push_text(name, &format!("{} {}", effect.kind, effect.target));
     }
     if row.effects.is_empty() {
-        page.push_text("effects", "none said");
+        page.push_text("effects", "none declared");
     }
     if let Some(connection) = &row.connection {
         self::render_connection(&mut page, connection);
@@ -199,7 +199,7 @@ fn render_record(out: &TerminalStream, record: &RecordHit) -> String {
     page.text
 }
 
-/// Where a connection went, and how much was said on it.
+/// Target and traffic of a connection.
 fn render_connection(page: &mut RecordText<'_>, connection: &AuditConnection) {
     let AuditConnection { protocol, of_call, address, sent_bytes, received_bytes } = connection;
     page.push_text("protocol", protocol);
@@ -208,7 +208,7 @@ fn render_connection(page: &mut RecordText<'_>, connection: &AuditConnection) {
     page.push_text("traffic", &format!("{sent_bytes} bytes sent, {received_bytes} received"));
 }
 
-/// How a program ended that ran beside calls.
+/// Exit status of a background program.
 fn render_service(page: &mut RecordText<'_>, service: &AuditService) {
     let AuditService { exit_code, signal } = service;
     let shown = |number: &Option<i32>| number.map(|number| number.to_string()).unwrap_or_default();
@@ -216,10 +216,10 @@ fn render_service(page: &mut RecordText<'_>, service: &AuditService) {
     page.push_text("signal", &shown(signal));
 }
 
-/// How it was judged, part by part, with parts that only a newer build knows the meaning of.
+/// Policy decision, including fields that this build does not know.
 fn render_decision(page: &mut RecordText<'_>, decision: Option<&Map<String, Value>>) {
     let Some(decision) = decision else {
-        page.push_text("decision", "none: it did not come so far");
+        page.push_text("decision", "none: the call ended before the policy check");
         return;
     };
     let text = |name: &str| decision.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -235,7 +235,7 @@ fn render_decision(page: &mut RecordText<'_>, decision: Option<&Map<String, Valu
     }
 }
 
-/// What hooks said about it, one after the other.
+/// Results of the hooks, in order.
 fn render_hooks(page: &mut RecordText<'_>, hooks: &[AuditHook]) {
     for AuditHook { event, hook, source, said, reason, input, duration_us } in hooks {
         let took = format_short_duration(Duration::from_micros(*duration_us));
@@ -266,12 +266,15 @@ fn render_outcome(page: &mut RecordText<'_>, row: &AuditRow) {
 
 fn render_chain(page: &mut RecordText<'_>, link: Option<&ChainLink>) {
     let Some(link) = link else {
-        page.push_text("chain", "not chained: an earlier zero wrote it, or somebody else");
+        page.push_text(
+            "chain",
+            "not chained: written by an older version of zero, or added by others",
+        );
         return;
     };
     let verdict = match link.is_valid() {
-        true => page.out.paint(GOOD, "the record has the hash it says"),
-        false => page.out.paint(BAD, "the record was changed: it does not have the hash it says"),
+        true => page.out.paint(GOOD, "the record matches its hash"),
+        false => page.out.paint(BAD, "the record was changed: it does not match its hash"),
     };
     let verdict = format!("row {}; {verdict}", link.pin.seq);
     page.push_styled("chain", &verdict);
@@ -279,14 +282,14 @@ fn render_chain(page: &mut RecordText<'_>, link: Option<&ChainLink>) {
     page.push_text("  prev", &link.prev);
 }
 
-/// Text under names. What others wrote is made harmless.
+/// Text with a name column. Untrusted values are escaped.
 struct RecordText<'a> {
     out: &'a TerminalStream,
     text: String,
 }
 
 impl RecordText<'_> {
-    /// A part; one that is empty is left out.
+    /// Adds a field; empty values are omitted.
     fn push_text(&mut self, name: &str, value: &str) {
         if value.is_empty() {
             return;

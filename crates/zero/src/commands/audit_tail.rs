@@ -1,4 +1,4 @@
-//! `zero audit tail`: the newest calls, and those that follow.
+//! `zero audit tail`: the newest calls and, with `--follow`, new ones.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,7 +16,7 @@ use crate::terminal::{
     format_short_duration, format_short_time,
 };
 
-/// Pause between two looks at the log.
+/// Time between two reads of the log with `--follow`.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 pub(super) fn run(app: &AppContext, args: &AuditTailArgs) -> anyhow::Result<ExitOutcome> {
@@ -26,7 +26,7 @@ pub(super) fn run(app: &AppContext, args: &AuditTailArgs) -> anyhow::Result<Exit
     let (rows, damaged) = read_last_rows(&audit, newest.as_mut(), args.lines as usize)?;
     let out = &app.terminal.out;
     if newest.is_none() && !args.json {
-        app.terminal.print_note("no calls are recorded yet; `zero tools call` makes one");
+        app.terminal.print_note("no calls recorded yet; make one with `zero tools call`");
     }
     for recorded in &rows {
         print_row(out, args, recorded)?;
@@ -37,8 +37,8 @@ pub(super) fn run(app: &AppContext, args: &AuditTailArgs) -> anyhow::Result<Exit
     if args.follow { follow(out, args, &audit, newest) } else { Ok(ExitOutcome::Ok) }
 }
 
-/// A row, and the line it was read from: programs get it byte for byte, so that they can check its
-/// hash.
+/// A record and its line in the log. `--json` prints the line unchanged, so that programs can check
+/// its hash.
 struct RawAuditRow {
     row: AuditRow,
     line: String,
@@ -50,7 +50,7 @@ impl RawAuditRow {
     }
 }
 
-/// Shows rows as they come, until somebody interrupts it or the reader goes away.
+/// Prints new records until interrupted or until stdout is closed.
 fn follow(
     out: &TerminalStream,
     args: &AuditTailArgs,
@@ -60,7 +60,7 @@ fn follow(
     loop {
         std::thread::sleep(POLL_INTERVAL);
         let next = open_newest_day(audit)?;
-        // What is left of the old day comes before the first row of the new one.
+        // Print the rest of the old day before the first record of the new one.
         if let Some(day) = &mut day {
             let mut rows = Vec::new();
             day.for_each_row_line(|row, line| rows.push(RawAuditRow::new(row, line)))?;
@@ -75,8 +75,8 @@ fn follow(
     }
 }
 
-/// The last `count` rows, oldest first, and how many lines on the way were damaged. The newest day is
-/// read through `newest`, which then stands at its end, so that no row falls between the two.
+/// The last `count` records, oldest first, and the number of damaged lines. The newest day is read
+/// through `newest`, which is then at its end, so that `follow` misses no record.
 fn read_last_rows(
     audit: &AuditLog,
     newest: Option<&mut DayReader>,
@@ -112,7 +112,7 @@ fn push_bounded(rows: &mut VecDeque<RawAuditRow>, row: RawAuditRow, most: usize)
     }
 }
 
-/// A reader of the newest day, where there is one.
+/// Opens the newest day of the log, if there is one.
 fn open_newest_day(audit: &AuditLog) -> io::Result<Option<DayReader>> {
     audit.days()?.pop().map(|day| audit.open_day(&day)).transpose()
 }
@@ -124,7 +124,7 @@ fn print_row(out: &TerminalStream, args: &AuditTailArgs, recorded: &RawAuditRow)
     }
 }
 
-/// One call in one line: when, how it ended, which tool, what it was about, how long it took.
+/// One call in one line: time, status, tool, title and duration.
 fn render_line(out: &TerminalStream, row: &AuditRow) -> String {
     let status = format!("{:<9}", row.status);
     let about = match (&row.title, &row.message) {
@@ -153,7 +153,7 @@ fn render_line(out: &TerminalStream, row: &AuditRow) -> String {
     )
 }
 
-/// How a call was judged, when it was not simply allowed.
+/// Policy decision, unless the call was simply allowed.
 fn describe_decision(decision: &AuditDecision) -> Option<String> {
     match (decision.verdict.as_str(), &decision.answered, &decision.rule) {
         ("allow", ..) => None,

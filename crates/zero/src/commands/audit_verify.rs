@@ -1,4 +1,4 @@
-//! `zero audit verify`: whether the log is as it was written.
+//! `zero audit verify`: checks the hash chain of the audit log.
 
 use serde_json::{Value, json};
 use zero_runtime::audit::verification::{
@@ -37,7 +37,7 @@ pub(super) fn run(app: &AppContext, args: &AuditVerifyArgs) -> anyhow::Result<Ex
     Ok(if verified.is_intact() { ExitOutcome::Ok } else { ExitOutcome::Error })
 }
 
-/// Each finding with its place, and one line that sums up.
+/// Each finding with its position, and a summary line.
 fn render_report(out: &TerminalStream, verified: &VerificationReport) -> String {
     let mut text = String::new();
     for finding in &verified.findings {
@@ -56,28 +56,29 @@ fn render_report(out: &TerminalStream, verified: &VerificationReport) -> String 
         Some(pin) => format!(", head {pin}"),
         None => String::new(),
     };
-    text.push_str(&format!("{verdict}; {rows} on {days}{head}\n"));
+    text.push_str(&format!("{verdict}; {rows}, {days}{head}\n"));
     text
 }
 
-/// What is worth knowing and not wrong.
+/// Facts that are not errors: missing first records, unchained records, truncated lines.
 fn collect_notes(args: &AuditVerifyArgs, verified: &VerificationReport) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(first) = verified.first.filter(|first| *first > 1)
         && args.since.is_none()
         && !args.from_start
     {
-        notes.push(format!("the log starts at row {first}; earlier rows are not here"));
+        notes.push(format!("the log starts at row {first}; earlier rows are missing"));
     }
     if verified.untied > 0 {
         let rows = count_noun(verified.untied, "row");
-        notes.push(format!("not chained: {rows} at the beginning, written by an earlier zero"));
+        notes
+            .push(format!("not chained: {rows} at the start, written by an older version of zero"));
     }
     for (file, line) in &verified.torn {
-        notes.push(format!("{file}:{line}: a line was cut off when its writer was stopped"));
+        notes.push(format!("{file}:{line}: truncated line, because its writer was stopped"));
     }
     for (left_out, what) in
-        [(verified.findings_left_out, "finding"), (verified.torn_left_out, "torn line")]
+        [(verified.findings_left_out, "finding"), (verified.torn_left_out, "truncated line")]
     {
         if left_out > 0 {
             notes.push(format!("not shown: {} more", count_noun(left_out, what)));

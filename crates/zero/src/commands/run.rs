@@ -1,6 +1,7 @@
-//! `zero run`: says something to an agent, shows what it does, and ends.
+//! `zero run`: sends a prompt to an agent, prints the events of the run, and exits.
 //!
-//! The tools run here, whatever gateway runs the agent, and ask the person at this terminal.
+//! The tools run in this process, even if a remote gateway runs the agent, and ask for approval on
+//! this terminal.
 
 mod run_printer;
 
@@ -39,9 +40,9 @@ use crate::shell_quoting::quote_shell_word;
 use crate::terminal::ElapsedCounter;
 use crate::tool_host_factory::TerminalPromptOptions;
 
-/// Most bytes of a prompt that comes from stdin.
+/// Largest prompt read from stdin, in bytes.
 const PROMPT_BYTES_MAX: u64 = 2 * 1024 * 1024;
-/// Most bytes of a picture.
+/// Largest image file, in bytes.
 const IMAGE_BYTES_MAX: u64 = 6 * 1024 * 1024;
 
 pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcome> {
@@ -49,10 +50,13 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
         &app.with_secret_files(args.remote.token_file.iter().chain(&args.remote.password_file));
     let prompt = read_prompt(args)?;
     if prompt.trim().is_empty() && args.images.is_empty() {
-        return Err(UsageError("the prompt is empty; say what is wanted".to_owned()).into());
+        return Err(UsageError(
+            "the prompt is empty; pass a prompt, or `-` to read it from stdin".to_owned(),
+        )
+        .into());
     }
-    // From here on an interrupt is heard, however early it comes. Before, it ends the process, which
-    // is what somebody wants who still types the prompt.
+    // From here on, an interrupt cancels the run. Earlier, it ends the process, which is what a user
+    // expects while typing the prompt.
     let (runtime, cancel) = (small_runtime()?, CancellationToken::new());
     runtime.block_on(async { signals::cancel_on_interrupt(&cancel) });
     let images =
@@ -75,12 +79,12 @@ pub(super) fn run(app: &AppContext, args: &RunArgs) -> anyhow::Result<ExitOutcom
             .await
             .map_err(to_usage_error)
     });
-    // A read of stdin that nobody waits for must not hold up the end.
+    // A pending read of stdin must not delay the exit.
     runtime.shutdown_background();
     ended
 }
 
-/// What cannot be done as it was asked for is the command line's fault, and says so in plain words.
+/// Turns an `invalid_request` refusal of the gateway into a usage error with the same message.
 fn to_usage_error(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<GatewayClientError>() {
         Some(GatewayClientError::Refused { error: refused })
@@ -92,7 +96,7 @@ fn to_usage_error(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// Where the tools work, and how freely.
+/// Folder and permission mode of the tools.
 struct RunFolder {
     cwd: PathBuf,
     own_mode: PermissionMode,
@@ -135,7 +139,7 @@ async fn run_turn(
     let tools = match begin.await {
         Ok(Some(tools)) => tools,
         unbegun => {
-            // One that was named may be another's, also where it was not there a moment ago.
+            // Keep a session that the user named: another client may use it, even if it is new.
             if args.session.is_none() && unbegun.as_ref().map_or_else(is_refusal, |_| true) {
                 delete_session(&client, session).await;
             }
@@ -162,12 +166,12 @@ async fn run_turn(
             show.finish_interrupted()?;
             let sessions = follow_up_command(args, "sessions show", &session.session_key);
             anyhow::bail!(
-                "the gateway went away in the middle of it; when it is back, `{sessions}` says what was done"
+                "lost the connection to the gateway during the run; when it is back, run `{sessions}` to see the result"
             );
         };
         if let Some(displaced) = tools.displaced_by(&event) {
             app.terminal.print_note(&format!(
-                "{} took over the tools of this session; what goes on in it is shown here all the same",
+                "{} took over the tools of this session; this run continues to show its events",
                 zero_core::sanitize::to_quoted_line(&displaced.host)
             ));
         }
@@ -176,7 +180,7 @@ async fn run_turn(
         }
         let Some(payload) = event.payload else { continue };
         let said: SessionEvent =
-            serde_json::from_value(payload).context("the gateway says something unheard of")?;
+            serde_json::from_value(payload).context("the gateway sent an invalid event")?;
         if said.session_key != session.session_key || !belongs_to_run(&said.event, &run_id) {
             continue;
         }
@@ -195,18 +199,18 @@ async fn run_turn(
             break exit;
         }
     };
-    // Whoever named it knows it. A program that reads stderr is told only where it may need it.
+    // Not needed if the user named the session, or if a script reads stderr and the run succeeded.
     let is_needed = app.terminal.err.is_terminal() || args.json || exit != ExitOutcome::Ok;
     if args.session.is_none() && is_needed {
         let again = follow_up_command(args, "run --session", &session.session_key);
-        app.terminal.print_note(&format!("to go on in this session: `{again} PROMPT`"));
+        app.terminal.print_note(&format!("to continue this session, run `{again} PROMPT`"));
     }
     tools.stop_all_calls();
     connection.close().await;
     Ok(exit)
 }
 
-/// Hosts the tools of a session in a folder of this machine.
+/// Attaches this process as the tool host of the session and sets the session's folder.
 async fn host_tools(
     app: &AppContext,
     args: &RunArgs,
@@ -224,7 +228,7 @@ async fn host_tools(
         return_ms: None,
     };
     let tools = ToolService::attach(client, wish, hands, own_mode).await?;
-    // Only now: it is a folder of this machine, and the gateway need not have it.
+    // Set the folder only after attaching: it may exist only on this machine, not at the gateway.
     let here = SessionOpenParams {
         session_key: Some(session.session_key.clone()),
         cwd: Some(cwd.display().to_string()),
@@ -235,16 +239,16 @@ async fn host_tools(
     Ok(tools)
 }
 
-/// Whether a gateway said no, so that nothing was begun. One that did not answer may have begun it,
-/// and where others host the tools, they may have.
+/// Whether the gateway refused the request, so that no run was started. Without an answer, the run may
+/// have started; with `TOOLS_HOSTED`, another tool host may have started one.
 fn is_refusal(error: &anyhow::Error) -> bool {
     let Some(GatewayClientError::Refused { error }) = error.downcast_ref() else { return false };
     let code = error.details.as_ref().and_then(|details| details.get("code")?.as_str());
     code != Some(TOOLS_HOSTED)
 }
 
-/// Takes a session away that was made for a prompt which came to nothing, unless something happened
-/// in it since. Who may not, leaves it.
+/// Deletes a session that was created for a prompt that was not sent, unless it changed since. Does
+/// nothing if the gateway does not permit it.
 async fn delete_session(client: &GatewayClient, session: SessionInfo) {
     let wanted = SessionsDeleteParams {
         key: session.session_key,
@@ -253,12 +257,12 @@ async fn delete_session(client: &GatewayClient, session: SessionInfo) {
         ..SessionsDeleteParams::default()
     };
     if let Err(error) = client.request::<SessionsDelete>(wanted).await {
-        tracing::debug!(%error, "an empty session is left");
+        tracing::debug!(%error, "could not delete the empty session");
     }
 }
 
-/// Puts a question to the person at this terminal, and passes on what they say; where nobody is, that
-/// nobody answers.
+/// Asks the user on this terminal and sends the answer to the gateway; without a terminal, the answer
+/// is `cancel`.
 async fn answer_question(
     client: GatewayClient,
     elicitor: Arc<dyn Elicitor>,
@@ -279,12 +283,12 @@ async fn answer_question(
     };
     let answer = QuestionsResolveParams { id: question.id, action: action.to_owned(), content };
     if let Err(error) = client.request::<ZeroQuestionsResolve>(answer).await {
-        tracing::warn!(%error, "an answer did not reach the gateway");
+        tracing::warn!(%error, "could not send the answer to the gateway");
     }
 }
 
-/// Answers what the gateway itself asks: whether a run that repeats itself may go on. Permissions of
-/// calls are asked where the tools are, which is here.
+/// Answers approval requests of the gateway itself: whether a run that repeats itself may continue.
+/// Approvals for tool calls are requested by the tool host, which is this process.
 async fn resolve_approval(
     client: GatewayClient,
     asking: TerminalPromptOptions,
@@ -295,11 +299,11 @@ async fn resolve_approval(
     let Ok((id, answer)) = answer.await else { return };
     let answer = ApprovalsResolveParams { id, answer: answer.id().to_owned() };
     if let Err(error) = client.request::<ZeroApprovalsResolve>(answer).await {
-        tracing::warn!(%error, "an answer did not reach the gateway");
+        tracing::warn!(%error, "could not send the answer to the gateway");
     }
 }
 
-/// A command that uses the same session at the same gateway.
+/// Command line that uses the same session on the same gateway.
 fn follow_up_command(args: &RunArgs, command: &str, key: &str) -> String {
     let key = quote_shell_word(key);
     match &args.remote.url {
@@ -312,14 +316,14 @@ fn belongs_to_run(event: &Event, run_id: &str) -> bool {
     event.run.as_ref().is_some_and(|run| run.as_str() == run_id)
 }
 
-/// Opens the session that was named, or a new one.
+/// Opens the named session, or a new one.
 async fn open_session(
     args: &RunArgs,
     connection: &CliGatewayConnection,
 ) -> anyhow::Result<SessionInfo> {
     let name = match &args.session {
         Some(key) if key.trim().is_empty() => {
-            let what = "`--session` names none; give the key of one (`zero sessions list`), a new name, or leave it out";
+            let what = "`--session` is empty; pass the key of a session (`zero sessions list`), a new name, or omit it";
             return Err(UsageError(what.to_owned()).into());
         }
         Some(key) => key.clone(),
@@ -334,7 +338,7 @@ async fn open_session(
         Some(agent) if !name.starts_with("agent:") => format!("agent:{agent}:{name}"),
         Some(agent) if !name.starts_with(&format!("agent:{agent}:")) => {
             let what = format!(
-                "session `{name}` is of another agent than `{agent}`; leave one of both out"
+                "session `{name}` belongs to another agent than `{agent}`; omit `--session` or `--agent`"
             );
             return Err(UsageError(what).into());
         }
@@ -349,7 +353,7 @@ async fn open_session(
     Ok(connection.client.request::<ZeroSessionsOpen>(wanted).await?)
 }
 
-/// What is said.
+/// Returns the prompt, from the command line or stdin.
 fn read_prompt(args: &RunArgs) -> anyhow::Result<String> {
     if args.prompt != "-" {
         return Ok(args.prompt.clone());
@@ -362,24 +366,26 @@ fn read_prompt(args: &RunArgs) -> anyhow::Result<String> {
         .context("could not read the prompt from stdin")?;
     if bytes.len() as u64 > PROMPT_BYTES_MAX {
         let what = format!(
-            "the prompt on stdin is longer than {PROMPT_BYTES_MAX} bytes; put it into a file and say which"
+            "the prompt on stdin is larger than {PROMPT_BYTES_MAX} bytes; write it to a file and name the file in the prompt"
         );
         return Err(UsageError(what).into());
     }
     let text = String::from_utf8(bytes)
-        .map_err(|_| UsageError("the prompt on stdin is not text".to_owned()))?;
+        .map_err(|_| UsageError("the prompt on stdin is not valid UTF-8".to_owned()))?;
     Ok(text)
 }
 
-/// A picture that goes along.
+/// Reads an image file as an attachment.
 fn read_image(app: &AppContext, file: &std::path::Path) -> anyhow::Result<ChatAttachment> {
     let shown = file.display();
     let path = app.config.cwd()?.join(file);
     let bytes = ConfigFile::Own(path).read(IMAGE_BYTES_MAX);
-    let bytes = bytes.map_err(|error| UsageError(format!("`{shown}` cannot be sent: {error}")))?;
+    let bytes = bytes.map_err(|error| UsageError(format!("could not read `{shown}`: {error}")))?;
     let bytes = bytes.ok_or_else(|| UsageError(format!("there is no file `{shown}`")))?;
     let mime = zero_tools::image_media_type(&bytes).ok_or_else(|| {
-        UsageError(format!("`{shown}` is no picture that models take (PNG, JPEG, GIF, WebP)"))
+        UsageError(format!(
+            "`{shown}` is not an image in a supported format (PNG, JPEG, GIF, WebP)"
+        ))
     })?;
     Ok(ChatAttachment {
         kind: Some("image".to_owned()),

@@ -1,4 +1,4 @@
-//! `zero sessions`: conversations, wherever they are kept.
+//! `zero sessions`: lists, shows, exports, resets and deletes sessions, local or remote.
 
 mod export;
 
@@ -30,9 +30,9 @@ use crate::gateway_connection::CliGatewayConnection;
 use crate::host_setup::small_runtime;
 use crate::terminal::{FAINT, TableCell, TextTable, escape_line};
 
-/// Entries asked for at a time.
+/// Ledger entries requested per page.
 const PAGE_SIZE: u32 = 1_000;
-/// Most entries that are shown or written down.
+/// Largest number of entries shown or exported.
 const ENTRIES_MAX: usize = 1_000_000;
 
 pub(super) fn run(app: &AppContext, command: &SessionsCommand) -> anyhow::Result<ExitOutcome> {
@@ -91,8 +91,8 @@ async fn list_sessions(
     if found.sessions.is_empty() {
         let is_narrow = args.search.is_some() || args.agent.is_some();
         app.terminal.print_note(match is_narrow {
-            true => "no session fits; leave out --search or --agent to see all",
-            false => "there is no session yet; `zero run` begins one",
+            true => "no session matches; omit --search and --agent to see all",
+            false => "no sessions yet; `zero run` starts one",
         });
         return Ok(ExitOutcome::Ok);
     }
@@ -110,7 +110,7 @@ async fn list_sessions(
     if found.has_more {
         let all = found.total_count;
         app.terminal
-            .print_note(&format!("these are {} of {all}; see --limit and --search", found.count));
+            .print_note(&format!("showing {} of {all}; see --limit and --search", found.count));
     }
     Ok(ExitOutcome::Ok)
 }
@@ -156,14 +156,14 @@ async fn export_session(
         (Some(file), _) => {
             let path = app.config.cwd()?.join(file);
             let shown = file.display();
-            // A link that leads nowhere is there too: what it is meant to make is not ours to make.
+            // A dangling symlink exists too; zero must not create its target.
             if path.is_symlink() || path.try_exists().unwrap_or(true) {
                 let what =
-                    format!("`{shown}` is there already; name another file, or remove it first");
+                    format!("`{shown}` already exists; choose another file, or remove it first");
                 return Err(UsageError(what).into());
             }
             zero_sandbox::ConfigFile::Own(path).write(text.as_bytes()).with_context(|| {
-                format!("could not write `{shown}`; name a file in a folder you can write to")
+                format!("could not write `{shown}`; choose a file in a writable folder")
             })?;
         }
     }
@@ -183,7 +183,7 @@ async fn reset_session(
         out.write_pretty_json(&done)?;
     } else {
         let key = escape_line(&done.key);
-        out.write(&format!("`{key}` starts over; what was said before stays in its ledger\n"))?;
+        out.write(&format!("reset `{key}`; its ledger keeps the earlier messages\n"))?;
     }
     Ok(ExitOutcome::Ok)
 }
@@ -198,10 +198,10 @@ async fn delete_session(
     if !args.yes {
         let Some(answers) = app.terminal.answer_source() else {
             let what =
-                "nobody can be asked here; say --yes to remove it with all that was said in it";
+                "cannot ask without a terminal; pass --yes to delete the session and its history";
             return Err(UsageError(what.to_owned()).into());
         };
-        let question = format!("Remove `{}` with all that was said in it?", escape_line(&key));
+        let question = format!("Delete `{}` and its history?", escape_line(&key));
         if !matches!(app.terminal.ask(&answers, &question, "y/N").as_deref(), Some("y" | "yes")) {
             return Ok(ExitOutcome::Denied);
         }
@@ -212,12 +212,12 @@ async fn delete_session(
     if args.json {
         out.write_pretty_json(&done)?;
     } else {
-        out.write(&format!("`{}` is gone\n", escape_line(&done.key)))?;
+        out.write(&format!("deleted `{}`\n", escape_line(&done.key)))?;
     }
     Ok(ExitOutcome::Ok)
 }
 
-/// The session that a key or label names.
+/// Finds a session by its key or label.
 async fn find_session(gateway: &CliGatewayConnection, named: &str) -> anyhow::Result<SessionInfo> {
     let by_key = SessionsResolveParams {
         key: Some(named.to_owned()),
@@ -234,7 +234,7 @@ async fn find_session(gateway: &CliGatewayConnection, named: &str) -> anyhow::Re
             let by_label = gateway.client.request::<SessionsResolve>(by_label).await;
             resolved_key(by_label)?.ok_or_else(|| {
                 UsageError(format!(
-                    "there is no session with the key or label `{named}`; `zero sessions list` shows those there are"
+                    "there is no session with the key or label `{named}`; run `zero sessions list` to see all"
                 ))
             })?
         }
@@ -244,8 +244,8 @@ async fn find_session(gateway: &CliGatewayConnection, named: &str) -> anyhow::Re
     Ok(shown)
 }
 
-/// The key that was found. That a name is none is the same as that there is no such session; that the
-/// gateway did not answer is not.
+/// Key of the session that was found. An invalid name means that there is no such session; other
+/// errors, such as a lost connection, are returned.
 fn resolved_key(
     answer: Result<SessionsResolveResult, GatewayClientError>,
 ) -> Result<Option<String>, GatewayClientError> {
@@ -258,7 +258,7 @@ fn resolved_key(
     }
 }
 
-/// All that was shown in a session.
+/// Reads the ledger of a session, page by page.
 async fn read_events(gateway: &CliGatewayConnection, key: &str) -> anyhow::Result<Vec<Event>> {
     let mut events: Vec<Event> = Vec::new();
     loop {
@@ -275,7 +275,7 @@ async fn read_events(gateway: &CliGatewayConnection, key: &str) -> anyhow::Resul
     }
 }
 
-/// A moment, for people.
+/// Formats a timestamp in milliseconds, to the minute, in UTC.
 fn format_time(ms: i64) -> String {
     let time = Timestamp::from_millisecond(ms).unwrap_or(Timestamp::UNIX_EPOCH);
     time.strftime("%Y-%m-%d %H:%M").to_string()

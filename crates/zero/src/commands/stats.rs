@@ -1,4 +1,4 @@
-//! `zero stats`: the audit log, counted.
+//! `zero stats`: call counts, results and durations from the audit log.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) fn run(app: &AppContext, args: &StatsArgs) -> anyhow::Result<ExitOutc
     let since = audit_rows::timestamp_before(args.since);
     let metrics = CallMetrics::default();
     let damaged = audit_rows::for_each_since(app, &audit, since, |row| {
-        // What came of calls, such as connections and services, is no call itself.
+        // Connections and background services have records of their own, which are not calls.
         if row.is_call() {
             metrics.record(&to_sample(row));
         }
@@ -37,7 +37,7 @@ pub(super) fn run(app: &AppContext, args: &StatsArgs) -> anyhow::Result<ExitOutc
         return Ok(ExitOutcome::Ok);
     }
     if tools.is_empty() {
-        out.write("no calls yet in this time; make one with `zero tools call`, or look further back with `--since 30d`\n")?;
+        out.write("no calls in this time span; use a longer one with `--since 30d`, or make a call with `zero tools call`\n")?;
     } else {
         out.write(&render_table(tools.iter(), out))?;
     }
@@ -49,7 +49,7 @@ pub(super) fn run(app: &AppContext, args: &StatsArgs) -> anyhow::Result<ExitOutc
 
 fn to_sample(row: &AuditRow) -> CallSample<'_> {
     let error_type = row.error_type.as_deref();
-    // A name nobody registered is the caller's text: it is not worth a row of its own.
+    // The name of an unknown tool is arbitrary text, so all unknown tools share one row.
     let unknown = row.reason.as_deref() == Some("unknown_tool");
     CallSample {
         tool: if unknown { "(unknown)" } else { &row.tool },
@@ -76,7 +76,7 @@ fn to_json(stats: &ToolStats) -> Value {
     value
 }
 
-/// The success rate to a tenth. All and none are said only of all and none.
+/// Success rate to a tenth of a percent. 100 % and 0 % are reserved for all and none.
 fn format_percentage(stats: &ToolStats) -> String {
     let tenths = (stats.success_rate() * 1000.0).round() as u64;
     let tenths = match stats.ok {

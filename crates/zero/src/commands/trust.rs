@@ -1,4 +1,4 @@
-//! `zero trust`: what a folder would do, and whether it may.
+//! `zero trust`: shows the settings of a folder that need trust, and grants or revokes trust.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,9 +17,10 @@ use crate::terminal::{
     FAINT, GOOD, NOTABLE, STRONG, TerminalStream, TextTable, escape_line, format_short_time,
 };
 
-/// What trust lets happen whatever the settings say.
-const ALWAYS_ENABLED_TEXT: &str = "Where a folder is trusted, language servers start for its files. They may run what they find there,
-such as build scripts and plugins; they change nothing and reach nobody.
+/// Effect of trust that does not depend on the settings.
+const ALWAYS_ENABLED_TEXT: &str =
+    "Trusting a folder also lets language servers start in it. They may execute build scripts and
+plugins, in a read-only sandbox without network access.
 ";
 
 pub(super) fn run(app: &AppContext, args: &TrustArgs) -> anyhow::Result<ExitOutcome> {
@@ -44,13 +45,13 @@ pub(super) fn run(app: &AppContext, args: &TrustArgs) -> anyhow::Result<ExitOutc
     look.decide(args, &state)
 }
 
-/// What was found in a folder.
+/// Trust state of a folder and its settings that need trust.
 struct TrustReview<'a> {
     app: &'a AppContext,
     folder: &'a str,
     seen: Vec<SettingsEntry>,
     standing: TrustState,
-    /// The keys of MCP servers that the person has in their own settings.
+    /// Keys of the MCP servers in the user's own settings.
     own: Vec<String>,
 }
 
@@ -75,10 +76,10 @@ impl TrustReview<'_> {
         let Some(answers) = terminal.answer_source() else {
             terminal.out.write(&self.render(&terminal.out))?;
             terminal
-                .print_error("nobody can be asked here; read the list, then run it with `--yes`");
+                .print_error("cannot ask without a terminal; review the list, then pass `--yes`");
             return Ok(ExitOutcome::Denied);
         };
-        // Where the question is, the list is: a person must not say yes to what went elsewhere.
+        // The list goes to the same stream as the question, so that the user sees what they approve.
         terminal.err.write(&self.render(&terminal.err))?;
         if terminal.confirm(&answers, "Trust this folder?") {
             return self.grant_trust(state);
@@ -87,7 +88,7 @@ impl TrustReview<'_> {
         Ok(ExitOutcome::Denied)
     }
 
-    /// Trusts what was shown. If the files changed since, that is not what was trusted.
+    /// Trusts exactly the entries that were shown. Later changes to the files are not trusted.
     fn grant_trust(&self, state: &StateDir) -> anyhow::Result<ExitOutcome> {
         TrustStore::add(state, self.folder, &self.seen).map_err(UsageError::from)?;
         let out = &self.app.terminal.out;
@@ -127,14 +128,14 @@ impl TrustReview<'_> {
         Ok(if is_as_it_was { ExitOutcome::Ok } else { ExitOutcome::Denied })
     }
 
-    /// Everything that counts by trust, each on a line of its own that is never cut: what does not
-    /// fit in the window is what somebody would hide there.
+    /// Lists every entry that trust enables. Lines are never truncated: an attacker could hide a
+    /// setting beyond the edge of the terminal.
     fn render(&self, stream: &TerminalStream) -> String {
         let folder = escape_line(self.folder);
         let mut text = match &self.standing {
             TrustState::Trusted { since } => {
                 let end = if self.seen.is_empty() { "" } else { ":" };
-                format!("{folder} is trusted since {}{end}\n", format_short_time(*since))
+                format!("{folder} has been trusted since {}{end}\n", format_short_time(*since))
             }
             TrustState::Changed { since, new, gone, .. } => {
                 format!(
@@ -144,13 +145,10 @@ impl TrustReview<'_> {
             }
             TrustState::Never => {
                 let asked = match self.seen.is_empty() {
-                    true => " nothing that needs trust",
-                    false => ":",
+                    true => "contain nothing that needs trust",
+                    false => "need trust for:",
                 };
-                format!(
-                    "{} the settings in {folder} ask for{asked}\n",
-                    stream.paint(STRONG, "Look:")
-                )
+                format!("{} in {folder} {asked}\n", stream.paint(STRONG, "The settings"))
             }
         };
         for entry in &self.seen {
@@ -158,7 +156,7 @@ impl TrustReview<'_> {
                 matches!(&self.standing, TrustState::Changed { new, .. } if new.contains(entry));
             let mark = if is_new { stream.paint(NOTABLE, "+ ") } else { "  ".into() };
             let instead = match self.own.contains(&entry.key) {
-                true => ", in place of yours",
+                true => " (replaces yours)",
                 false => "",
             };
             let _ = writeln!(
@@ -174,14 +172,14 @@ impl TrustReview<'_> {
 
 fn describe_changes(since: &str, new: usize, gone: usize) -> String {
     let news = match (new, gone) {
-        (0, gone) => format!("{gone} gone"),
+        (0, gone) => format!("{gone} removed"),
         (new, 0) => format!("{new} new, marked +"),
-        (new, gone) => format!("{new} new, marked +, {gone} gone"),
+        (new, gone) => format!("{new} new, marked +, {gone} removed"),
     };
     format!("changed since you trusted it on {since}: {news}")
 }
 
-/// An entry in words a person can judge: what kind it is and what it would do.
+/// Describes the effect of an entry in one line.
 fn describe_entry(entry: &SettingsEntry) -> String {
     let (section, name) = entry.key.split_once('.').unwrap_or((&entry.key, ""));
     let kind = match (section, name) {
@@ -193,16 +191,16 @@ fn describe_entry(entry: &SettingsEntry) -> String {
         }
         ("mcpServers", name) => format!("use the MCP server {name}:"),
         ("mcp", "mcpServerCommand") => format!("start the MCP server {COMMAND_ALIAS}:"),
-        ("mcp", "toolSchemaBudget") => "tokens for what MCP tools say of themselves:".to_owned(),
-        ("tools", "toolDiscoveryCommand") => "run to find tools:".to_owned(),
+        ("mcp", "toolSchemaBudget") => "tokens for MCP tool definitions:".to_owned(),
+        ("tools", "toolDiscoveryCommand") => "run to discover tools:".to_owned(),
         ("tools", "toolCallCommand") => "run to call tools:".to_owned(),
         ("hooks", "PreToolUse") => "run before calls:".to_owned(),
         ("hooks", "PostToolUse") => "run after calls:".to_owned(),
-        ("sandbox", "network") => "let commands reach:".to_owned(),
-        ("sandbox", "environment") => "give commands the variable:".to_owned(),
-        ("sandbox", "writable") => "let commands change:".to_owned(),
-        ("sandbox", "weaker") => "run commands where this does not hold:".to_owned(),
-        ("bash", "on-timeout") => "a command that outlives its timeout becomes a:".to_owned(),
+        ("sandbox", "network") => "let commands connect to:".to_owned(),
+        ("sandbox", "environment") => "pass commands the variable:".to_owned(),
+        ("sandbox", "writable") => "let commands write to:".to_owned(),
+        ("sandbox", "weaker") => "run commands even if this is not enforced:".to_owned(),
+        ("bash", "on-timeout") => "when a command times out, turn it into a:".to_owned(),
         (section, name) => format!("{section} {name}:"),
     };
     match section {
@@ -210,7 +208,7 @@ fn describe_entry(entry: &SettingsEntry) -> String {
             let files: Vec<String> = entry.files.iter().filter_map(describe_file).collect();
             let files = match files.is_empty() {
                 true => String::new(),
-                false => format!(", with what stands now in {}", files.join(" and ")),
+                false => format!(", with the current content of {}", files.join(" and ")),
             };
             format!("{kind} {}{files}", describe_hook(&entry.value))
         }
@@ -218,12 +216,12 @@ fn describe_entry(entry: &SettingsEntry) -> String {
     }
 }
 
-/// A file that a hook names, if it is there.
+/// Path of a file that a hook uses, if the file exists.
 fn describe_file(file: &HookFile) -> Option<String> {
     file.identity().map(|_| file.path().display().to_string())
 }
 
-/// A hook in one line: its command line, with whatever else is set beside it.
+/// A hook in one line: its command line and its other fields.
 fn describe_hook(value: &Value) -> String {
     let mut rest = value.as_object().cloned().unwrap_or_default();
     match rest.shift_remove("command") {
@@ -233,7 +231,7 @@ fn describe_hook(value: &Value) -> String {
     }
 }
 
-/// A value in one line: a command as it would be typed, with whatever else is set beside it.
+/// A value in one line: the command line of a server, or the rule, and all other fields.
 fn describe_value(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -246,7 +244,7 @@ fn describe_value(value: &Value) -> String {
         Value::Object(fields) => {
             let mut rest = fields.clone();
             let mut words: Vec<String> = Vec::new();
-            // The path with what belongs to it may stand in an object of its own.
+            // `command` may be an object with `path` and `args`.
             if let Some(Value::Object(mut parts)) = rest.get("command").cloned()
                 && parts.get("path").is_some_and(Value::is_string)
             {
@@ -273,7 +271,7 @@ fn describe_value(value: &Value) -> String {
     }
 }
 
-/// Takes the arguments out, where they are a list.
+/// Removes and returns `args`, if it is a list.
 fn take_args(fields: &mut Map<String, Value>) -> Vec<String> {
     match fields.get("args") {
         Some(Value::Array(args)) => {
@@ -285,7 +283,7 @@ fn take_args(fields: &mut Map<String, Value>) -> Vec<String> {
     }
 }
 
-/// One word of a command line, quoted where it would not be one word.
+/// One word of a command line, quoted if necessary.
 fn to_shell_word(value: &Value) -> String {
     let plain = |text: &str| {
         !text.is_empty()
@@ -333,8 +331,7 @@ fn revoke_folder(
     let cwd = app.config.cwd()?;
     let written = args.dir.as_ref().map_or_else(|| cwd.to_owned(), |dir| cwd.join(dir));
     let written = zero_policy::path::normalize_lexically(&written);
-    // A folder that is gone, or became a link, can still be taken off the list, by the path it is
-    // listed with.
+    // A folder that was deleted, or replaced by a symlink, can still be removed by its listed path.
     let found = app.config.open_workspace(args.dir.as_slice());
     let settled = found.as_ref().map_or(written.as_path(), |workspace| workspace.cwd());
     let mut folder = require_utf8(settled)?;
@@ -350,18 +347,19 @@ fn revoke_folder(
     }
     let folder = escape_line(folder);
     if was_trusted {
-        app.terminal.out.write(&format!("{folder} is trusted no more\n"))?;
+        app.terminal.out.write(&format!("{folder} is no longer trusted\n"))?;
         return Ok(ExitOutcome::Ok);
     }
-    app.terminal
-        .print_error(&format!("{folder} was not trusted; `zero trust --list` shows what is"));
+    app.terminal.print_error(&format!(
+        "{folder} is not trusted; `zero trust --list` lists trusted folders"
+    ));
     Ok(ExitOutcome::Error)
 }
 
 fn require_utf8(folder: &Path) -> Result<&str, UsageError> {
     folder.to_str().ok_or_else(|| {
         UsageError(format!(
-            "the name of `{}` is not UTF-8, so it cannot be trusted; rename it",
+            "cannot trust `{}`: its path is not UTF-8; rename the folder",
             folder.display()
         ))
     })

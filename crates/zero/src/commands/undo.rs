@@ -1,4 +1,4 @@
-//! `zero undo`: takes back what a tool did to a file.
+//! `zero undo`: reverts file changes made by tools.
 
 mod undo_record;
 
@@ -41,7 +41,7 @@ pub(super) fn run(app: &AppContext, args: &UndoArgs) -> anyhow::Result<ExitOutco
     }
 }
 
-/// What an undo works with.
+/// Arguments and stores of one undo.
 struct UndoOperation<'a> {
     app: &'a AppContext,
     args: &'a UndoArgs,
@@ -51,7 +51,7 @@ struct UndoOperation<'a> {
 }
 
 impl UndoOperation<'_> {
-    /// Takes back the change that is meant, and leaves a trace of it.
+    /// Reverts the selected change and records the undo in the audit log.
     fn revert(&self) -> Result<JournalEntry, ToolError> {
         self.journal.recover()?;
         let entry = match self.args.id {
@@ -86,12 +86,12 @@ impl UndoOperation<'_> {
         }
     }
 
-    /// Whether the person, if there is one, wants what was changed since overwritten.
+    /// Asks whether to overwrite later changes; without a terminal, the answer is no.
     fn is_confirmed(&self, entry: &JournalEntry, gone: bool, trace: &mut UndoRecord) -> bool {
         let Some(answers) = self.app.terminal.answer_source() else { return false };
         let happened = if gone { "deleted" } else { "changed again" };
         let question = format!(
-            "`{}` was {happened} after change {}. Restore it all the same?",
+            "`{}` was {happened} after change {}. Restore it anyway?",
             escape_line(&entry.path),
             entry.id
         );
@@ -100,8 +100,8 @@ impl UndoOperation<'_> {
         agreed
     }
 
-    /// The newest change. When it is not in force any more, that is said: taking back another one
-    /// instead would restore a file nobody thought of.
+    /// The newest change. If it is no longer in effect, this is an error: reverting an older change
+    /// instead could restore a file that the user did not mean.
     fn newest_entry(&self) -> Result<JournalEntry, ToolError> {
         let mut changes = self
             .entries()?
@@ -112,20 +112,20 @@ impl UndoOperation<'_> {
             return Ok(newest);
         }
         let now = match newest.action {
-            "create" => "the file is gone",
-            "remove" => "the file is back",
-            _ => "the file is as it was before",
+            "create" => "the file no longer exists",
+            "remove" => "the file exists again",
+            _ => "the file has its earlier content",
         };
         let (id, tool, path) = (newest.id, &newest.tool, &newest.path);
         let mut message =
-            format!("the newest change, {id} ({tool} `{path}`), is not in force any more: {now}");
+            format!("the newest change, {id} ({tool} `{path}`), is no longer in effect: {now}");
         if let Some(before) = changes.find(|entry| entry.state != ChangeState::NotApplied) {
-            message += &format!("; `zero undo {}` takes back the one before", before.id);
+            message += &format!("; to undo the one before it, run `zero undo {}`", before.id);
         }
         Err(ToolError::not_found(ErrorReason::NoChange, message).with_detail("id", id))
     }
 
-    /// Whether nothing stands at the place of a change.
+    /// Whether the changed file no longer exists.
     fn is_deleted(&self, entry: &JournalEntry) -> bool {
         let target = self.workspace.resolve(&entry.path, FinalLinkMode::Keep);
         target.is_ok_and(|target| matches!(target.facts(), Ok(None)))
@@ -134,17 +134,17 @@ impl UndoOperation<'_> {
     fn nothing_to_undo(&self) -> ToolError {
         let folder = self.workspace.cwd();
         let hint = match folder.ancestors().skip(1).find(|above| self.has_changes(above)) {
-            Some(above) => format!("`--workspace {}` has changes", above.display()),
-            None => "`--workspace DIR` names another folder".to_owned(),
+            Some(above) => format!("there are changes in `--workspace {}`", above.display()),
+            None => "pass `--workspace DIR` for another folder".to_owned(),
         };
         let message = format!(
-            "there is nothing to undo: no tool changed a file in `{}`, or everything is undone; {hint}",
+            "nothing to undo: no tool changed a file in `{}`, or all changes are undone; {hint}",
             folder.display()
         );
         ToolError::not_found(ErrorReason::NoChange, message)
     }
 
-    /// Whether another folder, taken as a workspace, has a change that can be undone.
+    /// Whether another folder, opened as a workspace, has a change that can be undone.
     fn has_changes(&self, folder: &Path) -> bool {
         let home = self.app.config.home().map(Path::to_owned);
         let Ok(workspace) = Workspace::open(&[folder.to_owned()], home) else { return false };
@@ -152,8 +152,7 @@ impl UndoOperation<'_> {
         matches!(journal.newest_undoable(), Ok(Some(_)))
     }
 
-    /// All changes, newest first. Each is compared with its file, which takes a while when they
-    /// are large.
+    /// All changes, newest first. Each is compared with its file, which takes time for large files.
     fn entries(&self) -> Result<Vec<JournalEntry>, ToolError> {
         let counter = ElapsedCounter::new(&self.app.terminal.err);
         counter.start("comparing the recorded changes with their files");
@@ -169,7 +168,7 @@ impl UndoOperation<'_> {
             out.write_pretty_json(&entries)?;
         } else if entries.is_empty() {
             let folder = self.workspace.cwd().display().to_string();
-            out.write(&format!("no changes are recorded for `{}`\n", escape_line(&folder)))?;
+            out.write(&format!("no changes recorded for `{}`\n", escape_line(&folder)))?;
         } else {
             out.write(&render_table(&entries, out))?;
         }
@@ -177,7 +176,7 @@ impl UndoOperation<'_> {
     }
 }
 
-/// Whether a yes would help. A path that leads elsewhere now is stale too, but stays refused.
+/// Whether `--yes` would help. A path that now resolves elsewhere is stale too, but stays refused.
 fn is_conflict(error: &ToolError) -> bool {
     error.error_type == ErrorType::PermissionDenied
         && error.reason() == Some(ErrorReason::StaleFile)
@@ -185,20 +184,20 @@ fn is_conflict(error: &ToolError) -> bool {
 
 fn deleted_error(entry: &JournalEntry) -> ToolError {
     let message =
-        format!("`{}` was deleted since; --yes brings back the earlier content", entry.path);
+        format!("`{}` was deleted since; pass --yes to restore the earlier content", entry.path);
     ToolError::new(ErrorType::PermissionDenied, ErrorReason::StaleFile, message)
         .with_detail("id", entry.id)
 }
 
-/// What the person can do about an error, in the words of this command.
+/// Adds advice to an error, in terms of this command's flags.
 fn with_hint(mut error: ToolError) -> ToolError {
     let hint = match error.reason() {
-        Some(ErrorReason::TooLarge) => "; pass `--limit file-size=SIZE` as the call did",
+        Some(ErrorReason::TooLarge) => "; pass the same `--limit file-size=SIZE` as the call",
         Some(ErrorReason::StaleFile) if is_conflict(&error) && !error.message.contains("--yes") => {
             " with `--yes`"
         }
         Some(ErrorReason::Io) if error.error_type == ErrorType::NotFound => {
-            "; `zero undo --list` shows them"
+            "; run `zero undo --list` to see the changes"
         }
         _ => "",
     };
@@ -217,19 +216,19 @@ fn print_refusal(
         app.terminal.print_error(&error.message);
     }
     Ok(match error.reason() {
-        // Saying no to an overwrite is a refusal, not a failure.
+        // A declined overwrite is a refusal, not a failure.
         Some(ErrorReason::StaleFile) => ExitOutcome::Denied,
         _ => ExitOutcome::from_error(error),
     })
 }
 
-/// What an undo did, in one line.
+/// Result of an undo in one line.
 fn describe_undo(entry: &JournalEntry) -> String {
     let (id, path, tool) = (entry.id, escape_line(&entry.path), escape_line(&entry.tool));
     match entry.action {
         "create" => format!("removed `{path}`, which {tool} had created (change {id})"),
-        "remove" => format!("brought back `{path}`, which {tool} had removed (change {id})"),
-        _ => format!("restored `{path}` as it was before {tool} changed it (change {id})"),
+        "remove" => format!("restored `{path}`, which {tool} had removed (change {id})"),
+        _ => format!("restored `{path}` to its content before {tool} changed it (change {id})"),
     }
 }
 
@@ -350,7 +349,7 @@ mod tests {
             r#"{"ok":true,"undone":{"id":1,"path":"a.txt","action":"change"}}"#,
         );
         assert_eq!(f.read("a.txt").as_deref(), Some("one"));
-        f.check(&[], ExitOutcome::Error, "there is nothing to undo");
+        f.check(&[], ExitOutcome::Error, "nothing to undo");
         f.check(&["--list"], ExitOutcome::Ok, "undo of 1");
         f.check(&["--list", "--json"], ExitOutcome::Ok, r#""undoes": 1"#);
         f.check(&["99"], ExitOutcome::Error, "there is no change 99");
@@ -372,21 +371,25 @@ mod tests {
     fn undo_does_not_skip_newest_change() {
         let f = UndoFixture::new();
         std::fs::remove_file(f.path("new/b.txt")).unwrap();
-        let told = "error: the newest change, 2 (Write `new/b.txt`), is not in force any more: the file is gone; `zero undo 1` takes back the one before";
+        let told = "error: the newest change, 2 (Write `new/b.txt`), is no longer in effect: the file no longer exists; to undo the one before it, run `zero undo 1`";
         f.check(&[], ExitOutcome::Error, told);
         assert_eq!(f.read("a.txt").as_deref(), Some("two"));
         f.check(&["1"], ExitOutcome::Ok, "restored `a.txt`");
-        f.check(&[], ExitOutcome::Error, "is not in force any more: the file is gone\n");
+        f.check(&[], ExitOutcome::Error, "is no longer in effect: the file no longer exists\n");
         f.change("a.txt", "three");
         std::fs::write(f.path("a.txt"), "one").unwrap();
-        f.check(&[], ExitOutcome::Error, "is not in force any more: the file is as it was before");
+        f.check(
+            &[],
+            ExitOutcome::Error,
+            "is no longer in effect: the file has its earlier content",
+        );
     }
 
     #[test]
     fn undo_restores_deleted_file_only_if_forced() {
         let f = UndoFixture::new();
         std::fs::remove_file(f.path("a.txt")).unwrap();
-        let told = "`a.txt` was deleted since; --yes brings back the earlier content";
+        let told = "`a.txt` was deleted since; pass --yes to restore the earlier content";
         f.check(&["1"], ExitOutcome::Denied, told);
         f.check(&["1", "--yes"], ExitOutcome::Ok, "restored `a.txt`");
         assert_eq!(f.read("a.txt").as_deref(), Some("one"));
@@ -428,14 +431,14 @@ mod tests {
     fn undo_of_large_change_works_under_raised_limit() {
         let f = UndoFixture::new();
         let tiny = ["1", "--limit", "file-size=2b"];
-        f.check(&tiny, ExitOutcome::Error, "pass `--limit file-size=SIZE` as the call did");
+        f.check(&tiny, ExitOutcome::Error, "pass the same `--limit file-size=SIZE` as the call");
         f.check(&["1", "--limit", "file-size=1gb"], ExitOutcome::Ok, "restored `a.txt`");
     }
 
     #[test]
     fn undo_in_subfolder_names_folder_with_changes() {
         let f = UndoFixture::new();
-        let told = format!("`--workspace {}` has changes", f.folder.path().display());
+        let told = format!("there are changes in `--workspace {}`", f.folder.path().display());
         f.check(&["--workspace", "new"], ExitOutcome::Error, &told);
     }
 }

@@ -53,7 +53,7 @@ fn verify_locates_changed_record() {
     let zero = program_with_calls();
     insta::assert_snapshot!(run_verify(&zero, &[]), @"
     exit 0
-    intact; 3 rows on 1 day, head 3:[HASH]
+    intact; 3 rows, 1 day, head 3:[HASH]
     ");
     let report: Value = serde_json::from_str(&zero.stdout(&["audit", "verify", "--json"])).unwrap();
     assert_eq!((&report["intact"], &report["rows"]), (&true.into(), &3.into()));
@@ -63,15 +63,15 @@ fn verify_locates_changed_record() {
     edit_audit_log(&zero, |text| text.replace("NoSuchTool", "SomeTool"));
     insta::assert_snapshot!(run_verify(&zero, &["--expect", &pin]), @"
     exit 1
-    [DAY].jsonl:3: row 3 was changed: it does not have the hash it says
-    [DAY].jsonl:3: row 3 is not the expected one
-    not intact: 2 findings; 3 rows on 1 day, head 3:[HASH]
+    [DAY].jsonl:3: row 3 was changed: it does not match its hash
+    [DAY].jsonl:3: row 3 does not have the expected hash
+    not intact: 2 findings; 3 rows, 1 day, head 3:[HASH]
     ");
     edit_audit_log(&zero, |text| text.lines().take(1).map(|line| format!("{line}\n")).collect());
     insta::assert_snapshot!(run_verify(&zero, &[]), @"
     exit 1
     [DAY].jsonl: rows 2 to 3 are missing at the end
-    not intact: 1 finding; 1 row on 1 day, head 1:[HASH]
+    not intact: 1 finding; 1 row, 1 day, head 1:[HASH]
     ");
     let output = zero.command(&["audit", "verify", "--json"]).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -89,21 +89,21 @@ fn verify_separates_unusual_from_wrong() {
     });
     insta::assert_snapshot!(run_verify(&zero, &[]), @"
     exit 0
-    intact; 2 rows on 1 day, head 3:[HASH]
+    intact; 2 rows, 1 day, head 3:[HASH]
     --- stderr
-    note: the log starts at row 2; earlier rows are not here
-    note: [DAY].jsonl:3: a line was cut off when its writer was stopped
+    note: the log starts at row 2; earlier rows are missing
+    note: [DAY].jsonl:3: truncated line, because its writer was stopped
     ");
     insta::assert_snapshot!(run_verify(&zero, &["--from-start"]), @"
     exit 1
     [DAY].jsonl:1: row 1 is missing before this line
-    not intact: 1 finding; 2 rows on 1 day, head 3:[HASH]
+    not intact: 1 finding; 2 rows, 1 day, head 3:[HASH]
     --- stderr
-    note: [DAY].jsonl:3: a line was cut off when its writer was stopped
+    note: [DAY].jsonl:3: truncated line, because its writer was stopped
     ");
     insta::assert_snapshot!(TestProgram::new().run(&["audit", "verify"]), @"
     exit 0
-    intact; 0 rows on 0 days
+    intact; 0 rows, 0 days
     ");
     insta::assert_snapshot!(zero.run(&["audit", "verify", "--expect", "3"]), @"
     exit 2
@@ -134,7 +134,7 @@ fn show_prints_full_record() {
         "decision    ask: ",
         "outcome     denied (permission_denied, no_approver)",
         "took        ",
-        "chain       row 2; the record has the hash it says",
+        "chain       row 2; the record matches its hash",
     ] {
         assert!(shown.contains(part), "{part:?} is not in\n{shown}");
     }
@@ -157,11 +157,13 @@ fn show_of_unknown_record_gives_advice() {
     insta::assert_snapshot!(zero.run(&["audit", "show", "4"]), @"
     exit 2
     --- stderr
-    error: there is no record `4`; the log has 1 to 3
+    error: there is no record `4`; the log has rows 1 to 3
     ");
     let ambiguous = zero.run(&["audit", "show", "call_"]);
-    assert!(ambiguous.starts_with("exit 2\n--- stderr\nerror: `call_` is more than one record:\n"));
-    for part in ["     1  call_", "  Read\n", "     3  call_", "  NoSuchTool\nname one by"] {
+    assert!(
+        ambiguous.starts_with("exit 2\n--- stderr\nerror: `call_` matches more than one record:\n")
+    );
+    for part in ["     1  call_", "  Read\n", "     3  call_", "  NoSuchTool\npass the number"] {
         assert!(ambiguous.contains(part), "{part:?} is not in\n{ambiguous}");
     }
     let shown = zero.stdout(&["audit", "show", "1"]);
@@ -172,7 +174,7 @@ fn show_of_unknown_record_gives_advice() {
     insta::assert_snapshot!(TestProgram::new().run(&["audit", "show", "call_1"]), @"
     exit 2
     --- stderr
-    error: there is no record `call_1`; `zero audit tail --json` shows the newest with their ids
+    error: there is no record `call_1`; run `zero audit tail --json` to see the newest rows with their IDs
     ");
 }
 
@@ -228,6 +230,6 @@ fn connection_record_is_shown_and_not_counted_as_call() {
         assert!(shown.contains(part), "{part} in {shown}");
     }
     assert!(zero.stdout(&["audit", "tail"]).contains("a.test:443"));
-    assert!(zero.stdout(&["stats"]).starts_with("no calls yet"));
-    assert!(run_verify(&zero, &[]).contains("intact; 1 row on 1 day"));
+    assert!(zero.stdout(&["stats"]).starts_with("no calls in this time span"));
+    assert!(run_verify(&zero, &[]).contains("intact; 1 row, 1 day"));
 }

@@ -181,21 +181,21 @@ fn empty_state_is_reported() {
     let zero = TestProgram::new();
     insta::assert_snapshot!(zero.run(&["stats"]), @"
     exit 0
-    no calls yet in this time; make one with `zero tools call`, or look further back with `--since 30d`
+    no calls in this time span; use a longer one with `--since 30d`, or make a call with `zero tools call`
     ");
     insta::assert_snapshot!(zero.run(&["undo"]), @"
     exit 1
     --- stderr
-    error: there is nothing to undo: no tool changed a file in `[FOLDER]`, or everything is undone; `--workspace DIR` names another folder
+    error: nothing to undo: no tool changed a file in `[FOLDER]`, or all changes are undone; pass `--workspace DIR` for another folder
     ");
     insta::assert_snapshot!(zero.run(&["undo", "--list"]), @"
     exit 0
-    no changes are recorded for `[FOLDER]`
+    no changes recorded for `[FOLDER]`
     ");
     insta::assert_snapshot!(zero.run(&["audit", "tail"]), @"
     exit 0
     --- stderr
-    note: no calls are recorded yet; `zero tools call` makes one
+    note: no calls recorded yet; make one with `zero tools call`
     ");
     insta::assert_snapshot!(zero.run(&["undo", "--list", "--json"]), @"
     exit 0

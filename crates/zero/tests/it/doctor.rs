@@ -54,7 +54,7 @@ fn healthy_setup_is_reported_ok() {
     ok      editor   `zero acp` uses a gateway in its own process
     ok      network  commands have no network access
     ok      audit    the log is writable
-    ok      audit    the log has no records yet
+    ok      audit    the log has no rows yet
     ok      state    only you can access ~/.local/state/zero
     ok      sessions no sessions yet
     ok      PATH     2 folders, all outside the workspace

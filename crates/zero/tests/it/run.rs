@@ -60,11 +60,11 @@ fn run_end_sets_exit_code() {
     check_run(&zero, &["[write]"], "3", &["⊘ Write `made.txt`", "run it with `--yes`"]);
     assert!(!zero.folder().join("made.txt").exists());
     check_run(&zero, &["--yes", "[write]"], "0", &["Wrote 5 bytes"]);
-    check_run(&zero, &["[long]"], "4", &["cut", "ask it to go on"]);
+    check_run(&zero, &["[long]"], "4", &["cut off", "send \"continue\" to go on"]);
     check_run(&zero, &["--agent", "nope", "hi"], "2", &["there is no agent `nope`"]);
     check_run(&zero, &["--model", "nope", "hi"], "2", &["there is no model `nope`"]);
     check_run(&zero, &["--image", "nope.png", "hi"], "2", &["there is no file `nope.png`"]);
-    check_run(&zero, &["--image", "hello.txt", "hi"], "2", &["is no picture"]);
+    check_run(&zero, &["--image", "hello.txt", "hi"], "2", &["is not an image"]);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn early_interrupt_is_handled() {
 fn resume_command_is_printed_when_useful() {
     let (zero, model) = program_with_model();
     let seen = zero.run(&["run", "[long] words"]);
-    let (_, rest) = seen.split_once("note: to go on in this session: `zero ").unwrap();
+    let (_, rest) = seen.split_once("note: to continue this session, run `zero ").unwrap();
     let (command, _) = rest.split_once(" PROMPT`").unwrap();
     let args: Vec<&str> = command.split(' ').chain(["go on"]).collect();
     let seen = zero.run(&args);
@@ -115,7 +115,7 @@ fn resume_command_is_printed_when_useful() {
     assert!(request.contains("[long] words") && request.contains("go on"), "{request}");
     let seen = zero.run(&["run", "--json", "hi"]);
     assert!(seen.contains("--session agent:main:run-"), "{seen}");
-    check_run(&zero, &["--session", " ", "hi"], "2", &["`--session` names none"]);
+    check_run(&zero, &["--session", " ", "hi"], "2", &["`--session` is empty"]);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn refusing_or_lost_gateway_error_says_what_to_do() {
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stdout.ends_with(b"\n"), "the line of the answer ends");
     let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.starts_with("error: the gateway went away in the middle of it"), "{told}");
+    assert!(told.starts_with("error: lost the connection to the gateway during the run"), "{told}");
     let show = told.split('`').nth(1).unwrap();
     assert!(show.starts_with("zero sessions show agent:main:run-"), "{told}");
     assert!(show.ends_with(&format!(" --url {url}")), "{told}");

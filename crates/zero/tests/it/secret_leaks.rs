@@ -187,7 +187,7 @@ fn trust_is_revoked_by_recorded_path() {
     std::fs::rename(zero.folder().join("w"), zero.folder().join("moved")).unwrap();
     symlink("moved", zero.folder().join("w")).unwrap();
     let answer = zero.run(&["trust", "--revoke", "w"]);
-    assert_eq!(answer, "exit 0\n[FOLDER]/w is trusted no more\n");
+    assert_eq!(answer, "exit 0\n[FOLDER]/w is no longer trusted\n");
     write_file(&zero, "w/.zero/settings.json", r#"{"limits": {"session-calls": 1}}"#);
     let answer = zero.run(&["trust", "w"]);
     assert!(

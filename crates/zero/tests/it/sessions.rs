@@ -34,13 +34,13 @@ fn session_can_be_listed_shown_exported_reset_and_deleted() {
     let written = std::fs::read_to_string(zero.folder().join("out.md")).unwrap();
     assert!(written.contains("Hello from the model."), "{written}");
     let seen = zero.run(&["sessions", "export", "bug-42", "-o", "out.md"]);
-    assert!(seen.starts_with("exit 2") && seen.contains("is there already"), "{seen}");
+    assert!(seen.starts_with("exit 2") && seen.contains("already exists"), "{seen}");
     std::os::unix::fs::symlink("nowhere.md", zero.folder().join("link.md")).unwrap();
     let seen = zero.run(&["sessions", "export", "bug-42", "-o", "link.md"]);
-    assert!(seen.starts_with("exit 2") && seen.contains("is there already"), "{seen}");
+    assert!(seen.starts_with("exit 2") && seen.contains("already exists"), "{seen}");
     assert!(!zero.folder().join("nowhere.md").exists());
     let seen = zero.run(&["sessions", "export", "bug-42", "-o", "/proc/out.md"]);
-    assert!(seen.starts_with("exit 1") && seen.contains("a folder you can write to"), "{seen}");
+    assert!(seen.starts_with("exit 1") && seen.contains("a writable folder"), "{seen}");
     zero.stdout(&["sessions", "reset", "bug-42"]);
     zero.stdout(&["run", "--session", "bug-42", "anew"]);
     let request = model.requests().pop().unwrap().to_string();

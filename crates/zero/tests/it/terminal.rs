@@ -34,7 +34,7 @@ fn permission_answer_at_terminal_is_applied() {
         let (code, seen) = terminal.wait_for_exit();
         assert_eq!((code, zero.folder().join("made.txt").exists()), (exit, is_made), "{seen}");
         assert!(seen.contains(line), "{keys:?}: {seen}");
-        assert!(seen.contains("to go on in this session: `zero run --session agent:main:run-"));
+        assert!(seen.contains("to continue this session, run `zero run --session agent:main:run-"));
     }
 }
 

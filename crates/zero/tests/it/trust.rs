@@ -66,18 +66,18 @@ fn untrusted_folder_can_only_tighten() {
     assert!(zero.run(&["config", "get", "permissions.allow"]).starts_with("exit 1"));
     insta::assert_snapshot!(zero.run(&["trust"]), @r#"
     exit 3
-    Look: the settings in [FOLDER] ask for:
+    The settings in [FOLDER] need trust for:
       allow without asking: Bash(npm test:*)  ([FOLDER]/.zero/settings.json:3)
       mode: auto  ([FOLDER]/.zero/settings.json:5)
       limit file-timeout: 5m  ([FOLDER]/.zero/settings.json:7)
       start the MCP server git\u{1b}[2Jhub: npx -y "some server" with {"env":{"T":"1"}}  ([FOLDER]/.zero/settings.json:8)
-      run to find tools: ./find-tools  ([FOLDER]/.zero/settings.json:9)
+      run to discover tools: ./find-tools  ([FOLDER]/.zero/settings.json:9)
       run before calls: ./hook  ([FOLDER]/.zero/settings.json:10)
-      let commands reach: *  ([FOLDER]/.zero/settings.json:11)
-    Where a folder is trusted, language servers start for its files. They may run what they find there,
-    such as build scripts and plugins; they change nothing and reach nobody.
+      let commands connect to: *  ([FOLDER]/.zero/settings.json:11)
+    Trusting a folder also lets language servers start in it. They may execute build scripts and
+    plugins, in a read-only sandbox without network access.
     --- stderr
-    error: nobody can be asked here; read the list, then run it with `--yes`
+    error: cannot ask without a terminal; review the list, then pass `--yes`
     "#);
     let seen = zero.run(&["trust", "--yes"]);
     assert!(seen.starts_with("exit 0") && seen.contains("trusted [FOLDER]"), "{seen}");
@@ -107,14 +107,14 @@ fn trust_ends_when_trusted_settings_change() {
       mode: auto  ([FOLDER]/.zero/settings.json:6)
       limit file-timeout: 5m  ([FOLDER]/.zero/settings.json:8)
       start the MCP server git\u{1b}[2Jhub: npx -y "some server" with {"env":{"T":"1"}}  ([FOLDER]/.zero/settings.json:9)
-      run to find tools: ./find-tools  ([FOLDER]/.zero/settings.json:10)
+      run to discover tools: ./find-tools  ([FOLDER]/.zero/settings.json:10)
       run before calls: ./hook  ([FOLDER]/.zero/settings.json:11)
-      let commands reach: *  ([FOLDER]/.zero/settings.json:12)
+      let commands connect to: *  ([FOLDER]/.zero/settings.json:12)
     + allow without asking: Bash  ([FOLDER]/.zero/settings.local.json:1)
-    Where a folder is trusted, language servers start for its files. They may run what they find there,
-    such as build scripts and plugins; they change nothing and reach nobody.
+    Trusting a folder also lets language servers start in it. They may execute build scripts and
+    plugins, in a read-only sandbox without network access.
     --- stderr
-    error: nobody can be asked here; read the list, then run it with `--yes`
+    error: cannot ask without a terminal; review the list, then pass `--yes`
     "#);
     let output = zero.command(&["trust", "--json"]).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
@@ -131,12 +131,12 @@ fn trust_ends_when_trusted_settings_change() {
     ");
     insta::assert_snapshot!(zero.run(&["trust", "--revoke"]), @"
     exit 0
-    [FOLDER] is trusted no more
+    [FOLDER] is no longer trusted
     ");
     insta::assert_snapshot!(zero.run(&["trust", "--revoke"]), @"
     exit 1
     --- stderr
-    error: [FOLDER] was not trusted; `zero trust --list` shows what is
+    error: [FOLDER] is not trusted; `zero trust --list` lists trusted folders
     ");
     insta::assert_snapshot!(zero.run(&["trust", "--list"]), @"
     exit 0
@@ -164,17 +164,17 @@ fn folder_without_requests_can_be_trusted() {
         write(&zero, PROJECT, settings);
         insta::allow_duplicates! { insta::assert_snapshot!(zero.run(&["trust"]), @"
         exit 3
-        Look: the settings in [FOLDER] ask for nothing that needs trust
-        Where a folder is trusted, language servers start for its files. They may run what they find there,
-        such as build scripts and plugins; they change nothing and reach nobody.
+        The settings in [FOLDER] contain nothing that needs trust
+        Trusting a folder also lets language servers start in it. They may execute build scripts and
+        plugins, in a read-only sandbox without network access.
         --- stderr
-        error: nobody can be asked here; read the list, then run it with `--yes`
+        error: cannot ask without a terminal; review the list, then pass `--yes`
         ") }
     }
     let seen = zero.run(&["trust", "--yes"]);
     assert!(seen.starts_with("exit 0") && seen.contains("trusted [FOLDER]"), "{seen}");
     let seen = without_time(&zero.run(&["trust"]));
-    assert!(seen.starts_with("exit 0\n[FOLDER] is trusted since [TIME]"), "{seen}");
+    assert!(seen.starts_with("exit 0\n[FOLDER] has been trusted since [TIME]"), "{seen}");
     let status: Value = serde_json::from_str(&zero.stdout(&["trust", "--json"])).unwrap();
     assert_eq!((&status["standing"], &status["entries"]), (&"trusted".into(), &Vec::new().into()));
     // Whatever comes later was not seen.

@@ -276,10 +276,10 @@ fn check_audit_log(state: &StateDir, findings: &mut DoctorReport) {
     });
     match verified {
         Ok(verified) if verified.is_intact() && verified.rows + verified.untied == 0 => {
-            findings.add_ok(CHECK, "the log has no records yet");
+            findings.add_ok(CHECK, "the log has no rows yet");
         }
         Ok(verified) if verified.is_intact() => {
-            findings.add_ok(CHECK, format!("the newest day is intact; records: {}", verified.rows));
+            findings.add_ok(CHECK, format!("the newest day is intact; rows: {}", verified.rows));
         }
         Ok(verified) => {
             let first = verified.findings.first();

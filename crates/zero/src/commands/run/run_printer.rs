@@ -1,8 +1,7 @@
-//! What happens in a run, for somebody at a terminal or for a program.
+//! Prints the events of a run, as text or as JSON lines.
 //!
-//! The answer goes to stdout, and nothing else does: `zero run … > answer.md` holds the answer.
-//! Calls, changes and notices go to stderr. For programs every entry of the ledger is one line of
-//! JSON on stdout.
+//! In text form, only the answer goes to stdout, so that `zero run … > answer.md` stores the answer.
+//! Calls, diffs and notices go to stderr. In JSON form, every ledger entry is one line on stdout.
 
 use std::collections::HashMap;
 use std::io;
@@ -23,47 +22,47 @@ use crate::terminal::{
     BAD, ElapsedCounter, FAINT, GOOD, NOTABLE, STRONG, Terminal, TerminalStream, escape_line,
 };
 
-/// Lines of a failed call that are shown.
+/// Lines shown of the error of a failed call.
 const ERROR_LINES_MAX: usize = 8;
-/// Lines of a change that are shown.
+/// Lines shown of a diff.
 const DIFF_LINES_MAX: usize = 60;
-/// Lines that are shown of what a call sent to others: as many as one may have.
+/// Lines shown of a web request; the tool's own limit.
 const SENT_LINES_MAX: usize = 200;
 
-/// How a run is shown.
+/// Output format of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RunFormat {
-    /// For a person.
+    /// Text for the terminal.
     Text,
-    /// For a program.
+    /// One JSON object per line.
     Json,
 }
 
-/// Shows a run.
+/// Prints the events of one run and determines the exit code.
 pub(super) struct RunPrinter {
     terminal: Terminal,
     form: RunFormat,
     thoughts: bool,
     counter: ElapsedCounter,
-    /// Where the text stands: at the beginning of a line or not.
+    /// Whether the last output did not end with a line break.
     line_is_open: bool,
-    /// Whether the last words were a thought.
+    /// Whether the last output was a thought.
     was_thinking: bool,
     calls: HashMap<String, PendingCall>,
-    /// Whether something was denied that would have needed a permission.
+    /// Whether a call was denied.
     denied: bool,
-    /// Whether there is no model, so that a call that failed is a run that failed.
+    /// Whether the run has no model; a failed call then makes the run fail.
     is_direct: bool,
     failed: bool,
-    /// What a call said that failed, as far as all of it was shown.
+    /// Error of the last failed call, if it was shown completely.
     shown_error: Option<String>,
 }
 
-/// A call that is not over.
+/// A call that has not ended.
 struct PendingCall {
     title: String,
     kind: ToolKind,
-    /// The request that it sends, without secrets, if that is all it does.
+    /// Web request of the call, with secrets redacted; only for WebRequest.
     request: Option<String>,
 }
 
@@ -73,7 +72,7 @@ impl PendingCall {
     }
 }
 
-/// A request in words, by the input of the tool that sends it.
+/// Renders the web request in a tool input, with secrets redacted.
 fn describe_request(name: &str, input: &Value) -> Option<String> {
     let text = |name: &str| input.get(name).and_then(Value::as_str);
     let url = text("url").filter(|_| name == "WebRequest")?;
@@ -111,7 +110,7 @@ impl RunPrinter {
         }
     }
 
-    /// Nothing more comes.
+    /// Ends the output when no more events will arrive.
     pub(super) fn finish_interrupted(&mut self) -> io::Result<()> {
         self.counter.stop();
         match self.form {
@@ -120,7 +119,7 @@ impl RunPrinter {
         }
     }
 
-    /// Shows an entry; says how the program ends when it was the last.
+    /// Prints an event. Returns the exit code if it ends the run.
     pub(super) fn print_event(&mut self, event: &Event) -> io::Result<Option<ExitOutcome>> {
         match &event.what {
             EventKind::RunStarted { model, .. } => self.is_direct = model == DIRECT,
@@ -129,8 +128,7 @@ impl RunPrinter {
                 self.failed |= *status == ToolCallStatus::Failed;
                 self.shown_error = extract_error(*status, content);
             }
-            // Nobody thought about it: a command that was given past the model is answered with what
-            // its call said.
+            // The answer equals the call's error: a slash command bypassed the model.
             EventKind::Text { text } => self.is_direct |= self.shown_error.as_ref() == Some(text),
             _ => {}
         }
@@ -147,7 +145,7 @@ impl RunPrinter {
     fn print_text(&mut self, what: &EventKind) -> io::Result<()> {
         match what {
             EventKind::RunStarted { .. } => self.counter.start("thinking"),
-            // The answer to a command is what its call said, and that stands there already.
+            // The answer to a slash command repeats the call's error, which was already printed.
             EventKind::Text { text } if self.shown_error.as_ref() == Some(text) => {
                 self.counter.stop()
             }
@@ -233,13 +231,13 @@ impl RunPrinter {
         {
             text.push_str(&self.render_diff(unified));
         }
-        // What went out to others, and to whom.
+        // The web request that was sent, with its target.
         let sent = match (status, call.kind, display) {
             (ToolCallStatus::Completed, ToolKind::Fetch, Some(CallDisplay::Markdown { text })) => {
                 Some(text)
             }
             (ToolCallStatus::Completed | ToolCallStatus::Denied, ..) => None,
-            // Nobody knows how much of it arrived.
+            // The request may have been sent partly or completely.
             _ => call.request.as_ref(),
         };
         for line in sent.map_or("", String::as_str).lines().take(SENT_LINES_MAX) {
@@ -271,35 +269,37 @@ impl RunPrinter {
         match end {
             RunOutcome::Completed => {}
             RunOutcome::MaxTokens => self.terminal.print_error(
-                "the model may not write more, and what it said is cut; ask it to go on",
+                "output limit reached, the reply is cut off; send \"continue\" to go on",
             ),
             RunOutcome::MaxTurns { turns } => self.terminal.print_error(&format!(
-                "the model was asked {turns} times, which is as often as a run may; say `go on` in the same session, or raise `maxTurns` of the agent"
+                "turn limit reached after {turns} model calls; send \"continue\" in the same session, or raise `maxTurns` of the agent"
             )),
             RunOutcome::Refused { message } => {
-                self.terminal.print_error(&format!("the model declined: {message}"));
+                self.terminal.print_error(&format!("the model refused: {message}"));
             }
             RunOutcome::Aborted { by } => self.terminal.print_error(match by.as_str() {
                 "rpc" => "stopped",
-                "loop_guard" => "stopped, because the model did the same over and over",
-                "timeout" => "stopped, because it took too long",
-                "shutdown" => "stopped, because the gateway ends; say it again when it is back",
-                "reset" | "delete" => "stopped, because the session was started over or removed",
+                "loop_guard" => "stopped: the model kept repeating the same calls",
+                "timeout" => "stopped: the run took too long",
+                "shutdown" => "stopped: the gateway is shutting down; send the prompt again later",
+                "reset" | "delete" => "stopped: the session was reset or deleted",
                 _ => "stopped",
             }),
             RunOutcome::Failed { message, .. } => self.terminal.print_error(message),
-            RunOutcome::Interrupted => self.terminal.print_error("zero was ended before this was done"),
+            RunOutcome::Interrupted => self.terminal.print_error("zero exited before the run ended"),
         }
         if usage.input_tokens + usage.output_tokens == 0 || !self.terminal.err.is_terminal() {
             return Ok(());
         }
         let cost = usage.cost_usd.map(|cost| format!(", ${cost:.4}")).unwrap_or_default();
-        let text =
-            format!("{} tokens read, {} written{cost}\n", usage.input_tokens, usage.output_tokens);
+        let text = format!(
+            "{} input tokens, {} output tokens{cost}\n",
+            usage.input_tokens, usage.output_tokens
+        );
         self.terminal.err.write(&self.terminal.err.paint(FAINT, &text))
     }
 
-    /// Writes words as they come.
+    /// Writes a piece of streamed text.
     fn write_text(&mut self, stream: &TerminalStream, text: &str, style: Style) -> io::Result<()> {
         if text.is_empty() {
             return Ok(());
@@ -308,10 +308,10 @@ impl RunPrinter {
         stream.write(&stream.paint(style, &stream.escape_foreign(text)))
     }
 
-    /// What comes next begins on a line of its own.
+    /// Ends an open line, so that the next output starts on its own line.
     fn close_line(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.line_is_open) {
-            // The line may be of the answer: its end belongs there.
+            // The open line may be part of the answer, so its end goes to stdout.
             self.terminal.out.write("\n")?;
         }
         Ok(())
@@ -333,7 +333,7 @@ fn is_error(status: ToolCallStatus) -> bool {
     matches!(status, ToolCallStatus::Failed | ToolCallStatus::Denied)
 }
 
-/// What a call said.
+/// Joins the text parts of a tool result.
 fn join_text(content: &[ResultContent]) -> String {
     let texts = content.iter().filter_map(|piece| match piece {
         ResultContent::Text { text } => Some(text.as_str()),
@@ -342,7 +342,7 @@ fn join_text(content: &[ResultContent]) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// What a call said that failed, if all of it is shown.
+/// Error text of a failed call, if it is short enough to be shown completely.
 fn extract_error(status: ToolCallStatus, content: &[ResultContent]) -> Option<String> {
     let words = join_text(content);
     let is_whole = words.lines().count() <= ERROR_LINES_MAX;
@@ -512,7 +512,7 @@ mod tests {
             display: None,
             locations: vec![],
         };
-        // What a command's call said is its answer: it is told once, and the run failed.
+        // The answer to a slash command is printed once, and the run fails.
         check_events(
             vec![
                 make_call_started("c"),

@@ -1,14 +1,14 @@
-//! A session written down: for a terminal, and as Markdown.
+//! Renders a session for the terminal and as Markdown.
 
 use std::fmt::Write as _;
 
 use zero_core::event::{CallDisplay, Event, EventKind, ResultContent, RunOutcome, ToolCallStatus};
 use zero_wire::zero_sessions::SessionInfo;
 
-/// Characters of a result that are shown on a terminal.
+/// Characters shown of a tool result on the terminal.
 const RESULT_CHARS_MAX: usize = 2_000;
 
-/// A session as a person reads it on a terminal.
+/// Renders a session as plain text.
 pub(super) fn render_plain(session: &SessionInfo, events: &[Event]) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
@@ -25,7 +25,7 @@ pub(super) fn render_plain(session: &SessionInfo, events: &[Event]) -> String {
     line("tools", session.tool_host.as_deref().unwrap_or_default());
     let usage = &session.usage;
     if usage.input_tokens + usage.output_tokens > 0 {
-        let tokens = format!("{} read, {} written", usage.input_tokens, usage.output_tokens);
+        let tokens = format!("{} input, {} output", usage.input_tokens, usage.output_tokens);
         line("tokens", &tokens);
     }
     for piece in collect_items(events) {
@@ -48,7 +48,7 @@ pub(super) fn render_plain(session: &SessionInfo, events: &[Event]) -> String {
     text
 }
 
-/// A session as Markdown.
+/// Renders a session as Markdown.
 pub(super) fn render_markdown(session: &SessionInfo, events: &[Event]) -> String {
     let title = session.title.as_deref().or(session.label.as_deref());
     let mut text = format!("# {}\n\n", title.unwrap_or(&session.session_key));
@@ -78,7 +78,7 @@ pub(super) fn render_markdown(session: &SessionInfo, events: &[Event]) -> String
     text
 }
 
-/// One thing worth telling.
+/// One item of a rendered transcript.
 enum TranscriptItem<'a> {
     Prompt(&'a str),
     Text(String),
@@ -87,7 +87,7 @@ enum TranscriptItem<'a> {
     Note(String),
 }
 
-/// What is worth telling, with words put together again that came in pieces.
+/// Selects the events to render, and joins streamed text.
 fn collect_items(events: &[Event]) -> Vec<TranscriptItem<'_>> {
     let mut pieces: Vec<TranscriptItem<'_>> = Vec::new();
     let mut titles: std::collections::HashMap<&str, &str> = std::collections::HashMap::new();
@@ -124,11 +124,11 @@ fn collect_items(events: &[Event]) -> Vec<TranscriptItem<'_>> {
             EventKind::Notice { text, .. } => pieces.push(TranscriptItem::Note(text.clone())),
             EventKind::Compacted { .. } => {
                 pieces.push(TranscriptItem::Note(
-                    "what was said before was summed up for the model".to_owned(),
+                    "earlier messages were compacted for the model".to_owned(),
                 ));
             }
             EventKind::Reset { .. } => {
-                pieces.push(TranscriptItem::Note("a new transcript begins".to_owned()))
+                pieces.push(TranscriptItem::Note("the session was reset".to_owned()))
             }
             EventKind::RunEnded { end, .. } => {
                 pieces.extend(describe_end(end).map(TranscriptItem::Note))
@@ -142,12 +142,12 @@ fn collect_items(events: &[Event]) -> Vec<TranscriptItem<'_>> {
 fn describe_end(end: &RunOutcome) -> Option<String> {
     Some(match end {
         RunOutcome::Completed => return None,
-        RunOutcome::MaxTokens => "cut: the model may not write more".to_owned(),
-        RunOutcome::MaxTurns { turns } => format!("stopped after asking the model {turns} times"),
-        RunOutcome::Refused { message } => format!("the model declined: {message}"),
+        RunOutcome::MaxTokens => "cut off: output limit reached".to_owned(),
+        RunOutcome::MaxTurns { turns } => format!("stopped after {turns} model calls"),
+        RunOutcome::Refused { message } => format!("the model refused: {message}"),
         RunOutcome::Aborted { by } => format!("stopped ({by})"),
         RunOutcome::Failed { message, .. } => format!("failed: {message}"),
-        RunOutcome::Interrupted => "zero was ended in the middle of it".to_owned(),
+        RunOutcome::Interrupted => "zero exited before the run ended".to_owned(),
     })
 }
 
@@ -210,7 +210,7 @@ mod tests {
         };
         assert_eq!(
             render_plain(&session, &events),
-            "session  agent:main:x\nmodel    m\n\n> hi\n> you\n\nHello\n\n(cut: the model may not write more)\n"
+            "session  agent:main:x\nmodel    m\n\n> hi\n> you\n\nHello\n\n(cut off: output limit reached)\n"
         );
         assert!(render_markdown(&session, &events).contains("## hi\n\n> hi\n> you\n\nHello\n"));
     }

@@ -1,4 +1,4 @@
-//! The row an undo leaves in the audit log: it changes a file, as a call of a tool does.
+//! Audit record of an undo, which changes files like a tool call does.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use zero_runtime::redaction::redact_and_shorten;
 use zero_runtime::tool_host::new_call_id;
 use zero_sandbox::{JournalEntry, StateDir, Workspace};
 
-/// The record of one undo: collected on the way, written at its end.
+/// Audit record of one undo, written when the undo ends.
 pub(super) struct UndoRecord {
     audit: AuditLog,
     began: Instant,
@@ -19,7 +19,7 @@ pub(super) struct UndoRecord {
 }
 
 impl UndoRecord {
-    /// Begins a record. Nothing is changed without one.
+    /// Starts a record. Fails if the log is not writable, so that no change goes unrecorded.
     pub(super) fn new(
         state: &StateDir,
         workspace: &Workspace,
@@ -30,18 +30,18 @@ impl UndoRecord {
         Ok(Self { audit, began: Instant::now(), row: make_row(time, workspace, entry) })
     }
 
-    /// Notes who was asked whether to overwrite what was changed since, and what they said.
+    /// Records who answered the question whether to overwrite later changes, and the answer.
     pub(super) fn record_answer(&mut self, who: &str, agreed: bool) {
         let word = if agreed { "allow once" } else { "reject" };
         self.row.decision = Some(AuditDecision {
             verdict: "ask".to_owned(),
-            reason: "what was changed since may be overwritten".to_owned(),
+            reason: "the undo overwrites later changes".to_owned(),
             answered: Some(format!("{who}: {word}")),
             ..AuditDecision::default()
         });
     }
 
-    /// Writes the record. `error` is why nothing was restored, if so.
+    /// Writes the record. `error` is the reason if the undo failed.
     pub(super) fn finish(mut self, error: Option<&ToolError>) {
         let row = &mut self.row;
         row.duration_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -52,13 +52,13 @@ impl UndoRecord {
             row.record_error(error);
         }
         if let Err(error) = self.audit.write(&self.row) {
-            tracing::error!(%error, "an audit row could not be written");
+            tracing::error!(%error, "could not write an audit record");
         }
     }
 }
 
 fn make_row(time: Timestamp, workspace: &Workspace, entry: &JournalEntry) -> AuditRow {
-    // Taking back the making of a file removes it.
+    // Undoing the creation of a file deletes it.
     let kind = if entry.action == "create" { "delete" } else { "write" };
     let target = workspace.cwd().join(&entry.path).display().to_string();
     AuditRow {
