@@ -1,4 +1,4 @@
-//! Rules that say what they are to match, held to it.
+//! Checks rules against the examples in their settings.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use zero_policy::{EmptyMachine, PolicyEngine, PolicyEngineConfig, PolicyRule};
 
 use crate::simulated_call::{SimulatedCall, SimulationContext};
 
-/// Where examples are tried: a place where nothing exists, so that they mean the same everywhere.
+/// Workspace of the examples. It does not exist, so that results are the same on every machine.
 const WORKSPACE: &str = "/workspace";
 const HOME: &str = "/home/me";
 
@@ -30,11 +30,11 @@ pub fn failed_examples(rule: &PolicyRule, matches: &[String], not_match: &[Strin
     let mut broken = Vec::new();
     for (example, should) in wanted.chain(unwanted) {
         match is_match(rule, example, &engine, &place) {
-            Err(error) => broken.push(format!("example `{example}` cannot be tried: {error}")),
+            Err(error) => broken.push(format!("could not check example `{example}`: {error}")),
             Ok(does) if does == should => {}
-            Ok(true) => broken.push(format!("it matches `{example}`, which it says it does not")),
+            Ok(true) => broken.push(format!("matches `{example}`, which is listed in `not_match`")),
             Ok(false) => {
-                broken.push(format!("it does not match `{example}`, which it says it does"))
+                broken.push(format!("does not match `{example}`, which is listed in `match`"))
             }
         }
     }

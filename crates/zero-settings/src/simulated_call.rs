@@ -1,8 +1,8 @@
-//! From a tool's name and its input to the effects it would have, without the tool.
+//! Derives the effects of a call from its tool name and input, without the tool.
 //!
-//! A rule is tried out on calls that nobody makes, for files that need not exist and tools that
-//! this build may not have. So only what a rule can look at is read here: paths, commands, hosts.
-//! A test holds this against what the real tools say of themselves.
+//! `zero policy` evaluates calls that are never run, for files that may not exist and tools that this
+//! build may not have. Only the parts of the input that rules can match are read: paths, commands and
+//! hosts. A test compares the result with the effects that the real tools declare.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ use zero_sandbox::FinalLinkMode;
 /// that of the tools.
 const PREFIX: &str = "cmd";
 
-/// A call as a judge sees it.
+/// A call as the policy engine evaluates it.
 #[derive(Clone, Debug)]
 pub struct SimulatedCall {
     /// The tool by its canonical name, or a remote one by `alias__tool`.
@@ -42,31 +42,31 @@ pub struct SimulationContext<'a> {
     pub world: &'a dyn Machine,
 }
 
-/// What an input is used for.
+/// How a tool uses its input.
 #[derive(Clone, Copy)]
 enum InputRole {
     Read,
-    /// Reads a folder; the workspace when it is absent.
+    /// Reads a folder; the workspace by default.
     ReadFolder,
-    /// Reads each of a list of files and patterns.
+    /// Reads a list of files and patterns.
     ReadMany,
     Write,
-    /// Reads and writes.
+    /// Reads and writes a file.
     Edit,
     Delete,
     Command,
     Url,
     State(&'static str),
-    /// Reads a job, and may send it a text, which a shell may read.
+    /// Reads the output of a job, and may write to its stdin, which may be a shell.
     Job,
     Ask,
-    /// Looks at notes, or changes them, which no rule for files is about.
+    /// Reads or changes notes; file rules do not apply.
     Memory,
-    /// Nothing that a rule can look at.
+    /// Has no input that rules can match.
     Nothing,
 }
 
-/// A canonical tool and what other platforms call it.
+/// A canonical tool and its names on other platforms.
 struct KnownTool {
     tool: &'static str,
     risk: RiskLevel,
@@ -197,13 +197,13 @@ const KNOWN_TOOLS: &[KnownTool] = &[
     },
 ];
 
-/// Fields that hold a path, in the words of one platform or another.
+/// Names of path fields on all platforms.
 const PATH_FIELDS: &[&str] = &["file_path", "path", "filePath", "absolute_path", "filepath"];
-/// Fields that hold the folder a command runs in.
+/// Names of the working folder field of commands.
 const FOLDER_FIELDS: &[&str] = &["cwd", "directory", "workdir", "working_directory", "dir"];
 const COMMAND_FIELDS: &[&str] = &["command", "cmd"];
 const URL_FIELDS: &[&str] = &["url", "uri"];
-/// The field that holds a text for a job.
+/// Field with text for the stdin of a job.
 const STDIN_FIELD: &str = "stdin";
 const PATHS_FIELDS: &[&str] = &["paths", "include", "files"];
 
@@ -225,7 +225,7 @@ impl SimulatedCall {
         let remote = tool.strip_prefix("mcp__").unwrap_or(tool);
         match remote.split_once("__") {
             Some((PREFIX, _)) => Err(format!(
-                "which command `{remote}` runs is not known here; `zero tools refresh` finds the tools that commands bring"
+                "the command of `{remote}` is not known; run `zero tools refresh` to discover command tools"
             )),
             Some((server, name)) if !server.is_empty() && !name.is_empty() => {
                 let effect = Effect::Mcp {
@@ -267,7 +267,7 @@ pub fn relevant_fields(input: &Value) -> impl Iterator<Item = &Value> {
     names.filter_map(|name| input.get(name))
 }
 
-/// The tool that a name means, in a dialect or in any.
+/// Finds a tool by its name in one dialect, or in any.
 fn find_known_tool(
     name: &str,
     dialect: Option<DialectName>,
@@ -281,7 +281,10 @@ fn find_known_tool(
     match (named, dialect) {
         (Some((_, of)), Some(dialect)) if !of.contains(&dialect) => {
             let of: Vec<&str> = of.iter().map(|dialect| dialect.as_str()).collect();
-            Err(format!("`{name}` is no tool of dialect `{dialect}`, but of {}", of.join(" and ")))
+            Err(format!(
+                "`{name}` is not a tool of dialect `{dialect}`, but of {}",
+                of.join(" and ")
+            ))
         }
         (named, _) => Ok(named.map(|(line, _)| line)),
     }
@@ -294,7 +297,7 @@ fn unknown_tool_message(tool: &str) -> String {
     });
     let near = zero_runtime::name_suggestions::suggest_names(tool, names, 3);
     let hint = match &near[..] {
-        [] => "tools of MCP servers are written `alias__tool`".to_owned(),
+        [] => "write tools of MCP servers as `alias__tool`".to_owned(),
         near => format!("did you mean {}?", near.join(", ")),
     };
     format!("there is no tool `{shown}`; {hint}")
@@ -332,7 +335,7 @@ impl SimulationContext<'_> {
             InputRole::Url => {
                 let url =
                     single_text(fields, URL_FIELDS)?.ok_or_else(|| missing_field_message("url"))?;
-                // Only the host counts; who writes a rule may try it on one alone.
+                // Rules match only the host, so an example may be just a host name.
                 let host = Url::parse(&url).ok().and_then(|url| Some(url.host_str()?.to_owned()));
                 vec![Effect::Net(host.unwrap_or(url))]
             }
@@ -361,7 +364,7 @@ impl SimulationContext<'_> {
         })
     }
 
-    /// What becomes of notes.
+    /// Effects on notes.
     fn note_effects(&self, forgets: bool, fields: &Map<String, Value>) -> Result<Effects, String> {
         let name = match single_text(fields, &["name"])? {
             Some(name) => NoteName::new(&name).map_err(|error| error.to_string())?,
@@ -388,7 +391,7 @@ impl SimulationContext<'_> {
         fields: &Map<String, Value>,
     ) -> Result<Vec<TargetPath>, String> {
         let mut written: Vec<String> = single_text(fields, PATH_FIELDS)?.into_iter().collect();
-        // Several edits in one call may each name a file.
+        // Each of several edits in one call may name a file.
         if let Some(Value::Array(edits)) = fields.get("edits") {
             for edit in edits.iter().filter_map(Value::as_object) {
                 written.extend(single_text(edit, PATH_FIELDS)?);
@@ -402,7 +405,7 @@ impl SimulationContext<'_> {
         written.iter().map(|written| self.resolve_target(written, last)).collect()
     }
 
-    /// Files and patterns.
+    /// Effects of reading files and patterns.
     fn read_many_effects(&self, fields: &Map<String, Value>) -> Result<Effects, String> {
         let mut written = Vec::new();
         for name in PATHS_FIELDS {
@@ -412,11 +415,11 @@ impl SimulationContext<'_> {
                     for item in items {
                         let text = item
                             .as_str()
-                            .ok_or_else(|| wrong_field_message(name, "a list of texts"))?;
+                            .ok_or_else(|| wrong_field_message(name, "a list of strings"))?;
                         written.push(text.to_owned());
                     }
                 }
-                Some(_) => return Err(wrong_field_message(name, "a list of texts")),
+                Some(_) => return Err(wrong_field_message(name, "a list of strings")),
             }
         }
         if written.is_empty() {
@@ -432,8 +435,8 @@ impl SimulationContext<'_> {
         Ok(effects)
     }
 
-    /// A pattern reads the root it lies in, unless a file has that very name. One that leads out of
-    /// the workspace is refused by the tool; here it is the folder it starts in.
+    /// Resolves a pattern to the root it is in, or to a file with exactly that name. The tool rejects
+    /// patterns that leave the workspace; here they resolve to the folder they start in.
     fn resolve_pattern(&self, written: &str) -> Result<TargetPath, String> {
         let Some(special) = written.find(['*', '?', '[', '{']) else {
             return self.resolve_target(written, FinalLinkMode::Follow);
@@ -487,12 +490,12 @@ impl SimulationContext<'_> {
                 for arg in args {
                     let arg = arg
                         .as_str()
-                        .ok_or_else(|| wrong_field_message("args", "a list of texts"))?;
+                        .ok_or_else(|| wrong_field_message("args", "a list of strings"))?;
                     argv.push(arg.to_owned());
                 }
                 CommandLine::Program(argv)
             }
-            Some(_) => return Err(wrong_field_message("args", "a list of texts")),
+            Some(_) => return Err(wrong_field_message("args", "a list of strings")),
         };
         let folder = single_text(fields, FOLDER_FIELDS)?;
         let folder =
@@ -503,14 +506,14 @@ impl SimulationContext<'_> {
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
                 env.iter().map(|(name, value)| (name.clone(), text(value))).collect()
             }
-            Some(_) => return Err(wrong_field_message("env", "an object of texts")),
+            Some(_) => return Err(wrong_field_message("env", "an object with string values")),
         };
         Ok(CommandExecution { command, folder, variables })
     }
 
     fn resolve_target(&self, written: &str, last: FinalLinkMode) -> Result<TargetPath, String> {
         if written.is_empty() {
-            return Err("the path is empty; name a file or folder".to_owned());
+            return Err("the path is empty; pass a file or folder".to_owned());
         }
         if written.contains('\0') {
             return Err("the path contains a NUL character".to_owned());
@@ -527,14 +530,14 @@ impl SimulationContext<'_> {
             }
             _ => self.world.canonicalize(&raw),
         };
-        let canonical = canonical.ok_or_else(|| format!("what `{written}` denotes cannot be said: links in a circle, or a link of the kernel's"))?;
+        let canonical = canonical.ok_or_else(|| format!("could not resolve `{written}`: it has a symlink loop, or a special link of the kernel"))?;
         let inside = self.roots.iter().any(|root| canonical.starts_with(root));
         let whereabouts = if inside { PathZone::Workspace } else { PathZone::Outside };
         Ok(TargetPath::new(written, canonical, whereabouts))
     }
 }
 
-/// The text of whichever of these fields is there. Two that differ leave open which one counts.
+/// Value of the one field of these that is present. Two different values are an error.
 fn single_text(fields: &Map<String, Value>, names: &[&str]) -> Result<Option<String>, String> {
     let mut found: Option<(&str, &String)> = None;
     for name in names {
@@ -546,14 +549,14 @@ fn single_text(fields: &Map<String, Value>, names: &[&str]) -> Result<Option<Str
                 ));
             }
             (Some(Value::String(text)), _) => found = Some((name, text)),
-            (Some(_), _) => return Err(wrong_field_message(name, "a text")),
+            (Some(_), _) => return Err(wrong_field_message(name, "a string")),
         }
     }
     Ok(found.map(|(_, text)| text.clone()))
 }
 
 fn missing_field_message(field: &str) -> String {
-    format!("the input lacks `{field}`")
+    format!("the input has no `{field}`")
 }
 
 fn wrong_field_message(field: &str, wanted: &str) -> String {

@@ -1,4 +1,4 @@
-//! Who answers when a call must be asked about.
+//! Approvers: answer the approval questions of tool calls.
 
 pub(crate) mod elicitation;
 mod prompt_text;
@@ -12,9 +12,9 @@ use zero_runtime::{AnswerOption, ApprovalAnswer, ApprovalQuestion, Approver};
 
 use crate::terminal::{AnswerSource, BAD, NOTABLE, STRONG, Terminal, TerminalStream, escape_line};
 
-/// Says yes to everything that is asked, because somebody said so beforehand.
+/// Approves every question, because the user passed `--yes`.
 pub(crate) struct AutoApprover {
-    /// Who that was, for the audit log.
+    /// Name in the audit log.
     pub(crate) name: &'static str,
 }
 
@@ -28,9 +28,9 @@ impl Approver for AutoApprover {
     }
 }
 
-/// Stands where nobody can be asked, and says what would let the call pass.
+/// Rejects every question, because nobody can be asked, and explains how to allow the call.
 pub(crate) struct DenyAllApprover {
-    /// What helps with any call.
+    /// Advice that applies to every call.
     pub(crate) how_to_allow: String,
 }
 
@@ -41,13 +41,13 @@ impl Approver for DenyAllApprover {
 
     fn unreachable_hint(&self, question: &ApprovalQuestion) -> Option<String> {
         let how = &self.how_to_allow;
-        // A call that stands alone is offered nothing for later; a rule is for later all the same.
+        // A single call offers no session grants, but a rule in settings helps later calls.
         let is_remote = question.effects.iter().any(|effect| {
             matches!(effect, Effect::Mcp { definition: ToolDefinitionState::Steady, .. })
         });
         Some(match is_remote {
-            true => format!("{how}, or allow it by a rule: `{}`", question.tool),
-            false => format!("{how}, or allow it by a rule in settings"),
+            true => format!("{how}, or add the allow rule `{}`", question.tool),
+            false => format!("{how}, or add an allow rule to your settings"),
         })
     }
 
@@ -56,7 +56,7 @@ impl Approver for DenyAllApprover {
     }
 }
 
-/// The person at the terminal.
+/// Asks the user on the terminal.
 pub(crate) struct TerminalApprover {
     pub(crate) terminal: Terminal,
     pub(crate) answers: AnswerSource,
@@ -73,7 +73,7 @@ impl Approver for TerminalApprover {
             + &choices.render_explanations(&self.terminal.err);
         let (terminal, answers) = (self.terminal.clone(), self.answers.clone());
         Box::pin(async move {
-            // Reading blocks until they answer; the call can be cancelled meanwhile.
+            // Reading blocks until the user answers; the call can be cancelled in the meantime.
             let mut line = PromptLineGuard { stream: self.terminal.err.clone(), open: true };
             let asked = tokio::task::spawn_blocking(move || {
                 terminal.err.write(&text).ok()?;
@@ -87,16 +87,16 @@ impl Approver for TerminalApprover {
     }
 }
 
-/// The answers a person can type, each by its key.
+/// The answers that the user can type, each with its key.
 struct AnswerChoices(Vec<AnswerOption>);
 
 impl AnswerChoices {
-    /// `y/N`, or `y/s/N/d`: what Enter alone means is the large one.
+    /// `y/N`, or `y/s/N/d`. The capital letter is the default for Enter.
     fn key_hint(&self) -> String {
         self.0.iter().map(|option| answer_key(option.kind)).collect::<Vec<_>>().join("/")
     }
 
-    /// What was meant; anything that is not offered is no.
+    /// Parses an answer; everything that is not offered means reject.
     fn parse_answer(&self, typed: &str) -> ApprovalAnswer {
         let answer = match typed {
             "y" | "yes" => ApprovalAnswer::AllowOnce,
@@ -108,7 +108,7 @@ impl AnswerChoices {
         if offered { answer } else { ApprovalAnswer::RejectOnce }
     }
 
-    /// One line for each key, where there is more to choose from than yes and no.
+    /// One line per key, if there are more answers than yes and no.
     fn render_explanations(&self, stream: &TerminalStream) -> String {
         let mut text = String::new();
         if self.0.len() > 2 {
@@ -131,7 +131,7 @@ fn answer_key(answer: ApprovalAnswer) -> &'static str {
     }
 }
 
-/// The line of a question. Their Enter ends it; a question that is given up ends it by itself.
+/// Ends the line of a question that was cancelled before the user pressed Enter.
 struct PromptLineGuard {
     stream: TerminalStream,
     open: bool,
@@ -145,7 +145,7 @@ impl Drop for PromptLineGuard {
     }
 }
 
-/// The colour of a risk.
+/// Style of a risk level.
 pub(crate) fn risk_style(risk: RiskLevel) -> Style {
     match risk {
         RiskLevel::Low => Style::new(),

@@ -1,8 +1,7 @@
-//! What does the work of sessions in an editor: the workshop's hosts, with the folders, buffers and
-//! servers that the editor brings.
+//! Tool hosts of editor sessions: local hosts with the folders, buffers and MCP servers of the editor.
 //!
-//! An editor belongs to the person who started it and us, so what it names needs no trust. Rules,
-//! walls and the audit log are the same as for everybody else.
+//! The user starts the editor and zero, so folders and servers that the editor names need no trust.
+//! Rules, sandbox and audit log apply as for every other client.
 
 use std::any::Any;
 use std::path::{Path, PathBuf};
@@ -22,19 +21,19 @@ use crate::AppContext;
 use crate::settings_adapter::is_about_settings;
 use crate::tool_host_factory::{ConfiguredToolBackend, EditorExtras, LocalToolHostFactory};
 
-/// Most folders of one session, besides the one it works in.
+/// Largest number of additional folders of a session.
 const FOLDERS_MAX: usize = 64;
-/// Most servers that an editor names for one session.
+/// Largest number of MCP servers that an editor configures for a session.
 const SERVERS_MAX: usize = 64;
 
-/// Makes the tools of an editor's sessions.
+/// Opens the tool hosts of editor sessions.
 #[derive(Clone)]
 pub(crate) struct EditorToolHostFactory {
     workshop: Arc<LocalToolHostFactory>,
 }
 
 impl EditorToolHostFactory {
-    /// A bench by the settings that hold in each folder, or by those of the files named instead.
+    /// Uses the settings of each folder, or the given files instead.
     pub(crate) fn new(app: AppContext, settings_files: Vec<PathBuf>) -> Self {
         Self { workshop: Arc::new(LocalToolHostFactory::new(app, settings_files)) }
     }
@@ -42,24 +41,24 @@ impl EditorToolHostFactory {
     fn check_blocking(&self, cwd: &Path, additional: &[PathBuf]) -> Result<(), ToolBackendError> {
         let refused = |message: String| Err(ToolBackendError::Workspace(message));
         if additional.len() > FOLDERS_MAX {
-            return refused(format!("more than {FOLDERS_MAX} further folders; name fewer"));
+            return refused(format!("more than {FOLDERS_MAX} additional folders; use fewer"));
         }
         for folder in std::iter::once(cwd).chain(additional.iter().map(PathBuf::as_path)) {
             if !folder.is_absolute() {
                 let shown = folder.display();
-                return refused(format!("`{shown}` is not absolute; name the folder from `/` on"));
+                return refused(format!("`{shown}` is not an absolute path; use one"));
             }
         }
         let workspace = self.workshop.open_workspace(cwd, additional);
         let workspace =
             workspace.map_err(|error| ToolBackendError::Workspace(error.to_string()))?;
         if workspace.roots().any(|root| root == Path::new("/")) {
-            return refused("`/` is the whole machine; name the folder of a project".to_owned());
+            return refused("`/` cannot be a workspace; use the folder of a project".to_owned());
         }
         Ok(())
     }
 
-    /// The host of these folders, where sessions share one.
+    /// Creates the shared host of these folders in advance.
     fn prewarm(&self, cwd: &Path, additional: &[PathBuf]) -> Option<impl Any + Send + use<>> {
         self.check_blocking(cwd, additional).ok()?;
         self.workshop.prewarm(cwd, additional).ok()?
@@ -70,7 +69,7 @@ impl EditorToolHostFactory {
             order;
         self.check_blocking(&cwd, &additional)?;
         if servers.len() > SERVERS_MAX {
-            let message = format!("more than {SERVERS_MAX} MCP servers; name fewer");
+            let message = format!("more than {SERVERS_MAX} MCP servers; use fewer");
             return Err(ToolBackendError::Workspace(message).into());
         }
         let order = ToolBackendRequest {
@@ -92,7 +91,7 @@ impl EditorToolHostFactory {
         })
     }
 
-    /// Does what may wait for a disk where nobody else waits.
+    /// Runs work that reads files on a blocking thread.
     async fn run_blocking<T: Send + 'static, E: From<ToolBackendError> + Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<T, E> + Send + 'static,
@@ -143,7 +142,7 @@ impl ToolHostFactory for EditorToolHostFactory {
     }
 }
 
-/// What a bench that could not be made is to an editor.
+/// Error for the editor if a tool host could not be created.
 fn to_error(error: anyhow::Error) -> ToolHostOpenError {
     let message = format!("{error:#}");
     match is_about_settings(&error) {
@@ -152,7 +151,7 @@ fn to_error(error: anyhow::Error) -> ToolHostOpenError {
     }
 }
 
-/// The servers of a bench.
+/// Waits for the MCP servers of a session.
 struct McpServerArrivals(Arc<McpServerSet>);
 
 impl ServerStartup for McpServerArrivals {
@@ -160,7 +159,7 @@ impl ServerStartup for McpServerArrivals {
         let absent = |status: McpServerStatus| UnavailableServer {
             why: match status.state {
                 ServerPhase::Unknown | ServerPhase::Starting => None,
-                _ => Some(status.last_error.map_or_else(|| "it ended".to_owned(), |e| e.message)),
+                _ => Some(status.last_error.map_or_else(|| "it exited".to_owned(), |e| e.message)),
             },
             name: status.alias,
         };

@@ -1,8 +1,7 @@
-//! The tools that somebody else brings to a host: MCP servers, and a command of the project.
+//! Tools that come from outside: MCP servers, and the tool discovery command of the project.
 //!
-//! What is known from last time is there at once. Whatever has to be started for the rest is
-//! started where somebody asks for it, or in the background, and nobody waits for it who did not
-//! ask.
+//! Tools known from the last time are available immediately. Servers and commands for the rest start
+//! when a tool is requested, or in the background, so that only calls that need them wait.
 
 use std::sync::Arc;
 
@@ -17,20 +16,20 @@ use zero_tools::tool_discovery::{LIST_TIMEOUT, PREFIX, ToolDiscovery, ToolDiscov
 use crate::AppContext;
 use crate::settings_adapter::mcp_servers::{self, ConfiguredMcpServers};
 
-/// What brings tools to a host from outside.
+/// Sources of external tools of a host.
 pub(crate) struct ExternalTools {
-    /// The MCP servers.
+    /// MCP servers.
     pub(crate) servers: Arc<McpServerSet>,
-    /// The command, if there is one.
+    /// Tool discovery command, if one is set.
     pub(crate) discovery: Option<Arc<ToolDiscovery>>,
-    /// Whether the command may run before anybody asks for its tools.
+    /// Whether the command may run before its tools are requested.
     discovers_unasked: bool,
     host: Arc<ToolHost>,
 }
 
 impl AppContext {
-    /// What the settings bring to a host. Nothing is started and nothing registered yet. What
-    /// cannot be used is told.
+    /// External tools in the settings. Starts and registers nothing; prints a note about servers that
+    /// cannot be used.
     pub(crate) fn external_tools(
         &self,
         host: &Arc<ToolHost>,
@@ -40,7 +39,7 @@ impl AppContext {
         self.external_tools_with(host, settings, &[], elicitor)
     }
 
-    /// The same with servers that an editor names for one session.
+    /// Like [`Self::external_tools`], with the servers that an editor configures for a session.
     pub(crate) fn external_tools_with(
         &self,
         host: &Arc<ToolHost>,
@@ -56,14 +55,14 @@ impl AppContext {
         );
         for one in &known.problems {
             self.terminal.print_note(&format!(
-                "MCP server `{}` ({}) is not used: {}",
+                "cannot use MCP server `{}` ({}): {}",
                 one.alias, one.written_at, one.why
             ));
         }
         self.external_tools_from(host, settings, known, elicitor)
     }
 
-    /// The same with these servers only, and without a word about the others.
+    /// External tools of these servers only, without notes about others.
     pub(crate) fn external_tools_from(
         &self,
         host: &Arc<ToolHost>,
@@ -100,7 +99,7 @@ impl AppContext {
     }
 }
 
-/// How servers are reached that run elsewhere, and where logins are kept.
+/// Network access for remote MCP servers, and the store of their logins.
 pub(crate) fn web_access(host: &ToolHost) -> RemoteServerAccess {
     RemoteServerAccess {
         guard: host.network_guard().clone(),
@@ -109,7 +108,7 @@ pub(crate) fn web_access(host: &ToolHost) -> RemoteServerAccess {
 }
 
 impl ExternalTools {
-    /// Registers what is known from last time. Starts nothing.
+    /// Registers the tools known from the last time. Starts nothing.
     pub(crate) fn register_known(&self) {
         self.servers.register_known();
         if let Some(discovery) = &self.discovery {
@@ -117,8 +116,8 @@ impl ExternalTools {
         }
     }
 
-    /// Starts in the background whatever nobody knows yet. The person's own command runs in any
-    /// folder, and would run what it finds there: it waits until somebody asks for its tools.
+    /// Starts unknown servers in the background. The user's own discovery command may execute files of
+    /// any folder, so it runs only when its tools are requested.
     pub(crate) fn start_unknown(&self) {
         self.servers.start_unknown();
         let discovery = self.discovery.clone().filter(|_| self.discovers_unasked);
@@ -126,13 +125,13 @@ impl ExternalTools {
             let registry = Arc::clone(self.host.registry());
             tokio::spawn(async move {
                 if let Err(error) = discovery.refresh(&registry).await {
-                    tracing::warn!(%error, "the command that lists tools failed");
+                    tracing::warn!(%error, "the tool discovery command failed");
                 }
             });
         }
     }
 
-    /// Sees to it that a tool is there that somebody calls by name, if anybody brings it.
+    /// Starts the server or command that provides the tool `name`, if there is one.
     pub(crate) async fn ensure_tool(&self, name: &str) -> Result<(), ToolError> {
         let Some((prefix, _)) = name.split_once("__") else { return Ok(()) };
         if self.host.registry().get(name).is_some() {
@@ -150,7 +149,7 @@ impl ExternalTools {
         Ok(())
     }
 
-    /// Ends what was started.
+    /// Stops all servers.
     pub(crate) async fn stop(&self) {
         self.servers.stop().await;
     }

@@ -1,5 +1,5 @@
-//! The gateway that commands talk to: one elsewhere, or the one in this process. They are spoken to
-//! in the same words, so there is one way to do each thing.
+//! Connects commands to a gateway: a remote one, or one in this process. Both use the same protocol, so
+//! each command has one implementation.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,20 +27,20 @@ use crate::secret;
 use crate::settings_adapter::network::extra_roots;
 use crate::token_holder::LOCAL_OWNER;
 
-/// How long runs may go on when the program ends.
+/// Grace period for active runs when the program exits.
 pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 /// File of the token that `zero gateway` makes, in zero's own folder.
 pub(crate) const TOKEN_FILE: &str = "gateway.token";
 
-/// A gateway that was connected to.
+/// A connection to a gateway.
 pub(crate) struct CliGatewayConnection {
     pub(crate) client: GatewayClient,
     pub(crate) events: GatewayEvents,
-    /// The one in this process, if it is that.
+    /// The gateway in this process, if the connection is local.
     embedded: Option<Gateway>,
 }
 
-/// Where a gateway is, and how to come in.
+/// Address and credentials of a remote gateway.
 struct RemoteGatewayTarget {
     url: GatewayUrl,
     credentials: GatewayCredentials,
@@ -49,7 +49,7 @@ struct RemoteGatewayTarget {
 }
 
 impl AppContext {
-    /// Connects to the gateway that was named, or to one in this process.
+    /// Connects to the named gateway, or to one in this process.
     pub(crate) async fn connect(
         &self,
         args: &RemoteGatewayArgs,
@@ -86,7 +86,7 @@ impl AppContext {
         Ok(CliGatewayConnection { client, events, embedded: Some(gateway) })
     }
 
-    /// How the gateway elsewhere is dialled that was named, if one was.
+    /// Dialer for the remote gateway, if one is named.
     pub(crate) fn remote_dialer(
         &self,
         args: &RemoteGatewayArgs,
@@ -103,13 +103,12 @@ impl AppContext {
         Ok(Some(UrlDialer::new(remote.url, options).with_device(Arc::new(device))))
     }
 
-    /// How a gateway is greeted by what stands between it and an editor.
+    /// Connect options for an editor bridge.
     pub(crate) fn editor_connect_options(&self, auth: GatewayCredentials) -> ConnectOptions {
         with_client_capabilities(ConnectOptions { auth, ..ConnectOptions::new(client_info()) })
     }
 
-    /// The gateway elsewhere that was named. Credentials of the settings go to the address of the
-    /// settings and to no other.
+    /// The named remote gateway. Credentials in settings are sent only to the URL in settings.
     fn resolve_remote(
         &self,
         args: &RemoteGatewayArgs,
@@ -134,7 +133,7 @@ impl AppContext {
             }
         };
         if args.token.is_some() || args.password.is_some() {
-            self.terminal.print_note("others on this machine can see what stands on a command line; `--token-file` and `--password-file` keep it to you");
+            self.terminal.print_note("other users can see command-line arguments; pass secrets with `--token-file` or `--password-file`");
         }
         let token = match (&from.token, &from.token_file) {
             (Some(token), _) => Some(token.clone()),
@@ -159,7 +158,7 @@ impl AppContext {
         }))
     }
 
-    /// The token that a gateway on this machine made for this person, if that is where it goes.
+    /// Token of the gateway on this machine, if the URL is on loopback.
     fn own_credentials(&self, url: &GatewayUrl) -> GatewayCredentials {
         let file = self.config.state_dir().ok().filter(|_| url.is_loopback());
         let file = file.map(|state| ConfigFile::Own(state.path().join(TOKEN_FILE)));
@@ -171,13 +170,13 @@ impl AppContext {
     }
 }
 
-/// The address that stands there. It is not repeated where it is none: it may hold a secret.
+/// Parses a URL. The error does not repeat it, since it may contain a secret.
 fn parse_url(written: &str, at: &str) -> Result<GatewayUrl, UsageError> {
     written.parse().map_err(|error: GatewayUrlError| UsageError(format!("`{at}`: {error}")))
 }
 
 impl CliGatewayConnection {
-    /// Ends it; what runs in this process is given a moment.
+    /// Closes the connection; a gateway in this process gets a grace period.
     pub(crate) async fn close(self) {
         self.client.close().await;
         if let Some(gateway) = self.embedded {
@@ -187,8 +186,8 @@ impl CliGatewayConnection {
 }
 
 impl RemoteGatewayArgs {
-    /// What is wrong where no gateway is named: these arguments say how to come in at one. Whoever
-    /// gives a token and forgets the address must not find themselves somewhere else.
+    /// Error for credential flags without a gateway URL. A user who forgets the URL must not end up on
+    /// a different gateway.
     fn unused_flag_error(&self) -> Option<UsageError> {
         let given = [
             ("--token", self.token.is_some()),
@@ -200,7 +199,7 @@ impl RemoteGatewayArgs {
         ];
         let (flag, _) = given.into_iter().find(|(_, is_given)| *is_given)?;
         Some(UsageError(format!(
-            "`{flag}` is for a gateway, and none is named; give its address with `--url`, or as `gateway.remote.url` in settings"
+            "`{flag}` needs a remote gateway; pass its address with `--url`, or set `gateway.remote.url`"
         )))
     }
 }
@@ -218,17 +217,17 @@ fn with_fallback(named: RemoteGatewaySetting, other: RemoteGatewaySetting) -> Re
     }
 }
 
-/// The person whose machine this is: the sessions that they open are theirs, however they come.
+/// Principal of local commands: their sessions have the same owner for every front end.
 pub(crate) fn local_principal() -> Principal {
     admin_principal(LOCAL_OWNER)
 }
 
-/// Somebody who may do everything.
+/// Principal with all scopes and access to all folders.
 pub(crate) fn admin_principal(name: &str) -> Principal {
     Principal::new(name, vec![TokenScope::Admin])
 }
 
-/// Who we are, in the words that every gateway of the family knows.
+/// Client information in the form that OpenClaw-compatible gateways know.
 fn client_info() -> ClientInfo {
     ClientInfo {
         id: ClientId::Cli,

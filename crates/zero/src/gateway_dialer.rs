@@ -1,7 +1,7 @@
-//! The gateway behind an editor: found when it is first needed, and again when it was lost.
+//! Connects an editor to its gateway: on first use, and again after the connection is lost.
 //!
-//! Settings are read only here, so that an editor that starts zero hears from it at once, and one
-//! whose person made a mistake in them is told of it instead of finding zero gone.
+//! Settings are read only here, so that zero answers the editor immediately after its start, and a
+//! mistake in the settings is reported to the editor instead of ending zero.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -21,14 +21,14 @@ use crate::gateway_connection::{SHUTDOWN_GRACE, local_principal};
 use crate::settings_adapter::acp::client_preferences;
 use crate::settings_adapter::is_about_settings;
 
-/// Dials the gateway that was named, or the one in this process.
+/// Connects to the named gateway, or to one in this process.
 pub(crate) struct EditorGatewayDialer {
     app: AppContext,
     args: RemoteGatewayArgs,
     settings_files: Vec<PathBuf>,
-    /// What settings say of editors, once they are read.
+    /// Editor preferences from the settings, once they are read.
     habits: Arc<OnceLock<ClientPreferences>>,
-    /// The one in this process, once it was needed.
+    /// The gateway in this process, once it was started.
     embedded: Mutex<Option<Gateway>>,
 }
 
@@ -42,7 +42,7 @@ impl EditorGatewayDialer {
         Self { app, args, settings_files, habits, embedded: Mutex::default() }
     }
 
-    /// Ends the gateway in this process; what runs in it is given a moment.
+    /// Stops the gateway in this process after a grace period.
     pub(crate) async fn shut_down(&self) {
         if let Some(gateway) = self.embedded.lock().await.take() {
             gateway.shut_down(SHUTDOWN_GRACE).await;
@@ -83,7 +83,7 @@ impl EditorGatewayDialer {
             .map_err(GatewayLinkError::from))
     }
 
-    /// The folder of this process, and what is set there. Read where nobody waits for the disk.
+    /// Current folder and its settings, read on a blocking thread.
     async fn read_settings(&self) -> anyhow::Result<(PathBuf, WorkspaceSettings)> {
         let (app, files) = (self.app.clone(), self.settings_files.clone());
         let read = tokio::task::spawn_blocking(move || {
@@ -108,7 +108,7 @@ impl GatewayDialer for EditorGatewayDialer {
                 let message = format!("{error:#}");
                 Err(match is_about_settings(&error) {
                     true => GatewayLinkError::Settings { message },
-                    // What is wrong stays wrong until somebody mends it.
+                    // Retrying does not help until the user fixes the cause.
                     false => GatewayLinkError::Unreachable { message, is_passing: false },
                 })
             })
@@ -117,10 +117,10 @@ impl GatewayDialer for EditorGatewayDialer {
 
     fn location(&self) -> String {
         match self.args.url.as_deref().map(str::parse::<GatewayUrl>) {
-            None => "this process, or where settings say".to_owned(),
+            None => "this process, or the URL in settings".to_owned(),
             Some(Ok(url)) => url.to_string(),
-            // It is not shown: it may hold a secret.
-            Some(Err(_)) => "an address that is none".to_owned(),
+            // The URL may contain a secret, so it is not shown.
+            Some(Err(_)) => "an invalid URL".to_owned(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! From a command line to a host with its tools.
+//! Creates tool hosts from the command line and the settings.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,9 +22,8 @@ use crate::settings_adapter::network::extra_roots;
 use crate::settings_adapter::web::search_providers;
 
 impl AppContext {
-    /// The tools as a dialect offers them: zero's own, in the order zero brings them whatever they
-    /// are called, and those that others bring here as far as they are known. Starts nothing. One
-    /// that somebody `asks_for` by name is among them also where it would have to be searched for.
+    /// Tools in a dialect: the built-in ones in their fixed order, then the known external ones. Starts
+    /// nothing. A tool requested by name (`asks_for`) is included even if it would be deferred.
     pub(crate) fn offered_tools(
         &self,
         dialect: DialectName,
@@ -33,7 +32,7 @@ impl AppContext {
         Ok(self.tools_in_dialect(&*self.registry(asks_for)?, dialect))
     }
 
-    /// The tools of a registry as a dialect offers them, in the order zero brings them.
+    /// Tools of a registry in a dialect, in the built-in order.
     pub(crate) fn tools_in_dialect(
         &self,
         registry: &ToolRegistry,
@@ -44,15 +43,17 @@ impl AppContext {
         offered
     }
 
-    /// Every tool that is known here. Starts nothing.
+    /// Every known tool. Starts nothing.
     pub(crate) fn registry(&self, asks_for: Option<&str>) -> anyhow::Result<Arc<ToolRegistry>> {
         let registry = match self.known_tools() {
             Ok(registry) => registry,
             Err(error) => {
-                let what = "the tools that MCP servers and commands bring are not among these";
+                let what = "tools of MCP servers and commands are not included";
                 self.terminal.print_note(&format!("{what}: {error:#}"));
                 let registry = ToolRegistry::default();
-                registry.add(BUILTIN, self.tools.to_vec()).context("the built-in tools clash")?;
+                registry
+                    .add(BUILTIN, self.tools.to_vec())
+                    .context("could not register the built-in tools")?;
                 Arc::new(registry)
             }
         };
@@ -62,12 +63,12 @@ impl AppContext {
         Ok(registry)
     }
 
-    /// zero's own tools, in the order zero brings them.
+    /// Names of the built-in tools, in their fixed order.
     pub(crate) fn tool_order(&self) -> Vec<ToolName> {
         self.tools.iter().map(|tool| tool.spec().name.clone()).collect()
     }
 
-    /// Every tool that is known in the current folder.
+    /// Every tool known in the current folder.
     fn known_tools(&self) -> anyhow::Result<Arc<ToolRegistry>> {
         let workspace = self.config.open_workspace(&[])?;
         let settings = self.load_settings(&workspace, &[])?;
@@ -76,7 +77,7 @@ impl AppContext {
         Ok(Arc::clone(host.registry()))
     }
 
-    /// The settings that hold in a workspace, or those of the files that were named instead.
+    /// Settings of a workspace, or of the given files instead.
     pub(crate) fn load_settings(
         &self,
         workspace: &Workspace,
@@ -91,7 +92,7 @@ impl AppContext {
         self.load_settings_files_at(files, workspace.cwd())
     }
 
-    /// The settings of files that were named, for the current folder.
+    /// Settings of the given files, for the current folder.
     pub(crate) fn load_settings_files(
         &self,
         files: &[PathBuf],
@@ -110,7 +111,7 @@ impl AppContext {
             .map_err(UsageError::from)?)
     }
 
-    /// A host that calls nothing, for those who look after what brings tools.
+    /// Host for commands that manage external tools and call none.
     pub(crate) fn idle_host(
         &self,
         workspace: Workspace,
@@ -125,8 +126,7 @@ impl AppContext {
         Ok(Arc::new(self.build_host(config, settings)?))
     }
 
-    /// Lets a host use language servers, for folders that are trusted. None is started before somebody
-    /// asks it.
+    /// Enables language servers on a host, for trusted folders. They start on first use.
     pub(crate) fn add_language_servers(
         &self,
         host: &ToolHost,
@@ -144,13 +144,13 @@ impl AppContext {
         })));
     }
 
-    /// Says of a folder whether the person trusts it when they are asked.
+    /// Check that a folder is trusted at the time of the call.
     fn trust_check(&self, state: &StateDir) -> FolderTrustCheck {
         let (config, state) = (self.config.clone(), state.clone());
         Arc::new(move |folder| check_trusted(&config, &state, folder))
     }
 
-    /// A host with the tools that come with zero, as the settings want them.
+    /// Host with the built-in tools that the settings enable.
     pub(crate) fn build_host(
         &self,
         config: ToolHostConfig,
@@ -168,13 +168,13 @@ impl AppContext {
                 *tool = Arc::clone(&search);
             });
         }
-        host.registry().add(BUILTIN, tools).context("the built-in tools clash")?;
+        host.registry().add(BUILTIN, tools).context("could not register the built-in tools")?;
         self.add_language_servers(&host, settings, self.trust_check(host.state()));
         host.insert_extension(Arc::new(self.note_store(host.state().clone())));
         Ok(host)
     }
 
-    /// Where notes are kept: those of the person beside their settings, if there is such a folder.
+    /// Note stores; the user's notes are beside their settings, if there is such a folder.
     pub(crate) fn note_store(&self, state: StateDir) -> NoteStoreSet {
         let settings = self.config.settings_file().ok();
         NoteStoreSet::new(settings.and_then(|file| file.parent().map(Path::to_owned)), state)
@@ -182,7 +182,7 @@ impl AppContext {
 }
 
 impl EnvironmentConfig {
-    /// Opens the folders named on the command line, or the current one.
+    /// Opens the given folders, or the current one.
     pub(crate) fn open_workspace(&self, folders: &[PathBuf]) -> Result<Workspace, UsageError> {
         let cwd = self.cwd()?;
         let folders = match folders {
@@ -194,18 +194,18 @@ impl EnvironmentConfig {
     }
 }
 
-/// What a server with many clients runs on: every processor.
+/// Runtime with one thread per processor, for servers with many clients.
 pub(crate) fn multi_thread_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .context("could not start the asynchronous runtime")
+        .context("could not start the async runtime")
 }
 
-/// What everything that waits runs on.
+/// Single-threaded runtime for everything else.
 pub(crate) fn small_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .context("could not start the asynchronous runtime")
+        .context("could not start the async runtime")
 }

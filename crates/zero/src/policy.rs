@@ -1,4 +1,4 @@
-//! From settings to a judge.
+//! Builds policy engines from settings, for hosts and for the `zero policy` commands.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,27 +22,27 @@ use crate::cli::PolicyContextArgs;
 use crate::exit::UsageError;
 use crate::settings_adapter::mcp_servers;
 
-/// Where calls are judged: the folders and the machine.
+/// Folders and machine facts that the policy evaluates calls with.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PolicyContext {
     /// Canonical folders of the workspace.
     pub(crate) roots: Vec<PathBuf>,
-    /// What `~` means.
+    /// Home folder, which `~` stands for.
     pub(crate) home: Option<PathBuf>,
-    /// Folder of the person's settings for zero.
+    /// Folder of the user's settings for zero.
     pub(crate) config_dir: Option<PathBuf>,
-    /// Folder of zero's own state.
+    /// State folder of zero.
     pub(crate) state_dir: Option<PathBuf>,
-    /// Files in which zero keeps secrets.
+    /// Files that contain zero's secrets.
     pub(crate) secret_files: Vec<PathBuf>,
-    /// Folders in which programs are found.
+    /// Absolute entries of `PATH`.
     pub(crate) search_path: Vec<PathBuf>,
-    /// Whom commands reach by the settings.
+    /// Hosts that commands may connect to, from the settings.
     pub(crate) network: CommandHosts,
 }
 
 impl PolicyContext {
-    /// An engine that judges by these rules here.
+    /// Creates an engine with these rules.
     pub(crate) fn build_engine(
         &self,
         rules: Vec<PolicyRule>,
@@ -61,23 +61,23 @@ impl PolicyContext {
     }
 }
 
-/// An engine and where it judges.
+/// Policy engine for calls that are evaluated but not run.
 pub(crate) struct PolicyEvaluator {
     engine: PolicyEngine,
     surroundings: PolicyContext,
-    /// The tools that others bring here, which say themselves what they would do.
+    /// External tools, which declare their own effects.
     brought: Option<ExternalToolRegistry>,
     hooks: HookSettings,
 }
 
-/// Tools that others bring to a workspace.
+/// External tools of a workspace.
 struct ExternalToolRegistry {
     registry: Arc<ToolRegistry>,
     workspace: Workspace,
 }
 
 impl ExternalToolRegistry {
-    /// What a call of one of them would do; `None` when it is none of them.
+    /// Effects of a call; `None` if `tool` is not an external tool.
     fn resolve_call(&self, tool: &str, input: &Value) -> Option<Result<SimulatedCall, String>> {
         let name = tool.strip_prefix("mcp__").unwrap_or(tool);
         let found = self.registry.get(name).filter(|_| name.contains("__"))?;
@@ -101,18 +101,18 @@ impl PolicyEvaluator {
         Self { engine, surroundings, brought: None, hooks: HookSettings::default() }
     }
 
-    /// The hooks that would have a say in a call of a tool, as they are shown.
+    /// Descriptions of the hooks that run before calls of a tool.
     pub(crate) fn hooks_before(&self, tool: &str) -> Vec<String> {
         let hooks = self.hooks.before.iter().filter(|hook| hook.is_for(tool));
         hooks.map(ToString::to_string).collect()
     }
 
-    /// Where it judges.
+    /// Folders and machine facts.
     pub(crate) fn context(&self) -> &PolicyContext {
         &self.surroundings
     }
 
-    /// What a call would do.
+    /// Resolves a call to its effects.
     pub(crate) fn resolve_call(
         &self,
         tool: &str,
@@ -132,7 +132,7 @@ impl PolicyEvaluator {
         SimulatedCall::new(tool, input, dialect, &place)
     }
 
-    /// Judges a call.
+    /// Evaluates a call.
     pub(crate) fn evaluate(
         &self,
         subject: &SimulatedCall,
@@ -142,7 +142,7 @@ impl PolicyEvaluator {
         self.engine.decide(subject.to_request(grants, &machine))
     }
 
-    /// Judges a call, and shows its command line as a tree.
+    /// Evaluates a call and returns its command as a tree of verdicts.
     pub(crate) fn explain(&self, subject: &SimulatedCall) -> (PolicyDecision, Vec<VerdictTree>) {
         let machine = LocalMachine::new(&self.surroundings.search_path);
         self.engine.explain(subject.to_request(&[], &machine))
@@ -150,7 +150,7 @@ impl PolicyEvaluator {
 }
 
 impl AppContext {
-    /// The judge of calls that nobody makes: by the settings that hold there, or by those named.
+    /// Evaluator with the settings of a folder, or with the given files instead.
     pub(crate) fn policy_evaluator(
         &self,
         place: &PolicyContextArgs,
@@ -182,7 +182,7 @@ impl AppContext {
         Ok(PolicyEvaluator { brought, hooks: settings.hooks(self.config.home()), ..judge })
     }
 
-    /// The tools that others bring there, as far as they are known. Starts nothing.
+    /// Known external tools of a folder. Starts nothing.
     fn external_tool_registry(
         &self,
         surroundings: &PolicyContext,
@@ -202,7 +202,7 @@ impl AppContext {
         Ok(Some(ExternalToolRegistry { registry: Arc::clone(host.registry()), workspace: open()? }))
     }
 
-    /// The judge of a host that works in these folders.
+    /// Policy of a host that works in these folders.
     pub(crate) fn build_policy(
         &self,
         workspace: &Workspace,
@@ -220,7 +220,7 @@ impl AppContext {
         Ok(Arc::new(RulePolicy::new(engine, surroundings.search_path)))
     }
 
-    /// Where calls would be made.
+    /// Context for calls in these folders.
     pub(crate) fn policy_context(
         &self,
         workspace: Option<&Path>,

@@ -1,5 +1,4 @@
-//! The sessions of this machine: where they are kept, which models and agents there are, and what
-//! does the work of those whose tools run here.
+//! Sessions on this machine: the store, the models and agents, and the local tool backends.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,14 +21,14 @@ use crate::settings_adapter::models;
 use crate::settings_adapter::network::extra_roots;
 use crate::tool_host_factory::{LocalToolBackendFactory, LocalToolHostFactory};
 
-/// Shelf of the processes that run sessions, one folder each while it lives.
+/// Folder with one subfolder per process that runs sessions, while it is alive.
 const NODES_DIR: &str = "nodes";
-/// The file that holds all sessions.
+/// Session store in the state folder.
 pub(crate) const STORE_FILE: &str = "sessions.sqlite";
 
 impl AppContext {
-    /// A gateway in front of the sessions of this machine. `cwd` is the folder of those that name
-    /// none.
+    /// Configuration of a gateway for the sessions on this machine. `cwd` is the folder of sessions
+    /// that name none.
     pub(crate) async fn gateway_config(
         &self,
         settings: &WorkspaceSettings,
@@ -39,11 +38,10 @@ impl AppContext {
     ) -> anyhow::Result<GatewayConfig> {
         let workshop = Arc::new(LocalToolHostFactory::new(self.clone(), settings_files.to_vec()));
         let state = self.config.state_dir()?;
-        // Another process may have the file for a while, and then others are served all the same.
+        // Opening may block while another process holds the file, so it runs on a blocking thread.
         let opening = tokio::task::spawn_blocking(move || {
             let store = SqliteStore::open(&state.path().join(STORE_FILE))?;
-            let node =
-                ProcessNode::register(state).context("could not take a name among processes")?;
+            let node = ProcessNode::register(state).context("could not register this process")?;
             anyhow::Ok((store, node))
         });
         let (store, node) = opening.await.context("zero is shutting down")??;
@@ -68,13 +66,13 @@ impl AppContext {
         })
     }
 
-    /// The models of settings and environment.
+    /// Models from settings and environment.
     fn load_models(&self, settings: &WorkspaceSettings) -> Result<ModelCatalog, UsageError> {
         let (configs, default) = self.model_configs(settings);
         Ok(ModelCatalog::with_extra_roots(extra_roots(settings, &self.config)?, configs, default))
     }
 
-    /// How those are reached, and which is the usual one.
+    /// Model configurations, and the name of the default model.
     pub(crate) fn model_configs(
         &self,
         settings: &WorkspaceSettings,
@@ -99,7 +97,7 @@ impl AppContext {
         if agents.get(default).is_none() {
             let known: Vec<&str> = agents.list().map(|agent| agent.id.as_str()).collect();
             return Err(UsageError(format!(
-                "`agent` of the settings is `{default}`, which is none of {}; name one of these, or add it to `agents`",
+                "`agent` in settings is `{default}`, which does not exist; use one of {}, or add it to `agents`",
                 known.join(", ")
             )));
         }
@@ -107,7 +105,7 @@ impl AppContext {
     }
 }
 
-/// This process among those that share the store. The kernel says when one is gone.
+/// This process in the list of processes that share the store. File locks detect dead ones.
 struct ProcessNode {
     state: StateDir,
     name: String,
@@ -128,7 +126,7 @@ impl NodeMembership for ProcessNode {
     }
 
     fn is_alive(&self, node: &str) -> bool {
-        // What a killed process left goes first, so that what is still there is alive.
+        // Remove entries of dead processes first; the remaining ones are alive.
         folder_lease::sweep(&self.state, &[NODES_DIR]);
         self.state
             .child(NODES_DIR)
@@ -137,7 +135,7 @@ impl NodeMembership for ProcessNode {
     }
 }
 
-/// The bounds of sessions, as far as settings name them.
+/// Session limits from the settings.
 fn session_limits(settings: &WorkspaceSettings) -> SessionLimits {
     let (usual, named) = (SessionLimits::default(), settings.gateway());
     SessionLimits {

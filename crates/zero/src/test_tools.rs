@@ -15,7 +15,7 @@ use zero_sandbox::Workspace;
 // Commands are started by this program under another name.
 zero_sandbox::dispatch_helper_before_main!();
 
-/// `EchoServer` says what it is told, `Smash` has to be asked about, `SleepCommand` takes its time.
+/// `Echo` returns its input, `Smash` needs approval, `Sleep` runs for a minute.
 pub(crate) fn small_tools() -> Vec<Arc<dyn AnyTool>> {
     let text = json!({"text": {"type": "string", "description": "What to say"}});
     vec![

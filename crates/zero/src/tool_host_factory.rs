@@ -1,4 +1,4 @@
-//! What does the work of sessions on this machine: a host for each folder, with the tools, rules and
+//! Creates the tool hosts of sessions on this machine: one per folder, with the tools, rules and MCP
 //! servers of that folder's settings.
 
 use std::any::Any;
@@ -36,49 +36,48 @@ use crate::exit::UsageError;
 use crate::external_tools::ExternalTools;
 use crate::terminal::{AnswerSource, ElapsedCounter, escape_line};
 
-/// How to allow what was denied because nobody could be asked.
-const HOW_TO_ALLOW: &str =
-    "use a client that can be asked, choose another mode, or allow it by a rule in settings";
-/// How to allow it where `zero run` could have asked.
-const HOW_TO_ALLOW_IN_RUN: &str = "run it with `--yes`, or from a terminal to be asked";
+/// Advice for calls denied because the client cannot ask its user.
+const HOW_TO_ALLOW: &str = "use a client that can ask for approval, choose another mode, or add an allow rule to your settings";
+/// Advice for calls denied because `zero run` has no terminal to ask on.
+const HOW_TO_ALLOW_IN_RUN: &str = "pass `--yes`, or run it in a terminal to be asked";
 
-/// Makes hands. Sessions of one folder share a host as long as its settings stay as they are, unless
-/// servers bring tools to it: those ask the person of one session.
+/// Opens tool backends for sessions. Sessions of the same folder share a host while its settings stay
+/// the same, unless MCP servers provide tools: these ask the user of one session.
 pub(crate) struct LocalToolHostFactory {
     app: AppContext,
     settings_files: Vec<PathBuf>,
     dialects: Arc<DialectCache>,
     hosts: Mutex<HostCache>,
-    /// What all calls count in, whichever host makes them.
+    /// Metrics of the calls of all hosts.
     metrics: Arc<CallMetrics>,
 }
 
-/// What an editor adds to an order.
+/// What an editor adds to a backend request.
 #[derive(Default)]
 pub(crate) struct EditorExtras {
-    /// Further folders of the project.
+    /// Additional folders of the project.
     pub(crate) additional: Vec<PathBuf>,
-    /// Its buffers, where it shares them.
+    /// Its unsaved buffers, if it shares them.
     pub(crate) editor: Option<Arc<dyn Editor>>,
-    /// The servers that it names for the session.
+    /// MCP servers that it configures for the session.
     pub(crate) servers: Vec<SessionMcpServer>,
 }
 
-/// Hands, and how much the settings there let be done without asking.
+/// A tool backend, and the permission mode from the settings of its folder.
 pub(crate) struct ConfiguredToolBackend {
     pub(crate) hands: LocalToolBackend,
     pub(crate) own_mode: PermissionMode,
-    /// What brings further tools to them.
+    /// MCP servers that provide further tools.
     pub(crate) servers: Arc<McpServerSet>,
 }
 
-/// The hosts that somebody works with.
+/// Hosts in use.
 #[derive(Default)]
 struct HostCache {
-    /// By the folders they work in.
+    /// Shared hosts, by their folders.
     shared: HashMap<Vec<PathBuf>, Weak<ConfiguredHost>>,
     own: Vec<Weak<ConfiguredHost>>,
-    /// The language servers of hosts, by the folders and the settings that those were made for.
+    /// Language servers, by the folders and settings of their hosts.
     language_servers: HashMap<(Vec<PathBuf>, String), Weak<LanguageServers>>,
 }
 
@@ -92,8 +91,8 @@ impl HostCache {
         }
     }
 
-    /// Has a host ask the language servers that others of the same folders and settings ask: each holds
-    /// a whole project in memory.
+    /// Shares language servers between hosts with the same folders and settings, because each holds a
+    /// whole project in memory.
     fn share_language_servers(&mut self, host: &ToolHost, folders: &[PathBuf], settings: &str) {
         self.language_servers.retain(|_, servers| servers.strong_count() > 0);
         let key = (folders.to_vec(), settings.to_owned());
@@ -105,17 +104,17 @@ impl HostCache {
     }
 }
 
-/// A host, and what brings tools to it.
+/// A host and the sources of its external tools.
 struct ConfiguredHost {
     host: Arc<ToolHost>,
     outside: ExternalTools,
-    /// The settings it was made by.
+    /// Settings that the host was created with, as JSON.
     settings: String,
 }
 
 impl Drop for ConfiguredHost {
     fn drop(&mut self) {
-        // Nobody works with it any more: its servers end. Without a runtime they never began.
+        // The host is no longer used, so its servers stop. Without a runtime, none was started.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let servers = Arc::clone(&self.outside.servers);
             runtime.spawn(async move { servers.stop().await });
@@ -134,14 +133,14 @@ impl LocalToolHostFactory {
         }
     }
 
-    /// A figure of all hosts that are at work, together.
+    /// Sum of a metric over all hosts in use.
     fn sum_over_hosts(&self, figure: impl Fn(&ToolHost) -> usize) -> u64 {
         let hosts = self.lock();
         let alive = hosts.shared.values().chain(&hosts.own).filter_map(Weak::upgrade);
         alive.map(|fitted| figure(&fitted.host) as u64).sum()
     }
 
-    /// Hands for a session, without anything that goes over a wire.
+    /// Opens the tool backend of a session on this machine.
     pub(crate) fn open_backend(
         &self,
         order: ToolBackendRequest,
@@ -172,8 +171,8 @@ impl LocalToolHostFactory {
         Ok(hands.map(|hands| ConfiguredToolBackend { hands, own_mode: settings.mode(), servers }))
     }
 
-    /// Makes the host of these folders, if sessions there share one. They find it as long as what is
-    /// given is kept.
+    /// Creates the host of these folders in advance, if sessions share it. It stays available as long
+    /// as the returned value is kept.
     pub(crate) fn prewarm(
         &self,
         cwd: &Path,
@@ -187,7 +186,7 @@ impl LocalToolHostFactory {
         self.configured_host(workspace, &settings, &[], Arc::new(UnavailableElicitor)).map(Some)
     }
 
-    /// Opens a folder and further ones; those that lie in one that is there already add nothing.
+    /// Opens a folder and additional ones; those inside an earlier one are skipped.
     pub(crate) fn open_workspace(
         &self,
         cwd: &Path,
@@ -216,7 +215,7 @@ impl LocalToolHostFactory {
     ) -> anyhow::Result<Arc<ConfiguredHost>> {
         let brings_tools = settings.has_external_tools() || !servers.is_empty();
         let folders: Vec<PathBuf> = workspace.roots().map(Path::to_owned).collect();
-        // A key may be another file tomorrow, without another word in the settings.
+        // The secret files may change while the settings stay the same.
         let secret_files = self.app.secret_files(settings);
         let made_by = serde_json::to_string(&(settings.entries(), secret_files))?;
         if !brings_tools
@@ -248,7 +247,7 @@ impl LocalToolHostFactory {
     }
 }
 
-/// Has a workshop make the hands of sessions, where nobody waits for the disk.
+/// Opens tool backends on a blocking thread, since this reads files.
 pub(crate) struct LocalToolBackendFactory(pub(crate) Arc<LocalToolHostFactory>);
 
 impl ToolBackendFactory for LocalToolBackendFactory {
@@ -283,14 +282,14 @@ impl MetricsSource for LocalToolHostFactory {
     }
 }
 
-/// How the person at this terminal is asked.
+/// How to ask for approval on this terminal.
 #[derive(Clone)]
 pub(crate) struct TerminalPromptOptions {
-    /// Whether they said yes beforehand.
+    /// Whether `--yes` approves everything.
     pub(crate) yes: bool,
-    /// Whether stdin is taken.
+    /// Whether stdin carries the prompt, so that answers are read from the terminal.
     pub(crate) takes_stdin: bool,
-    /// What counts the seconds meanwhile.
+    /// Elapsed counter, stopped while asking.
     pub(crate) counter: ElapsedCounter,
 }
 
@@ -302,7 +301,7 @@ impl TerminalPromptOptions {
         }
     }
 
-    /// Asks what only yes and no answer. Where nobody is, the answer is no.
+    /// Asks a yes/no question of the gateway. Without a terminal, the answer is no.
     pub(crate) fn resolve_approval(
         &self,
         app: &AppContext,
@@ -324,7 +323,7 @@ impl TerminalPromptOptions {
         }
     }
 
-    /// Who is asked something that is no permission. `--yes` answers no such question.
+    /// Elicitor for questions other than approvals. `--yes` does not answer them.
     pub(crate) fn elicitor(&self, app: &AppContext) -> Arc<dyn Elicitor> {
         match self.answer_source(app) {
             Some(answers) => {
@@ -336,7 +335,7 @@ impl TerminalPromptOptions {
 }
 
 impl AppContext {
-    /// Hands for a session whose person sits at this terminal.
+    /// Tool backend for a session that asks for approval on this terminal.
     pub(crate) fn local_backend(
         &self,
         session: &SessionInfo,
@@ -374,7 +373,7 @@ impl AppContext {
     }
 }
 
-/// Asks at this terminal, one question after another.
+/// Asks on this terminal, one question at a time.
 struct TerminalCallApprover {
     approver: Arc<dyn Approver>,
     counter: ElapsedCounter,
@@ -403,11 +402,11 @@ impl CallApprover for TerminalCallApprover {
     }
 
     fn store_grants(&self, _standing: Vec<GrantRecord>) {
-        // What is settled here lasts as long as this program.
+        // Grants of `zero run` last as long as the process.
     }
 }
 
-/// Stands where nobody can be asked on behalf of somebody.
+/// Elicitor without a user; every question is cancelled.
 struct UnavailableElicitor;
 
 impl Elicitor for UnavailableElicitor {

@@ -1,9 +1,8 @@
-//! Where calls are tried for real: a host in a temporary folder, with a web of its own.
+//! Tool host in a temporary folder with a local web server, for trial calls.
 //!
-//! The conformance check and the reference make their calls here, through the whole path, with
-//! somebody who says yes and takes the first of all answers. The web is a server on loopback that
-//! also stands in for a search engine, and settings open it as a person's would. So nothing outside
-//! of this machine is needed, and nothing of the person's is touched.
+//! The conformance check and the tool reference run their calls here, through the complete path. An
+//! approver allows everything, and questions get the first option. The web server on loopback also
+//! acts as a search engine and is allowed by settings, so that no network and no user files are used.
 
 mod local_web;
 
@@ -31,12 +30,12 @@ pub(crate) use self::local_web::TrialPage;
 use crate::AppContext;
 use crate::approval::AutoApprover;
 
-/// How long a job that ends by itself may take to do so.
+/// Time limit for a job to end by itself.
 const JOB_TIME_MAX: Duration = Duration::from_secs(60);
-/// How often it is looked at.
+/// Time between two checks of a job.
 const JOB_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Files of a workspace, each a path with what it holds.
+/// Files of a workspace: path and content.
 pub(crate) type WorkspaceFiles = [(&'static str, &'static str)];
 
 /// A host in a temporary workspace.
@@ -61,14 +60,14 @@ impl<'a> DialectCall<'a> {
 }
 
 impl TrialHost {
-    /// A workspace with these files, and a web with these pages; without pages nothing is open. Must
-    /// be made where tasks can run.
+    /// Creates a workspace with these files and a web server with these pages; without pages, there is
+    /// no web access. Needs a Tokio runtime.
     pub(crate) async fn new(
         app: &AppContext,
         files: &'static WorkspaceFiles,
         pages: Vec<TrialPage>,
     ) -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir().context("could not make a temporary folder")?;
+        let folder = tempfile::tempdir().context("could not create a temporary folder")?;
         let is_open = !pages.is_empty();
         let web = LocalWebServer::start(pages).await.context("could not listen on 127.0.0.1")?;
         write_workspace_files(folder.path(), files)
@@ -86,14 +85,14 @@ impl TrialHost {
         config.approver = Some(Arc::new(AutoApprover { name: "trial" }));
         config.elicitor = Some(Arc::new(FirstOptionElicitor));
         let host = app.build_host(config, &settings)?;
-        // What lies there is our own.
+        // All files in this folder are zero's own, so it is trusted.
         app.add_language_servers(&host, &settings, Arc::new(|_| Ok(())));
-        // The person's own notes are none of its business.
+        // Trial calls must not see the user's notes.
         host.insert_extension(Arc::new(NoteStoreSet::new(None, host.state().clone())));
         Ok(Self { folder, files, host, web })
     }
 
-    /// The pages of a web that serves the files of examples, as a web server in their folder does.
+    /// Pages for the example files, as a web server in their folder would serve them.
     pub(crate) fn example_pages() -> Vec<TrialPage> {
         let page = |(path, body): &(&str, &str)| {
             let content_type = match path.rsplit_once('.') {
@@ -110,43 +109,43 @@ impl TrialHost {
         &self.host
     }
 
-    /// Where relative paths start.
+    /// Folder of the workspace.
     pub(crate) fn root(&self) -> PathBuf {
         workspace_path(self.folder.path())
     }
 
-    /// Puts more files into the workspace.
+    /// Adds files to the workspace.
     pub(crate) fn write_files(&self, files: &WorkspaceFiles) -> std::io::Result<()> {
         write_workspace_files(self.folder.path(), files)
     }
 
-    /// Takes a file away that a call may have made.
+    /// Removes a file that a call may have created.
     #[expect(clippy::disallowed_methods, reason = "a temporary folder of our own")]
     pub(crate) fn remove_file(&self, path: &str) {
-        // One that is not there is what is wanted.
+        // A missing file is fine.
         let _ = std::fs::remove_file(self.root().join(path));
     }
 
-    /// An input as it is written, for a workspace as good as new: `{root}` in it is the workspace,
-    /// and the address of the examples' web server is that of this one.
+    /// Restores the workspace files and parses an input: `{root}` becomes the workspace, and the
+    /// address of the examples' web server becomes that of the local one.
     pub(crate) fn prepare_input(&self, text: &str) -> Result<Value, ToolError> {
         let failed = |why: String| ToolError::failed(ErrorReason::Io, why);
         write_workspace_files(self.folder.path(), self.files)
-            .map_err(|error| failed(format!("the workspace could not be filled: {error}")))?;
+            .map_err(|error| failed(format!("could not write the workspace files: {error}")))?;
         let mut input = serde_json::from_str(text).map_err(|error| failed(error.to_string()))?;
         let root = self.root().to_string_lossy().into_owned();
         replace_placeholders(&mut input, &[("{root}", &root), (WEB_URL, self.web.address())]);
         Ok(input)
     }
 
-    /// What a call said, as it would say it of the examples' folder and web server.
+    /// Replaces the temporary folder and address in an output with those of the examples.
     #[cfg(test)]
     pub(crate) fn normalize_output(&self, said: &str) -> String {
         let root = self.root().canonicalize().unwrap_or_else(|_| self.root());
         said.replace(&*root.to_string_lossy(), "/shop").replace(self.web.address(), WEB_URL)
     }
 
-    /// A call by itself.
+    /// Runs one call in its own session.
     pub(crate) async fn call(
         &self,
         named: DialectCall<'_>,
@@ -161,7 +160,7 @@ impl TrialHost {
         .await
     }
 
-    /// The example of a tool under one of its names, with what has to come before it.
+    /// Runs the example of a tool under one of its names, after the calls it depends on.
     pub(crate) async fn run_example(
         &self,
         example: &ToolExample,
@@ -195,7 +194,7 @@ impl TrialHost {
         }
     }
 
-    /// Waits until the first job of a session ended by itself.
+    /// Waits until the first job of a session has ended.
     async fn wait_for_job(&self, session: &ToolHostSession) -> Result<(), ToolError> {
         let listed = async || {
             let (jobs, id) =
@@ -230,7 +229,7 @@ impl TrialHost {
     }
 }
 
-/// Stands in for the person that questions are for: takes what comes first.
+/// Answers every question with the first option.
 struct FirstOptionElicitor;
 
 impl Elicitor for FirstOptionElicitor {
@@ -270,7 +269,7 @@ fn workspace_path(folder: &Path) -> PathBuf {
     folder.join("workspace")
 }
 
-/// Makes the files as they are expected, whatever happened there before.
+/// Writes the files, replacing earlier content.
 #[expect(
     clippy::disallowed_methods,
     reason = "a temporary folder of our own, before any tool sees it"
@@ -286,7 +285,7 @@ fn write_workspace_files(folder: &Path, files: &WorkspaceFiles) -> std::io::Resu
     Ok(())
 }
 
-/// The settings of the examples, for a web server at another address.
+/// Writes the settings of the examples, with the address of the local web server.
 #[expect(clippy::disallowed_methods, reason = "a temporary folder of our own")]
 fn write_settings(folder: &Path, web: &str) -> anyhow::Result<PathBuf> {
     let written = examples::FILES.iter().find(|(name, _)| *name == examples::SETTINGS);

@@ -1,8 +1,8 @@
-//! What somebody else's tool asks of the person, at the terminal.
+//! Questions of MCP servers and the agent, asked on the terminal.
 //!
-//! Who asks is said first, in our words. What they say stands behind a bar, without anything that
-//! could steer the terminal, so that no line of it can pass for one of ours. Nothing is sent before
-//! the person has seen all of it once more and said yes; no page is ever opened.
+//! The prompt names the asker first. The message is escaped and each line has a bar in front, so that
+//! no line can imitate zero's own output. Nothing is sent until the user has seen all values again and
+//! confirmed. zero never opens a page.
 
 mod form_field;
 
@@ -19,23 +19,23 @@ use crate::terminal::{
     AnswerSource, ElapsedCounter, FAINT, NOTABLE, STRONG, Terminal, TerminalStream, escape_line,
 };
 
-/// Most fields of a form. Nobody fills in more at a terminal.
+/// Largest number of fields in a form.
 const FIELDS_MAX: usize = 50;
-/// Most lines of what they say that are shown.
+/// Lines shown of a message.
 const MESSAGE_LINES_MAX: usize = 60;
-/// How often a value is asked for that does not fit.
+/// Attempts to enter a valid value.
 const TRIES_MAX: usize = 5;
 
-/// The person at the terminal, asked on behalf of somebody.
+/// Asks the user on the terminal for MCP servers and the agent.
 #[derive(Clone)]
 struct TerminalElicitor {
     terminal: Terminal,
     answers: AnswerSource,
-    /// What counts the seconds of the call that asks.
+    /// Elapsed counter of the call, paused while asking.
     counter: ElapsedCounter,
 }
 
-/// The person at this terminal, for servers that have a question.
+/// Creates an elicitor for this terminal.
 pub(crate) fn terminal_elicitor(
     terminal: &Terminal,
     answers: AnswerSource,
@@ -45,7 +45,7 @@ pub(crate) fn terminal_elicitor(
 }
 
 impl TerminalElicitor {
-    /// Asks, and waits for the person. `None` when they went away.
+    /// Asks and waits for the user. `None` if the input ended.
     fn ask(&self, elicitation: &Elicitation) -> Option<ElicitationAnswer> {
         let stream = &self.terminal.err;
         stream.write(&render_introduction(stream, elicitation)).ok()?;
@@ -60,7 +60,7 @@ impl TerminalElicitor {
             Ok(fields) => fields,
             Err(why) => {
                 self.terminal
-                    .print_note(&format!("this cannot be asked here: {why}; it is told so"));
+                    .print_note(&format!("cannot show this form: {why}; the request is cancelled"));
                 return None;
             }
         };
@@ -79,13 +79,13 @@ impl TerminalElicitor {
             }
         }
         if values.is_empty() {
-            summary.push_str("  nothing was filled in\n");
+            summary.push_str("  (no values)\n");
         }
         stream.write(&summary).ok()?;
         self.ask_consent(&format!("Send this to {}?", escape_line(origin)), values)
     }
 
-    /// One value; `Some(None)` when it is left out, `None` when the person went away.
+    /// Asks for one value; `Some(None)` if it is omitted, `None` if the input ended.
     fn ask_field(&self, field: &ElicitationField) -> Option<Option<Value>> {
         let stream = &self.terminal.err;
         stream.write(&field.render_description(stream)).ok()?;
@@ -109,14 +109,14 @@ impl TerminalElicitor {
             escape_line(url),
             stream.paint(
                 FAINT,
-                "zero does not open it. Go there yourself, if you know whose page it is."
+                "zero does not open this URL. Open it yourself if you trust the site."
             )
         );
         stream.write(&shown).ok()?;
-        self.ask_consent("Tell them that you will?", Map::new())
+        self.ask_consent("Confirm that you will open it?", Map::new())
     }
 
-    /// Yes sends the values, no declines, and who goes away has said nothing.
+    /// Yes sends the values, no declines, and the end of the input cancels.
     fn ask_consent(&self, question: &str, values: Map<String, Value>) -> Option<ElicitationAnswer> {
         let stream = &self.terminal.err;
         stream.write(&format!("{} [y/N] ", stream.paint(STRONG, question))).ok()?;
@@ -131,7 +131,7 @@ impl Elicitor for TerminalElicitor {
     fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
         let (form, elicitation) = (self.clone(), elicitation.clone());
         Box::pin(async move {
-            // Reading blocks until they answer; the asker can give up meanwhile.
+            // Reading blocks until the user answers; the asker can cancel in the meantime.
             let _pause = self.counter.pause();
             let mut line = PromptLineGuard { stream: self.terminal.err.clone(), open: true };
             let asked = tokio::task::spawn_blocking(move || form.ask(&elicitation));
@@ -142,7 +142,7 @@ impl Elicitor for TerminalElicitor {
     }
 }
 
-/// Who asks, and what they say.
+/// Renders the asker and the message.
 fn render_introduction(stream: &TerminalStream, elicitation: &Elicitation) -> String {
     let asker = elicitation.asker();
     let origin = escape_line(&asker);
@@ -157,10 +157,10 @@ fn render_introduction(stream: &TerminalStream, elicitation: &Elicitation) -> St
     text
 }
 
-/// The fields of a form; the error says why it cannot be asked for.
+/// Parses the fields of a form; the error is the reason why it cannot be shown.
 fn parse_fields(schema: &Value) -> Result<Vec<ElicitationField>, String> {
     let properties = schema.get("properties").and_then(Value::as_object);
-    let properties = properties.ok_or("it is no form with fields")?;
+    let properties = properties.ok_or("it has no fields")?;
     if properties.len() > FIELDS_MAX {
         return Err(format!("it has more than {FIELDS_MAX} fields"));
     }

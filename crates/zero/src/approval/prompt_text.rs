@@ -1,8 +1,8 @@
-//! Everything a person should know before they answer, the most important first.
+//! Text of an approval prompt: everything the user needs to decide, the most important first.
 //!
-//! A command is shown whole, however long it is: nothing of it is cut, and what would not be seen
-//! is spelled out. Each of its lines stands behind a bar, so that no line of it can pass for one of
-//! ours. What follows it is what the judge made of it: its parts, what it would touch, and why.
+//! A command is shown completely, however long it is, and invisible characters are escaped. Each of
+//! its lines has a bar in front, so that no line can imitate zero's own output. After the command
+//! comes the result of the policy check: its parts, the files and hosts it uses, and the reasons.
 
 mod line_wrap;
 
@@ -17,18 +17,18 @@ use zero_runtime::{ApprovalQuestion, EffectDecision, Verdict};
 use super::risk_style;
 use crate::terminal::{FAINT, STRONG, TerminalStream, escape_line, verdict_style};
 
-/// Lines of a preview that are shown before a question.
+/// Lines shown of a preview.
 const PREVIEW_LINES_MAX: usize = 200;
-/// Rows of one kind that are shown; those that ask come first.
+/// Rows shown per kind of effect; those that ask come first.
 const ROWS_MAX: usize = 50;
-/// Rows after which the risk is said once more: the first time is out of sight.
+/// Rows after which the risk is repeated, because the first one has scrolled away.
 const SCREEN_ROWS: usize = 40;
-/// Columns before the text of a fact.
+/// Width of the name column.
 const NAME_COLUMNS: usize = 10;
-/// Columns before the text of something judged.
+/// Width of the verdict column.
 const VERDICT_COLUMNS: usize = 7;
 
-/// What is judged of a call, and how it is headed.
+/// Kinds of effects and their headings, in display order.
 const KINDS: &[(&str, &str)] = &[
     ("exec", "parts"),
     ("write", "writes"),
@@ -41,7 +41,7 @@ const KINDS: &[(&str, &str)] = &[
     ("state", "changes"),
 ];
 
-/// The question as text for a stream, without its answers.
+/// Renders the prompt without the possible answers.
 pub(super) fn render(stream: &TerminalStream, question: &ApprovalQuestion) -> String {
     let mut page = PromptTextBuilder { stream, text: String::new() };
     let title = stream.truncate_line(&escape_line(&question.title), 0);
@@ -81,7 +81,7 @@ pub(super) fn render(stream: &TerminalStream, question: &ApprovalQuestion) -> St
     page.text
 }
 
-/// Text that grows.
+/// Builds the prompt text.
 struct PromptTextBuilder<'a> {
     stream: &'a TerminalStream,
     text: String,
@@ -98,7 +98,7 @@ impl PromptTextBuilder<'_> {
         self.push_fact("why", &escape_line(&question.reason), Style::new());
     }
 
-    /// A name and what it stands for, wrapped.
+    /// Adds a name and a wrapped value.
     fn push_fact(&mut self, name: &str, value: &str, style: Style) {
         let lines = line_wrap::wrap_words(value, self.stream.remaining_columns(NAME_COLUMNS));
         for (at, line) in lines.iter().enumerate() {
@@ -113,13 +113,13 @@ impl PromptTextBuilder<'_> {
         let _ = write!(self.text, "  {}", self.stream.paint(FAINT, &name));
     }
 
-    /// A command: all of it, where it runs, and with which variables.
+    /// Adds a command with its folder and variables.
     fn push_command(&mut self, execution: &CommandExecution, workspace: &Path) {
         let command = spell_out_words(execution);
         let room = self.stream.remaining_columns(NAME_COLUMNS + 2);
         let mut name = "run";
         for line in command.split('\n') {
-            // What goes on in the next row has another bar than what begins a line.
+            // A wrapped row has a different bar than the first row of a line.
             let mut bar = "│";
             for row in line_wrap::wrap_chars(&escape_line(line), room) {
                 self.push_name_column(name);
@@ -136,7 +136,7 @@ impl PromptTextBuilder<'_> {
         }
     }
 
-    /// What was judged of one kind.
+    /// Adds the effects of one kind with their verdicts.
     fn push_judged_rows(&mut self, name: &str, rows: &[JudgedRow]) {
         let room = self.stream.remaining_columns(NAME_COLUMNS + VERDICT_COLUMNS);
         let mut name = name;
@@ -165,14 +165,14 @@ impl PromptTextBuilder<'_> {
     }
 }
 
-/// One thing that was judged, with all that was said about it.
+/// One effect with its verdict and the reasons for it.
 struct JudgedRow {
     target: String,
     verdict: Verdict,
     reasons: Vec<String>,
 }
 
-/// What was judged of one kind, what asks first; without what says nothing new.
+/// Effects of one kind, those that ask first, without rows that add no information.
 fn collect_rows(question: &ApprovalQuestion, kind: &str) -> Vec<JudgedRow> {
     let mut rows: Vec<JudgedRow> = Vec::new();
     let of_kind = question.judged.iter().filter(|part| part.kind == kind);
@@ -189,7 +189,7 @@ fn collect_rows(question: &ApprovalQuestion, kind: &str) -> Vec<JudgedRow> {
             row.reasons.push(part.reason.clone());
         }
     }
-    // What it would do and nobody judged apart.
+    // Effects that were not evaluated separately.
     for effect in question.effects.iter().filter(|effect| effect.kind() == kind) {
         let target = effect.target();
         let is_said = effect.execution().is_some() || rows.iter().any(|row| row.target == target);
@@ -208,12 +208,12 @@ fn collect_rows(question: &ApprovalQuestion, kind: &str) -> Vec<JudgedRow> {
     rows
 }
 
-/// Of what is allowed nobody needs to know why, and what is asked may have been said already.
+/// Reasons for allowed parts, and the reason already in the heading, are not repeated.
 fn is_worth_showing(part: &EffectDecision, question: &ApprovalQuestion) -> bool {
     part.decision != Verdict::Allow && !question.reason.ends_with(&part.reason)
 }
 
-/// A command as one would type it: words that no shell looks at are quoted where one would.
+/// Renders a command as it would be typed; program arguments are quoted if necessary.
 fn spell_out_words(execution: &CommandExecution) -> String {
     match &execution.command {
         CommandLine::Shell(line) => line.trim_end().to_owned(),

@@ -301,12 +301,12 @@ impl RecordText<'_> {
         }
     }
 
-    /// A part that is JSON, spread over lines.
+    /// Adds a field with indented JSON.
     fn push_json(&mut self, name: &str, value: &Value) {
         self.push_text(name, &serde_json::to_string_pretty(value).unwrap_or_default());
     }
 
-    /// A line that is harmless already.
+    /// Adds a line that is already escaped.
     fn push_styled(&mut self, name: &str, value: &str) {
         let name = format!("{:<10}", escape_line(name));
         let style = if name.starts_with(' ') { FAINT } else { STRONG };

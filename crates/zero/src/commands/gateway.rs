@@ -32,9 +32,9 @@ use crate::settings_adapter::network::extra_roots;
 use crate::telemetry::{OtlpCollector, TelemetryExporter};
 use crate::token_holder;
 
-/// The port of the family of gateways.
+/// Default port, shared with OpenClaw-compatible gateways.
 const PORT: u16 = 18789;
-/// Most bytes of a certificate or its key.
+/// Largest certificate or key file, in bytes.
 const PEM_BYTES_MAX: u64 = 1024 * 1024;
 
 pub(super) fn run(app: &AppContext, args: &GatewayArgs) -> anyhow::Result<ExitOutcome> {
@@ -102,11 +102,11 @@ fn serve(app: &AppContext, args: &GatewayServeArgs) -> anyhow::Result<ExitOutcom
     served
 }
 
-/// An address that cannot be had is the command line's fault.
+/// Turns errors from starting the server into usage errors.
 fn to_usage_error(error: GatewayServeError) -> UsageError {
     match error {
         GatewayServeError::Bind { address, source } => UsageError(format!(
-            "cannot listen at `{address}`: {source}; take another port with `--port`"
+            "could not listen on `{address}`: {source}; choose another port with `--port`"
         )),
         other => UsageError(other.to_string()),
     }
@@ -128,15 +128,14 @@ fn announce(
         app.terminal.out.write_json_line(&ready)?;
         return Ok(());
     }
-    app.terminal
-        .print_note(&format!("the gateway listens at {url}, with room for {room} connections"));
+    app.terminal.print_note(&format!("the gateway listens on {url}; at most {room} connections"));
     if let Some(fingerprint) = fingerprint {
-        app.terminal.print_note(&format!("its certificate has the SHA-256 {fingerprint}"));
+        app.terminal.print_note(&format!("SHA-256 fingerprint of the certificate: {fingerprint}"));
     }
     Ok(())
 }
 
-/// Who may come in.
+/// Tokens and passwords that clients can authenticate with.
 fn build_auth_config(
     app: &AppContext,
     args: &GatewayServeArgs,
@@ -183,14 +182,14 @@ fn build_auth_config(
     }
     if !address.to_canonical().is_loopback() {
         let what = format!(
-            "`{address}` is reached by other machines, so clients need a token or password; give --token-file or --password-file, or set `gateway.tokens`"
+            "`{address}` is reachable from other machines, so clients need a token or password; pass --token-file or --password-file, or set `gateway.tokens`"
         );
         return Err(UsageError(what).into());
     }
     Ok(auth.with_token(&load_or_create_token(app)?, local_principal())?)
 }
 
-/// Where clients may let sessions work that may not do everything.
+/// Folders in which sessions of clients without the admin scope may work.
 fn folder_access(
     app: &AppContext,
     folders: Option<&[String]>,
@@ -202,7 +201,7 @@ fn folder_access(
     }))
 }
 
-/// Folders that settings name, links settled.
+/// Resolves folders from settings, including symlinks.
 fn resolve_folders(app: &AppContext, folders: &[String]) -> Result<Arc<[PathBuf]>, UsageError> {
     let real = |written: &String| {
         let path = match written.as_str() {
@@ -212,30 +211,28 @@ fn resolve_folders(app: &AppContext, folders: &[String]) -> Result<Arc<[PathBuf]
         let is_folder = |path: &PathBuf| path_survey::file_type(path) == Some(FileType::Directory);
         path.and_then(|path| path_survey::canonicalize(&path)).filter(is_folder).ok_or_else(|| {
             UsageError(format!(
-                "`{written}`, in which clients of the gateway may work by its settings, is no folder; make it, or name another in `gateway.folders` or `gateway.tokens`"
+                "`{written}` in `gateway.folders` or `gateway.tokens` is not a folder; create it, or name another one"
             ))
         })
     };
     folders.iter().map(real).collect()
 }
 
-/// The token of this machine: made at the first start, in a file that only this person can read.
+/// Token for local clients, created at the first start in a file that only the user can read.
 fn load_or_create_token(app: &AppContext) -> anyhow::Result<String> {
     let state = app.config.state_dir()?;
     let path = state.path().join(TOKEN_FILE);
     let file = ConfigFile::Own(path.clone());
-    let known =
-        file.read(secret::FILE_BYTES_MAX).context("could not read the gateway's own token")?;
+    let known = file.read(secret::FILE_BYTES_MAX).context("could not read the gateway token")?;
     if let Some(known) = known.and_then(|bytes| String::from_utf8(bytes).ok())
         && let Ok(known) = secret::check_secret(&known, "token")
     {
         return Ok(known);
     }
     let token = secret::generate_token()?;
-    state.create().context("could not make zero's own folder")?;
-    file.write(format!("{token}\n").as_bytes())
-        .context("could not keep the gateway's own token")?;
-    app.terminal.print_note(&format!("clients find their token in {}", path.display()));
+    state.create().context("could not create the state folder")?;
+    file.write(format!("{token}\n").as_bytes()).context("could not store the gateway token")?;
+    app.terminal.print_note(&format!("the token for clients is in {}", path.display()));
     Ok(token)
 }
 
@@ -253,10 +250,12 @@ fn load_tls(
         let shown = path.display();
         let bytes = ConfigFile::Own(app.config.cwd()?.join(path)).read(PEM_BYTES_MAX);
         let bytes =
-            bytes.map_err(|error| UsageError(format!("`{shown}` cannot be read: {error}")))?;
+            bytes.map_err(|error| UsageError(format!("could not read `{shown}`: {error}")))?;
         Ok(bytes.ok_or_else(|| UsageError(format!("there is no file `{shown}`")))?)
     };
     let tls = TlsIdentity::from_pem(&read(&certificate)?, &read(&key)?);
     let shown = certificate.display();
-    Ok(Some(tls.map_err(|error| UsageError(format!("`{shown}` cannot be used: {error}")))?))
+    Ok(Some(
+        tls.map_err(|error| UsageError(format!("invalid certificate or key `{shown}`: {error}")))?,
+    ))
 }

@@ -1,4 +1,4 @@
-//! `zero mcp`: the tools of zero for others, and those of others for zero.
+//! `zero mcp`: serves zero's tools over MCP, and manages the MCP servers that zero uses.
 
 mod approve;
 mod install;

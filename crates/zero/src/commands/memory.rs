@@ -1,4 +1,4 @@
-//! `zero memory`: what is remembered from one session to the next, for the person to see and change.
+//! `zero memory`: lists, shows, adds, edits and deletes notes.
 
 mod edit;
 
@@ -14,7 +14,7 @@ use crate::cli::{MemoryCommand, MemoryCommonArgs, MemoryScope};
 use crate::exit::{ExitOutcome, UsageError};
 use crate::terminal::{FAINT, STRONG, TextTable, escape_line, format_short_time};
 
-/// Most of a note's first line that a list shows, in characters.
+/// Characters shown of the first line of a note in a list.
 const SUMMARY_CHARS_MAX: usize = 80;
 
 pub(super) fn run(app: &AppContext, command: &MemoryCommand) -> anyhow::Result<ExitOutcome> {
@@ -56,9 +56,9 @@ pub(super) fn run(app: &AppContext, command: &MemoryCommand) -> anyhow::Result<E
     }
 }
 
-/// What is wrong with a text that is none.
+/// Error for a note text that is empty or too long.
 fn text_bounds_message() -> String {
-    format!("a note has a text of 1 to {TEXT_BYTES_MAX} bytes")
+    format!("the text of a note must have 1 to {TEXT_BYTES_MAX} bytes")
 }
 
 fn is_valid_text(text: &str) -> bool {
@@ -70,7 +70,7 @@ fn parse_name(name: &str) -> Result<NoteName, UsageError> {
         .map_err(|error| UsageError(format!("{}: {error}", sanitize::to_quoted_line(name))))
 }
 
-/// What a command works with.
+/// Workspace, note stores and options of one command.
 struct MemoryCommandContext<'a> {
     app: &'a AppContext,
     place: &'a MemoryCommonArgs,
@@ -90,7 +90,7 @@ impl MemoryCommandContext<'_> {
         let (notes, more) =
             self.memories.list_notes(self.scope(), &self.workspace, &|_, _| true)?;
         if more > 0 {
-            self.app.terminal.print_note(&format!("{more} more notes are left out; forget some"));
+            self.app.terminal.print_note(&format!("{more} more notes are not shown; delete some"));
         }
         Ok(notes)
     }
@@ -105,7 +105,7 @@ impl MemoryCommandContext<'_> {
             return Ok(out.write_pretty_json(&self.notes_to_json(&notes))?);
         }
         if notes.is_empty() {
-            out.write("nothing is remembered here; `zero memory add` keeps a note\n")?;
+            out.write("no notes; add one with `zero memory add`\n")?;
             return Ok(());
         }
         let mut table = TextTable::new(["SCOPE", "NAME", "BY", "SAVED", "NOTE"]);
@@ -140,7 +140,7 @@ impl MemoryCommandContext<'_> {
             return Ok(out.write_pretty_json(&self.notes_to_json(&notes))?);
         }
         if notes.is_empty() {
-            return Ok(out.write("no note holds these words\n")?);
+            return Ok(out.write("no note contains these words\n")?);
         }
         let shown: Vec<String> = notes.iter().map(|note| self.render_note(note)).collect();
         Ok(out.write(&shown.join("\n"))?)
@@ -151,7 +151,7 @@ impl MemoryCommandContext<'_> {
         let note = Note { scope, name, text, provenance: NoteProvenance::from_person() };
         let shelf = self.memories.open_or_create_store(scope, &self.workspace)?;
         let replaced = shelf.put(&note, &change_note(), || Ok(()))?;
-        let what = if replaced { "replaced" } else { "remembered" };
+        let what = if replaced { "replaced" } else { "added" };
         self.print_change(what, &note)
     }
 
@@ -159,7 +159,7 @@ impl MemoryCommandContext<'_> {
         let note = self.find_note(name)?;
         let shelf = self.memories.open_or_create_store(note.scope, &self.workspace)?;
         shelf.forget(name, &change_note(), || Ok(()))?;
-        self.print_change("forgot", &note)
+        self.print_change("deleted", &note)
     }
 
     fn print_change(&self, what: &str, note: &Note) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! `zero policy check`: what would become of a call, without making it.
+//! `zero policy check`: the decision on a call, without running it.
 
 mod batch;
 
@@ -23,7 +23,7 @@ pub(super) fn run(app: &AppContext, args: &PolicyCheckArgs) -> anyhow::Result<Ex
 
 fn check_single(app: &AppContext, args: &PolicyCheckArgs) -> anyhow::Result<ExitOutcome> {
     let (Some(tool), Some(input)) = (&args.tool, &args.input) else {
-        let message = "name a tool and its input, or a file with --batch";
+        let message = "pass a tool and its input, or a file with --batch";
         return Err(UsageError(message.to_owned()).into());
     };
     let input = json_input::read_unique(app, input, &HostLimits::default())?;
@@ -40,16 +40,16 @@ fn check_single(app: &AppContext, args: &PolicyCheckArgs) -> anyhow::Result<Exit
     Ok(ExitOutcome::from_verdict(decision.verdict))
 }
 
-/// Where nobody can be asked, what would be asked is denied.
+/// With `--headless`, turns `ask` into `deny`.
 fn apply_headless(decision: PolicyDecision, headless: bool) -> PolicyDecision {
     if !headless || decision.verdict != Verdict::Ask {
         return decision;
     }
-    let reason = format!("{}, and nobody can be asked", decision.reason);
+    let reason = format!("{}, and nobody can approve it", decision.reason);
     PolicyDecision { verdict: Verdict::Deny, reason, grants: Vec::new(), ..decision }
 }
 
-/// A decision for a person: the verdict and why, then each effect on a line.
+/// Renders a decision: the verdict and its reason, then one effect per line.
 fn render_decision(out: &TerminalStream, decision: &PolicyDecision) -> String {
     let word = out.paint(verdict_style(decision.verdict).bold(), decision.verdict.as_str());
     let mut text = format!("{word}: {}\n", escape_line(&decision.reason));
@@ -62,7 +62,7 @@ fn render_decision(out: &TerminalStream, decision: &PolicyDecision) -> String {
     }
     part("risk", &decision.risk.to_string());
     for grant in &decision.grants {
-        part("offer", &format!("{}  for the rest of a session", escape_line(&grant.rule)));
+        part("offer", &format!("{}  for the rest of the session", escape_line(&grant.rule)));
     }
     for (name, value) in decision.limits.format_values() {
         part("limit", &format!("{name} {value}"));

@@ -1,4 +1,4 @@
-//! `zero policy explain`: a command line as a tree, with the verdict on each part.
+//! `zero policy explain`: a shell command as a tree, with the verdict on each part.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ pub(super) fn run(app: &AppContext, args: &PolicyExplainArgs) -> anyhow::Result<
     let subject = judge.resolve_call("Bash", &input, None).map_err(crate::exit::UsageError)?;
     let (decision, trees) = judge.explain(&subject);
     let hooks = match decision.verdict {
-        // No hook hears of what rules deny.
+        // Hooks are not run for calls that rules deny.
         Verdict::Deny => Vec::new(),
         Verdict::Allow | Verdict::Ask => judge.hooks_before("Bash"),
     };
@@ -42,21 +42,22 @@ pub(super) fn run(app: &AppContext, args: &PolicyExplainArgs) -> anyhow::Result<
             let _ = writeln!(text, "  rule {rule}  {}", out.paint(FAINT, &escape_line(source)));
         }
         for grant in &decision.grants {
-            let _ = writeln!(text, "  a session could be granted {}", escape_line(&grant.rule));
+            let _ =
+                writeln!(text, "  can be allowed for the session: {}", escape_line(&grant.rule));
         }
         for (name, value) in decision.limits.format_values() {
-            let _ = writeln!(text, "  its limit {name} is raised to {value}");
+            let _ = writeln!(text, "  limit {name} is raised to {value}");
         }
         for hook in &hooks {
-            let _ = writeln!(text, "  {} may still deny it, ask or rewrite it", escape_line(hook));
+            let _ = writeln!(text, "  {} may still deny it, ask or change it", escape_line(hook));
         }
         out.write(&text)?;
     }
     Ok(ExitOutcome::from_verdict(decision.verdict))
 }
 
-/// The nodes as nested JSON. A parent stands before its children, so from the end each node is
-/// complete when it is met.
+/// The nodes as nested JSON. Parents precede their children, so iterating from the end completes each
+/// node before its parent.
 fn tree_to_json(nodes: &[VerdictNode]) -> Value {
     let mut below: Vec<Vec<Value>> = vec![Vec::new(); nodes.len()];
     let mut top = Vec::new();
@@ -76,7 +77,7 @@ fn tree_to_json(nodes: &[VerdictNode]) -> Value {
     Value::Array(top)
 }
 
-/// Draws a tree with lines, one node a line.
+/// Draws a tree, one node per line.
 fn draw_tree(out: &TerminalStream, tree: &VerdictTree, text: &mut String) {
     let mut stems: Vec<String> = Vec::with_capacity(tree.nodes.len());
     let last_of: HashMap<Option<usize>, usize> =

@@ -1,4 +1,4 @@
-//! `zero policy simulate`: the recorded calls, judged again under other settings.
+//! `zero policy simulate`: evaluates the recorded calls under other settings.
 
 mod replay;
 mod tally;
@@ -28,9 +28,9 @@ use crate::terminal::{
     verdict_style,
 };
 
-/// Workspaces whose rules are kept compiled at once.
+/// Workspaces whose compiled rules are cached.
 const EVALUATORS_MAX: usize = 64;
-/// Lines of each list that a person is shown.
+/// Lines shown of each list.
 const SHOWN_MAX: usize = 20;
 
 pub(super) fn run(app: &AppContext, args: &PolicySimulateArgs) -> anyhow::Result<ExitOutcome> {
@@ -65,7 +65,7 @@ pub(super) fn run(app: &AppContext, args: &PolicySimulateArgs) -> anyhow::Result
         return Ok(ExitOutcome::Ok);
     }
     if tally.is_empty() {
-        out.write("no calls yet in this time; look further back with `--since 30d`\n")?;
+        out.write("no calls in this time span; use a longer one with `--since 30d`\n")?;
     } else {
         out.write(&render_report(out, &tally, &format_short_time(since)))?;
     }
@@ -75,17 +75,17 @@ pub(super) fn run(app: &AppContext, args: &PolicySimulateArgs) -> anyhow::Result
     Ok(ExitOutcome::Ok)
 }
 
-/// What the calls are judged by.
+/// Settings and cached evaluators of a simulation.
 struct PolicySimulator<'a> {
     app: &'a AppContext,
     args: &'a PolicySimulateArgs,
     trust: TrustStore,
-    /// By workspace; none where the settings of one cannot be used.
+    /// Evaluator by workspace; `None` if its settings are invalid.
     judges: HashMap<String, Option<PolicyEvaluator>>,
 }
 
 impl<'a> PolicySimulator<'a> {
-    /// Settings that cannot be used at all are told before anything is read.
+    /// Fails on invalid settings before the log is read.
     fn new(app: &'a AppContext, args: &'a PolicySimulateArgs) -> anyhow::Result<Self> {
         let surroundings = app.policy_context(None, args.home.as_deref())?;
         let config = app.config.with_home(surroundings.home, args.home.is_some());
@@ -111,7 +111,7 @@ impl<'a> PolicySimulator<'a> {
         Ok(())
     }
 
-    /// Makes sure that there is a judge for a workspace, if there can be one.
+    /// Creates the evaluator of a workspace if it is not cached.
     fn ensure_evaluator(&mut self, workspace: &str) -> anyhow::Result<()> {
         if self.judges.contains_key(workspace) {
             return Ok(());
@@ -149,7 +149,7 @@ fn reevaluate(judge: &PolicyEvaluator, row: &AuditRow, tally: &mut SimulationTal
         ReplayOutcome::NotEvaluated => return tally.add_not_evaluated(),
         ReplayOutcome::Failed(lost) => return tally.add_failure(lost),
     };
-    // What a person had allowed for the session then was no question then and is none now.
+    // A call covered by a session grant was not asked about, so it does not count as a prompt now.
     let granted = row.decision.as_ref().filter(|then| then.source.as_deref() == Some("grant"));
     let grant = granted.and_then(|then| then.rule.clone());
     let grants: Vec<GrantScope> =
@@ -160,7 +160,7 @@ fn reevaluate(judge: &PolicyEvaluator, row: &AuditRow, tally: &mut SimulationTal
 fn render_report(out: &TerminalStream, tally: &SimulationTally, since: &str) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
-    let _ = writeln!(text, "{} calls since {since}, judged again\n", tally.call_count());
+    let _ = writeln!(text, "{} calls since {since}, evaluated again\n", tally.call_count());
     let mut table = TextTable::new(["", "THEN", "NOW"]);
     for verdict in Verdict::ALL {
         table.add_row([
@@ -182,17 +182,17 @@ fn render_report(out: &TerminalStream, tally: &SimulationTally, since: &str) -> 
                 TableCell::styled(&change.reason, FAINT),
             ]);
         }
-        let _ = write!(text, "\nJudged differently:\n{}", table.render(out));
+        let _ = write!(text, "\nDifferent decisions:\n{}", table.render(out));
         push_left_out(&mut text, changes.len().saturating_sub(SHOWN_MAX), tally.changes_left_out());
     }
     let offers = tally.suggested_rules();
     if !offers.is_empty() {
-        let mut table = TextTable::new(["QUESTIONS", "RULE"]);
+        let mut table = TextTable::new(["PROMPTS", "RULE"]);
         for (rules, count) in offers.iter().take(SHOWN_MAX) {
             table.add_row([count.to_string().into(), rules.join(" and ").into()]);
         }
         let _ =
-            write!(text, "\nAllow rules that would have saved questions:\n{}", table.render(out));
+            write!(text, "\nAllow rules that would have avoided prompts:\n{}", table.render(out));
         push_left_out(
             &mut text,
             offers.len().saturating_sub(SHOWN_MAX),
@@ -200,7 +200,7 @@ fn render_report(out: &TerminalStream, tally: &SimulationTally, since: &str) -> 
         );
     }
     if let Some(lost) = tally.describe_failures() {
-        let _ = writeln!(text, "\nCannot be replayed: {lost}");
+        let _ = writeln!(text, "\nCould not evaluate: {lost}");
     }
     text
 }
@@ -208,7 +208,7 @@ fn render_report(out: &TerminalStream, tally: &SimulationTally, since: &str) -> 
 fn push_left_out(text: &mut String, kinds: usize, calls: u64) {
     if kinds > 0 || calls > 0 {
         let more =
-            if calls > 0 { format!(" and {calls} calls of yet others") } else { String::new() };
-        let _ = writeln!(text, "and {kinds} more kinds{more}; `--json` has more of them");
+            if calls > 0 { format!(" and {calls} calls of other kinds") } else { String::new() };
+        let _ = writeln!(text, "and {kinds} more kinds{more}; `--json` lists more of them");
     }
 }

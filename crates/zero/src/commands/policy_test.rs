@@ -1,4 +1,4 @@
-//! `zero policy test`: do the rules of a settings file match what they say they match?
+//! `zero policy test`: checks that the rules of a settings file match their examples.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::exit::{ExitOutcome, UsageError};
 use crate::terminal::{BAD, GOOD, escape_line};
 
 pub(super) fn run(app: &AppContext, args: &PolicyTestArgs) -> anyhow::Result<ExitOutcome> {
-    // Read without trying the examples: they are what is tried here, one by one.
+    // Read the file without checking the examples, since each is checked and reported below.
     let file = app.config.cwd()?.join(&args.file);
     let settings = WorkspaceSettings::load_files_unchecked(&app.config.user_paths(), &[file])
         .map_err(UsageError::from)?;
@@ -50,8 +50,8 @@ pub(super) fn run(app: &AppContext, args: &PolicyTestArgs) -> anyhow::Result<Exi
                 text,
                 "no rule has examples; add them as {{\"rule\": …, \"match\": […], \"not_match\": […]}}"
             ),
-            (0, tried) => writeln!(text, "{} {tried} examples hold", out.paint(GOOD, "✓")),
-            (count, tried) => writeln!(text, "{count} of {tried} examples do not hold"),
+            (0, tried) => writeln!(text, "{} {tried} examples match", out.paint(GOOD, "✓")),
+            (count, tried) => writeln!(text, "{count} of {tried} examples do not match"),
         };
         out.write(&text)?;
     }

@@ -1,4 +1,4 @@
-//! `zero tools call`: one call, through the whole path, exactly as an agent would make it.
+//! `zero tools call`: runs one tool call through the same path as an agent's call.
 
 pub(super) mod output;
 pub(super) mod signals;
@@ -24,8 +24,8 @@ use crate::host_setup::small_runtime;
 use crate::json_input;
 use crate::terminal::{AnswerSource, ElapsedCounter};
 
-/// How to allow what was denied because nobody could be asked.
-const HOW_TO_ALLOW: &str = "run it with `--yes`, or from a terminal to be asked";
+/// Advice for calls denied because there is no terminal to ask on.
+const HOW_TO_ALLOW: &str = "pass `--yes`, or run it in a terminal to be asked";
 
 pub(super) fn run(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<ExitOutcome> {
     let prepared = match prepare(app, args) {
@@ -34,12 +34,12 @@ pub(super) fn run(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<Exit
     };
     let runtime = small_runtime()?;
     let outcome = runtime.block_on(make_call(args, prepared));
-    // A question that was cancelled still waits for a line of input; it must not hold up the end.
+    // A cancelled question still waits for input, which must not delay the exit.
     runtime.shutdown_background();
     output::print(app, args, outcome)
 }
 
-/// A call that only has to be made.
+/// A validated call, ready to run.
 struct PreparedToolCall {
     host: Arc<ToolHost>,
     outside: ExternalTools,
@@ -47,7 +47,7 @@ struct PreparedToolCall {
     call: ToolCall,
 }
 
-/// Everything that can be wrong with the command line is found here, before anything is called.
+/// Validates the whole command line before anything runs.
 fn prepare(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<PreparedToolCall> {
     let workspace = app.config.open_workspace(&args.workspace)?;
     let settings = app.load_settings(&workspace, &args.settings)?;
@@ -73,14 +73,14 @@ fn prepare(app: &AppContext, args: &ToolsCallArgs) -> anyhow::Result<PreparedToo
     let host = Arc::new(build_host(app, args, workspace, &settings, limits, reached)?);
     let outside = app.external_tools(&host, &settings, elicitor);
     outside.register_known();
-    // Fails only for want of zero's own folder, which is nothing the tool could help.
+    // Fails only if the state folder is not writable, which is not the tool's error.
     let session = host.open_one_shot_session().map_err(|error| {
-        UsageError(format!("{}; set XDG_STATE_HOME to a folder you can write", error.message))
+        UsageError(format!("{}; set XDG_STATE_HOME to a writable folder", error.message))
     })?;
     Ok(PreparedToolCall { host, outside, session, call })
 }
 
-/// How the person sees and answers what a call has to say.
+/// Approver, elicitor and observer of a call on the terminal.
 struct TerminalInteraction {
     elicitor: Option<Arc<dyn Elicitor>>,
     counter: ElapsedCounter,
@@ -117,7 +117,7 @@ fn choose_approver(app: &AppContext, args: &ToolsCallArgs) -> Arc<dyn Approver> 
     }
 }
 
-/// Who answers what a server asks. `--yes` answers no such question: it says nothing of values.
+/// Answers questions of MCP servers. `--yes` does not answer them, since they ask for values.
 fn choose_elicitor(
     app: &AppContext,
     args: &ToolsCallArgs,
@@ -135,7 +135,7 @@ fn answer_source(app: &AppContext, args: &ToolsCallArgs) -> Option<AnswerSource>
 
 fn how_to_allow(args: &ToolsCallArgs) -> String {
     match args.takes_stdin() {
-        true => format!("{HOW_TO_ALLOW}; stdin is taken by the input"),
+        true => format!("{HOW_TO_ALLOW}; stdin is used for the input"),
         false => HOW_TO_ALLOW.to_owned(),
     }
 }
@@ -160,7 +160,7 @@ async fn make_call(
     outcome
 }
 
-/// A wrong command line, told in the form that was asked for.
+/// Prints a usage error, as JSON if requested.
 fn print_refusal(
     app: &AppContext,
     args: &ToolsCallArgs,
@@ -176,7 +176,7 @@ fn print_refusal(
     Err(error)
 }
 
-/// Counts the seconds of a call that takes long.
+/// Shows the elapsed time of a slow call.
 struct CounterObserver {
     counter: ElapsedCounter,
     title: Mutex<String>,
@@ -194,7 +194,7 @@ impl CallEventObserver for CounterObserver {
             CallEvent::Described { title, .. } => self.lock_title().clone_from(title),
             CallEvent::Started { .. } => self.counter.start(&self.lock_title()),
             CallEvent::Progress { message, .. } => self.counter.progress(message),
-            // The result has it all, and comes to the same terminal.
+            // The result contains the whole output and goes to the same terminal.
             CallEvent::Output { .. } => {}
             CallEvent::Ended { .. } => self.counter.stop(),
         }
@@ -252,7 +252,7 @@ mod tests {
             &["Smash", "{}"],
             ExitOutcome::Denied,
             "",
-            "error: Smash: denied, because its risk is medium and nobody can be asked here; to allow it, run it with `--yes`, or from a terminal to be asked, or allow it by a rule in settings\n",
+            "error: Smash: denied, because its risk is medium and nobody can be asked here; to allow it, pass `--yes`, or run it in a terminal to be asked, or add an allow rule to your settings\n",
         );
     }
 

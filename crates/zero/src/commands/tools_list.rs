@@ -1,4 +1,4 @@
-//! `zero tools list`: the tools, for people or in the form a model's interface wants.
+//! `zero tools list`: the tools as a table, as JSON, or in the format of a model API.
 
 pub(super) mod formats;
 
@@ -44,7 +44,7 @@ fn render_table(tools: &[DialectTool], out: &TerminalStream) -> String {
     table.render(out)
 }
 
-/// The first sentence of a description, on one line and without its full stop.
+/// First sentence of a description, on one line and without its full stop.
 pub(super) fn first_sentence(description: &str) -> String {
     let paragraph = description.split("\n\n").next().unwrap_or_default();
     let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,4 +1,4 @@
-//! `zero tools refresh`: the tools that a command brings, found anew.
+//! `zero tools refresh`: runs the tool discovery command again.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ pub(super) fn run(app: &AppContext, args: &ToolsRefreshArgs) -> anyhow::Result<E
     let host = app.idle_host(workspace, &settings)?;
     let Some(discovery) = app.external_tools(&host, &settings, None).discovery else {
         return Err(UsageError(
-            "no command brings tools here; set `tools.toolDiscoveryCommand` and `tools.toolCallCommand`"
+            "no tool discovery command is set; set `tools.toolDiscoveryCommand` and `tools.toolCallCommand`"
                 .to_owned(),
         )
         .into());
@@ -46,7 +46,7 @@ fn describe_refresh(refreshed: &DiscoveryReport) -> String {
         }
     }
     for one in &refreshed.quarantined {
-        let _ = writeln!(text, "left out {}: {}", one.name, one.reason);
+        let _ = writeln!(text, "skipped {}: {}", one.name, one.reason);
     }
     let count = refreshed.tools.len();
     let _ = writeln!(text, "{count} tool{} now", if count == 1 { "" } else { "s" });

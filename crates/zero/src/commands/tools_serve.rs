@@ -1,4 +1,4 @@
-//! `zero tools serve`: the tools for programs that speak JSON-RPC and bring their own head.
+//! `zero tools serve`: serves the tools to programs that run their own agent, over JSON-RPC.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::exit::ExitOutcome;
 use crate::host_setup::multi_thread_runtime;
 
 pub(super) fn run(app: &AppContext, args: &ToolsServeArgs) -> anyhow::Result<ExitOutcome> {
-    // What is wrong with the command line or the settings is better told now than with every call.
+    // Report errors in the command line and the settings now, not with every call.
     let workspace = app.config.open_workspace(&args.workspace)?;
     let settings = app.load_settings(&workspace, &args.settings)?;
     for line in settings.trust_note().into_iter().chain(settings.warning()) {
@@ -31,16 +31,16 @@ pub(super) fn run(app: &AppContext, args: &ToolsServeArgs) -> anyhow::Result<Exi
         dialect: args.dialect,
         permissions: if args.yes { ToolServerApproval::AllowAll } else { ToolServerApproval::Ask },
     };
-    let output = stdio_guard::take_stdout().context("could not keep stdout for the caller")?;
+    let output = stdio_guard::take_stdout().context("could not reserve stdout for the caller")?;
     let runtime = multi_thread_runtime()?;
     let served = runtime.block_on(async {
         let stop = CancellationToken::new();
         signals::cancel_on_interrupt(&stop);
         let (input, output) =
-            open_stdio_with(output, stop).context("stdin and stdout cannot be used")?;
+            open_stdio_with(output, stop).context("could not open stdin and stdout")?;
         serve_tools(config, input, output).await.context("could not serve the caller")
     });
-    // A read of stdin that nobody waits for must not hold up the end.
+    // A pending read of stdin must not delay the exit.
     runtime.shutdown_background();
     served.map(|()| ExitOutcome::Ok)
 }

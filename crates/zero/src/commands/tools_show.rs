@@ -1,4 +1,4 @@
-//! `zero tools show`: everything about one tool, with a call to try.
+//! `zero tools show`: describes one tool, with an example call.
 
 #[cfg(test)]
 mod reference_page;
@@ -35,7 +35,7 @@ pub(super) fn run(app: &AppContext, args: &ToolsShowArgs) -> anyhow::Result<Exit
         let names = offered.iter().flat_map(|(_, tools)| tools).map(|tool| tool.name.as_str());
         return Err(unknown_tool_error(args, names.collect()).into());
     };
-    // Tools from elsewhere have one name everywhere.
+    // External tools have the same name in every dialect.
     let also = found.filter(|_| dialect != DialectName::Canonical).map(|(dialect, _)| dialect);
     let also: Vec<DialectName> = also.collect();
     let facts = ToolFacts::new(app, &registry, dialect, tool);
@@ -48,7 +48,7 @@ pub(super) fn run(app: &AppContext, args: &ToolsShowArgs) -> anyhow::Result<Exit
             let also: Vec<String> = also.iter().map(|name| format!("--dialect {name}")).collect();
             let name = escape_line(&args.name);
             app.terminal
-                .print_note(&format!("`{name}` is also a name elsewhere; see {}", also.join(", ")));
+                .print_note(&format!("other dialects also use `{name}`; see {}", also.join(", ")));
         }
     }
     Ok(ExitOutcome::Ok)
@@ -59,8 +59,8 @@ fn unknown_tool_error(args: &ToolsShowArgs, mut names: Vec<&str>) -> UsageError 
     names.retain(|name| seen.insert(*name));
     let near = suggest_names(&args.name, names.iter().copied(), 3);
     let hint = match (&near[..], &names[..]) {
-        ([], []) => "this build has none".to_owned(),
-        ([], names) => format!("known are {}", names.join(", ")),
+        ([], []) => "this build has no tools".to_owned(),
+        ([], names) => format!("the tools are {}", names.join(", ")),
         (near, _) => format!("did you mean {}?", near.join(", ")),
     };
     let name = escape_line(&args.name);
@@ -134,7 +134,7 @@ fn render_page(out: &TerminalStream, facts: &ToolFacts<'_>) -> String {
     let claims = tool.registered.tool.claims();
     if !claims.is_empty() {
         let claims = escape_line(&claims.join(", ")).into_owned();
-        fact("claims", &format!("{claims}; whoever brings it says so, and nothing relies on it"));
+        fact("claims", &format!("{claims} (stated by its provider; zero does not rely on it)"));
     }
     if let Some(shown) = facts.example() {
         let _ = writeln!(text, "\n{}", out.paint(STRONG, "Example"));
@@ -152,7 +152,7 @@ fn render_page(out: &TerminalStream, facts: &ToolFacts<'_>) -> String {
     text
 }
 
-/// What a tool is called in each dialect, with its fields there.
+/// Names and fields of a tool in each dialect.
 fn names_table(facts: &ToolFacts<'_>) -> TextTable {
     let mut table = TextTable::new(["DIALECT", "NAME", "FIELDS"]);
     for its in &facts.names {
@@ -274,7 +274,7 @@ mod tests {
             (&["search_files"], "--dialect acp\n"),
             (&["read_many_files"], "--dialect qwen\n"),
             (&["edit", "--dialect", "opencode"], "\"oldString\": \"milk\""),
-            (&["edit"], "`edit` is also a name elsewhere; see --dialect opencode"),
+            (&["edit"], "other dialects also use `edit`; see --dialect opencode"),
             (&["read_file"], "see --dialect qwen"),
             (&["Read"], "acp        read_file  path (required), line, limit\n"),
             (&["Read"], "bound      a line that is shown: 2,000 characters\n"),

@@ -158,13 +158,13 @@ async fn unusable_folders_are_reported() {
     symlink("/", rig.path("all")).unwrap();
     let (work, lib) = (rig.path("work"), rig.path("lib"));
     for (cwd, additional, expected) in [
-        ("work".into(), vec![], "is not absolute"),
+        ("work".into(), vec![], "is not an absolute path"),
         (rig.path("missing"), vec![], "does not exist"),
         (rig.path("file"), vec![], "file"),
-        (rig.path("all"), vec![], "`/` is the whole machine"),
-        (work.clone(), vec!["lib".into()], "is not absolute"),
+        (rig.path("all"), vec![], "`/` cannot be a workspace"),
+        (work.clone(), vec!["lib".into()], "is not an absolute path"),
         (work.clone(), vec![lib.clone(), rig.path("missing")], "does not exist"),
-        (work.clone(), vec![lib.clone(); FOLDERS_MAX + 1], "name fewer"),
+        (work.clone(), vec![lib.clone(); FOLDERS_MAX + 1], "use fewer"),
     ] {
         let error = rig.bench.check_folders(&cwd, &additional).await.unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");

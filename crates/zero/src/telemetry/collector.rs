@@ -1,4 +1,4 @@
-//! Where telemetry goes: one address, checked before anything is sent there.
+//! OTLP collector: validates its URL and headers, and posts data to it.
 
 use std::error::Error;
 use std::fmt;
@@ -14,14 +14,14 @@ use zero_settings::gateway::TelemetrySettings;
 
 use crate::exit::UsageError;
 
-/// How long one request may take.
+/// Time limit of one request.
 const POST_TIMEOUT: Duration = Duration::from_secs(4);
-/// Time between two complaints.
+/// Time between two warnings about failed requests.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
-/// Most headers that can be set.
+/// Largest number of headers.
 const HEADERS_MAX: usize = 32;
 
-/// A collector that takes OTLP over HTTP. It has no credentials to show when it is printed.
+/// A collector that accepts OTLP over HTTP. Its `Debug` output has no credentials.
 pub(crate) struct OtlpCollector {
     client: Client,
     base: Url,
@@ -30,17 +30,17 @@ pub(crate) struct OtlpCollector {
 }
 
 impl OtlpCollector {
-    /// The collector of a setting, if telemetry may be sent there.
+    /// Collector from settings; fails if its URL or headers are invalid.
     pub(crate) fn new(
         setting: &TelemetrySettings,
         roots: &ExtraRootCertificates,
     ) -> Result<Self, UsageError> {
         let (base, headers) = validate_setting(setting)
-            .map_err(|why| UsageError(format!("`gateway.telemetry` cannot be used: {why}")))?;
-        // The client brings no cryptography of its own. Whoever came first is fine.
+            .map_err(|why| UsageError(format!("invalid `gateway.telemetry`: {why}")))?;
+        // The HTTP client has no default crypto provider. An already installed one is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let unmade =
-            |error: reqwest::Error| UsageError(format!("no HTTP client could be made: {error}"));
+            |error: reqwest::Error| UsageError(format!("could not create an HTTP client: {error}"));
         let roots = roots.iter().map(reqwest::Certificate::from_der);
         let roots = roots.collect::<Result<Vec<_>, _>>().map_err(unmade)?;
         let client = Client::builder()
@@ -58,7 +58,7 @@ impl OtlpCollector {
         Ok(Self { client, base, headers, complained: Mutex::default() })
     }
 
-    /// Sends a body of protocol buffers. What cannot be sent is dropped, and said now and then.
+    /// Posts a protobuf body. On failure the data is dropped and a rate-limited warning is logged.
     pub(super) async fn post(&self, path: &str, body: Vec<u8>) {
         let mut url = self.base.clone();
         let base = url.path().trim_end_matches('/').to_owned();
@@ -69,13 +69,13 @@ impl OtlpCollector {
             .headers(self.headers.clone())
             .header(CONTENT_TYPE, "application/x-protobuf")
             .body(body);
-        // Nobody needs what it says beyond that.
+        // Only the status of the answer matters.
         match request.send().await {
             Ok(answer) if answer.status().is_success() => {}
             Ok(answer) => {
-                self.warn_unreachable(&format!("it answered {}", answer.status().as_u16()))
+                self.warn_unreachable(&format!("HTTP status {}", answer.status().as_u16()))
             }
-            Err(error) if error.is_timeout() => self.warn_unreachable("it took too long"),
+            Err(error) if error.is_timeout() => self.warn_unreachable("request timed out"),
             Err(error) => self.warn_unreachable(&innermost_message(&error)),
         }
     }
@@ -85,12 +85,12 @@ impl OtlpCollector {
             return;
         }
         let collector = self.base.origin().ascii_serialization();
-        tracing::warn!(%collector, why, "telemetry could not be sent and was dropped");
+        tracing::warn!(%collector, why, "could not send telemetry; dropped it");
     }
 }
 
 impl OtlpCollector {
-    /// Whether the last complaint is long ago; the next one counts from `now`.
+    /// Whether a warning is due; if so, the interval restarts at `now`.
     fn is_warning_due(&self, now: Instant) -> bool {
         let mut complained = self.complained.lock().unwrap_or_else(PoisonError::into_inner);
         let may = complained
@@ -108,33 +108,33 @@ impl fmt::Debug for OtlpCollector {
     }
 }
 
-/// Why the HTTP client failed. Its own words name the address, and are not used.
+/// Innermost error message. The outer ones contain the URL and are not used.
 fn innermost_message(error: &reqwest::Error) -> String {
     const DEPTH_MAX: usize = 16;
     let chain = std::iter::successors(error.source(), |error| (*error).source());
     let why = chain.take(DEPTH_MAX).last().map(ToString::to_string);
-    why.unwrap_or_else(|| "no reason is known".to_owned())
+    why.unwrap_or_else(|| "unknown reason".to_owned())
 }
 
-/// The address and the headers of a setting, or why they are not to be used. Values are never told.
+/// URL and headers of a setting, or the reason why they are invalid. Messages contain no values.
 pub(crate) fn validate_setting(setting: &TelemetrySettings) -> Result<(Url, HeaderMap), String> {
-    let like = "write one like `https://collector.example:4318`";
-    let url = Url::parse(&setting.endpoint).map_err(|_| format!("it has no address; {like}"))?;
+    let like = "use one such as `https://collector.example:4318`";
+    let url = Url::parse(&setting.endpoint).map_err(|_| format!("its URL is invalid; {like}"))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-        return Err(format!("its address is not one of the web; {like}"));
+        return Err(format!("its URL is not http or https; {like}"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("its address holds a name or password; put that into `headers`".to_owned());
+        return Err("its URL contains credentials; put them into `headers`".to_owned());
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err(format!("its address has something behind the path; {like}"));
+        return Err(format!("its URL has a query or fragment; {like}"));
     }
     if setting.headers.len() > HEADERS_MAX {
         return Err(format!("it has more than {HEADERS_MAX} headers"));
     }
     if url.scheme() == "http" && !setting.headers.is_empty() && !is_loopback(&url) {
         return Err(
-            "its headers would go to another machine in clear; use `https`, or leave them out"
+            "its headers would be sent to another machine without TLS; use `https`, or remove them"
                 .to_owned(),
         );
     }
@@ -142,16 +142,16 @@ pub(crate) fn validate_setting(setting: &TelemetrySettings) -> Result<(Url, Head
     for (name, value) in &setting.headers {
         let shown = name.escape_debug();
         let name: HeaderName =
-            name.parse().map_err(|_| format!("`{shown}` is no name of a header"))?;
+            name.parse().map_err(|_| format!("`{shown}` is not a valid header name"))?;
         let value = HeaderValue::from_str(value);
-        let mut value = value.map_err(|_| format!("the value of header `{shown}` is none"))?;
+        let mut value = value.map_err(|_| format!("the value of header `{shown}` is invalid"))?;
         value.set_sensitive(true);
         headers.insert(name, value);
     }
     Ok((url, headers))
 }
 
-/// Whether it is on this machine.
+/// Whether the URL is on this machine.
 fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(address)) => Ipv4Addr::is_loopback(&address),
@@ -187,14 +187,22 @@ mod tests {
         check_endpoint("http://[::1]:4318", key, "http://[::1]:4318/");
         check_endpoint("https://c.example", key, "https://c.example/");
         check_endpoint("http://c.example:4318", None, "http://c.example:4318/");
-        check_endpoint("http://c.example:4318", key, "its headers would go to another machine");
-        check_endpoint("http://10.0.0.1:4318", key, "its headers would go to another machine");
-        check_endpoint("http://localhost.example", key, "its headers would go to another");
-        check_endpoint("https://me:s3cret@c.example", None, "its address holds a name or password");
-        check_endpoint("https://c.example/?key=s3cret", None, "its address has something behind");
-        check_endpoint("grpc://c.example", None, "its address is not one of the web");
-        check_endpoint("c.example", None, "it has no address");
-        check_endpoint("https://c.example", Some(("a b", "s3cret")), "`a b` is no name");
+        check_endpoint(
+            "http://c.example:4318",
+            key,
+            "its headers would be sent to another machine",
+        );
+        check_endpoint("http://10.0.0.1:4318", key, "its headers would be sent to another machine");
+        check_endpoint("http://localhost.example", key, "its headers would be sent to another");
+        check_endpoint("https://me:s3cret@c.example", None, "its URL contains credentials");
+        check_endpoint("https://c.example/?key=s3cret", None, "its URL has a query or fragment");
+        check_endpoint("grpc://c.example", None, "its URL is not http or https");
+        check_endpoint("c.example", None, "its URL is invalid");
+        check_endpoint(
+            "https://c.example",
+            Some(("a b", "s3cret")),
+            "`a b` is not a valid header name",
+        );
         check_endpoint("https://c.example", Some(("a", "s3cret\n")), "the value of header `a`");
     }
 

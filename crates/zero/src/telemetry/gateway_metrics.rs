@@ -1,7 +1,7 @@
-//! The figures of a gateway, as a collector takes them.
+//! Encodes the metrics of a gateway for an OTLP collector.
 //!
-//! They are sums since the start already, so they are written down as they are: the SDK's meters would
-//! have to count everything a second time.
+//! The metrics are already cumulative, so they are encoded directly; the meters of the SDK would count
+//! everything a second time.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,7 +17,7 @@ use zero_gateway::{MetricFamily, MetricHistogram, MetricKind, MetricPoint, Metri
 
 use super::{SERVICE_NAME, resource_attributes};
 
-/// The body of a request: the figures as of `now`, counted since `began`.
+/// Request body with the metrics at `now`, counted since `began`.
 pub(super) fn encode_request(
     families: &[MetricFamily],
     began: SystemTime,
@@ -52,7 +52,7 @@ fn point_attributes(point: &MetricPoint) -> Vec<KeyValue> {
     point.labels.iter().map(|(key, value)| make_attribute(key, value.clone())).collect()
 }
 
-/// The time that figures are of.
+/// Start and end time of the metrics.
 struct MetricWindow {
     began: u64,
     now: u64,
@@ -109,7 +109,7 @@ impl MetricWindow {
         let MetricValue::Histogram(MetricHistogram { within, sum, count }) = &point.value else {
             return None;
         };
-        // Each bucket holds what the one before does not.
+        // OTLP buckets are not cumulative, so take differences.
         let reached = within.iter().map(|(_, reached)| *reached).chain([*count]);
         let mut before = 0;
         let bucket_counts = reached.map(|reached| {

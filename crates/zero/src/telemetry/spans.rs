@@ -1,7 +1,7 @@
-//! Traces: the spans of runs and of the calls in them, and nothing else.
+//! Exports the spans of runs and tool calls, and nothing else.
 //!
-//! What may leave is named here, span by span and field by field, so that a span that somebody adds
-//! elsewhere, or a line of the log, is not sent by accident.
+//! The exported spans and fields are listed here, so that a span or log event added elsewhere is not
+//! exported by accident.
 
 use std::sync::Arc;
 
@@ -25,9 +25,9 @@ use tracing_subscriber::{Layer, Registry};
 
 use super::{OtlpCollector, SEND_INTERVAL, SERVICE_NAME, resource_attributes};
 
-/// Spans that are sent: where they are made, and their names.
+/// Exported spans: target prefix and name.
 const SENT_SPANS: [(&str, &str); 2] = [("zero_session", "run"), ("zero_runtime", "tool_call")];
-/// What is sent of them.
+/// Exported fields.
 const SENT_FIELDS: [&str; 12] = [
     "run_id",
     "session_id",
@@ -42,15 +42,15 @@ const SENT_FIELDS: [&str; 12] = [
     "call_id",
     "status",
 ];
-/// Spans that may wait; more are dropped.
+/// Largest number of queued spans; more are dropped.
 const QUEUED_SPANS_MAX: usize = 2048;
-/// Spans of one request.
+/// Largest number of spans per request.
 const BATCH_SPANS_MAX: usize = 512;
 
-/// The part of the log that makes traces.
+/// Subscriber layer that creates traces.
 pub(crate) type TraceLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// What collects spans and sends them.
+/// Tracer provider that exports spans in batches, and its subscriber layer.
 pub(super) fn make_provider(collector: &Arc<OtlpCollector>) -> (SdkTracerProvider, TraceLayer) {
     let attributes = resource_attributes().map(|(key, value)| KeyValue::new(key, value));
     let resource = Resource::builder_empty().with_attributes(attributes).build();
@@ -59,7 +59,7 @@ pub(super) fn make_provider(collector: &Arc<OtlpCollector>) -> (SdkTracerProvide
         runtime: Handle::current(),
         resource: ResourceAttributesWithSchema::from(&resource),
     };
-    // Everything is said here, so that no variable of the environment has a say.
+    // Set every option explicitly, so that OTEL environment variables have no effect.
     let batches = BatchConfigBuilder::default()
         .with_max_queue_size(QUEUED_SPANS_MAX)
         .with_max_export_batch_size(BATCH_SPANS_MAX)
@@ -89,11 +89,11 @@ fn is_sent(metadata: &Metadata<'_>) -> bool {
     metadata.is_span() && SENT_SPANS.contains(&(made_in, metadata.name()))
 }
 
-/// Sends spans, from a thread of their own.
+/// Exports spans from the SDK's batch thread.
 #[derive(Debug)]
 struct OtlpSpanExporter {
     collector: Arc<OtlpCollector>,
-    /// Where the HTTP client lives: the thread that calls has no such place.
+    /// Runtime of the HTTP client, since the batch thread has none.
     runtime: Handle,
     resource: ResourceAttributesWithSchema,
 }
@@ -104,7 +104,7 @@ impl SpanExporter for OtlpSpanExporter {
         let resource_spans = group_spans_by_resource_and_scope(batch, &self.resource);
         let body = ExportTraceServiceRequest { resource_spans }.encode_to_vec();
         let collector = Arc::clone(&self.collector);
-        // It fails only when the program ends; what could not be sent was said already.
+        // Fails only at shutdown; a failed export was already logged.
         let _ = self.runtime.spawn(async move { collector.post("v1/traces", body).await }).await;
         Ok(())
     }

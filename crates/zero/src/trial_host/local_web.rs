@@ -1,4 +1,4 @@
-//! A web server on loopback that has a few pages and answers whoever asks for one.
+//! Web server on loopback that serves a few fixed pages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,21 +9,21 @@ use tokio::task::{JoinHandle, JoinSet};
 
 /// Longest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// How long a visitor may take.
+/// Time limit of one request.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
-/// Visitors at a time; more wait.
+/// Concurrent connections; more wait.
 const CONNECTIONS_MAX: usize = 16;
 
-/// Something to be read at an address.
+/// A page of the server.
 #[derive(Clone, Debug)]
 pub(crate) struct TrialPage {
-    /// Its path, without a query.
+    /// Path without the query.
     pub(crate) path: String,
     pub(crate) content_type: &'static str,
     pub(crate) body: String,
 }
 
-/// The server; it is gone when this is.
+/// The running server; it stops when this is dropped.
 pub(super) struct LocalWebServer {
     address: String,
     serving: JoinHandle<()>,
@@ -37,7 +37,7 @@ impl LocalWebServer {
         Ok(Self { address, serving })
     }
 
-    /// Where it is, such as `127.0.0.1:8080`.
+    /// Address of the server, such as `127.0.0.1:8080`.
     pub(super) fn address(&self) -> &str {
         &self.address
     }
@@ -57,7 +57,7 @@ async fn serve_pages(listener: TcpListener, pages: Arc<[TrialPage]>) {
         }
         let pages = Arc::clone(&pages);
         visitors.spawn(async move {
-            // Who asks nothing, or not in time, gets nothing.
+            // Incomplete or late requests get no answer.
             let _ = tokio::time::timeout(REQUEST_TIME_MAX, answer_request(stream, &pages)).await;
         });
         while visitors.try_join_next().is_some() {}

@@ -106,11 +106,11 @@ fn prompt_uses_tty_when_stdin_holds_input() {
 }
 
 #[test]
-fn denial_without_tty_says_stdin_is_taken() {
+fn denial_without_tty_says_stdin_is_used() {
     let zero = TestProgram::new();
     let input = r#"{"file_path": "a.txt", "content": "new"}"#;
     let seen = zero.run_with_input(&["tools", "call", "Write", "-"], input);
-    assert!(seen.starts_with("exit 3") && seen.contains("stdin is taken by the input"), "{seen}");
+    assert!(seen.starts_with("exit 3") && seen.contains("stdin is used for the input"), "{seen}");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn unwritable_state_folder_is_not_tool_error() {
     let output = call.env("XDG_STATE_HOME", "/proc/nope").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("set XDG_STATE_HOME to a folder you can write"), "{said}");
+    assert!(said.contains("set XDG_STATE_HOME to a writable folder"), "{said}");
 }
 
 #[test]

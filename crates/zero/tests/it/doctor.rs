@@ -337,7 +337,7 @@ fn gateway_settings_are_checked() {
     );
     insta::assert_snapshot!(run_doctor(&zero, "gateway", SYSTEM_PATH).1.join("\n"), @"
     error could not find the token `ci`: the key is looked for in `~/none`, which is not there
-    error invalid `gateway.telemetry`: it has no address; write one like `https://collector.example:4318`
+    error invalid `gateway.telemetry`: its URL is invalid; use one such as `https://collector.example:4318`
     error ~/.local/state/zero/gateway.token has mode 644: other users can read the token
     ");
 }

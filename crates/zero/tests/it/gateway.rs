@@ -38,7 +38,7 @@ fn gateway_starts_answers_and_stops_on_signal() {
     }
     let port = gateway.address().rsplit_once(':').unwrap().1.to_owned();
     let seen = zero.run(&["gateway", "--port", &port]);
-    assert!(seen.starts_with("exit 2") && seen.contains("take another port"), "{seen}");
+    assert!(seen.starts_with("exit 2") && seen.contains("choose another port"), "{seen}");
     let wrong = "wrong-token-0123456789abcdef0123456789";
     write_file(&zero, "wrong", wrong);
     let args = ["sessions", "list", "--url", &gateway.url, "--token-file", "wrong"];

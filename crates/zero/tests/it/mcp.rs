@@ -57,7 +57,7 @@ fn install_writes_file_or_entry_per_client() {
             let entry = &read[section]["zero"];
             assert!(std::path::Path::new(entry["command"].as_str().unwrap()).is_file());
             assert_eq!(entry["args"], serde_json::json!(["mcp"]), "{client}");
-            assert!(zero.stdout(&write_args).ends_with("already\n"), "{client}");
+            assert!(zero.stdout(&write_args).contains("` is already in "), "{client}");
             assert_eq!(std::fs::read_to_string(zero.folder().join(file)).unwrap(), text);
 
             let old = format!(
@@ -137,11 +137,11 @@ fn status_reads_settings_without_starting_servers() {
     write_file(&zero, PROJECT_FILE, r#"{"mcpServers": {"theirs": {"command": "x"}}}"#);
     insta::assert_snapshot!(zero.run(&["mcp", "status", "--offline"]), @"
     exit 1
-    SERVER  STATE       REACHED BY                    SOURCE
-    docs    set up      https://docs.example.com/mcp  ~/.config/zero/settings.json:2
-    git     set up      sh -c touch started           ~/.config/zero/settings.json:3
-    old     off                                       ~/.config/zero/settings.json:4
-    unset   not usable                                ~/.config/zero/settings.json:5
+    SERVER  STATE       TRANSPORT                     SOURCE
+    docs    configured  https://docs.example.com/mcp  ~/.config/zero/settings.json:2
+    git     configured  sh -c touch started           ~/.config/zero/settings.json:3
+    old     disabled                                  ~/.config/zero/settings.json:4
+    unset   invalid                                   ~/.config/zero/settings.json:5
     --- stderr
     note: 1 setting of this folder is not active; see `zero trust`
     note: server `unset`: `command`: the variable `NOT_SET_ANYWHERE` is not set; set it before zero is started, or write `${NOT_SET_ANYWHERE:-default}`
@@ -161,7 +161,7 @@ fn status_reads_settings_without_starting_servers() {
     for (command, alias, expected) in [
         ("login", "git", "is a command"),
         ("logout", "git", "is a command"),
-        ("approve", "unset", "is not used"),
+        ("approve", "unset", "cannot be used"),
         ("reconnect", "old", "turned off"),
     ] {
         let seen = zero.run(&["mcp", command, alias]);
@@ -174,7 +174,7 @@ fn http_serving_is_local_unless_allowed() {
     let zero = TestProgram::new();
     write_file(&zero, "token", "short\n");
     for (args, expected) in [
-        (&["mcp", "--http", "0.0.0.0:0"][..], "can be reached from other machines"),
+        (&["mcp", "--http", "0.0.0.0:0"][..], "is reachable from other machines"),
         (&["mcp", "--http", "127.0.0.1:0", "--token-file", "token"], "contains no valid token"),
         (
             &["mcp", "--http", "127.0.0.1:0", "--token-file", "token"],

@@ -12,16 +12,16 @@ fn notes_are_added_shown_found_and_deleted() {
     let zero = TestProgram::new();
     insta::assert_snapshot!(zero.run(&["memory", "list"]), @"
     exit 0
-    nothing is remembered here; `zero memory add` keeps a note
+    no notes; add one with `zero memory add`
     ");
     insta::assert_snapshot!(zero.run(&["memory", "add", "Run", "`just test`", "first."]), @"
     exit 0
-    remembered `run-just-test-first` (project)
+    added `run-just-test-first` (project)
     ");
     insta::assert_snapshot!(
         zero.run(&["memory", "add", "--scope", "user", "--name", "style", "Tabs."]), @"
     exit 0
-    remembered `style` (user)
+    added `style` (user)
     ");
     let list: Value = serde_json::from_str(&zero.stdout(&["memory", "list", "--json"])).unwrap();
     let told = |at: usize| {
@@ -38,7 +38,7 @@ fn notes_are_added_shown_found_and_deleted() {
     assert!(found.contains("run-just-test-first") && !found.contains("style"), "{found}");
     insta::assert_snapshot!(zero.run(&["memory", "forget", "style"]), @"
     exit 0
-    forgot `style` (user)
+    deleted `style` (user)
     ");
     insta::assert_snapshot!(zero.run(&["memory", "show", "style"]), @"
     exit 1
@@ -114,7 +114,7 @@ fn background_editor_leaves_terminal_to_shell() {
     let mut command = zero.external_command("setsid");
     command.args(["--ctty", "sh", "-c", script]).env("EDITOR", "true").env("NO_COLOR", "1");
     let (code, seen) = TerminalProcess::start(command).wait_for_exit();
-    assert!(code == 0 && seen.contains("nothing changed in `style`"), "{code} {seen}");
+    assert!(code == 0 && seen.contains("no change in `style`"), "{code} {seen}");
     assert!(seen.contains("the shell has it"), "{seen}");
 }
 
@@ -141,7 +141,7 @@ fn edited_note_keeps_provenance() {
     let mut command = zero.command(&["memory", "edit", "style"]);
     command.env("PATH", "/usr/bin:/bin").env("VISUAL", "true").env("EDITOR", "false");
     let (code, seen) = TerminalProcess::start(command).wait_for_exit();
-    assert_eq!((code, seen.trim()), (0, "nothing changed in `style` (user)"));
+    assert_eq!((code, seen.trim()), (0, "no change in `style` (user)"));
     assert_eq!((note(), left()), (edited.clone(), 0));
 
     let meanwhile = format!(
@@ -149,24 +149,28 @@ fn edited_note_keeps_provenance() {
         env!("CARGO_BIN_EXE_zero")
     );
     for (editor, expected, kept) in [
-        ("false", "ended with exit status: 1; nothing is changed", 0),
-        ("sh -c 'stty raw -echo; kill -9 $$'", "ended with exit status: 137; nothing is", 0),
+        ("false", "ended with exit status: 1; nothing changed", 0),
+        ("sh -c 'stty raw -echo; kill -9 $$'", "ended with exit status: 137; nothing changed", 0),
         (
             "sh -c 'echo Saved. > \"$0\"; exit 1'",
-            "ended with exit status: 1; nothing is changed, your text is in",
+            "ended with exit status: 1; nothing changed, your text is in",
             1,
         ),
-        ("sh -c 'echo Saved. > \"$0\"; kill -9 $$'", "nothing is changed, your text is in", 2),
-        ("truncate -s 0", "a note has a text of 1 to 8192 bytes; `zero memory forget` takes", 3),
-        ("truncate -s 9000", "a note has a text of 1 to 8192 bytes; nothing is changed, your", 4),
-        ("printf '\\377' >", "a note is UTF-8 text; nothing is changed", 5),
+        ("sh -c 'echo Saved. > \"$0\"; kill -9 $$'", "nothing changed, your text is in", 2),
+        (
+            "truncate -s 0",
+            "must have 1 to 8192 bytes; to delete a note, run `zero memory forget`",
+            3,
+        ),
+        ("truncate -s 9000", "must have 1 to 8192 bytes; nothing changed, your", 4),
+        ("printf '\\377' >", "the edited text is not valid UTF-8; nothing changed", 5),
     ] {
         let (code, seen) = edit_note(&zero, editor);
         assert!(code == 1 && seen.contains(expected), "{editor}: {code} {seen}");
         assert_eq!((note(), left()), (edited.clone(), kept), "{editor}");
     }
     let (code, seen) = edit_note(&zero, &meanwhile);
-    assert!(code == 1 && seen.contains("was changed meanwhile"), "{seen}");
+    assert!(code == 1 && seen.contains("was changed in the meantime"), "{seen}");
     assert_eq!(note()["text"], "Other.");
 }
 
@@ -177,7 +181,7 @@ fn note_is_edited_in_terminal_editor() {
     insta::assert_snapshot!(zero.run(&["memory", "edit", "style"]), @"
     exit 2
     --- stderr
-    error: an editor needs a terminal, and there is none here; `zero memory add --name style TEXT` takes the place of the note
+    error: an editor needs a terminal; replace the note with `zero memory add --name style TEXT`
     ");
     let (code, seen) =
         TerminalProcess::start(zero.command(&["memory", "edit", "style"])).wait_for_exit();

@@ -135,7 +135,7 @@ fn tool_has_name_in_every_dialect() {
     insta::assert_snapshot!(zero.run(&["policy", "check", "read", "{}", "--dialect", "acp"]), @"
     exit 2
     --- stderr
-    error: `read` is no tool of dialect `acp`, but of opencode
+    error: `read` is not a tool of dialect `acp`, but of opencode
     ");
 }
 
@@ -246,14 +246,14 @@ fn failing_rule_examples_make_settings_unusable() {
     exit 2
     --- stderr
     error: the settings have 2 errors:
-      [FOLDER]/rules.json:2:1: rule `Bash(git push:*)`: it does not match `git pull`, which it says it does; correct the rule or the example
-      [FOLDER]/rules.json:2:1: rule `Bash(git push:*)`: it matches `git push -f`, which it says it does not; correct the rule or the example
+      [FOLDER]/rules.json:2:1: rule `Bash(git push:*)`: does not match `git pull`, which is listed in `match`; correct the rule or the example
+      [FOLDER]/rules.json:2:1: rule `Bash(git push:*)`: matches `git push -f`, which is listed in `not_match`; correct the rule or the example
     ");
     insta::assert_snapshot!(zero.run(&["policy", "test", "rules.json"]), @"
     exit 1
-    ✗ [FOLDER]/rules.json:2: `Bash(git push:*)`: it does not match `git pull`, which it says it does
-    ✗ [FOLDER]/rules.json:2: `Bash(git push:*)`: it matches `git push -f`, which it says it does not
-    2 of 3 examples do not hold
+    ✗ [FOLDER]/rules.json:2: `Bash(git push:*)`: does not match `git pull`, which is listed in `match`
+    ✗ [FOLDER]/rules.json:2: `Bash(git push:*)`: matches `git push -f`, which is listed in `not_match`
+    2 of 3 examples do not match
     ");
     write_file(&zero, USER_FILE, rule);
     let seen = zero.run(&["tools", "call", "LS", "{}"]);
@@ -304,13 +304,13 @@ fn batch_answers_every_request_despite_garbage() {
     2:null the request is not JSON: expected ident at line 1 column 2
     4:null a request must be a JSON object
     2 deny
-    6:3 there is no tool `Nope`; tools of MCP servers are written `alias__tool`
+    6:3 there is no tool `Nope`; write tools of MCP servers as `alias__tool`
     7:4 rule `Bash(`: the parentheses of `Bash(` do not match; write `Tool(pattern)`, and a backslash before a parenthesis that belongs to the pattern
     8:5 unknown key `permissions.dney`; did you mean `deny`?
     9:6 unknown field `tol`; did you mean `tool`?
     7 allow
     11:8 there is no mode `yolo`; the modes are ask, accept-edits, plan and auto
-    12:9 rule `Bash(ls:*)`: it does not match `cat`, which it says it does; correct the rule or the example
+    12:9 rule `Bash(ls:*)`: does not match `cat`, which is listed in `match`; correct the rule or the example
     {"deep":[1]} ask
     "#);
     for answer in answers.iter().filter(|answer| answer.get("error").is_none()) {

@@ -62,23 +62,23 @@ fn simulate_reports_changes_and_suggested_rules() {
     let text = zero.run(&["policy", "simulate", "--settings", "tomorrow.json"]);
     let text = text.split_once("calls since").unwrap().1.split_once("Z, ").unwrap().1;
     insta::assert_snapshot!(text, @"
-    judged again
+    evaluated again
 
            THEN  NOW
     allow  2     3
     ask    3     1
     deny   0     1
 
-    Judged differently:
+    Different decisions:
     CALLS  THEN   NOW    CALL           WHY
     2      ask    allow  Write `a.txt`  changing `[FOLDER]/a.txt`: rule `Edit(a.txt)` allows it
     1      allow  deny   Read `.env`    reading `[FOLDER]/.env`: rule `Read(.env)` denies it
 
-    Allow rules that would have saved questions:
-    QUESTIONS  RULE
-    1          Edit(/b.txt)
+    Allow rules that would have avoided prompts:
+    PROMPTS  RULE
+    1        Edit(/b.txt)
 
-    Cannot be replayed: 1 too long for the log
+    Could not evaluate: 1 truncated in the log
     ");
 }
 

@@ -57,7 +57,7 @@ fn answer_goes_to_stdout_and_rest_to_stderr() {
 #[test]
 fn run_end_sets_exit_code() {
     let (zero, _model) = program_with_model();
-    check_run(&zero, &["[write]"], "3", &["⊘ Write `made.txt`", "run it with `--yes`"]);
+    check_run(&zero, &["[write]"], "3", &["⊘ Write `made.txt`", "pass `--yes`"]);
     assert!(!zero.folder().join("made.txt").exists());
     check_run(&zero, &["--yes", "[write]"], "0", &["Wrote 5 bytes"]);
     check_run(&zero, &["[long]"], "4", &["cut off", "send \"continue\" to go on"]);
@@ -123,7 +123,7 @@ fn slash_command_failure_is_reported_once() {
     let (zero, _model) = program_with_model();
     let write = r#"/Write {"file_path": "a", "content": "b"}"#;
     for (args, exit, why) in [
-        (&["--agent", "direct", write][..], "3", "run it with `--yes`"),
+        (&["--agent", "direct", write][..], "3", "pass `--yes`"),
         (&["--agent", "direct", "/read nope"], "1", "`nope` does not exist"),
         // Past the model it is the same.
         (&["/read nope"], "1", "`nope` does not exist"),
@@ -147,7 +147,7 @@ fn credentials_without_gateway_are_usage_error() {
     ] {
         for command in [&["run", "/help"][..], &["sessions", "list"]] {
             let seen = zero.run(&[command, way].concat());
-            let holds = format!("`{}` is for a gateway, and none is named", way[0]);
+            let holds = format!("`{}` needs a remote gateway", way[0]);
             assert!(seen.starts_with("exit 2") && seen.contains(&holds), "{seen}");
             assert!(seen.contains("`--url`") && !seen.contains("0123"), "{seen}");
         }

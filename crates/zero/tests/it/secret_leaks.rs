@@ -171,7 +171,7 @@ fn unusable_settings_are_neither_written_nor_trusted() {
     assert!(zero.run(&["tools", "call", "LS", "{}"]).starts_with("exit 0"));
     write_file(&zero, PROJECT_FILE, format!(r#"{{"permissions": {{"allow": [{broken}]}}}}"#));
     let answer = zero.run(&["trust", "--yes"]);
-    assert!(answer.starts_with("exit 2") && answer.contains("which it says it does"), "{answer}");
+    assert!(answer.starts_with("exit 2") && answer.contains("which is listed in"), "{answer}");
     assert!(zero.run(&["tools", "call", "LS", "{}"]).starts_with("exit 0"));
 }
 
@@ -219,11 +219,11 @@ fn ambiguous_request_is_refused() {
     for (line, expected) in [
         (
             r#"{"tool": "Read", "input": {"file_path": "a"}, "deny": ["Read"]}"#,
-            "rules stand in `permissions`",
+            "put rules in `permissions`",
         ),
         (
             r#"{"tool": "Read", "input": {"file_path": "a"}, "settings": "x.json"}"#,
-            "rules stand in `permissions`",
+            "put rules in `permissions`",
         ),
         (
             r#"{"tool": "Read", "input": {"file_path": "a"}, "permissions": {"deny": ["Read"], "deny": []}}"#,

@@ -262,6 +262,6 @@ fn headers_are_not_sent_in_clear_to_remote_collector() {
     write_file(&zero, USER_FILE, settings);
     let said = zero.run(&["gateway", "--port", "0"]);
     assert!(said.starts_with("exit 2\n"), "{said}");
-    assert!(said.contains("its headers would go to another machine in clear"), "{said}");
+    assert!(said.contains("its headers would be sent to another machine without TLS"), "{said}");
     assert!(!said.contains("s3cret"), "{said}");
 }

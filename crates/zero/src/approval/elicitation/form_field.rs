@@ -1,4 +1,4 @@
-//! One field of a form: how it is asked for, and what may be typed.
+//! One field of a form: its prompt and the values it accepts.
 
 use std::fmt::Write as _;
 
@@ -9,14 +9,14 @@ use zero_runtime::schema::InputSchema;
 
 use crate::terminal::{FAINT, STRONG, TerminalStream, escape_line};
 
-/// Most values that one can choose from.
+/// Largest number of choices.
 const CHOICES_MAX: usize = 200;
-/// Longest description that is shown, in characters.
+/// Longest description shown, in characters.
 const DESCRIPTION_CHARS_MAX: usize = 1_000;
 
 /// One field of a form.
 pub(super) struct ElicitationField {
-    /// Its name, as it is sent.
+    /// Name in the answer that is sent.
     pub(super) name: String,
     title: Option<String>,
     description: Option<String>,
@@ -27,26 +27,26 @@ pub(super) struct ElicitationField {
     schema: InputSchema,
 }
 
-/// What is wanted.
+/// Type of the value.
 enum ElicitationFieldKind {
     Text,
     Number,
     Integer,
     YesNo,
-    /// One of these.
+    /// One of the choices.
     SingleChoice(Vec<FieldChoice>),
-    /// Any of these.
+    /// Any number of the choices.
     MultiChoice(Vec<FieldChoice>),
 }
 
-/// A value to choose, and what it is called.
+/// A choice and its title.
 struct FieldChoice {
     value: String,
     title: String,
 }
 
 impl ElicitationField {
-    /// A field; the error says why it cannot be asked for.
+    /// Creates a field from its schema; the error is the reason why it cannot be shown.
     pub(super) fn from_schema(
         name: &str,
         schema: &Value,
@@ -55,7 +55,7 @@ impl ElicitationField {
         let text = |key: &str| schema.get(key).and_then(Value::as_str).map(str::to_owned);
         let shown: String = name.chars().take(80).collect();
         let kind = parse_kind(schema).ok_or_else(|| {
-            format!("what the field `{shown}` wants is no text, number, yes or no, or choice")
+            format!("the field `{shown}` is not a text, a number, a yes/no question or a choice")
         })?;
         if let ElicitationFieldKind::SingleChoice(choices)
         | ElicitationFieldKind::MultiChoice(choices) = &kind
@@ -77,12 +77,12 @@ impl ElicitationField {
         })
     }
 
-    /// What it is called.
+    /// Title of the field, or else its name.
     pub(super) fn title(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
     }
 
-    /// A value of it, as the person knows it: a choice by its name, a text as it was typed.
+    /// Formats a value for display: a choice by its title, other values as typed.
     pub(super) fn format_value(&self, value: &Value) -> String {
         let choices = match &self.kind {
             ElicitationFieldKind::SingleChoice(choices)
@@ -103,7 +103,7 @@ impl ElicitationField {
         escape_line(&said).into_owned()
     }
 
-    /// What is said before it is asked for.
+    /// Renders the title, the description and the choices.
     pub(super) fn render_description(&self, stream: &TerminalStream) -> String {
         let mut text = format!("\n  {}", stream.paint(STRONG, &escape_line(self.title())));
         if let Some(description) = &self.description {
@@ -121,31 +121,33 @@ impl ElicitationField {
         text
     }
 
-    /// The line that is typed on.
+    /// Renders the prompt at the start of the input line.
     pub(super) fn render_prompt(&self, stream: &TerminalStream) -> String {
         let wanted = match (&self.kind, self.format.as_deref()) {
             (ElicitationFieldKind::Text, Some("email")) => "an email address",
-            (ElicitationFieldKind::Text, Some("uri")) => "an address such as https://example.com",
+            (ElicitationFieldKind::Text, Some("uri")) => "a URL such as https://example.com",
             (ElicitationFieldKind::Text, Some("date")) => "a day such as 2026-01-31",
             (ElicitationFieldKind::Text, Some("date-time")) => {
                 "a time such as 2026-01-31T12:00:00Z"
             }
-            (ElicitationFieldKind::Text, _) => "a text",
+            (ElicitationFieldKind::Text, _) => "text",
             (ElicitationFieldKind::Number, _) => "a number",
             (ElicitationFieldKind::Integer, _) => "a whole number",
             (ElicitationFieldKind::YesNo, _) => "yes or no",
-            (ElicitationFieldKind::SingleChoice(_), _) => "one of the numbers",
-            (ElicitationFieldKind::MultiChoice(_), _) => "some of the numbers, with commas",
+            (ElicitationFieldKind::SingleChoice(_), _) => "a number from the list",
+            (ElicitationFieldKind::MultiChoice(_), _) => {
+                "numbers from the list, separated by commas"
+            }
         };
         let rest = match (&self.default, self.is_required) {
             (Some(default), _) => format!("; Enter for {}", escape_line(&to_plain_text(default))),
             (None, true) => String::new(),
-            (None, false) => "; Enter to leave it out".to_owned(),
+            (None, false) => "; Enter to skip".to_owned(),
         };
         format!("  {} ", stream.paint(FAINT, &format!("({wanted}{rest})")))
     }
 
-    /// What was meant by a typed line; `None` when it is left out.
+    /// Parses an input line; `None` if the field is omitted.
     pub(super) fn parse_input(&self, typed: &str) -> Result<Option<Value>, String> {
         let typed = typed.trim();
         if typed.is_empty() {
@@ -153,14 +155,14 @@ impl ElicitationField {
                 (Some(default), _) => Ok(Some(default.clone())),
                 (None, false) => Ok(None),
                 (None, true) => {
-                    Err("it is needed; write something, or press Ctrl-D to give up".to_owned())
+                    Err("a value is required; enter one, or press Ctrl-D to cancel".to_owned())
                 }
             };
         }
         let value = self.parse_value(typed)?;
         self.schema.check(value).map(Some).map_err(|violations| {
             let first = violations.first();
-            first.map_or_else(String::new, |found| format!("write {}", found.expected))
+            first.map_or_else(String::new, |found| format!("enter {}", found.expected))
         })
     }
 
@@ -171,16 +173,16 @@ impl ElicitationField {
             }
             ElicitationFieldKind::Number => match typed.parse::<f64>() {
                 Ok(number) if number.is_finite() => Ok(Value::from(number)),
-                _ => Err(format!("`{typed}` is no number")),
+                _ => Err(format!("`{typed}` is not a number")),
             },
             ElicitationFieldKind::Integer => typed
                 .parse::<i64>()
                 .map(Value::from)
-                .map_err(|_| format!("`{typed}` is no whole number")),
+                .map_err(|_| format!("`{typed}` is not a whole number")),
             ElicitationFieldKind::YesNo => match typed.to_ascii_lowercase().as_str() {
                 "y" | "yes" | "true" => Ok(Value::Bool(true)),
                 "n" | "no" | "false" => Ok(Value::Bool(false)),
-                _ => Err("write yes or no".to_owned()),
+                _ => Err("enter yes or no".to_owned()),
             },
             ElicitationFieldKind::SingleChoice(choices) => {
                 find_choice(choices, typed).map(Value::from)
@@ -200,7 +202,7 @@ impl ElicitationField {
     }
 }
 
-/// What a schema wants.
+/// Type of value that a schema describes.
 fn parse_kind(schema: &Value) -> Option<ElicitationFieldKind> {
     let of_type = schema.get("type").and_then(Value::as_str);
     match of_type? {
@@ -237,16 +239,16 @@ fn parse_choices(schema: &Value) -> Option<Vec<FieldChoice>> {
     titled.iter().map(choice).collect()
 }
 
-/// The choice that is meant, by its number or as it is written.
+/// Finds a choice by its number, value or title.
 fn find_choice(choices: &[FieldChoice], typed: &str) -> Result<String, String> {
     let by_number = || choices.get(typed.parse::<usize>().ok()?.checked_sub(1)?);
     let by_value = choices.iter().find(|choice| choice.value == typed || choice.title == typed);
     by_value.or_else(by_number).map(|choice| choice.value.clone()).ok_or_else(|| {
-        format!("`{typed}` is none of them; write a number from 1 to {}", choices.len())
+        format!("`{typed}` is not in the list; enter a number from 1 to {}", choices.len())
     })
 }
 
-/// Whether a text has the form that its name promises.
+/// Checks a text against a JSON Schema format.
 fn check_format(format: Option<&str>, text: &str) -> Result<(), String> {
     let is_plain = !text.contains(char::is_whitespace);
     let (fits, wanted) = match format {
@@ -263,7 +265,7 @@ fn check_format(format: Option<&str>, text: &str) -> Result<(), String> {
                 scheme.starts_with(|c: char| c.is_ascii_alphabetic())
                     && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c))
             };
-            (scheme.is_some_and(is_scheme) && is_plain, "an address such as https://example.com")
+            (scheme.is_some_and(is_scheme) && is_plain, "a URL such as https://example.com")
         }
         Some("date") => (text.parse::<Date>().is_ok(), "a day such as 2026-01-31"),
         Some("date-time") => {
@@ -274,7 +276,7 @@ fn check_format(format: Option<&str>, text: &str) -> Result<(), String> {
     if fits { Ok(()) } else { Err(format!("`{text}` is not {wanted}")) }
 }
 
-/// A default as one would type it.
+/// Formats a default value as the user would type it.
 fn to_plain_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -121,7 +121,7 @@ fn form_summary_shows_values_before_sending() {
         Send this to MCP server `docs`? [y/N] ";
     assert!(seen.ends_with(summary), "{seen}");
     let (_, seen) = ask_with_lines(ElicitationMode::Form(form), &["", "", "", "", "y"]);
-    assert!(seen.contains("\n  nothing was filled in\n"), "{seen}");
+    assert!(seen.contains("\n  (no values)\n"), "{seen}");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn unsupported_form_is_not_answered() {
     ] {
         let (answer, seen) = ask_with_lines(ElicitationMode::Form(schema), &["y", "y"]);
         assert_eq!(answer, ElicitationAnswer::Cancel);
-        assert!(seen.contains("cannot be asked here"), "{seen}");
+        assert!(seen.contains("cannot show this form"), "{seen}");
     }
 }
 

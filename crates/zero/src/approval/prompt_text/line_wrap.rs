@@ -1,9 +1,9 @@
-//! Text in rows that fit the window, with nothing lost.
+//! Wraps text to the width of the terminal without losing characters.
 
-/// Fewest columns that are wrapped at; a narrower window wraps by itself.
+/// Smallest wrap width; a narrower terminal wraps by itself.
 const COLUMNS_MIN: usize = 20;
 
-/// In rows of at most `room` letters, broken anywhere, so that together they are the text exactly.
+/// Splits into rows of at most `room` characters; the rows joined are exactly the text.
 pub(super) fn wrap_chars(text: &str, room: usize) -> Vec<String> {
     let room = room.max(COLUMNS_MIN);
     let letters: Vec<char> = text.chars().collect();
@@ -13,7 +13,7 @@ pub(super) fn wrap_chars(text: &str, room: usize) -> Vec<String> {
     letters.chunks(room).map(|row| row.iter().collect()).collect()
 }
 
-/// In rows of at most `room` letters, broken between words where that is possible.
+/// Splits into rows of at most `room` characters, between words if possible.
 pub(super) fn wrap_words(text: &str, room: usize) -> Vec<String> {
     let room = room.max(COLUMNS_MIN);
     let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! `zero mcp approve`: tools that are not what they were, looked at and taken as they are now.
+//! `zero mcp approve`: shows tools whose definition changed, and approves the new definition.
 
 use anyhow::Context;
 use zero_mcp::client::{McpServerSet, ToolDefinitionChange};
@@ -17,8 +17,9 @@ pub(super) fn run(app: &AppContext, args: &McpApproveArgs) -> anyhow::Result<Exi
         let changed = find_changed_tools(servers, &alias, args.tool.as_deref())?;
         let terminal = &app.terminal;
         if changed.is_empty() {
-            let what = args.tool.as_deref().map_or("the tools".to_owned(), quote_name);
-            terminal.out.write(&format!("nothing changed in {what} of `{alias}`\n"))?;
+            let what = args.tool.as_deref().map_or("no tool".to_owned(), quote_name);
+            let verb = if args.tool.is_some() { "has not changed" } else { "has changed" };
+            terminal.out.write(&format!("{what} of `{alias}` {verb}\n"))?;
             return Ok(ExitOutcome::Ok);
         }
         let text = render_changes(&alias, &changed);
@@ -28,29 +29,29 @@ pub(super) fn run(app: &AppContext, args: &McpApproveArgs) -> anyhow::Result<Exi
             let Some(answers) = terminal.answer_source() else {
                 terminal.out.write(&text)?;
                 terminal.print_error(
-                    "nobody can be asked here; read what changed, then run it with `--yes`",
+                    "cannot ask without a terminal; review the changes, then pass `--yes`",
                 );
                 return Ok(ExitOutcome::Denied);
             };
             terminal.err.write(&text)?;
             let question = match changed.len() {
-                1 => "Take it as it is now?",
-                _ => "Take them as they are now?",
+                1 => "Approve the new definition?",
+                _ => "Approve the new definitions?",
             };
             if !terminal.confirm(&answers, question) {
                 terminal.out.write("not approved; nothing changed\n")?;
                 return Ok(ExitOutcome::Denied);
             }
         }
-        // Exactly what was shown, whatever the server says by now.
+        // Approve exactly what was shown, even if the server has changed it again since.
         servers.approve(&alias, &changed)?;
         let names: Vec<String> = changed.iter().map(|one| quote_name(&one.tool)).collect();
-        terminal.out.write(&format!("approved as shown: {}\n", names.join(", ")))?;
+        terminal.out.write(&format!("approved: {}\n", names.join(", ")))?;
         Ok(ExitOutcome::Ok)
     })
 }
 
-/// The changed tools that are meant: all, or the one of this name.
+/// Changed tools to approve: all, or the one with this name.
 fn find_changed_tools(
     servers: &McpServerSet,
     alias: &str,
@@ -65,7 +66,7 @@ fn find_changed_tools(
         all.iter().filter(|status| status.alias == alias).flat_map(|status| &status.tools);
     if found.is_empty() && !tools.any(|one| one.own_name == name || one.name == name) {
         return Err(UsageError(format!(
-            "server `{alias}` has no tool {}; `zero mcp status {alias}` lists them",
+            "server `{alias}` has no tool {}; run `zero mcp status {alias}` to see its tools",
             quote_name(name)
         ))
         .into());
@@ -73,7 +74,7 @@ fn find_changed_tools(
     Ok(found)
 }
 
-/// What changed, tool by tool. Nothing a server wrote can steer a terminal.
+/// Renders the changes of each tool. Text from the server is escaped.
 fn render_changes(alias: &str, changed: &[ToolDefinitionChange]) -> String {
     let mut text = String::new();
     for one in changed {

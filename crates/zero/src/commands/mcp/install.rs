@@ -1,7 +1,7 @@
-//! `zero mcp install`: what makes another program use the tools of zero, shown or written.
+//! `zero mcp install`: prints or writes the configuration that makes another program use zero's tools.
 //!
-//! The file is somebody else's. Only the entry of zero changes in it; a file that cannot be read
-//! for certain, or an entry of that name that is another program's, is left alone.
+//! The file belongs to another program. zero changes only its own entry. It does not change a file
+//! that it cannot parse, or an entry of the same name with other content.
 
 use std::path::Path;
 
@@ -18,9 +18,9 @@ use crate::cli::{McpClientProgram, McpInstallArgs};
 use crate::exit::{ExitOutcome, UsageError};
 use crate::terminal::escape_line;
 
-/// Largest file of another program that is changed, in bytes. Some keep their history in it.
+/// Largest file that zero changes, in bytes. Some programs keep their history in the same file.
 const FILE_BYTES_MAX: u64 = 32_000_000;
-/// What is locked while it changes.
+/// Lock file held while the file changes.
 const LOCK: &str = "install.lock";
 
 pub(super) fn run(app: &AppContext, args: &McpInstallArgs) -> anyhow::Result<ExitOutcome> {
@@ -32,12 +32,12 @@ pub(super) fn run(app: &AppContext, args: &McpInstallArgs) -> anyhow::Result<Exi
         return write_entry(app, args, &file, &path, &entry);
     }
     let section = section_key(args.client);
-    app.terminal.print_note(&format!("this belongs in {path}; `--write` puts it there"));
+    app.terminal.print_note(&format!("add this to {path}, or pass `--write`"));
     app.terminal.out.write_pretty_json(&json!({ section: { &args.name: entry } }))?;
     Ok(ExitOutcome::Ok)
 }
 
-/// Where the servers stand in a client's file.
+/// Key of the server list in the client's file.
 fn section_key(client: McpClientProgram) -> &'static str {
     match client {
         McpClientProgram::Claude | McpClientProgram::Cursor => "mcpServers",
@@ -46,7 +46,7 @@ fn section_key(client: McpClientProgram) -> &'static str {
     }
 }
 
-/// The client's file: the person's own, or that of the project.
+/// Configuration file of the client, for the user or for the project.
 fn client_config_file(
     app: &AppContext,
     args: &McpInstallArgs,
@@ -74,7 +74,7 @@ fn client_config_file(
     }))
 }
 
-/// What the client starts.
+/// Entry that makes the client start zero.
 fn server_entry(
     app: &AppContext,
     args: &McpInstallArgs,
@@ -126,15 +126,15 @@ fn write_entry(
     let done = match new {
         Some(new) => {
             file.write(new.as_bytes()).map_err(failed)?;
-            format!("wrote `{name}` to {path}; restart the program, or have it look again\n")
+            format!("wrote `{name}` to {path}; restart the program or reload its settings\n")
         }
-        None => format!("`{name}` is in {path} already\n"),
+        None => format!("`{name}` is already in {path}\n"),
     };
     app.terminal.out.write(&done)?;
     Ok(ExitOutcome::Ok)
 }
 
-/// The file with the entry in it; `None` when it says so already.
+/// New text of the file with the entry; `None` if it already has this entry.
 fn edit_file_text(
     path: &str,
     old: &[u8],
@@ -146,17 +146,17 @@ fn edit_file_text(
     let old = if is_empty { b"{}\n" } else { old };
     let document = SettingsDocument::parse(path, old).map_err(|problems| {
         let first = problems.first().map(ToString::to_string).unwrap_or_default();
-        UsageError(format!("nothing was written, because the file cannot be read: {first}"))
+        UsageError(format!("could not parse the file, so nothing was written: {first}"))
     })?;
     let there = document.value().get(section).and_then(|servers| servers.get(name));
     if there.is_some_and(|there| !is_own_entry(there, entry)) {
         return Err(UsageError(format!(
-            "nothing was written, because `{name}` in {path} is something else; choose another name with `--name`, or remove that entry"
+            "{path} has a different entry `{name}`, so nothing was written; choose another name with `--name`, or remove that entry"
         )));
     }
     let mut text = String::from_utf8_lossy(old).into_owned();
     let mut changed = false;
-    // Of an entry that is there, only what zero says of itself changes: the rest is the person's.
+    // In an existing entry, change only zero's own fields and keep those of the user.
     let edits: Vec<(Vec<&str>, &Value)> = match (there, entry) {
         (Some(Value::Object(_)), Value::Object(fields)) => {
             let fields = fields.iter();
@@ -166,7 +166,7 @@ fn edit_file_text(
     };
     for (key, value) in edits {
         let new = edit::apply(&text, &key, &ValueEdit::Set(value.clone())).map_err(|error| {
-            UsageError(format!("nothing was written, because in {path} {error}"))
+            UsageError(format!("could not change {path}, so nothing was written: {error}"))
         })?;
         if let Some(new) = new {
             (text, changed) = (new, true);
@@ -175,8 +175,8 @@ fn edit_file_text(
     Ok(changed.then_some(text))
 }
 
-/// Whether an entry is what would be written, but for where the program is, which an update may
-/// have moved. Somebody chose other arguments, and they may mean more or less freedom.
+/// Whether an entry equals the new one, apart from the path of the program, which an update may
+/// change. Different arguments are the user's choice and may change what is permitted.
 fn is_own_entry(there: &Value, entry: &Value) -> bool {
     let Value::Object(fields) = there else { return false };
     let is_same = |key: &str| fields.get(key) == entry.get(key);
@@ -187,7 +187,7 @@ fn is_own_entry(there: &Value, entry: &Value) -> bool {
     is_program && is_same("args") && is_kind("type") && is_kind("source") && !is_remote
 }
 
-/// The last part of a program's path.
+/// File name of a program.
 fn program_name(command: &Value) -> Option<&str> {
     command.as_str()?.rsplit('/').next()
 }

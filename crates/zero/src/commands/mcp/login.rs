@@ -1,4 +1,4 @@
-//! `zero mcp login` and `logout`: at a server that wants to know who calls.
+//! `zero mcp login` and `logout`: OAuth logins to HTTP servers.
 
 use zero_mcp::client::credentials::LoginLocation;
 use zero_mcp::client::login::{
@@ -23,7 +23,7 @@ pub(super) fn login(app: &AppContext, args: &McpLoginArgs) -> anyhow::Result<Exi
     let web = web_access(&host);
     let answers = app.terminal.answer_source();
     if args.paste && answers.is_none() {
-        let what = "there is no terminal to paste the address at; leave out `--paste`";
+        let what = "`--paste` needs a terminal; omit it";
         return Err(UsageError(what.to_owned()).into());
     }
     let ui =
@@ -38,17 +38,20 @@ pub(super) fn login(app: &AppContext, args: &McpLoginArgs) -> anyhow::Result<Exi
     };
     let runtime = small_runtime()?;
     let done = runtime.block_on(login::login(request, &ui));
-    // A line that nobody typed must not hold up the end.
+    // A pending read of the terminal must not delay the exit.
     runtime.shutdown_background();
     let logged_in = done?;
     let place = match logged_in.kept {
         LoginLocation::Keyring => "the desktop's keyring".to_owned(),
         LoginLocation::File => {
-            format!("a file in `{}`: no keyring answers here", host.state().path().display())
+            format!(
+                "a file in `{}`, because no keyring is available",
+                host.state().path().display()
+            )
         }
     };
     let out = &app.terminal.out;
-    out.write(&format!("logged in at `{}`; the login is kept in {place}\n", server.alias))?;
+    out.write(&format!("logged in to `{}`; the login is stored in {place}\n", server.alias))?;
     Ok(ExitOutcome::Ok)
 }
 
@@ -61,13 +64,13 @@ pub(super) fn logout(app: &AppContext, args: &McpLogoutArgs) -> anyhow::Result<E
     let done = small_runtime()?.block_on(login::logout(endpoint, &web.guard, &*web.credentials))?;
     let alias = &server.alias;
     let told = match done {
-        LogoutOutcome::NotLoggedIn => format!("there is no login at `{alias}`"),
-        LogoutOutcome::Forgotten(RevocationOutcome::Revoked) => format!("logged out at `{alias}`"),
+        LogoutOutcome::NotLoggedIn => format!("not logged in to `{alias}`"),
+        LogoutOutcome::Forgotten(RevocationOutcome::Revoked) => format!("logged out of `{alias}`"),
         LogoutOutcome::Forgotten(RevocationOutcome::NotOffered) => {
-            format!("forgot the login at `{alias}`; its issuer ends it by itself in time")
+            format!("removed the login to `{alias}`; it expires at the issuer by itself")
         }
         LogoutOutcome::Forgotten(RevocationOutcome::Failed(why)) => format!(
-            "forgot the login at `{alias}`; its issuer would not end it: {}",
+            "removed the login to `{alias}`, but the issuer did not revoke it: {}",
             escape_line(&why)
         ),
     };
@@ -75,21 +78,21 @@ pub(super) fn logout(app: &AppContext, args: &McpLogoutArgs) -> anyhow::Result<E
     Ok(ExitOutcome::Ok)
 }
 
-/// Nobody logs in at a command.
+/// Logins exist only for HTTP servers, not for commands.
 fn require_http_endpoint(server: &McpServerDefinition) -> Result<&HttpEndpoint, UsageError> {
     match &server.reach {
         ServerTransport::Http(endpoint) => Ok(endpoint),
         ServerTransport::Command(_) => Err(UsageError(format!(
-            "server `{}` is a command; it gets what it needs to log in from `env` in settings",
+            "server `{}` is a command; set its credentials under `env` in settings",
             server.alias
         ))),
     }
 }
 
-/// The person at the terminal.
+/// Shows the login URL on the terminal and reads a pasted one.
 struct TerminalLoginUi {
     terminal: Terminal,
-    /// Where an address can be pasted.
+    /// Source of the pasted URL, with `--paste`.
     answers: Option<AnswerSource>,
 }
 
@@ -99,13 +102,11 @@ impl LoginUi for TerminalLoginUi {
         let url = escape_line(url);
         let shown = stream.paint(STRONG, &url);
         let next = match self.answers {
-            Some(_) => "Then paste the address that the browser ends at, and press Enter: ",
-            None => {
-                "Waiting for the browser to come back to this machine. Where it runs on another one, use `--paste`.\n"
-            }
+            Some(_) => "Then paste the URL that the browser ends at, and press Enter: ",
+            None => "Waiting for the browser. If it runs on another machine, pass `--paste`.\n",
         };
-        // Whoever closed the terminal does not log in.
-        let _ = stream.write(&format!("Open this address in a browser:\n\n{shown}\n\n{next}"));
+        // If the terminal is closed, the login times out.
+        let _ = stream.write(&format!("Open this URL in a browser:\n\n{shown}\n\n{next}"));
     }
 
     fn read_pasted_url(&self) -> BoxFuture<'_, Option<String>> {

@@ -1,4 +1,4 @@
-//! `zero mcp reconnect`: servers started anew.
+//! `zero mcp reconnect`: restarts MCP servers.
 
 use zero_mcp::client::ServerPhase;
 
@@ -14,7 +14,7 @@ pub(super) fn run(app: &AppContext, args: &McpReconnectArgs) -> anyhow::Result<E
         None => known.servers.definitions.iter().map(|one| one.alias.to_string()).collect(),
     };
     if names.is_empty() {
-        app.terminal.print_note("no MCP servers are set up here");
+        app.terminal.print_note("no MCP servers are configured");
         return Ok(ExitOutcome::Ok);
     }
     let out = &app.terminal.out;

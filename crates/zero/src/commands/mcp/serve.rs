@@ -1,4 +1,4 @@
-//! `zero mcp`: the tools of zero for whoever speaks MCP.
+//! `zero mcp`: serves zero's tools over MCP.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -26,12 +26,11 @@ use crate::exit::{ExitOutcome, UsageError};
 use crate::host_setup::small_runtime;
 use crate::secret;
 
-/// How long servers may take to end once nobody is served any more.
+/// Time limit for the MCP servers that zero uses to exit at the end.
 const SHUTDOWN_TIME_MAX: Duration = Duration::from_millis(400);
 
-/// How to allow what was denied because nobody could be asked.
-const HOW_TO_ALLOW: &str =
-    "allow it by a rule in settings, or start `zero mcp` with `--yes`; this client cannot ask you";
+/// Advice for calls denied because the client cannot ask its user.
+const HOW_TO_ALLOW: &str = "this client cannot ask you; add an allow rule to your settings, or start `zero mcp` with `--yes`";
 
 pub(super) fn run(app: &AppContext, args: &McpServeArgs) -> anyhow::Result<ExitOutcome> {
     let app = &app.with_secret_files(&args.token_file);
@@ -59,13 +58,13 @@ pub(super) fn run(app: &AppContext, args: &McpServeArgs) -> anyhow::Result<ExitO
             None => serve_stdio(config).await,
             Some(door) => door.serve(app, config).await,
         };
-        // Who served is gone: servers have a moment to end by themselves, and are killed then.
+        // Give the MCP servers a moment to exit by themselves; then they are killed.
         let _ = tokio::time::timeout(SHUTDOWN_TIME_MAX, outside.stop()).await;
         served
     });
-    // A read of stdin that nobody waits for must not hold up the end.
+    // A pending read of stdin must not delay the exit.
     runtime.shutdown_background();
-    served.map(|()| ExitOutcome::Ok).context("could not serve")
+    served.map(|()| ExitOutcome::Ok).context("could not serve the tools over MCP")
 }
 
 fn build_host(
@@ -94,7 +93,7 @@ fn build_host(
     app.build_host(config, settings)
 }
 
-/// Where HTTP clients come in.
+/// HTTP listener and its access rules.
 struct McpHttpListener {
     socket: std::net::TcpListener,
     token: String,
@@ -112,9 +111,9 @@ impl McpHttpListener {
             None => secret::generate_token()?,
         };
         let socket = std::net::TcpListener::bind(address).map_err(|error| {
-            UsageError(format!("cannot listen at `{address}`: {error}; take another port"))
+            UsageError(format!("could not listen on `{address}`: {error}; choose another port"))
         })?;
-        socket.set_nonblocking(true).context("could not use the socket")?;
+        socket.set_nonblocking(true).context("could not configure the socket")?;
         let reachable = match args.allow_remote {
             true => NetworkExposure::OtherMachines,
             false => NetworkExposure::ThisMachine,
@@ -131,11 +130,11 @@ impl McpHttpListener {
     ) -> Result<(), McpServiceError> {
         let listener = TcpListener::from_std(self.socket).map_err(McpServiceError::Socket)?;
         let address = listener.local_addr().map_err(McpServiceError::Socket)?;
-        app.terminal.print_note(&format!("serving at http://{address}{PATH}"));
-        // Who starts it hands it on; the command line of a process is for everybody to read.
+        app.terminal.print_note(&format!("serving on http://{address}{PATH}"));
+        // The token is printed, not passed as an argument, since other users can see arguments.
         if self.token_is_fresh {
             app.terminal
-                .print_note(&format!("HTTP clients send `Authorization: Bearer {}`", self.token));
+                .print_note(&format!("clients must send `Authorization: Bearer {}`", self.token));
         }
         let mut http = McpHttpConfig::new(listener, self.token);
         http.reachable = self.reachable;
@@ -146,13 +145,13 @@ impl McpHttpListener {
     }
 }
 
-/// Other machines reach it only when somebody said so.
+/// Rejects addresses that other machines can reach, unless `allow_remote` is set.
 fn check_address(address: SocketAddr, allow_remote: bool) -> Result<(), UsageError> {
     if allow_remote || address.ip().is_loopback() {
         return Ok(());
     }
     Err(UsageError(format!(
-        "`{address}` can be reached from other machines; use 127.0.0.1, or say so with `--allow-remote`"
+        "`{address}` is reachable from other machines; use 127.0.0.1, or pass `--allow-remote`"
     )))
 }
 

@@ -1,4 +1,4 @@
-//! `zero mcp status`: how the servers are whose tools are used here.
+//! `zero mcp status`: state of the MCP servers that zero uses.
 
 use serde_json::{Value, json};
 use zero_mcp::client::{McpServerStatus, ServerPhase};
@@ -33,7 +33,7 @@ pub(super) fn run(app: &AppContext, args: &McpStatusArgs) -> anyhow::Result<Exit
     }
 }
 
-/// How all servers are once each was started or reached.
+/// Connects to all servers and prints their state.
 fn print_online(
     app: &AppContext,
     args: &McpStatusArgs,
@@ -85,26 +85,23 @@ fn render_servers_table(all: &[McpServerStatus], out: &TerminalStream) -> String
 }
 
 fn render_tools_table(all: &[McpServerStatus], out: &TerminalStream) -> String {
-    let mut table = TextTable::new(["TOOL", "TOKENS", "IT CLAIMS", ""]);
+    let mut table = TextTable::new(["TOOL", "TOKENS", "CLAIMS", ""]);
     for tool in all.iter().flat_map(|status| &status.tools) {
         table.add_row([
             TableCell::styled(tool.name.as_str(), STRONG),
             tool.tokens.to_string().into(),
             tool.claims.as_str().into(),
-            TableCell::styled(
-                if tool.changed { "changed since it was approved" } else { "" },
-                NOTABLE,
-            ),
+            TableCell::styled(if tool.changed { "changed since approval" } else { "" }, NOTABLE),
         ]);
     }
     format!("\n{}", table.render(out))
 }
 
-/// What is wrong with a server, and what else is to be known of it.
+/// Prints the last error and the notes of a server.
 fn print_problem(app: &AppContext, status: &McpServerStatus) {
     let name = &status.alias;
     if let Some(error) = &status.last_error {
-        // How its process ended is part of the message.
+        // The message includes the exit status of the process.
         let mut text = format!("server `{name}`: {}", error.message);
         for line in error.stderr_tail.lines() {
             text.push_str(&format!("\n  | {line}"));
@@ -115,7 +112,7 @@ fn print_problem(app: &AppContext, status: &McpServerStatus) {
         }
     }
     for bad in &status.quarantined {
-        let text = format!("server `{name}`: tool `{}` is left out: {}", bad.tool, bad.reason);
+        let text = format!("server `{name}`: skipped tool `{}`: {}", bad.tool, bad.reason);
         app.terminal.print_note(&text);
     }
     for note in &status.notes {
@@ -123,7 +120,7 @@ fn print_problem(app: &AppContext, status: &McpServerStatus) {
     }
 }
 
-/// What the settings say, with nothing started and nobody reached.
+/// Prints the configured servers without starting or connecting to any.
 fn print_offline(
     app: &AppContext,
     args: &McpStatusArgs,
@@ -136,20 +133,20 @@ fn print_offline(
     }
     let ConfiguredMcpServers { definitions, problems, turned_off, denied, ignored } = servers;
     if definitions.len() + problems.len() + turned_off.len() + denied.len() == 0 {
-        app.terminal.print_note("no MCP servers are set up; docs: `zero mcp --help`");
+        app.terminal.print_note("no MCP servers are configured; see `zero mcp --help`");
         return Ok(ExitOutcome::Ok);
     }
-    let mut table = TextTable::new(["SERVER", "STATE", "REACHED BY", "SOURCE"]);
+    let mut table = TextTable::new(["SERVER", "STATE", "TRANSPORT", "SOURCE"]);
     for server in definitions {
         table.add_row([
             TableCell::styled(server.alias.as_str(), STRONG),
-            "set up".into(),
+            "configured".into(),
             describe_transport(server).into(),
             server.written_at.as_str().into(),
         ]);
     }
     for (state, style, list) in
-        [("off", FAINT, turned_off), ("denied", FAINT, denied), ("not usable", NOTABLE, problems)]
+        [("disabled", FAINT, turned_off), ("denied", FAINT, denied), ("invalid", NOTABLE, problems)]
     {
         for one in list {
             table.add_row([
@@ -171,7 +168,7 @@ fn exit_outcome(servers: &ConfiguredMcpServers) -> ExitOutcome {
     if servers.problems.is_empty() { ExitOutcome::Ok } else { ExitOutcome::Error }
 }
 
-/// How a server is reached, without what could be a secret.
+/// Transport of a server, without parts that could be secret.
 fn describe_transport(server: &McpServerDefinition) -> String {
     match &server.reach {
         ServerTransport::Command(launch) => {

@@ -1,4 +1,4 @@
-//! The servers that settings describe, for the commands that are about them.
+//! Configured MCP servers of a workspace, for the `zero mcp` commands.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::exit::UsageError;
 use crate::host_setup::small_runtime;
 use crate::settings_adapter::mcp_servers::{ConfiguredMcpServers, configured_servers};
 
-/// The servers of a workspace.
+/// Configured MCP servers of a workspace, with its settings.
 pub(super) struct WorkspaceServers {
     pub(super) workspace: Workspace,
     pub(super) settings: WorkspaceSettings,
@@ -20,7 +20,7 @@ pub(super) struct WorkspaceServers {
 }
 
 impl WorkspaceServers {
-    /// Reads the settings that hold in a folder.
+    /// Reads the settings of a folder.
     pub(super) fn load(app: &AppContext, folder: Option<&PathBuf>) -> anyhow::Result<Self> {
         let folder = folder.map(std::slice::from_ref).unwrap_or_default();
         let workspace = app.config.open_workspace(folder)?;
@@ -32,7 +32,7 @@ impl WorkspaceServers {
         Ok(Self { workspace, settings, servers })
     }
 
-    /// What is done with these servers, and with nobody else's: they run while it does.
+    /// Starts the MCP client for `work` and stops the servers afterwards.
     pub(super) fn run_with_servers<T>(
         self,
         app: &AppContext,
@@ -51,7 +51,7 @@ impl WorkspaceServers {
         done
     }
 
-    /// The server of this name, which can be used.
+    /// Finds a server that can be used; the error explains why one cannot.
     pub(super) fn find_server(&self, alias: &str) -> Result<&McpServerDefinition, UsageError> {
         let mut usable = self.servers.definitions.iter();
         if let Some(found) = usable.find(|server| server.alias.as_str() == alias) {
@@ -60,7 +60,7 @@ impl WorkspaceServers {
         let ConfiguredMcpServers { problems, turned_off, denied, .. } = &self.servers;
         let mut unused = problems.iter().chain(turned_off).chain(denied);
         if let Some(one) = unused.find(|one| one.alias == alias) {
-            let what = format!("server `{alias}` is not used ({}): {}", one.written_at, one.why);
+            let what = format!("server `{alias}` cannot be used ({}): {}", one.written_at, one.why);
             return Err(UsageError(what));
         }
         let names: Vec<&str> =
@@ -75,9 +75,11 @@ impl WorkspaceServers {
             match zero_runtime::name_suggestions::suggest_names(alias, names.clone(), 1).pop() {
                 Some(nearest) => format!("there is no server `{alias}`; did you mean `{nearest}`?"),
                 None if names.is_empty() => format!(
-                    "there is no server `{alias}`: none is set up; `zero config set mcpServers.{alias}.command PROGRAM` does that"
+                    "there is no server `{alias}`, because none is configured; add it with `zero config set mcpServers.{alias}.command PROGRAM`"
                 ),
-                None => format!("there is no server `{alias}`; there are {}", names.join(", ")),
+                None => {
+                    format!("there is no server `{alias}`; the servers are {}", names.join(", "))
+                }
             },
         ))
     }

@@ -1,8 +1,8 @@
-//! `zero memory edit`: a person changes a note in the editor of their choice.
+//! `zero memory edit`: edits a note in the user's editor.
 //!
-//! The editor gets a private copy of what the note says, not its file: what is saved goes the way of
-//! every change of a note, with its bounds and its journal, and where the note comes from stays on
-//! record. A copy that cannot be taken over is kept, so that no work is lost.
+//! The editor gets a private copy of the text, not the note file. Saving goes through the same path as
+//! every change of a note, with its limits, journal and provenance. If the text cannot be saved, the
+//! copy is kept, so that no work is lost.
 
 use std::io::{Read as _, Write as _};
 
@@ -15,7 +15,7 @@ use super::{MemoryCommandContext, change_note, is_valid_text, text_bounds_messag
 use crate::exit::UsageError;
 use crate::terminal::escape_line;
 
-/// Where copies lie while they are edited, in zero's own folder.
+/// Folder for the copies, in the state folder.
 const EDIT_FOLDER: &str = "editing";
 
 impl MemoryCommandContext<'_> {
@@ -23,17 +23,17 @@ impl MemoryCommandContext<'_> {
         let editor = self.editor_command(name)?;
         let note = self.find_note(name)?;
         let copy = NoteTempFile::create(&note, &self.app.config.state_dir()?)
-            .context("could not make a copy to edit")?;
+            .context("could not create a copy to edit")?;
         let ended = terminal_program::edit(&editor, &copy.path())
             .with_context(|| format!("could not start {}", sanitize::to_quoted_line(&editor)))?;
         if !ended.success() {
             let message = format!("{} ended with {ended}", sanitize::to_quoted_line(&editor));
-            // What was saved before that may be somebody's work.
+            // The user may have saved changes before the editor failed.
             if copy.read_text().as_ref() != Ok(&note.text) {
                 return Err(copy.into_error_with_copy(&message).into());
             }
             copy.remove();
-            let message = format!("{message}; nothing is changed");
+            let message = format!("{message}; nothing changed");
             return Err(ToolError::failed(ErrorReason::Io, message).into());
         }
         let text = match copy.read_text() {
@@ -42,7 +42,7 @@ impl MemoryCommandContext<'_> {
         };
         if text == note.text {
             copy.remove();
-            return self.print_change("nothing changed in", &note);
+            return self.print_change("no change in", &note);
         }
         let provenance = note.provenance.clone().with_person_edit();
         let edited = Note { text, provenance, ..note.clone() };
@@ -53,7 +53,7 @@ impl MemoryCommandContext<'_> {
         self.print_change("edited", &edited)
     }
 
-    /// Puts the new text in the place of the one that was edited, and of no other.
+    /// Stores the new text, unless the note changed since the editor was started.
     fn store_edited(&self, before: &Note, edited: &Note) -> Result<(), ToolError> {
         let shelf = self.memories.open_or_create_store(edited.scope, &self.workspace)?;
         let still_the_same = || {
@@ -62,7 +62,7 @@ impl MemoryCommandContext<'_> {
             match now {
                 Ok(now) if now == *before => Ok(()),
                 _ => {
-                    let message = format!("the note `{}` was changed meanwhile", before.name);
+                    let message = format!("the note `{}` was changed in the meantime", before.name);
                     Err(ToolError::failed(ErrorReason::StaleFile, message))
                 }
             }
@@ -70,12 +70,12 @@ impl MemoryCommandContext<'_> {
         shelf.put(edited, &change_note(), still_the_same).map(|_| ())
     }
 
-    /// The program that the person edits with. Nothing is guessed: who set none may not know any.
+    /// Editor command from `VISUAL` or `EDITOR`. There is no default editor.
     fn editor_command(&self, name: &NoteName) -> Result<String, UsageError> {
         let terminal = &self.app.terminal;
-        let instead = format!("`zero memory add --name {name} TEXT` takes the place of the note");
+        let instead = format!("replace the note with `zero memory add --name {name} TEXT`");
         if !(terminal.is_stdin_terminal() && terminal.out.is_terminal()) {
-            let message = format!("an editor needs a terminal, and there is none here; {instead}");
+            let message = format!("an editor needs a terminal; {instead}");
             return Err(UsageError(message));
         }
         let set = |variable| {
@@ -89,7 +89,7 @@ impl MemoryCommandContext<'_> {
     }
 }
 
-/// What a note says, in a file that only this person reads.
+/// Copy of a note's text in a file that only the user can read.
 struct NoteTempFile {
     folder: StateDir,
     file: String,
@@ -110,33 +110,35 @@ impl NoteTempFile {
         self.folder.path().join(&self.file)
     }
 
-    /// What it says now; the error says what is wrong with that.
+    /// Reads the edited text and validates it.
     fn read_text(&self) -> Result<String, String> {
-        let unreadable = |error: std::io::Error| format!("what was edited cannot be read: {error}");
+        let unreadable = |error: std::io::Error| format!("could not read the edited text: {error}");
         let file = self.folder.open(&self.file).map_err(unreadable)?;
         let mut bytes = Vec::new();
         let most = TEXT_BYTES_MAX as u64 * 2;
         file.take(most).read_to_end(&mut bytes).map_err(unreadable)?;
-        let text = String::from_utf8(bytes).map_err(|_| "a note is UTF-8 text".to_owned())?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| "the edited text is not valid UTF-8".to_owned())?;
         let text = text.trim().to_owned();
         match is_valid_text(&text) {
             true => Ok(text),
-            false if text.is_empty() => {
-                Err(format!("{}; `zero memory forget` takes one away", text_bounds_message()))
-            }
+            false if text.is_empty() => Err(format!(
+                "{}; to delete a note, run `zero memory forget`",
+                text_bounds_message()
+            )),
             false => Err(text_bounds_message()),
         }
     }
 
     fn remove(self) {
-        // What is left of a copy does no harm.
+        // A leftover copy is harmless.
         let _ = self.folder.remove_all();
     }
 
-    /// The copy stays where it is, and the error says where.
+    /// Keeps the copy and returns an error with its path.
     fn into_error_with_copy(self, why: &str) -> ToolError {
         let path = self.path().display().to_string();
-        let message = format!("{why}; nothing is changed, your text is in {}", escape_line(&path));
+        let message = format!("{why}; nothing changed, your text is in {}", escape_line(&path));
         ToolError::invalid(ErrorReason::SchemaViolation, message)
     }
 }

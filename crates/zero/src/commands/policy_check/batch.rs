@@ -1,8 +1,7 @@
-//! `zero policy check --batch`: one request a line, one answer a line.
+//! `zero policy check --batch`: one request per line, one answer per line.
 //!
-//! A request that is wrong is answered with what is wrong; it never ends the batch. Whoever writes
-//! one request and waits for its answer gets it: what was judged is held back only while there is
-//! more to read without waiting.
+//! An invalid request gets an answer with `error` and does not end the batch. Answers are buffered only
+//! while more input is available, so a client can write one request and wait for its answer.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
@@ -21,16 +20,16 @@ use crate::exit::{ExitOutcome, UsageError};
 use crate::policy::{PolicyEvaluator, to_json};
 use crate::unique_json;
 
-/// Longest line of a batch, in bytes.
+/// Longest request line, in bytes.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Bytes read at once.
 const READ_BYTES: usize = 64 * 1024;
-/// Bytes of answers that are held back at most.
+/// Largest amount of buffered answers, in bytes.
 const BUFFERED_BYTES_MAX: usize = 64 * 1024;
-/// Sets of rules that are kept compiled while a batch runs.
+/// Compiled rule sets that are cached during a batch.
 const EVALUATORS_MAX: usize = 64;
 
-/// Judges one request a line.
+/// Evaluates one request per line.
 pub(super) fn run(
     app: &AppContext,
     args: &PolicyCheckArgs,
@@ -75,7 +74,7 @@ fn open_batch(app: &AppContext, file: &Path) -> anyhow::Result<Box<dyn Read>> {
     }
     let path = app.config.cwd()?.join(file);
     let unreadable = |error: std::io::Error| {
-        UsageError(format!("the batch `{}` cannot be read: {error}", file.display()))
+        UsageError(format!("could not read the batch `{}`: {error}", file.display()))
     };
     let opened = std::fs::File::open(&path).map_err(unreadable)?;
     if opened.metadata().map_err(unreadable)?.is_dir() {
@@ -84,7 +83,7 @@ fn open_batch(app: &AppContext, file: &Path) -> anyhow::Result<Box<dyn Read>> {
     Ok(Box::new(opened))
 }
 
-/// Lines of any length, in bounded memory.
+/// Reads lines in bounded memory; longer ones are skipped and reported.
 struct BoundedLineReader {
     reader: BufReader<Box<dyn Read>>,
     line: Vec<u8>,
@@ -102,7 +101,7 @@ impl BoundedLineReader {
         Self { reader: BufReader::with_capacity(READ_BYTES, source), line: Vec::new() }
     }
 
-    /// The next line. `before_waiting` is called when it is not there in full yet.
+    /// The next line. Calls `before_waiting` before a read that may block.
     fn next_line(
         &mut self,
         before_waiting: impl FnOnce() -> anyhow::Result<()>,
@@ -129,15 +128,15 @@ impl BoundedLineReader {
 
     fn read_chunk(&mut self) -> anyhow::Result<usize> {
         let mut limited = self.reader.by_ref().take(LINE_BYTES_MAX as u64 + 1);
-        limited.read_until(b'\n', &mut self.line).context("the batch cannot be read")
+        limited.read_until(b'\n', &mut self.line).context("could not read the batch")
     }
 }
 
-/// What a batch works with.
+/// Evaluates requests, with cached rule sets.
 struct BatchEvaluator<'a> {
     app: &'a AppContext,
     args: &'a PolicyCheckArgs,
-    /// Judges by what makes them: permissions, mode, workspace and home.
+    /// Evaluators by permissions, mode, workspace and home.
     judges: HashMap<String, PolicyEvaluator>,
     /// Rules of `--settings`.
     shared: Vec<PolicyRule>,
@@ -188,9 +187,9 @@ impl<'a> BatchEvaluator<'a> {
         let text = |name: &str| match request.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.as_str())),
-            Some(_) => Err(format!("`{name}` must be a text")),
+            Some(_) => Err(format!("`{name}` must be a string")),
         };
-        let tool = text("tool")?.ok_or("the request lacks `tool`")?;
+        let tool = text("tool")?.ok_or("the request has no `tool`")?;
         let nothing = Value::Object(Map::new());
         let input = request.get("input").unwrap_or(&nothing);
         let mode = match text("mode")? {
@@ -218,7 +217,7 @@ impl<'a> BatchEvaluator<'a> {
             }
             self.judges.insert(key.clone(), judge);
         }
-        let judge = self.judges.get(&key).ok_or("the rules are gone")?;
+        let judge = self.judges.get(&key).ok_or("could not compile the rules")?;
         let subject = judge.resolve_call(tool, input, dialect)?;
         Ok(apply_headless(judge.evaluate(&subject, &[]), headless))
     }
@@ -248,15 +247,15 @@ impl<'a> BatchEvaluator<'a> {
 const REQUEST_FIELDS: [&str; 9] =
     ["id", "tool", "input", "permissions", "mode", "workspace", "home", "dialect", "headless"];
 
-/// Names under which somebody may look for rules; they stand in `permissions`.
+/// Wrong field names for rules, which belong in `permissions`.
 const RULE_FIELDS: [&str; 6] = ["allow", "ask", "deny", "rules", "permission", "settings"];
 
-/// Other fields are the script's own notes; but one that looks like a slip is one.
+/// Rejects misspelled fields. Other unknown fields are ignored, so that scripts can add their own.
 fn check_fields(request: &Map<String, Value>) -> Result<(), String> {
     for name in request.keys().filter(|name| !REQUEST_FIELDS.contains(&name.as_str())) {
         if RULE_FIELDS.contains(&name.as_str()) {
             return Err(format!(
-                "unknown field `{name}`; rules stand in `permissions`, as in `{{\"permissions\": {{\"deny\": [\"Read(.env)\"]}}}}`"
+                "unknown field `{name}`; put rules in `permissions`, as in `{{\"permissions\": {{\"deny\": [\"Read(.env)\"]}}}}`"
             ));
         }
         if let Some(near) =
@@ -268,7 +267,7 @@ fn check_fields(request: &Map<String, Value>) -> Result<(), String> {
     Ok(())
 }
 
-/// What is wrong with the permissions of a request, in one line.
+/// Error in the permissions of a request, in one line.
 fn error_message(error: SettingsError) -> String {
     let SettingsError::Invalid(problems) = error else { return error.to_string() };
     let problems: Vec<String> = problems.into_iter().map(|problem| problem.what).collect();

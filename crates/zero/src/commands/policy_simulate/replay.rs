@@ -1,8 +1,8 @@
-//! From an audit row back to the call.
+//! Reconstructs a call from its audit row.
 //!
-//! A row is cleaned before it is written: what stands in files is counted, secrets are taken out and
-//! long texts cut. What a judge looks at is mostly still there. Where it is not, what the row says
-//! of the call's effects may do; a command cannot be put together from its parts again.
+//! Rows are redacted before they are written: file contents are replaced by their size, secrets are
+//! removed, and long texts are truncated. Most of what the policy needs is still there. Otherwise, the
+//! recorded effects are used; a truncated command cannot be reconstructed.
 
 use std::path::{Path, PathBuf};
 
@@ -16,41 +16,41 @@ use zero_settings::simulated_call::{SimulatedCall, relevant_fields};
 
 use crate::policy::PolicyEvaluator;
 
-/// Items of a list that a row holds at most: one with so many may have had more.
+/// Largest list in a row; a list of this length may be truncated.
 const ITEMS_MAX: usize = 64;
-/// Effects that a row holds at most.
+/// Largest number of effects in a row.
 const EFFECTS_MAX: usize = 100;
-/// How deep an input is looked at.
+/// Nesting depth to which an input is checked.
 const DEPTH_MAX: usize = 8;
 
-/// What became of a row.
+/// Result of reconstructing a row.
 #[derive(Debug)]
 pub(super) enum ReplayOutcome {
-    /// A call, and what was decided about it then.
+    /// The call and its recorded verdict.
     Call(SimulatedCall, Verdict),
-    /// It never came so far as to be judged.
+    /// The call ended before the policy check.
     NotEvaluated,
-    /// It cannot be put together again.
+    /// The call cannot be reconstructed.
     Failed(ReplayFailure),
 }
 
-/// Why a call cannot be put together again.
+/// Why a call cannot be evaluated again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ReplayFailure {
-    /// A text or list that matters was too long for the log.
+    /// A relevant text or list was truncated in the log.
     Truncated,
-    /// A text that matters had a secret in it.
+    /// A relevant text contained a secret.
     Redacted,
-    /// Nothing is known of such a tool or input.
+    /// The tool or its input is unknown.
     Unknown,
-    /// The settings of its workspace cannot be used.
+    /// The settings of its workspace are invalid.
     BadSettings,
-    /// What rules said is not known, because a hook was stricter.
+    /// A hook was stricter than the rules, so the verdict of the rules was not recorded.
     StricterHook,
 }
 
 impl ReplayFailure {
-    /// Stable word for JSON.
+    /// Stable identifier, used in JSON.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Truncated => "cut",
@@ -61,24 +61,24 @@ impl ReplayFailure {
         }
     }
 
-    /// Why, for people.
+    /// Description for the report, completing "N calls …".
     pub(super) fn description(self) -> &'static str {
         match self {
-            Self::Truncated => "too long for the log",
-            Self::Redacted => "with a secret taken out",
-            Self::Unknown => "of which too little is known",
-            Self::BadSettings => "in folders whose settings have errors",
-            Self::StricterHook => "that a hook decided",
+            Self::Truncated => "truncated in the log",
+            Self::Redacted => "with a redacted secret",
+            Self::Unknown => "of unknown tools or inputs",
+            Self::BadSettings => "in folders with invalid settings",
+            Self::StricterHook => "decided by a hook",
         }
     }
 }
 
-/// Whether a row is about a call of a tool.
+/// Whether a row records a tool call.
 pub(super) fn is_call(row: &AuditRow) -> bool {
     row.tool != "undo" && row.is_call()
 }
 
-/// The call that a row is about.
+/// Reconstructs the call of a row.
 pub(super) fn replay_row(judge: &PolicyEvaluator, row: &AuditRow) -> ReplayOutcome {
     let then = row.decision.as_ref().map(|decision| decision.verdict.as_str());
     let Some(then) = Verdict::ALL.into_iter().find(|verdict| Some(verdict.as_str()) == then) else {
@@ -105,7 +105,7 @@ pub(super) fn replay_row(judge: &PolicyEvaluator, row: &AuditRow) -> ReplayOutco
     }
 }
 
-/// What is missing from a value of a cleaned input.
+/// Finds truncation or redaction in a recorded value.
 fn find_damage(value: &Value, depth: usize) -> Option<ReplayFailure> {
     match value {
         Value::String(text) => find_text_damage(text),
@@ -127,7 +127,7 @@ fn find_text_damage(text: &str) -> Option<ReplayFailure> {
     }
 }
 
-/// The call by its recorded effects, where they are whole and none is a command.
+/// Call with the recorded effects, if they are complete and none is a command.
 fn call_from_effects(judge: &PolicyEvaluator, row: &AuditRow) -> Option<SimulatedCall> {
     if row.effects.is_empty() || row.effects.len() >= EFFECTS_MAX {
         return None;
@@ -168,7 +168,7 @@ fn rebuild_effect(recorded: &AuditEffect, input: &Value, roots: &[PathBuf]) -> O
         "note" => {
             let (scope, name) = target.split_once('/')?;
             let scope = NoteScope::ALL.into_iter().find(|one| one.as_str() == scope)?;
-            // The effect does not say whether it was kept or removed.
+            // The effect does not record whether the note was saved or deleted.
             let forgets = input.get("action").and_then(Value::as_str) == Some("forget");
             Some(Effect::Note(scope.note_change(
                 &NoteName::new(name).ok()?,
@@ -181,7 +181,7 @@ fn rebuild_effect(recorded: &AuditEffect, input: &Value, roots: &[PathBuf]) -> O
     }
 }
 
-/// What a session may read of its own results is known only to the session; it was allowed then.
+/// Marks reads of the session's own results. Only the session knew these files; they were allowed.
 fn mark_own_results(judge: &PolicyEvaluator, effects: &mut Effects) {
     let Some(state) = &judge.context().state_dir else { return };
     let is_result = |path: &Path| {

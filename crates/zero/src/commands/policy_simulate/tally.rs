@@ -1,4 +1,4 @@
-//! Counts what became of the calls, in memory that does not grow with the log.
+//! Counts the results of a simulation in bounded memory.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,14 +9,14 @@ use zero_runtime::audit::AuditRow;
 
 use super::replay::ReplayFailure;
 
-/// Kinds that are told apart in one list; calls of further ones are counted together.
+/// Distinct kinds counted per list; further ones are counted together.
 const KINDS_MAX: usize = 1_000;
-/// Rules that are suggested.
+/// Largest number of suggested rules.
 const SUGGESTIONS_MAX: usize = 20;
-/// Longest text kept of a call, in characters.
+/// Longest title of a call, in characters.
 const TEXT_CHARS_MAX: usize = 300;
 
-/// What became of the calls.
+/// Counts of a simulation.
 #[derive(Debug, Default)]
 pub(super) struct SimulationTally {
     then: [u64; 3],
@@ -27,7 +27,7 @@ pub(super) struct SimulationTally {
     never_judged: u64,
 }
 
-/// Calls that would be judged differently, and alike.
+/// A group of equal calls whose decision would change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DecisionChange {
     pub(super) then: Verdict,
@@ -72,17 +72,17 @@ impl SimulationTally {
         self.never_judged += 1;
     }
 
-    /// Whether there was no call at all.
+    /// Whether no call was counted.
     pub(super) fn is_empty(&self) -> bool {
         self.call_count() == 0 && self.never_judged == 0 && self.lost.is_empty()
     }
 
-    /// Calls that were judged again.
+    /// Calls that were evaluated again.
     pub(super) fn call_count(&self) -> u64 {
         self.now.iter().sum()
     }
 
-    /// Calls that got this verdict when they were made.
+    /// Calls recorded with this verdict.
     pub(super) fn count_before(&self, verdict: Verdict) -> u64 {
         self.then.get(verdict as usize).copied().unwrap_or_default()
     }
@@ -92,27 +92,27 @@ impl SimulationTally {
         self.now.get(verdict as usize).copied().unwrap_or_default()
     }
 
-    /// What would be judged differently, the most frequent first.
+    /// Changed decisions, the most frequent first.
     pub(super) fn changes(&self) -> Vec<(&DecisionChange, u64)> {
         self.changes.sorted_by_count()
     }
 
-    /// Calls that would be judged differently and are not among those.
+    /// Calls with changed decisions beyond [`KINDS_MAX`] kinds.
     pub(super) fn changes_left_out(&self) -> u64 {
         self.changes.left_out
     }
 
-    /// Allow rules that, those of a line together, would have saved questions; the most first.
+    /// Sets of allow rules that would have avoided prompts, the most effective first.
     pub(super) fn suggested_rules(&self) -> Vec<(&Vec<String>, u64)> {
         self.offers.sorted_by_count()
     }
 
-    /// Questions that further rules would have saved.
+    /// Prompts that further rules would have avoided.
     pub(super) fn suggested_rules_left_out(&self) -> u64 {
         self.offers.left_out
     }
 
-    /// What could not be replayed, in words; nothing when all could.
+    /// Describes the calls that could not be evaluated; `None` if all could.
     pub(super) fn describe_failures(&self) -> Option<String> {
         let parts: Vec<String> = self
             .lost
@@ -122,7 +122,7 @@ impl SimulationTally {
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 
-    /// Everything that was counted, as others script against it.
+    /// All counts as JSON, with stable field names.
     pub(super) fn to_json(&self) -> Value {
         let verdicts = |counts: &dyn Fn(Verdict) -> u64| -> Map<String, Value> {
             Verdict::ALL
@@ -170,11 +170,11 @@ fn truncate_text(text: &str) -> String {
     text.chars().take(TEXT_CHARS_MAX).collect()
 }
 
-/// How often each kind of thing was met.
+/// Bounded counter by kind.
 #[derive(Debug)]
 struct KindCounts<K> {
     counts: BTreeMap<K, u64>,
-    /// Met when there was no more room.
+    /// Occurrences after [`KINDS_MAX`] kinds were reached.
     left_out: u64,
 }
 

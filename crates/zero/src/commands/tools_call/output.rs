@@ -1,4 +1,4 @@
-//! What became of a call, for a person or a program.
+//! Prints the result of a call, as text or JSON.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::exit::ExitOutcome;
 use crate::plan_steps::render_step;
 use crate::terminal::TerminalStream;
 
-/// An answer for programs. Written as it is, so that what cannot be written is an error.
+/// Result as JSON. Serialized directly, so that a value that cannot be serialized is an error.
 #[derive(Serialize)]
 struct JsonAnswer<'a> {
     ok: bool,
@@ -29,7 +29,7 @@ struct JsonAnswerResult<'a> {
     locations: &'a [FileLocation],
 }
 
-/// Prints the outcome and says how it ends the program.
+/// Prints the result and returns the exit code.
 pub(super) fn print(
     app: &AppContext,
     args: &ToolsCallArgs,
@@ -66,12 +66,12 @@ pub(super) fn print(
     }
 }
 
-/// Prints an error for programs.
+/// Prints an error as JSON.
 pub(super) fn print_error(out: &TerminalStream, error: &ToolError) -> std::io::Result<()> {
     out.write_json_line(&JsonAnswer { ok: false, result: None, error: Some(error) })
 }
 
-/// The result as a person reads it: what the model gets, with a change shown in colours.
+/// Result as text: what the model gets, with a colored diff.
 pub(in crate::commands) fn render_outcome(out: &TerminalStream, outcome: &CallOutcome) -> String {
     if out.is_terminal()
         && let ResultDisplay::Diff(diff) = &outcome.result.display
@@ -100,7 +100,7 @@ pub(in crate::commands) fn render_outcome(out: &TerminalStream, outcome: &CallOu
     text
 }
 
-/// The text of one piece of content, whatever the dialect wraps it in.
+/// Text of one content item, in any dialect.
 fn content_text(piece: &Value) -> String {
     if let Some(text) = piece.get("text").or_else(|| piece.get("diff")).and_then(Value::as_str) {
         return text.to_owned();

@@ -1,5 +1,5 @@
-//! Ctrl-C cancels the call, so that it ends tidily and is written down. A second one ends zero, but
-//! not before the call had its chance.
+//! Ctrl-C cancels the call, so that it ends cleanly and is recorded. A second Ctrl-C ends zero, but
+//! gives the call a grace period first.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Exit code of a program that was interrupted, as shells know it.
+/// Exit code after an interrupt: 128 + SIGINT.
 const INTERRUPTED_EXIT_CODE: i32 = 130;
-/// How long a cancelled call may take to end and be written down, however often it is interrupted.
+/// Grace period for a cancelled call to end and be recorded, even after more interrupts.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Cancels `cancel` on the first interrupt or request to end.
+/// Cancels `cancel` on the first SIGINT or SIGTERM.
 pub(in crate::commands) fn cancel_on_interrupt(cancel: &CancellationToken) {
     let (arrived, signals) = mpsc::channel(1);
     for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
-        // Without a handler the signal does what it always did: it ends the process.
+        // Without a handler, the signal ends the process, which is its default action.
         let Ok(mut handler) = signal(kind) else { continue };
         let arrived = arrived.clone();
         tokio::spawn(async move {
@@ -32,8 +32,8 @@ pub(in crate::commands) fn cancel_on_interrupt(cancel: &CancellationToken) {
     });
 }
 
-/// Cancels at the first signal. Ends after a second one, when the call still has not ended `grace`
-/// after the first; `None` when no more signals can come.
+/// Cancels at the first signal. Returns after a second one, once `grace` has passed since the first;
+/// `None` if no more signals can arrive.
 async fn wait_for_failed_cancel(
     mut signals: mpsc::Receiver<()>,
     cancel: &CancellationToken,

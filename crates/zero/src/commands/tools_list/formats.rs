@@ -1,4 +1,4 @@
-//! A list of tools in the forms that models' interfaces and clients want.
+//! Tool lists in the formats of model APIs and MCP.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use zero_runtime::dialect::DialectTool;
 use zero_sandbox::Workspace;
 use zero_tools::examples;
 
-/// How long a call of a tool may take: what its example is given, where the input does not say.
+/// Time limit of a call without its own `timeout`, taken from the plan of the tool's example.
 pub(in crate::commands) fn deadline(tool: &DialectTool, workspace: Option<&Workspace>) -> Duration {
     let spec = tool.registered.tool.spec();
     let example =
@@ -20,7 +20,7 @@ pub(in crate::commands) fn deadline(tool: &DialectTool, workspace: Option<&Works
     own.unwrap_or_else(|| HostLimits::default().timeout(spec.timeout_class))
 }
 
-/// Everything zero knows about a tool.
+/// All details of a tool as JSON.
 pub(in crate::commands) fn to_full_json(
     tool: &DialectTool,
     workspace: Option<&Workspace>,
@@ -53,7 +53,7 @@ pub(in crate::commands) fn to_full_json(
     full
 }
 
-/// `tools` of an OpenAI-compatible request.
+/// `tools` in an OpenAI-compatible request.
 pub(super) fn to_openai(tools: &[DialectTool]) -> Value {
     to_list(tools, |tool| {
         json!({
@@ -63,7 +63,7 @@ pub(super) fn to_openai(tools: &[DialectTool]) -> Value {
     })
 }
 
-/// `tools` of an Anthropic request.
+/// `tools` in an Anthropic request.
 pub(super) fn to_anthropic(tools: &[DialectTool]) -> Value {
     to_list(
         tools,
@@ -71,12 +71,12 @@ pub(super) fn to_anthropic(tools: &[DialectTool]) -> Value {
     )
 }
 
-/// `tools` of a Gemini request.
+/// `tools` in a Gemini request.
 pub(super) fn to_gemini(tools: &[DialectTool]) -> Value {
     let declarations = to_list(tools, |tool| {
         let mut declaration = json!({"name": tool.name, "description": tool.description});
         let parameters = to_gemini_schema(&tool.input_schema);
-        // Gemini refuses an object without properties; a function without parameters has none.
+        // Gemini rejects an object without properties, so omit empty parameters.
         if parameters.get("properties").is_some_and(|properties| properties != &json!({})) {
             declaration["parameters"] = parameters;
         }
@@ -85,7 +85,7 @@ pub(super) fn to_gemini(tools: &[DialectTool]) -> Value {
     json!([{"functionDeclarations": declarations}])
 }
 
-/// Result of MCP's `tools/list`.
+/// Result of MCP `tools/list`.
 pub(super) fn to_mcp(tools: &[DialectTool]) -> Value {
     json!({"tools": to_list(tools, zero_mcp::server::mcp_format::to_tool_json)})
 }
@@ -94,7 +94,7 @@ fn to_list(tools: &[DialectTool], each: impl Fn(&DialectTool) -> Value) -> Value
     tools.iter().map(each).collect()
 }
 
-/// What Gemini understands of a schema; it refuses requests with any other word in them.
+/// Schema keywords that Gemini supports; it rejects requests with any other keyword.
 const GEMINI_KEYWORDS: &[&str] = &[
     "type",
     "title",
@@ -148,7 +148,7 @@ fn to_gemini_schema(schema: &Value) -> Value {
                     reduced.insert("nullable".to_owned(), true.into());
                 }
             }
-            // Only texts can be enumerated.
+            // Gemini supports only string enums.
             ("enum", Value::Array(values)) if !values.iter().all(Value::is_string) => {}
             (word, value) if GEMINI_KEYWORDS.contains(&word) => {
                 reduced.insert(word.to_owned(), value.clone());

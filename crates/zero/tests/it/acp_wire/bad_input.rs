@@ -90,7 +90,7 @@ fn wrong_arguments_are_reported_before_serving() {
     }
     // What goes with a gateway is looked at when one is needed.
     for (args, holds) in [
-        (&["--token", "0123456789abcdef0123"], "`--token` is for a gateway, and none is named"),
+        (&["--token", "0123456789abcdef0123"], "`--token` needs a remote gateway"),
         (&["--url", "nonsense"], "write it like `wss://"),
     ] {
         let mut acp = desk.start_client_with(args, json!({}));
