@@ -1,9 +1,8 @@
-//! `zero tools conformance`: does this build do what the tool specification says?
+//! `zero tools conformance`: checks this build against the tool specification.
 //!
-//! Each tool is called for real, through the whole path, in a temporary workspace. What is asked
-//! of it stands in [`spec_cases`] as data; this file only runs it. The web that it reaches is a server on
-//! this machine, so nothing outside of it has to be there; what a language server answers is asked
-//! of whichever there is, and where there is none, that is said and not counted as passed.
+//! Each tool is called through the complete path, in a temporary workspace. The cases are data in
+//! [`spec_cases`]; this file runs them. A local server replaces the web, so the check needs no network.
+//! LSP uses any installed language server; without one, its check is reported as not run.
 
 mod code_samples;
 mod dialect_names;
@@ -24,7 +23,7 @@ use crate::host_setup::small_runtime;
 use crate::terminal::{BAD, ElapsedCounter, GOOD, NOTABLE, TableCell, TerminalStream, TextTable};
 use crate::trial_host::{DialectCall, TrialHost, TrialPage};
 
-/// What is missing where nobody can answer about code.
+/// Detail of the LSP check if no language server is installed.
 const NEEDS_SERVER_DETAIL: &str = "needs a language server: install one that `zero doctor` lists";
 
 pub(super) fn run(app: &AppContext, args: &ToolsConformanceArgs) -> anyhow::Result<ExitOutcome> {
@@ -55,7 +54,7 @@ pub(super) fn run(app: &AppContext, args: &ToolsConformanceArgs) -> anyhow::Resu
 #[derive(Debug, Serialize)]
 struct ToolConformanceCheck {
     tool: String,
-    /// The lowest level that asks for it; none for names of dialects.
+    /// Lowest level that requires the check; `None` for dialect names.
     #[serde(skip_serializing_if = "Option::is_none")]
     level: Option<u8>,
     check: String,
@@ -69,9 +68,9 @@ struct ToolConformanceCheck {
 enum ConformanceVerdict {
     Pass,
     Fail,
-    /// The tool is not in this build.
+    /// The build does not have the tool.
     Missing,
-    /// It could not be tried: something that is not zero's to bring is not on this machine.
+    /// Not run, because an external program is not installed.
     Needs,
 }
 
@@ -85,7 +84,7 @@ async fn check_all(
         content_type,
         body: (*body).to_owned(),
     };
-    // What opens the web to tools opens it to commands, which the specification does not ask for.
+    // Rules that allow the web also apply to commands, which the specification does not require.
     let inside = ConformanceRunner { app, trial: TrialHost::new(app, FILES, Vec::new()).await? };
     let pages = PAGES.iter().map(page).collect();
     let outside = ConformanceRunner { app, trial: TrialHost::new(app, FILES, pages).await? };
@@ -104,14 +103,14 @@ async fn check_all(
     Ok(checks)
 }
 
-/// Where the cases of the specification are tried.
+/// Runs the cases of the specification.
 struct ConformanceRunner<'a> {
     app: &'a AppContext,
     trial: TrialHost,
 }
 
 impl ConformanceRunner<'_> {
-    /// All that is asked of one tool.
+    /// All checks of one tool.
     async fn check_tool(&self, case: &'static ToolCase) -> Vec<ToolConformanceCheck> {
         let Some(registered) = self.trial.host().registry().get(case.tool) else {
             let detail = "not in this build".to_owned();
@@ -149,7 +148,7 @@ impl ConformanceRunner<'_> {
         checks.done
     }
 
-    /// Whether an example runs, and whether its result is as specified.
+    /// Whether an example runs, and whether its result matches the specification.
     async fn check_example(
         &self,
         case: &ToolCase,
@@ -170,7 +169,7 @@ impl ConformanceRunner<'_> {
         (Ok(()), fields)
     }
 
-    /// Whether each required parameter is one: without it the first example is refused.
+    /// Whether each required parameter is enforced: without it, the first example must be rejected.
     async fn check_missing_parameters(&self, case: &ToolCase) -> Result<(), String> {
         let Some(example) = case.examples.first() else { return Ok(()) };
         for parameter in case.parameters.iter().filter(|parameter| parameter.required) {
@@ -185,7 +184,7 @@ impl ConformanceRunner<'_> {
         Ok(())
     }
 
-    /// Whether a wrong type and an unknown field are refused in the agreed form.
+    /// Whether a wrong type and an unknown field are rejected with the specified error.
     async fn check_unknown_parameters(&self, case: &ToolCase) -> Result<(), String> {
         let mut nonsense = vec![json!({"no_such_parameter": 1})];
         nonsense.extend(
@@ -198,7 +197,7 @@ impl ConformanceRunner<'_> {
         Ok(())
     }
 
-    /// Whether whichever language server is there finds a definition.
+    /// Whether an installed language server finds a definition.
     async fn check_code_query(&self, case: &ToolCase) -> ToolConformanceCheck {
         let (result, check, detail) = match code_samples::probe_servers(self.app, &self.trial).await
         {
@@ -232,7 +231,7 @@ impl ConformanceRunner<'_> {
         self.trial.call(DialectCall::canonical(tool), input).await
     }
 
-    /// An input of the specification, in a workspace as good as new.
+    /// Restores the workspace and parses an input of the specification.
     fn parse_input(&self, text: &str) -> Result<Value, ToolError> {
         let input = self.trial.prepare_input(text)?;
         self.trial.remove_file("path/to/new-file.go");
@@ -240,14 +239,14 @@ impl ConformanceRunner<'_> {
     }
 }
 
-/// Checks that a call failed in the agreed form.
+/// Checks that a call failed with the specified error.
 fn expect_error(
     outcome: Result<CallOutcome, ToolError>,
     tool: &str,
     expected: ErrorType,
 ) -> Result<(), String> {
     let error = match outcome {
-        Ok(_) => return Err(format!("it succeeded instead of `{}`", expected.as_str())),
+        Ok(_) => return Err(format!("succeeded instead of failing with `{}`", expected.as_str())),
         Err(error) => error,
     };
     if error.error_type != expected {
@@ -269,7 +268,7 @@ fn expect_error(
         || error.tool != tool
         || error.message.is_empty()
     {
-        return Err(format!("the error has not the agreed form: {value}"));
+        return Err(format!("the error does not have the specified form: {value}"));
     }
     Ok(())
 }
@@ -315,7 +314,7 @@ fn render_table(checks: &[ToolConformanceCheck], out: &TerminalStream) -> String
     table.render(out)
 }
 
-/// Each level in one line: which of its tools conform, and which do not; then the names.
+/// One line per level with the tools that conform and those that do not; then the dialect names.
 fn render_summary(args: &ToolsConformanceArgs, checks: &[ToolConformanceCheck]) -> String {
     let mut text = String::from("\n");
     for level in 1..=args.level {
@@ -335,7 +334,7 @@ fn render_summary(args: &ToolsConformanceArgs, checks: &[ToolConformanceCheck]) 
     text
 }
 
-/// What becomes of some checks, in one line; each that does not pass is named.
+/// Summary of some checks in one line; failed ones are named.
 fn render_verdict<'a>(
     checks: impl Iterator<Item = &'a ToolConformanceCheck> + Clone,
     well: &str,
@@ -358,7 +357,7 @@ fn render_verdict<'a>(
     }
     let untried = named(ConformanceVerdict::Needs);
     if !untried.is_empty() {
-        said.push(format!("not tried, for want of a language server: {untried}"));
+        said.push(format!("not run, because no language server is installed: {untried}"));
     }
     said.join("; ")
 }

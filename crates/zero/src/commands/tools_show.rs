@@ -146,7 +146,7 @@ fn render_page(out: &TerminalStream, facts: &ToolFacts<'_>) -> String {
         }
         let _ = writeln!(text, "{}", shown.command);
         if let Some(said) = &shown.said {
-            let _ = writeln!(text, "\n{}\n{said}", out.paint(STRONG, "It answers"));
+            let _ = writeln!(text, "\n{}\n{said}", out.paint(STRONG, "Output"));
         }
     }
     text
@@ -170,7 +170,7 @@ fn names_table(facts: &ToolFacts<'_>) -> TextTable {
     table
 }
 
-/// The fields of an input or a result.
+/// Fields of an input or a result schema.
 fn fields_table(schema: &serde_json::Value, required: &'static str) -> TextTable {
     let mut table = TextTable::new(["NAME", "TYPE", required, "DESCRIPTION"]);
     for field in tool_facts::collect_fields(schema) {
@@ -205,7 +205,7 @@ mod tests {
         }
     }
 
-    /// What `zero` says to a command line, with the real tools, in a folder with the examples' files.
+    /// Runs a command line with the real tools, in a folder with the files of the examples.
     #[expect(clippy::disallowed_methods, reason = "the test puts its files there")]
     fn run_command(words: &[String]) -> (ExitOutcome, String) {
         let folder = tempfile::tempdir().unwrap();
@@ -224,8 +224,7 @@ mod tests {
         run_command(&words.collect::<Vec<_>>())
     }
 
-    /// The calls of the examples are made by the reference; here it is that the line that is shown,
-    /// as it stands, makes them.
+    /// The reference test runs the calls of the examples; this test runs the command lines as shown.
     #[test]
     fn every_example_command_runs_as_shown() {
         let folder = tempfile::tempdir().unwrap();
@@ -236,13 +235,13 @@ mod tests {
                 let facts = ToolFacts::new(&app, &registry, dialect, &tool);
                 let shown = facts.example().unwrap_or_else(|| panic!("no {}", tool.name));
                 let (line, said) = (shown.command, shown.said.unwrap());
-                let end = format!("\n{line}\n\nIt answers\n{said}\n");
+                let end = format!("\n{line}\n\nOutput\n{said}\n");
                 assert!(render_page(&app.terminal.out, &facts).ends_with(&end));
                 let (before, rest) = line.split_once(" '").unwrap();
                 let (input, after) = rest.split_once('\'').unwrap();
                 let words = before.split(' ').chain([input]).chain(after.split_whitespace());
                 let words: Vec<String> = words.chain(["--yes"]).map(str::to_owned).collect();
-                // Nothing is reached from here: that it is a call is all that can be tried.
+                // There is no network in this test, so only check that the call is valid.
                 if tool.registered.tool.spec().category == ToolCategory::Network {
                     Cli::try_parse_from(&words).unwrap();
                     let input = serde_json::from_str(input).unwrap();
@@ -253,7 +252,7 @@ mod tests {
                 }
                 let (exit, said) = run_command(&words);
                 let is = |part: &str| tool.name.to_ascii_lowercase().contains(part);
-                // What the page says that it needs is not here: a session, a server, a person.
+                // The requirements of some examples are missing here: a session, a server, a user.
                 for (needed, of) in [
                     ("there are no jobs", is("bash")),
                     ("no language server for `shop.c` is installed", is("lsp")),
@@ -279,7 +278,7 @@ mod tests {
             (&["Read"], "acp        read_file  path (required), line, limit\n"),
             (&["Read"], "bound      a line that is shown: 2,000 characters\n"),
             (&["Read"], "total_lines  integer  yes     How many lines the whole file has.\n"),
-            (&["Read"], "It answers\n     1\tbuy milk\n"),
+            (&["Read"], "Output\n     1\tbuy milk\n"),
             (&["lsp-diagnostics"], "effects    reads the file, and starts a language server"),
             (&["BashOutput"], "acp        BashOutput, not listed  "),
             (&["Bash"], "critical where one destroys or gives away what cannot be taken back"),

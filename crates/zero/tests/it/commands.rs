@@ -302,7 +302,7 @@ fn completions_and_man_pages_are_generated() {
     assert!(zero.stdout(&["--version"]).starts_with("zero 0."));
 }
 
-/// What `zero tools conformance` reports, with this `PATH`.
+/// JSON report of `zero tools conformance`, with this `PATH`.
 fn run_conformance(zero: &TestProgram, path: &str, args: &[&str]) -> (i32, Value) {
     let mut command = zero.command(&[&["tools", "conformance", "--json"], args].concat());
     let output = command.env("PATH", path).output().unwrap();
@@ -395,8 +395,7 @@ fn conformance_reports_missing_language_server() {
     let mut command = zero.command(&["tools", "conformance", "--level", "2"]);
     let output = command.env("PATH", path).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
-    let expected =
-        "level 1: conforms\nlevel 2: conforms; not tried, for want of a language server: LSP\n";
+    let expected = "level 1: conforms\nlevel 2: conforms; not run, because no language server is installed: LSP\n";
     assert!(said.ends_with(expected), "{said}");
 }
 

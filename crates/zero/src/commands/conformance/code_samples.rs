@@ -1,7 +1,7 @@
-//! A few lines of code in each language that has a known server, to ask about.
+//! Code samples in each language that has a known language server.
 //!
-//! Which server a machine has is nobody's to say, so whichever is there answers, in the language it
-//! knows. The file of the first is that of the examples.
+//! The check uses the first installed server, with the sample in its language. The first sample is the
+//! file of the tool examples.
 
 use serde_json::{Value, json};
 use zero_core::{ErrorReason, ErrorType, ToolError};
@@ -11,19 +11,19 @@ use zero_lsp::server_definition::{self, ProgramSearchPath};
 use crate::AppContext;
 use crate::trial_host::{DialectCall, TrialHost, WorkspaceFiles};
 
-/// Code that calls a function which it defines.
+/// Code that defines a function and calls it.
 struct CodeSample {
-    /// The server that knows it.
+    /// Language server for the sample.
     server: &'static str,
-    /// The file that is asked about, and what else belongs to it.
+    /// Source file, followed by other files of the project.
     files: &'static WorkspaceFiles,
-    /// Where the function is called: line and character, from 1.
+    /// Line and character of the call, from 1.
     call: (u64, u64),
-    /// The line on which it is defined.
+    /// Line of the definition, from 1.
     defined: u64,
 }
 
-/// The fastest to start first.
+/// Samples, the server that starts fastest first.
 const SAMPLES: &[CodeSample] = &[
     CodeSample {
         server: "clangd",
@@ -114,18 +114,18 @@ const SAMPLES: &[CodeSample] = &[
     },
 ];
 
-/// What came of asking whichever server is there.
+/// Result of querying the installed servers.
 pub(super) enum ServerProbe {
-    /// This one gave the right answer.
+    /// This server gave the correct answer.
     Found(RespondingServer),
-    /// There is none that can be started; the error says so, with what to do. What each that was
-    /// found says.
+    /// No server can be started, and the tool reports the specified error. Contains the output of
+    /// servers that were found.
     NoServer(Vec<String>),
-    /// Something is wrong.
+    /// A server or an error message was wrong.
     Failed(String),
 }
 
-/// A server that answers, and what it can be asked about.
+/// A working server and its sample.
 #[derive(Clone, Copy)]
 pub(super) struct RespondingServer {
     sample: &'static CodeSample,
@@ -136,7 +136,7 @@ impl RespondingServer {
         self.sample.server
     }
 
-    /// An input of an example, about a file that this server knows.
+    /// Replaces the file and position in an example input with those of the sample.
     pub(super) fn adapt_input(
         self,
         trial: &TrialHost,
@@ -161,7 +161,7 @@ impl RespondingServer {
     }
 }
 
-/// Asks for a definition, of one server after the other until one gives it.
+/// Requests a definition from one server after the other until one finds it.
 pub(super) async fn probe_servers(app: &AppContext, trial: &TrialHost) -> ServerProbe {
     let (mut unusable, mut wrong) = (Vec::new(), Vec::new());
     let roots = [trial.root()];
@@ -179,7 +179,7 @@ pub(super) async fn probe_servers(app: &AppContext, trial: &TrialHost) -> Server
             }
             Ok(lines) => {
                 let defined = sample.defined;
-                wrong.push(format!("`{server}` finds it on lines {lines:?} instead of {defined}"));
+                wrong.push(format!("`{server}` found it on lines {lines:?} instead of {defined}"));
             }
             Err(error) if error.reason() == Some(ErrorReason::ServerUnavailable) => {
                 unusable.push(error.message);
@@ -196,7 +196,7 @@ pub(super) async fn probe_servers(app: &AppContext, trial: &TrialHost) -> Server
     }
 }
 
-/// The lines on which a server says that the function is defined.
+/// Lines that a server reports as the definition of the function.
 async fn find_definition(
     trial: &TrialHost,
     sample: &'static CodeSample,
@@ -209,8 +209,8 @@ async fn find_definition(
     Ok(lines.collect())
 }
 
-/// Whether a question for which a server has to be installed is answered with the promised error,
-/// which says how.
+/// Checks that a query without an installed server returns the specified error with installation
+/// instructions.
 async fn check_missing_server_error(
     trial: &TrialHost,
     missing: Option<&'static CodeSample>,
@@ -227,8 +227,8 @@ async fn check_missing_server_error(
         {
             Ok(())
         }
-        Err(error) => Err(format!("the error for want of a server is another: {}", error.message)),
-        Ok(_) => Err(format!("`{}` is not there, and somebody answered", sample.server)),
+        Err(error) => Err(format!("wrong error for a missing server: {}", error.message)),
+        Ok(_) => Err(format!("got an answer although `{}` is not installed", sample.server)),
     }
 }
 

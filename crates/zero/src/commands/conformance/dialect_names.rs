@@ -1,4 +1,4 @@
-//! Every tool under each of its names: the call of its example, in the words of each dialect.
+//! Runs the example of every tool under each of its names, in every dialect.
 
 use serde_json::json;
 use zero_core::{ErrorType, ToolError};
@@ -13,7 +13,7 @@ use crate::AppContext;
 use crate::terminal::ElapsedCounter;
 use crate::trial_host::{DialectCall, TrialHost};
 
-/// Tries every name of every dialect.
+/// Checks every name of every dialect.
 pub(super) async fn check_all_names(
     app: &AppContext,
     counter: &ElapsedCounter,
@@ -60,7 +60,7 @@ async fn check_name(
     ToolConformanceCheck { tool: canonical, level: None, check, result, detail }
 }
 
-/// Whether the example runs under that name, and nonsense is refused under it.
+/// Whether the example runs under this name, and invalid input is rejected.
 async fn check_call(
     trial: &TrialHost,
     named: DialectCall<'_>,
@@ -68,15 +68,15 @@ async fn check_call(
     answering: Option<RespondingServer>,
 ) -> Result<(), String> {
     let said = |error: ToolError| error.message;
-    let example = examples::find_example(canonical).ok_or("there is no example of it")?;
-    let input = example.input_for(named.dialect, named.name).ok_or("there is no example of it")?;
+    let example = examples::find_example(canonical).ok_or("it has no example")?;
+    let input = example.input_for(named.dialect, named.name).ok_or("it has no example")?;
     let mut input = trial.prepare_input(input).map_err(said)?;
     if let Some(answering) = answering {
         input = answering.adapt_input(trial, input).map_err(said)?;
     }
     let outcome = trial.run_example(example, named, input, new_call_id()).await.map_err(said)?;
     if outcome.rendered.content.is_empty() {
-        return Err("its result says nothing".to_owned());
+        return Err("its result is empty".to_owned());
     }
     let refused = trial.call(named, json!({"no_such_parameter": 1})).await;
     expect_error(refused, named.name, ErrorType::InvalidInput)

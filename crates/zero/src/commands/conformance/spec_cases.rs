@@ -1,32 +1,32 @@
 //! The tool specification as data: each tool's parameters, examples and result.
 //!
-//! `{root}` in an input stands for the temporary workspace. Its files are [`FILES`]; they are put
-//! back before every example, so that no example depends on another. The web is a server on this
-//! machine with [`PAGES`], which also answers as a search engine.
+//! `{root}` in an input stands for the temporary workspace. Its files are [`FILES`]; they are restored
+//! before every example, so that no example depends on another. A local server with [`PAGES`] replaces
+//! the web and also acts as a search engine.
 
 /// One tool of the specification.
 pub(super) struct ToolCase {
     pub(super) tool: &'static str,
-    /// The lowest level that asks for it.
+    /// Lowest level that requires the tool.
     pub(super) level: u8,
     pub(super) parameters: &'static [SpecParameter],
     pub(super) examples: &'static [SpecExample],
-    /// The fields of its result; `None` where the specification leaves it open.
+    /// Fields of its result; `None` if the specification does not define them.
     pub(super) result: Option<&'static [SpecField]>,
-    /// An input that names a file that does not exist.
+    /// Input that names a missing file.
     pub(super) missing: Option<&'static str>,
-    /// Who answers its examples.
+    /// What its examples need to run.
     pub(super) answered_by: ExampleResponder,
 }
 
-/// Who answers the examples of a tool.
+/// What the examples of a tool need to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExampleResponder {
-    /// The tool itself.
+    /// Only the tool.
     Tool,
     /// A web server with [`PAGES`].
     Web,
-    /// A program of somebody else's that has to be there, of whatever language.
+    /// Any installed language server.
     LanguageServer,
 }
 
@@ -43,15 +43,15 @@ pub(super) struct SpecField {
     pub(super) shape: ValueShape,
 }
 
-/// An example of the specification, and what its result must hold.
+/// An example of the specification, and the expected fields of its result.
 pub(super) struct SpecExample {
     pub(super) input: &'static str,
-    /// Fields of the result that the specification fixes; `{}` where it fixes none. A text between
-    /// two `…` is only a part of the field.
+    /// Fields of the result that the specification defines; `{}` if none. A text between two `…` must be
+    /// contained in the field.
     pub(super) holds: &'static str,
 }
 
-/// What a value looks like.
+/// Type of a value.
 #[derive(Clone, Copy)]
 pub(super) enum ValueShape {
     Text,
@@ -60,9 +60,9 @@ pub(super) enum ValueShape {
     Texts,
     /// Objects with exactly these fields.
     Objects(&'static [SpecField]),
-    /// Objects of the tool's own making.
+    /// List of objects that the specification does not define.
     List,
-    /// An object from texts to texts.
+    /// Object with string values.
     TextMap,
 }
 
@@ -78,7 +78,7 @@ pub(super) const FILES: &[(&str, &str)] = &[
     ("docs/deep/more.md", "# More\n"),
 ];
 
-/// What there is to read on the web: the path, the type, the text.
+/// Pages of the local web server: path, media type, text.
 pub(super) const PAGES: &[(&str, &str, &str)] = &[
     (
         "/doc/effective_go",

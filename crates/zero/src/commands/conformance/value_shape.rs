@@ -1,11 +1,11 @@
-//! Whether values and schemas look as the specification says.
+//! Compares values and schemas with the specification.
 
 use serde_json::{Map, Value};
 
 use super::spec_cases::{SpecField, ToolCase, ValueShape};
 
 impl ValueShape {
-    /// The JSON Schema types that can hold it.
+    /// JSON Schema types for this shape.
     fn schema_types(self) -> &'static [&'static str] {
         match self {
             Self::Text => &["string"],
@@ -16,7 +16,7 @@ impl ValueShape {
         }
     }
 
-    /// What is wrong with a value, if anything.
+    /// Checks a value; the error names the field `at`.
     fn check(self, at: &str, value: &Value) -> Result<(), String> {
         let fits = match self {
             Self::Text => value.is_string(),
@@ -28,7 +28,9 @@ impl ValueShape {
                 value.as_object().is_some_and(|fields| fields.values().all(Value::is_string))
             }
             Self::Objects(fields) => {
-                let Value::Array(items) = value else { return Err(format!("`{at}` is no list")) };
+                let Value::Array(items) = value else {
+                    return Err(format!("`{at}` is not a list"));
+                };
                 return items.iter().try_for_each(|item| {
                     check_exact_fields(fields, item).map_err(|why| format!("in `{at}`: {why}"))
                 });
@@ -42,7 +44,7 @@ impl ValueShape {
     }
 }
 
-/// Checks that a value is an object with exactly these fields, each of its type.
+/// Checks that a value is an object with exactly these fields and types.
 pub(super) fn check_exact_fields(fields: &[SpecField], value: &Value) -> Result<(), String> {
     let Value::Object(object) = value else {
         return Err(format!("not an object: {}", quote_value(value)));
@@ -57,8 +59,8 @@ pub(super) fn check_exact_fields(fields: &[SpecField], value: &Value) -> Result<
     }
 }
 
-/// Checks that an object holds all fields of another, with the same values. A text between two `…`
-/// is to be a part of the text there.
+/// Checks that an object has all fields of another, with the same values. A text between two `…` must
+/// be contained in the value.
 pub(super) fn check_contains(wanted: &Value, found: &Value) -> Result<(), String> {
     for (name, value) in wanted.as_object().into_iter().flatten() {
         let found = found.get(name).unwrap_or(&Value::Null);
@@ -74,11 +76,11 @@ pub(super) fn check_contains(wanted: &Value, found: &Value) -> Result<(), String
     Ok(())
 }
 
-/// Checks that a schema has the specification's parameters: each there and of its type, optional
-/// ones not required, and nothing else required.
+/// Checks that a schema has the parameters of the specification with the correct types, and requires
+/// no others.
 ///
-/// A required parameter may be optional in the schema, where a tool takes another form of input
-/// beside the specification's; that a call without it is refused is checked by calling.
+/// A required parameter may be optional in the schema, if the tool accepts another form of input as
+/// well. Another check calls the tool without it and expects an error.
 pub(super) fn check_parameters(case: &ToolCase, schema: &Value) -> Result<(), String> {
     let none = Map::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);

@@ -1,8 +1,8 @@
-//! `docs/reference/tools.md`, made from the tools: what they say of themselves, and what their
-//! examples really answer. The answers of all names are kept for `zero tools show`, too.
+//! Generates `docs/reference/tools.md` from the tools and the recorded outputs of their examples. The
+//! outputs for all names are also stored for `zero tools show`.
 //!
-//! The page is made anew by a test and held against the one in the repository, so it can never say
-//! what the code does not do. `cargo xtask reference` writes it.
+//! A test generates the page and compares it with the one in the repository, so the page cannot get
+//! out of date. `cargo xtask reference` writes it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,17 +20,17 @@ use crate::environment::EnvironmentConfig;
 use crate::terminal::Terminal;
 use crate::trial_host::{DialectCall, TrialHost};
 
-/// Set where the page is to be written instead of compared.
+/// Environment variable that makes the test write the page instead of comparing it.
 const UPDATE_VARIABLE: &str = "ZERO_UPDATE_REFERENCE";
 
 const PAGE_HEAD: &str = "\
 # Tool reference
 
-<!-- Made from the code by `cargo xtask reference`; a test fails where it is not as the code is. -->
+<!-- Generated from the code by `cargo xtask reference`; a test fails if the page is out of date. -->
 
-Every tool of this build: its names, parameters, results, bounds, and a call with what it really answers. `zero tools
-show NAME` prints the same for one tool, under any of its names. [The tools](built-in-tools.md) says how they behave,
-[Dialects](../concepts/dialects.md) how results are written elsewhere.
+This page lists every tool of this build with its names, parameters, results, limits, and an example with its output.
+`zero tools show NAME` prints the same for one tool, under any of its names. [Built-in tools](built-in-tools.md) explains
+how the tools behave, [Dialects](../concepts/dialects.md) how their results differ between dialects.
 ";
 
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn reference_page_matches_code() {
 }
 
 #[track_caller]
-#[expect(clippy::disallowed_methods, reason = "a page of the repository, and who wants it anew")]
+#[expect(clippy::disallowed_methods, reason = "reads and writes a page of the repository")]
 fn compare_or_write(name: &str, found: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
     if std::env::var_os(UPDATE_VARIABLE).is_some() {
@@ -66,12 +66,12 @@ fn compare_or_write(name: &str, found: &str) {
     });
     assert!(
         kept == found,
-        "{name} is not as the code is; `cargo xtask reference` writes it anew\n{}",
-        differs.unwrap_or_else(|| "it ends elsewhere".to_owned())
+        "{name} is out of date; run `cargo xtask reference` to update it\n{}",
+        differs.unwrap_or_else(|| "the lengths differ".to_owned())
     );
 }
 
-/// What the examples of all names answer, by [`tool_facts::answer_key`].
+/// Outputs of the examples under all names, by [`tool_facts::answer_key`].
 async fn record_answers(app: &AppContext, registry: &ToolRegistry) -> BTreeMap<String, String> {
     let mut said = BTreeMap::new();
     for dialect in DialectName::ALL {
@@ -109,41 +109,41 @@ fn render_page(
     page
 }
 
-/// The bounds of all tools.
+/// Limits of all tools.
 fn render_bounds() -> String {
     let limits = HostLimits::default();
     let mut text = String::from(
-        "\n## Bounds\n\nThose of all tools. `--limit NAME=VALUE` and [settings](settings.md) change those that have a name; a tool's own\nstand with it.\n\n| bound | name | usual |\n|---|---|---|\n",
+        "\n## Limits\n\nThese limits apply to all tools. `--limit NAME=VALUE` and [settings](settings.md) change those that have a name. The\nsection of a tool lists its own limits.\n\n| limit | name | default |\n|---|---|---|\n",
     );
     let seconds = |time: std::time::Duration| format!("{} s", time.as_secs());
     let mut row = |what: &str, name: &str, usual: String| {
         let _ = writeln!(text, "| {what} | {name} | {usual} |");
     };
-    row("work on a file or folder", "`file-timeout`", seconds(limits.file_timeout));
-    row("a search", "`search-timeout`", seconds(limits.search_timeout));
-    row("a command", "", seconds(limits.command_timeout));
-    row("an input", "", limits.input_bytes_max.to_string());
+    row("time for work on a file or folder", "`file-timeout`", seconds(limits.file_timeout));
+    row("time for a search", "`search-timeout`", seconds(limits.search_timeout));
+    row("time for a command", "", seconds(limits.command_timeout));
+    row("size of an input", "", limits.input_bytes_max.to_string());
     row(
-        "text for the model; the rest goes to a file",
+        "size of the text for the model; the rest goes to a file",
         "`model-output`",
         limits.model_output_bytes_max.to_string(),
     );
-    row("a result in all", "`result`", limits.result_bytes_max.to_string());
-    row("a file that is read whole or changed", "`file-size`", limits.file_bytes_max.to_string());
-    row("calls at once in a session", "`session-calls`", limits.session_calls_max.to_string());
-    row("calls at once in all", "`host-calls`", limits.host_calls_max.to_string());
-    row("calls that wait", "`queue-calls`", limits.queue_calls_max.to_string());
+    row("size of a complete result", "`result`", limits.result_bytes_max.to_string());
+    row("size of a file that is read or changed", "`file-size`", limits.file_bytes_max.to_string());
+    row("concurrent calls per session", "`session-calls`", limits.session_calls_max.to_string());
+    row("concurrent calls in total", "`host-calls`", limits.host_calls_max.to_string());
+    row("queued calls", "`queue-calls`", limits.queue_calls_max.to_string());
     for limit in CommandLimit::ALL {
         let usual = limit.format_value(limits.command.get(limit));
-        row("of a command", &format!("`{}`", limit.name()), usual);
+        row("per command", &format!("`{}`", limit.name()), usual);
     }
     text
 }
 
-/// What the examples work on.
+/// Describes the folder of the examples.
 fn docs_folder() -> String {
     let mut text = String::from(
-        "\n## The examples\n\nThey were run as they stand, in a folder with these files; where a call is asked about, the answer was yes.\n\n```sh\n",
+        "\n## Examples\n\nThe examples were run as shown, in a folder with these files. All approval prompts were answered with yes.\n\n```sh\n",
     );
     for (file, _) in examples::FILES {
         let _ = writeln!(text, "{}", tool_facts::creation_command(file).unwrap());
@@ -151,7 +151,7 @@ fn docs_folder() -> String {
     let port = examples::WEB_URL.rsplit(':').next().unwrap();
     let _ = writeln!(
         text,
-        "```\n\nThose about the web reach a web server in that folder (`python3 -m http.server {port} --bind 127.0.0.1`), which\n`local.json` opens and names as a search engine. Numbers of calls are all zeros here."
+        "```\n\nThe web examples use a web server in that folder (`python3 -m http.server {port} --bind 127.0.0.1`). `local.json` allows\nit and configures it as a search engine. Call IDs are all zeros."
     );
     text
 }
@@ -163,11 +163,11 @@ fn render_section(facts: &ToolFacts<'_>) -> String {
     let _ = writeln!(text, "| | |\n|---|---|");
     let limits = facts.limits().into_iter().map(|(name, value)| format!("`{name}` {value}"));
     for (name, value) in [
-        ("for people", spec.display_name.clone()),
+        ("display name", spec.display_name.clone()),
         ("category", spec.category.as_str().to_owned()),
         ("effects", facts.describe_effects().to_owned()),
         ("risk", format!("{}: {}", spec.risk.as_str(), facts.describe_approval())),
-        ("deadline", facts.describe_deadline()),
+        ("timeout", facts.describe_deadline()),
         ("limits", limits.collect::<Vec<_>>().join(", ")),
         ("repeatable", facts.describe_repeatability().to_owned()),
     ] {
@@ -185,7 +185,7 @@ fn render_section(facts: &ToolFacts<'_>) -> String {
     text
 }
 
-/// Sentences of a description as one paragraph each.
+/// Joins the lines of each paragraph of a description.
 fn format_prose(description: &str) -> String {
     let paragraphs = description.trim().split("\n\n");
     let joined = paragraphs.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
@@ -211,15 +211,14 @@ fn render_fields(heading: &str, fields: &[ToolSchemaField], required: &str) -> S
     text
 }
 
-/// A `|` would end the cell.
+/// Escapes `|`, which would end the cell.
 fn escape_cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// What the tool is called in the other dialects, with the fields it has there.
+/// Names, fields and examples of the tool in all dialects.
 fn render_names(facts: &ToolFacts<'_>) -> String {
-    let mut text =
-        String::from("\n| dialect | name | fields | the example there |\n|---|---|---|---|\n");
+    let mut text = String::from("\n| dialect | name | fields | example |\n|---|---|---|---|\n");
     for dialect in DialectName::ALL {
         let its: Vec<&DialectVariant> =
             facts.names.iter().filter(|its| its.dialect == dialect).collect();
@@ -240,12 +239,12 @@ fn render_names(facts: &ToolFacts<'_>) -> String {
     text
 }
 
-/// Bounds of the tool's own.
+/// Limits of the tool itself.
 fn render_own_bounds(facts: &ToolFacts<'_>) -> String {
     if facts.bounds().is_empty() {
         return String::new();
     }
-    let mut text = String::from("\n| bound of its own | at most |\n|---|---|\n");
+    let mut text = String::from("\n| limit of this tool | at most |\n|---|---|\n");
     for bound in facts.bounds() {
         let _ = writeln!(text, "| {} | {} |", escape_cell(bound.what), bound.most);
     }
@@ -262,7 +261,7 @@ fn render_example(facts: &ToolFacts<'_>, said: &str) -> String {
     text
 }
 
-/// What the example of a name really answers.
+/// Runs the example of a tool and returns its output.
 async fn record_answer(app: &AppContext, facts: &ToolFacts<'_>) -> String {
     let (dialect, name) = (facts.dialect, facts.tool.name.as_str());
     let trial = TrialHost::new(app, examples::FILES, TrialHost::example_pages()).await.unwrap();

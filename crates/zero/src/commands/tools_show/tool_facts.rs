@@ -1,4 +1,4 @@
-//! What is told of a tool, wherever it is told: on the terminal and in the reference.
+//! Facts about a tool, for `zero tools show` and for the reference page.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,47 +13,47 @@ use zero_tools::examples::{self, ExampleRequirement, ToolExample};
 use crate::AppContext;
 use crate::commands::tools_list::formats;
 
-/// Levels of fields that are told; a schema may hold itself.
+/// Nesting depth of fields that are shown; schemas can be recursive.
 const DEPTH_MAX: usize = 4;
-/// From here on a number in a schema says only how large the type can be.
+/// Larger numbers in a schema are limits of the integer type, not of the tool.
 const TYPE_RANGE_MIN: u64 = u32::MAX as u64;
-/// What the examples answered when they were run, by [`answer_key`]. Made by the test of the reference,
-/// which fails where it is not as the code is.
+/// Recorded outputs of the examples, by [`answer_key`]. `cargo xtask reference` writes them, and a test
+/// fails if they are out of date.
 const RECORDED_ANSWERS: &str = include_str!("said.json");
 
-/// A tool as a dialect offers it, with what else is known of it.
+/// A tool in a dialect, with its names in all dialects and its notes.
 pub(super) struct ToolFacts<'a> {
     pub(super) tool: &'a DialectTool,
     pub(super) dialect: DialectName,
-    /// What it is called, in the order of the dialects.
+    /// Names of the tool, in the order of the dialects.
     pub(super) names: Vec<DialectVariant>,
     particulars: ToolNotes,
-    /// Where its example would be made.
+    /// Workspace of its example.
     pub(super) workspace: Option<Workspace>,
 }
 
-/// A tool as one of the dialects has it.
+/// Name and fields of a tool in one dialect.
 pub(super) struct DialectVariant {
     pub(super) dialect: DialectName,
     pub(super) name: String,
-    /// Whether models are shown it; one that is not can be called all the same.
+    /// Whether the tool is listed for models; an unlisted one can still be called.
     pub(super) is_listed: bool,
-    /// Its fields, without those within them: each by its name, and whether it is required.
+    /// Top-level fields: name, and whether it is required.
     pub(super) fields: Vec<(String, bool)>,
-    /// The input of its example.
+    /// Input of its example.
     pub(super) input: Option<&'static str>,
 }
 
-/// The example of a tool, as a person would try it.
+/// Example of a tool that can be pasted into a shell.
 pub(super) struct RunnableExample {
     pub(super) input: &'static str,
-    /// Commands that put its files there.
+    /// Commands that create its files.
     pub(super) before: Vec<String>,
-    /// What has to be there besides.
+    /// Other requirements, one sentence each.
     pub(super) needs: Vec<String>,
-    /// The line to paste.
+    /// Command line of the call.
     pub(super) command: String,
-    /// What it answered.
+    /// Recorded output.
     pub(super) said: Option<String>,
 }
 
@@ -69,17 +69,17 @@ impl<'a> ToolFacts<'a> {
         Self { tool, dialect, names: dialect_variants(registry, tool), particulars, workspace }
     }
 
-    /// What it does to the world, in its own words; each call says exactly what before it runs.
+    /// Effects in general terms; each call declares its exact effects before it runs.
     pub(super) fn describe_effects(&self) -> &'static str {
         self.particulars.effects
     }
 
-    /// What follows from its risk, and which of its calls have another.
+    /// When zero asks before a call, derived from the risk of the tool.
     pub(super) fn describe_approval(&self) -> String {
         let usual = match self.tool.registered.tool.spec().risk {
-            RiskLevel::Low => "allowed inside the workspace, asked about outside",
-            RiskLevel::Medium | RiskLevel::High => "asked about first",
-            RiskLevel::Critical => "asked about every time",
+            RiskLevel::Low => "allowed inside the workspace, zero asks outside",
+            RiskLevel::Medium | RiskLevel::High => "zero asks first",
+            RiskLevel::Critical => "zero asks every time",
         };
         match self.particulars.other_risks {
             Some(others) => format!("{usual}; {others}"),
@@ -89,12 +89,12 @@ impl<'a> ToolFacts<'a> {
 
     pub(super) fn describe_repeatability(&self) -> &'static str {
         match self.tool.registered.tool.spec().idempotent {
-            true => "yes, twice is the same as once",
+            true => "yes, repeating a call has no further effect",
             false => "no",
         }
     }
 
-    /// How long a call may take, in words.
+    /// Time limit of a call.
     pub(super) fn describe_deadline(&self) -> String {
         let time = formats::deadline(self.tool, self.workspace.as_ref());
         let has_own =
@@ -102,12 +102,12 @@ impl<'a> ToolFacts<'a> {
         format!("{}{}", format_duration(time), if has_own { ", or its `timeout`" } else { "" })
     }
 
-    /// Bounds of its own.
+    /// Limits of this tool that cannot be changed.
     pub(super) fn bounds(&self) -> &[ToolBound] {
         &self.particulars.bounds
     }
 
-    /// Bounds that `--limit` and settings change, by their names.
+    /// Limits that `--limit` and settings can change: name and default.
     pub(super) fn limits(&self) -> Vec<(String, String)> {
         let limits = HostLimits::default();
         let spec = self.tool.registered.tool.spec();
@@ -128,8 +128,7 @@ impl<'a> ToolFacts<'a> {
         told
     }
 
-    /// A call that can be tried as it stands. Nothing in it says yes: what changes a file is asked
-    /// about.
+    /// Example call that can be run as shown. It does not pass `--yes`, so zero asks before changes.
     pub(super) fn example(&self) -> Option<RunnableExample> {
         let example = examples::find_example(self.tool.registered.tool.spec().name.as_str())?;
         let input = example.input_for(self.dialect, &self.tool.name)?;
@@ -146,43 +145,43 @@ impl<'a> ToolFacts<'a> {
     }
 }
 
-/// What the example of a name answered.
+/// Recorded output of the example under a name.
 fn recorded_answer(dialect: DialectName, name: &str) -> Option<String> {
     let said: BTreeMap<String, String> = serde_json::from_str(RECORDED_ANSWERS).ok()?;
     said.get(&answer_key(dialect, name)).cloned()
 }
 
-/// What that is kept by.
+/// Key of a recorded output.
 pub(super) fn answer_key(dialect: DialectName, name: &str) -> String {
     format!("{dialect} {name}")
 }
 
-/// What an example needs beside its files, in words.
+/// Requirements of an example other than its files.
 fn describe_needs(example: &ToolExample) -> Vec<String> {
     match (example.needs, &example.earlier) {
         (None, _) => Vec::new(),
         (Some(ExampleRequirement::WebServer), _) => vec![format!(
-            "with a web server in this folder, such as `python3 -m http.server {} --bind 127.0.0.1`",
+            "needs a web server in this folder, such as `python3 -m http.server {} --bind 127.0.0.1`",
             examples::WEB_URL.rsplit(':').next().unwrap_or_default()
         )],
         (Some(ExampleRequirement::LanguageServer), _) => {
             vec![
-                "with clangd, which `zero doctor` finds, in a folder that you trust: `zero trust`"
+                "needs clangd (see `zero doctor`) and a trusted folder (see `zero trust`)"
                     .to_owned(),
             ]
         }
         (Some(ExampleRequirement::User), _) => {
-            vec!["at a terminal, where somebody answers".to_owned()]
+            vec!["needs a terminal, to ask the user".to_owned()]
         }
         (Some(ExampleRequirement::Session), Some(earlier)) => vec![
-            format!("in a session, after Bash {}", earlier.input),
-            "a single call like this one has no jobs".to_owned(),
+            format!("needs a session, after Bash {}", earlier.input),
+            "a single call has no jobs".to_owned(),
         ],
-        (Some(ExampleRequirement::Session), None) => vec!["in a session".to_owned()],
+        (Some(ExampleRequirement::Session), None) => vec!["needs a session".to_owned()],
     }
 }
 
-/// The command that writes a file of the examples.
+/// Shell command that creates a file of the examples.
 pub(super) fn creation_command(file: &str) -> Option<String> {
     let (name, text) = examples::FILES.iter().find(|(name, _)| *name == file)?;
     let lines: Vec<String> = text.lines().map(|line| format!("'{line}'")).collect();
@@ -205,7 +204,7 @@ fn dialect_variants(registry: &ToolRegistry, tool: &DialectTool) -> Vec<DialectV
             fields: top_level_fields(&other.input_schema),
             input: example.and_then(|example| example.input_for(name, &other.name)),
         }));
-        // Some are not listed and can be called all the same.
+        // Some tools are not listed in a dialect but can be called.
         if names.len() == before && dialect.resolve(registry, canonical.as_str()).is_some() {
             names.push(DialectVariant {
                 dialect: name,
@@ -232,18 +231,18 @@ fn format_duration(time: Duration) -> String {
     }
 }
 
-/// A field of an input or a result.
+/// A field of an input or a result schema.
 #[derive(Debug)]
 pub(super) struct ToolSchemaField {
     pub(super) name: String,
-    /// Fields of objects within fields stand under them, one deeper.
+    /// Nesting depth; 0 for top-level fields.
     pub(super) depth: usize,
     pub(super) type_name: String,
     pub(super) required: bool,
     pub(super) description: String,
 }
 
-/// The fields of an object, those of objects within it after each.
+/// Fields of an object schema; nested fields follow their parent.
 pub(super) fn collect_fields(schema: &Value) -> Vec<ToolSchemaField> {
     let mut found = Vec::new();
     add_fields(&mut found, schema, 0);
@@ -281,7 +280,7 @@ fn is_required(schema: &Value, name: &str) -> bool {
         .is_some_and(|names| names.iter().any(|n| n == name))
 }
 
-/// The type of a field in few words: `integer`, `string[]`, `a | b`.
+/// Type of a field, such as `integer`, `string[]` or `a | b`.
 fn describe_type(field: &Value) -> String {
     if let Some(choices) = enum_choices(field) {
         return choices.join(" | ");
@@ -291,7 +290,7 @@ fn describe_type(field: &Value) -> String {
             format!("{}[]", field.get("items").map_or_else(|| "any".to_owned(), describe_type))
         }
         Some(Value::String(name)) => name.to_owned(),
-        // What may be left out may also be null.
+        // Optional fields may also be null.
         Some(Value::Array(types)) => {
             let named = types.iter().filter_map(Value::as_str).filter(|name| *name != "null");
             named.collect::<Vec<_>>().join(" | ")
@@ -300,7 +299,7 @@ fn describe_type(field: &Value) -> String {
     }
 }
 
-/// How much a field may hold: `1 to 100`, `at most 100 items`.
+/// Range of a field, such as `1 to 100` or `at most 100 items`.
 fn describe_range(field: &Value) -> Option<String> {
     [
         ("minimum", "maximum", ""),
@@ -309,7 +308,7 @@ fn describe_range(field: &Value) -> Option<String> {
     ]
     .into_iter()
     .find_map(|(least, most, what)| {
-        // Nothing is less than nothing, and a bound of the type is none of the tool's.
+        // A minimum of 0 adds nothing, and limits of the integer type are not limits of the tool.
         let number = |name| field.get(name).and_then(Value::as_u64);
         let least = number(least).filter(|least| *least > 0);
         match (least, number(most).filter(|most| *most < TYPE_RANGE_MIN)) {
@@ -322,7 +321,7 @@ fn describe_range(field: &Value) -> Option<String> {
     })
 }
 
-/// The texts a field can be, when they are listed.
+/// Possible values of a string field, if they are listed.
 fn enum_choices(field: &Value) -> Option<Vec<&str>> {
     if let Some(values) = field.get("enum").and_then(Value::as_array) {
         return values.iter().map(Value::as_str).collect();
