@@ -391,7 +391,7 @@ impl<'a> RequestEvaluator<'a> {
             // What was allowed is a tool that said something else of itself.
             _ if definition == ToolDefinitionState::Changed => {
                 let reason = format!(
-                    "`{tool}` of MCP server `{server}` is not what was approved: its definition changed (`zero mcp approve {server}` shows how)"
+                    "the definition of `{tool}` of MCP server `{server}` changed since you approved it; review it with `zero mcp approve {server}`"
                 );
                 EffectAssessment::new("mcp", target, Verdict::Ask, reason)
             }
@@ -502,7 +502,7 @@ impl EffectAssessment {
     fn restrict_to_reads(&mut self) {
         if self.changes && self.verdict != Verdict::Deny {
             self.verdict = Verdict::Deny;
-            self.reason = "plan mode changes and runs nothing".to_owned();
+            self.reason = "plan mode does not allow changes or commands".to_owned();
             self.rule = None;
             self.source = Some("mode plan".to_owned());
         }
@@ -527,7 +527,7 @@ impl EffectAssessment {
             "write" => about("changing"),
             "delete" => about("removing"),
             "exec" => about("running"),
-            "net" => about("talking to"),
+            "net" => about("connecting to"),
             _ => self.reason.clone(),
         }
     }
@@ -535,7 +535,7 @@ impl EffectAssessment {
     fn from_rule(kind: &'static str, target: String, verdict: Verdict, rule: &PolicyRule) -> Self {
         let reason = match verdict {
             Verdict::Allow => format!("rule `{}` allows it", rule.text),
-            Verdict::Ask => format!("rule `{}` says to ask", rule.text),
+            Verdict::Ask => format!("rule `{}` requires approval", rule.text),
             Verdict::Deny => format!("rule `{}` denies it", rule.text),
         };
         Self {
@@ -580,7 +580,7 @@ impl CallAssessment {
         PolicyDecision {
             verdict,
             reason: decisive
-                .map_or_else(|| "it touches nothing".to_owned(), |judged| judged.explain()),
+                .map_or_else(|| "it has no effects".to_owned(), |judged| judged.explain()),
             rule: decisive.and_then(|judged| judged.rule.clone()),
             source: decisive.and_then(|judged| judged.source.clone()),
             risk,

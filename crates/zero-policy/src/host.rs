@@ -28,16 +28,16 @@ enum HostKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostNameError {
     /// A file URL, an empty text, `https:///x`.
-    #[error("no host is named")]
+    #[error("it names no host")]
     Missing,
     /// A space, a backslash, a control character, `%` or the like.
-    #[error("the host contains a character that no host name has")]
+    #[error("the host contains an invalid character")]
     Character,
     /// Letters that are turned into others on the way: `ｇithub.com`, `ﬁle.com`.
-    #[error("the host is written with look-alikes of other letters")]
+    #[error("the host contains look-alike characters")]
     LookAlike,
     /// Programs would disagree on which host is meant.
-    #[error("the address can be read as two different hosts")]
+    #[error("programs can read the address as two different hosts")]
     Ambiguous,
     /// An empty label, one of more than 63 letters, a name of more than 253.
     #[error("the host name is malformed")]

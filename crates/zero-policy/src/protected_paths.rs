@@ -69,8 +69,8 @@ impl ProtectedPaths {
 const OWN_FILES: &str = "zero's own settings and state";
 /// What is said of a process.
 pub const PROCESS_MEMORY: &str = "the memory or environment of a process";
-const SECRET_FILE: &str = "a secret of zero's own";
-const SECRET_FOLDER: &str = "a folder that holds settings which run code";
+const SECRET_FILE: &str = "a file with zero's secrets";
+const SECRET_FOLDER: &str = "a folder with files that can run code";
 
 /// What a file is that no tool and no command reads, changes or removes, whatever anybody says.
 pub fn closed_reason(path: &Path, places: &ProtectedPaths) -> Option<&'static str> {
@@ -82,7 +82,7 @@ pub fn closed_reason(path: &Path, places: &ProtectedPaths) -> Option<&'static st
 pub fn secret_folder_reason(path: &Path, places: &ProtectedPaths) -> Option<&'static str> {
     let names = folded_names(path);
     let inside = places.secret_files.iter().any(|file| contains_folder(&names, file));
-    inside.then_some("a folder that holds a secret of zero's own")
+    inside.then_some("a folder with zero's secrets")
 }
 
 /// Whether something that nothing opens lies in a folder, or the folder in it.
@@ -213,7 +213,7 @@ fn nested_git_reason(inside: &[Cow<'_, str>]) -> Option<&'static str> {
     let names = inside.get(1..).unwrap_or_default();
     let runs = (0..names.len()).find_map(|at| IN_GIT.find_at_start(names.get(at..)?));
     let harmless = names.iter().skip(1).any(|name| HARMLESS.contains(&name.as_ref()));
-    runs.or_else(|| (!harmless).then_some("a repository inside this one"))
+    runs.or_else(|| (!harmless).then_some("a nested repository"))
 }
 
 fn is_git_folder(name: &str) -> bool {

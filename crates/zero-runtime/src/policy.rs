@@ -124,7 +124,7 @@ fn decide_by_risk(risk: RiskLevel) -> (Verdict, String) {
 }
 
 fn deny_in_plan_mode() -> (Verdict, String) {
-    (Verdict::Deny, "plan mode changes and runs nothing".to_owned())
+    (Verdict::Deny, "plan mode does not allow changes or commands".to_owned())
 }
 
 fn outside_workspace_reason(effect: &Effect) -> String {

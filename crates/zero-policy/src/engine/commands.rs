@@ -100,7 +100,7 @@ impl<'a> RequestEvaluator<'a> {
                 exact.filter(|cover| cover.rule.source.owner == RuleOwner::Person && !is_rm(argv));
             return match person {
                 Some(cover) => (by(Verdict::Allow, cover.rule), Some(cover)),
-                None => (new(Verdict::Ask, format!("it {why}; that is asked every time")), None),
+                None => (new(Verdict::Ask, format!("it {why}; zero asks every time")), None),
             };
         }
         let changes = !reads_by_default(argv, study.nature);
@@ -120,13 +120,17 @@ impl<'a> RequestEvaluator<'a> {
             return (new(Verdict::Ask, reason), None);
         }
         let judged = match study.nature {
-            CommandClass::ReadOnly => new(Verdict::Allow, "it only looks".to_owned()),
-            CommandClass::Files => new(Verdict::Allow, "what it touches decides".to_owned()),
-            CommandClass::Wrapper => new(Verdict::Allow, "what it runs decides".to_owned()),
+            CommandClass::ReadOnly => new(Verdict::Allow, "it only reads".to_owned()),
+            CommandClass::Files => {
+                new(Verdict::Allow, "depends on the files and hosts it uses".to_owned())
+            }
+            CommandClass::Wrapper => {
+                new(Verdict::Allow, "depends on the command it runs".to_owned())
+            }
             CommandClass::Opaque
                 if self.mode() == PermissionMode::Auto && self.runs_inside_workspace(folders) =>
             {
-                new(Verdict::Allow, "mode `auto` runs what the sandbox confines".to_owned())
+                new(Verdict::Allow, "mode `auto` allows commands in the sandbox".to_owned())
             }
             CommandClass::Opaque => EffectAssessment {
                 grant: self.build_command_grant(invocation),
@@ -153,7 +157,7 @@ impl<'a> RequestEvaluator<'a> {
         let git = program.rsplit('/').next() == Some("git");
         let WorkingFolders::OneOf(folders) = &invocation.folders else {
             if git {
-                doubt("which repository git works in is only known when it runs".to_owned());
+                doubt("the repository that git uses is only known at run time".to_owned());
             }
             return;
         };
@@ -166,10 +170,10 @@ impl<'a> RequestEvaluator<'a> {
                     !known || !name.starts_with("hooks/") || *name == "hooks/post-index-change"
                 });
                 if let Some(helper) = runs {
-                    doubt(format!("the repository's `{helper}` would run a program of its own"));
+                    doubt(format!("git would run the program in the repository's `{helper}`"));
                 } else if !self.is_inside(folder) {
                     doubt(format!(
-                        "the repository in `{}` is not this workspace's",
+                        "the repository in `{}` is outside the workspace",
                         folder.display()
                     ));
                 }
@@ -179,7 +183,7 @@ impl<'a> RequestEvaluator<'a> {
                 && let Some(found) = self.request.world.find_program(program, folder)
                 && self.is_inside(&found)
             {
-                doubt(format!("`{program}` is a file of the workspace: `{}`", found.display()));
+                doubt(format!("`{program}` is a file in the workspace: `{}`", found.display()));
             }
         }
     }
@@ -202,7 +206,7 @@ impl<'a> RequestEvaluator<'a> {
     ) -> EffectAssessment {
         let judged = match (doubt.kind, whole) {
             (UncertaintyKind::Unbounded, _) => {
-                let reason = format!("{}; nothing of it can be allowed", doubt.reason);
+                let reason = format!("{}; it cannot be allowed", doubt.reason);
                 EffectAssessment::new("exec", target.to_owned(), Verdict::Deny, reason)
             }
             (UncertaintyKind::Altered, Some(cover)) => {
@@ -292,6 +296,6 @@ fn describe_folders(folders: &WorkingFolders) -> String {
                 folders.iter().map(|path| path.display().to_string()).collect();
             format!("in `{}`", shown.join("` or `"))
         }
-        WorkingFolders::Unknown => "where nobody can tell".to_owned(),
+        WorkingFolders::Unknown => "in an unknown folder".to_owned(),
     }
 }

@@ -81,7 +81,7 @@ pub enum ConnectDeniedError {
 fn describe_verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Deny => "denies it",
-        Verdict::Ask => "says to ask, and nobody can be asked while a command runs",
+        Verdict::Ask => "requires approval, which is not possible while a command runs",
         Verdict::Allow => "allows it",
     }
 }
@@ -270,7 +270,7 @@ mod tests {
     fn deny_and_ask_rules_override_every_allow() {
         let deny = "rule `WebFetch(domain:*.a.com)` denies it";
         check(&[ALLOW_A, "deny WebFetch(domain:*.a.com)"], &["x.a.com"], "x.a.com:443", deny);
-        let ask = "rule `WebFetch(domain:a.com)` says to ask, and nobody can be asked while a command runs";
+        let ask = "rule `WebFetch(domain:a.com)` requires approval, which is not possible while a command runs";
         check(&[ALLOW_A, "ask WebFetch(domain:a.com)"], &["a.com"], "a.com:443", ask);
         check(&[ALLOW_A, "deny WebFetch"], &["a.com"], "a.com:443", "rule `WebFetch` denies it");
     }
@@ -335,7 +335,7 @@ mod tests {
         check_address(
             &["ask WebFetch(domain:93.184.216.34)"],
             "93.184.216.34",
-            "rule `WebFetch(domain:93.184.216.34)` says to ask, and nobody can be asked while a command runs",
+            "rule `WebFetch(domain:93.184.216.34)` requires approval, which is not possible while a command runs",
         );
         check_address(
             &["deny WebFetch(domain:93.184.216.34)"],

@@ -58,7 +58,7 @@ impl<'a> RequestEvaluator<'a> {
             );
         }
         if protected_paths::is_process_memory(&views.canonical) {
-            let reason = format!("it is {}, which nothing opens", protected_paths::PROCESS_MEMORY);
+            let reason = closed_message(protected_paths::PROCESS_MEMORY);
             return EffectAssessment::new(
                 access.as_str(),
                 display_path(&views.canonical),
@@ -118,7 +118,7 @@ impl<'a> RequestEvaluator<'a> {
                         rule,
                     ),
                     None => {
-                        let reason = "which file it is is only known when it runs".to_owned();
+                        let reason = "the file is only known at run time".to_owned();
                         EffectAssessment::new(
                             access.as_str(),
                             path.to_string(),
@@ -145,7 +145,7 @@ impl<'a> RequestEvaluator<'a> {
         let new =
             |verdict, reason: String| EffectAssessment::new(word, target.clone(), verdict, reason);
         if let Some(what) = self.closed_reason(access, views) {
-            let reason = format!("it is {what}, which nothing opens");
+            let reason = closed_message(what);
             return new(Verdict::Deny, reason).with_access_risk(access).with_risk(RiskLevel::High);
         }
         let ruled = self.engine.rules.find_strictest_path_rule(tool, access, views);
@@ -157,7 +157,7 @@ impl<'a> RequestEvaluator<'a> {
         let inside = self.is_inside(&views.canonical);
         if access != FileAccess::Read {
             if let Some(why) = self.check_both_views(views, protected_paths::protected_reason) {
-                let reason = format!("it is {why}, which no rule can open");
+                let reason = format!("protected: {why}; always asks, no rule can allow it");
                 return new(Verdict::Ask, reason)
                     .with_access_risk(access)
                     .with_risk(RiskLevel::High);
@@ -173,7 +173,7 @@ impl<'a> RequestEvaluator<'a> {
                 ruled.filter(|(_, rule)| rule.is_exact() && rule.source.owner == RuleOwner::Person);
             return match exact {
                 Some((verdict, rule)) => EffectAssessment::from_rule(word, target, verdict, rule),
-                None => new(Verdict::Ask, format!("{why}; that is asked every time")),
+                None => new(Verdict::Ask, format!("{why}; zero asks every time")),
             }
             .with_access_risk(access)
             .with_risk(RiskLevel::Critical);
@@ -195,20 +195,20 @@ impl<'a> RequestEvaluator<'a> {
         let mode = self.mode();
         let (verdict, reason) = match (access, inside) {
             (FileAccess::Read, _) if secret.is_some() => {
-                (Verdict::Ask, format!("it holds {}", secret.unwrap_or_default()))
+                (Verdict::Ask, format!("it contains {}", secret.unwrap_or_default()))
             }
-            (FileAccess::Read, true) => (Verdict::Allow, "it lies in the workspace".to_owned()),
-            (FileAccess::Read, false) => (Verdict::Ask, "it lies outside the workspace".to_owned()),
+            (FileAccess::Read, true) => (Verdict::Allow, "it is in the workspace".to_owned()),
+            (FileAccess::Read, false) => (Verdict::Ask, "it is outside the workspace".to_owned()),
             (FileAccess::Write, true) if mode.accepts_edits() => {
-                (Verdict::Allow, format!("mode `{mode}` accepts changes in the workspace"))
+                (Verdict::Allow, format!("mode `{mode}` allows changes in the workspace"))
             }
             (FileAccess::Delete, true) if mode == PermissionMode::Auto => {
-                (Verdict::Allow, format!("mode `{mode}` accepts changes in the workspace"))
+                (Verdict::Allow, format!("mode `{mode}` allows changes in the workspace"))
             }
             (FileAccess::Write, true) => (Verdict::Ask, "no rule allows changing it".to_owned()),
             (FileAccess::Delete, true) => (Verdict::Ask, "no rule allows removing it".to_owned()),
             (FileAccess::Write | FileAccess::Delete, false) => {
-                (Verdict::Ask, "it lies outside the workspace".to_owned())
+                (Verdict::Ask, "it is outside the workspace".to_owned())
             }
         };
         let grant =
@@ -406,6 +406,11 @@ fn is_harmless(path: &str, redirected: bool) -> bool {
             .is_some_and(|fd| !fd.is_empty() && fd.bytes().all(|byte| byte.is_ascii_digit()))
     });
     device || path == "-" && !redirected
+}
+
+/// Reason for a file that no rule, mode or approval makes accessible.
+fn closed_message(what: &str) -> String {
+    format!("protected: {what}; no rule or approval allows access")
 }
 
 fn is_device(canonical: &Path) -> bool {

@@ -74,7 +74,9 @@ impl<'a> RequestEvaluator<'a> {
             return None;
         }
         let reason = match host.private_reason() {
-            Some("this machine") if *own_loopback => "it is the network of the session's commands",
+            Some("this machine") if *own_loopback => {
+                "it is the loopback network of the session's commands"
+            }
             None if listed.iter().any(|pattern| pattern.matches_host(host)) => {
                 "`sandbox.network` lists it"
             }
@@ -109,7 +111,7 @@ impl<'a> RequestEvaluator<'a> {
             if !(named && may_be_named) {
                 let reason = match may_be_named {
                     true => format!(
-                        "it is {why}; `WebFetch(domain:{host})` in your own settings would allow it"
+                        "it is {why}; to allow it, add `WebFetch(domain:{host})` to your own settings"
                     ),
                     false => format!("it is {why}"),
                 };

@@ -210,7 +210,7 @@ impl<'a> RequestEvaluator<'a> {
             Err(HostNameError::Missing) => None,
             Err(_) if !certain => None,
             Err(error) => {
-                let reason = format!("which host `{text}` names is not certain: {error}");
+                let reason = format!("the host in `{text}` is ambiguous: {error}");
                 Some(GuardedOperand { verdict: Verdict::Ask, reason, rule: None })
             }
         }
@@ -220,7 +220,7 @@ impl<'a> RequestEvaluator<'a> {
 fn guarded_by_rule<'a>(rule: &'a PolicyRule, what: &str) -> GuardedOperand<'a> {
     let says = match rule.verdict {
         Verdict::Deny => "denies it",
-        Verdict::Ask | Verdict::Allow => "says to ask about it",
+        Verdict::Ask | Verdict::Allow => "requires approval",
     };
     let reason = format!("it names {what}, and rule `{}` {says}", rule.text);
     GuardedOperand { verdict: rule.verdict, reason, rule: Some(rule) }

@@ -15,8 +15,8 @@ use crate::rule::PolicyRule;
 use crate::rule_set::PathViews;
 use crate::shell::analysis::FileUse;
 
-/// Said where a search came to its bound.
-const TOO_MANY_FILES: &str = "there are too many files beneath it to look for what is denied";
+/// Reason if a search stopped at its limit.
+const TOO_MANY_FILES: &str = "it contains too many files to check for denied ones";
 
 impl<'a> RequestEvaluator<'a> {
     /// Turns a verdict into a question where something beneath the folder must not be touched by
@@ -47,10 +47,10 @@ impl<'a> RequestEvaluator<'a> {
             FileSearchOutcome::Found(found) => {
                 let (word, rule) = (access.as_str(), guard(&found));
                 let says = match rule.map(|rule| rule.verdict) {
-                    Some(Verdict::Ask) => "says to ask about",
+                    Some(Verdict::Ask) => "asks about",
                     _ => "denies",
                 };
-                ask(verdict, format!("it would also {word} what a rule {says} beneath it"), rule);
+                ask(verdict, format!("it would also {word} files in it that a rule {says}"), rule);
             }
         }
     }
@@ -84,7 +84,7 @@ impl<'a> RequestEvaluator<'a> {
                 let by_rule =
                     || self.engine.rules.find_path_rule(Verdict::Allow, tool, access, views);
                 let opens = places.holds_home(&views.canonical) && by_rule().is_none();
-                opens.then(|| "your keys and credentials lie beneath it".to_owned())
+                opens.then(|| "it contains your keys and credentials".to_owned())
             }
             FileAccess::Delete => is_root().then(|| "it is the workspace itself".to_owned()),
             FileAccess::Write if is_root() => {
@@ -98,15 +98,14 @@ impl<'a> RequestEvaluator<'a> {
     fn explain_copied_sources(&self, sources: &[&FileUse], folder: &Path) -> Option<String> {
         if sources.is_empty() {
             return Some(
-                "what it brings is not known, and settings that run code may be among it"
-                    .to_owned(),
+                "the copied files are not known and may include settings that run code".to_owned(),
             );
         }
         for source in sources {
             let PathCandidates { files, certain } =
                 self.resolve_candidates(FileAccess::Read, &source.path, &source.folders);
             if matches!(certain, CandidateCompleteness::Incomplete(_)) {
-                return Some("what it brings is only known when it runs".to_owned());
+                return Some("the copied files are only known at run time".to_owned());
             }
             let found =
                 files.iter().map(|file| self.find_protected_after_copy(&file.canonical, folder));
@@ -115,7 +114,7 @@ impl<'a> RequestEvaluator<'a> {
                 FileSearchOutcome::Unfinished => return Some(TOO_MANY_FILES.to_owned()),
                 FileSearchOutcome::Found(found) => {
                     return Some(format!(
-                        "it brings `{}`, which no rule can open",
+                        "it would copy the protected file `{}`; no rule can allow it",
                         found.display()
                     ));
                 }

@@ -61,8 +61,10 @@ fn private_v4_reason(address: Ipv4Addr) -> Option<&'static str> {
         [169, 254, ..] => Some("a link-local address"),
         [10, ..] | [192, 168, ..] | [172, 16..=31, ..] => Some("a private network"),
         [100, 64..=127, ..] => Some("a carrier's private network"),
-        [192, 0, 0, _] | [192, 88, 99, _] | [198, 18..=19, ..] => Some("a network for special use"),
-        [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => Some("an address for examples"),
+        [192, 0, 0, _] | [192, 88, 99, _] | [198, 18..=19, ..] => Some("a special-use network"),
+        [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => {
+            Some("a reserved documentation address")
+        }
         [224..=239, ..] => Some("a multicast address"),
         [240..=255, ..] => Some("a reserved address"),
         _ => None,
@@ -81,16 +83,16 @@ fn private_v6_reason(address: Ipv6Addr) -> Option<&'static str> {
         }
         [0x2002, ..] => private_v4_reason(v4(b, c)),
         // Teredo hides an IPv4 address too, and nobody needs it any more.
-        [0x2001, 0, ..] => Some("the end of a tunnel"),
-        [0x2001, 0xdb8, ..] => Some("an address for examples"),
-        [0x2001, 2, 0, ..] | [0x2001, 0x10..=0x2f, ..] => Some("a network for special use"),
-        [0x64, 0xff9b, 1, ..] => Some("a private network behind a translator"),
+        [0x2001, 0, ..] => Some("a tunnel address"),
+        [0x2001, 0xdb8, ..] => Some("a reserved documentation address"),
+        [0x2001, 2, 0, ..] | [0x2001, 0x10..=0x2f, ..] => Some("a special-use network"),
+        [0x64, 0xff9b, 1, ..] => Some("a private network behind NAT64"),
         [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254] => Some("a cloud metadata service"),
         _ if a & 0xfe00 == 0xfc00 => Some("a private network"),
         _ if a & 0xffc0 == 0xfe80 => Some("a link-local address"),
         _ if a & 0xffc0 == 0xfec0 => Some("a private network"),
         _ if a & 0xff00 == 0xff00 => Some("a multicast address"),
-        _ if a & 0xfff0 == 0x3ff0 => Some("an address for examples"),
+        _ if a & 0xfff0 == 0x3ff0 => Some("a reserved documentation address"),
         // Nothing else is given out to anybody yet.
         _ if a & 0xe000 != 0x2000 => Some("a reserved address"),
         _ => None,

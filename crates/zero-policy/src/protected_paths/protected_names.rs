@@ -6,7 +6,7 @@ use super::name_table::NameTable;
 /// What must not be changed, wherever it lies.
 pub(super) static ANYWHERE: NameTable = NameTable::new(&[
     ("zero's own settings and state", &[".zero"]),
-    ("a file that makes a folder a repository of git", &["HEAD"]),
+    ("a file that makes a folder a Git repository", &["HEAD"]),
     (
         "a file that a shell runs when it starts",
         &[
@@ -44,7 +44,7 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
         ],
     ),
     (
-        "a setting of git that can run a command",
+        "a Git setting that can run a command",
         &[".gitconfig", ".config/git", ".gitmodules", ".husky", ".githooks"],
     ),
     (
@@ -62,9 +62,9 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
             ".pre-commit-hooks.yaml",
         ],
     ),
-    ("keys and settings of ssh", &[".ssh"]),
+    ("SSH keys and settings", &[".ssh"]),
     (
-        "a file that a package manager takes its orders or secrets from",
+        "a package manager setting or secret",
         &[
             ".netrc",
             "_netrc",
@@ -85,7 +85,7 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
         ],
     ),
     (
-        "a setting of an editor that can run a command",
+        "an editor setting that can run a command",
         &[
             ".vscode",
             ".idea",
@@ -106,7 +106,7 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
         ],
     ),
     (
-        "a setting of an agent",
+        "an agent setting",
         &[
             ".mcp.json",
             ".claude",
@@ -123,7 +123,7 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
         ],
     ),
     (
-        "a job that runs on another machine",
+        "a CI configuration",
         &[
             ".github/workflows",
             ".github/actions",
@@ -142,7 +142,7 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
         ],
     ),
     (
-        "a script that a build starts with",
+        "a build wrapper script",
         &[
             "gradlew",
             "gradlew.bat",
@@ -156,7 +156,7 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
         ],
     ),
     (
-        "something that runs by itself later",
+        "a program that starts automatically",
         &[
             ".config/systemd",
             ".local/share/systemd",
@@ -195,7 +195,7 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
 
 /// What must not be changed, from the root of the machine on.
 pub(super) static FROM_ROOT: NameTable = NameTable::new(&[(
-    "a part of the system",
+    "a system file",
     &[
         "etc",
         "private/etc",
@@ -217,9 +217,9 @@ pub(super) static FROM_ROOT: NameTable = NameTable::new(&[(
 
 /// What must not be changed in `.git`.
 pub(super) static IN_GIT: NameTable = NameTable::new(&[
-    ("hooks, which git runs", &["hooks"]),
+    ("a Git hook", &["hooks"]),
     (
-        "a setting of git that can run a command",
+        "a Git setting that can run a command",
         &[
             "config",
             "config.lock",
@@ -229,17 +229,17 @@ pub(super) static IN_GIT: NameTable = NameTable::new(&[
             "rebase-merge/git-rebase-todo",
         ],
     ),
-    ("a file that says where the repository is", &["commondir", "gitdir"]),
+    ("a file that locates the repository", &["commondir", "gitdir"]),
 ]);
 
 /// What must not be shown, wherever it lies.
 pub(super) static SECRETS: NameTable = NameTable::new(&[
-    ("keys of ssh", &[".ssh"]),
+    ("SSH keys", &[".ssh"]),
     (
-        "credentials of a cloud",
+        "cloud credentials",
         &[".aws", ".azure", ".config/gcloud", ".kube", ".oci", ".config/doctl", ".fly"],
     ),
-    ("keys of GnuPG", &[".gnupg"]),
+    ("GnuPG keys", &[".gnupg"]),
     (
         "credentials",
         &[
@@ -273,7 +273,7 @@ pub(super) static SECRETS: NameTable = NameTable::new(&[
         ],
     ),
     (
-        "the profile of a browser",
+        "a browser profile",
         &[
             ".mozilla",
             ".thunderbird",
@@ -294,7 +294,7 @@ pub(super) static SECRETS: NameTable = NameTable::new(&[
         ],
     ),
     (
-        "passwords of the system",
+        "system passwords",
         &[
             "etc/shadow",
             "etc/shadow-",

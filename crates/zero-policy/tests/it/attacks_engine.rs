@@ -461,7 +461,7 @@ fn changed_mcp_definition_is_asked_despite_allow() {
         assert_eq!(decision.grants, [], "nobody can settle it for a session: `{rules}` {mode:?}");
     }
     let reason = decide("allow *", PermissionMode::Auto, ToolDefinitionState::Changed, &[]).reason;
-    assert!(reason.contains("is not what was approved"), "{reason}");
+    assert!(reason.contains("changed since you approved it"), "{reason}");
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn own_files_are_closed_to_every_tool() {
                 let decision = decide_file(&engine, tool, path);
                 let shown = format!("{tool} {path} in {roots:?}: {}", decision.reason);
                 assert_eq!(decision.verdict.as_str(), "deny", "{shown}");
-                assert!(shown.contains("which nothing opens"), "{shown}");
+                assert!(shown.contains("no rule or approval allows access"), "{shown}");
             }
             let canonical = zero_policy::path::normalize_lexically(Path::new(path));
             assert!(!engine.may_read("Grep", Path::new(path), &canonical), "{path}");

@@ -188,7 +188,7 @@ fn refused_client_gets_reason_and_remedy() {
             "denied.test:443",
             "denied.test port 443: rule `WebFetch(domain:denied.test)` denies it\nthe rule stands in test",
         ),
-        ("asked.test:443", "rule `WebFetch(domain:asked.test)` says to ask"),
+        ("asked.test:443", "rule `WebFetch(domain:asked.test)` requires approval"),
         ("b.test:22", "not port 22\nto allow it: zero config add sandbox.network 'b.test:22'"),
         ("127.0.0.1:80", "no rule allows this host"),
     ] {
@@ -530,7 +530,7 @@ fn host_allowed_for_call_is_open_while_call_lives() {
     }
     drop(open);
     let answer = world.tunnel_to("a.test:80");
-    assert!(answer.contains("says to ask"), "{answer}");
+    assert!(answer.contains("requires approval"), "{answer}");
     assert_eq!(world.lookups(), 1);
     let rows = world.end();
     let row = rows.iter().find(|row| row.status != "denied").unwrap();

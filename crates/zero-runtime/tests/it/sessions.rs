@@ -103,7 +103,10 @@ async fn each_session_has_own_approver_observer_and_mode() {
         rig.call_puppet(&asks).await.unwrap();
         let planned = rig.call_puppet(&plans).await.unwrap_err();
         assert_eq!(planned.reason(), Some(ErrorReason::Denied));
-        assert!(planned.message.contains("plan mode changes and runs nothing"), "{planned}");
+        assert!(
+            planned.message.contains("plan mode does not allow changes or commands"),
+            "{planned}"
+        );
         assert_eq!(
             rig.call_puppet(&plain).await.unwrap_err().reason(),
             Some(ErrorReason::Rejected)

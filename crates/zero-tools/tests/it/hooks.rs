@@ -564,7 +564,7 @@ async fn plan_mode_fails_hook_that_needs_write_access() {
         let row = lab.last_audit_row();
         assert_eq!((row.status.as_str(), row.hooks[0].said.as_str()), (expected, "failed"));
         let why = row.hooks[0].reason.clone().unwrap();
-        assert!(why.contains("plan mode changes and runs nothing"), "{why}");
+        assert!(why.contains("plan mode does not allow changes or commands"), "{why}");
         assert_eq!(lab.questions().len(), usize::from(on_failure == HookFailureAction::Ask));
         assert_eq!(outcome.is_err(), expected == "denied");
         assert!(!lab.f.path("made").exists());

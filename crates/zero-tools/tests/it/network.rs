@@ -233,7 +233,7 @@ async fn deny_rule_beats_settings() {
     let rules = ["deny WebFetch(domain:b.test)", "ask WebFetch(domain:c.test)"];
     let f = session_with_rules(&rules, &[&format!("*.test:{port}")]);
     assert_eq!(run_fetch(&f, &format!("http://a.test:{port}/")).await["stdout"], "hello");
-    for (host, said) in [("b", "denies it"), ("c", "says to ask")] {
+    for (host, said) in [("b", "denies it"), ("c", "requires approval")] {
         let refused = run_fetch(&f, &format!("http://{host}.test:{port}/")).await;
         assert_ne!(refused["stdout"], "hello");
         let note = refused["notes"][0].as_str().unwrap();

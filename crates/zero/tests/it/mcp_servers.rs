@@ -322,7 +322,7 @@ fn changed_tool_is_asked_until_approved() {
         &zero,
         &ECHO_TOOL,
         3,
-        &["its definition changed (`zero mcp approve a` shows how)"],
+        &["changed since you approved it; review it with `zero mcp approve a`"],
     );
     check_output(&zero, &["mcp", "status", "a"], 0, &["changed since approval"]);
     let change = [
@@ -339,7 +339,7 @@ fn changed_tool_is_asked_until_approved() {
     );
     check_output(&zero, &["mcp", "approve", "a", "who"], 0, &["`who` of `a` has not changed"]);
     check_output(&zero, &["mcp", "approve", "a", "ehco"], 2, &["has no tool `ehco`"]);
-    check_output(&zero, &ECHO_TOOL, 3, &["its definition changed"]);
+    check_output(&zero, &ECHO_TOOL, 3, &["changed since you approved it"]);
     let approved = [&change[..], &["approved: `echo`"]].concat();
     check_output(&zero, &["mcp", "approve", "a", "echo", "--yes"], 0, &approved);
     check_output(&zero, &ECHO_TOOL, 0, &["hi"]);

@@ -528,7 +528,7 @@ fn command_is_drawn_as_tree() {
     deny   pipeline
     deny   ├─ git push  rule `Bash(git push:*)` denies it
     ask    ├─ write out  no rule allows changing it
-    deny   └─ cat .env  it only looks
+    deny   └─ cat .env  it only reads
     deny      └─ read .env  rule `Read(.env)` denies it
 
     deny: running `git push`: rule `Bash(git push:*)` denies it
@@ -536,14 +536,14 @@ fn command_is_drawn_as_tree() {
     ");
     insta::assert_snapshot!(explain("ls \u{1b}[31m"), @r"
     exit 0
-    allow  ls \u{1b}[31m  it only looks
-    allow  └─ read \u{1b}[31m  it lies in the workspace
+    allow  ls \u{1b}[31m  it only reads
+    allow  └─ read \u{1b}[31m  it is in the workspace
 
-    allow: running `ls \u{1b}[31m`: it only looks
+    allow: running `ls \u{1b}[31m`: it only reads
     ");
     insta::assert_snapshot!(explain("echo 'unclosed"), @"
     exit 10
-    allow  echo unclosed  it only looks
+    allow  echo unclosed  it only reads
     ask    a `'` is not closed  a `'` is not closed
 
     ask: running `a `'` is not closed`: a `'` is not closed

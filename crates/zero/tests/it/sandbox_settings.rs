@@ -163,7 +163,7 @@ fn protected_folders_cannot_be_opened() {
     exit 2
     --- stderr
     error: the settings have an error:
-      ~/.config/zero/settings.json:4:1: `~/.ssh` is never for commands to change: it is keys and settings of ssh; name a folder that holds only what they make
+      ~/.config/zero/settings.json:4:1: `~/.ssh` is never for commands to change: it is SSH keys and settings; name a folder that holds only what they make
     nothing was written
     ");
     insta::assert_snapshot!(zero.run(&["config", "add", "sandbox.writable", "/"]), @"
@@ -185,7 +185,7 @@ fn protected_folders_cannot_be_opened() {
     exit 2
     --- stderr
     error: the settings have an error:
-      ~/.config/zero/settings.json:2:1: `~/.local/state` is never for commands to change: it is a folder that holds settings which run code; name a folder that holds only what they make
+      ~/.config/zero/settings.json:2:1: `~/.local/state` is never for commands to change: it is a folder with files that can run code; name a folder that holds only what they make
     ");
 }
 

@@ -195,9 +195,14 @@ fn client_never_reads_gateway_secrets() {
     rig.check_unreachable("root", &at("keys/adm.tok"));
     rig.open_session("home", &home, "auto").unwrap();
     let store = format!("/Read {}", json!({"file_path": state.join("sessions.sqlite")}));
-    assert!(rig.send_prompt(&rig.client, "home", &store).contains("which nothing opens"));
+    assert!(
+        rig.send_prompt(&rig.client, "home", &store).contains("no rule or approval allows access")
+    );
     let environment = "/Read {\"file_path\": \"/proc/self/environ\"}";
-    assert!(rig.send_prompt(&rig.client, "root", environment).contains("which nothing opens"));
+    assert!(
+        rig.send_prompt(&rig.client, "root", environment)
+            .contains("no rule or approval allows access")
+    );
     let _ = (&rig.zero, &rig.gateway);
 }
 

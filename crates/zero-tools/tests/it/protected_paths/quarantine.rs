@@ -39,7 +39,7 @@ async fn forbidden_files_are_quarantined() {
         assert!(note.contains("commands may not create") && note.contains("Write"), "{note}");
     }
     let said = place.run_bash("mkdir .idea").await;
-    assert!(said.starts_with("(`.idea` was taken away: it is a setting of an editor"), "{said}");
+    assert!(said.starts_with("(`.idea` was taken away: it is an editor setting"), "{said}");
     assert_eq!(
         place.run_bash("mkdir -p .github; touch .github/dependabot.yml").await,
         "(no output)"

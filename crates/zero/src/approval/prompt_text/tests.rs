@@ -105,7 +105,7 @@ fn command_prompt_shows_full_command_and_effects() {
     };
     let question = ApprovalQuestion {
         judged: vec![
-            make_judged_effect("exec", "cd src", Verdict::Allow, "it only looks"),
+            make_judged_effect("exec", "cd src", Verdict::Allow, "it only reads"),
             make_judged_effect("exec", "git push origin main", Verdict::Ask, "no rule allows it"),
             make_judged_effect(
                 "exec",
@@ -113,13 +113,13 @@ fn command_prompt_shows_full_command_and_effects() {
                 Verdict::Ask,
                 "its remote is not known",
             ),
-            make_judged_effect("read", "/w/src/a", Verdict::Allow, "it lies in the workspace"),
+            make_judged_effect("read", "/w/src/a", Verdict::Allow, "it is in the workspace"),
             make_judged_effect("net", "example.com", Verdict::Ask, "no rule allows this host"),
             make_judged_effect(
                 "write",
                 "/etc/x",
                 Verdict::Ask,
-                "it is a part of the system, which no rule can open",
+                "protected: a system file; always asks, no rule can allow it",
             ),
             make_judged_effect("exec", command, Verdict::Ask, "no rule allows it"),
         ],
@@ -144,8 +144,8 @@ fn command_prompt_shows_full_command_and_effects() {
                        its remote is not known
               allow  cd src
       writes  ask    /etc/x
-                       it is a part of the system, which no rule
-                       can open
+                       protected: a system file; always asks, no
+                       rule can allow it
       hosts   ask    example.com
                        no rule allows this host
       reads   allow  /w/src/a
@@ -207,7 +207,7 @@ fn many_rows_and_long_preview_are_truncated() {
     let mut judged: Vec<EffectDecision> = names
         .map(|name| make_judged_effect("read", &name, Verdict::Allow, "it is there"))
         .collect();
-    judged.push(make_judged_effect("read", "/etc/passwd", Verdict::Ask, "it lies outside"));
+    judged.push(make_judged_effect("read", "/etc/passwd", Verdict::Ask, "it is outside"));
     let seen = render_plain(&ApprovalQuestion { judged, ..make_question("Read", "why", vec![]) });
     assert!(seen.contains("… and 6 more"), "{seen}");
     let first = seen.find("/etc/passwd").unwrap();
