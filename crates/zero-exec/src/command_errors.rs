@@ -126,26 +126,26 @@ pub(super) fn end_error(
         ExitCause::TimedOut => Some(ToolError::new(
             ErrorType::Timeout,
             ErrorReason::Deadline,
-            "stopped because it took longer than its `timeout`; give it more, or run it in the background",
+            "timed out; pass a larger `timeout` (up to 600000 ms) or use `run_in_background`",
         )),
         ExitCause::Killed => Some(ToolError::cancelled()),
         ExitCause::MemoryLimit { limit, used } => {
             // The kernel stops a group at its limit, so what it wanted is not known.
             let (held, may) = (ByteSize::bytes(used), ByteSize::bytes(limit));
-            let shown = format!("it held {held} of memory, and may hold {may}");
+            let shown = format!("it used {held} of memory, more than the limit of {may}");
             of_command(CommandLimit::Memory, limit, Some(used), shown)
         }
         ExitCause::ProcessLimit { limit, used } => {
-            let shown = format!("it had {used} processes, and may have {limit}");
+            let shown = format!("it had {used} processes, more than the limit of {limit}");
             of_command(CommandLimit::Processes, limit, Some(used), shown)
         }
         ExitCause::OutputLimit => Some(ToolError::failed(
             ErrorReason::ResourceExhausted,
-            "stopped because it wrote more output than is taken; let it write to a file",
+            "stopped because it wrote too much output; redirect it to a file",
         )),
         _ => Some(ToolError::failed(
             ErrorReason::Io,
-            "the process that watched the command was killed, and the command with it; try again",
+            "the process that supervises the command was killed, and the command with it; try again",
         )),
     }
 }
@@ -167,7 +167,7 @@ fn limit_error(
     let (name, setting) = (limit.name(), format!("limits.{}.{}", allowance.tool, limit.name()));
     let more = limit.format_value(suggest_limit(allowed, used)).replace(' ', "");
     let message = format!(
-        "stopped because {shown}; do less at once, or raise the limit `{name}`: `zero config set {setting} {more}`, or for some commands alone a rule such as `{{\"rule\": \"Bash(make:*)\", \"limits\": {{\"{name}\": \"{more}\"}}}}`"
+        "stopped because {shown}; do less at once, or raise the limit `{name}` with `zero config set {setting} {more}`, or only for some commands with a rule such as `{{\"rule\": \"Bash(make:*)\", \"limits\": {{\"{name}\": \"{more}\"}}}}`"
     );
     let error = ToolError::failed(ErrorReason::ResourceExhausted, message);
     let error = error
@@ -188,23 +188,23 @@ fn suggest_limit(allowed: u64, used: Option<u64>) -> u64 {
 pub(super) fn spawner_error(error: &io::Error) -> ToolError {
     ToolError::failed(
         ErrorReason::Io,
-        format!("the process that starts commands does not start: {error}"),
+        format!("could not start the process that runs commands: {error}"),
     )
 }
 
 pub(super) fn temp_folder_error(error: &io::Error) -> ToolError {
     ToolError::failed(
         ErrorReason::Io,
-        format!("the private folder for temporary files cannot be made: {error}"),
+        format!("could not create the private folder for temporary files: {error}"),
     )
 }
 
 pub(super) fn monitor_error(error: &io::Error) -> ToolError {
-    ToolError::failed(ErrorReason::Io, format!("the command cannot be watched: {error}"))
+    ToolError::failed(ErrorReason::Io, format!("could not supervise the command: {error}"))
 }
 
 pub(super) fn output_error(error: &io::Error) -> ToolError {
-    ToolError::failed(ErrorReason::Io, format!("the output of the command cannot be read: {error}"))
+    ToolError::failed(ErrorReason::Io, format!("could not read the output of the command: {error}"))
 }
 
 #[cfg(test)]
@@ -243,17 +243,17 @@ mod tests {
     fn every_abnormal_command_end_is_an_error() {
         use ErrorType::{ExecutionFailed, Timeout};
         check(ExitCause::Finished, None);
-        let late = "stopped because it took longer than its `timeout`";
+        let late = "timed out";
         check(ExitCause::TimedOut, Some((Timeout, ErrorReason::Deadline, late)));
         let cancelled = "cancelled before it finished";
         check(ExitCause::Killed, Some((ExecutionFailed, ErrorReason::Cancelled, cancelled)));
-        let much = "stopped because it held 600 MB of memory, and may hold 500 MB";
+        let much = "stopped because it used 600 MB of memory, more than the limit of 500 MB";
         let memory = ExitCause::MemoryLimit { limit: 500_000_000, used: 600_000_000 };
         check(memory, Some((ExecutionFailed, ErrorReason::ResourceExhausted, much)));
-        let many = "stopped because it had 513 processes, and may have 512";
+        let many = "stopped because it had 513 processes, more than the limit of 512";
         let processes = ExitCause::ProcessLimit { limit: 512, used: 513 };
         check(processes, Some((ExecutionFailed, ErrorReason::ResourceExhausted, many)));
-        let lost = "the process that watched the command was killed, and the command with it";
+        let lost = "the process that supervises the command was killed, and the command with it";
         check(ExitCause::Lost, Some((ExecutionFailed, ErrorReason::Io, lost)));
     }
     #[test]

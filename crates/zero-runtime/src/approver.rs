@@ -96,7 +96,11 @@ impl ApprovalAnswer {
     }
 }
 
-/// One answer a person can choose.
+/// End of the message to the model about a call that the user rejected. Front ends that show the error
+/// to the user replace it.
+pub const REJECTED_BY_USER: &str = "the user rejected this call. Ask how they want to proceed.";
+
+/// An answer that the user can choose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AnswerOption {
     /// What it is chosen by.

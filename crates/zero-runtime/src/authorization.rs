@@ -10,7 +10,9 @@ use zero_core::{
 
 use zero_policy::{HostName, PermissionMode};
 
-use crate::approver::{ApprovalAnswer, ApprovalQuestion, Approver, format_grants};
+use crate::approver::{
+    ApprovalAnswer, ApprovalQuestion, Approver, REJECTED_BY_USER, format_grants,
+};
 use crate::audit::AuditDecision;
 use crate::call_context::CallContext;
 use crate::call_record::CallRecord;
@@ -105,14 +107,14 @@ impl ToolHost {
                 find_rejecter(session, &refused)
             ));
             let message = format!(
-                "{title}: rejected, the person does not want to be asked about {} again in this session; do without it, or ask what they would rather have",
+                "{title}: the user rejected {} for this session. Do not try it again; ask how they want to proceed.",
                 format_grants(&refused)
             );
             return Err(denial_error(&decision, ErrorReason::Rejected, message));
         }
         let nobody = |how_to_allow: &str| {
             let message = format!(
-                "{title}: denied, because {} and nobody can be asked here; to allow it, {how_to_allow}",
+                "{title}: denied, because {} and nobody can approve it here; to allow it, {how_to_allow}",
                 decision.reason
             );
             denial_error(&decision, ErrorReason::NoApprover, message)
@@ -158,7 +160,7 @@ impl ToolHost {
             }
             return Ok(CallAuthorization::from_decision(decision));
         }
-        let message = format!("{title}: rejected by the person; ask what they would rather have");
+        let message = format!("{title}: {REJECTED_BY_USER}");
         Err(denial_error(&decision, ErrorReason::Rejected, message))
     }
 

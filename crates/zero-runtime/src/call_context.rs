@@ -170,7 +170,7 @@ impl CallContext {
     ) -> Result<ElicitationAnswer, ToolError> {
         let reached = |elicitor: &&Arc<dyn Elicitor>| elicitor.is_reachable();
         let Some(elicitor) = self.inner.elicitor.as_ref().filter(reached) else {
-            let message = "nobody is here who could be asked; decide by what you know, or end with the question as your answer";
+            let message = "no user is available to answer; decide with what you know, or end your turn with the question";
             return Err(ToolError::new(
                 ErrorType::PermissionDenied,
                 ErrorReason::NoApprover,

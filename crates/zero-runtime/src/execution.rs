@@ -105,8 +105,7 @@ fn timeout_error(limit: Duration) -> ToolError {
         format!("{} ms", limit.as_millis())
     };
     let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-    let message =
-        format!("stopped after {shown} without finishing; ask for less at once or raise the limit");
+    let message = format!("timed out after {shown}; request less at once, or raise the limit");
     ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, message)
         .with_detail("limit_ms", limit_ms)
 }
@@ -119,6 +118,6 @@ fn panic_error(panic: &(dyn Any + Send)) -> ToolError {
         .unwrap_or_else(|| "no message".to_owned());
     let what = crate::redaction::redact_and_shorten(&what);
     tracing::error!(panic = %what, "a tool panicked");
-    ToolError::failed(ErrorReason::Panic, "the tool has a bug and stopped; please report it")
+    ToolError::failed(ErrorReason::Panic, "the tool stopped because of a bug; please report it")
         .with_detail("panic", what)
 }

@@ -48,7 +48,9 @@ pub mod tool_host;
 mod tool_notes;
 pub mod web;
 
-pub use approver::{AnswerOption, ApprovalAnswer, ApprovalQuestion, Approver, PendingAnswer};
+pub use approver::{
+    AnswerOption, ApprovalAnswer, ApprovalQuestion, Approver, PendingAnswer, REJECTED_BY_USER,
+};
 pub use call_context::CallContext;
 pub use dialect::{Dialect, DialectName};
 pub use editor::{Editor, EditorWriteOutcome};

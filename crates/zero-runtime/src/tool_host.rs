@@ -67,7 +67,7 @@ impl ToolHostConfig {
             approver: None,
             elicitor: None,
             observer: None,
-            how_to_allow: "run it where somebody can be asked".to_owned(),
+            how_to_allow: "run it where a user can approve it".to_owned(),
             commands: CommandSettings::default(),
             hooks: HookSettings::default(),
             internet: ResolverConfig::default(),

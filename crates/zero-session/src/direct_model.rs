@@ -19,8 +19,8 @@ use crate::model::{
 };
 
 /// How a model is attached, for people.
-pub const ATTACH_MODEL_HINT: &str = "to attach one, set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY \
-or OLLAMA_HOST, or name one under `models` in the settings, and start again";
+pub const ATTACH_MODEL_HINT: &str = "to configure one, set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY \
+or OLLAMA_HOST, or add one under `models` in settings, and start again";
 
 /// Whether the agent without a model reads this command itself, rather than any tool's name.
 pub(crate) fn is_direct_command(command: &str) -> bool {
@@ -32,11 +32,11 @@ pub(crate) fn is_direct(model: &dyn ModelClient) -> bool {
     model.info().name == DIRECT
 }
 
-/// What is said of a prompt that must not be read as a command, where nothing else is read.
+/// Error for a prompt that must not be parsed as a command, in a session without a model.
 pub(crate) fn verbatim_refusal() -> String {
     format!(
-        "this was not to be read as a command, and no model answers in this session; `/model` lists \
-         those there are and chooses one; {ATTACH_MODEL_HINT}"
+        "this prompt is not a command, and this session has no model; `/model` lists the models and \
+         selects one; {ATTACH_MODEL_HINT}"
     )
 }
 

@@ -14,15 +14,11 @@ use crate::word_split;
 
 /// The commands that come with zero: name, what it does, and what may follow it.
 pub const BUILT_IN: &[(&str, &str, Option<&str>)] = &[
-    ("help", "What can be done here", None),
-    ("status", "Which model, mode and folder this session has, and what it took so far", None),
-    ("compact", "Sum up the conversation so that there is room for more", None),
-    ("init", "Look round and write down in AGENTS.md how to work here", Some("[what to stress]")),
-    (
-        "mode",
-        "Show or change how much is done without asking",
-        Some("[ask|accept-edits|plan|auto]"),
-    ),
+    ("help", "List the commands", None),
+    ("status", "Show the model, mode, folder and usage of this session", None),
+    ("compact", "Compact the conversation to free space in the context", None),
+    ("init", "Explore the workspace and write AGENTS.md", Some("[focus]")),
+    ("mode", "Show or change the permission mode", Some("[ask|accept-edits|plan|auto]")),
     ("model", "Show or change the model", Some("[name]")),
 ];
 
@@ -129,7 +125,7 @@ pub fn parse(
         near => format!("did you mean {}? `/help` lists them all", near.join(", ")),
     };
     Some(Err(format!(
-        "there is no command `/{name}`; {hint}. To send this as it is, put a space in front of it"
+        "there is no command `/{name}`; {hint}. To send this as a prompt, put a space in front of it"
     )))
 }
 
@@ -142,7 +138,7 @@ fn parse_without_model(
 ) -> Option<Result<SlashCommand, String>> {
     let needs_model = || {
         let message = format!(
-            "`/{name}` needs a model, and there is none here; {}",
+            "`/{name}` needs a model, and this session has none; {}",
             direct_model::ATTACH_MODEL_HINT
         );
         Some(Err(message))
@@ -161,13 +157,13 @@ fn parse_built_in(name: &str, arguments: &str) -> Option<Result<SlashCommand, St
     let alone = |slash: SlashCommand| match arguments {
         "" => Ok(slash),
         _ => Err(format!(
-            "nothing may follow `/{name}`; to send this as it is, put a space in front of it"
+            "`/{name}` takes no arguments; to send this as a prompt, put a space in front of it"
         )),
     };
     let one_word = |slash: fn(Option<String>) -> SlashCommand| match arguments {
         "" => Ok(slash(None)),
         word if !word.contains(char::is_whitespace) => Ok(slash(Some(word.to_owned()))),
-        _ => Err(format!("one word may follow `/{name}`, not more")),
+        _ => Err(format!("`/{name}` takes at most one argument")),
     };
     Some(match name {
         "help" => alone(SlashCommand::Help),
@@ -351,8 +347,8 @@ mod tests {
     fn wrong_command_explains_fix() {
         check("/hepl", Some(Err("there is no command `/hepl`; did you mean `/help`?")));
         check("/tmp is full", Some(Err("put a space in front of it")));
-        check("/help me", Some(Err("nothing may follow `/help`")));
-        check("/mode plan now", Some(Err("one word may follow `/mode`")));
+        check("/help me", Some(Err("`/help` takes no arguments")));
+        check("/mode plan now", Some(Err("`/mode` takes at most one argument")));
         check("/Review x", Some(Err("did you mean `/review`?")));
     }
 

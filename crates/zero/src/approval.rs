@@ -3,12 +3,13 @@
 pub(crate) mod elicitation;
 mod prompt_text;
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use anstyle::Style;
 use zero_core::{Effect, RiskLevel, ToolDefinitionState};
 use zero_runtime::tool::BoxFuture;
-use zero_runtime::{AnswerOption, ApprovalAnswer, ApprovalQuestion, Approver};
+use zero_runtime::{AnswerOption, ApprovalAnswer, ApprovalQuestion, Approver, REJECTED_BY_USER};
 
 use crate::terminal::{AnswerSource, BAD, NOTABLE, STRONG, Terminal, TerminalStream, escape_line};
 
@@ -145,6 +146,15 @@ impl Drop for PromptLineGuard {
     }
 }
 
+/// Text of a call error for the user. The advice to the model about a rejected call becomes
+/// `rejected`, since the user has just rejected it.
+pub(crate) fn error_for_user(message: &str) -> Cow<'_, str> {
+    match message.strip_suffix(REJECTED_BY_USER) {
+        Some(title) => Cow::Owned(format!("{title}rejected")),
+        None => Cow::Borrowed(message),
+    }
+}
+
 /// Style of a risk level.
 pub(crate) fn risk_style(risk: RiskLevel) -> Style {
     match risk {
@@ -189,6 +199,13 @@ mod tests {
         for (typed, answer) in typed {
             assert_eq!(choices.parse_answer(typed), *answer, "{typed}");
         }
+    }
+
+    #[test]
+    fn rejection_is_short_for_user() {
+        let message = format!("Write `a`: {REJECTED_BY_USER}");
+        assert_eq!(error_for_user(&message), "Write `a`: rejected");
+        assert_eq!(error_for_user("`a` does not exist"), "`a` does not exist");
     }
 
     #[test]

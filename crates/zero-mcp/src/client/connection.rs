@@ -94,14 +94,20 @@ impl McpConnection {
         endings: &ClosingServers,
     ) -> Result<(Arc<Self>, ToolListing), ServerUnavailableError> {
         let deadline = Instant::now() + definition.startup_timeout;
+        let on_pipes = matches!(definition.reach, ServerTransport::Command(_));
         let late = || {
+            let advice = match on_pipes {
+                true => {
+                    "if it downloads itself (npx, uvx), allow its registry in `network`; otherwise raise `startupTimeout`"
+                }
+                false => "raise `startupTimeout`",
+            };
             ServerUnavailableError::new(format!(
                 "it did not start within {} s; if it downloads itself (npx, uvx), allow its registry in `network`, otherwise raise `startupTimeout` ({})",
                 definition.startup_timeout.as_secs(),
                 definition.written_at
             ))
         };
-        let on_pipes = matches!(definition.reach, ServerTransport::Command(_));
         let asking = match known {
             Some(ProtocolEra::Legacy) => HandshakeStrategy::Legacy,
             _ => HandshakeStrategy::Either { overlap: on_pipes },

@@ -97,7 +97,7 @@ async fn handshake_handles_every_server_behavior() {
     check(FakeServer { version: "2026-07-28", ..FakeServer::legacy() }, "version `2026-07-28`", 1)
         .await;
     let mute = || FakeServer { answers: Default::default(), ..silent() };
-    check(mute(), "not ready within 30 s", 31).await;
+    check(mute(), "did not start within 30 s", 31).await;
     check(FakeServer { is_silent: false, ..mute() }, "no initialize here (-32601)", 1).await;
 }
 
@@ -786,7 +786,7 @@ async fn hanging_server_blocks_nothing() {
     assert_eq!(statuses.len(), 2);
     for status in statuses {
         let error = status.last_error.unwrap();
-        assert_contains(&error.message, &["not ready within 30 s"]);
+        assert_contains(&error.message, &["did not start within 30 s"]);
         assert_eq!(error.stderr_tail, "last words");
     }
     fn is_send_and_sync<T: Send + Sync>() {}

@@ -276,7 +276,7 @@ async fn invalid_answers_are_reported() {
         ("progress-of-others", SILENT),
         (
             "progress-for-ever",
-            "Timeout Deadline: stopped after {call} without finishing; … raise the timeout of MCP server `progress-for-ever` (settings.json:3)",
+            "Timeout Deadline: timed out after {call} without finishing; … raise the timeout of MCP server `progress-for-ever` (settings.json:3)",
         ),
         (
             "dies-in-a-call",
@@ -358,7 +358,7 @@ async fn server_without_handshake_is_handled() {
         ),
         (
             "modern-puts-off-for-ever",
-            "Timeout Deadline: stopped after {call} without finishing; … MCP server `modern-puts-off-for-ever` (settings.json:3)",
+            "Timeout Deadline: timed out after {call} without finishing; … MCP server `modern-puts-off-for-ever` (settings.json:3)",
         ),
         (
             "modern-asks-a-hundred-things",

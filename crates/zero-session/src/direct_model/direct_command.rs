@@ -85,7 +85,7 @@ pub(super) const SHORTHANDS: &[ToolShorthand] = &[
         word: "bash",
         tool: "Bash",
         usage: "/bash COMMAND",
-        about: "runs a command; the rest of the line is taken as it is",
+        about: "runs a command; the rest of the line is passed unchanged",
         input: |rest| Ok((!rest.is_empty()).then(|| json!({"command": rest}))),
     },
 ];
@@ -118,7 +118,7 @@ fn parse_shorthand(
 ) -> DirectAction {
     let Some(tool) = tools.iter().find(|tool| tool.name == shorthand.tool) else {
         return DirectAction::Reply(format!(
-            "`/{}` needs the tool `{}`, which this agent does not have; `/help` lists what there is",
+            "`/{}` needs the tool `{}`, which this agent does not have; `/help` lists all commands",
             shorthand.word, shorthand.tool
         ));
     };
@@ -195,7 +195,7 @@ fn parse_read_input(rest: &str) -> Result<Option<Value>, String> {
     let mut input = json!({"file_path": path});
     if let Some(lines) = lines {
         let (from, to) =
-            parse_line_range(lines).ok_or_else(|| format!("`{lines}` names no lines"))?;
+            parse_line_range(lines).ok_or_else(|| format!("`{lines}` is not a line range"))?;
         input["offset"] = json!(from);
         if let Some(to) = to {
             input["limit"] = json!(to - from + 1);
@@ -224,18 +224,17 @@ fn parse_line_range(text: &str) -> Option<(u64, Option<u64>)> {
     }
 }
 
-/// What it says to plain words.
+/// Answer to a prompt that is not a command.
 pub(super) fn no_model_message() -> String {
     format!(
-        "No model answers in this session, so nobody here understands plain words; `/model` lists \
-         those there are and chooses one; {ATTACH_MODEL_HINT}.\n\n\
-         Without one, tools can be used directly: `/read README.md`, `/grep TODO src`, `/bash ls -l`. \
-         `/help` lists what there is."
+        "This session has no model. `/model` lists the models and selects one; {ATTACH_MODEL_HINT}.\n\n\
+         Tools work without a model: `/read README.md`, `/grep TODO src`, `/bash ls -l`. `/help` lists \
+         all commands."
     )
 }
 
 fn help_text(tools: &[ModelToolDefinition]) -> String {
-    let mut text = String::from("No model answers here; tools can be used directly:\n");
+    let mut text = String::from("This session has no model. You can call tools directly:\n");
     let has = |name: &str| tools.iter().any(|tool| tool.name == name);
     // Writing to a String cannot fail.
     for shorthand in SHORTHANDS.iter().filter(|shorthand| has(shorthand.tool)) {
@@ -251,7 +250,7 @@ fn help_text(tools: &[ModelToolDefinition]) -> String {
         let _ = writeln!(text, "- `{}`: {about}", tool_usage(tool));
     }
     text.push_str("\nAnd `/status`, `/mode [ask|accept-edits|plan|auto]` and `/model [name]`.\n");
-    let _ = write!(text, "\nA model understands plain words; {ATTACH_MODEL_HINT}.");
+    let _ = write!(text, "\nOther prompts need a model; {ATTACH_MODEL_HINT}.");
     text
 }
 
@@ -348,8 +347,8 @@ mod tests {
     fn wrong_line_explains_fix() {
         check_reply("/read", "write `/read FILE [FROM-TO|:LINE]`");
         check_reply("/read a b c", "write `/read FILE");
-        check_reply("/read a 20-10", "`20-10` names no lines; write `/read FILE");
-        check_reply("/read a 0", "`0` names no lines");
+        check_reply("/read a 20-10", "`20-10` is not a line range; write `/read FILE");
+        check_reply("/read a 0", "`0` is not a line range");
         check_reply("/read 'a", "a quote is opened and never closed; write `/read FILE");
         check_reply("/grep", "write `/grep PATTERN [PATH]`");
         check_reply("/bash", "write `/bash COMMAND`");
@@ -366,8 +365,8 @@ mod tests {
     #[test]
     fn plain_text_explains_how_to_attach_model() {
         for words in ["hello", "", "fix the bug, please", "read README.md"] {
-            check_reply(words, "No model answers in this session");
-            check_reply(words, "`/model` lists those there are");
+            check_reply(words, "This session has no model");
+            check_reply(words, "`/model` lists the models");
             check_reply(words, "ANTHROPIC_API_KEY");
             check_reply(words, "`/help`");
         }
@@ -377,12 +376,12 @@ mod tests {
     fn help_lists_shorthands_and_tools() {
         let DirectAction::Reply(text) = parse("/help", &tools()) else { panic!() };
         insta::assert_snapshot!(text, @r###"
-        No model answers here; tools can be used directly:
+        This session has no model. You can call tools directly:
         - `/read FILE [FROM-TO|:LINE]`: shows a file
         - `/grep PATTERN [PATH]`: finds lines
         - `/glob PATTERN [PATH]`: finds files
         - `/ls [PATH]`: lists a folder
-        - `/bash COMMAND`: runs a command; the rest of the line is taken as it is
+        - `/bash COMMAND`: runs a command; the rest of the line is passed unchanged
 
         Any tool, with its arguments as JSON:
         - `/Write {"file_path": …, "content": …}`: What Write does.
@@ -390,7 +389,7 @@ mod tests {
 
         And `/status`, `/mode [ask|accept-edits|plan|auto]` and `/model [name]`.
 
-        A model understands plain words; to attach one, set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or OLLAMA_HOST, or name one under `models` in the settings, and start again.
+        Other prompts need a model; to configure one, set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or OLLAMA_HOST, or add one under `models` in settings, and start again.
         "###);
     }
 }

@@ -162,10 +162,10 @@ impl ModelCatalog {
     }
 }
 
-/// What to do where there is no model at all.
-pub const NO_MODEL_HELP: &str = "no model is attached; set OPENAI_API_KEY, ANTHROPIC_API_KEY or \
-    GEMINI_API_KEY, or OLLAMA_HOST for models on this machine, or describe one under `models` in \
-    settings; ZERO_MODEL chooses among several";
+/// Message if no model is configured.
+pub const NO_MODEL_HELP: &str = "no model is configured; set OPENAI_API_KEY, ANTHROPIC_API_KEY or \
+    GEMINI_API_KEY, or OLLAMA_HOST for local models, or add one under `models` in settings; \
+    ZERO_MODEL selects one of several";
 
 /// A model that is reached like this.
 pub fn open_model(config: ModelConfig) -> Result<Arc<dyn ModelClient>, ModelError> {

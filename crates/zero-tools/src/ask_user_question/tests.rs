@@ -123,7 +123,7 @@ fn missing_user_is_reported_to_model() {
     let error =
         TestHost::new().err("AskUserQuestion", json!({"questions": [question("Which?", false)]}));
     assert_eq!(error.reason(), Some(ErrorReason::NoApprover));
-    assert!(error.message.starts_with("nobody is here who could be asked"), "{error}");
+    assert!(error.message.starts_with("no user is available to answer"), "{error}");
 }
 
 #[test]

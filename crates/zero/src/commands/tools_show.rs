@@ -256,7 +256,7 @@ mod tests {
                 for (needed, of) in [
                     ("there are no jobs", is("bash")),
                     ("no language server for `shop.c` is installed", is("lsp")),
-                    ("nobody is here who could be asked", is("question")),
+                    ("no user is available to answer", is("question")),
                 ] {
                     assert!(of || !said.contains(needed), "{line}\n{said}");
                 }

@@ -91,7 +91,7 @@ fn question_without_terminal_is_not_asked() {
         {"label": "A", "description": "a"}, {"label": "B", "description": "b"}]}]}"#;
     let answer = zero.run(&["tools", "call", "AskUserQuestion", question, "--yes"]);
     assert!(answer.starts_with("exit 3"), "{answer}");
-    assert!(answer.contains("nobody is here who could be asked"), "{answer}");
+    assert!(answer.contains("no user is available to answer"), "{answer}");
 }
 
 /// Edits the note `style` with `editor`, at a terminal; gives the exit code and what was shown.

@@ -214,7 +214,7 @@ async fn rejected_call_is_reported_to_model() {
     let hands = fixture.backend("s", &no);
     let (end, _) = call(&hands, "Write", json!({"file_path": "a", "content": "x"})).await;
     assert_eq!(end.status, ToolCallStatus::Denied);
-    assert!(result_text(&end).contains("rejected by the person"), "{}", result_text(&end));
+    assert!(result_text(&end).contains("the user rejected this call"), "{}", result_text(&end));
     assert!(!fixture.path("a").exists());
     let asked = no.asked.lock().unwrap();
     let (id, question) = &asked[0];

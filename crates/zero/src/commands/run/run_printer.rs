@@ -16,6 +16,7 @@ use zero_core::event::{
 use zero_runtime::redaction;
 use zero_session::agent::DIRECT;
 
+use crate::approval::error_for_user;
 use crate::exit::ExitOutcome;
 use crate::plan_steps::render_step;
 use crate::terminal::{
@@ -247,7 +248,7 @@ impl RunPrinter {
             }
         }
         if is_error(status) {
-            for line in join_text(content).lines().take(ERROR_LINES_MAX) {
+            for line in error_for_user(&join_text(content)).lines().take(ERROR_LINES_MAX) {
                 text.push_str(&format!("  {}\n", err.paint(FAINT, &escape_line(line))));
             }
         }

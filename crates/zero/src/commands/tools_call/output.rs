@@ -6,6 +6,7 @@ use zero_core::{FileLocation, ResultDisplay, ToolError, ToolResultPart};
 use zero_runtime::CallOutcome;
 
 use crate::AppContext;
+use crate::approval::error_for_user;
 use crate::cli::ToolsCallArgs;
 use crate::exit::ExitOutcome;
 use crate::plan_steps::render_step;
@@ -59,7 +60,7 @@ pub(super) fn print(
             if args.json {
                 print_error(out, &error)?;
             } else {
-                app.terminal.print_error(&error.message);
+                app.terminal.print_error(&error_for_user(&error.message));
             }
             Ok(ExitOutcome::from_error(&error))
         }
