@@ -157,8 +157,9 @@ impl AuditRow {
 
 /// The error of what is not done because its row could not be written.
 pub fn unwritable_log_error(error: &io::Error) -> ToolError {
-    let advice = "nothing is done without a trace; make room, or set XDG_STATE_HOME to a folder you can write";
-    let message = format!("the audit log cannot be written ({error}), and {advice}");
+    let advice = "free disk space, or set XDG_STATE_HOME to a writable folder";
+    let message =
+        format!("the audit log cannot be written ({error}), so nothing was done; {advice}");
     let reason = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorReason::DiskFull,
         _ => ErrorReason::AccessDenied,

@@ -369,10 +369,7 @@ mod tests {
     #[test]
     fn too_many_headers_is_head_too_long() {
         let many = "X: 1\r\n".repeat(HEADERS_MAX + 1);
-        check(
-            &format!("GET http://a.com/ HTTP/1.1\r\n{many}\r\n"),
-            "the head of the request is too long",
-        );
+        check(&format!("GET http://a.com/ HTTP/1.1\r\n{many}\r\n"), "the request head is too long");
     }
 
     #[test]

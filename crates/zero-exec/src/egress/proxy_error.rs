@@ -130,7 +130,7 @@ impl ProxyError {
     }
 }
 
-/// What the person can do about it.
+/// How the user can allow the connection, if they can.
 pub(super) fn suggest_remedy(
     refusal: &ConnectDeniedError,
     host: &HostName,
@@ -143,9 +143,9 @@ pub(super) fn suggest_remedy(
             Some(format!("to allow it: zero config add sandbox.network '{host}:{port}'"))
         }
         ConnectDeniedError::PrivateHost { may_be_named: true, .. } if host.ip().is_some() => {
-            Some(format!("to allow it, in your own settings: {allow}"))
+            Some(format!("to allow it in your own settings: {allow}"))
         }
-        ConnectDeniedError::Rule { place, .. } => Some(format!("the rule stands in {place}")),
+        ConnectDeniedError::Rule { place, .. } => Some(format!("the rule is in {place}")),
         ConnectDeniedError::PrivateHost { .. } | ConnectDeniedError::OtherName { .. } => None,
     }
 }
@@ -155,28 +155,28 @@ impl fmt::Display for ProxyError {
         match self {
             Self::Malformed(what) => write!(f, "the request is malformed: {what}"),
             Self::Unsupported(UnsupportedFeature::Socks4) => {
-                f.write_str("SOCKS4 is not spoken here; use SOCKS5 or HTTP")
+                f.write_str("SOCKS4 is not supported; use SOCKS5 or HTTP")
             }
             Self::Unsupported(UnsupportedFeature::Authentication) => {
-                f.write_str("the client insists on a password, and none is asked for here")
+                f.write_str("the client requires authentication, which the proxy does not support")
             }
             Self::Unsupported(UnsupportedFeature::SocksCommand) => {
-                f.write_str("only connections to a host are made, none are waited for")
+                f.write_str("only outgoing connections are supported")
             }
             Self::Unsupported(UnsupportedFeature::SocksAddress) => {
-                f.write_str("SOCKS5 has no such kind of address")
+                f.write_str("unknown SOCKS5 address type")
             }
-            Self::HeadTooLong => f.write_str("the head of the request is too long"),
-            Self::HeadTimeout => f.write_str("the request did not come in time"),
+            Self::HeadTooLong => f.write_str("the request head is too long"),
+            Self::HeadTimeout => f.write_str("the request did not arrive in time"),
             Self::Refused(refusal) => refusal.fmt(f),
-            Self::NoAddress => f.write_str("its address could not be found"),
-            Self::ResolveTimeout => f.write_str("looking up its address took too long"),
-            Self::Unreachable(kind) => write!(f, "it could not be reached: {kind}"),
+            Self::NoAddress => f.write_str("could not resolve its address"),
+            Self::ResolveTimeout => f.write_str("resolving its address took too long"),
+            Self::Unreachable(kind) => write!(f, "could not connect: {kind}"),
             Self::ConnectTimeout => f.write_str("connecting took too long"),
-            Self::LogUnavailable => {
-                f.write_str("the audit log cannot be written, and nothing is done without a trace")
+            Self::AuditUnavailable => {
+                f.write_str("the audit log is not writable, so no connection is made")
             }
-            Self::ClientGone => f.write_str("the client went away"),
+            Self::ClientGone => f.write_str("the client disconnected"),
             Self::ProxyEnded => f.write_str("the session ended"),
         }
     }

@@ -33,7 +33,7 @@ impl RefusalSummary {
         let mut notes: Vec<String> = self.hosts.iter().map(ToString::to_string).collect();
         if self.hosts.len() == NAMED_MAX {
             notes.push(format!(
-                "network: {} connections were refused; `zero audit tail` lists them",
+                "network: {} connections were refused; run `zero audit tail` to see them",
                 self.count
             ));
         }
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(notes.len(), NAMED_MAX + 1);
         assert_eq!(
             notes[NAMED_MAX],
-            "network: 10000 connections were refused; `zero audit tail` lists them"
+            "network: 10000 connections were refused; run `zero audit tail` to see them"
         );
         assert_eq!((since.count, since.hosts.len()), (10_000, NAMED_MAX));
         assert!(list.lock_recent().latest.len() <= KEPT_MAX);

@@ -186,7 +186,7 @@ fn refused_client_gets_reason_and_remedy() {
         ),
         (
             "denied.test:443",
-            "denied.test port 443: rule `WebFetch(domain:denied.test)` denies it\nthe rule stands in test",
+            "denied.test port 443: rule `WebFetch(domain:denied.test)` denies it\nthe rule is in test",
         ),
         ("asked.test:443", "rule `WebFetch(domain:asked.test)` requires approval"),
         ("b.test:22", "not port 22\nto allow it: zero config add sandbox.network 'b.test:22'"),
