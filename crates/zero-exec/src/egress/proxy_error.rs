@@ -173,7 +173,7 @@ impl fmt::Display for ProxyError {
             Self::ResolveTimeout => f.write_str("resolving its address took too long"),
             Self::Unreachable(kind) => write!(f, "could not connect: {kind}"),
             Self::ConnectTimeout => f.write_str("connecting took too long"),
-            Self::AuditUnavailable => {
+            Self::LogUnavailable => {
                 f.write_str("the audit log is not writable, so no connection is made")
             }
             Self::ClientGone => f.write_str("the client disconnected"),

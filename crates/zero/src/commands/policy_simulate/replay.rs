@@ -246,7 +246,12 @@ mod tests {
         let secret = "curl -H 'Authorization: Bearer abcdef123456' x.org";
         check("Bash", &json!({ "command": secret }), &[("exec", "curl")], "Failed(Redacted)");
         let args = vec!["x"; 100];
-        check("Bash", &json!({"command": "ls", "args": args}), &[("exec", "ls")], "Failed(Truncated)");
+        check(
+            "Bash",
+            &json!({"command": "ls", "args": args}),
+            &[("exec", "ls")],
+            "Failed(Truncated)",
+        );
         check("Telepathy", &json!({}), &[], "Failed(Unknown)");
         let paths: Vec<String> = (0..200).map(|at| format!("f{at}")).collect();
         check("ReadMany", &json!({ "paths": paths }), &[], "Failed(Truncated)");
