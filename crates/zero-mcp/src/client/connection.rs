@@ -98,12 +98,12 @@ impl McpConnection {
         let late = || {
             let advice = match on_pipes {
                 true => {
-                    "if it downloads itself (npx, uvx), allow its registry in `network`; otherwise raise `startupTimeout`"
+                    "if it downloads itself (npx, uvx), allow its registry in `network`, otherwise raise `startupTimeout`"
                 }
                 false => "raise `startupTimeout`",
             };
             ServerUnavailableError::new(format!(
-                "it did not start within {} s; if it downloads itself (npx, uvx), allow its registry in `network`, otherwise raise `startupTimeout` ({})",
+                "it did not start within {} s; {advice} ({})",
                 definition.startup_timeout.as_secs(),
                 definition.written_at
             ))
