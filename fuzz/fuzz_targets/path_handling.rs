@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
-use zero_core::Whereabouts;
-use zero_sandbox::canonical::PATH_BYTES_MAX;
-use zero_sandbox::{LastLink, Workspace};
+use zero_core::PathZone;
+use zero_sandbox::canonical_path::PATH_BYTES_MAX;
+use zero_sandbox::{FinalLinkMode, Workspace};
 
 struct FuzzTree {
     workspace: Workspace,
@@ -17,7 +17,7 @@ struct FuzzTree {
     _temp: TempDir,
 }
 
-static TREE: LazyLock<Tree> = LazyLock::new(|| {
+static TREE: LazyLock<FuzzTree> = LazyLock::new(|| {
     let temp = tempfile::tempdir().expect("a folder");
     let base = temp.path().canonicalize().expect("a canonical folder");
     for folder in ["one/sub/deep", "two", "home", "elsewhere"] {
@@ -40,24 +40,24 @@ static TREE: LazyLock<Tree> = LazyLock::new(|| {
     }
     let roots = vec![base.join("one"), base.join("two")];
     let workspace = Workspace::open(&roots, Some(base.join("home"))).expect("a workspace");
-    Tree { workspace, roots, _temp: temp }
+    FuzzTree { workspace, roots, _temp: temp }
 });
 
 fuzz_target!(|written: &str| {
-    for last in [LastLink::Follow, LastLink::Keep] {
-        let Ok(located) = TREE.workspace.locate(written, last) else { continue };
+    for last in [FinalLinkMode::Follow, FinalLinkMode::Keep] {
+        let Ok(located) = TREE.workspace.resolve(written, last) else { continue };
         let target = located.target();
         let path = target.canonical();
         assert!(path.is_absolute(), "{path:?}");
         assert!(path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_))), "{path:?}");
         let beneath = TREE.roots.iter().any(|root| path.starts_with(root));
-        assert_eq!(target.whereabouts() == Whereabouts::Workspace, beneath, "{path:?}");
+        assert_eq!(target.zone() == PathZone::Workspace, beneath, "{path:?}");
         // What is settled stays settled: its own path leads to the same place, unless the roots' own
         // length made it longer than a path may be.
         if path.as_os_str().len() > PATH_BYTES_MAX {
             continue;
         }
-        let again = TREE.workspace.locate(path.to_str().expect("made from text"), last).expect("a settled path");
+        let again = TREE.workspace.resolve(path.to_str().expect("made from text"), last).expect("a settled path");
         assert_eq!(again.target().canonical(), path);
     }
 });

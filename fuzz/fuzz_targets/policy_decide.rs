@@ -3,17 +3,17 @@
 
 #[path = "../../crates/zero-policy/tests/it/properties/choices.rs"]
 mod choices;
-#[path = "../../crates/zero-policy/tests/it/properties/laws.rs"]
-mod laws;
-#[path = "../../crates/zero-policy/tests/it/properties/material.rs"]
-mod material;
+#[path = "../../crates/zero-policy/tests/it/properties/invariants.rs"]
+mod invariants;
+#[path = "../../crates/zero-policy/tests/it/properties/generators.rs"]
+mod generators;
 
 use libfuzzer_sys::fuzz_target;
 
-use choices::Choices;
+use choices::ChoiceSource;
 
 fuzz_target!(|bytes: &[u8]| {
-    let mut choices = Choices::new(bytes);
-    let (_, law) = choices.pick(laws::LAWS);
-    law(&mut choices);
+    let mut choices = ChoiceSource::new(bytes);
+    let (_, check) = choices.pick(invariants::INVARIANTS);
+    check(&mut choices);
 });

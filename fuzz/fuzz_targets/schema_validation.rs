@@ -37,7 +37,7 @@ static SCHEMAS: LazyLock<Vec<InputSchema>> = LazyLock::new(|| {
         },
         "additionalProperties": false,
     });
-    let builtin = zero_tools::builtin().into_iter().map(|tool| tool.spec().input_schema.clone());
+    let builtin = zero_tools::builtin_tools().into_iter().map(|tool| tool.spec().input_schema.clone());
     [flat, nested, json!({}), json!({"type": "object"})].into_iter().chain(builtin).map(InputSchema::new).collect()
 });
 

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use zero_policy::shell::ast::CommandKind;
+use zero_policy::shell::ast::ShellCommandKind;
 use zero_policy::shell::parse;
 
 fuzz_target!(|source: &str| {
@@ -12,7 +12,7 @@ fuzz_target!(|source: &str| {
     }
     for command in parsed.list.items.iter().flat_map(|item| &item.pipeline.commands) {
         assert!(source.get(command.span.start..command.span.end).is_some(), "a span that is none");
-        if let CommandKind::Simple(simple) = &command.kind {
+        if let ShellCommandKind::Simple(simple) = &command.kind {
             for word in &simple.words {
                 assert!(source.get(word.span.start..word.span.end).is_some(), "a span that is none");
             }

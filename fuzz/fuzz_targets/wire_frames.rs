@@ -4,8 +4,8 @@
 
 use libfuzzer_sys::{Corpus, fuzz_target};
 use serde_json::Value;
-use zero_wire::frame::{self, Frame};
-use zero_wire::{Method, approvals, chat, handshake, params, schema, sessions, tools, zero_sessions};
+use zero_wire::frame::{self, GatewayFrame};
+use zero_wire::{GatewayMethod, approvals, chat, handshake, parse_params, schema, sessions, tools, zero_sessions};
 
 fuzz_target!(|text: &str| -> Corpus {
     let frame = match frame::parse(text) {
@@ -17,7 +17,7 @@ fuzz_target!(|text: &str| -> Corpus {
     };
     let written = serde_json::to_string(&frame).unwrap();
     assert_eq!(frame::parse(&written).as_ref(), Ok(&frame), "{written}");
-    if let Frame::Request(request) = frame {
+    if let GatewayFrame::Request(request) = frame {
         for method in schema::methods() {
             if let Err(what) = (method.checker)().check(request.params.as_ref().unwrap_or(&Value::Null)) {
                 check_refusal(&what);
@@ -34,11 +34,11 @@ fn check_refusal(what: &str) {
 }
 
 /// What one method takes, it takes again; what it refuses, it refuses in words.
-fn check<M: Method>(written: &Option<Value>) {
-    match params::<M>(written.clone()) {
+fn check<M: GatewayMethod>(written: &Option<Value>) {
+    match parse_params::<M>(written.clone()) {
         Ok(taken) => {
             let again = serde_json::to_value(taken).unwrap();
-            assert!(params::<M>(Some(again)).is_ok(), "{}", M::NAME);
+            assert!(parse_params::<M>(Some(again)).is_ok(), "{}", M::NAME);
         }
         Err(error) => {
             assert!(!error.message.ends_with("must be as the schema says"), "{}", M::NAME);
