@@ -56,7 +56,7 @@ pub async fn serve(
     .await
 }
 
-/// The agent.
+/// The ACP agent of one client connection, with the sessions it has open.
 pub(crate) struct AcpAgent {
     pub(crate) config: AcpConfig,
     gauge: WriteBacklog,

@@ -37,7 +37,7 @@ const ID_BYTES_MAX: usize = 256;
 pub(crate) enum ToolMethod {
     /// Which are there.
     List,
-    /// Use one.
+    /// Call one tool with the given arguments.
     Use,
     /// It has the result of a tool, which nobody asked it for.
     Result,

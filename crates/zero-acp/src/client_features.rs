@@ -12,13 +12,13 @@ pub(crate) struct ClientFeatures {
     pub(crate) writes_files: bool,
     /// Shows what a command prints while it runs (`_meta.terminal_output`).
     pub(crate) shows_output: bool,
-    /// Takes notices.
+    /// Takes session notices (the `session.notices` capability).
     pub(crate) takes_notices: bool,
     /// Takes news of compaction.
     pub(crate) takes_compaction: bool,
-    /// Shows forms.
+    /// Shows elicitation forms; without it, only choice fields can be asked.
     pub(crate) shows_forms: bool,
-    /// Opens pages.
+    /// Opens elicitation URLs; without it, such questions are cancelled.
     pub(crate) opens_pages: bool,
     /// Runs us in a terminal where somebody has to log in.
     pub(crate) logs_in_at_terminal: bool,

@@ -90,7 +90,7 @@ impl ClientQuestions {
         });
     }
 
-    /// Asks for the gateway.
+    /// Asks the person on the gateway's behalf and sends it the answer; refuses when full.
     pub(crate) fn ask_gateway_permission(
         &mut self,
         run: Option<RunId>,

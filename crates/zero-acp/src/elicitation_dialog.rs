@@ -36,7 +36,7 @@ pub(crate) struct ElicitationDialog {
 }
 
 impl ElicitationDialog {
-    /// Asks.
+    /// Asks in the way the client supports; `Cancel` if it supports none.
     pub(crate) async fn ask(&self, elicitation: &Elicitation) -> ElicitationAnswer {
         let message = format!("{} asks: {}", elicitation.asker(), elicitation.message);
         let scope = ElicitationSessionScope::new(self.session.clone());
@@ -189,7 +189,7 @@ enum OptionPick {
     Value(usize),
     /// Nothing more.
     Done,
-    /// Nothing at all.
+    /// An option that is no value; the question counts as declined.
     Nothing,
     /// The question was taken back, or nobody answered it.
     Cancelled,

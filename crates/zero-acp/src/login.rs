@@ -26,7 +26,7 @@ const MANUAL_METHOD: &str = "model-key";
 pub struct TerminalLogin {
     /// Whether it is there.
     pub keys: Arc<dyn ModelKeyChecker>,
-    /// This program.
+    /// Path of the executable that the editor starts in a terminal.
     pub program: PathBuf,
     /// With which arguments it asks for the key, after those it was started with.
     pub asks: &'static str,

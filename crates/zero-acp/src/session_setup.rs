@@ -76,7 +76,7 @@ impl AcpAgent {
         checked.map_err(|error| rpc_error::from_backend_error(&error))
     }
 
-    /// Opens a session.
+    /// Opens a session at the gateway and prepares its tools; fails at `SESSIONS_MAX`.
     pub(crate) async fn open_session(&self, wanted: SessionSpec) -> Result<PreparedSession, Error> {
         let SessionSpec { id, cwd, additional, servers, meta } = wanted;
         let servers = parse_servers(servers)?;
@@ -425,7 +425,7 @@ fn wrong_type_error(names: &[&str], expected: &str) -> Error {
     ))
 }
 
-/// A random UUID.
+/// A version 4 UUID; its random bits are not cryptographically secure.
 fn random_uuid() -> String {
     let bits = fastrand::u128(..);
     let bits = bits & !(0xf << 76) | (4 << 76);

@@ -71,7 +71,7 @@ pub struct UnavailableServer {
 
 /// What is wanted.
 pub struct ToolHostRequest {
-    /// The session.
+    /// Id of the session that the tools are for.
     pub session: SessionId,
     /// The folder to work in.
     pub cwd: PathBuf,

@@ -45,7 +45,7 @@ pub enum GatewayLinkError {
     /// This gateway has no way to do it.
     #[error("this gateway cannot {what}; one of zero's own can (`zero gateway`)")]
     Unsupported {
-        /// What.
+        /// The unsupported operation, as a verb phrase for the message.
         what: &'static str,
     },
 }

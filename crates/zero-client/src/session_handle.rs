@@ -29,7 +29,7 @@ use crate::{native_gateway, openclaw};
 pub struct OpenRequest {
     /// Its key. A gateway that refuses an `acp:` key is asked again with `acp-bridge:`.
     pub key: Option<String>,
-    /// Or its label.
+    /// Label of an existing session, in place of the key.
     pub label: Option<String>,
     /// The folder it works in, absolute.
     pub cwd: Option<String>,
@@ -71,15 +71,15 @@ pub enum OverlapPolicy {
 /// What is changed; what is absent stays.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionChange {
-    /// The mode.
+    /// How much the session may do without asking.
     pub mode: Option<PermissionMode>,
-    /// The model.
+    /// Name of the model that answers from now on.
     pub model: Option<String>,
     /// How much the model should think.
     pub thinking: Option<String>,
     /// The agent, for keys that name none.
     pub agent: Option<String>,
-    /// The title.
+    /// What the session is about; an OpenClaw gateway cannot change it.
     pub title: Option<String>,
 }
 
@@ -97,7 +97,7 @@ pub struct ListRequest {
 /// Sessions, newest first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionList {
-    /// The sessions.
+    /// The sessions of this page, at most `limit` of the request.
     pub sessions: Vec<SessionInfo>,
     /// Where the next page begins.
     pub next_offset: Option<u64>,

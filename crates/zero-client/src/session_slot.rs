@@ -25,7 +25,7 @@ const REFUSE_MAX: Duration = Duration::from_secs(10);
 /// How often it is asked, while tools are being attached, whether others took them meanwhile.
 const DOUBTS_MAX: usize = 8;
 
-/// A session.
+/// An open session of the link, kept across reconnects.
 pub(crate) struct SessionSlot {
     /// Names it among those of the link.
     pub(crate) number: u64,
@@ -122,7 +122,7 @@ impl SessionSlot {
         *self.lock_info() = info;
     }
 
-    /// Its key.
+    /// Its present key, as the gateway last reported it.
     pub(crate) fn key(&self) -> String {
         self.lock_info().session_key.clone()
     }

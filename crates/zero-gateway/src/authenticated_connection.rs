@@ -118,7 +118,7 @@ impl AuthenticatedConnection {
         &self.gateway
     }
 
-    /// The sessions.
+    /// The sessions of the whole gateway, not only this client's.
     pub(crate) fn sessions(&self) -> &SessionManager {
         &self.gateway.sessions
     }

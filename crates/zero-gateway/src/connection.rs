@@ -56,7 +56,7 @@ pub(crate) enum TransportEvent {
 pub(crate) enum PeerOrigin {
     /// Somebody at this address, who has to show who they are.
     Network {
-        /// The address.
+        /// The peer's IP address, which failed authentication is limited by.
         address: IpAddr,
         /// One of the places for strangers; held until they have shown it.
         _place: ConnectionPermit,

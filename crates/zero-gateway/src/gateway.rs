@@ -60,7 +60,7 @@ pub struct GatewayLimits {
     pub buffered_bytes_max: usize,
     /// Messages that may wait for one client.
     pub buffered_messages_max: usize,
-    /// Connections in all.
+    /// WebSocket connections at a time, of all addresses; more are refused.
     pub connections_max: usize,
     /// Connections of one address of another machine.
     pub connections_per_address_max: usize,
@@ -154,13 +154,13 @@ pub struct Gateway {
 
 /// What all connections share.
 pub(crate) struct GatewayInner {
-    /// The sessions.
+    /// All sessions of this gateway, whoever owns them.
     pub(crate) sessions: SessionManager,
     /// Who may use it.
     pub(crate) auth: AuthConfig,
     /// Its bounds.
     pub(crate) limits: GatewayLimits,
-    /// Its version.
+    /// The gateway's version, as clients are told.
     pub(crate) version: String,
     /// What the tools of this machine did.
     pub(crate) tool_metrics: Arc<dyn MetricsSource>,

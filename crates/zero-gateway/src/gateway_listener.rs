@@ -56,7 +56,7 @@ pub enum GatewayServeError {
     /// The address cannot be used.
     #[error("cannot listen at `{address}`")]
     Bind {
-        /// The address.
+        /// The address that could not be bound.
         address: SocketAddr,
         /// Why.
         source: io::Error,

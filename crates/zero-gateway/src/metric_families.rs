@@ -42,7 +42,7 @@ pub trait MetricsSource: Send + Sync {
 /// Figures of one name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricFamily {
-    /// The name.
+    /// The metric's name, without the labels of its points.
     pub name: &'static str,
     /// What is counted, for people.
     pub help: &'static str,

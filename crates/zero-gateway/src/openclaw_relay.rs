@@ -74,9 +74,9 @@ pub(crate) struct RelayInterest {
 /// What events say of their session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RelaySessionInfo {
-    /// Its key.
+    /// The session's full key, such as `agent:main:main`.
     pub(crate) key: String,
-    /// Its agent.
+    /// Name of the session's agent, such as `main`.
     pub(crate) agent: String,
     /// Where its tools run.
     pub(crate) host: String,
@@ -226,7 +226,7 @@ pub(crate) fn run_text(events: &[Event], run: &RunId) -> String {
 /// Which gathered text is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlushScope {
-    /// All.
+    /// The text of all runs, however little is new.
     All,
     /// That of runs which said enough new.
     EnoughNew,

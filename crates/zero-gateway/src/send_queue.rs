@@ -29,7 +29,7 @@ pub(crate) struct SendQueueLimits {
     pub(crate) bytes_max: usize,
     /// Messages that wait.
     pub(crate) messages_max: usize,
-    /// Bytes of one message.
+    /// Bytes of one message; a larger one is not sent.
     pub(crate) message_bytes_max: usize,
 }
 

@@ -39,7 +39,7 @@ pub struct LanguageServerDefinition {
     pub written_at: Option<String>,
 }
 
-/// Files of one language.
+/// Maps a file ending to the language id that a server expects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileLanguage {
     /// The file name extension without the dot, or a whole file name.

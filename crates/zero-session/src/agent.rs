@@ -12,7 +12,7 @@ pub const DIRECT: &str = "direct";
 /// The agent of bare keys, where settings name no other.
 pub const MAIN: &str = "main";
 
-/// An agent.
+/// A configured agent; absent fields fall back to defaults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentProfile {
     /// Its name in keys.

@@ -33,9 +33,9 @@ pub struct ApprovalQueue {
 /// A question that waits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PendingApproval {
-    /// The session.
+    /// Id of the session whose call waits for the answer.
     pub session: SessionId,
-    /// The run.
+    /// The run that asks; `None` outside of any run.
     pub run: Option<RunId>,
     /// When it was asked, in milliseconds since 1970.
     pub created_ms: i64,
@@ -125,9 +125,9 @@ pub struct QuestionQueue {
 /// A question that waits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PendingQuestion {
-    /// The session.
+    /// Id of the session whose tool asks.
     pub session: SessionId,
-    /// The run.
+    /// The run that asks; `None` outside of any run.
     pub run: Option<RunId>,
     /// What is asked.
     pub question: UserQuestion,

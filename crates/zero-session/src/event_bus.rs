@@ -33,7 +33,7 @@ pub struct DeliveryReceiver {
 /// What a listener hears.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delivery {
-    /// The session.
+    /// Id of the session that the entry belongs to.
     pub session: SessionId,
     /// An entry of its ledger.
     pub event: Arc<Event>,

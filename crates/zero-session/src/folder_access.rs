@@ -59,7 +59,7 @@ impl FolderAccess {
     "the folder `{folder}` is not one that you may work in with the tools of the gateway; {instead} `gateway.folders` of its settings"
 )]
 pub struct FolderAccessError {
-    /// The folder.
+    /// The refused folder, with special characters escaped for display.
     pub folder: String,
     instead: String,
 }

@@ -22,7 +22,7 @@ pub enum MessageRole {
     Assistant,
 }
 
-/// One message.
+/// One message of a transcript, as it is stored and sent to models.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelMessage {
     /// Who speaks.

@@ -173,7 +173,7 @@ pub enum ModelEvent {
         /// How often it was tried by now.
         attempts: u32,
     },
-    /// It is done.
+    /// The complete reply; no event comes after it.
     Done(ModelReply),
 }
 

@@ -56,9 +56,9 @@ pub struct SessionManagerConfig {
     pub store: Arc<dyn Store>,
     /// How others hear of them.
     pub bus: Arc<dyn EventBus>,
-    /// The agents.
+    /// The configured agents that session keys can name.
     pub agents: AgentRegistry,
-    /// The models.
+    /// The configured models that agents and sessions can use.
     pub models: ModelCatalog,
     /// What makes the hands of sessions whose tools run here.
     pub hands: Arc<dyn ToolBackendFactory>,
@@ -583,7 +583,7 @@ pub enum SessionError {
     /// The agent of the key is not configured.
     #[error("there is no agent `{agent}`; the agents are {known}")]
     NoAgent {
-        /// The agent.
+        /// Name of the agent that was asked for.
         agent: String,
         /// Those there are.
         known: String,
@@ -603,13 +603,13 @@ pub enum SessionError {
     /// A mistake of zero's own.
     #[error("zero made a mistake of its own; its log says more")]
     Internal,
-    /// The store.
+    /// The session store refused the operation or failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The hands.
     #[error(transparent)]
     ToolBackend(#[from] ToolBackendError),
-    /// The model.
+    /// The model cannot be used or gave no answer.
     #[error(transparent)]
     Model(#[from] ModelError),
 }

@@ -82,7 +82,7 @@ pub enum SlashCommand {
     Direct,
     /// A prompt that somebody keeps.
     User {
-        /// Its name.
+        /// Name of the kept prompt, without the slash.
         name: String,
         /// What follows it.
         arguments: String,

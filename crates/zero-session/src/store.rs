@@ -123,7 +123,7 @@ pub trait Store: Send + Sync {
         last: Vec<NewEvent>,
     ) -> BoxFuture<'_, Result<Option<Vec<Event>>, StoreError>>;
 
-    /// A run.
+    /// Reads the run of that id; `None` if it was never begun.
     fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>>;
 
     /// Runs that were begun and not settled, of this session or of all; oldest first.
@@ -158,13 +158,13 @@ pub trait Store: Send + Sync {
 pub struct SessionRecord {
     /// Its id: never reused, not even for the same key.
     pub id: SessionId,
-    /// Its key.
+    /// The key that clients address it by; one session per key.
     pub key: SessionKey,
     /// What people call it; no two sessions share one.
     pub label: Option<String>,
     /// What it is about, in a few words.
     pub title: Option<String>,
-    /// Its agent.
+    /// Name of the agent that answers; at first that of the key.
     pub agent: String,
     /// The model chosen for it, instead of the agent's.
     pub model: Option<String>,
@@ -194,7 +194,7 @@ pub struct SessionRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "at")]
 pub enum ToolHostLocation {
-    /// With the gateway.
+    /// On the gateway's machine, run by the gateway itself.
     Gateway,
     /// With a client; the gateway never runs anything for it.
     Client {
@@ -206,7 +206,7 @@ pub enum ToolHostLocation {
 /// A session to be made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewSession {
-    /// Its key.
+    /// Its key; an existing session of that key is returned unchanged.
     pub key: SessionKey,
     /// What people call it.
     pub label: Option<String>,
@@ -227,17 +227,17 @@ pub struct NewSession {
 /// Changes of a session: `None` leaves a field, `Some(None)` clears it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionPatch {
-    /// The label.
+    /// What people call it; refused if another session has it.
     pub label: Option<Option<String>>,
-    /// The title.
+    /// What it is about, in a few words.
     pub title: Option<Option<String>>,
-    /// The agent.
+    /// Name of its agent, which cannot be cleared.
     pub agent: Option<String>,
-    /// The model.
+    /// The model to use instead of the agent's.
     pub model: Option<Option<String>>,
-    /// The mode.
+    /// The permission mode to use instead of the agent's.
     pub mode: Option<Option<PermissionMode>>,
-    /// The thinking.
+    /// How much its model should think, instead of what the agent says.
     pub thinking: Option<Option<String>>,
     /// The folder.
     pub cwd: Option<Option<PathBuf>>,
@@ -259,9 +259,9 @@ pub struct SessionQuery {
     pub search: Option<String>,
     /// Exactly this label.
     pub label: Option<String>,
-    /// Of this agent.
+    /// Only sessions of the agent with exactly this name.
     pub agent: Option<String>,
-    /// Of this owner.
+    /// Only sessions that this owner opened, by token name.
     pub owner: Option<String>,
     /// In which something happened since then, in milliseconds since 1970.
     pub updated_since_ms: Option<i64>,
@@ -279,7 +279,7 @@ impl SessionQuery {
 /// Some sessions, and how many there are.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionPage {
-    /// The sessions.
+    /// The sessions of this page, latest activity first.
     pub sessions: Vec<SessionRecord>,
     /// How many fit in all.
     pub total: u64,
@@ -320,14 +320,14 @@ pub struct NewEvent {
     pub run: Option<RunId>,
     /// When, in milliseconds since 1970.
     pub time_ms: i64,
-    /// What.
+    /// What happened, with the data of that kind of entry.
     pub what: EventKind,
 }
 
 /// The messages that a model is told.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transcript {
-    /// Its number.
+    /// Its number within the session, from 1.
     pub number: u64,
     /// Its messages, oldest first.
     pub messages: Vec<ModelMessage>,
@@ -350,7 +350,7 @@ pub enum TranscriptStart {
 pub struct NewRun {
     /// Its id, which is what makes a prompt the same prompt.
     pub id: RunId,
-    /// Its session.
+    /// Id of the session that the run belongs to.
     pub session: SessionId,
     /// The process that runs it.
     pub node: String,
@@ -372,9 +372,9 @@ pub enum BeginRunOutcome {
 /// A run as it is kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRecord {
-    /// Its id.
+    /// Its id, as given when the run was begun.
     pub id: RunId,
-    /// Its session.
+    /// Id of the session that the run belongs to.
     pub session: SessionId,
     /// The process that runs it.
     pub node: String,
@@ -409,7 +409,7 @@ pub enum StoreError {
         "the label `{label}` belongs to session `{key}`; choose another, or take it away there first"
     )]
     LabelTaken {
-        /// The label.
+        /// The label that was asked for.
         label: String,
         /// The session that has it.
         key: SessionKey,
@@ -423,9 +423,9 @@ pub enum StoreError {
     /// The session has no such transcript.
     #[error("session `{session}` has no transcript {number}")]
     NoTranscript {
-        /// The session.
+        /// Id of the session that was read.
         session: String,
-        /// The number.
+        /// The transcript number that was asked for.
         number: u64,
     },
     /// What is kept cannot be read or written.

@@ -204,7 +204,7 @@ pub trait ToolBackendFactory: Send + Sync {
 
 /// Which hands are wanted.
 pub struct ToolBackendRequest {
-    /// The session.
+    /// Id of the session that the tools are for.
     pub session: SessionId,
     /// The folder to work in.
     pub cwd: PathBuf,

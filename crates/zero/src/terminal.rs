@@ -121,7 +121,7 @@ impl Terminal {
 /// Where zero reads the user's answers.
 #[derive(Clone, Debug)]
 pub(crate) enum AnswerSource {
-    /// Stdin.
+    /// Stdin, where it and stderr are terminals.
     Stdin,
     /// The controlling terminal, because stdin carries data.
     Tty(Arc<File>),

@@ -72,7 +72,7 @@ enum CallStage {
     Over,
 }
 
-/// One call.
+/// What the client was shown of one tool call.
 #[derive(Debug)]
 pub(super) struct CallView {
     id: ToolCallId,

@@ -14,7 +14,7 @@ const RUNS_MAX: usize = 256;
 pub(super) enum MessageKind {
     /// Said to the person.
     Answer,
-    /// Thought.
+    /// The model's reasoning, shown apart from its answer.
     Thought,
 }
 

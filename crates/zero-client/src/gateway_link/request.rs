@@ -23,7 +23,7 @@ pub(crate) enum RequestRetry {
     Never,
 }
 
-/// An answer.
+/// The gateway's answer to a request, with its connection.
 pub(crate) struct RequestAnswer<T> {
     /// What it is.
     pub(crate) result: T,

@@ -50,7 +50,7 @@ enum LinkPhase {
     Closed,
 }
 
-/// A connection.
+/// One established connection to the gateway; a reconnect makes a new one.
 pub(crate) struct LinkConnection {
     /// Names it.
     pub(crate) number: u64,

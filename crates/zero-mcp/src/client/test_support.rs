@@ -33,7 +33,7 @@ use crate::server_definition::{
     ServerLaunch, ServerTransport,
 };
 
-/// An in-memory transport.
+/// A client transport over channels, for a server in the same process.
 struct MemoryTransport {
     to_server: mpsc::Sender<Value>,
     from_server: mpsc::Receiver<Value>,

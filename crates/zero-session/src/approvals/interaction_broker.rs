@@ -33,7 +33,7 @@ pub(crate) struct InteractionBroker {
 /// The run whose calls ask.
 #[derive(Clone)]
 pub(crate) struct RequestingRun {
-    /// Its id.
+    /// The run id that its questions are recorded with.
     pub(crate) id: RunId,
     /// Somebody else's while it waits for a person.
     pub(crate) place: Arc<RunPermit>,

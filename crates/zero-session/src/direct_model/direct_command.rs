@@ -27,7 +27,7 @@ pub(super) enum DirectAction {
 pub(super) struct ToolShorthand {
     /// The word after the slash.
     pub(super) word: &'static str,
-    /// The tool.
+    /// Canonical name of the tool that the word calls.
     tool: &'static str,
     /// How it is written.
     usage: &'static str,

@@ -16,7 +16,7 @@ pub enum ToolInput {
         /// What is wrong with it.
         why: String,
     },
-    /// JSON.
+    /// Arguments that are valid JSON, not yet checked against the tool's schema.
     Json(JsonText),
 }
 

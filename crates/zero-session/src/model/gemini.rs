@@ -14,7 +14,7 @@ use crate::model::{ModelError, ModelInfo, ModelRequest};
 /// The maker's word in the names of its models.
 const VENDOR_PREFIX: &str = "gemini";
 
-/// Gemini.
+/// The protocol of Google's Gemini API (`streamGenerateContent`).
 pub(crate) struct GeminiProtocol;
 
 impl ModelProtocol for GeminiProtocol {

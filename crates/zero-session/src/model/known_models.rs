@@ -26,7 +26,7 @@ pub const OTHER: &str = "other";
 /// What is known of a model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KnownModel {
-    /// Its family.
+    /// The model's family, one of this module's constants.
     pub family: &'static str,
     /// Tokens it can take.
     pub context_window: u64,

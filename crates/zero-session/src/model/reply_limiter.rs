@@ -15,7 +15,7 @@ pub(crate) struct ReplyLimiter {
 }
 
 impl ReplyLimiter {
-    /// Counts a part.
+    /// Counts one more part; fails after `PARTS_MAX` of them.
     pub(crate) fn count_part(&mut self) -> Result<(), ModelError> {
         self.parts = self.parts.saturating_add(1);
         if self.parts > PARTS_MAX {

@@ -23,7 +23,7 @@ pub(crate) struct SseReader {
     is_first_line: bool,
 }
 
-/// One event.
+/// One complete server-sent event of a model's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SseEvent {
     /// Its name; empty where it has none.

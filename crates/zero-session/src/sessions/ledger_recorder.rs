@@ -41,7 +41,7 @@ impl LedgerRecorder {
         Self { inner: Arc::new(LedgerRecorderInner { store, bus, session, order: Mutex::new(()) }) }
     }
 
-    /// The session.
+    /// Id of the session whose ledger this writes.
     pub(crate) fn session(&self) -> &SessionId {
         &self.inner.session
     }

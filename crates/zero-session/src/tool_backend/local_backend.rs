@@ -63,9 +63,9 @@ impl DialectCache {
 pub struct LocalToolBackendConfig {
     /// The host. Many sessions may share it.
     pub host: Arc<ToolHost>,
-    /// The session.
+    /// Id of the session that the tools work for.
     pub session: SessionId,
-    /// The dialects.
+    /// The tool dialects, built once and shared by all sessions.
     pub dialects: Arc<DialectCache>,
     /// How its person is asked, and who keeps what they settle.
     pub approver: Arc<dyn CallApprover>,

@@ -58,7 +58,7 @@ pub enum TurnInput {
     ModelFailed(ModelError),
     /// What a call will do is known better.
     Described {
-        /// The call.
+        /// Id of the tool call that is described.
         call: String,
         /// What it will do, in one line.
         title: String,
@@ -69,14 +69,14 @@ pub enum TurnInput {
     },
     /// A call says how far it is.
     Progress {
-        /// The call.
+        /// Id of the tool call that reports progress.
         call: String,
         /// What it says.
         message: String,
     },
     /// A call is over.
     CallEnded {
-        /// The call.
+        /// Id of the tool call that ended.
         call: String,
         /// What became of it.
         end: BackendResult,

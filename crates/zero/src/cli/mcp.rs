@@ -239,9 +239,9 @@ pub struct McpInstallArgs {
 pub enum McpClientProgram {
     /// Claude Code
     Claude,
-    /// Cursor
+    /// Cursor, which keeps servers in .cursor/mcp.json
     Cursor,
-    /// Zed
+    /// Zed, which keeps servers in its settings.json
     Zed,
     /// Visual Studio Code
     Vscode,

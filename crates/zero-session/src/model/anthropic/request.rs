@@ -80,7 +80,7 @@ fn is_readable_thought(opaque: &Value, info: &ModelInfo) -> bool {
         && can_be_same_model(model, &info.id, VENDOR_PREFIX)
 }
 
-/// The tools.
+/// Builds the `tools` field; `None` if there is nothing to declare.
 pub(super) fn build_tools(request: &ModelRequest) -> Option<Value> {
     let mut definitions: Vec<Value> = request
         .tools

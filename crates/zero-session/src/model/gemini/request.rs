@@ -38,7 +38,7 @@ pub(super) fn build_body(info: &ModelInfo, request: &ModelRequest) -> Value {
     Value::Object(body)
 }
 
-/// The tools.
+/// Builds the `tools` field; `None` if there are no tools.
 pub(super) fn build_tools(tools: &[ModelToolDefinition]) -> Option<Value> {
     let declarations: Vec<Value> = tools.iter().map(function_declaration).collect();
     (!declarations.is_empty()).then(|| json!([{"functionDeclarations": declarations}]))

@@ -28,7 +28,7 @@ pub(super) struct ChatStreamOptions {
     pub(super) include_usage: bool,
 }
 
-/// A message.
+/// A message of the request, tagged with its role.
 #[derive(Serialize)]
 #[serde(tag = "role", rename_all = "lowercase")]
 pub(super) enum ChatRequestMessage<'a> {

@@ -33,7 +33,7 @@ enum ElicitationFieldKind {
     Number,
     Integer,
     YesNo,
-    /// One of the choices.
+    /// Exactly one of the choices that the schema lists.
     SingleChoice(Vec<FieldChoice>),
     /// Any number of the choices.
     MultiChoice(Vec<FieldChoice>),

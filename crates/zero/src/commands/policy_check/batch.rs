@@ -243,7 +243,7 @@ impl<'a> BatchEvaluator<'a> {
     }
 }
 
-/// Fields of a request.
+/// All fields that a request of a batch can have.
 const REQUEST_FIELDS: [&str; 9] =
     ["id", "tool", "input", "permissions", "mode", "workspace", "home", "dialect", "headless"];
 
