@@ -16,8 +16,8 @@ pub struct CommandRequest {
 /// What a command reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamMode {
-    /// Pipes.
+    /// Separate pipes for input, output and error output.
     Pipes,
-    /// A terminal.
+    /// One terminal for all streams; [`CommandRequest::input`] must be `None` then.
     Terminal,
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use zero_sandbox::folder_lease::FolderLease;
 use zero_sandbox::{StateDir, path_survey};
 
-/// The folder.
+/// Folder for results that are too large to be told; made with its first file.
 #[derive(Debug)]
 pub struct SpillFolder {
     folder: StateDir,

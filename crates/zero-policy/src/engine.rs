@@ -130,7 +130,7 @@ impl PolicyEngine {
         Self { rules, mode, places, protected, network, opens_protected }
     }
 
-    /// Its rules.
+    /// The rules of the session, by which calls are judged.
     pub fn rules(&self) -> &RuleSet {
         &self.rules
     }

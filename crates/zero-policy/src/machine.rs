@@ -27,7 +27,7 @@ pub trait Machine {
 /// What came of looking for a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileSearchOutcome {
-    /// This one.
+    /// Path of a file for which the condition holds.
     Found(PathBuf),
     /// There is none.
     NotFound,

@@ -97,7 +97,7 @@ pub enum NestedExecution {
     },
     /// A text for a shell.
     Script {
-        /// The text.
+        /// The script, as far as its value is known before it runs.
         text: ShellArg,
         /// The folder it runs in, when another than the outer command's.
         folder: Option<ShellArg>,

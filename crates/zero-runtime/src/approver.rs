@@ -42,7 +42,7 @@ pub struct ApprovalQuestion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalAnswer {
-    /// This once.
+    /// The call may run, and its like is asked again.
     AllowOnce,
     /// This, and its like for the rest of the session.
     #[serde(rename = "allow_always")]

@@ -41,7 +41,7 @@ pub(crate) const HOOK_RULE: &str = "hook ";
 pub struct AuditRow {
     /// When the call came in, in UTC.
     pub time: Timestamp,
-    /// The call.
+    /// Id of the call, as in its events.
     pub call: String,
     /// The session, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -259,7 +259,7 @@ pub struct AuditDecision {
     pub grants: Vec<String>,
 }
 
-/// The log.
+/// The audit log: a chain of rows in files by day, shared by all threads.
 #[derive(Debug)]
 pub struct AuditLog {
     dir: StateDir,

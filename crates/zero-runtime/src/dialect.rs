@@ -70,7 +70,7 @@ impl Dialect {
         Self { name, entries }
     }
 
-    /// Its name.
+    /// The name that this dialect was made for.
     pub fn name(&self) -> DialectName {
         self.name
     }

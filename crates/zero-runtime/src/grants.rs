@@ -31,7 +31,7 @@ pub struct SessionGrant {
 /// Which way something was settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantDecision {
-    /// It is allowed.
+    /// It is allowed without asking for the rest of the session.
     Allowed,
     /// It is not, and not asked again.
     Rejected,

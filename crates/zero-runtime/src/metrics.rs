@@ -91,7 +91,7 @@ pub struct CallSample<'a> {
 /// What is known of one tool.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ToolStats {
-    /// Calls in all.
+    /// Calls that ended, whatever their status.
     pub calls: u64,
     /// Calls with a result.
     pub ok: u64,

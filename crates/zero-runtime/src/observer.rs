@@ -7,7 +7,7 @@ use zero_core::{CallId, FileLocation, ToolKind, ToolName};
 pub enum CallEvent {
     /// The call is understood and will be judged.
     Described {
-        /// The call.
+        /// Names the call in every event about it.
         call: CallId,
         /// The tool, canonically.
         tool: ToolName,
@@ -20,12 +20,12 @@ pub enum CallEvent {
     },
     /// It was allowed, has a place, and runs.
     Started {
-        /// The call.
+        /// The call that `Described` named before.
         call: CallId,
     },
     /// It has something to say before it ends.
     Progress {
-        /// The call.
+        /// The call that sends the message.
         call: CallId,
         /// What it says.
         message: String,
@@ -33,14 +33,14 @@ pub enum CallEvent {
     /// Its command wrote this, to its output or its error output, as it came; what is no text is
     /// shown as U+FFFD. Where too much comes at once, the newest of it. The result has everything.
     Output {
-        /// The call.
+        /// The call whose command wrote it.
         call: CallId,
         /// What it wrote since the last time.
         text: String,
     },
     /// It is over.
     Ended {
-        /// The call.
+        /// The call; no further event names it.
         call: CallId,
         /// `ok`, `error`, `denied`, `cancelled`, `timeout` or `panic`.
         status: &'static str,

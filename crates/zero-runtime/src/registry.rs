@@ -14,7 +14,7 @@ const CHANGES_KEPT: usize = 64;
 
 /// A tool with where it came from.
 pub struct RegisteredTool {
-    /// The tool.
+    /// The implementation, shared by all calls of the tool.
     pub tool: Arc<dyn AnyTool>,
     /// Who brought it: `builtin`, or the name of a server or command.
     pub source: String,

@@ -31,7 +31,7 @@ impl FileType {
 /// Facts about a file. If two are equal, it is the same file and unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileFacts {
-    /// Its type.
+    /// Type of the file itself, as its mode says.
     pub file_type: FileType,
     /// Size in bytes.
     pub size: u64,

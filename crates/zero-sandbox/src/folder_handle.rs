@@ -116,7 +116,7 @@ impl FolderHandle {
 pub enum OpenedEntry {
     /// Nothing, or nothing that can be read.
     Nothing,
-    /// A folder.
+    /// A folder, or a link to one; it is not opened.
     Folder,
     /// An ordinary file, open for reading.
     File(File),

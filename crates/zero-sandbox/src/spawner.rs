@@ -136,7 +136,7 @@ impl LayerSelection {
     }
 }
 
-/// Settings of a [`Spawner`].
+/// How a [`Spawner`] confines commands; fixed for its lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpawnerSettings {
     /// What enforces resource limits.

@@ -65,7 +65,7 @@ struct HookSetting {
     on_failure: Option<HookFailureSetting>,
 }
 
-/// Names of tools.
+/// Names of tools: one text with `|` between them, or a list.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum ToolNamesSetting {

@@ -211,7 +211,7 @@ pub struct SettingsEntry {
     #[serde(rename = "source")]
     /// The file as it is shown to people, with `~` for their home.
     pub file: String,
-    /// The line in it.
+    /// The line in `file` where it begins, from 1.
     pub line: u32,
     /// Whose file it is.
     pub layer: SettingsLayerKind,

@@ -47,15 +47,15 @@ pub enum ParsedSetting {
     McpServer(Result<Box<McpServerSetting>, String>),
     /// A language server.
     LspServer(Box<ParsedLspServer>),
-    /// A model.
+    /// A model that agents can name.
     Model(Box<ModelSetting>),
-    /// An agent.
+    /// One agent with all its fields.
     Agent(Box<AgentSetting>),
     /// One field of the gateway; the others are absent.
     Gateway(Box<GatewaySettings>),
     /// One field of how editors are served; the others are absent.
     Acp(AcpSettings),
-    /// The search engines.
+    /// The search engines of WebSearch, in the order they are asked.
     SearchEngines(Vec<SearchEngineSetting>),
     /// Nothing but its JSON value.
     Plain,
@@ -66,7 +66,7 @@ pub enum ParsedSetting {
 pub(crate) struct SettingSource<'a> {
     /// The file as it is shown to people.
     pub(crate) file: &'a str,
-    /// The line in it.
+    /// The line in `file` where it begins, from 1.
     pub(crate) line: u32,
     /// Whose file it is.
     pub(crate) layer: SettingsLayerKind,

@@ -18,9 +18,9 @@ pub struct SettingsProblem {
 /// A place in a text: line and column, both from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SettingsLocation {
-    /// From 1.
+    /// Number of the line, counted from 1.
     pub line: u32,
-    /// From 1.
+    /// Number of the character in the line, counted from 1.
     pub column: u32,
 }
 

@@ -30,7 +30,7 @@ pub struct RuleEntry {
     pub text: String,
     /// The file, with `~` for the user's home.
     pub source_file: String,
-    /// The line in it.
+    /// The line in `source_file` where it stands, from 1.
     pub line: u32,
     /// Whose file it is.
     pub layer: SettingsLayerKind,

@@ -364,7 +364,7 @@ impl SimulationContext<'_> {
         })
     }
 
-    /// Effects on notes.
+    /// What saving or forgetting a note does; fails if its name is missing or invalid.
     fn note_effects(&self, forgets: bool, fields: &Map<String, Value>) -> Result<Effects, String> {
         let name = match single_text(fields, &["name"])? {
             Some(name) => NoteName::new(&name).map_err(|error| error.to_string())?,

@@ -21,7 +21,7 @@ pub struct WebSettings {
     search: Vec<SearchEngineSetting>,
 }
 
-/// A search engine.
+/// A search engine that WebSearch may ask, and how to reach it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct SearchEngineSetting {
@@ -40,9 +40,9 @@ pub struct SearchEngineSetting {
 pub enum SearchEngineName {
     /// Brave Search.
     Brave,
-    /// Tavily.
+    /// Tavily, which needs an API key.
     Tavily,
-    /// Exa.
+    /// Exa, which needs an API key.
     Exa,
     /// A SearXNG of one's own.
     Searxng,

@@ -42,14 +42,14 @@ pub struct ConnectionRecord {
     pub message: Option<String>,
     /// Bytes that the client sent.
     pub sent_bytes: u64,
-    /// Bytes that it received.
+    /// Bytes that the client received from the host.
     pub received_bytes: u64,
 }
 
 /// How a connection was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionDecision {
-    /// The verdict.
+    /// What was decided; only `Allow` lets the connection be made.
     pub verdict: Verdict,
     /// Why.
     pub reason: String,

@@ -51,7 +51,7 @@ impl ClientProtocol {
 pub struct ConnectTarget {
     /// The host, by name or address.
     pub host: HostName,
-    /// The port.
+    /// The TCP port that the client asked for.
     pub port: u16,
 }
 

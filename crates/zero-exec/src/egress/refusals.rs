@@ -44,9 +44,9 @@ impl RefusalSummary {
 /// A host that could not be reached because nothing allowed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedHost {
-    /// The host.
+    /// The host that the command asked for, by name or address.
     pub host: HostName,
-    /// The port.
+    /// The TCP port that the command asked for.
     pub port: u16,
     /// Why.
     pub refusal: ConnectDeniedError,

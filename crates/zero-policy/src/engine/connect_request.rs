@@ -49,7 +49,7 @@ pub enum ConnectDeniedError {
     Port {
         /// The rule that allows the host.
         rule: String,
-        /// The port.
+        /// The port that was asked for and that the rule does not cover.
         port: u16,
     },
     /// A rule denies it, or says to ask.

@@ -14,7 +14,7 @@ const POSIX_SHELLS: &[&str] =
 const OTHER_SHELLS: &[&str] =
     &["zsh", "fish", "csh", "tcsh", "rksh", "yash", "xonsh", "nu", "elvish"];
 
-/// Long options of bash.
+/// Long options of bash without dashes; bash takes them after one dash, too.
 const BASH_LONG_OPTIONS: &[&str] = &[
     "debug",
     "debugger",

@@ -11,7 +11,7 @@ pub(crate) enum CommandPattern {
     Prefix(Vec<String>),
     /// Words with `*` in them, which stands for any text, spaces included.
     Glob {
-        /// The words.
+        /// At least one word; at least one of them holds a `*`.
         words: Vec<PatternWord>,
         /// Whether further words may follow.
         more: bool,

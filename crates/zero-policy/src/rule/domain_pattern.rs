@@ -12,7 +12,7 @@ pub(crate) enum DomainPattern {
     Any,
     /// One name, as a [`HostName`] shows it.
     Name(String),
-    /// One address.
+    /// Exactly this IP address, written as an address; never a name that resolves to it.
     Address(IpAddr),
     /// Every name beneath this one, at any depth, but not itself.
     Beneath(String),

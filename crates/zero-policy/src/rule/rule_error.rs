@@ -47,7 +47,7 @@ pub enum RuleError {
     /// A host for a tool that has none.
     #[error("`{tool}` has no hosts; write `WebFetch(domain:{domain})`, which covers commands too")]
     NoHosts {
-        /// The tool.
+        /// Name of the tool that the rule is for.
         tool: &'static str,
         /// The host as it is written.
         domain: String,
@@ -55,7 +55,7 @@ pub enum RuleError {
     /// Something other than a host for a tool that has only those.
     #[error("`{tool}` is matched by host; write `{tool}(domain:example.com)`")]
     OnlyHosts {
-        /// The tool.
+        /// Name of the tool that the rule is for.
         tool: &'static str,
     },
     /// A host that is none.
@@ -73,7 +73,7 @@ pub enum RuleError {
     /// `:*` before the end.
     #[error("`:*` in `{0}` is not at the end; write `*` for any text in between")]
     PrefixNotAtEnd(String),
-    /// `:*` in a path.
+    /// `:*` at the end of a path; holds the path before it.
     #[error("`:*` is for commands; write `{0}/**` for everything beneath a folder")]
     PrefixOfPath(String),
     /// Several commands in one rule, or a redirect.
@@ -101,7 +101,7 @@ pub enum RuleError {
         "`{pattern}` is no pattern: {reason}; write a backslash before `[` if it is meant as is"
     )]
     Glob {
-        /// The pattern.
+        /// The path pattern as it is written in the rule.
         pattern: String,
         /// What is wrong with it.
         reason: &'static str,

@@ -17,7 +17,7 @@ pub(crate) enum RuleTarget {
     Tool { tool: &'static str, pattern: Option<RulePattern> },
     /// `mcp__*`.
     EveryServer,
-    /// `server__*`.
+    /// `server__*`: all tools of the MCP server with this name.
     Server(String),
     /// `server__tool`, in that form.
     McpTool(String),

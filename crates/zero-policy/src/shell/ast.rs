@@ -83,28 +83,28 @@ pub enum ShellCommandKind {
     While {
         /// What is run to decide.
         condition: CommandList,
-        /// The body.
+        /// What is run in each round.
         body: CommandList,
     },
     /// `for NAME in WORDS` and `select`.
     For {
-        /// The variable.
+        /// Name of the variable that is set before each round.
         variable: String,
         /// What it runs over; `None` without `in`: the positional parameters.
         words: Option<Vec<ShellWord>>,
         /// Whether it is `select`, whose variable is empty after an answer that is no choice.
         asks: bool,
-        /// The body.
+        /// What is run in each round, once the variable is set.
         body: CommandList,
     },
     /// `for (( … ))`; the whole header is one arithmetic word.
     ArithmeticFor {
-        /// The header.
+        /// Everything between `((` and `))`, with its two `;`.
         header: ShellWord,
-        /// The body.
+        /// What is run in each round.
         body: CommandList,
     },
-    /// `case`.
+    /// `case`, which runs the bodies whose patterns match a word.
     Case {
         /// What is compared.
         subject: ShellWord,
@@ -118,9 +118,9 @@ pub enum ShellCommandKind {
     Test(Vec<ShellWord>),
     /// A definition; running it is up to whoever calls the name.
     Function {
-        /// Its name.
+        /// The name that later commands call it by.
         name: String,
-        /// Its body.
+        /// The command that runs when the function is called.
         body: Box<ShellCommand>,
     },
     /// `coproc`.
@@ -173,7 +173,7 @@ pub struct ShellWord {
 /// A part of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WordPart {
-    /// Text.
+    /// Text that stands for itself, unless it is unquoted and holds a glob, brace or tilde.
     Text {
         /// The text, quotes and backslashes removed.
         text: String,
@@ -190,7 +190,7 @@ pub enum WordPart {
         /// Whether the result is within double quotes.
         quoted: bool,
     },
-    /// `<( … )` or `>( … )`.
+    /// `<( … )` or `>( … )`, which expands to the path of a pipe.
     Process {
         /// What runs.
         list: CommandList,
@@ -199,7 +199,7 @@ pub enum WordPart {
     Arithmetic(ShellWord),
 }
 
-/// A parameter expansion.
+/// A `$name` or `${…}` in a word, with what is done to its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterExpansion {
     /// Name, number or special character: `HOME`, `1`, `@`, `?`. For `${!name}` the `name`.
@@ -236,7 +236,7 @@ pub enum ParameterOperation {
     Indirect,
 }
 
-/// A redirection.
+/// A redirection of a command's descriptor, here-documents included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirection {
     /// What it does.

@@ -40,7 +40,7 @@ pub enum LogStart {
     /// Anywhere: old days may have been removed on purpose.
     #[default]
     Anywhere,
-    /// At row 1.
+    /// At row 1: a log whose oldest days were removed is faulty.
     FirstRow,
 }
 
@@ -81,7 +81,7 @@ pub struct IntegrityFinding {
     pub file: String,
     /// Line number, from 1; `None` if the fault concerns the whole file.
     pub line: Option<u64>,
-    /// The fault.
+    /// What is wrong there, with the numbers of the rows concerned.
     pub fault: IntegrityFault,
 }
 

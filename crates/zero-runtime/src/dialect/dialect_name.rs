@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The dialects.
+/// Which names and fields the tools are offered under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DialectName {
     /// zero's own: the tools as they are.

@@ -15,7 +15,7 @@ pub(super) struct ToolMapping {
     pub(super) canonical: &'static str,
     /// What it does, for the model.
     pub(super) about: &'static str,
-    /// Its fields.
+    /// The fields that a caller may set, with their canonical counterparts.
     pub(super) fields: &'static [FieldMapping],
     /// Canonical fields that are always set.
     pub(super) fixed: &'static [(&'static str, FixedValue)],

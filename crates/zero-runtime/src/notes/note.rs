@@ -136,12 +136,12 @@ impl fmt::Display for NoteProvenance {
     }
 }
 
-/// A note.
+/// A note that outlives its session, as read from its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// Whose it is.
     pub scope: NoteScope,
-    /// Its name.
+    /// Its name, unique within the scope; also names its file.
     pub name: NoteName,
     /// What it says.
     pub text: String,

@@ -105,9 +105,9 @@ pub enum UnreachableError {
     /// A rule denies it, or it leads inside.
     #[error("no connection to {host} port {port}: {refusal}")]
     Refused {
-        /// The host.
+        /// The refused host, by name or address.
         host: String,
-        /// The port.
+        /// The TCP port that was asked for.
         port: u16,
         /// Who refuses, and why.
         refusal: ConnectDeniedError,
@@ -115,7 +115,7 @@ pub enum UnreachableError {
     /// Its addresses cannot be used.
     #[error("no connection to {host}: {why}")]
     Addresses {
-        /// The host.
+        /// The host that was asked for, without its port.
         host: String,
         /// Why not.
         why: AddressPinError,
@@ -123,7 +123,7 @@ pub enum UnreachableError {
     /// Looking its address up failed, or took too long.
     #[error("the address of {host} could not be found: {why}")]
     Lookup {
-        /// The host.
+        /// The name that was looked up.
         host: String,
         /// Why not.
         why: String,
@@ -144,7 +144,7 @@ enum GatePurpose {
         /// out: only this host and port is open then, and nothing else inside.
         own: Option<(HostName, u16)>,
     },
-    /// A call.
+    /// A tool call, which reaches only the hosts it was judged on.
     Call {
         /// The hosts that it was judged on and that were allowed.
         judged: Arc<[HostName]>,

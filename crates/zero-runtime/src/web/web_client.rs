@@ -28,13 +28,13 @@ pub struct WebClient {
 /// A request that is to be sent.
 #[derive(Clone)]
 pub struct OutgoingRequest {
-    /// The method.
+    /// The HTTP method, kept when a redirect is followed.
     pub method: Method,
     /// Where to.
     pub url: Url,
     /// Its headers, beside those that make it a request at all.
     pub headers: HeaderMap,
-    /// Its body.
+    /// The bytes to send; empty for a request without body.
     pub body: Bytes,
     /// What becomes of an answer that sends elsewhere.
     pub redirects: RedirectPolicy,
@@ -70,7 +70,7 @@ impl RedirectPolicy {
 pub struct WebResponse {
     /// Where it came from in the end.
     pub url: Url,
-    /// Its status.
+    /// The HTTP status of the last answer; not checked for success.
     pub status: StatusCode,
     /// Its head.
     pub headers: HeaderMap,

@@ -18,7 +18,7 @@ const NAMES_MAX: usize = 1000;
 /// A property of a profile that is not enforced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfinementGap {
-    /// The property.
+    /// The demanded property that this machine cannot enforce.
     pub property: SandboxProperty,
     /// Why it is not enforced, as a lowercase fragment.
     pub why: String,

@@ -23,7 +23,7 @@ use crate::profile::SandboxProfile;
 /// The kernel's list for our network namespace.
 const SOCKET_TABLE: &str = "/proc/net/unix";
 
-/// Columns before the name.
+/// Number of columns of [`SOCKET_TABLE`] before the socket's name.
 const COLUMNS_BEFORE_NAME: usize = 7;
 
 /// Most processes whose working folder is read, and the time limit for that. It usually takes a few

@@ -191,7 +191,7 @@ impl JournalStore {
         self.dir.age(&file_name(id, PENDING)).is_ok_and(|age| age > CLAIM_AGE_MAX)
     }
 
-    /// Reads a record.
+    /// Reads the record of change `id`; fails if it is missing or damaged.
     pub(super) fn read_record(&self, id: u64) -> Result<ChangeRecord, ToolError> {
         match self.open_change(id).and_then(|mut file| read_record_line(&mut file)) {
             Ok(line) => serde_json::from_slice(&line).map_err(|error| {

@@ -84,7 +84,7 @@ pub struct InterleavedOutput {
 pub struct StreamSegment<'a> {
     /// The stream they were written to.
     pub stream: OutputStream,
-    /// The bytes.
+    /// The bytes as written; may begin or end within a character.
     pub bytes: &'a [u8],
 }
 

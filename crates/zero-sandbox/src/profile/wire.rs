@@ -66,7 +66,7 @@ pub(crate) mod texts {
     }
 }
 
-/// One path.
+/// Encodes one path for serde; bytes where it is not UTF-8.
 pub(crate) mod path {
     use super::*;
     use serde::{Deserializer, Serializer};

@@ -175,7 +175,7 @@ pub(crate) fn forward_sigterm_to(pid: i32) {
     }
 }
 
-/// Unblocks all signals.
+/// Unblocks all signals of the calling thread, so that a program starts with none blocked.
 pub(crate) fn unblock_signals() {
     // SAFETY: a zeroed set is valid storage; `sigemptyset` initialises it; the old set is not
     // requested.

@@ -119,7 +119,7 @@ pub enum TransportSetting {
     /// By the standard streams of a command.
     #[serde(rename = "stdio")]
     Stdio,
-    /// By HTTP.
+    /// By streamable HTTP at the server's URL.
     #[serde(rename = "http", alias = "streamable-http", alias = "streamableHttp")]
     Http,
     /// By server-sent events, which nobody speaks any more.
@@ -155,7 +155,7 @@ pub struct McpCommandParts {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum VariablesSetting {
-    /// By name.
+    /// An object with the value of each variable by its name.
     ByName(BTreeMap<String, String>),
     /// One after the other.
     Listed(Vec<VariableSetting>),
@@ -185,9 +185,9 @@ impl VariablesSetting {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VariableSetting {
-    /// Its name.
+    /// Name of the variable in the server's environment.
     name: String,
-    /// Its value.
+    /// Value that the variable has for the server.
     value: String,
 }
 

@@ -52,7 +52,7 @@ impl ScriptReader<'_> {
         Some(ShellCommand { kind, redirects, span: self.span_from(start) })
     }
 
-    /// `(( … ))` or `( … )`.
+    /// Reads `(( … ))` if the text is arithmetic, otherwise the subshell `( … )`.
     fn parse_parenthesis(&mut self) -> ShellCommandKind {
         if self.is_at("((")
             && let Some(word) = self.parse_arithmetic_command()

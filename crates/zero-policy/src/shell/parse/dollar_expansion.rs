@@ -58,7 +58,7 @@ impl ScriptReader<'_> {
         }
     }
 
-    /// `<( … )` or `>( … )`.
+    /// Reads `<( … )` or `>( … )` and adds it to `parts`; does nothing elsewhere.
     pub(super) fn parse_process_substitution(&mut self, parts: &mut Vec<WordPart>) {
         if self.eat("<(") || self.eat(">(") {
             parts.push(WordPart::Process { list: self.parse_substitution_body() });

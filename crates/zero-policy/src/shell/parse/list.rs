@@ -75,7 +75,7 @@ impl ScriptReader<'_> {
         }
     }
 
-    /// At `;;`, `;&` or `;;&`.
+    /// Whether a `;;`, `;&` or `;;&` of `case` is next.
     pub(super) fn is_at_clause_end(&mut self) -> bool {
         self.is_at(";;") || self.is_at(";&")
     }

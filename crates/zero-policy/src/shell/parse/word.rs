@@ -48,7 +48,7 @@ impl ShellWord {
         self.plain_text().filter(|text| !text.ends_with(['?', '*', '+', '@', '!']))
     }
 
-    /// The texts in it.
+    /// Its literal parts in order, quoted or not; expansions are left out.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
             WordPart::Text { text, .. } => Some(&text[..]),

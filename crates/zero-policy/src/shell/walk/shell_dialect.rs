@@ -9,7 +9,7 @@ use super::{NodeContext, ScriptWalker};
 /// Which shell reads a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ShellDialect {
-    /// Bash.
+    /// Certainly bash, so its extensions mean what they say.
     Bash,
     /// Whatever `sh` is.
     Any,

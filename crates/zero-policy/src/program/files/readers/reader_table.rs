@@ -7,7 +7,7 @@ use super::super::program_table::{
 const BINUTILS_PLUGIN: (&str, OptionEffect) =
     ("plugin", OptionEffect::Runs("a plugin is code that is loaded"));
 
-/// The rows.
+/// One row for each group of reading programs with the same options.
 pub(super) static ROWS: &[ProgramRow] = &[
     // What prints words or facts and reads no file that is named.
     ProgramRow {
