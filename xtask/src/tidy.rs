@@ -6,6 +6,7 @@
 
 mod crate_boundaries;
 mod text_checks;
+mod vocabulary;
 
 use std::fmt;
 use std::process::ExitCode;
@@ -50,6 +51,7 @@ fn check_repository() -> Result<Vec<TidyFinding>> {
     let mut findings = crate_boundaries::check(&metadata, &root);
     findings.extend(crate_boundaries::check_reasons(&metadata, find_architecture(&files)));
     findings.extend(files.iter().flat_map(text_checks::check));
+    findings.extend(vocabulary::check(&files));
     Ok(findings)
 }
 

@@ -20,7 +20,7 @@ const UNSAFE_FORMS: &[&str] = &["{", "fn ", "impl ", "impl<", "trait ", "extern 
 
 pub(super) fn check(file: &RepositoryFile) -> Vec<TidyFinding> {
     let mut findings = check_forbidden_words(file);
-    if is_own_rust_file(&file.path) {
+    if is_source_file(&file.path) {
         findings.extend(check_file_name(file));
         findings.extend(check_module_doc(file));
         findings.extend(check_unsafe_code(file));
@@ -28,7 +28,7 @@ pub(super) fn check(file: &RepositoryFile) -> Vec<TidyFinding> {
     findings
 }
 
-fn is_own_rust_file(path: &str) -> bool {
+pub(super) fn is_source_file(path: &str) -> bool {
     let in_source = path.starts_with("xtask/src/")
         || path
             .strip_prefix("crates/")
