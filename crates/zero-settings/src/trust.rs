@@ -31,16 +31,16 @@ const FILE_BYTES_MAX: u64 = 16_000_000;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrustStore {
-    /// By canonical path.
+    /// Records by canonical path.
     folders: BTreeMap<String, TrustRecord>,
 }
 
-/// Why the list of trusted folders cannot be used.
+/// Why the trust store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// It is no such list.
+    /// The file is not a valid trust store.
     #[error(
-        "the list of trusted folders, `{}`, is damaged: {error}; remove it and trust your folders again",
+        "the trust store `{}` is damaged: {error}; remove it and trust your folders again",
         file.display()
     )]
     Damaged {
@@ -51,7 +51,7 @@ pub enum TrustError {
     },
     /// It could not be read.
     #[error(
-        "the list of trusted folders, `{}`, could not be read: {error}; remove it and trust your folders again",
+        "could not read the trust store `{}`: {error}; remove it and trust your folders again",
         file.display()
     )]
     Unreadable {
@@ -69,19 +69,19 @@ pub enum TrustError {
         error: ConfigFileError,
     },
     /// It could not be written as JSON.
-    #[error("could not write the list of trusted folders: {0}")]
+    #[error("could not write the trust store: {0}")]
     Encode(serde_json::Error),
 }
 
-/// What was trusted, and when.
+/// Hashes of the approved settings of one folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrustRecord {
-    /// When the person said yes.
+    /// Time of the approval.
     pub since: Timestamp,
-    /// SHA-256 of everything that counts by it.
+    /// SHA-256 over the hashes of all entries that need trust.
     pub digest: String,
-    /// SHA-256 of each entry, to tell later what is new. Hashes, because an entry may hold a secret.
+    /// SHA-256 of each entry, to find new ones later. Entries may contain secrets, so only hashes are stored.
     entries: Vec<String>,
     /// SHA-256 of each hook with the content of the files it uses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -91,7 +91,7 @@ pub struct TrustRecord {
 /// Trust state of a folder.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TrustState {
-    /// It is trusted, with the settings it has now.
+    /// Trusted with its current settings.
     Trusted {
         /// Time of the approval.
         since: Timestamp,
@@ -112,20 +112,19 @@ pub enum TrustState {
 }
 
 impl TrustState {
-    /// Whether the workspace's own files count in full, and what it brings along may run.
+    /// Whether all settings of the folder apply, and its language servers may start.
     pub fn is_trusted(&self) -> bool {
         matches!(self, Self::Trusted { .. } | Self::Changed { only_files: true, .. })
     }
 
-    /// As if somebody had said yes, to see what would come of it.
+    /// Trusted state for evaluations that assume approval.
     pub fn assumed() -> Self {
         Self::Trusted { since: Timestamp::UNIX_EPOCH }
     }
 }
 
 impl TrustStore {
-    /// Reads what a user said so far. A file that cannot be read is an error, and nothing is
-    /// trusted.
+    /// Reads the store. A missing file is an empty store; an unreadable one is an error.
     pub fn load(state: &StateDir) -> Result<Self, TrustError> {
         let file = trust_file(state);
         match file.read(FILE_BYTES_MAX) {
@@ -136,7 +135,7 @@ impl TrustStore {
         }
     }
 
-    /// How a folder stands, by its canonical path, with the gated entries it has now.
+    /// Trust state of a folder, given its canonical path and its current entries that need trust.
     pub fn trust_state(&self, folder: &Path, gated: &[SettingsEntry]) -> TrustState {
         let trusted = folder.to_str().and_then(|folder| self.folders.get(folder));
         let Some(trusted) = trusted else { return TrustState::Never };
@@ -156,17 +155,17 @@ impl TrustStore {
         TrustState::Changed { since, new, gone, only_files }
     }
 
-    /// Whether somebody ever trusted a folder, by its canonical path, with whatever it held then.
+    /// Whether the folder with this canonical path was ever trusted, with any settings.
     pub fn has_folder(&self, folder: &Path) -> bool {
         folder.to_str().is_some_and(|folder| self.folders.contains_key(folder))
     }
 
-    /// The trusted folders.
+    /// All trusted folders with their records.
     pub fn folders(&self) -> impl Iterator<Item = (&str, &TrustRecord)> {
         self.folders.iter().map(|(folder, trusted)| (folder.as_str(), trusted))
     }
 
-    /// Trusts a folder with exactly these entries, which the person has seen.
+    /// Trusts a folder with exactly these entries, which the user has seen.
     pub fn add(state: &StateDir, folder: &str, seen: &[SettingsEntry]) -> Result<(), TrustError> {
         let hashed = hash_entries(seen);
         let entries = collect_hashes(&hashed);
@@ -176,7 +175,7 @@ impl TrustStore {
         Self::update(state, |store| store.folders.insert(folder.to_owned(), trusted)).map(drop)
     }
 
-    /// Trusts a folder no more; says whether it was. Nothing is written when it was not.
+    /// Revokes trust. Returns whether the folder was trusted; if not, nothing is written.
     pub fn revoke(state: &StateDir, folder: &str) -> Result<bool, TrustError> {
         if !Self::load(state)?.folders.contains_key(folder) {
             return Ok(false);

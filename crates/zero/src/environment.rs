@@ -129,7 +129,7 @@ impl EnvironmentConfig {
         }
     }
 
-    /// The folder of the person's settings, of all programs.
+    /// Folder for user settings of all programs: `XDG_CONFIG_HOME` or `~/.config`.
     pub(crate) fn config_home(&self) -> Option<PathBuf> {
         let usual = || self.home.as_ref().map(|home| home.join(".config"));
         self.xdg_config_home.clone().or_else(usual)

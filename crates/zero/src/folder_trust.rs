@@ -1,4 +1,4 @@
-//! Whether a folder may run what lies in it, in words for those who are refused.
+//! Checks that a folder is trusted before code from it may run.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use crate::environment::EnvironmentConfig;
 use crate::exit::UsageError;
 use crate::shell_quoting::quote_shell_word;
 
-/// Whether a folder is trusted as it is now; where it is not, how it stands and what to do. For
-/// those who would run what they find there.
+/// Checks that a folder is trusted with its current settings, before code from it may run. The error
+/// tells the model why not and what to do.
 pub(crate) fn check_trusted(
     config: &EnvironmentConfig,
     state: &StateDir,
@@ -18,7 +18,7 @@ pub(crate) fn check_trusted(
 ) -> Result<(), String> {
     let looked_at = || {
         let store = TrustStore::load(state).map_err(UsageError::from)?;
-        // What nobody trusted is not looked at any closer.
+        // Do not read the settings of a folder that was never trusted.
         if !store.has_folder(folder) {
             return Ok(TrustState::Never);
         }
@@ -34,7 +34,7 @@ pub(crate) fn check_trusted(
     };
     let folder = quote_shell_word(&folder.to_string_lossy());
     Err(format!(
-        "{standing}, and a server may run what it finds there, such as build scripts and plugins; whoever trusts it runs `zero trust {folder}`, then ask again; until then use Grep and Read"
+        "{standing}, and language servers may execute its build scripts and plugins. To trust it, the user runs `zero trust {folder}`; then try again. Until then, use Grep and Read"
     ))
 }
 
@@ -55,13 +55,13 @@ mod tests {
         let check = |folder: &Path| check_trusted(&config, &state, folder);
         let folder = work.to_str().unwrap();
         let how = format!(
-            "the folder is not trusted, and a server may run what it finds there, such as build scripts and plugins; whoever trusts it runs `zero trust {folder}`"
+            "the folder is not trusted, and language servers may execute its build scripts and plugins. To trust it, the user runs `zero trust {folder}`"
         );
         assert!(check(&work).unwrap_err().starts_with(&how));
         TrustStore::add(&state, folder, &[]).unwrap();
         assert_eq!(check(&work), Ok(()));
         assert!(check(&other).unwrap_err().contains("`zero trust '"), "a word for a shell");
-        // Whatever comes later was not seen.
+        // Settings that are added later are not trusted.
         let file = ConfigFile::Own(work.join(".zero/settings.json"));
         file.write(TRUSTED_SETTINGS.as_bytes()).unwrap();
         assert!(check(&work).unwrap_err().starts_with("the settings of the folder changed since"));

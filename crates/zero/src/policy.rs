@@ -241,7 +241,7 @@ impl AppContext {
     }
 }
 
-/// A decision as others script against it.
+/// A decision as JSON, with stable field names.
 pub(crate) fn to_json(decision: &PolicyDecision) -> Value {
     let grants: Vec<&str> = decision.grants.iter().map(|grant| grant.rule.as_str()).collect();
     let mut answer = json!({

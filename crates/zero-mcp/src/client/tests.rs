@@ -140,7 +140,7 @@ async fn call_timeout_is_bounded_and_cancels_at_server() {
     let outcome = call_outcome(&bench, "fake__hang", json!({})).await;
     assert_contains(
         &outcome,
-        &["Deadline: stopped after 120 s without an answer", "settings.json:1"],
+        &["Deadline: timed out after 120 s without an answer", "settings.json:1"],
     );
     assert_eq!(began.elapsed().as_secs(), 120);
     wait_until_idle().await;
@@ -196,7 +196,7 @@ async fn progress_extends_call_up_to_its_maximum() {
     let began = tokio::time::Instant::now();
     let outcome = call_outcome(&bench, "fake__hang", json!({})).await;
     telling.abort();
-    assert_contains(&outcome, &["Deadline: stopped after 60 s without finishing"]);
+    assert_contains(&outcome, &["Deadline: timed out after 60 s without finishing"]);
     assert_eq!(began.elapsed().as_secs(), 60);
     assert_eq!(bench.person.progress.lock().unwrap()[0], "going [2J on (1/100)");
 }

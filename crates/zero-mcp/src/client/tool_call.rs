@@ -304,7 +304,7 @@ fn cancellation_error(order: &McpCallRequest<'_>) -> McpCallError {
 
 fn timeout_error(order: &McpCallRequest<'_>, limit: Duration, how: &str) -> ToolError {
     let message = format!(
-        "stopped after {} s {how}; the server was asked to stop and may have done part of the work; request less at once, or raise the timeout of MCP server `{}` ({})",
+        "timed out after {} s {how}; the server was asked to stop and may have done part of the work; request less at once, or raise the timeout of MCP server `{}` ({})",
         limit.as_secs_f64(),
         order.caller.alias,
         order.written_at

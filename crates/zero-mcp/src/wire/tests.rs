@@ -174,7 +174,7 @@ async fn unusable_answer_becomes_error_for_waiter() {
     }
     // The answer to a ping is parsed as a whole, so it is refused as a whole.
     for (inside, why) in [
-        (deep, "it nests 5001 levels deep; 127 are taken"),
+        (deep, "it nests 5001 levels deep, more than 127"),
         (many, "it has more than 200000 values"),
     ] {
         let says = format!(r#"{{"jsonrpc":"2.0","id":3,"result":{{"a":{inside}}}}}"#);
@@ -273,7 +273,7 @@ async fn malformed_tool_does_not_affect_others() {
             "bad",
             "it is not valid JSON: number out of range at line 1 column 44",
         ),
-        (&deep, "deep", "it nests 2002 levels deep; 127 are taken"),
+        (&deep, "deep", "it nests 2002 levels deep, more than 127"),
         (&many, "many", "it has more than 200000 values"),
     ] {
         let troubles = check(list_answer(&[tool, GOOD]), &["1: tools good"]).await;

@@ -262,7 +262,7 @@ async fn server_with_odd_startup_still_works() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn invalid_answers_are_reported() {
-    const SILENT: &str = "Timeout Deadline: stopped after {silence} without an answer or progress; … raise the timeout of MCP server … (settings.json:3)";
+    const SILENT: &str = "Timeout Deadline: timed out after {silence} without an answer or progress; … raise the timeout of MCP server … (settings.json:3)";
     let rows = [
         ("never-returns", SILENT),
         ("stops-reading", SILENT),

@@ -195,7 +195,7 @@ mod tests {
             true,
             "Linux 6.8.0",
         );
-        check(&[], "kernel", true, "cannot be read");
+        check(&[], "kernel", true, "could not read the version");
         check(&[], "container", true, "none detected");
         check(&[(".dockerenv", "")], "container", true, "Docker");
         check(&[("run/.containerenv", "")], "container", true, "Podman");

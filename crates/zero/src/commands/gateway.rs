@@ -53,7 +53,7 @@ fn serve(app: &AppContext, args: &GatewayServeArgs) -> anyhow::Result<ExitOutcom
     let settings = app.load_settings(&workspace, &args.settings)?;
     let gateway = settings.gateway();
     let named = [&args.token_file, &args.password_file, &args.tls_key].into_iter().flatten();
-    // Also those of the settings as they are now: these are its secrets until it ends.
+    // Includes the secret files in the current settings, which the gateway uses until it ends.
     let app = &app.with_secret_files(named.chain(&named_secret_files(&settings, &app.config)));
     let address = SocketAddr::new(
         args.bind.or(gateway.bind).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
@@ -156,9 +156,8 @@ fn build_auth_config(
             _ => None,
         };
         let home = app.config.home().map(PathBuf::from);
-        let unusable = |why: String| {
-            UsageError(format!("token `{name}` of the settings cannot be used: {why}"))
-        };
+        let unusable =
+            |why: String| UsageError(format!("invalid token `{name}` in settings: {why}"));
         let secret = read_secret(&token.secret, variable, home.as_ref()).map_err(unusable)?;
         let secret =
             secret::check_secret(&secret, "token").map_err(|why| unusable(format!("it {why}")))?;

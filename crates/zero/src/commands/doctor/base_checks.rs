@@ -98,7 +98,7 @@ fn load_settings(
     let files =
         WorkspaceSettings::files(&app.config.user_paths(), folder).unwrap_or_else(|error| {
             broken = true;
-            findings.add_error("settings", error.to_string(), "until then no tool is called");
+            findings.add_error("settings", error.to_string(), "until then, zero calls no tools");
             WorkspaceSettings::workspace_files(folder).into()
         });
     for (kind, file) in files {
@@ -202,9 +202,9 @@ fn check_rules(settings: &WorkspaceSettings, findings: &mut DoctorReport) {
     }
     if dangers.is_empty() {
         let message = match settings.rules().count() {
-            0 => "there are none; what changes something is asked about".to_owned(),
-            1 => "1 counts, and allows nothing dangerous".to_owned(),
-            count => format!("{count} count, and none allows anything dangerous"),
+            0 => "no rules; zero asks before it changes anything".to_owned(),
+            1 => "1 rule applies; it allows nothing dangerous".to_owned(),
+            count => format!("{count} rules apply; none allows anything dangerous"),
         };
         findings.add_ok("rules", message);
     }
