@@ -111,7 +111,7 @@ impl BubblewrapProgram {
                 format!("`{path}`, version {version}, works, with its own user namespace")
             }
             UserNamespaceMode::Shared => {
-                format!("`{path}` {version} works, for root only")
+                format!("`{path}`, version {version}, works, for root only")
             }
         }
     }
