@@ -224,7 +224,10 @@ async fn session_servers_are_private_and_end_with_session() {
     );
 
     let told = rig.terminal.err.written_text();
-    assert!(told.contains("`plain` (your editor) is not used") && told.contains("https"), "{told}");
+    assert!(
+        told.contains("cannot use MCP server `plain` (your editor)") && told.contains("https"),
+        "{told}"
+    );
     assert!(!told.contains("s3cret"), "{told}");
     assert!(rig.count_processes() > 0);
     drop(hands);

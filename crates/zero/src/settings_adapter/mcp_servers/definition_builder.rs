@@ -354,7 +354,7 @@ impl DefinitionBuilder<'_> {
             "http" if is_local => {}
             "http" => {
                 return Err(format!(
-                    "its `url`{url} is `http`, which everybody on the way can read and change; write `https`"
+                    "its `url`{url} is `http`, which others on the network can read and change; use `https`"
                 ));
             }
             other => return Err(format!("its `url` starts with `{other}:`; write `https://…`")),
