@@ -102,7 +102,7 @@ fn policy_check_evaluates_external_tool_effects() {
     write_settings(&zero, text);
     let judge = |name: &str| zero.run(&["policy", "check", name, "{}"]);
     let unknown = judge("cmd__no");
-    assert!(unknown.starts_with("exit 2") && unknown.contains("is not known here"), "{unknown}");
+    assert!(unknown.starts_with("exit 2") && unknown.contains("is not known; run"), "{unknown}");
     let listed = zero.stdout(&["tools", "refresh"]);
     let names = zero.stdout(&["tools", "list"]);
     let name = names.split_whitespace().find(|word| word.starts_with("cmd__"));
@@ -219,7 +219,7 @@ fn denied_or_disabled_server_does_not_start() {
         assert!(!called.starts_with("exit 0"), "{why}: {called}");
         for args in [&["mcp", "status", "a"][..], &["mcp", "reconnect", "a"]] {
             let told = zero.run(args);
-            let is_off = args[1] == "status" && told.contains(" off ");
+            let is_off = args[1] == "status" && told.contains(" disabled ");
             assert!(told.contains(why) || is_off, "{args:?} {why}: {told}");
         }
         McpTestClient::start(&zero, &[], json!({})).close();

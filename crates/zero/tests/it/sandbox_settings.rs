@@ -62,7 +62,7 @@ fn command_gets_memory_of_matching_rule() {
     let check = zero.run(&["policy", "check", "Bash", r#"{"command": "python3 hog.py"}"#]);
     assert!(check.contains(r#""limits":{"command-memory":"1 GB"}"#), "{check}");
     let explain = zero.run(&["policy", "explain", RUN_HOG_COMMAND]);
-    assert!(explain.contains("its limit command-memory is raised to 1 GB"), "{explain}");
+    assert!(explain.contains("limit command-memory is raised to 1 GB"), "{explain}");
 
     let zero = program_with_hog(&format!(r#"{{"permissions": {{"ask": [{rule}]}}}}"#));
     assert_eq!(
