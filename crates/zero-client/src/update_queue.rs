@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(drain(&inbox).await, ["1", "Disconnected", "Reconnected"]);
         inbox.push_status(GatewayUpdate::Disconnected);
         inbox.push_status(GatewayUpdate::Disconnected);
-        assert_eq!(drain(&inbox).await, ["Away"]);
+        assert_eq!(drain(&inbox).await, ["Disconnected"]);
     }
 
     #[tokio::test]

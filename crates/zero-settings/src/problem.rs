@@ -40,9 +40,7 @@ impl fmt::Display for SettingsProblem {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
     /// Nothing says where the user's own settings are.
-    #[error(
-        "zero does not know where your settings are; set HOME or XDG_CONFIG_HOME to an absolute path"
-    )]
+    #[error("cannot locate your settings; set HOME or XDG_CONFIG_HOME to an absolute path")]
     UnknownLocation,
     /// Files say what cannot be used: everything that is wrong, file by file from top to bottom; never
     /// empty.

@@ -68,7 +68,7 @@ impl AppContext {
             let pin = remote.fingerprint.map(|pin| pin.parse()).transpose();
             options.tls_fingerprint =
                 pin.map_err(|error: FingerprintParseError| UsageError(error.to_string()))?;
-            options.extra_roots = extra_roots(&settings, &self.config)?;
+            options.extra_roots = extra_roots(settings, &self.config)?;
             let (client, events) =
                 GatewayClient::connect(GatewayTarget::Url(remote.url), options).await?;
             return Ok(CliGatewayConnection { client, events, embedded: None });
@@ -98,7 +98,7 @@ impl AppContext {
         let pin = remote.fingerprint.map(|pin| pin.parse()).transpose();
         options.tls_fingerprint =
             pin.map_err(|error: FingerprintParseError| UsageError(error.to_string()))?;
-        options.extra_roots = extra_roots(&settings, &self.config)?;
+        options.extra_roots = extra_roots(settings, &self.config)?;
         let device = DeviceKeyFile::new(self.config.state_dir()?);
         Ok(Some(UrlDialer::new(remote.url, options).with_device(Arc::new(device))))
     }
