@@ -43,8 +43,8 @@ async fn misbehaving_server_yields_answer_or_error() {
         ("giant-number", Err("not a language server message")),
         ("deep", Err("deeper than")),
         ("wrong-ids", Ok("right")),
-        ("no-result", Err("nonsense")),
-        ("odd-result", Err("nonsense")),
+        ("no-result", Err("invalid result")),
+        ("odd-result", Err("invalid result")),
         ("error", Err("refused `textDocument/hover`: it")),
         ("overtaken", Ok("settled")),
         ("floods", Err("faster than it reads")),
@@ -87,7 +87,7 @@ async fn silent_server_times_out() {
     check_hover(
         arena.hover_with(&server, "never-answers").await,
         "never-answers",
-        Err("unanswered"),
+        Err("did not answer 3 requests in a row"),
     );
 }
 

@@ -270,7 +270,7 @@ async fn unusable_answers_are_reported() {
             )
             .await;
     });
-    check("a page", html.await, "`text/html` where");
+    check("a page", html.await, "it has `text/html`, but");
     let error = call_outcome(|_, mut stream: TcpStream| async move {
         let page = "HTTP/1.1 500 x\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n\
                     <h1>\x1b[31mBroken\r\n\u{202e}here</h1>";
