@@ -161,7 +161,7 @@ async fn unsaved_buffer_is_read() {
     editor.open_buffer(&f.path("b"), "same\n");
     let told = result_text(&f.call("Read", read_input("a")).await.unwrap());
     assert!(told.contains("being typed") && !told.contains("on disk"), "{told}");
-    assert!(told.contains("not saved"), "{told}");
+    assert!(told.contains("unsaved changes"), "{told}");
     let told = result_text(&f.call("Read", read_input("b")).await.unwrap());
     assert!(told.contains("same") && !told.contains("not saved"), "{told}");
     let many = f.call("ReadMany", json!({"paths": ["*"]})).await.unwrap().result.structured;
