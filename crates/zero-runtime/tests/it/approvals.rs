@@ -164,7 +164,7 @@ async fn session_rejection_is_denied_without_asking() {
     }
     assert_eq!(count_questions(&no), 1);
     let error = call_puppet(&fixture).await.unwrap_err();
-    assert!(error.message.contains("asked about `git push:*` again in this session"), "{error}");
+    assert!(error.message.contains("rejected `git push:*` for this session"), "{error}");
     assert_eq!(rules(&fixture.session.rejections()), ["Bash(git push:*)"]);
     let rows = fixture.rows();
     let answered = |row: usize| rows[row].decision.as_ref().unwrap().answered.clone().unwrap();
@@ -188,7 +188,7 @@ async fn rejection_covers_calls_containing_rejected_part() {
     assert!(both.session.revoke(rejections[1].id));
     let error = call_puppet(&both).await.unwrap_err();
     assert_eq!(count_questions(&no), 1, "the other one is rejected still");
-    assert!(error.message.contains("asked about `git push:*` again"), "{error}");
+    assert!(error.message.contains("rejected `git push:*` for this session"), "{error}");
     assert!(both.session.revoke(rejections[0].id));
     call_puppet(&both).await.unwrap_err();
     assert_eq!(count_questions(&no), 2, "nothing is rejected any more");

@@ -82,7 +82,10 @@ fn missing_file_without_mounts_is_reported_as_gap() {
     profile.protected_files = vec![lab.path("ws/.git/config.worktree")];
     let answer = lab.attempt_under(SandboxSetup::Direct, &profile, &["threads"]);
     assert!(answer.contains("`protected` cannot be enforced here"), "{answer}");
-    assert!(answer.contains(".git/config.worktree` is in a folder that is writable as a whole"), "{answer}");
+    assert!(
+        answer.contains(".git/config.worktree` is in a folder that is writable as a whole"),
+        "{answer}"
+    );
     profile.weaknesses.push(SandboxProperty::Protected);
     assert_eq!(lab.attempt_under(SandboxSetup::Direct, &profile, &["threads"]), "ok");
     assert!(!lab.path("ws/.git/config.worktree").exists(), "no placeholder is left");
