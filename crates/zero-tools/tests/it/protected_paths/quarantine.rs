@@ -60,7 +60,7 @@ async fn errors_and_jobs_report_quarantine() {
             break;
         }
     }
-    assert_eq!(why.split(' ').next(), Some("a"), "{why}");
+    assert!(why.starts_with("an editor setting"), "{why}");
     let input = json!({"command": "mkdir .idea; read x", "run_in_background": true});
     place.call("Bash", input).await.unwrap();
     let deadline = Instant::now() + LONG_TIMEOUT;

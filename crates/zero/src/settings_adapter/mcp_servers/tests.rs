@@ -193,8 +193,8 @@ fn unusable_server_disables_only_itself() {
     check_refused(json!({"url": "https://x", "headers": {"A": "b\r\nC: d"}}), "control character");
     check_refused(json!({"url": "https://x", "headers": {"A b": "c"}}), "names no header");
     check_refused(json!({"url": "https://x", "headers": {"A": "1", "a": "2"}}), "twice");
-    check_refused(json!({"url": "http://x.org/mcp"}), "write `https`");
-    check_refused(json!({"url": "http://localhost.evil.org/"}), "write `https`");
+    check_refused(json!({"url": "http://x.org/mcp"}), "use `https`");
+    check_refused(json!({"url": "http://localhost.evil.org/"}), "use `https`");
     check_refused(json!({"url": "file:///etc/passwd"}), "starts with `file:`");
     check_refused(json!({"url": "not a url"}), "is none");
     check_refused(json!({"url": "https://me:secret@x.org/"}), "holds a name or password");
