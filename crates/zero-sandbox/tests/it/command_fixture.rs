@@ -175,7 +175,7 @@ pub(crate) fn count_fds(pid: u32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
-/// The names of all control groups that a process owns; of all processes if `supervisor` is empty.
+/// The names of all control groups that a process owns.
 pub(crate) fn find_cgroups(supervisor: &str) -> Vec<String> {
     fn search(folder: &Path, part: &str, found: &mut Vec<String>, depth: u32) {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -191,8 +191,7 @@ pub(crate) fn find_cgroups(supervisor: &str) -> Vec<String> {
         }
     }
     let mut found = Vec::new();
-    let part = if supervisor.is_empty() { "-".to_owned() } else { format!("-{supervisor}-") };
-    search(Path::new("/sys/fs/cgroup"), &part, &mut found, 0);
+    search(Path::new("/sys/fs/cgroup"), &format!("-{supervisor}-"), &mut found, 0);
     found
 }
 
