@@ -231,18 +231,17 @@ impl AuditLog {
     ) -> io::Result<VerificationReport> {
         let snapshot = self.snapshot()?;
         let is_wanted = |day: &Date| check.since.is_none_or(|since| *day >= since);
-        let days: Vec<Date> = snapshot.days.into_iter().filter(is_wanted).collect();
+        let days: Vec<(Date, u64)> =
+            snapshot.days.into_iter().filter(|(day, _)| is_wanted(day)).collect();
         let mut chain =
-            ChainVerifier::new(days.iter().map(|day| day_file_name(*day)).collect(), check);
+            ChainVerifier::new(days.iter().map(|(day, _)| day_file_name(*day)).collect(), check);
         if let LogHeadState::Known(head) = &snapshot.head {
             chain.expect_row(&head.pin);
         }
-        for (index, day) in days.iter().enumerate() {
+        for (index, (day, size)) in days.iter().enumerate() {
             let name = day.to_string();
             progress(&name);
-            let is_newest = index + 1 == days.len();
-            let size = if is_newest { snapshot.newest_size } else { u64::MAX };
-            let mut reader = self.open_day_prefix(&name, size)?;
+            let mut reader = self.open_day_prefix(&name, *size)?;
             let mut file = DayFile { index, day: *day, is_begun: false };
             reader.for_each_line(|line| file.check_line(&mut chain, line))?;
             if let Some(line) = reader.unfinished_line() {
@@ -267,12 +266,11 @@ impl AuditLog {
             Some(bytes) => LogHead::parse(bytes).map_or(LogHeadState::Missing, LogHeadState::Known),
             None => LogHeadState::Missing,
         };
-        let days = list_days(&self.dir)?;
-        let newest_size = match days.last() {
-            Some(day) => self.dir.size(&day_file_name(*day))?,
-            None => 0,
-        };
-        Ok(LogSnapshot { head, days, newest_size })
+        // Rows may still be added to the file before the last one: the next day's file is made before
+        // its first row is written.
+        let with_size = |day| Ok((day, self.dir.size(&day_file_name(day))?));
+        let days = list_days(&self.dir)?.into_iter().map(with_size).collect::<io::Result<_>>()?;
+        Ok(LogSnapshot { head, days })
     }
 }
 
@@ -289,8 +287,8 @@ pub(super) enum LogHeadState {
 
 struct LogSnapshot {
     head: LogHeadState,
-    days: Vec<Date>,
-    newest_size: u64,
+    /// The days, oldest first, each with the size of its file.
+    days: Vec<(Date, u64)>,
 }
 
 /// The file of one day, while it is read.

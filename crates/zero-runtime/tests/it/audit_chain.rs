@@ -500,6 +500,24 @@ fn concurrent_writers_make_one_chain() {
     assert_eq!((verified.days, verified.torn.len()), (2, 0));
 }
 
+/// The next day's file exists before its first row, so the day before it still grows.
+#[test]
+fn rows_added_while_log_is_read_are_no_finding() {
+    let log = LogFixture::empty();
+    log.add(DAYS[0]);
+    let tomorrow = log.row(DAYS[1]).time;
+    log.audit.ensure_writable(tomorrow).unwrap();
+    assert!(log.day_path(1).exists());
+    let mut added = 0;
+    let verified = log.audit.verify(&VerifyOptions::default(), |_| {
+        for _ in 0..3 {
+            log.add(DAYS[0]);
+            added += 1;
+        }
+    });
+    assert_eq!((format_findings(&verified.unwrap()), added), (String::new(), 6));
+}
+
 /// Set in the process that writes rows until it is killed: the folder to write to.
 const WRITER_FOLDER_VARIABLE: &str = "ZERO_TEST_AUDIT_VICTIM";
 
