@@ -5,6 +5,7 @@
 //! results: a fast wrong answer does not count.
 
 mod acp;
+mod bench_context;
 mod bench_table;
 mod build_time;
 mod gateway;
@@ -18,37 +19,14 @@ mod sandbox;
 mod search_tree;
 mod stopwatch;
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
+use self::bench_context::{BenchContext, FULL, QUICK, RunCounts};
 use self::bench_table::BenchTable;
-use crate::repository::{self, CargoMetadata, cargo_command};
-
-/// Runs of each side of a pair, and of the pairs that take only milliseconds.
-#[derive(Clone, Copy, Debug)]
-struct RunCounts {
-    search: usize,
-    start: usize,
-}
-
-const FULL: RunCounts = RunCounts { search: 21, start: 101 };
-const QUICK: RunCounts = RunCounts { search: 5, start: 21 };
-
-/// Shared state of the measurements.
-struct BenchContext {
-    zero: PathBuf,
-    /// The folder of the examples that the suites name.
-    examples: PathBuf,
-    tree: PathBuf,
-    large_file: PathBuf,
-    /// zero's own state during the measurements, so that the user's audit log is not touched.
-    state: PathBuf,
-    runs: RunCounts,
-}
+use crate::repository::{self, cargo_command};
 
 /// Measures one suite, and adds its rows.
 type MeasureFn = fn(&BenchContext, &mut BenchTable) -> Result<()>;
@@ -61,10 +39,6 @@ struct BenchSuite {
     /// The examples it runs: their package, and their names.
     examples: Option<(&'static str, &'static [&'static str])>,
 }
-
-/// Where state folders are created: on a disk, as usual, and not in the build folder. Where many
-/// files were just removed, some file systems take ten times as long to create one.
-const STATES: &str = "/var/tmp";
 
 /// All suites, in this order.
 const PARTS: [BenchSuite; 6] = [
@@ -120,7 +94,10 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     }
     let parts: Vec<BenchSuite> =
         PARTS.into_iter().filter(|part| only.is_none_or(|only| only == part.name)).collect();
-    let bench = BenchContext::prepare(runs, &parts, program)?;
+    if program.is_none() {
+        build_all(&parts)?;
+    }
+    let bench = BenchContext::prepare(runs, program)?;
     if only.is_none() {
         result_check::check(&bench)?;
     }
@@ -168,65 +145,6 @@ fn parse_options(args: &[String]) -> Option<BenchOptions> {
     (!(asked.write && (asked.only.is_some() || asked.program.is_some()))).then_some(asked)
 }
 
-impl BenchContext {
-    /// Builds the programs, and creates the files they are measured on.
-    fn prepare(runs: RunCounts, parts: &[BenchSuite], program: Option<PathBuf>) -> Result<Self> {
-        let target = CargoMetadata::load()?.target_directory;
-        let zero = match program {
-            Some(program) => {
-                program.canonicalize().with_context(|| format!("no {}", program.display()))?
-            }
-            None => {
-                build_all(parts)?;
-                target.join("dist/zero")
-            }
-        };
-        let examples = zero.with_file_name("examples");
-        let tree = target.join("bench-tree");
-        let large_file = target.join("bench-large").join("lines.txt");
-        search_tree::generate(&tree).context("could not generate the tree to search")?;
-        search_tree::generate_large_file(&large_file)
-            .context("could not generate the large file")?;
-        let state = PathBuf::from(STATES).join(format!("zero-bench-{}", std::process::id()));
-        DirBuilder::new()
-            .mode(0o700)
-            .create(&state)
-            .with_context(|| format!("could not make {}", state.display()))?;
-        Ok(Self { zero, examples, tree, large_file, state, runs })
-    }
-
-    /// The path of an example that a suite has named.
-    fn example_path(&self, name: &str) -> PathBuf {
-        self.examples.join(name)
-    }
-
-    /// A call of one of zero's tools on the files.
-    fn zero_call_command(&self, tool: &str, input: &serde_json::Value) -> Command {
-        let mut command = Command::new(&self.zero);
-        command
-            .args(["tools", "call", tool, &input.to_string(), "--json"])
-            .current_dir(&self.tree)
-            .env("XDG_STATE_HOME", &self.state)
-            .env_remove("ZERO_LOG");
-        command
-    }
-
-    /// Runs ripgrep on the files, without the user's settings.
-    fn rg_command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new("rg");
-        command.arg("--no-config").args(args).current_dir(&self.tree);
-        command
-    }
-}
-
-impl Drop for BenchContext {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.state) {
-            eprintln!("{} could not be removed: {error}", self.state.display());
-        }
-    }
-}
-
 /// Builds the program, and the examples that the suites name.
 fn build_all(parts: &[BenchSuite]) -> Result<()> {
     build(&["build", "--profile", "dist", "--package", "zero"])?;
@@ -251,20 +169,6 @@ fn build(args: &[&str]) -> Result<()> {
     let status = cargo_command(args).status().context("could not start cargo")?;
     ensure!(status.success(), "cargo {} failed", args.join(" "));
     Ok(())
-}
-
-/// The output of a command. A search exits with code 1 if it finds nothing.
-fn run_for_output(mut command: Command) -> Result<Vec<u8>> {
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("could not start {command:?}"))?;
-    if !output.status.success() {
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned()
-            + &String::from_utf8_lossy(&output.stdout);
-        bail!("{command:?} failed: {}", stderr.chars().take(2_000).collect::<String>());
-    }
-    Ok(output.stdout)
 }
 
 #[cfg(test)]

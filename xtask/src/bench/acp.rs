@@ -15,9 +15,10 @@ use serde_json::{Value, json};
 
 use self::bench_client::{AcpBenchClient, AgentMessage, check_turn_completed};
 use self::mock_model::{HELLO, MockModel, ModelScript};
+use super::bench_context::{BenchContext, FULL};
 use super::bench_table::{BenchRow, BenchTable, format_mb, format_ms};
+use super::peak_memory;
 use super::stopwatch::median;
-use super::{BenchContext, FULL, peak_memory};
 
 /// From the start of the program until `initialize` is answered.
 const HELLO_MAX: Duration = Duration::from_millis(8);

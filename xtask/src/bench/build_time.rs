@@ -111,8 +111,8 @@ fn touch(file: &Path) -> Result<()> {
 }
 
 fn tempfile_folder() -> Result<std::path::PathBuf> {
-    let folder =
-        std::path::PathBuf::from(super::STATES).join(format!("zero-build-{}", std::process::id()));
+    let folder = std::path::PathBuf::from(super::bench_context::STATES)
+        .join(format!("zero-build-{}", std::process::id()));
     std::fs::create_dir(&folder).with_context(|| format!("could not make {}", folder.display()))?;
     Ok(folder)
 }

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::bench_context::{BenchContext, FULL, run_for_output};
 use super::bench_table::{BenchRow, BenchTable, format_mb, format_ms};
-use super::{BenchContext, FULL, run_for_output};
 
 /// From the start of the program until it reports that it is ready.
 const READY_MAX: Duration = Duration::from_millis(100);

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::run_for_output;
+use super::bench_context::run_for_output;
 use crate::repository;
 
 /// One line per fact, as a list.

@@ -12,9 +12,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::bench_client::{BenchProtocolEra, McpBenchClient};
+use super::bench_context::{BenchContext, run_for_output};
 use super::bench_table::{BenchRow, BenchTable, format_mb, format_micros, format_ms};
+use super::peak_memory;
 use super::stopwatch::{TimingPair, median, time_pair};
-use super::{BenchContext, peak_memory, run_for_output};
 
 /// From the start of `zero mcp` until its tools are listed.
 const LISTED_MAX: Duration = Duration::from_millis(15);

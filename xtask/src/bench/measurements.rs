@@ -7,10 +7,11 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::bench_context::{BenchContext, run_for_output};
 use super::bench_table::{BenchRow, BenchTable, format_mb, format_micros, format_ms};
+use super::peak_memory;
 use super::result_check::{GLOB_PATTERN, SEARCHES};
 use super::stopwatch::{TimingPair, time_pair};
-use super::{BenchContext, peak_memory, run_for_output};
 
 /// A search may take this many times as long as ripgrep.
 const SEARCH_RATIO_MAX: f64 = 1.15;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
+use super::bench_context::{BenchContext, run_for_output};
 use super::bench_table::{BenchRow, BenchTable};
-use super::{BenchContext, run_for_output};
 
 /// A decision about an everyday command under a hundred rules.
 const DECISION_MAX: Duration = Duration::from_micros(50);

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{BenchContext, run_for_output};
+use super::bench_context::{BenchContext, run_for_output};
 
 /// One search that is measured.
 pub(super) struct SearchCase {

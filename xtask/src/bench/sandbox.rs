@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
+use super::bench_context::{BenchContext, run_for_output};
 use super::bench_table::{BenchRow, BenchTable};
-use super::{BenchContext, run_for_output};
 
 /// Landlock and the seccomp filter, compared with a plain start.
 const LANDLOCK_RATIO_MAX: f64 = 3.0;
