@@ -1,10 +1,11 @@
-//! Checks what neither the compiler nor clippy can: dependencies between crates, the documentation
-//! of modules, and forbidden words.
+//! Checks what neither the compiler nor clippy can: dependencies between crates, cycles of imports
+//! inside them, the documentation of modules, and forbidden words.
 //!
 //! It runs as a test, so that no boundary changes unnoticed: a new dependency has to be added to
 //! the table in [`crate_boundaries`], where a reviewer sees it.
 
 mod crate_boundaries;
+mod import_cycles;
 mod text_checks;
 mod vocabulary;
 
@@ -51,6 +52,7 @@ fn check_repository() -> Result<Vec<TidyFinding>> {
     let mut findings = crate_boundaries::check(&metadata, &root);
     findings.extend(crate_boundaries::check_reasons(&metadata, find_architecture(&files)));
     findings.extend(files.iter().flat_map(text_checks::check));
+    findings.extend(import_cycles::check(&files));
     findings.extend(vocabulary::check(&files));
     Ok(findings)
 }
