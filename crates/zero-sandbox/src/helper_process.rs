@@ -3,22 +3,21 @@
 //! zero is one binary. When it needs a helper, it starts itself with a special `argv[0]`, which
 //! selects the helper's main function.
 
+mod dispatch_flag;
+
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::{confinement, shared_network, spawner};
+pub use dispatch_flag::can_run_helper;
 
 /// The `argv[0]` of the init process of a sandbox.
 const SANDBOX_INIT_ARGV0: &str = "zero-confined";
 
-/// Whether this program checks its `argv[0]` first, and so can be started as a helper.
-static DISPATCHES_HELPERS: AtomicBool = AtomicBool::new(false);
-
 /// Runs a helper and ends the process, if the process was started as one. Must come first in
 /// `main`: the start of a command waits for it, and it requires a single thread.
 pub fn dispatch_helper() {
-    DISPATCHES_HELPERS.store(true, Ordering::Relaxed);
+    dispatch_flag::set();
     let mut args = std::env::args_os();
     let name = args.next().unwrap_or_default();
     if let Some(code) = run_helper(&name, args) {
@@ -30,15 +29,9 @@ fn run_helper(name: &OsStr, mut args: impl Iterator<Item = OsString>) -> Option<
     match Path::new(name).file_name()?.to_str()? {
         SANDBOX_INIT_ARGV0 => Some(confinement::sandbox_init::run(args.next())),
         shared_network::ARGV0 => Some(shared_network::run_helper(args.next())),
-        spawner::ARGV0 => Some(spawner::main(0)),
+        spawner::ARGV0 => Some(spawner::server::main(0)),
         _ => None,
     }
-}
-
-/// Whether this program can be started again as a helper.
-#[must_use]
-pub fn can_run_helper() -> bool {
-    DISPATCHES_HELPERS.load(Ordering::Relaxed)
 }
 
 /// Calls [`dispatch_helper`](crate::helper_process::dispatch_helper) in a test program before its

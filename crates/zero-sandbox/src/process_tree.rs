@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
@@ -16,6 +17,8 @@ use crate::kernel_file;
 
 /// Most processes in one result; others are found in the next round.
 const TREE_MAX: usize = 100_000;
+/// A leftover process of a command may run this long after the main process has ended.
+pub(crate) const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
 
 /// What the kernel reports about a process.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -19,7 +19,8 @@ mod launch;
 pub(crate) mod message;
 mod prewarmed_sandbox;
 mod program_lookup;
-mod server;
+pub(crate) mod server;
+mod spawner_settings;
 pub(crate) mod stdio;
 mod supervisor;
 pub(crate) mod syscalls;
@@ -34,8 +35,6 @@ use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-
 use crate::cgroup::{CgroupParents, CommandCgroups};
 use crate::confinement::ConfinementGap;
 use crate::layer_probe::SandboxLayers;
@@ -43,14 +42,10 @@ use crate::profile::{CommandSpec, NetworkAccess, ProcessLimits, SandboxProfile};
 use crate::running_command::{LimitsReport, ParentStdio, RunningCommand};
 use crate::shared_network::SharedNetwork;
 use message::{LaunchFailure, LaunchStep, SpawnSpecMessage, SpawnerReply, SpawnerRequest};
-pub use server::main;
+pub use spawner_settings::{LayerSelection, LimitEnforcerChoice, SpawnerSettings};
 
 /// The name (`argv[0]`) under which this program runs as the spawner process.
 pub const ARGV0: &str = "zero-warden";
-/// A leftover process of a command may run this long after the main process has ended.
-pub(crate) const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
-/// How long a prewarmed sandbox is kept after a command: about as long as a model thinks.
-const PREWARM_FOR: Duration = Duration::from_secs(20);
 /// How long [`Spawner::release_prewarmed`] waits until prewarmed sandboxes are gone.
 const RELEASE_MAX: Duration = Duration::from_secs(10);
 /// How long a command may take to start.
@@ -99,60 +94,6 @@ pub enum CommandStdio {
         /// Width in columns.
         cols: u16,
     },
-}
-
-/// Selects what enforces resource limits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LimitEnforcerChoice {
-    /// Control groups where they are available, the watchdog for every other limit.
-    #[default]
-    Best,
-    /// The watchdog for all limits.
-    Watchdog,
-}
-
-/// Selects which layers of the sandbox are used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LayerSelection {
-    /// All layers that work on this machine.
-    #[default]
-    All,
-    /// All but bubblewrap: no namespaces.
-    WithoutBubblewrap,
-    /// All but Landlock.
-    WithoutLandlock,
-}
-
-impl LayerSelection {
-    /// Removes the deselected layers from those of the machine.
-    fn apply(self, layers: SandboxLayers) -> SandboxLayers {
-        match self {
-            Self::All => layers,
-            Self::WithoutBubblewrap => layers.without_bubblewrap(),
-            Self::WithoutLandlock => layers.without_landlock(),
-        }
-    }
-}
-
-/// How a [`Spawner`] confines commands; fixed for its lifetime.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SpawnerSettings {
-    /// What enforces resource limits.
-    pub limits_by: LimitEnforcerChoice,
-    /// Which layers of the sandbox are used.
-    pub layers: LayerSelection,
-    /// How long a sandbox is kept ready for the next command with the same profile. Placeholders
-    /// for missing files stay on the host as long. With zero, no sandbox is prewarmed.
-    pub ready_for: Duration,
-}
-
-impl Default for SpawnerSettings {
-    fn default() -> Self {
-        let (limits_by, layers) = (LimitEnforcerChoice::default(), LayerSelection::default());
-        Self { limits_by, layers, ready_for: PREWARM_FOR }
-    }
 }
 
 /// Why a command did not start. No process of it is running.

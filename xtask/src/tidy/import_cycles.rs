@@ -18,7 +18,6 @@ const CYCLE_FILES_MAX: usize = 6;
 const EXEMPT_FOLDERS: &[(&str, &str)] = &[
     ("crates/zero-mcp/", "its cycles are being removed"),
     ("crates/zero-policy/", "its cycles are being removed"),
-    ("crates/zero-sandbox/", "its cycles are being removed"),
     ("crates/zero-settings/", "its cycles are being removed"),
     ("crates/zero/", "its cycles are being removed"),
     ("crates/zero-acp/", "the session tasks are being rewritten"),

@@ -28,8 +28,8 @@ use super::init_report::{ExitSummary, InitReport};
 use super::residue::{self, ResidueSnapshot};
 use super::restrictions::{self, PreparedRestrictions, ProcessRestrictions, RestrictionApplyError};
 use crate::kernel_file;
+use crate::process_tree::LEFTOVER_GRACE;
 use crate::profile::CommandSpec;
-use crate::spawner::LEFTOVER_GRACE;
 use crate::spawner::message::{self, LaunchStep};
 use crate::spawner::syscalls::{self, CStringArray, ChildExit, ReapOutcome, ResourceUsage};
 

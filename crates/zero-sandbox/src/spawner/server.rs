@@ -38,7 +38,7 @@ const KILL_MAX: Duration = Duration::from_secs(5);
 /// Runs the spawner process on a descriptor, usually its standard input, until the other side is
 /// closed. Returns the exit code.
 #[must_use]
-pub fn main(socket: RawFd) -> i32 {
+pub(crate) fn main(socket: RawFd) -> i32 {
     match SpawnerServer::start(socket) {
         Ok(mut server) => {
             server.serve();

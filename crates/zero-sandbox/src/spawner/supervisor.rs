@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
 
+use super::LimitEnforcerChoice;
 use super::launch::{self, LaunchContext};
 use super::message::{
     self, LaunchFailure, LaunchStep, SpawnSpecMessage, SpawnerReply, StopRequest, WorkerEvent,
@@ -29,14 +30,13 @@ use super::message::{
 use super::prewarmed_sandbox::{Namespaces, PrewarmedSandbox};
 use super::server::HostCapabilities;
 use super::syscalls::{self, ChildExit, ReapOutcome, ResourceUsage};
-use super::{LEFTOVER_GRACE, LimitEnforcerChoice};
 use crate::cgroup::{CgroupParents, CommandCgroups};
 use crate::confinement::host_sockets::HostSockets;
 use crate::confinement::init_report::{ExitSummary, InitReport};
 use crate::confinement::{ConfineError, NetworkOwner, PreparedCommand};
 use crate::layer_probe::SandboxLayers;
 use crate::limit_watchdog::{self, LimitWatchdog};
-use crate::process_tree;
+use crate::process_tree::{self, LEFTOVER_GRACE};
 use crate::profile::{NetworkAccess, ProcessLimits};
 use crate::running_command::{CommandExit, ExitCause, SandboxReuse};
 use crate::shared_network::NetworkEntryHandles;
