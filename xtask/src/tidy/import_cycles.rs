@@ -16,7 +16,6 @@ const CYCLE_FILES_MAX: usize = 6;
 
 /// Folders in which larger cycles are accepted until their code is rewritten, each with the reason.
 const EXEMPT_FOLDERS: &[(&str, &str)] = &[
-    ("crates/zero-mcp/", "its cycles are being removed"),
     ("crates/zero-policy/", "its cycles are being removed"),
     ("crates/zero-settings/", "its cycles are being removed"),
     ("crates/zero/", "its cycles are being removed"),
