@@ -11,21 +11,18 @@ pub mod policy;
 pub mod run;
 pub mod sessions;
 pub mod trust;
+mod value_parsers;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use jiff::civil::Date;
-use zero_core::CommandLimit;
-use zero_core::host_limits::{HostLimits, parse_duration};
+use zero_core::host_limits::HostLimits;
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
 use zero_runtime::audit::ChainPosition;
-
-use zero_settings::limit_range;
 
 pub use self::acp::AcpArgs;
 pub use self::config::{ConfigCommand, SettingsLayerArgs};
@@ -42,6 +39,10 @@ pub use self::policy::{
 pub use self::run::RunArgs;
 pub use self::sessions::SessionsCommand;
 pub use self::trust::TrustArgs;
+pub use self::value_parsers::LimitArg;
+use self::value_parsers::{
+    change_number, day, dialect, limit, limit_help, look_back, set_limits, some_time,
+};
 
 /// Log filter of `--verbose`: zero's own crates on the path between editor, gateway and tools;
 /// dependencies only from `warn` on.
@@ -293,13 +294,6 @@ pub struct ToolsCallArgs {
     pub settings: Vec<PathBuf>,
 }
 
-/// One `--limit NAME=VALUE`, validated when it was parsed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LimitArg {
-    name: String,
-    value: String,
-}
-
 impl ToolsCallArgs {
     /// Whether the input comes from stdin. zero can then not ask for approval on stdin.
     pub fn takes_stdin(&self) -> bool {
@@ -318,19 +312,6 @@ impl UndoArgs {
         let mut limits = HostLimits::default();
         set_limits(&self.limits, &mut limits);
         limits
-    }
-}
-
-fn set_limits(args: &[LimitArg], limits: &mut HostLimits) {
-    for LimitArg { name, value } in args {
-        // `limit` has validated each flag, so this cannot fail.
-        let _ = limits.set(name, value);
-        // A flag overrides settings for single tools as well.
-        for tool in
-            HostLimits::COMMAND_TOOLS.iter().filter(|_| CommandLimit::from_name(name).is_some())
-        {
-            let _ = limits.set(&format!("{tool}.{name}"), value);
-        }
     }
 }
 
@@ -536,53 +517,6 @@ pub struct DoctorArgs {
     pub json: bool,
 }
 
-/// Parses a dialect name; help and errors list the possible values.
-fn dialect() -> impl TypedValueParser<Value = DialectName> {
-    PossibleValuesParser::new(DialectName::ALL.map(DialectName::as_str))
-        .try_map(|name| name.parse::<DialectName>())
-}
-
-/// Parses a duration greater than zero.
-fn some_time(text: &str) -> Result<Duration, String> {
-    match parse_duration(text) {
-        Ok(Duration::ZERO) => Err("the time must be greater than zero".to_owned()),
-        Ok(time) => Ok(time),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-/// Parses a time span; its error suggests hours and days rather than milliseconds.
-fn look_back(text: &str) -> Result<Duration, String> {
-    some_time(text).map_err(|_| format!("`{text}` is not a time such as `12h` or `30d`"))
-}
-
-/// Parses a calendar day.
-fn day(text: &str) -> Result<Date, String> {
-    text.parse().map_err(|_| format!("`{text}` is not a day such as `2026-01-31`"))
-}
-
-/// Parses the number of a recorded change.
-fn change_number(text: &str) -> Result<u64, String> {
-    text.parse()
-        .map_err(|_| format!("`{text}` is not a change number; run `zero undo --list` to see them"))
-}
-
-fn limit_help() -> String {
-    format!(
-        "Set a limit, such as `file-timeout=5s` or `command-memory=2gb`; can be repeated [names: {}]",
-        HostLimits::NAMES.join(", ")
-    )
-}
-
-/// Parses `NAME=VALUE` and validates it.
-fn limit(text: &str) -> Result<LimitArg, String> {
-    let Some((name, value)) = text.split_once('=') else {
-        return Err(format!("expected NAME=VALUE; the names are {}", HostLimits::NAMES.join(", ")));
-    };
-    limit_range::set_limit(&mut HostLimits::default(), name, value)?;
-    Ok(LimitArg { name: name.to_owned(), value: value.to_owned() })
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -592,21 +526,5 @@ mod tests {
     #[test]
     fn command_line_definition_is_valid() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn limit_flags_are_checked_when_parsed() {
-        for (text, fits) in [
-            ("file-timeout=5s", true),
-            ("file-timeout=0s", false),
-            ("file-timeout=soon", false),
-            ("speed=1", false),
-            ("session-calls=18446744073709551615", false),
-            ("file-timeout", false),
-        ] {
-            assert_eq!(limit(text).is_ok(), fits, "{text}");
-        }
-        assert!(some_time("0s").is_err());
-        assert_eq!(some_time("7d"), Ok(Duration::from_secs(7 * 24 * 3600)));
     }
 }

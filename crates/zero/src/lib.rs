@@ -3,6 +3,7 @@
 //! [`run`] is the entry point. [`cli`] defines the command line, `commands` has one file per
 //! command, and [`exit`] defines the exit codes.
 
+mod app_context;
 mod approval;
 pub mod cli;
 mod commands;
@@ -42,22 +43,12 @@ use std::sync::{Arc, LazyLock};
 
 use clap::Parser;
 use zero_core::ToolError;
-use zero_runtime::AnyTool;
 
+use crate::app_context::AppContext;
 use crate::cli::Cli;
 use crate::environment::EnvironmentConfig;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::terminal::Terminal;
-
-/// Environment, terminal and built-in tools; every command receives it.
-#[derive(Clone)]
-pub(crate) struct AppContext {
-    pub(crate) config: EnvironmentConfig,
-    pub(crate) terminal: Terminal,
-    /// Built-in tools, created on first use: not every command needs them, and generating their
-    /// schemas takes time.
-    pub(crate) tools: Arc<LazyLock<Vec<Arc<dyn AnyTool>>>>,
-}
 
 /// Runs `zero` with command-line arguments; the first one is the program name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {

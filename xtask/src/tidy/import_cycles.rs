@@ -18,7 +18,6 @@ const CYCLE_FILES_MAX: usize = 6;
 const EXEMPT_FOLDERS: &[(&str, &str)] = &[
     ("crates/zero-policy/", "its cycles are being removed"),
     ("crates/zero-settings/", "its cycles are being removed"),
-    ("crates/zero/", "its cycles are being removed"),
     ("crates/zero-acp/", "the session tasks are being rewritten"),
     ("crates/zero-client/", "the connection to gateways is being rewritten"),
     ("crates/zero-gateway/", "the methods are being rewritten"),

@@ -1,0 +1,18 @@
+//! What every command receives.
+
+use std::sync::{Arc, LazyLock};
+
+use zero_runtime::AnyTool;
+
+use crate::environment::EnvironmentConfig;
+use crate::terminal::Terminal;
+
+/// Environment, terminal and built-in tools; every command receives it.
+#[derive(Clone)]
+pub(crate) struct AppContext {
+    pub(crate) config: EnvironmentConfig,
+    pub(crate) terminal: Terminal,
+    /// Built-in tools, created on first use: not every command needs them, and generating their
+    /// schemas takes time.
+    pub(crate) tools: Arc<LazyLock<Vec<Arc<dyn AnyTool>>>>,
+}
