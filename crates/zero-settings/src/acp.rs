@@ -3,8 +3,6 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{ParsedSetting, WorkspaceSettings};
-
 /// The keys below `acp`.
 pub const KEYS: [&str; 2] = ["acp.overlap", "acp.onExit"];
 
@@ -40,20 +38,9 @@ pub enum EditorExitSetting {
     Detach,
 }
 
-impl WorkspaceSettings {
-    /// What the user's own settings say of editors.
-    pub fn acp(&self) -> AcpSettings {
-        let fields = self.active_entries().filter_map(|entry| match &entry.parsed {
-            ParsedSetting::Acp(field) => Some(*field),
-            _ => None,
-        });
-        fields.fold(AcpSettings::default(), AcpSettings::with_field)
-    }
-}
-
 impl AcpSettings {
     /// The same with the one field that another names.
-    fn with_field(self, field: Self) -> Self {
+    pub(crate) fn with_field(self, field: Self) -> Self {
         let Self { overlap, on_exit } = field;
         let usual = Self::default();
         Self {

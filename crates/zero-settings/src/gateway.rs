@@ -9,8 +9,7 @@ use serde_json::Value;
 
 use crate::document::join_pointer;
 use crate::models::SecretSetting;
-use crate::parsed_setting::ParsedSetting;
-use crate::{WorkspaceSettings, sandbox};
+use crate::sandbox;
 
 /// The keys below `gateway.remote` that can be set one by one.
 pub const REMOTE_KEYS: [&str; 6] = [
@@ -170,21 +169,10 @@ fn check_folder(text: &str) -> Result<(), String> {
     Err("is no path that is clear; write it whole, from `/` or `~/` on".to_owned())
 }
 
-impl WorkspaceSettings {
-    /// What the person's own settings say of gateways.
-    pub fn gateway(&self) -> GatewaySettings {
-        let fields = self.active_entries().filter_map(|entry| match &entry.parsed {
-            ParsedSetting::Gateway(field) => Some((**field).clone()),
-            _ => None,
-        });
-        fields.fold(GatewaySettings::default(), GatewaySettings::with_field)
-    }
-}
-
 impl GatewaySettings {
     /// The same with the one field that another names. All fields are named, so that a new one
     /// cannot be forgotten here.
-    fn with_field(self, field: Self) -> Self {
+    pub(crate) fn with_field(self, field: Self) -> Self {
         let Self {
             port,
             bind,
@@ -224,9 +212,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::SettingsLayerKind;
     use crate::trust::TrustState;
     use crate::workspace_settings::tests::parse_layers;
+    use crate::{SettingsLayerKind, WorkspaceSettings};
 
     const TEXT: &str = r#"{"gateway": {"port": 1, "tokens": {"ci": {"secret": {"file": "t"}, "scopes": ["read"]}},
         "remote": {"url": "wss://h:18789", "token": "x"}}}"#;

@@ -1,27 +1,21 @@
 //! Commands that run before and after calls, as settings say it.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
-use zero_runtime::{
-    HOOK_WORDS_MAX, Hook, HookFailureAction, HookFile, HookFileReader, HookSettings, LaunchAccess,
-    ToolPattern,
-};
-use zero_sandbox::Workspace;
+use zero_runtime::{HOOK_WORDS_MAX, Hook, HookFailureAction, LaunchAccess, ToolPattern};
 
 use crate::document::join_pointer;
-use crate::layer::{SettingsEntry, SettingsLayer, SettingsLayerKind};
-use crate::parsed_setting::ParsedSetting;
-use crate::{WorkspaceSettings, command_line, program_path};
+use crate::layer_kind::SettingsLayerKind;
+use crate::{command_line, program_path};
 
 /// The keys below `hooks`, each a list that files add to.
 pub const LISTS: [&str; 2] = [BEFORE_KEY, AFTER_KEY];
-const BEFORE_KEY: &str = "hooks.PreToolUse";
-const AFTER_KEY: &str = "hooks.PostToolUse";
+pub(crate) const BEFORE_KEY: &str = "hooks.PreToolUse";
+pub(crate) const AFTER_KEY: &str = "hooks.PostToolUse";
 /// How long a hook may take that does not say.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -145,95 +139,21 @@ impl ParsedHook {
     }
 
     /// The words of its command line, the program's path settled.
-    fn command_words(&self, layer: SettingsLayerKind, home: Option<&Path>) -> Vec<String> {
+    pub(crate) fn command_words(
+        &self,
+        layer: SettingsLayerKind,
+        home: Option<&Path>,
+    ) -> Vec<String> {
         let mut words = self.0.words.clone();
         if let Some(program) = words.first_mut() {
             *program = program_path::resolve_command(std::mem::take(program), layer, home);
         }
         words
     }
-}
 
-impl SettingsEntry {
-    fn hook(&self) -> Option<&ParsedHook> {
-        match &self.parsed {
-            ParsedSetting::Hook(hook) => Some(hook),
-            _ => None,
-        }
-    }
-}
-
-/// The files that hooks name, looked at once: what is trusted is what runs.
-pub(crate) struct HookFileSnapshots {
-    /// By whose settings and which command line.
-    files: HashMap<(SettingsLayerKind, String), Vec<HookFile>>,
-}
-
-impl HookFileSnapshots {
-    /// Looks at the files of a workspace, by its canonical folder.
-    pub(crate) fn read<'a>(
-        layers: impl Iterator<Item = &'a SettingsLayer>,
-        root: &Path,
-        home: Option<&Path>,
-    ) -> Self {
-        let entries = layers.flat_map(SettingsLayer::entries);
-        let hooks: Vec<(&SettingsEntry, &ParsedHook)> =
-            entries.filter_map(|entry| Some((entry, entry.hook()?))).collect();
-        let mut files = HashMap::new();
-        let workspace = match hooks.is_empty() {
-            true => None,
-            false => Workspace::open(&[root.to_owned()], None).ok(),
-        };
-        let mut look = workspace.as_ref().map(HookFileReader::new);
-        for (entry, hook) in hooks {
-            if let Some(look) = &mut look {
-                let words = hook.command_words(entry.layer, home);
-                files.insert(Self::entry_key(entry), look.read_files(&words));
-            }
-        }
-        Self { files }
-    }
-
-    /// Has these hooks fail, since the files that they name are not those that were trusted.
-    pub(crate) fn mark_untrusted(&mut self, hooks: &[SettingsEntry]) {
-        for entry in hooks {
-            let (layer, command) = Self::entry_key(entry);
-            let files = self.files.entry((layer, command.clone())).or_default();
-            HookFile::distrust(files, &command);
-        }
-    }
-
-    fn entry_key(entry: &SettingsEntry) -> (SettingsLayerKind, String) {
-        let command = entry.value.get("command").and_then(Value::as_str).unwrap_or_default();
-        (entry.layer, command.to_owned())
-    }
-
-    /// Says of each hook which files it names.
-    pub(crate) fn attach(&self, entries: &mut [SettingsEntry]) {
-        for entry in entries.iter_mut().filter(|entry| LISTS.contains(&entry.key.as_str())) {
-            entry.files = self.files.get(&Self::entry_key(entry)).cloned().unwrap_or_default();
-        }
-    }
-}
-
-impl WorkspaceSettings {
-    /// The hooks that count: those of the workspace, then the person's own, so that these see an
-    /// input as it was rewritten. Those of a folder that is not trusted do not count. `home` is the
-    /// person's folder.
-    pub fn hooks(&self, home: Option<&Path>) -> HookSettings {
-        let of = |key: &str| {
-            let mut entries: Vec<_> =
-                self.active_entries().filter(|entry| entry.key == key).collect();
-            entries.sort_by_key(|entry| !entry.layer.is_in_workspace());
-            let hooks = entries.into_iter().filter_map(|entry| {
-                let hook = entry.hook()?;
-                let words = hook.command_words(entry.layer, home);
-                let (files, written_at) = (entry.files.clone(), entry.location());
-                Some(Hook { words, files, written_at, ..hook.0.clone() })
-            });
-            hooks.collect()
-        };
-        HookSettings { before: of(BEFORE_KEY), after: of(AFTER_KEY) }
+    /// The hook, the program's path settled.
+    pub(crate) fn to_hook(&self, layer: SettingsLayerKind, home: Option<&Path>) -> Hook {
+        Hook { words: self.command_words(layer, home), ..self.0.clone() }
     }
 }
 
@@ -288,11 +208,12 @@ fn names_schema(_: &mut SchemaGenerator) -> Schema {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use zero_runtime::HookSettings;
 
     use super::*;
+    use crate::WorkspaceSettings;
     use crate::trust::TrustState;
     use crate::workspace_settings::tests::parse_layers;
-    use crate::{SettingsLayerKind, WorkspaceSettings};
 
     fn load_hooks(files: &[(SettingsLayerKind, &str)], standing: TrustState) -> HookSettings {
         WorkspaceSettings::merge(&parse_layers(files), standing).hooks(Some(Path::new("/home/me")))

@@ -10,41 +10,12 @@ use zero_runtime::HookFile;
 use zero_sandbox::{ConfigFile, ConfigFileError};
 
 use crate::document::{FILE_BYTES_MAX, SettingsDocument, join_pointer};
+use crate::hooks::ParsedHook;
+pub use crate::layer_kind::SettingsLayerKind;
 use crate::parsed_setting::{ParsedSetting, SettingFailure, SettingSource};
 use crate::problem::SettingsProblem;
 use crate::rule_entry::RuleParser;
 use crate::{mask, mcp_servers, settings_schema};
-
-/// Whose settings they are, weakest first: what stands further down wins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SettingsLayerKind {
-    /// The person's own, for all they do.
-    User,
-    /// The project's, shared by all who work on it.
-    Project,
-    /// The person's own for this project, kept out of version control.
-    Local,
-    /// A file named on the command line.
-    Flag,
-}
-
-impl SettingsLayerKind {
-    /// Stable word for JSON and tables.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Project => "project",
-            Self::Local => "local",
-            Self::Flag => "flag",
-        }
-    }
-
-    /// Whether the file lies in the workspace, where it may have come with a checkout.
-    pub fn is_in_workspace(self) -> bool {
-        matches!(self, Self::Project | Self::Local)
-    }
-}
 
 /// One settings file that exists and is sound.
 #[derive(Debug)]
@@ -232,6 +203,14 @@ impl SettingsEntry {
     pub(crate) fn mode(&self) -> Option<PermissionMode> {
         match &self.parsed {
             ParsedSetting::Mode(mode) => Some(*mode),
+            _ => None,
+        }
+    }
+
+    /// The hook that it is.
+    pub(crate) fn hook(&self) -> Option<&ParsedHook> {
+        match &self.parsed {
+            ParsedSetting::Hook(hook) => Some(hook),
             _ => None,
         }
     }

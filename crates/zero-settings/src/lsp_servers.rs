@@ -11,11 +11,10 @@ use zero_core::host_limits::InvalidLimitError;
 use zero_lsp::server_definition::{self, NAME_LEN_MAX};
 use zero_lsp::{FileLanguage, LanguageServerDefinition};
 
-use crate::WorkspaceSettings;
 use crate::document::join_pointer;
-use crate::parsed_setting::ParsedSetting;
+use crate::layer_kind::SettingsLayerKind;
+use crate::limit_setting::{LimitSetting, command_limits_schema, parse_command_limits};
 use crate::program_path;
-use crate::settings_schema::{LimitSetting, command_limits_schema, parse_command_limits};
 
 /// One language server. Under the name of a known one, what is written here takes the place of what
 /// is known; under another name, `command` and `extensions` are needed.
@@ -71,32 +70,29 @@ pub struct ConfiguredLspServers {
     pub turned_off: Vec<(String, String)>,
 }
 
-impl WorkspaceSettings {
-    /// The language servers that count. Those of a folder that is not trusted do not. `home` is the
-    /// person's folder.
-    pub fn lsp_servers(&self, home: Option<&Path>) -> ConfiguredLspServers {
+impl ConfiguredLspServers {
+    /// Merges the servers of settings, each with its name, whose it is and where it stands, with
+    /// the known ones. `home` is the person's folder.
+    pub(crate) fn new<'a>(
+        servers: impl Iterator<Item = (&'a str, &'a ParsedLspServer, SettingsLayerKind, String)>,
+        home: Option<&Path>,
+    ) -> Self {
         let known = server_definition::builtin_servers();
         let (mut own, mut turned_off) = (Vec::new(), Vec::new());
-        for entry in self.active_entries() {
-            let Some(name) = entry.key.strip_prefix("lspServers.") else { continue };
-            let ParsedSetting::LspServer(server) = &entry.parsed else { continue };
-            let ParsedLspServer { mut setting, limits } = (**server).clone();
-            setting.command = setting
-                .command
-                .map(|command| program_path::resolve_command(command, entry.layer, home));
+        for (name, server, layer, location) in servers {
+            let ParsedLspServer { mut setting, limits } = server.clone();
+            setting.command =
+                setting.command.map(|command| program_path::resolve_command(command, layer, home));
             if setting.disabled {
-                turned_off.push((name.to_owned(), entry.location()));
+                turned_off.push((name.to_owned(), location));
                 continue;
             }
             let known = known.iter().find(|known| known.name == name).cloned();
-            let definition = setting.apply_to(name, known.unwrap_or_default(), entry.location());
+            let definition = setting.apply_to(name, known.unwrap_or_default(), location);
             own.push(LanguageServerDefinition { limits, ..definition });
         }
         let off: Vec<String> = turned_off.iter().map(|(name, _)| name.clone()).collect();
-        ConfiguredLspServers {
-            definitions: server_definition::merge_with_builtin(own, &off),
-            turned_off,
-        }
+        Self { definitions: server_definition::merge_with_builtin(own, &off), turned_off }
     }
 }
 
@@ -191,7 +187,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::layer::SettingsLayerKind;
+    use crate::WorkspaceSettings;
     use crate::program_path::resolve_command;
     use crate::trust::TrustState;
     use crate::workspace_settings::tests::parse_layers;

@@ -14,7 +14,7 @@ use self::server_setting::check_time;
 pub use self::server_setting::{McpServerSetting, McpSettings, schema, violations};
 pub use self::variable_expansion::is_reference;
 use crate::document::join_pointer;
-use crate::{WorkspaceSettings, sandbox};
+use crate::sandbox;
 
 /// Most tokens that the schemas of all tools may cost before tools are deferred behind a search.
 pub const TOOL_SCHEMA_BUDGET: u32 = 20_000;
@@ -131,13 +131,4 @@ fn find_wrong_timeouts(
         wrong.push((join_pointer(pointer, "maxTimeout"), what.to_owned()));
     }
     wrong
-}
-
-impl WorkspaceSettings {
-    /// Most tokens that the schemas of MCP tools may cost before tools are deferred.
-    pub fn tool_schema_budget(&self) -> u32 {
-        let budget = self.active_entries().find(|entry| entry.key == "mcp.toolSchemaBudget");
-        let tokens = budget.and_then(|entry| entry.value.as_u64()?.try_into().ok());
-        tokens.unwrap_or(TOOL_SCHEMA_BUDGET)
-    }
 }

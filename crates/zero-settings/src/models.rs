@@ -11,7 +11,6 @@ use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
 
 use crate::document::join_pointer;
-use crate::{ParsedSetting, WorkspaceSettings};
 
 /// A model, by the name people choose it by.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
@@ -174,54 +173,6 @@ pub(crate) fn find_wrong_names(value: &Value) -> Vec<(String, String)> {
         (join_pointer("/models", name), what)
     });
     agents.chain(models).collect()
-}
-
-impl WorkspaceSettings {
-    /// The models that settings name, each with its name.
-    pub fn models(&self) -> impl Iterator<Item = (&str, &ModelSetting)> {
-        self.active_entries().filter_map(|entry| match &entry.parsed {
-            ParsedSetting::Model(setting) => {
-                Some((entry.key.strip_prefix("models.")?, setting.as_ref()))
-            }
-            _ => None,
-        })
-    }
-
-    /// Where the key of one of those is found, if it wants one.
-    pub fn model_key(&self, model: &str) -> Option<&SecretSetting> {
-        let (_, setting) = self.models().find(|(name, _)| *name == model)?;
-        setting.api_key.as_ref()
-    }
-
-    /// Where the keys of those are found.
-    pub fn model_keys(&self) -> impl Iterator<Item = &SecretSetting> {
-        self.models().filter_map(|(_, setting)| setting.api_key.as_ref())
-    }
-
-    /// The model of agents that name none, if settings choose one.
-    pub fn default_model(&self) -> Option<String> {
-        self.text("model")
-    }
-
-    /// The agents that settings name, each with its name.
-    pub fn agents(&self) -> impl Iterator<Item = (&str, &AgentSetting)> {
-        self.active_entries().filter_map(|entry| match &entry.parsed {
-            ParsedSetting::Agent(setting) => {
-                Some((entry.key.strip_prefix("agents.")?, setting.as_ref()))
-            }
-            _ => None,
-        })
-    }
-
-    /// The agent of bare keys, if settings choose one.
-    pub fn default_agent(&self) -> Option<String> {
-        self.text("agent")
-    }
-
-    fn text(&self, key: &str) -> Option<String> {
-        let entry = self.active_entries().find(|entry| entry.key == key)?;
-        entry.value.as_str().map(str::to_owned)
-    }
 }
 
 fn api_schema(_: &mut SchemaGenerator) -> Schema {

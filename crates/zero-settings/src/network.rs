@@ -3,8 +3,6 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::WorkspaceSettings;
-
 /// The keys below `network`.
 pub const KEYS: [&str; 1] = [EXTRA_CA_KEY];
 /// The key of the file of certificates.
@@ -17,12 +15,4 @@ pub struct NetworkSettings {
     /// A file of certificates (PEM) that are trusted besides those of this machine, such as that of
     /// your company; `~` is your home.
     extra_ca: Option<String>,
-}
-
-impl WorkspaceSettings {
-    /// The file of certificates that are trusted besides those of this machine, as it is written.
-    pub fn extra_ca(&self) -> Option<&str> {
-        let entry = self.active_entries().find(|entry| entry.key == EXTRA_CA_KEY)?;
-        entry.value.as_str()
-    }
 }

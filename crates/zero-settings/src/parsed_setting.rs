@@ -12,16 +12,16 @@ use zero_policy::{HostPattern, PermissionMode, Verdict};
 use crate::acp::AcpSettings;
 use crate::gateway::GatewaySettings;
 use crate::hooks::{self, ParsedHook};
-use crate::layer::SettingsLayerKind;
+use crate::layer_kind::SettingsLayerKind;
+use crate::limit_setting::LimitSetting;
 use crate::lsp_servers::ParsedLspServer;
 use crate::mcp_servers::McpServerSetting;
 use crate::models::{AgentSetting, ModelSetting};
 use crate::rule_entry::{RuleEntry, RuleParser};
 use crate::sandbox::{LOCALHOST, PathSetting};
-use crate::settings_schema::LimitSetting;
+use crate::settings_schema::is_list;
 use crate::tool_commands::COMMAND_LINES;
 use crate::web::SearchEngineSetting;
-use crate::workspace_settings::is_list;
 use crate::{command_line, limit_range};
 
 /// What an entry means.

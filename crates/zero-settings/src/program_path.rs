@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::layer::SettingsLayerKind;
+use crate::layer_kind::SettingsLayerKind;
 
 /// A program's path with its beginning settled: in a project's settings that is the project, in the
 /// person's own their home folder. Those count in every folder, and a program that anybody's

@@ -10,7 +10,7 @@ use zero_core::host_limits::InvalidLimitError;
 use zero_policy::rule::{RuleError, RuleOwner};
 use zero_policy::{PolicyRule, RuleSource, Verdict};
 
-use crate::layer::SettingsLayerKind;
+use crate::layer_kind::SettingsLayerKind;
 use crate::parsed_setting::{SettingFailure, SettingSource};
 use crate::settings_schema::{ExplainedRuleSetting, RuleSetting};
 

@@ -7,7 +7,7 @@ use zero_core::{HostLimitChange, HostLimits};
 
 use crate::document::join_pointer;
 use crate::limit_range;
-use crate::settings_schema::LimitSetting;
+use crate::limit_setting::LimitSetting;
 
 /// Limits of the right form whose value means nothing.
 pub(crate) fn find_wrong_limits(value: &Value) -> Vec<(String, String)> {

@@ -19,6 +19,8 @@ use crate::acp::{self, AcpSettings};
 use crate::document::{SettingsDocument, join_pointer};
 use crate::gateway::{self, GatewaySettings};
 use crate::hooks::{self, HooksSettings};
+pub use crate::limit_setting::LimitSetting;
+use crate::limit_setting::{command_limits_schema, limit_schema, parse_command_limits};
 use crate::lsp_servers::{self, LspServerSetting};
 use crate::mcp_servers::{self, McpSettings};
 use crate::models::{self, AgentSetting, ModelSetting};
@@ -154,41 +156,6 @@ impl RuleSetting {
     }
 }
 
-/// A limit: text with a unit, or a plain number.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
-pub enum LimitSetting {
-    /// With a unit.
-    Text(String),
-    /// Without one.
-    Number(u64),
-}
-
-impl LimitSetting {
-    /// As [`HostLimits::set`] takes it.
-    pub fn to_text(&self) -> String {
-        match self {
-            Self::Text(text) => text.clone(),
-            Self::Number(number) => number.to_string(),
-        }
-    }
-}
-
-/// The limits of commands that an object names; the error says which of them is none.
-pub(crate) fn parse_command_limits(
-    limits: &BTreeMap<String, LimitSetting>,
-) -> Result<CommandLimitChange, (&str, InvalidLimitError)> {
-    let mut change = CommandLimitChange::default();
-    for (name, value) in limits {
-        let set = match CommandLimit::from_name(name) {
-            Some(limit) => change.set(limit, &value.to_text()),
-            None => Err(InvalidLimitError::UnknownName { name: name.clone() }),
-        };
-        set.map_err(|error| (name.as_str(), error))?;
-    }
-    Ok(change)
-}
-
 /// The JSON Schema 2020-12 of a settings file.
 pub fn schema() -> Value {
     let mut schema = schema::derive_input_schema::<SettingsFile>();
@@ -242,22 +209,19 @@ pub fn known_keys() -> Vec<SettingsKey> {
     closed.map(|name| key(name, false)).chain(open.map(|name| key(name, true))).collect()
 }
 
+/// Whether a key holds a list that files add to.
+pub fn is_list(key: &str) -> bool {
+    matches!(key, "permissions.allow" | "permissions.ask" | "permissions.deny")
+        || sandbox::LISTS.contains(&key)
+        || hooks::LISTS.contains(&key)
+}
+
 fn limits_schema(generator: &mut SchemaGenerator) -> Schema {
     let limits = HostLimits::NAMES.iter().map(|name| ((*name).to_owned(), limit_schema()));
     let of_tool = command_limits_schema(generator).to_value();
     let tools = HostLimits::COMMAND_TOOLS.iter().map(|tool| ((*tool).to_owned(), of_tool.clone()));
     let properties: serde_json::Map<String, Value> = limits.chain(tools).collect();
     json_schema!({"type": "object", "properties": properties, "additionalProperties": false})
-}
-
-pub(crate) fn command_limits_schema(_: &mut SchemaGenerator) -> Schema {
-    let limits = CommandLimit::ALL.map(|limit| (limit.name().to_owned(), limit_schema()));
-    let properties: serde_json::Map<String, Value> = limits.into_iter().collect();
-    json_schema!({"type": "object", "properties": properties, "additionalProperties": false})
-}
-
-fn limit_schema() -> Value {
-    json!({"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 1}]})
 }
 
 fn mode_schema(_: &mut SchemaGenerator) -> Schema {

@@ -6,8 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::parsed_setting::ParsedSetting;
-use crate::{SettingsLayerKind, WorkspaceSettings, command_line};
+use crate::command_line;
 
 /// How tools are found that a command of yours brings.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -51,30 +50,6 @@ pub(crate) fn find_wrong_command_lines(value: &Value) -> Vec<(String, String)> {
     wrong.collect()
 }
 
-impl WorkspaceSettings {
-    /// Whether anybody else brings tools: servers, or a command.
-    pub fn has_external_tools(&self) -> bool {
-        let brings = |key: &str| key.starts_with("mcpServers.") || COMMAND_LINES.contains(&key);
-        self.active_entries().any(|entry| brings(&entry.key))
-    }
-
-    /// The commands that bring tools, where the settings name one that lists them.
-    pub fn tool_commands(&self) -> Option<ToolCommands> {
-        let words = |key: &str| {
-            let entry = self.active_entries().find(|entry| entry.key == key)?;
-            match &entry.parsed {
-                ParsedSetting::CommandLine(words) => Some((words.clone(), entry)),
-                _ => None,
-            }
-        };
-        let (discovery, entry) = words("tools.toolDiscoveryCommand")?;
-        let call = words("tools.toolCallCommand").map(|(words, _)| words);
-        let is_of_project =
-            matches!(entry.layer, SettingsLayerKind::Project | SettingsLayerKind::Local);
-        Some(ToolCommands { discovery, call, is_of_project, written_at: entry.location() })
-    }
-}
-
 /// Whether a program can be started from a folder: a path that leads to one, or a name of `PATH`.
 pub fn is_program_found(program: &str, folder: &Path, search_path: &[std::path::PathBuf]) -> bool {
     use std::os::unix::fs::PermissionsExt;
@@ -91,9 +66,9 @@ pub fn is_program_found(program: &str, folder: &Path, search_path: &[std::path::
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::WorkspaceSettings;
     use crate::trust::TrustState;
     use crate::workspace_settings::tests::parse_layers;
+    use crate::{SettingsLayerKind, WorkspaceSettings};
 
     #[track_caller]
     fn check(text: &str, standing: TrustState, expected: Option<(&[&str], Option<&[&str]>)>) {

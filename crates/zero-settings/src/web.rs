@@ -7,7 +7,6 @@ use url::Url;
 
 use crate::document::join_pointer;
 use crate::models::SecretSetting;
-use crate::{ParsedSetting, WorkspaceSettings};
 
 /// The keys below `web`.
 pub const KEYS: [&str; 1] = ["web.search"];
@@ -91,22 +90,6 @@ pub(crate) fn find_wrong_engines(value: &Value) -> Vec<(String, String)> {
 pub fn parse_address(written: &str) -> Option<Url> {
     let url = Url::parse(written).ok()?;
     (matches!(url.scheme(), "http" | "https") && url.has_host()).then_some(url)
-}
-
-impl WorkspaceSettings {
-    /// The search engines that settings name, in the order they are asked.
-    pub fn search_engines(&self) -> &[SearchEngineSetting] {
-        let named = self.active_entries().find_map(|entry| match &entry.parsed {
-            ParsedSetting::SearchEngines(engines) => Some(engines.as_slice()),
-            _ => None,
-        });
-        named.unwrap_or_default()
-    }
-
-    /// Where the keys of those are found.
-    pub fn search_keys(&self) -> impl Iterator<Item = &SecretSetting> {
-        self.search_engines().iter().filter_map(|setting| setting.api_key.as_ref())
-    }
 }
 
 fn engine_schema(_: &mut SchemaGenerator) -> Schema {

@@ -1,5 +1,8 @@
 //! The settings that hold in a workspace: files read, merged and checked.
 
+mod command_settings;
+mod section_values;
+
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
@@ -7,14 +10,15 @@ use zero_core::HostLimits;
 use zero_policy::{PermissionMode, PolicyRule};
 use zero_sandbox::ConfigFile;
 
-use crate::hooks::{self, HookFileSnapshots};
+use crate::hook_file_snapshots::HookFileSnapshots;
 use crate::layer;
 use crate::merge::SettingsMerger;
 use crate::rule_entry::REQUEST_FILE_NAME;
+use crate::settings_schema::is_list;
 use crate::{
     ParsedSetting, RuleEntry, SettingsEntry, SettingsEntryState, SettingsError, SettingsLayer,
     SettingsLayerKind, SettingsLocation, SettingsProblem, TrustState, TrustStore, UserPaths,
-    rule_examples, sandbox,
+    rule_examples,
 };
 
 /// The settings that hold in a workspace.
@@ -344,13 +348,6 @@ fn descend<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
         (_, rest, value) = names.max_by_key(|(length, ..)| *length)?;
     }
     Some(value)
-}
-
-/// Whether a key holds a list that files add to.
-pub fn is_list(key: &str) -> bool {
-    matches!(key, "permissions.allow" | "permissions.ask" | "permissions.deny")
-        || sandbox::LISTS.contains(&key)
-        || hooks::LISTS.contains(&key)
 }
 
 fn field_slot<'a>(slot: &'a mut Value, name: &str) -> Option<&'a mut Value> {

@@ -14,7 +14,7 @@ use zero_core::SchemaViolation;
 use zero_core::host_limits::parse_duration;
 use zero_runtime::schema::{self, InputSchema};
 
-use crate::settings_schema::LimitSetting;
+use crate::limit_setting::LimitSetting;
 
 /// Longest time that a server may be given for anything.
 const TIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);

@@ -1,0 +1,238 @@
+//! What settings say of the sandbox of commands.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use zero_policy::protected_paths::{ProtectedPaths, protected_reason, sensitive_reason};
+use zero_policy::{CommandHosts, HostPattern};
+use zero_runtime::{CommandNetwork, CommandSettings, TimeoutAction};
+use zero_sandbox::SandboxProperty;
+
+use super::WorkspaceSettings;
+use crate::sandbox::PathSetting;
+use crate::user_paths::canonical_folder;
+use crate::{ParsedSetting, SettingsEntry, SettingsLocation, SettingsProblem, UserPaths};
+
+impl WorkspaceSettings {
+    /// What holds for the commands of a host in the workspace whose first folder is `root`.
+    /// `commands` is what holds for them without settings.
+    pub fn command_settings(
+        &self,
+        mut commands: CommandSettings,
+        paths: &UserPaths,
+        root: &Path,
+    ) -> CommandSettings {
+        let (localhost, hosts) = self.listed_hosts();
+        commands.network = CommandNetwork { localhost, hosts };
+        commands.environment_allowed = self.text_values("sandbox.environment");
+        commands.writable = self.resolve_paths("sandbox.writable", paths, root);
+        commands.masked.extend(self.resolve_paths("sandbox.masked", paths, root));
+        commands.weaknesses = self.weaker_properties();
+        commands.on_timeout = match self.text_values("bash.on-timeout").first().map(String::as_str)
+        {
+            Some("job") => TimeoutAction::Job,
+            _ => TimeoutAction::Kill,
+        };
+        commands
+    }
+
+    /// Whether commands of a session may reach each other, and the hosts that are listed.
+    fn listed_hosts(&self) -> (bool, Vec<HostPattern>) {
+        let (mut localhost, mut hosts) = (false, Vec::new());
+        for entry in self.active_entries() {
+            match &entry.parsed {
+                ParsedSetting::Localhost => localhost = true,
+                ParsedSetting::Host(host) => hosts.push(host.clone()),
+                _ => {}
+            }
+        }
+        (localhost, hosts)
+    }
+
+    /// Whom commands reach by these settings, for the judge.
+    pub fn command_hosts(&self) -> CommandHosts {
+        let (localhost, listed) = self.listed_hosts();
+        // Where the network may be the machine's, so may its loopback.
+        let is_enforced = !self.weaker_properties().contains(&SandboxProperty::Network);
+        CommandHosts { listed, own_loopback: localhost && is_enforced }
+    }
+
+    /// Hosts that commands may reach, as they are written.
+    pub fn network_hosts(&self) -> Vec<String> {
+        self.text_values("sandbox.network")
+    }
+
+    /// What commands may do without.
+    pub fn weaker_properties(&self) -> Vec<SandboxProperty> {
+        let words = self.text_values("sandbox.weaker");
+        let meant = |property: &SandboxProperty| words.iter().any(|word| word == property.as_str());
+        SandboxProperty::ALL.into_iter().filter(meant).collect()
+    }
+
+    /// Folders that no setting may open to commands, though they are named, and files to be hidden
+    /// that cannot be found. What is wrong with the texts alone was found before.
+    pub(crate) fn find_forbidden_folders(
+        &self,
+        paths: &UserPaths,
+        root: &Path,
+    ) -> Vec<SettingsProblem> {
+        let mut problems = Vec::new();
+        for entry in self.active_entries().filter(|entry| entry.key == "sandbox.writable") {
+            let Some(written) = entry.value.as_str() else { continue };
+            if let Err(what) = self.resolve_writable(written, paths, root) {
+                problems.push(entry.to_problem(what));
+            }
+        }
+        for entry in self.active_entries().filter(|entry| entry.key == "sandbox.masked") {
+            let ParsedSetting::Path(path) = &entry.parsed else { continue };
+            if path.resolve(paths.home(), root).is_none() {
+                problems.push(entry.to_problem(unknown_home(&entry.value)));
+            }
+        }
+        problems
+    }
+
+    /// A folder that is written to be opened to commands, links settled; the error says why it
+    /// must stay closed.
+    pub fn resolve_writable(
+        &self,
+        written: &str,
+        paths: &UserPaths,
+        root: &Path,
+    ) -> Result<PathBuf, String> {
+        let path =
+            PathSetting::parse(written).ok().and_then(|path| path.resolve(paths.home(), root));
+        let path = path.ok_or_else(|| unknown_home(&Value::from(written)))?;
+        let own = paths.settings_file.as_deref().and_then(Path::parent);
+        let roots = [root.to_owned()];
+        let places = ProtectedPaths::new(&roots, paths.home(), own, paths.state_dir.as_deref());
+        let real = canonical_folder(root, &path);
+        let why = [&path, &real].into_iter().find_map(|path| {
+            protected_reason(path, &places).or_else(|| sensitive_reason(path, &places))
+        });
+        match why {
+            Some(why) => Err(format!(
+                "`{written}` is never for commands to change: it is {why}; name a folder that holds only what they make"
+            )),
+            None => Ok(real),
+        }
+    }
+
+    fn text_values(&self, key: &str) -> Vec<String> {
+        let theirs = self.active_entries().filter(|entry| entry.key == key);
+        theirs.filter_map(|entry| entry.value.as_str().map(str::to_owned)).collect()
+    }
+
+    /// The files and folders that a list names, links settled.
+    fn resolve_paths(&self, key: &str, paths: &UserPaths, root: &Path) -> Vec<PathBuf> {
+        let written = self.active_entries().filter(|entry| entry.key == key);
+        let resolved = written.filter_map(|entry| match &entry.parsed {
+            ParsedSetting::Path(path) => path.resolve(paths.home(), root),
+            _ => None,
+        });
+        resolved.map(|path| canonical_folder(root, &path)).collect()
+    }
+}
+
+fn unknown_home(written: &Value) -> String {
+    let written = written.as_str().unwrap_or_default();
+    format!("`{written}`: where your home folder is is not known; set HOME")
+}
+
+impl SettingsEntry {
+    fn to_problem(&self, what: String) -> SettingsProblem {
+        let place = Some(SettingsLocation { line: self.line, column: 1 });
+        SettingsProblem { file: self.file.clone(), place, what }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::trust::TrustState;
+    use crate::{SettingsLayer, SettingsLayerKind};
+
+    fn load_settings(text: &str) -> WorkspaceSettings {
+        let layer =
+            SettingsLayer::parse(SettingsLayerKind::User, "f".to_owned(), text.as_bytes()).unwrap();
+        WorkspaceSettings::merge(&[layer], TrustState::assumed())
+    }
+
+    #[test]
+    fn secret_and_executable_folders_stay_closed() {
+        #[track_caller]
+        fn check(folder: &Path, writable: &str, is_fine: bool) {
+            let paths = UserPaths::for_home(&folder.join("home"));
+            let text = json!({"sandbox": {"writable": [writable]}}).to_string();
+            let problems = load_settings(&text).find_forbidden_folders(&paths, &folder.join("w"));
+            assert_eq!(problems.is_empty(), is_fine, "{writable}: {problems:?}");
+        }
+        let temp = tempfile::tempdir().unwrap();
+        let folder = temp.path().canonicalize().unwrap();
+        for fine in ["~/.cache/pip", "~/.cargo/registry", "/var/tmp/build"] {
+            check(&folder, fine, true);
+        }
+        for bad in ["~/.ssh", "~/.ssh/x", "~/.aws", "~/.config/zero", "~/.config", "~/.local/state"]
+        {
+            check(&folder, bad, false);
+        }
+        check(&folder, "/home", folder.join("home").starts_with("/home") ^ true);
+        check(&folder, folder.to_str().unwrap(), false);
+        check(&folder, "~/.local/state/zero/trust.json", false);
+    }
+
+    #[test]
+    fn masked_path_below_unknown_home_is_refused() {
+        let settings = load_settings(r#"{"sandbox": {"masked": ["/x", "notes", "~/notes"]}}"#);
+        let (paths, root) = (UserPaths::default(), Path::new("/w"));
+        let problems = settings.find_forbidden_folders(&paths, root);
+        let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        let expected = "f:1:1: `~/notes`: where your home folder is is not known; set HOME";
+        assert_eq!(shown, [expected]);
+        let paths = UserPaths::for_home(Path::new("/me"));
+        assert_eq!(settings.find_forbidden_folders(&paths, root), []);
+    }
+
+    #[test]
+    fn writable_link_is_checked_by_its_target() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = temp.path().canonicalize().unwrap();
+        let paths = UserPaths::for_home(&folder.join("home"));
+        #[expect(clippy::disallowed_methods, reason = "tests set up real files")]
+        std::fs::create_dir_all(folder.join("home/.ssh")).unwrap();
+        std::os::unix::fs::symlink(folder.join("home/.ssh"), folder.join("home/cache")).unwrap();
+        let text = r#"{"sandbox": {"writable": ["~/cache"]}}"#;
+        let problems = load_settings(text).find_forbidden_folders(&paths, &folder.join("w"));
+        assert_eq!(problems.len(), 1, "{problems:?}");
+    }
+
+    #[test]
+    fn command_settings_follow_settings() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = temp.path().canonicalize().unwrap();
+        let text = r#"{"sandbox": {"network": ["example.com", "a.org:22", "localhost"], "environment": ["A*"],
+            "writable": ["~/.cache/x"], "masked": ["notes"], "weaker": ["host_sockets"]},
+            "bash": {"on-timeout": "job"}}"#;
+        let commands = load_settings(text).command_settings(
+            CommandSettings::default(),
+            &UserPaths::for_home(&folder.join("home")),
+            &folder.join("w"),
+        );
+        let hosts = ["example.com", "a.org:22"].map(|host| HostPattern::parse(host).unwrap());
+        assert_eq!(commands.network, CommandNetwork { hosts: hosts.into(), localhost: true });
+        assert_eq!(commands.environment_allowed, ["A*"]);
+        assert_eq!(commands.writable, [folder.join("home/.cache/x")]);
+        assert!(commands.masked.contains(&folder.join("w/notes")), "{:?}", commands.masked);
+        assert_eq!(commands.weaknesses, [SandboxProperty::HostSockets]);
+        assert_eq!(commands.on_timeout, TimeoutAction::Job);
+        let usual = load_settings("{}").command_settings(
+            CommandSettings::default(),
+            &UserPaths::for_home(&folder.join("home")),
+            &folder,
+        );
+        assert_eq!(usual.network, CommandNetwork::default());
+        assert_eq!(usual.on_timeout, TimeoutAction::Kill);
+    }
+}

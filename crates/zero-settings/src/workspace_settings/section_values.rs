@@ -1,0 +1,163 @@
+//! What the sections of the settings say, each as its own type.
+
+use std::path::Path;
+
+use zero_runtime::{Hook, HookSettings};
+
+use super::WorkspaceSettings;
+use crate::acp::AcpSettings;
+use crate::gateway::GatewaySettings;
+use crate::hooks::{AFTER_KEY, BEFORE_KEY};
+use crate::lsp_servers::ConfiguredLspServers;
+use crate::mcp_servers::TOOL_SCHEMA_BUDGET;
+use crate::models::{AgentSetting, ModelSetting, SecretSetting};
+use crate::network::EXTRA_CA_KEY;
+use crate::tool_commands::{COMMAND_LINES, ToolCommands};
+use crate::web::SearchEngineSetting;
+use crate::{ParsedSetting, SettingsLayerKind};
+
+impl WorkspaceSettings {
+    /// What the user's own settings say of editors.
+    pub fn acp(&self) -> AcpSettings {
+        let fields = self.active_entries().filter_map(|entry| match &entry.parsed {
+            ParsedSetting::Acp(field) => Some(*field),
+            _ => None,
+        });
+        fields.fold(AcpSettings::default(), AcpSettings::with_field)
+    }
+
+    /// What the person's own settings say of gateways.
+    pub fn gateway(&self) -> GatewaySettings {
+        let fields = self.active_entries().filter_map(|entry| match &entry.parsed {
+            ParsedSetting::Gateway(field) => Some((**field).clone()),
+            _ => None,
+        });
+        fields.fold(GatewaySettings::default(), GatewaySettings::with_field)
+    }
+
+    /// The hooks that count: those of the workspace, then the person's own, so that these see an
+    /// input as it was rewritten. Those of a folder that is not trusted do not count. `home` is the
+    /// person's folder.
+    pub fn hooks(&self, home: Option<&Path>) -> HookSettings {
+        let of = |key: &str| {
+            let mut entries: Vec<_> =
+                self.active_entries().filter(|entry| entry.key == key).collect();
+            entries.sort_by_key(|entry| !entry.layer.is_in_workspace());
+            let hooks = entries.into_iter().filter_map(|entry| {
+                let hook = entry.hook()?.to_hook(entry.layer, home);
+                let (files, written_at) = (entry.files.clone(), entry.location());
+                Some(Hook { files, written_at, ..hook })
+            });
+            hooks.collect()
+        };
+        HookSettings { before: of(BEFORE_KEY), after: of(AFTER_KEY) }
+    }
+
+    /// The language servers that count. Those of a folder that is not trusted do not. `home` is the
+    /// person's folder.
+    pub fn lsp_servers(&self, home: Option<&Path>) -> ConfiguredLspServers {
+        let servers = self.active_entries().filter_map(|entry| match &entry.parsed {
+            ParsedSetting::LspServer(server) => {
+                let name = entry.key.strip_prefix("lspServers.")?;
+                Some((name, server.as_ref(), entry.layer, entry.location()))
+            }
+            _ => None,
+        });
+        ConfiguredLspServers::new(servers, home)
+    }
+
+    /// Most tokens that the schemas of MCP tools may cost before tools are deferred.
+    pub fn tool_schema_budget(&self) -> u32 {
+        let budget = self.active_entries().find(|entry| entry.key == "mcp.toolSchemaBudget");
+        let tokens = budget.and_then(|entry| entry.value.as_u64()?.try_into().ok());
+        tokens.unwrap_or(TOOL_SCHEMA_BUDGET)
+    }
+
+    /// The models that settings name, each with its name.
+    pub fn models(&self) -> impl Iterator<Item = (&str, &ModelSetting)> {
+        self.active_entries().filter_map(|entry| match &entry.parsed {
+            ParsedSetting::Model(setting) => {
+                Some((entry.key.strip_prefix("models.")?, setting.as_ref()))
+            }
+            _ => None,
+        })
+    }
+
+    /// Where the key of one of those is found, if it wants one.
+    pub fn model_key(&self, model: &str) -> Option<&SecretSetting> {
+        let (_, setting) = self.models().find(|(name, _)| *name == model)?;
+        setting.api_key.as_ref()
+    }
+
+    /// Where the keys of those are found.
+    pub fn model_keys(&self) -> impl Iterator<Item = &SecretSetting> {
+        self.models().filter_map(|(_, setting)| setting.api_key.as_ref())
+    }
+
+    /// The model of agents that name none, if settings choose one.
+    pub fn default_model(&self) -> Option<String> {
+        self.text("model")
+    }
+
+    /// The agents that settings name, each with its name.
+    pub fn agents(&self) -> impl Iterator<Item = (&str, &AgentSetting)> {
+        self.active_entries().filter_map(|entry| match &entry.parsed {
+            ParsedSetting::Agent(setting) => {
+                Some((entry.key.strip_prefix("agents.")?, setting.as_ref()))
+            }
+            _ => None,
+        })
+    }
+
+    /// The agent of bare keys, if settings choose one.
+    pub fn default_agent(&self) -> Option<String> {
+        self.text("agent")
+    }
+
+    fn text(&self, key: &str) -> Option<String> {
+        let entry = self.active_entries().find(|entry| entry.key == key)?;
+        entry.value.as_str().map(str::to_owned)
+    }
+
+    /// The file of certificates that are trusted besides those of this machine, as it is written.
+    pub fn extra_ca(&self) -> Option<&str> {
+        let entry = self.active_entries().find(|entry| entry.key == EXTRA_CA_KEY)?;
+        entry.value.as_str()
+    }
+
+    /// Whether anybody else brings tools: servers, or a command.
+    pub fn has_external_tools(&self) -> bool {
+        let brings = |key: &str| key.starts_with("mcpServers.") || COMMAND_LINES.contains(&key);
+        self.active_entries().any(|entry| brings(&entry.key))
+    }
+
+    /// The commands that bring tools, where the settings name one that lists them.
+    pub fn tool_commands(&self) -> Option<ToolCommands> {
+        let words = |key: &str| {
+            let entry = self.active_entries().find(|entry| entry.key == key)?;
+            match &entry.parsed {
+                ParsedSetting::CommandLine(words) => Some((words.clone(), entry)),
+                _ => None,
+            }
+        };
+        let (discovery, entry) = words("tools.toolDiscoveryCommand")?;
+        let call = words("tools.toolCallCommand").map(|(words, _)| words);
+        let is_of_project =
+            matches!(entry.layer, SettingsLayerKind::Project | SettingsLayerKind::Local);
+        Some(ToolCommands { discovery, call, is_of_project, written_at: entry.location() })
+    }
+
+    /// The search engines that settings name, in the order they are asked.
+    pub fn search_engines(&self) -> &[SearchEngineSetting] {
+        let named = self.active_entries().find_map(|entry| match &entry.parsed {
+            ParsedSetting::SearchEngines(engines) => Some(engines.as_slice()),
+            _ => None,
+        });
+        named.unwrap_or_default()
+    }
+
+    /// Where the keys of those are found.
+    pub fn search_keys(&self) -> impl Iterator<Item = &SecretSetting> {
+        self.search_engines().iter().filter_map(|setting| setting.api_key.as_ref())
+    }
+}
