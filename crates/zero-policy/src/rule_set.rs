@@ -9,6 +9,7 @@ mod host_index;
 mod literal_index;
 mod loose_command_line;
 mod path_index;
+mod rule_position;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -25,9 +26,7 @@ use crate::shell::ShellArg;
 use command_index::CommandRuleIndex;
 use host_index::HostRuleIndex;
 use path_index::{PathRuleCoverage, PathRuleIndex, comparable_names};
-
-/// Whether names that differ only in case are one file here.
-pub(crate) const IGNORE_CASE: bool = cfg!(any(target_os = "macos", target_os = "windows"));
+use rule_position::{earlier_rule, set_if_empty};
 
 /// Where the patterns of rules start.
 #[derive(Clone, Debug, Default)]
@@ -465,15 +464,6 @@ fn index_limit_raising_rules(rules: &[PolicyRule]) -> Vec<(usize, CommandRuleInd
             (place, commands)
         })
         .collect()
-}
-
-/// The earlier of two rules.
-fn earlier_rule(a: Option<usize>, b: Option<usize>) -> Option<usize> {
-    a.into_iter().chain(b).min()
-}
-
-fn set_if_empty(slot: &mut Option<usize>, place: usize) {
-    slot.get_or_insert(place);
 }
 
 fn is_web_tool(tool: &str) -> bool {

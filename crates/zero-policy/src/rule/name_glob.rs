@@ -5,7 +5,8 @@
 use std::borrow::Cow;
 use std::str::Chars;
 
-use crate::rule_set::IGNORE_CASE;
+/// Whether names that differ only in case are one file here.
+const IGNORE_CASE: bool = cfg!(any(target_os = "macos", target_os = "windows"));
 
 /// A pattern for one name. No part of it ever matches a `/`, because no name has one.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,8 @@ mod glob_index;
 mod loose_index;
 mod strict_index;
 
-use super::{CommandWords, earlier_rule};
+use super::CommandWords;
+use super::rule_position::earlier_rule;
 use crate::Verdict;
 use crate::rule::CommandPattern;
 

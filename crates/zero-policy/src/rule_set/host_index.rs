@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use super::{earlier_rule, set_if_empty};
+use super::rule_position::{earlier_rule, set_if_empty};
 use crate::host::HostName;
 use crate::rule::{DomainPattern, match_labels};
 

@@ -8,8 +8,9 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::{Component, Path};
 
+use super::PatternRoots;
 use super::literal_index::LiteralIndex;
-use super::{PatternRoots, earlier_rule, set_if_empty};
+use super::rule_position::{earlier_rule, set_if_empty};
 use crate::Verdict;
 use crate::program::FileAccess;
 use crate::rule::{NameGlob, PatternBase, RulePathPattern, fold_name, literal};

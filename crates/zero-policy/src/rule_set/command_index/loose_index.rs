@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 
 use super::loose_name;
-use crate::rule_set::earlier_rule;
 use crate::rule_set::loose_command_line::{
     LooseCommandLine, LooseOperand, LooseOptions, OperandSkip,
 };
+use crate::rule_set::rule_position::earlier_rule;
 use crate::shell::ShellArg;
 
 /// A tree of words that are no options: program, then operands. Options are compared where a rule

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::strict_names;
-use crate::rule_set::earlier_rule;
+use crate::rule_set::rule_position::earlier_rule;
 use crate::shell::ShellArg;
 
 /// Ends each word of a key. No argument of a program can contain it.

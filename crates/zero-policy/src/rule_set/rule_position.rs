@@ -1,0 +1,10 @@
+//! Places of rules in a rule set, of which the first counts.
+
+/// The earlier of two rules.
+pub(super) fn earlier_rule(a: Option<usize>, b: Option<usize>) -> Option<usize> {
+    a.into_iter().chain(b).min()
+}
+
+pub(super) fn set_if_empty(slot: &mut Option<usize>, place: usize) {
+    slot.get_or_insert(place);
+}
