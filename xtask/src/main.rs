@@ -23,7 +23,7 @@ Repository chores.
 
 Usage: cargo xtask <chore>
 
-  tidy                 check the walls between crates, module docs and file names
+  tidy                 check dependencies, import cycles, module docs and file names
   test [ARGS…]         check the format, run the linter and every test; ARGS go to nextest
   reference            write docs/reference/tools.md anew, from the tools and what their examples
                        answer

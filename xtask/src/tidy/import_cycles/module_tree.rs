@@ -131,9 +131,8 @@ impl<'a> ModuleTree<'a> {
                     at += 1;
                 }
                 _ if depth == base && ITEM_KEYWORDS.contains(&token) && is_name(next) => {
-                    if !ITEM_KEYWORDS.contains(&next) {
-                        self.modules[current].items.insert(next);
-                    }
+                    // `const fn` puts `fn` here too, which no path names.
+                    self.modules[current].items.insert(next);
                 }
                 "macro_rules" => {
                     // An exported macro is an item of the root, wherever it is defined.
