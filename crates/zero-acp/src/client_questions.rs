@@ -1,8 +1,8 @@
 //! What the person is asked through the client: permissions, and values that somebody needs.
 //!
 //! Each question waits in a task of its own, and is taken back when nobody waits for its answer any
-//! more. Permissions of a session are asked one after another: clients that are asked two at a time
-//! show one of them.
+//! more. Questions of a session are asked one after another, in the order in which they came: clients
+//! that are asked two at a time show one of them.
 
 mod pending_questions;
 
@@ -20,6 +20,7 @@ use zero_client::SessionHandle;
 use zero_core::RunId;
 use zero_core::event::{ApprovalRequest, UserQuestion};
 use zero_runtime::{ApprovalAnswer, Elicitation, ElicitationAnswer, ElicitationMode};
+use zero_session::ordered_lock::queue_for_lock;
 
 use self::pending_questions::{PendingQuestions, QuestionAdmission};
 pub(crate) use self::pending_questions::{QuestionCanceller, QuestionSubject, WithdrawnQuestions};
@@ -210,7 +211,7 @@ impl ClientQuestions {
         call: ToolCallUpdate,
     ) -> impl Future<Output = ApprovalAnswer> + Send + use<> {
         let (to_client, mailbox) = (self.to_client.clone(), self.mailbox.clone());
-        let turn = Arc::clone(&self.turn);
+        let turn = queue_for_lock(&self.turn);
         let question =
             RequestPermissionRequest::new(self.session.clone(), call, permission_options(request));
         let offered: Vec<ApprovalAnswer> = request
@@ -219,7 +220,7 @@ impl ClientQuestions {
             .filter_map(|option| ApprovalAnswer::from_id(&option.id))
             .collect();
         async move {
-            let _turn = turn.lock().await;
+            let _turn = turn.await;
             let outcome = to_client.request(question, ANSWER_MAX).await;
             match parse_permission_outcome(outcome, &offered) {
                 Some(answer) => answer,
@@ -238,7 +239,7 @@ impl ClientQuestions {
         id: &str,
         elicitation: Elicitation,
     ) -> impl Future<Output = ElicitationAnswer> + Send + use<> {
-        let turn = Arc::clone(&self.turn);
+        let turn = queue_for_lock(&self.turn);
         let asking = ElicitationDialog {
             to_client: self.to_client.clone(),
             session: self.session.clone(),
@@ -247,7 +248,7 @@ impl ClientQuestions {
             question: id.to_owned(),
         };
         async move {
-            let _turn = turn.lock().await;
+            let _turn = turn.await;
             asking.ask(&elicitation).await
         }
     }

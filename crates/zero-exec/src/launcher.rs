@@ -18,7 +18,7 @@ use zero_sandbox::{AcceptedWeakness, CommandSpec, SandboxProperty, Workspace, he
 use crate::command_policy::CommandPolicy;
 use crate::command_request::StreamMode;
 use crate::host_commands::HostCommands;
-use crate::session_commands::SessionCommands;
+use crate::session_commands::{SessionCommands, StartGuard};
 use crate::session_network::{NetworkAssignment, NetworkUseGuard};
 use crate::shell::{self, LastFolderFile};
 use crate::tree_watch::TreeWatch;
@@ -107,7 +107,8 @@ impl CommandLauncher {
         execution: &CommandExecution,
         streams: StreamMode,
     ) -> Result<PreparedLaunch, ToolError> {
-        self.session.make_tmp().map_err(|error| command_errors::temp_folder_error(&error))?;
+        let start = self.session.begin_start();
+        let start = start.map_err(|error| command_errors::temp_folder_error(&error))?;
         let tmp = &self.session.tmp;
         let folder = execution.folder.as_ref().map_or_else(|| workspace.cwd(), |f| f.canonical());
         let given = match self.access {
@@ -137,11 +138,12 @@ impl CommandLauncher {
             net: given.net,
         };
         let network = given.network_use;
-        Ok(PreparedLaunch { order, folder: folder.to_owned(), end_note, watch, network })
+        Ok(PreparedLaunch { order, folder: folder.to_owned(), end_note, watch, network, start })
     }
 }
 
-/// Something that only has to be started.
+/// Something that only has to be started. While it lives, its session does not end: drop it once the
+/// session has the command.
 pub struct PreparedLaunch {
     order: SpawnSpec,
     pub(crate) folder: PathBuf,
@@ -150,6 +152,8 @@ pub struct PreparedLaunch {
     pub watch: TreeWatch,
     /// The use it makes of its session's network.
     pub network: NetworkUseGuard,
+    /// Keeps the session from ending meanwhile.
+    pub(crate) start: StartGuard,
 }
 
 impl PreparedLaunch {

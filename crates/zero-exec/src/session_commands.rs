@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use zero_sandbox::folder_lease::FolderLease;
@@ -14,7 +14,7 @@ use crate::session_network::SessionNetwork;
 
 /// Shelf of what commands keep for the length of a session, one folder a session.
 pub const TMP_SHELF: &str = "tmp";
-/// How long the end of all commands is waited for.
+/// How long the start and the end of all commands are waited for.
 const END_MAX: Duration = Duration::from_secs(10);
 
 /// What the commands of a session have in common.
@@ -30,6 +30,8 @@ pub struct SessionCommands {
     /// The network they share, once one needs it.
     pub(crate) network: SessionNetwork,
     open: Mutex<SessionResources>,
+    /// Signals that a command is no longer about to start.
+    started: Condvar,
     /// Those of them that go on while others are called.
     pub jobs: JobTable,
 }
@@ -45,10 +47,23 @@ pub enum ShellEndFolder {
     Outside(PathBuf),
 }
 
+/// A command that is about to start. The end of its session waits until this is dropped, so hold it
+/// until [`SessionCommands::add`] has the command.
+pub(crate) struct StartGuard(Arc<SessionCommands>);
+
+impl Drop for StartGuard {
+    fn drop(&mut self) {
+        self.0.lock_resources().starting -= 1;
+        self.0.started.notify_all();
+    }
+}
+
 /// What has to end with the session.
 #[derive(Default)]
 struct SessionResources {
     is_over: bool,
+    /// Commands that are about to start, and that `commands` does not have yet.
+    starting: usize,
     commands: Vec<Weak<MonitoredCommand>>,
     lease: Option<FolderLease>,
 }
@@ -64,6 +79,7 @@ impl SessionCommands {
             name,
             network,
             open: Mutex::default(),
+            started: Condvar::new(),
             jobs: JobTable::default(),
         }
     }
@@ -90,8 +106,9 @@ impl SessionCommands {
         if is_inside { ShellEndFolder::Moved(end) } else { ShellEndFolder::Outside(end) }
     }
 
-    /// Makes the folder for temporary files.
-    pub(crate) fn make_tmp(&self) -> io::Result<()> {
+    /// Announces a command that is about to start, and makes the folder for temporary files. Fails
+    /// when the session is over.
+    pub(crate) fn begin_start(self: &Arc<Self>) -> io::Result<StartGuard> {
         let mut open = self.lock_resources();
         if open.is_over {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the session is over"));
@@ -100,7 +117,9 @@ impl SessionCommands {
             open.lease = Some(FolderLease::acquire(&self.state, TMP_SHELF, &self.name)?);
         }
         // Where nothing is mounted on it, a command can remove its own.
-        self.tmp.create()
+        self.tmp.create()?;
+        open.starting += 1;
+        Ok(StartGuard(Arc::clone(self)))
     }
 
     /// Takes note of a command. It ends at once when the session is over.
@@ -122,20 +141,21 @@ impl SessionCommands {
         }
     }
 
-    /// Ends every command, jobs and others, waits until they have, and takes the temporary files
-    /// away: the session is over.
+    /// Ends every command, jobs and others, those that are about to start among them, waits until
+    /// they have ended, and takes the temporary files away: the session is over.
     pub fn end(&self) {
+        let until = Instant::now() + END_MAX;
         let mut open = self.lock_resources();
         open.is_over = true;
-        let (commands, lease) = (std::mem::take(&mut open.commands), open.lease.take());
-        drop(open);
-        let commands: Vec<Arc<MonitoredCommand>> =
-            commands.iter().filter_map(Weak::upgrade).collect();
-        for command in &commands {
+        for command in open.commands.iter().filter_map(Weak::upgrade) {
             command.kill();
         }
-        let until = Instant::now() + END_MAX;
-        for command in &commands {
+        // `add` kills whatever starts from now on.
+        let waited = self.started.wait_timeout_while(open, END_MAX, |open| open.starting > 0);
+        let mut open = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let (commands, lease) = (std::mem::take(&mut open.commands), open.lease.take());
+        drop(open);
+        for command in commands.iter().filter_map(Weak::upgrade) {
             command.wait(until.saturating_duration_since(Instant::now()));
         }
         // Walls that stand ready for the next command stand on the folder that goes.

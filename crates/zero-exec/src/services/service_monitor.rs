@@ -44,7 +44,9 @@ impl ServiceMonitor {
         ready: PreparedLaunch,
         at_end: impl FnOnce(&CommandExit, bool) + Send + 'static,
     ) -> io::Result<Arc<Self>> {
-        let PreparedLaunch { watch, network, .. } = ready;
+        let PreparedLaunch { watch, network, start, .. } = ready;
+        // `at_end` ends what only this service has, and may do so right here.
+        drop(start);
         let state = ServiceState { network, ended: None, notes: Vec::new() };
         let attended = Arc::new(Self {
             killer: running.kill_handle(),

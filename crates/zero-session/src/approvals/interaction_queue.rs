@@ -1,6 +1,7 @@
 //! A question of any kind, from the moment it is asked until its answer is written down.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ pub(super) struct InteractionQueue<Q, A> {
     changed: Notify,
     /// Counts those that were asked.
     asked: watch::Sender<u64>,
+    /// Counts them before that, for their order.
+    numbers: AtomicU64,
 }
 
 /// What is asked, and what becomes of it without an answer.
@@ -46,6 +49,8 @@ struct PendingInteraction<Q, A> {
     recorder: LedgerRecorder,
     run: Option<RunId>,
     created_ms: i64,
+    /// Grows with every question.
+    number: u64,
     cancelled: InteractionOutcome<A>,
     /// Nothing once an answer counts and is being written down.
     answer: Option<oneshot::Sender<A>>,
@@ -53,7 +58,12 @@ struct PendingInteraction<Q, A> {
 
 impl<Q, A> Default for InteractionQueue<Q, A> {
     fn default() -> Self {
-        Self { open: Mutex::default(), changed: Notify::new(), asked: watch::Sender::new(0) }
+        Self {
+            open: Mutex::default(),
+            changed: Notify::new(),
+            asked: watch::Sender::new(0),
+            numbers: AtomicU64::new(0),
+        }
     }
 }
 
@@ -70,16 +80,18 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
         })
     }
 
+    /// All that wait, oldest first.
     pub(super) fn list<T>(
         &self,
         show: impl Fn(&SessionId, Option<&RunId>, i64, &Q) -> T,
     ) -> Vec<T> {
         let open = self.lock();
-        let waiting = open.values().filter(|open| open.answer.is_some());
+        let mut waiting: Vec<_> = open.values().filter(|open| open.answer.is_some()).collect();
+        waiting.sort_unstable_by_key(|open| open.number);
         let show = |open: &PendingInteraction<Q, A>| {
             show(open.recorder.session(), open.run.as_ref(), open.created_ms, &open.asked)
         };
-        waiting.map(show).collect()
+        waiting.into_iter().map(show).collect()
     }
 
     /// Changes whenever one more is asked and written.
@@ -98,12 +110,15 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
             recorder: recorder.clone(),
             run: run.clone(),
             created_ms: now_ms(),
+            number: self.numbers.fetch_add(1, Ordering::Relaxed),
             cancelled: cancelled.clone(),
             answer: Some(answer),
         };
+        // Before it can be answered, so that the ledger has the answer after the question.
+        let written = recorder.write(vec![new_event(run.as_ref(), shown)]);
         self.lock().insert(id.clone(), open);
         let _withdraw = WithdrawGuard { waiting: Arc::clone(self), id: id.clone() };
-        if recorder.write(vec![new_event(run.as_ref(), shown)]).await.is_err() {
+        if written.await.is_err() {
             // Nobody has seen it, so nobody is told that it is taken back.
             self.remove(&id);
             return no;
@@ -130,8 +145,9 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
             self.remove(&id);
             return true;
         };
+        let written = recorder.write(vec![new_event(run.as_ref(), outcome.shown)]);
         runtime.spawn(async move {
-            if recorder.write(vec![new_event(run.as_ref(), outcome.shown)]).await.is_ok() {
+            if written.await.is_ok() {
                 // Whoever asked may have gone; the answer is in the ledger all the same.
                 let _ = answer.send(outcome.answer);
             }

@@ -61,6 +61,49 @@ async fn approval_request_has_all_details() {
     assert_eq!(lab.ledger_lines().await, "approval Run it / answer reject_always by me");
 }
 
+/// Answers come from other threads, as soon as a question can be found.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answer_is_recorded_after_its_question() {
+    for _ in 0..100 {
+        let lab = SessionTestBed::new(&[]).await;
+        let (asker, approvals) = (lab.broker().await, lab.sessions.approvals().clone());
+        let answerer = std::thread::spawn({
+            let runtime = tokio::runtime::Handle::current();
+            move || {
+                let _entered = runtime.enter();
+                loop {
+                    if let [pending] = &approvals.list()[..] {
+                        return approvals.resolve(
+                            &pending.request.id,
+                            ApprovalAnswer::AllowOnce,
+                            "me",
+                        );
+                    }
+                }
+            }
+        });
+        assert_eq!(asker.ask("call_1", &question()).await, ApprovalAnswer::AllowOnce);
+        assert!(answerer.join().unwrap());
+        assert_eq!(lab.ledger_lines().await, "approval Run it / answer allow_once by me");
+    }
+}
+
+#[tokio::test]
+async fn simultaneous_questions_are_listed_in_order() {
+    let lab = SessionTestBed::new(&[]).await;
+    let calls: Vec<String> = (0..10).map(|number| format!("call_{number}")).collect();
+    for call in calls.clone() {
+        let asker = lab.broker().await;
+        tokio::spawn(async move { asker.ask(&call, &question()).await });
+    }
+    let list = || lab.sessions.approvals().list();
+    while list().len() < calls.len() {
+        tokio::task::yield_now().await;
+    }
+    let listed: Vec<String> = list().into_iter().map(|pending| pending.request.call).collect();
+    assert_eq!(listed, calls);
+}
+
 #[tokio::test]
 async fn dropped_asker_withdraws_question() {
     let lab = SessionTestBed::new(&[]).await;

@@ -1,7 +1,8 @@
 //! Writes into the ledger of one session and then tells who listens: in that order, one at a time.
 //!
-//! Several write at once: a run, a person's answer, another prompt that has to wait. Each write is
-//! a task of its own, so that what was written is told even when whoever wanted it is gone.
+//! Several write at once: a run, a person's answer, another prompt that has to wait. Their entries
+//! are in the order in which they called. Each write is a task of its own, so that what was written
+//! is told even when whoever wanted it is gone.
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use zero_core::{RunId, SessionId};
 
 use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::event_bus::EventBus;
+use crate::ordered_lock::queue_for_lock;
 use crate::store::{BeginRunOutcome, NewEvent, NewRun, Store, StoreError};
 
 /// Milliseconds since 1970.
@@ -33,12 +35,13 @@ struct LedgerRecorderInner {
     bus: Arc<dyn EventBus>,
     session: SessionId,
     /// Held from the write until all are told, so that everybody hears in the order of the ledger.
-    order: Mutex<()>,
+    order: Arc<Mutex<()>>,
 }
 
 impl LedgerRecorder {
     pub(crate) fn new(store: Arc<dyn Store>, bus: Arc<dyn EventBus>, session: SessionId) -> Self {
-        Self { inner: Arc::new(LedgerRecorderInner { store, bus, session, order: Mutex::new(()) }) }
+        let order = Arc::default();
+        Self { inner: Arc::new(LedgerRecorderInner { store, bus, session, order }) }
     }
 
     /// Id of the session whose ledger this writes.
@@ -46,20 +49,30 @@ impl LedgerRecorder {
         &self.inner.session
     }
 
-    /// Writes and tells.
-    pub(crate) async fn write(&self, entries: Vec<NewEvent>) -> Result<(), StoreError> {
-        if entries.is_empty() {
-            return Ok(());
-        }
-        run_detached(self.clone().write_in_task(entries)).await
+    /// Writes and tells. The place of the entries in the ledger is fixed by this call, and not when
+    /// the future is polled.
+    pub(crate) fn write(
+        &self,
+        entries: Vec<NewEvent>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
+        run_detached(self.clone().write_in_task(entries))
     }
 
     /// The same for whoever is a task of its own already, and is never given up.
-    pub(super) async fn write_in_task(self, entries: Vec<NewEvent>) -> Result<(), StoreError> {
-        let _order = self.inner.order.lock().await;
-        let events = self.inner.store.append(&self.inner.session, entries).await?;
-        self.inner.publish(events);
-        Ok(())
+    pub(super) fn write_in_task(
+        self,
+        entries: Vec<NewEvent>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
+        let place = queue_for_lock(&self.inner.order);
+        async move {
+            if entries.is_empty() {
+                return Ok(());
+            }
+            let _order = place.await;
+            let events = self.inner.store.append(&self.inner.session, entries).await?;
+            self.inner.publish(events);
+            Ok(())
+        }
     }
 
     /// Begins a run, and tells how it begins.
@@ -104,11 +117,14 @@ impl LedgerRecorderInner {
 }
 
 /// Does it to its end, whether or not anybody waits for it.
-async fn run_detached<T: Send + 'static>(
+fn run_detached<T: Send + 'static>(
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-) -> Result<T, StoreError> {
-    match tokio::spawn(work).await {
-        Ok(done) => done,
-        Err(error) => Err(StoreError::Broken { verb: "write", why: error.to_string() }),
+) -> impl Future<Output = Result<T, StoreError>> + Send {
+    let task = tokio::spawn(work);
+    async move {
+        match task.await {
+            Ok(done) => done,
+            Err(error) => Err(StoreError::Broken { verb: "write", why: error.to_string() }),
+        }
     }
 }

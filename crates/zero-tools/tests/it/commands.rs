@@ -410,6 +410,33 @@ async fn session_end_kills_all_commands() {
     assert!(said.contains("the session is over"), "{said}");
 }
 
+/// The session ends at every moment of the start of its command: before it, while the sandbox is
+/// built, and when the command runs but the session does not have it yet.
+#[tokio::test]
+async fn session_end_during_start_leaves_no_process() {
+    for moment in 0..24 {
+        let f = ToolFixture::session();
+        let nap = unique_sleep(98_800 + moment);
+        let input = json!({"command": format!("sleep {nap}")});
+        let input = if moment % 2 == 0 {
+            input
+        } else {
+            json!({"command": input["command"], "run_in_background": true})
+        };
+        let ender = async {
+            let deadline = Instant::now() + Duration::from_millis(4 * u64::from(moment));
+            while Instant::now() < deadline && !is_running(&nap) {
+                tokio::task::yield_now().await;
+            }
+            f.open_session().end();
+            assert!(!is_running(&nap), "it runs on, after moment {moment}");
+            assert!(!f.outside().join("state/tmp/session-test").exists());
+        };
+        let (_, ()) = tokio::join!(f.call("Bash", input), ender);
+        assert!(!is_running(&nap), "it starts late, after moment {moment}");
+    }
+}
+
 #[tokio::test]
 async fn dropped_call_leaves_no_process() {
     let f = ToolFixture::session();

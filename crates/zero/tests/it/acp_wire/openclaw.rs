@@ -70,9 +70,9 @@ fn run_that_ignores_abort_is_aborted_again() {
     acp.close();
 }
 
-#[test]
-fn excess_approval_requests_are_rejected() {
-    let (desk, gateway, mut acp) = start_with_script(|method, params| match method {
+/// A client of a gateway whose runs ask for so many approvals at once, and then wait.
+fn start_with_approvals(approvals: usize) -> (AcpFixture, OpenClawGateway, AcpClient) {
+    start_with_script(move |method, params| match method {
         "chat.send" => {
             let asks = |number: usize| {
                 let request = json!({"runId": params["idempotencyKey"], "command": "ls",
@@ -81,14 +81,35 @@ fn excess_approval_requests_are_rejected() {
                     "createdAtMs": 1, "expiresAtMs": 9_000_000_000_000_i64});
                 ("exec.approval.requested", asked)
             };
-            ScriptedResponse { after: (0..70).map(asks).collect(), ..ScriptedResponse::default() }
+            let after = (0..approvals).map(asks).collect();
+            ScriptedResponse { after, ..ScriptedResponse::default() }
         }
         "chat.abort" => ScriptedResponse {
             after: vec![chat_event(params, "aborted", "")],
             ..ScriptedResponse::default()
         },
         _ => ScriptedResponse::default(),
-    });
+    })
+}
+
+#[test]
+fn simultaneous_approval_requests_are_asked_in_order() {
+    let (desk, gateway, mut acp) = start_with_approvals(40);
+    acp.always_select("allow_once");
+    let session = acp.open_session(&desk);
+    let turn = acp.begin_prompt(&session, "look");
+    for number in 0..40 {
+        let allowed = gateway.next_request("exec.approval.resolve");
+        assert_eq!(allowed["id"], format!("ask-{number}"), "{allowed}");
+    }
+    acp.notify("session/cancel", json!({"sessionId": session}));
+    acp.expect_end(&turn, "cancelled");
+    acp.close();
+}
+
+#[test]
+fn excess_approval_requests_are_rejected() {
+    let (desk, gateway, mut acp) = start_with_approvals(70);
     acp.set_reply_policy(|_, _| ClientReply::Defer);
     let session = acp.open_session(&desk);
     let turn = acp.begin_prompt(&session, "look");
