@@ -30,7 +30,8 @@ Usage: cargo xtask <chore>
   bench [--quick] [--write | --only PART]
                        measure zero against ripgrep and cat; --quick takes fewer runs,
                        --write puts the table into docs/reference/performance.md, --only measures
-                       one of files, policy, sandbox, mcp, gateway and acp
+                       one of files, policy, sandbox, mcp, gateway and acp, or, in about an hour,
+                       build: how long a newcomer waits for builds and tests
 
 Exit code: 0 all well, 1 something failed, 2 wrong usage or a missing program.
 ";

@@ -11,6 +11,19 @@ use anyhow::{Context, Result};
 use crate::repository::cargo_command;
 use crate::required_programs::{self, is_available};
 
+/// Checks the crates that have features without any of them.
+const SMALL_BUILD_CLIPPY: &[&str] = &[
+    "clippy",
+    "--package=zero",
+    "--package=zero-mcp",
+    "--package=zero-tools",
+    "--no-default-features",
+    "--all-targets",
+    "--",
+    "-D",
+    "warnings",
+];
+
 /// Runs everything; `args` are passed to nextest.
 pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     required_programs::ensure();
@@ -29,6 +42,7 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
             "cargo clippy",
             cargo_command(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
         )?;
+        step("cargo clippy --no-default-features", cargo_command(SMALL_BUILD_CLIPPY))?;
     }
     // The tests come last, because their summary is what the user wants to see.
     if has_nextest() {

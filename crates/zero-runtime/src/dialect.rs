@@ -85,6 +85,11 @@ impl Dialect {
         }
     }
 
+    /// Why this build lacks the tool of that name, if that is known.
+    pub fn missing_advice(&self, registry: &ToolRegistry, name: &str) -> Option<&'static str> {
+        registry.missing_advice(self.find_entry(name).map_or(name, |entry| entry.line.canonical))
+    }
+
     /// The names it offers, as far as the registry has the tools.
     pub fn names(&self, registry: &ToolRegistry) -> Vec<String> {
         self.list_tools(registry).into_iter().map(|tool| tool.name).collect()

@@ -67,7 +67,7 @@ pub use policy::{
     CommandPolicy, DeniedFiles, EffectDecision, GrantScope, Policy, PolicyDecision, PolicyRequest,
     RiskPolicy, Verdict,
 };
-pub use registry::{RegistryChange, ToolRegistry, ToolVisibility};
+pub use registry::{MissingTool, RegistryChange, ToolRegistry, ToolVisibility};
 pub use rule_policy::RulePolicy;
 pub use text_reader::{ReadingRequest, TextReader, TextReaderProvider};
 pub use tool::{AnyTool, CallDescription, Tool, ToolInfo, ToolReply, erase};

@@ -120,9 +120,10 @@ impl ToolHost {
             let names = dialect.names(&self.registry);
             let near =
                 crate::name_suggestions::suggest_names(name, names.iter().map(String::as_str), 3);
-            let hint = match &near[..] {
-                [] => format!("known are {}", names.join(", ")),
-                near => format!("did you mean {}?", near.join(", ")),
+            let hint = match (dialect.missing_advice(&self.registry, name), &near[..]) {
+                (Some(advice), _) => advice.to_owned(),
+                (None, []) => format!("known are {}", names.join(", ")),
+                (None, near) => format!("did you mean {}?", near.join(", ")),
             };
             let shown: String =
                 name.chars().take(ToolName::LEN_MAX).flat_map(char::escape_debug).collect();

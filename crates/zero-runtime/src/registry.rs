@@ -35,6 +35,15 @@ pub enum ToolVisibility {
     WhenFound,
 }
 
+/// A tool that this build of the program lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissingTool {
+    /// Its canonical name.
+    pub name: &'static str,
+    /// Why it is missing, and how to get it.
+    pub advice: &'static str,
+}
+
 /// What changed, told to everyone who listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegistryChange {
@@ -77,6 +86,7 @@ struct RegistryDiff {
 struct ToolTable {
     version: u64,
     by_name: BTreeMap<ToolName, Arc<RegisteredTool>>,
+    missing: Vec<MissingTool>,
 }
 
 impl Default for ToolRegistry {
@@ -196,6 +206,17 @@ impl ToolRegistry {
             let difference = RegistryDiff { removed: vec![name], ..RegistryDiff::default() };
             self.announce(&mut state, &tool.source, difference);
         }
+    }
+
+    /// Remembers tools that this build lacks, so that a call of one can be told why.
+    pub fn add_missing(&self, tools: &[MissingTool]) {
+        self.tools.write().unwrap_or_else(PoisonError::into_inner).missing.extend(tools);
+    }
+
+    /// Why there is no tool of that canonical name in this build, if that is known.
+    pub fn missing_advice(&self, name: &str) -> Option<&'static str> {
+        let state = self.tools.read().unwrap_or_else(PoisonError::into_inner);
+        state.missing.iter().find(|tool| tool.name == name).map(|tool| tool.advice)
     }
 
     /// The tool of that canonical name.

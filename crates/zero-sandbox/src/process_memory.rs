@@ -1,36 +1,36 @@
-//! Memory of zero's own process: which allocator is used, and how unused memory is released.
+//! Memory of zero's own process: how the heap is limited, and how unused memory is released.
 //!
 //! A program that runs beside an editor all day is idle most of the time. While idle it releases
 //! free heap memory and the pages of its own code, which stay in the kernel's cache and are mapped
 //! again as soon as they are used.
 
-#![expect(unsafe_code, reason = "allocators and the mappings of the process need C functions")]
-
-mod heap_allocator;
+#![expect(unsafe_code, reason = "the heap and the mappings of the process need C functions")]
 
 use std::time::Duration;
 
-pub use self::heap_allocator::{HeapAllocator, use_mimalloc};
 #[cfg(target_os = "linux")]
 use crate::kernel_file;
 
 /// Allocations from this size on are mapped separately, and released separately.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
 const LARGE_BYTES: i32 = 128 * 1024;
 
-/// Most arenas of the C library's heap. By default each thread gets its own and keeps what it once
-/// needed; threads that share one wait for each other. With mimalloc, only SQLite uses this heap.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-const ARENAS_MAX: i32 = 2;
+/// Fewest arenas: one for the thread that works, one for those that wait for the disk.
+const ARENAS_MIN: usize = 2;
 
-/// Limits the number of heap arenas of the C library. Call it before threads are started.
-pub fn limit_arenas() {
+/// Limits the arenas of the C library's heap to the number of threads that work at the same time,
+/// and at least two. By default each thread gets its own and keeps what it once needed; threads that
+/// share one wait for each other. Call it before threads are started.
+pub fn limit_arenas(working_threads: usize) {
+    let arenas = i32::try_from(working_threads.max(ARENAS_MIN)).unwrap_or(i32::MAX);
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+    let _ = arenas;
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         // SAFETY: sets parameters of the allocator; it accepts any value and rejects unsuitable
         // ones.
         unsafe {
-            libc::mallopt(libc::M_ARENA_MAX, ARENAS_MAX);
+            libc::mallopt(libc::M_ARENA_MAX, arenas);
             libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES);
         }
     }
@@ -38,7 +38,6 @@ pub fn limit_arenas() {
 
 /// Releases unused memory to the system.
 pub fn trim() {
-    heap_allocator::trim();
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         // SAFETY: returns free parts of the heap to the system; nothing refers to them.

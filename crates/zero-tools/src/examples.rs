@@ -365,13 +365,16 @@ mod tests {
                 called.insert(input);
             }
         }
-        let written = EXAMPLES.iter().flat_map(|example| example.calls);
+        let missing = crate::missing_tools();
+        let is_built = |example: &&ToolExample| !missing.iter().any(|it| it.name == example.tool);
+        let built: Vec<&ToolExample> = EXAMPLES.iter().filter(is_built).collect();
+        let written = built.iter().flat_map(|example| example.calls);
         for (dialect, name, input) in written {
             assert!(called.contains(input), "{dialect} has no tool {name}");
         }
         let order: Vec<String> =
             crate::builtin_tools().iter().map(|tool| tool.spec().name.to_string()).collect();
-        let examples: Vec<&str> = EXAMPLES.iter().map(|example| example.tool).collect();
+        let examples: Vec<&str> = built.iter().map(|example| example.tool).collect();
         assert_eq!(examples, order);
     }
 

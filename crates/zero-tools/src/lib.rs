@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use zero_runtime::{AnyTool, erase};
+use zero_runtime::{AnyTool, MissingTool, erase};
 
 pub use self::readable_file::image_media_type;
 
@@ -43,17 +43,23 @@ pub mod text_encoding;
 mod text_format;
 pub mod todo_write;
 pub mod tool_discovery;
+#[cfg(feature = "web")]
 mod untrusted_text;
 mod walk;
+mod web;
+#[cfg(feature = "web")]
 mod web_address;
+#[cfg(feature = "web")]
 pub mod web_fetch;
+#[cfg(feature = "web")]
 pub mod web_request;
+#[cfg(feature = "web")]
 pub mod web_search;
 pub mod write;
 
-/// Returns the tools that are part of zero.
+/// Returns the tools that this build has.
 pub fn builtin_tools() -> Vec<Arc<dyn AnyTool>> {
-    vec![
+    let files_and_commands = vec![
         erase(read::ReadTool),
         erase(read_many::ReadManyTool),
         erase(write::WriteTool),
@@ -65,15 +71,19 @@ pub fn builtin_tools() -> Vec<Arc<dyn AnyTool>> {
         erase(bash::BashTool),
         erase(bash_output::BashOutputTool),
         erase(bash_kill::BashKillTool),
-        erase(lsp::LspTool),
-        erase(web_fetch::WebFetchTool::default()),
-        erase(web_search::WebSearchTool::default()),
-        erase(web_request::WebRequestTool),
+    ];
+    let work = vec![
         erase(todo_write::TodoWriteTool),
         erase(plan::PlanTool),
         erase(memory::MemoryTool),
         erase(ask_user_question::AskUserQuestionTool::default()),
-    ]
+    ];
+    [files_and_commands, lsp::tools(), web::tools(), work].concat()
+}
+
+/// Returns the tools that this build lacks, because it was made without some features.
+pub fn missing_tools() -> Vec<MissingTool> {
+    [lsp::MISSING, web::MISSING].concat()
 }
 
 #[cfg(test)]

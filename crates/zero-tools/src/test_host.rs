@@ -11,7 +11,7 @@ use zero_core::{
 };
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
-    AnyTool, CallReport, CommandPolicy, Dialect, DialectName, Elicitor, Policy, PolicyDecision,
+    CallReport, CommandPolicy, Dialect, DialectName, Elicitor, Policy, PolicyDecision,
     PolicyRequest, RiskPolicy, Tool as _, ToolHost, ToolHostConfig, ToolHostSession, Verdict,
 };
 use zero_sandbox::{StateDir, Workspace};
@@ -133,7 +133,8 @@ impl TestHost {
     }
 
     /// Registers another tool, until the host is restarted.
-    pub(crate) fn add_tool(&self, tool: Arc<dyn AnyTool>) {
+    #[cfg(feature = "web")]
+    pub(crate) fn add_tool(&self, tool: Arc<dyn zero_runtime::AnyTool>) {
         self.running.as_ref().unwrap().0.registry().add("test", vec![tool]).unwrap();
     }
 

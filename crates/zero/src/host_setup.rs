@@ -5,21 +5,20 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use zero_core::{ToolError, ToolName};
-use zero_lsp::{FolderTrustCheck, LanguageServerLimits, LanguageServers, LanguageServersConfig};
+use zero_lsp::{FolderTrustCheck, LanguageServerLimits, LanguageServersConfig};
 use zero_runtime::dialect::{BUILTIN, DialectTool};
 use zero_runtime::notes::NoteStoreSet;
-use zero_runtime::{Dialect, DialectName, ToolHost, ToolHostConfig, ToolRegistry, erase};
+use zero_runtime::{Dialect, DialectName, ToolHost, ToolHostConfig, ToolRegistry};
 use zero_sandbox::{StateDir, Workspace};
 use zero_settings::TrustStore;
 use zero_settings::WorkspaceSettings;
-use zero_tools::web_search::WebSearchTool;
 
 use crate::AppContext;
 use crate::environment::EnvironmentConfig;
 use crate::exit::UsageError;
 use crate::folder_trust::check_trusted;
 use crate::settings_adapter::network::extra_roots;
-use crate::settings_adapter::web::search_providers;
+use crate::settings_adapter::web::search_tool;
 
 impl AppContext {
     /// Tools in a dialect: the built-in ones in their fixed order, then the known external ones. Starts
@@ -54,6 +53,7 @@ impl AppContext {
                 registry
                     .add(BUILTIN, self.tools.to_vec())
                     .context("could not register the built-in tools")?;
+                registry.add_missing(&zero_tools::missing_tools());
                 Arc::new(registry)
             }
         };
@@ -133,7 +133,7 @@ impl AppContext {
         settings: &WorkspaceSettings,
         trust: FolderTrustCheck,
     ) {
-        host.insert_extension(Arc::new(LanguageServers::new(LanguageServersConfig {
+        let config = LanguageServersConfig {
             services: host.services(),
             definitions: settings.lsp_servers(self.config.home()).definitions,
             search_path: self.config.search_path().to_vec(),
@@ -141,7 +141,8 @@ impl AppContext {
             trust,
             cache: self.config.cache_dir().map(|cache| cache.child("lsp")),
             bounds: LanguageServerLimits::default(),
-        })));
+        };
+        zero_tools::lsp::add_language_servers(host, config);
     }
 
     /// Check that a folder is trusted at the time of the call.
@@ -160,15 +161,14 @@ impl AppContext {
         let extra_roots = extra_roots(settings, &self.config)?;
         let host = ToolHost::new(ToolHostConfig { hooks, extra_roots, ..config });
         let mut tools = self.tools.to_vec();
-        let engines = search_providers(settings, &self.config);
-        if !engines.is_empty() {
-            let search = erase(WebSearchTool::new(engines));
+        if let Some(search) = search_tool(settings, &self.config) {
             let name = &search.spec().name;
             tools.iter_mut().filter(|tool| tool.spec().name == *name).for_each(|tool| {
                 *tool = Arc::clone(&search);
             });
         }
         host.registry().add(BUILTIN, tools).context("could not register the built-in tools")?;
+        host.registry().add_missing(&zero_tools::missing_tools());
         self.add_language_servers(&host, settings, self.trust_check(host.state()));
         host.insert_extension(Arc::new(self.note_store(host.state().clone())));
         Ok(host)

@@ -2,10 +2,6 @@
 
 use std::process::ExitCode;
 
-#[global_allocator]
-static HEAP: zero_sandbox::process_memory::HeapAllocator =
-    zero_sandbox::process_memory::HeapAllocator;
-
 fn main() -> ExitCode {
     zero_sandbox::helper_process::dispatch_helper();
     zero::run(std::env::args_os())

@@ -447,6 +447,7 @@ mod tests {
         workshop.configured_host(workspace, &settings, &[], Arc::new(UnavailableElicitor)).unwrap()
     }
 
+    #[cfg(feature = "lsp")]
     fn language_servers(fitted: &ConfiguredHost) -> Arc<LanguageServers> {
         fitted.host.extension().unwrap()
     }
@@ -475,6 +476,7 @@ mod tests {
         assert!(workshop.prewarm(&work, &[]).unwrap().is_none());
     }
 
+    #[cfg(feature = "lsp")]
     #[tokio::test]
     #[expect(clippy::disallowed_methods, reason = "the test puts its folders there")]
     async fn private_hosts_share_language_servers_until_settings_change() {

@@ -139,7 +139,7 @@ impl TrialHost {
     }
 
     /// Replaces the temporary folder and address in an output with those of the examples.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "lsp", feature = "web"))]
     pub(crate) fn normalize_output(&self, said: &str) -> String {
         let root = self.root().canonicalize().unwrap_or_else(|_| self.root());
         said.replace(&*root.to_string_lossy(), "/shop").replace(self.web.address(), WEB_URL)

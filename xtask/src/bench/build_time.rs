@@ -2,17 +2,20 @@
 //! compiler after a change.
 //!
 //! It takes the better part of an hour and needs the machine for itself, so it runs only when it is asked for by
-//! name. Dependencies are downloaded before the clock starts; the target folder is new.
+//! name. Dependencies are downloaded, and programs that the tests run installed, before the clock starts. The target
+//! folder is new.
 
-use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 
 use super::bench_table::{BenchRow, BenchTable};
 use crate::repository::{self, cargo_command};
+use crate::required_programs;
 
 /// What `--only` takes.
 pub(super) const NAME: &str = "build";
@@ -28,8 +31,13 @@ const FIRST_TEST_MARK: &str = "Starting ";
 
 /// Measures builds in folders of their own.
 pub(super) fn measure(table: &mut BenchTable) -> Result<()> {
+    ensure!(
+        required_programs::is_available(&mut cargo_command(&["nextest", "--version"])),
+        "the first test is recognized by what cargo-nextest prints; `cargo install cargo-nextest --locked` installs it"
+    );
+    required_programs::ensure();
     run(cargo_command(&["fetch", "--locked"]))?;
-    let target = tempfile_folder()?;
+    let target = create_target_folder()?;
     let outcome = measure_in(&target, table);
     std::fs::remove_dir_all(&target)
         .with_context(|| format!("could not remove {}", target.display()))?;
@@ -73,22 +81,36 @@ fn time_tests(target: &Path) -> Result<(Duration, Duration)> {
     let started = Instant::now();
     let mut command = in_target(cargo_command(&["xtask", "test"]), target);
     let mut child = command.stderr(Stdio::piped()).spawn().context("could not start cargo")?;
-    let lines = BufReader::new(child.stderr.take().context("no standard error")?).lines();
-    let mut first = None;
-    for line in lines {
-        let line = line.context("could not read what cargo printed")?;
-        eprintln!("{line}");
-        if first.is_none() && line.trim_start().starts_with(FIRST_TEST_MARK) {
-            first = Some(started.elapsed());
-        }
-    }
+    let output = BufReader::new(child.stderr.take().context("no standard error")?);
+    let first = find_first_test(output, || started.elapsed())?;
     let status = child.wait().context("could not wait for cargo")?;
     ensure!(status.success(), "the tests failed");
     Ok((first.context("nextest started no test")?, started.elapsed()))
 }
 
+/// Prints all lines, and returns the time at which nextest announced its tests.
+fn find_first_test(
+    output: impl BufRead,
+    elapsed: impl Fn() -> Duration,
+) -> Result<Option<Duration>> {
+    let mut first = None;
+    for line in output.lines() {
+        let line = line.context("could not read what cargo printed")?;
+        eprintln!("{line}");
+        if first.is_none() && line.trim_start().starts_with(FIRST_TEST_MARK) {
+            first = Some(elapsed());
+        }
+    }
+    Ok(first)
+}
+
+/// Sets the target folder of cargo, and of each cargo that it starts. None of them may use the network or print colours,
+/// which would hide the mark of the first test.
 fn in_target(mut command: Command, target: &Path) -> Command {
-    command.env("CARGO_TARGET_DIR", target);
+    command
+        .env("CARGO_TARGET_DIR", target)
+        .env("CARGO_NET_OFFLINE", "true")
+        .env("CARGO_TERM_COLOR", "never");
     command
 }
 
@@ -106,13 +128,14 @@ fn run(mut command: Command) -> Result<()> {
 
 /// Makes cargo believe that a file changed.
 fn touch(file: &Path) -> Result<()> {
-    let text = std::fs::read(file).with_context(|| format!("could not read {}", file.display()))?;
-    std::fs::write(file, text).with_context(|| format!("could not write {}", file.display()))
+    let opened = File::options().append(true).open(file);
+    opened
+        .and_then(|file| file.set_modified(SystemTime::now()))
+        .with_context(|| format!("could not touch {}", file.display()))
 }
 
-fn tempfile_folder() -> Result<std::path::PathBuf> {
-    let folder = std::path::PathBuf::from(super::bench_context::STATES)
-        .join(format!("zero-build-{}", std::process::id()));
+fn create_target_folder() -> Result<PathBuf> {
+    let folder = PathBuf::from(super::bench_context::STATES).join(format!("zero-build-{}", std::process::id()));
     std::fs::create_dir(&folder).with_context(|| format!("could not make {}", folder.display()))?;
     Ok(folder)
 }
@@ -133,5 +156,59 @@ fn format_seconds(time: Duration) -> String {
     match seconds / 60 {
         0 => format!("{:.1} s", time.as_secs_f64()),
         minutes => format!("{minutes} min {} s", seconds % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_test_is_found_in_output_of_nextest() {
+        #[track_caller]
+        fn check(output: &str, expected: Option<Duration>) {
+            let found = find_first_test(output.as_bytes(), || Duration::from_secs(7)).unwrap();
+            assert_eq!(found, expected, "{output}");
+        }
+        let at = Some(Duration::from_secs(7));
+        check("   Compiling a\n    Starting 3 tests across 2 binaries\n  PASS a\n", at);
+        check("   Compiling Starting v1\n", None);
+        check("", None);
+    }
+
+    #[test]
+    fn row_says_whether_budget_is_met() {
+        let row = |seconds| time_row("x", Duration::from_secs(seconds), CHECK_CORE_MAX);
+        assert_eq!((row(40).ours.as_str(), row(40).budget.as_str()), ("40.0 s", "≤ 40.0 s"));
+        assert!(row(40).met && !row(41).met);
+        assert_eq!(format_seconds(FIRST_COMMAND_MAX + Duration::from_secs(5)), "8 min 5 s");
+    }
+
+    #[test]
+    fn touched_file_is_newer_and_unchanged() {
+        let folder = create_target_folder().unwrap();
+        let file = folder.join("lib.rs");
+        std::fs::write(&file, "fn main() {}").unwrap();
+        File::options()
+            .append(true)
+            .open(&file)
+            .unwrap()
+            .set_modified(SystemTime::UNIX_EPOCH)
+            .unwrap();
+        touch(&file).unwrap();
+        let modified = file.metadata().unwrap().modified().unwrap();
+        assert!(modified > SystemTime::UNIX_EPOCH);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "fn main() {}");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn cargo_builds_offline_in_its_own_folder() {
+        let command = in_target(cargo_command(&["check"]), Path::new("/t"));
+        let value = |name: &str| {
+            command.get_envs().find(|(key, _)| *key == name).and_then(|(_, value)| value?.to_str())
+        };
+        assert_eq!(value("CARGO_TARGET_DIR"), Some("/t"));
+        assert_eq!(value("CARGO_NET_OFFLINE"), Some("true"));
     }
 }

@@ -7,13 +7,15 @@
 //! many issuers treat a repeated renewal as theft and revoke the login.
 
 mod credential_vault;
+mod desktop_keyring;
 mod login_record;
 
 use std::fs::File;
 
 use zero_runtime::tool::BoxFuture;
 
-pub use self::credential_vault::{CredentialVault, DesktopKeyring, SecretStore, SecretStoreError};
+pub use self::credential_vault::{CredentialVault, SecretStore, SecretStoreError};
+pub use self::desktop_keyring::{DesktopKeyring, KEYRING_ADVICE};
 pub(crate) use self::login_record::BearerToken;
 pub use self::login_record::LoginRecord;
 
@@ -72,7 +74,7 @@ pub enum CredentialError {
     },
     /// The login is in a keyring that does not answer.
     #[error(
-        "the login is stored in the desktop's keyring, which {why}; unlock it, or log in again"
+        "the login is stored in the desktop's keyring, which {why}; {KEYRING_ADVICE}, or log in again"
     )]
     Keyring {
         /// What the keyring does instead, such as "is locked".

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio::sync::broadcast::error::TryRecvError;
 use zero_core::{ErrorReason, RiskLevel, ToolName};
-use zero_runtime::{AnyTool, RegistryChange, ToolRegistry, ToolVisibility, erase};
+use zero_runtime::{
+    AnyTool, Dialect, DialectName, MissingTool, RegistryChange, ToolRegistry, ToolVisibility, erase,
+};
 
 use crate::fixture::{HostFixture, PuppetTool};
 
@@ -25,6 +27,21 @@ async fn tool_changes_are_announced() {
     assert_eq!((removed.removed[0].as_str(), removed.version), ("Spare", added.version + 1));
     registry.remove_source("nobody");
     assert!(changes.try_recv().is_err(), "nothing changed");
+}
+
+#[tokio::test]
+async fn call_of_missing_tool_says_how_to_get_it() {
+    let fixture = HostFixture::new();
+    let advice = "this build has no spare tools";
+    fixture.host.registry().add_missing(&[MissingTool { name: "Spare", advice }]);
+    let error = fixture.call("Spare", json!({})).await.outcome.unwrap_err();
+    assert_eq!(error.reason(), Some(ErrorReason::UnknownTool));
+    assert_eq!(error.message, format!("there is no tool `Spare`; {advice}"));
+    let dialect = Dialect::new(DialectName::Qwen);
+    let registry = ToolRegistry::default();
+    registry.add_missing(&[MissingTool { name: "WebFetch", advice }]);
+    assert_eq!(dialect.missing_advice(&registry, "web_fetch"), Some(advice));
+    assert_eq!(dialect.missing_advice(&registry, "read_file"), None);
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod editor;
 mod everyday_programs;
 mod fixture;
 mod hooks;
+#[cfg(feature = "lsp")]
 mod lsp;
 mod masked_paths;
 mod network;
@@ -21,6 +22,7 @@ mod protected_paths;
 mod services;
 mod tool_discovery;
 mod undo;
+#[cfg(feature = "web")]
 mod web;
 mod writing_tools;
 

@@ -48,7 +48,7 @@ pub(super) fn run(app: &AppContext, args: &AcpArgs) -> anyhow::Result<ExitOutcom
     let output = stdio_guard::take_stdout().context("could not reserve stdout for the editor")?;
     let app =
         app.with_secret_files(args.remote.token_file.iter().chain(&args.remote.password_file));
-    process_memory::limit_arenas();
+    process_memory::limit_arenas(1);
     spawn_preparation(&app);
     // One thread: the work of a session between two awaits is short, and waking another thread would
     // take longer than the work itself.

@@ -112,15 +112,16 @@ struct ConformanceRunner<'a> {
 impl ConformanceRunner<'_> {
     /// All checks of one tool.
     async fn check_tool(&self, case: &'static ToolCase) -> Vec<ToolConformanceCheck> {
-        let Some(registered) = self.trial.host().registry().get(case.tool) else {
-            let detail = "not in this build".to_owned();
+        let registry = self.trial.host().registry();
+        let Some(registered) = registry.get(case.tool) else {
+            let detail = registry.missing_advice(case.tool).unwrap_or("not in this build");
             let check = "registered".to_owned();
             return vec![ToolConformanceCheck {
                 tool: case.tool.to_owned(),
                 level: Some(case.level),
                 check,
                 result: ConformanceVerdict::Missing,
-                detail: Some(detail),
+                detail: Some(detail.to_owned()),
             }];
         };
         let mut checks = ToolChecks { case, done: Vec::new() };

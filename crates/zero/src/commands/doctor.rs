@@ -10,6 +10,7 @@ mod gateway;
 mod hooks;
 mod language_servers;
 mod mcp_servers;
+mod missing_tools;
 mod sandbox;
 mod sessions;
 

@@ -69,8 +69,7 @@ fn serve(app: &AppContext, args: &GatewayServeArgs) -> anyhow::Result<ExitOutcom
     let roots = extra_roots(&settings, &app.config)?;
     let collector = gateway.telemetry.as_ref().map(|setting| OtlpCollector::new(setting, &roots));
     let collector = collector.transpose()?;
-    process_memory::limit_arenas();
-    process_memory::use_mimalloc();
+    process_memory::limit_arenas(std::thread::available_parallelism().map_or(1, usize::from));
     let runtime = multi_thread_runtime()?;
     runtime.spawn(idle_trim::trim_when_idle());
     let served = runtime.block_on(async {

@@ -1,14 +1,14 @@
 //! `zero tools show`: describes one tool, with an example call.
 
-#[cfg(test)]
+#[cfg(all(test, feature = "lsp", feature = "web"))]
 mod reference_page;
 mod tool_facts;
 
 use std::fmt::Write as _;
 
 use serde_json::json;
-use zero_runtime::DialectName;
 use zero_runtime::name_suggestions::suggest_names;
+use zero_runtime::{Dialect, DialectName};
 
 use self::tool_facts::ToolFacts;
 use super::tools_list::formats;
@@ -33,7 +33,9 @@ pub(super) fn run(app: &AppContext, args: &ToolsShowArgs) -> anyhow::Result<Exit
     });
     let Some((dialect, tool)) = found.next() else {
         let names = offered.iter().flat_map(|(_, tools)| tools).map(|tool| tool.name.as_str());
-        return Err(unknown_tool_error(args, names.collect()).into());
+        let missing = |dialect| Dialect::new(dialect).missing_advice(&registry, &args.name);
+        let missing = looked_at.iter().copied().find_map(missing);
+        return Err(unknown_tool_error(args, names.collect(), missing).into());
     };
     // External tools have the same name in every dialect.
     let also = found.filter(|_| dialect != DialectName::Canonical).map(|(dialect, _)| dialect);
@@ -54,14 +56,19 @@ pub(super) fn run(app: &AppContext, args: &ToolsShowArgs) -> anyhow::Result<Exit
     Ok(ExitOutcome::Ok)
 }
 
-fn unknown_tool_error(args: &ToolsShowArgs, mut names: Vec<&str>) -> UsageError {
+fn unknown_tool_error(
+    args: &ToolsShowArgs,
+    mut names: Vec<&str>,
+    missing: Option<&str>,
+) -> UsageError {
     let mut seen = std::collections::BTreeSet::new();
     names.retain(|name| seen.insert(*name));
     let near = suggest_names(&args.name, names.iter().copied(), 3);
-    let hint = match (&near[..], &names[..]) {
-        ([], []) => "this build has no tools".to_owned(),
-        ([], names) => format!("the tools are {}", names.join(", ")),
-        (near, _) => format!("did you mean {}?", near.join(", ")),
+    let hint = match (missing, &near[..], &names[..]) {
+        (Some(advice), ..) => advice.to_owned(),
+        (None, [], []) => "this build has no tools".to_owned(),
+        (None, [], names) => format!("the tools are {}", names.join(", ")),
+        (None, near, _) => format!("did you mean {}?", near.join(", ")),
     };
     let name = escape_line(&args.name);
     let place = match args.dialect {
@@ -190,7 +197,6 @@ mod tests {
 
     use clap::Parser;
     use zero_core::ToolCategory;
-    use zero_runtime::Dialect;
 
     use super::*;
     use crate::cli::Cli;
@@ -266,6 +272,36 @@ mod tests {
         }
     }
 
+    #[track_caller]
+    fn check_page(words: &[&str], expected: &str) {
+        let (exit, said) = run_show(words);
+        assert!(exit == ExitOutcome::Ok && said.contains(expected), "{words:?}\n{said}");
+    }
+
+    #[cfg(feature = "lsp")]
+    #[test]
+    fn language_server_tool_is_shown() {
+        for (words, expected) in [
+            (&["lsp-diagnostics"][..], "effects    reads the file, and starts a language server"),
+            (&["LSP"], "printf '%s\\n' 'int price(int count) { return 3 * count; }' 'int main"),
+        ] {
+            check_page(words, expected);
+        }
+    }
+
+    #[cfg(feature = "web")]
+    #[test]
+    fn web_tools_are_shown() {
+        for (words, expected) in [
+            (&["WebFetch"], "bound      a page stays cached: 15 min\n"),
+            (&["WebFetch"], "timeout    120 s\n"),
+            (&["WebSearch"], "--settings local.json\n"),
+            (&["WebSearch"], "python3 -m http.server 8080"),
+        ] {
+            check_page(words, expected);
+        }
+    }
+
     #[test]
     fn tool_is_found_by_name_of_any_dialect() {
         for (words, expected) in [
@@ -279,18 +315,11 @@ mod tests {
             (&["Read"], "bound      a shown line: 2,000 characters\n"),
             (&["Read"], "total_lines  integer  yes     Number of lines of the whole file.\n"),
             (&["Read"], "Output\n     1\tbuy milk\n"),
-            (&["lsp-diagnostics"], "effects    reads the file, and starts a language server"),
             (&["BashOutput"], "acp        BashOutput, not listed  "),
             (&["Bash"], "critical if one destroys or discloses something irreversibly"),
-            (&["WebFetch"], "bound      a page stays cached: 15 min\n"),
-            (&["WebFetch"], "timeout    120 s\n"),
             (&["Bash"], "command-memory 500 MB\n"),
-            (&["WebSearch"], "--settings local.json\n"),
-            (&["WebSearch"], "python3 -m http.server 8080"),
-            (&["LSP"], "printf '%s\\n' 'int price(int count) { return 3 * count; }' 'int main"),
         ] {
-            let (exit, said) = run_show(words);
-            assert!(exit == ExitOutcome::Ok && said.contains(expected), "{words:?}\n{said}");
+            check_page(words, expected);
         }
         for (words, expected) in [
             (&["Raed"][..], "there is no tool `Raed` in any dialect; did you mean Read"),
@@ -301,6 +330,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "web")]
     #[test]
     fn json_includes_names_and_example() {
         let (_, said) = run_show(&["web_request", "--json"]);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use zero_mcp::client::credentials::{DesktopKeyring, SecretStore};
+use zero_mcp::client::credentials::{DesktopKeyring, KEYRING_ADVICE, SecretStore};
 use zero_sandbox::ConfigFile;
 use zero_session::agent::AgentProfile;
 use zero_session::model::catalog::{ApiKey, ApiKeySource, ModelApi, ModelConfig};
@@ -125,7 +125,7 @@ pub(crate) fn read_secret(
         SecretSetting::Keyring(name) => {
             let found = DesktopKeyring::KEYS.get(name);
             let found = found.map_err(|error| {
-                    format!("the key is looked for in the desktop's keyring, which {error}; see that it runs and is unlocked, or use `file` or `env` in settings")
+                    format!("the key is looked for in the desktop's keyring, which {error}; {KEYRING_ADVICE}, or use `file` or `env` in settings")
                 })?;
             found.ok_or_else(|| empty_keyring_message(name))?
         }

@@ -29,8 +29,9 @@ pub(crate) fn run_doctor(zero: &TestProgram, check: &str, path: &str) -> (i32, V
 
 pub(crate) const SYSTEM_PATH: &str = "/usr/bin:/bin";
 
-/// What says how this machine confines and what is installed, which differs from machine to machine.
-const MACHINE_CHECKS: [&str; 3] = ["sandbox", "limits", "lsp"];
+/// What says how this machine confines, what is installed and what this build lacks, which differs
+/// from machine to machine.
+const MACHINE_CHECKS: [&str; 4] = ["build", "sandbox", "limits", "lsp"];
 
 #[test]
 fn healthy_setup_is_reported_ok() {
@@ -71,6 +72,7 @@ fn healthy_setup_is_reported_ok() {
     assert!(all.contains("command-memory 500 MB, command-cpu 50%, command-processes 512"), "{all}");
 }
 
+#[cfg(feature = "lsp")]
 #[test]
 fn language_servers_are_listed_with_install_hints() {
     let zero = TestProgram::new();
@@ -104,6 +106,7 @@ fn language_servers_are_listed_with_install_hints() {
     assert!(found.contains("theirs") && !found.contains("until you trust it"), "{found}");
 }
 
+#[cfg(feature = "lsp")]
 #[test]
 fn language_server_stand_in_is_reported() {
     let zero = TestProgram::new();
@@ -333,11 +336,10 @@ fn gateway_settings_are_checked() {
     write_file(
         &zero,
         USER_FILE,
-        r#"{"gateway": {"tokens": {"ci": {"secret": {"file": "~/none"}, "scopes": ["read"]}}, "telemetry": {"endpoint": "nix"}}}"#,
+        r#"{"gateway": {"tokens": {"ci": {"secret": {"file": "~/none"}, "scopes": ["read"]}}}}"#,
     );
     insta::assert_snapshot!(run_doctor(&zero, "gateway", SYSTEM_PATH).1.join("\n"), @"
     error could not find the token `ci`: the key is looked for in `~/none`, which is not there
-    error invalid `gateway.telemetry`: its URL is invalid; use one such as `https://collector.example:4318`
     error ~/.local/state/zero/gateway.token has mode 644: other users can read the token
     ");
 }

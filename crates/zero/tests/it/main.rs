@@ -7,6 +7,8 @@ mod acp_wire;
 mod audit;
 mod commands;
 mod config;
+#[cfg(all(feature = "lsp", feature = "web"))]
+mod conformance;
 mod doctor;
 mod extra_ca;
 mod fault_injection;
@@ -15,12 +17,15 @@ mod gateway_process;
 mod help;
 mod hooks;
 mod hostile_disk;
+#[cfg(feature = "lsp")]
 mod language_servers;
 mod mcp;
 mod mcp_fixture;
 mod mcp_servers;
 mod mcp_settings;
 mod memory;
+#[cfg(not(all(feature = "keyring", feature = "lsp", feature = "telemetry", feature = "web")))]
+mod missing_features;
 mod model_server;
 mod policy;
 mod policy_simulate;
@@ -31,6 +36,7 @@ mod secret_files;
 mod secret_leaks;
 mod sessions;
 mod stdio_process;
+#[cfg(feature = "telemetry")]
 mod telemetry;
 mod terminal;
 mod terminal_process;

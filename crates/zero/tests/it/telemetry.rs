@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use zero_wire::chat::{AgentWait, ChatSend};
 
 use crate::config::{USER_FILE, write_file};
+use crate::doctor::{SYSTEM_PATH, run_doctor};
 use crate::gateway_process::connect;
 use crate::test_program::TestProgram;
 
@@ -264,4 +265,12 @@ fn headers_are_not_sent_in_clear_to_remote_collector() {
     assert!(said.starts_with("exit 2\n"), "{said}");
     assert!(said.contains("its headers would be sent to another machine without TLS"), "{said}");
     assert!(!said.contains("s3cret"), "{said}");
+}
+
+#[test]
+fn invalid_endpoint_is_reported_by_doctor() {
+    let zero = TestProgram::new();
+    write_file(&zero, USER_FILE, r#"{"gateway": {"telemetry": {"endpoint": "nix"}}}"#);
+    let told = "error invalid `gateway.telemetry`: its URL is invalid; use one such as `https://collector.example:4318`";
+    assert_eq!(run_doctor(&zero, "gateway", SYSTEM_PATH), (1, vec![told.to_owned()]));
 }

@@ -1,21 +1,15 @@
 //! [`CredentialVault`], which stores logins in the desktop's keyring, or in a file if there is
 //! none.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use keyring_core::{Entry, Error};
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use zero_exec::detached_thread;
 use zero_runtime::tool::BoxFuture;
 use zero_sandbox::{ConfigFile, ConfigFileError, StateDir, config_file};
-
-#[cfg(target_os = "macos")]
-use apple_native_keyring_store::keychain as keyring_store;
-#[cfg(not(target_os = "macos"))]
-use dbus_secret_service_keyring_store as keyring_store;
 
 use super::{CredentialError, LoginLocation, LoginRecord, LoginStore, RenewalLock};
 
@@ -48,64 +42,6 @@ pub trait SecretStore: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SecretStoreError(pub String);
-
-/// The keyring of the desktop.
-#[derive(Clone, Copy, Debug)]
-pub struct DesktopKeyring {
-    /// Name of the group of entries, as the desktop shows it.
-    service: &'static str,
-}
-
-impl DesktopKeyring {
-    /// Logins at MCP servers.
-    pub const LOGINS: Self = Self { service: "zero MCP logins" };
-    /// Keys that settings refer to: API keys of models, tokens of a gateway. Separate from the
-    /// logins, so that names cannot collide.
-    pub const KEYS: Self = Self { service: "zero keys" };
-
-    fn entry(self, name: &str) -> Result<Entry, SecretStoreError> {
-        static FOUND: LazyLock<Result<(), Error>> = LazyLock::new(|| {
-            keyring_core::set_default_store(keyring_store::Store::new()?);
-            Ok(())
-        });
-        if FOUND.is_err() {
-            return Err(Self::to_store_error(Error::NoDefaultStore));
-        }
-        Entry::new(self.service, name).map_err(Self::to_store_error)
-    }
-
-    #[expect(clippy::needless_pass_by_value, reason = "it is handed to `map_err`")]
-    fn to_store_error(error: Error) -> SecretStoreError {
-        // Other errors may contain a part of the secret, so their text is not used.
-        SecretStoreError(match error {
-            Error::NoDefaultStore => "is not available".to_owned(),
-            Error::NoStorageAccess(_) => "is locked".to_owned(),
-            Error::TooLong(_, most) => format!("accepts at most {most} bytes"),
-            _ => "did not answer".to_owned(),
-        })
-    }
-}
-
-impl SecretStore for DesktopKeyring {
-    fn get(&self, name: &str) -> Result<Option<String>, SecretStoreError> {
-        match self.entry(name)?.get_password() {
-            Ok(secret) => Ok(Some(secret)),
-            Err(Error::NoEntry) => Ok(None),
-            Err(error) => Err(Self::to_store_error(error)),
-        }
-    }
-
-    fn set(&self, name: &str, secret: &str) -> Result<(), SecretStoreError> {
-        self.entry(name)?.set_password(secret).map_err(Self::to_store_error)
-    }
-
-    fn remove(&self, name: &str) -> Result<(), SecretStoreError> {
-        match self.entry(name)?.delete_credential() {
-            Ok(()) | Err(Error::NoEntry) => Ok(()),
-            Err(error) => Err(Self::to_store_error(error)),
-        }
-    }
-}
 
 /// Stores logins in a keyring, or in a file if the keyring does not answer. Cheap to clone.
 #[derive(Clone)]

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use tokio::time::timeout;
-use zero_mcp::client::credentials::{DesktopKeyring, SecretStore, SecretStoreError};
+use zero_mcp::client::credentials::{
+    DesktopKeyring, KEYRING_ADVICE, SecretStore, SecretStoreError,
+};
 
 use crate::AppContext;
 use crate::cli::config::{ConfigSetKeyArgs, ConfigUnsetKeyArgs};
@@ -22,7 +24,8 @@ const KEYRING_TIME: Duration = Duration::from_secs(120);
 /// Longest key name, in characters.
 const NAME_CHARS_MAX: usize = 64;
 /// Advice for systems without a working keyring.
-const KEYRING_FALLBACK_HINT: &str = "make sure that it runs and is unlocked, or store the key in a file that only you can read and set `\"apiKey\": {\"file\": \"~/…\"}`";
+const FILE_ADVICE: &str =
+    "store the key in a file that only you can read and set `\"apiKey\": {\"file\": \"~/…\"}`";
 
 pub(super) fn set_key(app: &AppContext, args: &ConfigSetKeyArgs) -> anyhow::Result<ExitOutcome> {
     prompt_and_store(app, &args.name)
@@ -93,7 +96,7 @@ fn with_store<T: Send + 'static>(
         Ok(Err(_)) => "failed".to_owned(),
         Err(_) => "did not respond in time".to_owned(),
     };
-    Err(anyhow!("the desktop's keyring {why}; {KEYRING_FALLBACK_HINT}"))
+    Err(anyhow!("the desktop's keyring {why}; {KEYRING_ADVICE}, or {FILE_ADVICE}"))
 }
 
 /// Reads the key from the terminal without echo, or from stdin.
@@ -207,6 +210,7 @@ mod tests {
         assert!(!told.contains("sk-"), "{told}");
     }
 
+    #[cfg(feature = "keyring")]
     #[test]
     fn locked_keyring_error_suggests_fix() {
         let (app, locked) = (test_app(), Arc::new(TestKeyring::default()));

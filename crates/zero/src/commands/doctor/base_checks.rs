@@ -15,7 +15,9 @@ use zero_settings::{RuleEntry, SettingsLayer, SettingsLayerKind, WorkspaceSettin
 use zero_settings::{TrustState, TrustStore};
 
 use super::findings::{DoctorFinding, DoctorReport};
-use super::{editor, gateway, hooks, language_servers, mcp_servers, sandbox, sessions};
+use super::{
+    editor, gateway, hooks, language_servers, mcp_servers, missing_tools, sandbox, sessions,
+};
 use crate::AppContext;
 use crate::shell_quoting::quote_shell_word;
 use crate::terminal::format_short_time;
@@ -45,6 +47,7 @@ pub(super) fn run_all(app: &AppContext) -> Vec<DoctorFinding> {
             check_rules(settings, &mut findings);
             check_mode(settings, &mut findings);
             mcp_servers::check_mcp_servers(app, folder, settings, &mut findings);
+            missing_tools::check_missing_tools(app, settings, &mut findings);
             language_servers::check_language_servers(app, folder, settings, &mut findings);
             hooks::check_hooks(app, folder, settings, &mut findings);
             sessions::check_models(app, settings, &mut findings);

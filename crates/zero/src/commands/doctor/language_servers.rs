@@ -19,6 +19,9 @@ pub(super) fn check_language_servers(
     settings: &WorkspaceSettings,
     findings: &mut DoctorReport,
 ) {
+    if zero_tools::missing_tools().iter().any(|tool| tool.name == "LSP") {
+        return;
+    }
     let servers = settings.lsp_servers(app.config.home());
     let roots = [folder.to_owned()];
     let place = ProgramSearchPath { search_path: app.config.search_path(), roots: &roots };

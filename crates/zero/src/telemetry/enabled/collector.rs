@@ -116,8 +116,13 @@ fn innermost_message(error: &reqwest::Error) -> String {
     why.unwrap_or_else(|| "unknown reason".to_owned())
 }
 
+/// The reason why the setting cannot be used.
+pub(crate) fn check_setting(setting: &TelemetrySettings) -> Result<(), String> {
+    validate_setting(setting).map(drop)
+}
+
 /// URL and headers of a setting, or the reason why they are invalid. Messages contain no values.
-pub(crate) fn validate_setting(setting: &TelemetrySettings) -> Result<(Url, HeaderMap), String> {
+fn validate_setting(setting: &TelemetrySettings) -> Result<(Url, HeaderMap), String> {
     let like = "use one such as `https://collector.example:4318`";
     let url = Url::parse(&setting.endpoint).map_err(|_| format!("its URL is invalid; {like}"))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {

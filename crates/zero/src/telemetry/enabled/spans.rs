@@ -20,10 +20,10 @@ use prost::Message as _;
 use tokio::runtime::Handle;
 use tracing::Metadata;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::FilterFn;
-use tracing_subscriber::{Layer, Registry};
 
-use super::{OtlpCollector, SEND_INTERVAL, SERVICE_NAME, resource_attributes};
+use super::{OtlpCollector, SEND_INTERVAL, SERVICE_NAME, TraceLayer, resource_attributes};
 
 /// Exported spans: target prefix and name.
 const SENT_SPANS: [(&str, &str); 2] = [("zero_session", "run"), ("zero_runtime", "tool_call")];
@@ -46,9 +46,6 @@ const SENT_FIELDS: [&str; 12] = [
 const QUEUED_SPANS_MAX: usize = 2048;
 /// Largest number of spans per request.
 const BATCH_SPANS_MAX: usize = 512;
-
-/// Subscriber layer that creates traces.
-pub(crate) type TraceLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// Tracer provider that exports spans in batches, and its subscriber layer.
 pub(super) fn make_provider(collector: &Arc<OtlpCollector>) -> (SdkTracerProvider, TraceLayer) {
