@@ -10,7 +10,6 @@ mod containers;
 mod critical_actions;
 mod files;
 mod find;
-mod getopt;
 mod git;
 mod npm;
 mod option_overrides;

@@ -4,7 +4,7 @@
 //! the name of a variable, whose index is arithmetic and may hold a `$(command)` of its own.
 
 use super::{CommandAnalysis, FileAccess, NestedExecution, args_from, join_args, known_text};
-use crate::program::getopt::{GetoptSpec, OptionTerminator};
+use crate::program::options::{OptionTable, options};
 use crate::shell::ShellArg;
 
 /// Nothing in their arguments is looked into again.
@@ -56,17 +56,17 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
             }
         }
         "trap" => analyze_trap(args),
-        "exec" => analyze_inner_command(args, &GetoptSpec { short: "cla:", long: "" }),
+        "exec" => analyze_inner_command(args, &options!("-cl a:").strict()),
         "command" => {
-            let table = GetoptSpec { short: "pvV", long: "" };
-            let asks = table.parse(args, OptionTerminator::AtOperand);
+            let table = options!("-pvV").strict();
+            let asks = table.until_operand().parse(args);
             if asks.has(&["v", "V"]) && !asks.uncertain {
                 CommandAnalysis::read_only()
             } else {
                 analyze_inner_command(args, &table)
             }
         }
-        "builtin" => analyze_inner_command(args, &GetoptSpec { short: "", long: "" }),
+        "builtin" => analyze_inner_command(args, &options!("").strict()),
         "jobs" => match known_text(args.first()) {
             "-x" => CommandAnalysis::wrapper().with_command(args_from(args, 1)),
             _ => CommandAnalysis::read_only()
@@ -96,8 +96,8 @@ fn add_listed_folders(study: CommandAnalysis, name: &str, args: &[ShellArg]) -> 
     shown.iter().filter(elsewhere).fold(study, |study, arg| study.with_touch(FileAccess::Read, arg))
 }
 
-fn analyze_inner_command(args: &[ShellArg], table: &GetoptSpec) -> CommandAnalysis {
-    let options = table.parse(args, OptionTerminator::AtOperand);
+fn analyze_inner_command(args: &[ShellArg], table: &OptionTable) -> CommandAnalysis {
+    let options = table.until_operand().parse(args);
     if options.operands.is_empty() {
         return CommandAnalysis::read_only().mark_guess_if(options.uncertain);
     }
@@ -167,8 +167,7 @@ fn read_only_unless(args: &[ShellArg], letters: &str, why: &str) -> CommandAnaly
 }
 
 fn analyze_history(args: &[ShellArg]) -> CommandAnalysis {
-    let options =
-        GetoptSpec { short: "cd:anrwps", long: "" }.parse(args, OptionTerminator::AtOperand);
+    let options = options!("-canrwps d:").strict().until_operand().parse(args);
     let file = options.operands.first();
     match file {
         _ if options.uncertain => {
@@ -189,8 +188,7 @@ fn analyze_history(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn add_callback(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
-    let options =
-        GetoptSpec { short: "d:n:O:s:tu:C:c:", long: "" }.parse(args, OptionTerminator::AtOperand);
+    let options = options!("-t -dnOsuCc:").strict().until_operand().parse(args);
     options
         .values(&["C"])
         .fold(study, |study, callback| {

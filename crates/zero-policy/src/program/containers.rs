@@ -3,9 +3,8 @@
 //! What runs inside is judged as if it ran here, which is never too mild: a folder of this machine
 //! may be mounted there.
 
-use super::getopt::{GetoptSpec, OptionTerminator};
 use super::{CommandAnalysis, FileAccess, args_from, known_text};
-use crate::program::options::ParsedArguments;
+use crate::program::options::{OptionTable, ParsedArguments, options};
 use crate::shell::ShellArg;
 
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
@@ -22,35 +21,33 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
     })
 }
 
-pub(super) const DOCKER_GLOBALS: GetoptSpec = GetoptSpec {
-    short: "H:c:l:Dv",
-    long: "host: context: config: log-level: tls tlscacert: tlscert: tlskey: tlsverify debug \
-           connection: url: identity: root: runroot: storage-driver: storage-opt: cgroup-manager: \
-           remote namespace: address: help version",
-};
+pub(super) const DOCKER_GLOBALS: OptionTable = options!(
+    "-Dv -Hcl: host: context: config: log-level: tls tlscacert: tlscert: tlskey: tlsverify debug \
+     connection: url: identity: root: runroot: storage-driver: storage-opt: cgroup-manager: remote \
+     namespace: address: help version"
+)
+.strict();
 
-const RUN: GetoptSpec = GetoptSpec {
-    short: "a:c:dD:e:h:il:L:m:p:Ptqu:v:w:",
-    long: "add-host: annotation: attach: blkio-weight: blkio-weight-device: cap-add: cap-drop: \
-           cgroup-parent: cgroupns: cidfile: cpu-count: cpu-percent: cpu-period: cpu-quota: \
-           cpu-rt-period: cpu-rt-runtime: cpu-shares: cpus: cpuset-cpus: cpuset-mems: detach \
-           detach-keys: device: device-cgroup-rule: device-read-bps: device-read-iops: \
-           device-write-bps: device-write-iops: disable-content-trust dns: dns-option: dns-search: \
-           domainname: entrypoint: env: env-file: expose: gpus: group-add: health-cmd: \
-           health-interval: health-retries: health-start-interval: health-start-period: \
-           health-timeout: hostname: init interactive io-maxbandwidth: io-maxiops: ip: ip6: ipc: \
-           isolation: kernel-memory: label: label-file: link: link-local-ip: log-driver: log-opt: \
-           mac-address: memory: memory-reservation: memory-swap: memory-swappiness: mount: name: \
-           network: net: network-alias: no-healthcheck oom-kill-disable oom-score-adj: pid: \
-           pids-limit: platform: privileged publish: publish-all pull: quiet read-only restart: rm \
-           runtime: security-opt: shm-size: sig-proxy stop-signal: stop-timeout: storage-opt: \
-           sysctl: tmpfs: tty ulimit: user: userns: uts: volume: volume-driver: volumes-from: \
-           workdir: index: no-TTY no-deps service-ports use-aliases build remove-orphans \
-           replace pod: arch: os: systemd: authfile: secret: no-hosts",
-};
+const RUN: OptionTable = options!(
+    "-diPtq -acDehlLmpuvw: add-host: annotation: attach: blkio-weight: blkio-weight-device: cap-add: \
+     cap-drop: cgroup-parent: cgroupns: cidfile: cpu-count: cpu-percent: cpu-period: cpu-quota: \
+     cpu-rt-period: cpu-rt-runtime: cpu-shares: cpus: cpuset-cpus: cpuset-mems: detach detach-keys: \
+     device: device-cgroup-rule: device-read-bps: device-read-iops: device-write-bps: \
+     device-write-iops: disable-content-trust dns: dns-option: dns-search: domainname: entrypoint: \
+     env: env-file: expose: gpus: group-add: health-cmd: health-interval: health-retries: \
+     health-start-interval: health-start-period: health-timeout: hostname: init interactive \
+     io-maxbandwidth: io-maxiops: ip: ip6: ipc: isolation: kernel-memory: label: label-file: link: \
+     link-local-ip: log-driver: log-opt: mac-address: memory: memory-reservation: memory-swap: \
+     memory-swappiness: mount: name: network: net: network-alias: no-healthcheck oom-kill-disable \
+     oom-score-adj: pid: pids-limit: platform: privileged publish: publish-all pull: quiet read-only \
+     restart: rm runtime: security-opt: shm-size: sig-proxy stop-signal: stop-timeout: storage-opt: \
+     sysctl: tmpfs: tty ulimit: user: userns: uts: volume: volume-driver: volumes-from: workdir: \
+     index: no-TTY no-deps service-ports use-aliases build remove-orphans replace pod: arch: os: \
+     systemd: authfile: secret: no-hosts"
+).strict();
 
 fn analyze_docker(args: &[ShellArg]) -> Option<CommandAnalysis> {
-    let globals = DOCKER_GLOBALS.parse(args, OptionTerminator::AtOperand);
+    let globals = DOCKER_GLOBALS.until_operand().parse(args);
     let rest = args_from(&globals.operands, 1);
     let study = match (known_text(globals.operands.first()), known_text(rest.first())) {
         ("compose", _) => analyze_compose(rest),
@@ -65,7 +62,7 @@ fn analyze_docker(args: &[ShellArg]) -> Option<CommandAnalysis> {
 
 /// `run [options] image command`, `exec [options] container command`.
 fn analyze_container_command(args: &[ShellArg]) -> CommandAnalysis {
-    let options = RUN.parse(args, OptionTerminator::AtOperand);
+    let options = RUN.until_operand().parse(args);
     let mut argv = Vec::new();
     // An entry point comes before the words that follow the image.
     argv.extend(options.values(&["entrypoint"]).last().cloned());
@@ -76,7 +73,7 @@ fn analyze_container_command(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 /// What of this machine the container gets to see.
-fn add_host_access(mut study: CommandAnalysis, options: &ParsedArguments) -> CommandAnalysis {
+fn add_host_access(mut study: CommandAnalysis, options: &ParsedArguments<'_>) -> CommandAnalysis {
     for volume in options.values(&["v", "volume"]) {
         study = add_volume(study, volume);
     }
@@ -172,8 +169,7 @@ fn parse_mount_source(mount: &ShellArg) -> Option<ShellArg> {
 }
 
 fn analyze_copy(args: &[ShellArg]) -> CommandAnalysis {
-    let options = GetoptSpec { short: "aLq", long: "archive follow-link quiet" }
-        .parse(args, OptionTerminator::Never);
+    let options = options!("-aLq archive follow-link quiet").strict().parse(args);
     let here =
         |arg: &ShellArg| !arg.known_prefix().split('/').next().unwrap_or_default().contains(':');
     let mut study = CommandAnalysis::opaque().mark_guess_if(options.uncertain);
@@ -189,12 +185,12 @@ fn analyze_copy(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_compose(args: &[ShellArg]) -> CommandAnalysis {
-    let table = GetoptSpec {
-        short: "f:p:H:cv",
-        long: "file: project-name: profile: env-file: project-directory: ansi: parallel: \
-               progress: compatibility all-resources dry-run verbose context: host:",
-    };
-    let globals = table.parse(args, OptionTerminator::AtOperand);
+    let table = options!(
+        "-cv -fpH: file: project-name: profile: env-file: project-directory: ansi: parallel: \
+         progress: compatibility all-resources dry-run verbose context: host:"
+    )
+    .strict();
+    let globals = table.until_operand().parse(args);
     let files: Vec<ShellArg> = globals.values(&["f", "file", "env-file"]).cloned().collect();
     let study = match known_text(globals.operands.first()) {
         "exec" | "run" => analyze_container_command(args_from(&globals.operands, 1)),
@@ -226,8 +222,10 @@ fn analyze_after_dashes(args: &[ShellArg], verbs: &[&str]) -> Option<CommandAnal
 
 fn analyze_machinectl(args: &[ShellArg]) -> Option<CommandAnalysis> {
     let at = args.iter().position(|arg| arg.as_known() == Some("shell"))?;
-    let options = GetoptSpec { short: "E:M:q", long: "uid: setenv: machine: quiet" }
-        .parse(args_from(args, at + 1), OptionTerminator::AtOperand);
+    let options = options!("-q -EM: uid: setenv: machine: quiet")
+        .strict()
+        .until_operand()
+        .parse(args_from(args, at + 1));
     Some(
         CommandAnalysis::opaque()
             .with_command(args_from(&options.operands, 1))

@@ -4,7 +4,6 @@
 //! others are a program like any other, with what is known of them added.
 
 mod config_effect;
-mod git_arguments;
 mod read_commands;
 mod remote_commands;
 mod write_commands;

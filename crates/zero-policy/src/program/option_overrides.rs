@@ -9,7 +9,7 @@ mod override_table;
 
 use self::override_table::ROWS;
 use super::known_text;
-use super::options::{OptionGrammar, ParsedArguments};
+use crate::program::options::{OptionChange, OptionTable, ValueUse};
 use crate::shell::ShellArg;
 
 /// What options say about a command line.
@@ -21,19 +21,14 @@ pub(super) struct OptionOverride {
     pub(super) folder: Option<ShellArg>,
 }
 
-/// A tool and its options of this kind: names with spaces between.
+/// A tool and its options of this kind.
 struct OverrideRow {
     names: &'static [&'static str],
-    /// All options that take a value, so that values are told from operands.
-    grammar: OptionGrammar,
-    /// They name code to run, or settings that do.
-    code: &'static str,
-    /// They name the folder it works in.
-    folder: &'static str,
-    /// They name files or folders, which may be any of the workspace.
-    path: &'static str,
-    /// They name code when their value has one of these words in it.
-    telling: &'static [(&'static str, &'static [&'static str])],
+    /// Options that name code to run or settings that do, a folder to work in, files or folders,
+    /// and all others that take a value, so that values are told from operands.
+    table: OptionTable,
+    /// Options that name code when their value has one of these words in it.
+    telling: (&'static [&'static str], &'static [&'static str]),
     /// What the operands are.
     operands: OperandKind,
 }
@@ -77,19 +72,22 @@ impl OverrideRow {
         let is_rest = |arg: &&ShellArg| matches!(arg, ShellArg::Unknown { written, .. } if written.is_empty());
         let args: Vec<ShellArg> = args.iter().filter(|arg| !is_rest(arg)).cloned().collect();
         let args = args.as_slice();
-        let options = ParsedArguments::parse(args, &self.grammar);
+        let options = self.table.parse(args);
         let mut steered = OptionOverride::default();
         for given in &options.given {
-            let is = |names: &str| names.split_whitespace().any(|own| own == given.name);
             let value = given.value.as_ref();
-            if is(self.code) {
-                steered.add_caution(&given.name, "names what it runs");
-            } else if is(self.folder) {
-                steered.folder = value.cloned().or(steered.folder);
-            } else if is(self.path) && value.is_some_and(|value| !stays_in_folder(value)) {
-                steered.add_caution(&given.name, "leads out of the workspace");
-            } else if self.names_code(name, &given.name, value) {
-                steered.add_caution(&given.name, "names what it runs");
+            for entry in given.entries() {
+                if entry.change == OptionChange::Code {
+                    steered.add_caution(entry.name, "names what it runs");
+                } else if entry.value_use == ValueUse::Folder {
+                    steered.folder = value.cloned().or(steered.folder);
+                } else if entry.value_use == ValueUse::Path
+                    && value.is_some_and(|value| !stays_in_folder(value))
+                {
+                    steered.add_caution(entry.name, "leads out of the workspace");
+                } else if self.names_code(name, entry.name, value) {
+                    steered.add_caution(entry.name, "names what it runs");
+                }
             }
         }
         for operand in &options.operands {
@@ -110,11 +108,10 @@ impl OverrideRow {
 
     /// Whether the value of an option says that it is one of those that name code.
     fn names_code(&self, tool: &str, option: &str, value: Option<&ShellArg>) -> bool {
-        let rows = self.telling.iter();
-        let mut rows = rows.filter(|(names, _)| names.split_whitespace().any(|own| own == option));
-        let Some(value) = value else { return false };
+        let (options, words) = self.telling;
+        let Some(value) = value.filter(|_| options.contains(&option)) else { return false };
         let text = value.known_prefix();
-        rows.any(|(_, words)| match tool {
+        match tool {
             // `-p no:cacheprovider` takes a plugin away.
             "pytest" | "py.test" => !text.starts_with("no:"),
             // A compiler that is called by its name is one of the system.
@@ -123,7 +120,7 @@ impl OverrideRow {
                 value.contains(['/', ' ', ';']) && words.iter().any(|word| name.contains(word))
             }
             _ => words.iter().any(|word| text.contains(word)),
-        })
+        }
     }
 
     fn check_operand(&self, operand: &ShellArg, steered: &mut OptionOverride) {

@@ -1,177 +1,456 @@
-//! Reads the options of a command line as getopt does: clusters, attached values, `--name=value`,
-//! abbreviations of long names, `--`.
+//! The grammar of command lines: which argument is an option, which is its value, which an operand.
+//!
+//! A program's options are one text, taken apart when zero is compiled by [`options!`]:
+//!
+//! ```text
+//! -vq -LI: o,output:write color:: R,recursive!beneath =version!no-files
+//! ```
+//!
+//! `-vq` and `-LI:` are short options, a letter each. Names of one option stand with commas between,
+//! and one of a single letter is short. `:` takes a value, `::` only one that is attached. A word
+//! behind that says what the value is ([`ValueUse`]), and one behind `!` what the option changes
+//! ([`OptionChange`]). An option behind `=` counts only when it is written in full.
 
+use std::cmp::Ordering;
+
+use super::args_from;
 use crate::shell::ShellArg;
 
-/// Which options of a program take a value.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct OptionGrammar {
-    /// Short options that take a value: `"of"` for `-o FILE -f FILE`.
-    pub(super) short_values: &'static str,
-    /// Long options that take a value as the next argument or after `=`, without dashes.
-    pub(super) long_values: &'static [&'static str],
-    /// Other long options, so that an abbreviation can be completed. Those that take a value only
-    /// after `=` belong here too.
-    pub(super) long_flags: &'static [&'static str],
-    /// Whether options end at the first operand, as for programs that run another one.
-    pub(super) stops_at_operand: bool,
-    /// Whether long options may be written with one dash, as `find` and `java` do.
-    pub(super) single_dash_long: bool,
+/// Makes an [`OptionTable`] of a text.
+macro_rules! options {
+    ($text:expr) => {{
+        const COUNT: usize = $crate::program::options::count_names($text);
+        const ENTRIES: &[$crate::program::options::OptionEntry] =
+            &$crate::program::options::parse_table::<COUNT>($text);
+        $crate::program::options::OptionTable::new(ENTRIES)
+    }};
+}
+pub(super) use options;
+
+/// The options of a program, and how its command lines are read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OptionTable {
+    /// Sorted by name, so that the names an abbreviation fits are neighbours.
+    entries: &'static [OptionEntry],
+    reading: OptionReading,
+    until_operand: bool,
+    single_dash: bool,
+}
+
+/// One name of an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OptionEntry {
+    pub(super) name: &'static str,
+    takes: OptionValueKind,
+    pub(super) value_use: ValueUse,
+    pub(super) change: OptionChange,
+    in_full_only: bool,
+    /// Which option of the text it is: what options do is noted in this order.
+    pub(super) place: u16,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OptionValueKind {
+    Nothing,
+    Value,
+    AttachedValue,
+    /// A value, behind which there are no options: `env -S`.
+    LastValue,
+}
+
+/// What is done with the value of an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ValueUse {
+    Nothing,
+    /// A file that is read.
+    Read,
+    /// A file, or `-`, that names the files which are read.
+    List,
+    /// A file that is written; `-` is standard output.
+    Write,
+    /// A folder beneath which files are written.
+    Fill,
+    /// A host.
+    Host,
+    /// A program, which gets arguments of its own.
+    Command,
+    /// A text for a shell.
+    Script,
+    /// The folder it works in.
+    Folder,
+    /// A path, which must not lead out of the workspace.
+    Path,
+}
+
+/// What an option changes by being there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OptionChange {
+    Nothing,
+    /// The program goes beneath folders.
+    Beneath,
+    /// It says what the first operands would, so that none is skipped.
+    Pattern,
+    /// The program does more than its row says.
+    More,
+    /// The operands are written rather than read.
+    WriteOperands,
+    /// The operands are no files.
+    NoFiles,
+    /// The program runs no command but acts on a process that is there.
+    ActOnProcess,
+    /// Its value or its presence says what code runs.
+    Code,
+    /// Something runs, and nobody can say what.
+    Run(&'static str),
+    /// It is too much for a rule that goes by the name.
+    Caution(&'static str),
+}
+
+/// How a command line is read where the table does not decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OptionReading {
+    /// An option that is not listed takes no value. One that fits several names counts for each of
+    /// them: which one it is depends on the version of the program.
+    Lenient,
+    /// For programs that run another one. An option that is not listed may take the next word or
+    /// not, so from there on everything is a guess.
+    Strict,
+    /// git takes any abbreviation that fits one of its options, of which not all are listed.
+    Git,
+}
+
+/// Options of git whose name is the beginning of another's.
+const GIT_PREFIX_OPTIONS: &[&str] = &["text", "no-index", "all"];
+
+impl OptionTable {
+    pub(super) const fn new(entries: &'static [OptionEntry]) -> Self {
+        let reading = OptionReading::Lenient;
+        Self { entries, reading, until_operand: false, single_dash: false }
+    }
+
+    /// Reads as is right for a program that runs another one.
+    pub(super) const fn strict(self) -> Self {
+        Self { reading: OptionReading::Strict, ..self }
+    }
+
+    /// Reads as git does.
+    pub(super) const fn git(self) -> Self {
+        Self { reading: OptionReading::Git, ..self }
+    }
+
+    /// Ends the options at the first operand, not only at `--`.
+    pub(super) const fn until_operand(self) -> Self {
+        Self { until_operand: true, ..self }
+    }
+
+    /// Takes long options with one dash too, as `go` and `xmllint` do.
+    pub(super) const fn single_dash(self) -> Self {
+        Self { single_dash: true, ..self }
+    }
+
+    /// The entries of the table.
+    pub(super) fn entries(&self) -> &'static [OptionEntry] {
+        self.entries
+    }
+
+    /// Whether the short option `letter` takes a value.
+    pub(super) fn takes_value(&self, letter: &str) -> bool {
+        self.find(letter).iter().any(|entry| entry.takes != OptionValueKind::Nothing)
+    }
+
+    /// Takes the arguments after the program's name apart.
+    pub(super) fn parse<'a>(&self, args: &'a [ShellArg]) -> ParsedArguments<'a> {
+        let parsed = ParsedArguments::default();
+        let mut reader = ArgumentReader { table: *self, args, at: 0, ended: false, parsed };
+        while let (false, Some(arg)) = (reader.ended, args.get(reader.at)) {
+            let start = arg.known_prefix();
+            let known = arg.as_known().is_some();
+            if known && start == "--" {
+                reader.at += 1;
+                reader.parsed.separator = Some(reader.parsed.operands.len());
+                break;
+            }
+            let is_option = match self.reading {
+                _ if known => true,
+                OptionReading::Lenient => self.names_option(start),
+                OptionReading::Strict | OptionReading::Git => true,
+            };
+            reader.note_doubt(arg, known, is_option);
+            let long = start.strip_prefix("--").or_else(|| {
+                let name = start.strip_prefix('-').filter(|name| name.len() > 1)?;
+                self.single_dash.then_some(name)
+            });
+            if let Some(long) = long.filter(|_| is_option) {
+                reader.at += 1;
+                reader.read_long(arg, long);
+            } else if let Some(letters) =
+                start.strip_prefix('-').filter(|rest| is_option && !rest.is_empty())
+            {
+                reader.at += 1;
+                reader.read_cluster(arg, letters);
+            } else if self.until_operand {
+                break;
+            } else {
+                reader.at += 1;
+                reader.parsed.operands.push(arg.clone());
+            }
+        }
+        let ArgumentReader { at, mut parsed, .. } = reader;
+        parsed.operands.extend_from_slice(args_from(args, at));
+        parsed
+    }
+
+    /// Whether an argument that only begins so certainly is an option that is listed: `--out=$x`
+    /// and `-o$x` are, `-v$x` may hold more of them.
+    fn names_option(&self, start: &str) -> bool {
+        match start.strip_prefix("--") {
+            Some(long) => long.contains('='),
+            None => start.strip_prefix('-').is_some_and(|letters| {
+                !self.single_dash
+                    && letters.char_indices().any(|(at, letter)| {
+                        self.takes_value(letters.get(at..at + letter.len_utf8()).unwrap_or(""))
+                    })
+            }),
+        }
+    }
+
+    /// The entry of this name, alone in its slice.
+    fn find(&self, name: &str) -> &'static [OptionEntry] {
+        match self.entries.binary_search_by(|entry| entry.name.cmp(name)) {
+            Ok(at) => self.entries.get(at..=at).unwrap_or_default(),
+            Err(_) => &[],
+        }
+    }
+
+    /// The entries of the long options that a name may stand for.
+    fn find_long(&self, name: &str) -> &'static [OptionEntry] {
+        let from = self.entries.partition_point(|entry| entry.name < name);
+        let fits = self.entries.get(from..).unwrap_or_default();
+        let end = fits.partition_point(|entry| entry.name.starts_with(name));
+        let fits = fits.get(..end).unwrap_or_default();
+        let fits = match fits {
+            [letter, rest @ ..] if letter.name.len() <= 1 => rest,
+            fits => fits,
+        };
+        match (self.reading, fits) {
+            (OptionReading::Git, _) if GIT_PREFIX_OPTIONS.contains(&name) => self.find(name),
+            (OptionReading::Git | OptionReading::Strict, _) if name.is_empty() => &[],
+            (OptionReading::Git, _) => fits,
+            (_, [exact, ..]) if exact.name == name => fits.get(..1).unwrap_or_default(),
+            _ => fits,
+        }
+    }
 }
 
 /// An option that was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ParsedOption {
-    /// `o` or `output`; an abbreviation is completed. One that fits several names is there once for
-    /// each of them: which one it is depends on the version of the program.
-    pub(super) name: String,
+pub(super) struct ParsedOption<'a> {
+    /// The name as it is written, without dashes; with them where git has no such option.
+    pub(super) written: &'a str,
+    fits: &'static [OptionEntry],
     /// Its value, if it has one.
     pub(super) value: Option<ShellArg>,
 }
 
+impl<'a> ParsedOption<'a> {
+    /// The entries it may stand for; several when it is an abbreviation.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &'static OptionEntry> {
+        self.fits.iter().filter(|entry| !entry.in_full_only || entry.name == self.written)
+    }
+
+    /// The names it may stand for: itself when it is not listed.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'a str> {
+        let listed = self.entries().next().is_some();
+        self.entries().map(|entry| entry.name).chain((!listed).then_some(self.written))
+    }
+
+    pub(super) fn is_one_of(&self, names: &[&str]) -> bool {
+        match self.fits {
+            [] => names.contains(&self.written),
+            [only] => names.contains(&only.name),
+            _ => self.names().any(|own| names.contains(&own)),
+        }
+    }
+}
+
 /// A command line without its program, taken apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct ParsedArguments {
+pub(super) struct ParsedArguments<'a> {
     /// The options, in order.
-    pub(super) given: Vec<ParsedOption>,
+    pub(super) given: Vec<ParsedOption<'a>>,
     /// Everything else, in order.
     pub(super) operands: Vec<ShellArg>,
-    /// Whether some argument that is not known yet may turn out to be an option.
+    /// How many operands stand before `--`, where there is one.
+    separator: Option<usize>,
+    /// Whether an argument that is not known may be an option or, read strictly, an option is not
+    /// listed.
     pub(super) uncertain: bool,
 }
 
-impl ParsedArguments {
-    /// Takes the arguments after the program's name apart.
-    pub(super) fn parse(args: &[ShellArg], grammar: &OptionGrammar) -> Self {
-        let mut options = Self::default();
-        let mut rest = args.iter();
-        while let Some(arg) = rest.next() {
-            let text = match arg {
-                ShellArg::Known(text) => text.as_str(),
-                arg => {
-                    // `--out=$x` and `-o$x` are options whose value is unknown; `$x` may be anything.
-                    let start = arg.known_prefix();
-                    if let Some((name, _)) =
-                        start.strip_prefix("--").and_then(|long| long.split_once('='))
-                    {
-                        let value = Some(strip_start(arg, name.len() + "--=".len()));
-                        options.add_option(grammar.complete_name(name), value.as_ref());
-                        continue;
-                    }
-                    if options.parse_unknown_cluster(arg, grammar) {
-                        continue;
-                    }
-                    if start.is_empty() || start.starts_with('-') {
-                        options.uncertain = true;
-                    }
-                    options.operands.push(arg.clone());
-                    if grammar.stops_at_operand {
-                        options.operands.extend(rest.cloned());
-                        break;
-                    }
-                    continue;
-                }
-            };
-            if text == "--" {
-                options.operands.extend(rest.cloned());
-                break;
-            }
-            let long = text.strip_prefix("--").or_else(|| {
-                let name = text.strip_prefix('-').filter(|name| name.len() > 1)?;
-                grammar.single_dash_long.then_some(name)
-            });
-            if let Some(long) = long {
-                let (name, attached) = match long.split_once('=') {
-                    Some((name, value)) => (name, Some(ShellArg::known(value))),
-                    None => (long, None),
-                };
-                let names = grammar.complete_name(name);
-                let takes_value =
-                    names.iter().any(|name| grammar.long_values.contains(&name.as_str()));
-                let value = match attached {
-                    Some(value) => Some(value),
-                    None if !takes_value => None,
-                    None if grammar.stops_at_operand || names == [name] => rest.next().cloned(),
-                    // What looks like an abbreviation may be an option that is not listed, and
-                    // then the next argument stands for itself.
-                    None => rest.as_slice().first().cloned(),
-                };
-                options.add_option(names, value.as_ref());
-            } else if let Some(cluster) = text.strip_prefix('-').filter(|rest| !rest.is_empty()) {
-                options.parse_cluster(cluster, grammar, &mut rest);
-            } else {
-                options.operands.push(arg.clone());
-                if grammar.stops_at_operand {
-                    options.operands.extend(rest.cloned());
-                    break;
-                }
-            }
+impl ParsedArguments<'_> {
+    /// Whether one of these options was given.
+    pub(super) fn has(&self, names: &[&str]) -> bool {
+        self.given.iter().any(|given| given.is_one_of(names))
+    }
+
+    /// The values of these options, in order.
+    pub(super) fn values<'s>(&'s self, names: &'s [&str]) -> impl Iterator<Item = &'s ShellArg> {
+        let given = self.given.iter().filter(|given| given.is_one_of(names));
+        given.filter_map(|given| given.value.as_ref())
+    }
+
+    /// The values of these options, on their own.
+    pub(super) fn all_values(&self, names: &[&str]) -> Vec<ShellArg> {
+        self.values(names).cloned().collect()
+    }
+
+    /// What was given, in the order of the table: every entry it may stand for, with the value.
+    pub(super) fn by_place(&self) -> Vec<(&'static OptionEntry, Option<&ShellArg>)> {
+        let mut given: Vec<_> = Vec::new();
+        for option in &self.given {
+            given.extend(option.entries().map(|entry| (entry, option.value.as_ref())));
         }
-        options
+        given.sort_by_key(|(entry, _)| entry.place);
+        given
     }
 
-    fn add_option(&mut self, names: Vec<String>, value: Option<&ShellArg>) {
-        let given = names.into_iter().map(|name| ParsedOption { name, value: value.cloned() });
-        self.given.extend(given);
+    /// Whether every option of git's is one of these, in full.
+    pub(super) fn has_only(&self, letters: &str, names: &[&str]) -> bool {
+        self.given.iter().all(|given| match given.written.strip_prefix("--") {
+            Some(name) => names.contains(&name),
+            None => letters.contains(given.written),
+        })
     }
 
-    fn parse_cluster<'a>(
-        &mut self,
-        cluster: &str,
-        grammar: &OptionGrammar,
-        rest: &mut impl Iterator<Item = &'a ShellArg>,
-    ) {
-        for (at, letter) in cluster.char_indices() {
-            let name = letter.to_string();
-            if !grammar.short_values.contains(letter) {
-                self.given.push(ParsedOption { name, value: None });
+    /// The operands before `--`, and those behind it.
+    pub(super) fn split_at_separator(&self) -> (&[ShellArg], &[ShellArg]) {
+        self.operands.split_at(self.separator.unwrap_or(self.operands.len()))
+    }
+}
+
+struct ArgumentReader<'a> {
+    table: OptionTable,
+    args: &'a [ShellArg],
+    at: usize,
+    ended: bool,
+    parsed: ParsedArguments<'a>,
+}
+
+impl<'a> ArgumentReader<'a> {
+    fn note_doubt(&mut self, arg: &ShellArg, known: bool, is_option: bool) {
+        let may_be_option = !known && arg.may_be_option();
+        self.parsed.uncertain |= match self.table.reading {
+            OptionReading::Lenient => may_be_option && !is_option,
+            OptionReading::Strict => may_be_option,
+            OptionReading::Git => {
+                // `--since="$x"` is that option, whatever the value is.
+                let start = arg.known_prefix();
+                let is_valued = start.starts_with("--") && start.contains('=');
+                arg.may_split() || may_be_option && !is_valued
+            }
+        };
+    }
+
+    fn read_long(&mut self, arg: &'a ShellArg, long: &'a str) {
+        let written = long.split_once('=').map_or(long, |(name, _)| name);
+        let dashes = arg.known_prefix().len() - long.len();
+        let attached = (written.len() < long.len())
+            .then(|| self.strip(arg, dashes + written.len() + "=".len()));
+        let counts = |entry: &OptionEntry| !entry.in_full_only || entry.name == written;
+        let mut fits = self.table.find_long(written);
+        if !fits.iter().any(counts) {
+            fits = &[];
+        }
+        let reading = self.table.reading;
+        if reading == OptionReading::Strict && fits.len() != 1 {
+            self.parsed.uncertain = true;
+            fits = &[];
+        }
+        let is_exact = matches!(fits, [] | [_]) && fits.iter().all(|entry| entry.name == written);
+        let takes_value = fits.iter().any(|entry| {
+            counts(entry)
+                && matches!(entry.takes, OptionValueKind::Value | OptionValueKind::LastValue)
+        });
+        let value = match attached {
+            Some(value) => Some(value),
+            None if !takes_value => None,
+            // What looks like an abbreviation may be an option that is not listed, and then the
+            // next argument stands for itself.
+            None if reading == OptionReading::Lenient && !self.table.until_operand && !is_exact => {
+                self.args.get(self.at).cloned()
+            }
+            None if reading == OptionReading::Git && arg.as_known().is_none() => None,
+            None => self.next_value(),
+        };
+        self.ended = fits.iter().any(|entry| entry.takes == OptionValueKind::LastValue);
+        if fits.is_empty() && reading == OptionReading::Lenient {
+            // Versions differ; one letter behind two dashes can only mean that option.
+            fits = self.table.find(written);
+        }
+        let written = match reading {
+            OptionReading::Git => arg.known_prefix().split('=').next().unwrap_or_default(),
+            _ => written,
+        };
+        self.parsed.given.push(ParsedOption { written, fits, value });
+    }
+
+    fn read_cluster(&mut self, arg: &'a ShellArg, letters: &'a str) {
+        for (at, letter) in letters.char_indices() {
+            let end = at + letter.len_utf8();
+            let written = letters.get(at..end).unwrap_or_default();
+            let fits = self.table.find(written);
+            self.parsed.uncertain |= fits.is_empty() && self.table.reading == OptionReading::Strict;
+            let takes = fits.first().map_or(OptionValueKind::Nothing, |entry| entry.takes);
+            if takes == OptionValueKind::Nothing {
+                self.parsed.given.push(ParsedOption { written, fits, value: None });
                 continue;
             }
-            let attached = &cluster[at + letter.len_utf8()..];
-            let value = if attached.is_empty() {
-                rest.next().cloned()
-            } else {
-                Some(ShellArg::known(attached))
+            let attached = Some(self.strip(arg, "-".len() + end));
+            let value = match attached.filter(|rest| *rest != ShellArg::known("")) {
+                None if takes != OptionValueKind::AttachedValue => self.next_value(),
+                attached => attached,
             };
-            self.given.push(ParsedOption { name, value });
+            self.parsed.given.push(ParsedOption { written, fits, value });
+            self.ended = takes == OptionValueKind::LastValue;
             return;
         }
     }
 
-    /// Takes `-o$x` apart when `o` takes a value: what is not known is that value. Otherwise the
-    /// unknown part may hold more options, and nothing is taken.
-    fn parse_unknown_cluster(&mut self, arg: &ShellArg, grammar: &OptionGrammar) -> bool {
-        let Some(cluster) = arg.known_prefix().strip_prefix('-') else { return false };
-        if cluster.starts_with('-') || grammar.single_dash_long {
-            return false;
+    /// The next argument as a value.
+    fn next_value(&mut self) -> Option<ShellArg> {
+        let next = self.args.get(self.at)?;
+        match self.table.reading {
+            OptionReading::Lenient => {}
+            // Unquoted, it may turn out to be no word or several.
+            OptionReading::Strict => {
+                self.parsed.uncertain |= next.may_split() || matches!(next, ShellArg::Pattern(_));
+            }
+            // One that looks like an option is read as such: should it be a value after all, it was
+            // only judged too strictly.
+            OptionReading::Git if next.known_prefix().starts_with('-') => return None,
+            OptionReading::Git => {
+                let is_pattern = matches!(next, ShellArg::Pattern(_));
+                self.parsed.uncertain |= next.may_split() || is_pattern && next.may_be_option();
+            }
         }
-        let Some((at, letter)) =
-            cluster.char_indices().find(|(_, letter)| grammar.short_values.contains(*letter))
-        else {
-            return false;
-        };
-        let flags = cluster[..at].chars();
-        self.given.extend(flags.map(|flag| ParsedOption { name: flag.to_string(), value: None }));
-        let value = Some(strip_start(arg, "-".len() + at + letter.len_utf8()));
-        self.given.push(ParsedOption { name: letter.to_string(), value });
-        true
+        self.at += 1;
+        Some(next.clone())
     }
 
-    /// Whether one of these options was given.
-    pub(super) fn has(&self, names: &[&str]) -> bool {
-        self.given.iter().any(|given| names.contains(&given.name.as_str()))
-    }
-
-    /// The values of these options, in order.
-    pub(super) fn values<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = &'a ShellArg> {
-        self.given
-            .iter()
-            .filter(|given| names.contains(&given.name.as_str()))
-            .filter_map(|given| given.value.as_ref())
+    /// What stands behind the first bytes of an argument.
+    fn strip(&self, arg: &ShellArg, length: usize) -> ShellArg {
+        match self.table.reading {
+            OptionReading::Lenient => strip_start(arg, length),
+            _ => {
+                let prefix = arg.known_prefix().get(..length).unwrap_or_default();
+                super::strip_arg_prefix(arg, prefix).unwrap_or_else(|| arg.clone())
+            }
+        }
     }
 }
 
-/// An argument that is not known, without the first `length` bytes of what it certainly starts with.
+/// An argument without the first `length` bytes of what it certainly starts with. People see one
+/// that is not known as it is written.
 pub(super) fn strip_start(arg: &ShellArg, length: usize) -> ShellArg {
     let cut = |text: &str| text.get(length..).unwrap_or_default().to_owned();
     match arg {
@@ -183,86 +462,331 @@ pub(super) fn strip_start(arg: &ShellArg, length: usize) -> ShellArg {
     }
 }
 
-impl OptionGrammar {
-    /// The full names a name may stand for; itself when it is whole or not known.
-    fn complete_name(&self, name: &str) -> Vec<String> {
-        let known = || self.long_values.iter().chain(self.long_flags);
-        let fits: Vec<String> = known()
-            .filter(|known| known.starts_with(name))
-            .map(|known| (*known).to_owned())
-            .collect();
-        if fits.is_empty() || known().any(|known| *known == name) {
-            return vec![name.to_owned()];
-        }
-        fits
+/// Makes a list of the words of a text when zero is compiled.
+macro_rules! words {
+    ($text:expr) => {{
+        const COUNT: usize = $crate::program::options::count_words($text);
+        const WORDS: &[&str] = &$crate::program::options::split_words::<COUNT>($text);
+        WORDS
+    }};
+}
+pub(super) use words;
+
+/// How many words a text has, with one space between.
+pub(super) const fn count_words(text: &str) -> usize {
+    let (mut at, mut count) = (0, 1);
+    while at < text.len() {
+        count += (text.as_bytes()[at] == b' ') as usize;
+        at += 1;
     }
+    count
+}
+
+/// The words of a text, in their order.
+pub(super) const fn split_words<const COUNT: usize>(text: &'static str) -> [&'static str; COUNT] {
+    let mut words = [""; COUNT];
+    let (mut from, mut count) = (0, 0);
+    while count < COUNT {
+        let end = find_end(text.as_bytes(), from);
+        words[count] = cut(text, from, end);
+        count += 1;
+        from = end + 1;
+    }
+    words
+}
+
+/// How many names a text of options holds.
+pub(super) const fn count_names(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let (mut at, mut count) = (0, 0);
+    while at < bytes.len() {
+        let end = find_end(bytes, at);
+        let letters = bytes[at] == b'-';
+        count += !letters as usize;
+        at += 1;
+        while at < end && !is_name_end(bytes[at]) {
+            count += (letters || bytes[at] == b',') as usize;
+            at += 1;
+        }
+        at = end + 1;
+    }
+    count
+}
+
+/// Takes a text of options apart and sorts it by name.
+pub(super) const fn parse_table<const COUNT: usize>(text: &'static str) -> [OptionEntry; COUNT] {
+    let bytes = text.as_bytes();
+    let mut entries = [OptionEntry {
+        name: "",
+        takes: OptionValueKind::Nothing,
+        value_use: ValueUse::Nothing,
+        change: OptionChange::Nothing,
+        in_full_only: false,
+        place: 0,
+    }; COUNT];
+    let (mut at, mut count, mut place) = (0, 0, 0);
+    while at < bytes.len() {
+        let end = find_end(bytes, at);
+        let mut names_end = at + 1;
+        while names_end < end && !is_name_end(bytes[names_end]) {
+            names_end += 1;
+        }
+        let mut mark = names_end;
+        while mark < end && bytes[mark] == b':' {
+            mark += 1;
+        }
+        let mut change = mark;
+        while change < end && bytes[change] != b'!' {
+            change += 1;
+        }
+        let value_use = cut(text, mark, change);
+        let entry = OptionEntry {
+            name: "",
+            takes: match mark - names_end {
+                0 => OptionValueKind::Nothing,
+                1 if is_same(value_use, "last") => OptionValueKind::LastValue,
+                1 => OptionValueKind::Value,
+                _ => OptionValueKind::AttachedValue,
+            },
+            value_use: parse_value_use(value_use),
+            change: if change < end {
+                parse_change(cut(text, change + 1, end))
+            } else {
+                OptionChange::Nothing
+            },
+            in_full_only: bytes[at] == b'=',
+            place,
+        };
+        let letters = bytes[at] == b'-';
+        let mut from = if letters || entry.in_full_only { at + 1 } else { at };
+        while from < names_end {
+            let mut to = from + 1;
+            while !letters && to < names_end && bytes[to] != b',' {
+                to += 1;
+            }
+            entries[count] = OptionEntry { name: cut(text, from, to), ..entry };
+            count += 1;
+            from = if letters { to } else { to + 1 };
+        }
+        place += 1;
+        at = end + 1;
+    }
+    sort_by_name(entries)
+}
+
+/// Where the entry that begins at `at` ends.
+const fn find_end(bytes: &[u8], mut at: usize) -> usize {
+    while at < bytes.len() && bytes[at] != b' ' {
+        at += 1;
+    }
+    at
+}
+
+const fn is_name_end(byte: u8) -> bool {
+    matches!(byte, b':' | b'!')
+}
+
+const fn cut(text: &'static str, from: usize, to: usize) -> &'static str {
+    text.split_at(to).0.split_at(from).1
+}
+
+const fn parse_value_use(word: &str) -> ValueUse {
+    match word.as_bytes() {
+        b"" | b"last" => ValueUse::Nothing,
+        b"read" => ValueUse::Read,
+        b"list" => ValueUse::List,
+        b"write" => ValueUse::Write,
+        b"fill" => ValueUse::Fill,
+        b"host" => ValueUse::Host,
+        b"command" => ValueUse::Command,
+        b"script" => ValueUse::Script,
+        b"folder" => ValueUse::Folder,
+        b"path" => ValueUse::Path,
+        _ => panic!("an option's value is put to a use that is not known"),
+    }
+}
+
+const fn parse_change(word: &str) -> OptionChange {
+    match word.as_bytes() {
+        b"beneath" => OptionChange::Beneath,
+        b"pattern" => OptionChange::Pattern,
+        b"more" => OptionChange::More,
+        b"write-operands" => OptionChange::WriteOperands,
+        b"no-files" => OptionChange::NoFiles,
+        b"process" => OptionChange::ActOnProcess,
+        b"code" => OptionChange::Code,
+        b"plugin" => OptionChange::Run("a plugin is code that is loaded"),
+        b"perl" => OptionChange::Run("`--output` is a Perl expression"),
+        b"pager-commands" => OptionChange::Run("the pager is given commands"),
+        b"setting" => OptionChange::Run("a setting can name a command"),
+        b"lua" => OptionChange::Run("a Lua file is run"),
+        b"keys" => OptionChange::Caution("keys can be bound to commands"),
+        b"option-file" => OptionChange::Caution("a file gives it options"),
+        b"command-file" => OptionChange::Caution("a file gives it commands"),
+        b"address-file" => OptionChange::Caution("a file gives it addresses and options"),
+        b"addresses" => OptionChange::Caution("a file gives it addresses or options"),
+        b"proxy" => OptionChange::Caution("it goes through another host"),
+        b"outside" => OptionChange::Caution("files may land outside the folder"),
+        b"names" => OptionChange::Caution("a file gives it names and options"),
+        _ => panic!("an option changes something that is not known"),
+    }
+}
+
+const fn is_same(left: &str, right: &str) -> bool {
+    matches!(compare(left, right), Ordering::Equal)
+}
+
+const fn compare(left: &str, right: &str) -> Ordering {
+    let (left, right) = (left.as_bytes(), right.as_bytes());
+    let mut at = 0;
+    while at < left.len() && at < right.len() {
+        if left[at] != right[at] {
+            return if left[at] < right[at] { Ordering::Less } else { Ordering::Greater };
+        }
+        at += 1;
+    }
+    if left.len() == right.len() {
+        Ordering::Equal
+    } else if left.len() < right.len() {
+        Ordering::Less
+    } else {
+        Ordering::Greater
+    }
+}
+
+/// Sorts entries; a name that stands there twice is a mistake.
+const fn sort_by_name<const COUNT: usize>(
+    mut entries: [OptionEntry; COUNT],
+) -> [OptionEntry; COUNT] {
+    let mut sorted = 1;
+    while sorted < COUNT {
+        let mut at = sorted;
+        while at > 0 {
+            match compare(entries[at - 1].name, entries[at].name) {
+                Ordering::Less => break,
+                Ordering::Equal => panic!("an option is listed twice"),
+                Ordering::Greater => {}
+            }
+            let moved = entries[at];
+            entries[at] = entries[at - 1];
+            entries[at - 1] = moved;
+            at -= 1;
+        }
+        sorted += 1;
+    }
+    entries
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::analysis_text::parse_argument;
     use super::*;
 
-    const GRAMMAR: OptionGrammar = OptionGrammar {
-        short_values: "o",
-        long_values: &["output"],
-        long_flags: &["recursive", "reverse"],
-        stops_at_operand: false,
-        single_dash_long: false,
-    };
+    #[track_caller]
+    fn check(table: OptionTable, line: &str, expected: &str) {
+        let args: Vec<ShellArg> = line.split_whitespace().map(parse_argument).collect();
+        let options = table.parse(&args);
+        let mut shown: Vec<String> = Vec::new();
+        for given in &options.given {
+            shown.extend(given.names().map(|name| match &given.value {
+                Some(value) => format!("{name}={value}"),
+                None => name.to_owned(),
+            }));
+        }
+        shown.extend(options.operands.iter().map(|operand| format!("<{operand}>")));
+        shown.extend(options.uncertain.then(|| "?".to_owned()));
+        assert_eq!(shown.join(" "), expected, "{line}");
+    }
 
     #[test]
-    fn option_value_prefix_starts_after_option() {
-        let unknown = |starts_with: &str, written: &str| ShellArg::Unknown {
-            starts_with: starts_with.to_owned(),
-            written: written.to_owned(),
-        };
-        let args = [
-            unknown("--out=/etc/", "--out=/etc/$x"),
-            unknown("-ro/etc/", "-ro/etc/$x"),
-            ShellArg::Pattern("--output=a*".to_owned()),
-        ];
-        let options = ParsedArguments::parse(&args, &GRAMMAR);
+    fn table_text_is_taken_apart_and_sorted() {
+        let table =
+            options!("-vq -LI: o,output:write color:: R,recursive!beneath =version!no-files");
+        let shown: Vec<String> = table
+            .entries()
+            .iter()
+            .map(|entry| {
+                let OptionEntry { name, takes, value_use, change, in_full_only, place } = entry;
+                format!("{name} {takes:?} {value_use:?} {change:?} {in_full_only} {place}")
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "I Value Nothing Nothing false 1",
+                "L Value Nothing Nothing false 1",
+                "R Nothing Nothing Beneath false 4",
+                "color AttachedValue Nothing Nothing false 3",
+                "o Value Write Nothing false 2",
+                "output Value Write Nothing false 2",
+                "q Nothing Nothing Nothing false 0",
+                "recursive Nothing Nothing Beneath false 4",
+                "v Nothing Nothing Nothing false 0",
+                "version Nothing Nothing NoFiles true 5",
+            ]
+        );
+        assert_eq!(words!("one two"), ["one", "two"]);
+    }
+
+    const STRICT: OptionTable =
+        options!("v n: i:: S:last verbose number: in:: split:last version").strict();
+
+    #[test]
+    fn strict_options_end_at_inner_command() {
+        let table = STRICT.until_operand();
+        check(table, "-v -n 3 cmd -v", "v n=3 <cmd> <-v>");
+        check(table, "-vn3 -i5 -i cmd", "v n=3 i=5 i <cmd>");
+        check(table, "--num 3 --in=4 --in cmd", "number=3 in=4 in <cmd>");
+        check(table, "-n 3 -- -v cmd", "n=3 <-v> <cmd>");
+        check(table, "-vS text -v cmd", "v S=text <-v> <cmd>");
+        check(table, "--split=text -v", "split=text <-v>");
+        check(STRICT, "a -v b -- -n", "v <a> <b> <-n>");
+    }
+
+    #[test]
+    fn strict_unlisted_option_makes_result_uncertain() {
+        let table = STRICT.until_operand();
+        check(table, "-z cmd", "z <cmd> ?");
+        check(table, "--ver cmd", "ver <cmd> ?");
+        check(table, "--other=1 cmd", "other=1 <cmd> ?");
+        check(table, "$X cmd", "<$X> <cmd> ?");
+        check(table, "-n $X cmd", "n=$X <cmd> ?");
+        check(table, "--number=$X cmd", "number=$X <cmd> ?");
+        check(table, "a$X cmd", "<a$X> <cmd>");
+    }
+
+    const LENIENT: OptionTable = options!("o: output: recursive reverse =tree");
+
+    #[test]
+    fn lenient_value_prefix_starts_after_option() {
+        let args = ["--out=/etc/$x", "-ro/etc/$x", "--output=a*"].map(parse_argument);
+        let options = LENIENT.parse(&args);
         let starts: Vec<&str> =
             options.values(&["o", "output"]).map(|value| value.known_prefix()).collect();
         assert_eq!(starts, ["/etc/", "/etc/", "a"]);
     }
 
-    #[track_caller]
-    fn check(line: &str, expected: &str) {
-        let args: Vec<ShellArg> = line
-            .split_whitespace()
-            .map(|word| match word.split_once('$') {
-                Some((start, _)) => {
-                    ShellArg::Unknown { starts_with: start.to_owned(), written: word.to_owned() }
-                }
-                None => ShellArg::known(word),
-            })
-            .collect();
-        let options = ParsedArguments::parse(&args, &GRAMMAR);
-        let mut shown: Vec<String> = Vec::new();
-        for ParsedOption { name, value } in &options.given {
-            shown.push(match value {
-                Some(value) => format!("{name}={value}"),
-                None => name.clone(),
-            });
-        }
-        shown.extend(options.operands.iter().map(|operand| format!("<{operand}>")));
-        if options.uncertain {
-            shown.push("?".to_owned());
-        }
-        assert_eq!(shown.join(" "), expected, "{line}");
+    #[test]
+    fn lenient_options_parse_like_getopt() {
+        check(LENIENT, "-rf a", "r f <a>");
+        check(LENIENT, "-ro out a", "r o=out <a>");
+        check(LENIENT, "-oout a -", "o=out <a> <->");
+        check(LENIENT, "--out=x --rec --re", "output=x recursive recursive reverse");
+        check(LENIENT, "--output x y -- -r", "output=x <y> <-r>");
+        check(LENIENT, "$x --output=$y", "output=--output=$y <$x> ?");
+        check(LENIENT, "--outp x -r", "output=x r <x>");
+        check(LENIENT, "a$x", "<a$x>");
+        check(LENIENT, "-ro$x -r$x a", "r o=-ro$x <-r$x> <a> ?");
+        check(LENIENT, "--tree --tre", "tree tre");
     }
 
     #[test]
-    fn options_parse_like_getopt() {
-        check("-rf a", "r f <a>");
-        check("-ro out a", "r o=out <a>");
-        check("-oout a -", "o=out <a> <->");
-        check("--out=x --rec --re", "output=x recursive recursive reverse");
-        check("--output x y -- -r", "output=x <y> <-r>");
-        check("$x --output=$y", "output=--output=$y <$x> ?");
-        check("--outp x -r", "output=x r <x>");
-        check("a$x", "<a$x>");
-        check("-ro$x -r$x a", "r o=-ro$x <-r$x> <a> ?");
+    fn git_abbreviation_counts_for_every_name() {
+        let table = options!("m: message: force force-with-lease text textconv").git();
+        check(table, "--for a", "force force-with-lease <a>");
+        check(table, "--force", "force force-with-lease");
+        check(table, "--text", "text");
+        check(table, "--mess a -m -x", "message=a m x");
+        check(table, "--strange=$x", "--strange=$x ?");
     }
 }

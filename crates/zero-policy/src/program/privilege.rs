@@ -1,9 +1,9 @@
 //! Programs that run another one as somebody else.
 
-use super::getopt::{GetoptSpec, OptionTerminator};
 use super::{
     CommandAnalysis, FileAccess, NestedExecution, args_from, known_text, parse_assignment,
 };
+use crate::program::options::options;
 use crate::shell::ShellArg;
 
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
@@ -19,14 +19,13 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
 }
 
 fn analyze_sudo(name: &str, args: &[ShellArg]) -> CommandAnalysis {
-    let table = GetoptSpec {
-        short: "Aa:BbC:c:D:EeGg:HiKklnNp:PR:r:SsT:t:U:u:Vv",
-        long: "askpass auth-type: bell background close-from: login-class: chdir: preserve-env:: \
-               edit group: set-home host: login remove-timestamp reset-timestamp list \
-               non-interactive no-update preserve-groups prompt: chroot: role: stdin shell \
-               command-timeout: type: other-user: user: version validate help",
-    };
-    let options = table.parse(args, OptionTerminator::AtOperand);
+    let table = options!(
+        "-ABbEeGHiKklnNPSsVv -aCcDgpRrTtUu: askpass auth-type: bell background close-from: \
+         login-class: chdir: preserve-env:: edit group: set-home host: login remove-timestamp \
+         reset-timestamp list non-interactive no-update preserve-groups prompt: chroot: role: stdin \
+         shell command-timeout: type: other-user: user: version validate help"
+    ).strict();
+    let options = table.until_operand().parse(args);
     if name == "sudoedit" || options.has(&["e", "edit"]) {
         return CommandAnalysis::opaque()
             .with_touches(FileAccess::Write, &options.operands)
@@ -81,8 +80,7 @@ fn analyze_as_other_user(
 }
 
 fn analyze_doas(args: &[ShellArg]) -> CommandAnalysis {
-    let options =
-        GetoptSpec { short: "a:C:Lnsu:", long: "" }.parse(args, OptionTerminator::AtOperand);
+    let options = options!("-Lns -aCu:").strict().until_operand().parse(args);
     analyze_as_other_user(&options.operands, None, options.has(&["s"]))
         .mark_guess_if(options.uncertain)
 }
@@ -94,19 +92,19 @@ enum SuProgram {
 }
 
 fn analyze_su(args: &[ShellArg], caller: SuProgram) -> CommandAnalysis {
-    let table = GetoptSpec {
-        short: "c:fg:G:hlmpPs:Tu:Vw:",
-        long: "command: session-command: fast group: supp-group: login preserve-environment pty \
-               no-pty shell: user: whitelist-environment: help version",
-    };
+    let table = options!(
+        "-fhlmpPTV -cgGsuw: command: session-command: fast group: supp-group: login \
+         preserve-environment pty no-pty shell: user: whitelist-environment: help version"
+    )
+    .strict();
     if caller == SuProgram::Runuser {
-        let options = table.parse(args, OptionTerminator::AtOperand);
+        let options = table.until_operand().parse(args);
         if options.has(&["u", "user"]) {
             return analyze_as_other_user(&options.operands, None, false)
                 .mark_guess_if(options.uncertain);
         }
     }
-    let options = table.parse(args, OptionTerminator::Never);
+    let options = table.parse(args);
     let mut operands = options.operands.as_slice();
     if known_text(operands.first()) == "-" {
         operands = args_from(operands, 1);
@@ -131,19 +129,17 @@ fn analyze_su(args: &[ShellArg], caller: SuProgram) -> CommandAnalysis {
 }
 
 fn analyze_pkexec(args: &[ShellArg]) -> CommandAnalysis {
-    let table =
-        GetoptSpec { short: "", long: "user: disable-internal-agent keep-cwd help version" };
-    let options = table.parse(args, OptionTerminator::AtOperand);
+    let table = options!("user: disable-internal-agent keep-cwd help version").strict();
+    let options = table.until_operand().parse(args);
     analyze_as_other_user(&options.operands, None, false).mark_guess_if(options.uncertain)
 }
 
 fn analyze_run0(args: &[ShellArg]) -> CommandAnalysis {
-    let table = GetoptSpec {
-        short: "u:g:D:M:hV",
-        long: "user: group: nice: chdir: setenv: background: machine: pty pipe unit: property: \
-               description: slice: slice-inherit no-ask-password shell-prompt-prefix: help version",
-    };
-    let options = table.parse(args, OptionTerminator::AtOperand);
+    let table = options!(
+        "-hV -ugDM: user: group: nice: chdir: setenv: background: machine: pty pipe unit: property: \
+         description: slice: slice-inherit no-ask-password shell-prompt-prefix: help version"
+    ).strict();
+    let options = table.until_operand().parse(args);
     let by_shell = options.operands.is_empty();
     analyze_as_other_user(&options.operands, None, by_shell).mark_guess_if(options.uncertain)
 }

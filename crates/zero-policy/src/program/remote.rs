@@ -1,8 +1,7 @@
 //! Programs that run commands on another machine, in another session or at another time.
 
-use super::getopt::{GetoptSpec, OptionTerminator};
 use super::{CommandAnalysis, FileAccess, NestedExecution, args_from, join_args, known_text};
-use crate::program::options::ParsedArguments;
+use crate::program::options::{OptionTable, ParsedArguments, options};
 use crate::shell::ShellArg;
 
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
@@ -25,23 +24,20 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
     })
 }
 
-const SSH: GetoptSpec = GetoptSpec {
-    short: "46AaB:b:Cc:D:E:e:F:fGgI:i:J:KkL:l:M:m:NnO:o:P:p:Q:qR:S:sTtVvW:w:XxYy",
-    long: "",
-};
+const SSH: OptionTable = options!("-46AaCfGgKkNnqsTtVvXxYy -BbcDEeFIiJLlMmOoPpQRSWw:").strict();
 
-const SCP: GetoptSpec = GetoptSpec { short: "346ABCc:D:F:i:J:l:Oo:P:pqRrS:sTvX:", long: "" };
+const SCP: OptionTable = options!("-346ABCOpqRrsTv -cDFiJloPSX:").strict();
 
 fn analyze_ssh(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     let table = match name {
-        "autossh" => GetoptSpec { short: SSH.short, long: "" },
-        "mosh" => GetoptSpec {
-            short: "46ap:n",
-            long: "client: server: ssh: predict: port: family: no-init local bind-server: experimental-remote-ip:",
-        },
+        "mosh" => options!(
+            "-46an p: client: server: ssh: predict: port: family: no-init local bind-server: \
+             experimental-remote-ip:"
+        )
+        .strict(),
         _ => SSH,
     };
-    let first = table.parse(args, OptionTerminator::AtOperand);
+    let first = table.until_operand().parse(args);
     let mut study = add_ssh_options(CommandAnalysis::opaque(), &first);
     for text in first.values(&["ssh", "client"]) {
         study = study.with_run(NestedExecution::from_script(text));
@@ -50,7 +46,7 @@ fn analyze_ssh(name: &str, args: &[ShellArg]) -> CommandAnalysis {
         return study.mark_guess_if(first.uncertain);
     };
     // ssh reads options behind the host as well.
-    let second = table.parse(rest, OptionTerminator::AtOperand);
+    let second = table.until_operand().parse(rest);
     study = add_ssh_options(study.with_host(host), &second);
     if !second.operands.is_empty() {
         study = study.with_run(NestedExecution::from_script_words(&second.operands));
@@ -62,7 +58,7 @@ fn analyze_ssh(name: &str, args: &[ShellArg]) -> CommandAnalysis {
 }
 
 /// What the options of ssh, scp and sftp do on this machine.
-fn add_ssh_options(mut study: CommandAnalysis, options: &ParsedArguments) -> CommandAnalysis {
+fn add_ssh_options(mut study: CommandAnalysis, options: &ParsedArguments<'_>) -> CommandAnalysis {
     for setting in options.values(&["o"]) {
         let text = setting.known_prefix().to_ascii_lowercase();
         let key = text.split(['=', ' ']).next().unwrap_or_default();
@@ -111,8 +107,7 @@ fn add_ssh_options(mut study: CommandAnalysis, options: &ParsedArguments) -> Com
 }
 
 fn analyze_sshpass(args: &[ShellArg]) -> CommandAnalysis {
-    let options =
-        GetoptSpec { short: "f:d:p:P:evhV", long: "" }.parse(args, OptionTerminator::AtOperand);
+    let options = options!("-evhV -fdpP:").strict().until_operand().parse(args);
     let read: Vec<ShellArg> = options.values(&["f"]).cloned().collect();
     CommandAnalysis::opaque()
         .with_command(&options.operands)
@@ -146,8 +141,8 @@ fn add_copied_files(mut study: CommandAnalysis, operands: &[ShellArg]) -> Comman
     }
 }
 
-fn analyze_copy(args: &[ShellArg], table: &GetoptSpec) -> CommandAnalysis {
-    let options = table.parse(args, OptionTerminator::Never);
+fn analyze_copy(args: &[ShellArg], table: &OptionTable) -> CommandAnalysis {
+    let options = table.parse(args);
     let mut study =
         add_ssh_options(add_copied_files(CommandAnalysis::opaque(), &options.operands), &options);
     for program in options.values(&["S"]) {
@@ -159,8 +154,8 @@ fn analyze_copy(args: &[ShellArg], table: &GetoptSpec) -> CommandAnalysis {
 }
 
 fn analyze_sftp(args: &[ShellArg]) -> CommandAnalysis {
-    let table = GetoptSpec { short: "46AaB:b:Cc:D:F:fi:J:l:No:P:pqR:rS:s:vX:", long: "" };
-    let options = table.parse(args, OptionTerminator::AtOperand);
+    let table = options!("-46AaCfNpqrv -BbcDFiJloPRSsX:").strict();
+    let options = table.until_operand().parse(args);
     let mut study = add_ssh_options(CommandAnalysis::opaque(), &options);
     for host in options.operands.iter().take(1) {
         study = study.with_host(host);
@@ -178,30 +173,28 @@ fn analyze_sftp(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_rsync(args: &[ShellArg]) -> CommandAnalysis {
-    let table = GetoptSpec {
-        short: "vqcarRbudlLkKHpEAXogDtUOJSnWxyzChPi0mFs46B:e:f:M:T:@:",
-        long: "verbose info: debug: stderr: quiet no-motd checksum archive recursive relative \
-               no-implied-dirs backup backup-dir: suffix: update inplace append append-verify dirs \
-               old-dirs mkpath links copy-links copy-unsafe-links safe-links munge-links \
-               copy-dirlinks keep-dirlinks hard-links perms executability chmod: acls xattrs owner \
-               group devices copy-devices write-devices specials times atimes open-noatime crtimes \
-               omit-dir-times omit-link-times super fake-super sparse preallocate dry-run \
-               whole-file checksum-choice: one-file-system block-size: rsh: rsync-path: existing \
-               ignore-existing remove-source-files del delete delete-before delete-during \
-               delete-delay delete-after delete-excluded ignore-missing-args delete-missing-args \
-               ignore-errors force max-delete: max-size: min-size: max-alloc: partial partial-dir: \
-               delay-updates prune-empty-dirs numeric-ids usermap: groupmap: chown: timeout: \
-               contimeout: ignore-times size-only modify-window: temp-dir: fuzzy compare-dest: \
-               copy-dest: link-dest: compress compress-choice: compress-level: skip-compress: \
-               cvs-exclude filter: exclude: exclude-from: include: include-from: files-from: from0 \
-               old-args secluded-args trust-sender copy-as: address: port: sockopts: blocking-io \
-               outbuf: stats 8-bit-output human-readable progress itemize-changes remote-option: \
-               out-format: log-file: log-file-format: password-file: early-input: list-only bwlimit: \
-               stop-after: stop-at: fsync write-batch: only-write-batch: read-batch: protocol: \
-               iconv: checksum-seed: ipv4 ipv6 no-perms no-owner no-group no-times no-compress \
-               daemon config: server sender help version",
-    };
-    let options = table.parse(args, OptionTerminator::Never);
+    let table = options!(
+        "-vqcarRbudlLkKHpEAXogDtUOJSnWxyzChPi0mFs46 -BefMT@: verbose info: debug: stderr: quiet \
+         no-motd checksum archive recursive relative no-implied-dirs backup backup-dir: suffix: \
+         update inplace append append-verify dirs old-dirs mkpath links copy-links copy-unsafe-links \
+         safe-links munge-links copy-dirlinks keep-dirlinks hard-links perms executability chmod: \
+         acls xattrs owner group devices copy-devices write-devices specials times atimes \
+         open-noatime crtimes omit-dir-times omit-link-times super fake-super sparse preallocate \
+         dry-run whole-file checksum-choice: one-file-system block-size: rsh: rsync-path: existing \
+         ignore-existing remove-source-files del delete delete-before delete-during delete-delay \
+         delete-after delete-excluded ignore-missing-args delete-missing-args ignore-errors force \
+         max-delete: max-size: min-size: max-alloc: partial partial-dir: delay-updates \
+         prune-empty-dirs numeric-ids usermap: groupmap: chown: timeout: contimeout: ignore-times \
+         size-only modify-window: temp-dir: fuzzy compare-dest: copy-dest: link-dest: compress \
+         compress-choice: compress-level: skip-compress: cvs-exclude filter: exclude: exclude-from: \
+         include: include-from: files-from: from0 old-args secluded-args trust-sender copy-as: \
+         address: port: sockopts: blocking-io outbuf: stats 8-bit-output human-readable progress \
+         itemize-changes remote-option: out-format: log-file: log-file-format: password-file: \
+         early-input: list-only bwlimit: stop-after: stop-at: fsync write-batch: only-write-batch: \
+         read-batch: protocol: iconv: checksum-seed: ipv4 ipv6 no-perms no-owner no-group no-times \
+         no-compress daemon config: server sender help version"
+    ).strict();
+    let options = table.parse(args);
     let mut study = add_copied_files(CommandAnalysis::opaque(), &options.operands);
     for text in options.values(&["e", "rsh", "rsync-path"]) {
         // It is split at spaces, and the host and a command are added.
@@ -241,7 +234,8 @@ fn analyze_rsync(args: &[ShellArg]) -> CommandAnalysis {
             study = study.with_recursive_touch(FileAccess::Delete, source);
         }
     }
-    let deletes = options.given.iter().any(|given| given.name.starts_with("del"));
+    let deletes =
+        options.given.iter().any(|given| given.names().any(|name| name.starts_with("del")));
     if deletes && !options.has(&["n", "dry-run"]) {
         study = study.mark_critical("removes files at the target");
     }
@@ -277,14 +271,12 @@ fn analyze_text_after(args: &[ShellArg], verb: &str, flags: &[&str]) -> CommandA
 }
 
 fn analyze_adb(args: &[ShellArg]) -> CommandAnalysis {
-    let options =
-        GetoptSpec { short: "adeH:P:L:s:t:", long: "" }.parse(args, OptionTerminator::AtOperand);
+    let options = options!("-ade -HPLst:").strict().until_operand().parse(args);
     let study = CommandAnalysis::opaque().mark_guess_if(options.uncertain);
     match (known_text(options.operands.first()), args_from(&options.operands, 1)) {
         ("shell", []) => study.with_run(NestedExecution::ScriptFromInput),
         ("shell", words) => {
-            let inner =
-                GetoptSpec { short: "e:nTtx", long: "" }.parse(words, OptionTerminator::AtOperand);
+            let inner = options!("-nTtx e:").strict().until_operand().parse(words);
             study
                 .with_run(NestedExecution::from_script_words(&inner.operands))
                 .mark_guess_if(inner.uncertain)
@@ -294,8 +286,7 @@ fn analyze_adb(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_tmux(args: &[ShellArg]) -> CommandAnalysis {
-    let globals = GetoptSpec { short: "2CDlNuvVc:f:L:S:T:", long: "" }
-        .parse(args, OptionTerminator::AtOperand);
+    let globals = options!("-2CDlNuvV -cfLST:").strict().until_operand().parse(args);
     let mut study = CommandAnalysis::opaque().mark_guess_if(globals.uncertain);
     for text in globals.values(&["c"]) {
         study = study.with_run(NestedExecution::from_script(text));
@@ -305,7 +296,7 @@ fn analyze_tmux(args: &[ShellArg]) -> CommandAnalysis {
             study.with_touch(FileAccess::Read, file).with_caution("its settings can run commands");
     }
     let several = globals.operands.iter().any(|arg| arg.known_prefix().ends_with(';'));
-    let table = GetoptSpec { short: "AabBc:CDdEe:F:fhIkl:n:NPp:s:St:vXx:y:Z", long: "" };
+    let table = options!("-AabBCDdEfhIkNPSvXZ -ceFlnpstxy:").strict();
     let rest = args_from(&globals.operands, 1);
     let study = match known_text(globals.operands.first()) {
         "ls" | "list-sessions" | "lsw" | "list-windows" | "lsp" | "list-panes" | "has-session"
@@ -314,7 +305,7 @@ fn analyze_tmux(args: &[ShellArg]) -> CommandAnalysis {
         "new-session" | "new" | "new-window" | "neww" | "split-window" | "splitw"
         | "respawn-pane" | "respawnp" | "respawn-window" | "respawnw" | "run-shell" | "run"
         | "if-shell" | "if" | "pipe-pane" | "pipep" | "display-popup" | "popup" => {
-            let inner = table.parse(rest, OptionTerminator::AtOperand);
+            let inner = table.until_operand().parse(rest);
             let study = study.mark_guess_if(inner.uncertain);
             match inner.operands.as_slice() {
                 [] => study,
@@ -327,9 +318,8 @@ fn analyze_tmux(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_screen(args: &[ShellArg]) -> CommandAnalysis {
-    let table =
-        GetoptSpec { short: "aAc:dDe:fh:iLlmOp:qQrRs:S:t:T:UvwxX", long: "list wipe version" };
-    let options = table.parse(args, OptionTerminator::AtOperand);
+    let table = options!("-aAdDfiLlmOqQrRUvwxX -cehpsStT: list wipe version").strict();
+    let options = table.until_operand().parse(args);
     let study = CommandAnalysis::opaque().mark_guess_if(options.uncertain);
     if options.has(&["X", "Q"]) {
         return study.with_caution("it can type or run commands in another terminal");
@@ -339,8 +329,7 @@ fn analyze_screen(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_at(args: &[ShellArg]) -> CommandAnalysis {
-    let options =
-        GetoptSpec { short: "Vq:f:mMkldrbvu:t:c:", long: "" }.parse(args, OptionTerminator::Never);
+    let options = options!("-VmMkldrbv -qfutc:").strict().parse(args);
     if options.has(&["l", "V", "c"]) && !options.uncertain {
         return CommandAnalysis::opaque();
     }
@@ -356,8 +345,7 @@ fn analyze_at(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_crontab(args: &[ShellArg]) -> CommandAnalysis {
-    let options =
-        GetoptSpec { short: "u:elriT:sx:", long: "" }.parse(args, OptionTerminator::Never);
+    let options = options!("-elris -uTx:").strict().parse(args);
     if options.has(&["l"]) && !options.uncertain {
         return CommandAnalysis::opaque();
     }
@@ -368,9 +356,8 @@ fn analyze_crontab(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_wsl(args: &[ShellArg]) -> CommandAnalysis {
-    let table =
-        GetoptSpec { short: "d:u:e", long: "distribution: user: cd: exec shell-type: system" };
-    let options = table.parse(args, OptionTerminator::AtOperand);
+    let table = options!("-e -du: distribution: user: cd: exec shell-type: system").strict();
+    let options = table.until_operand().parse(args);
     let study = CommandAnalysis::opaque().mark_guess_if(options.uncertain);
     match options.operands.as_slice() {
         [] => study.with_run(NestedExecution::ScriptFromInput),

@@ -3,9 +3,8 @@
 //! Making the environment is an act of its own (it may install or build), so a rule must cover the
 //! tool; and what it runs is judged as if it stood alone.
 
-use super::getopt::{GetoptSpec, OptionTerminator};
 use super::{CommandAnalysis, CommandClass, NestedExecution, args_from, known_text};
-use crate::program::options::ParsedArguments;
+use crate::program::options::{OptionTable, ParsedArguments, options};
 use crate::shell::ShellArg;
 
 /// `name [options] verb [options] command`.
@@ -13,9 +12,9 @@ struct RunnerRow {
     name: &'static str,
     verbs: &'static [&'static str],
     /// Options before the verb.
-    globals: GetoptSpec,
+    globals: OptionTable,
     /// Options after the verb.
-    table: GetoptSpec,
+    table: OptionTable,
     /// Words between the options and the command.
     skips: usize,
     /// Options whose value is a text for a shell.
@@ -35,7 +34,7 @@ enum InnerCommandKind {
     Package,
 }
 
-const NONE: GetoptSpec = GetoptSpec { short: "", long: "" };
+const NONE: OptionTable = options!("").strict();
 
 const ROW: RunnerRow = RunnerRow {
     name: "",
@@ -47,60 +46,57 @@ const ROW: RunnerRow = RunnerRow {
     inner: InnerCommandKind::Command,
 };
 
-const NPX: GetoptSpec = GetoptSpec {
-    short: "yc:p:w:qs",
-    long: "yes no package: call: workspace: workspaces quiet silent prefer-offline offline bun \
-           prefix: no-install ignore-existing shell-mode verbose include-workspace-root",
-};
+const NPX: OptionTable = options!(
+    "-yqs -cpw: yes no package: call: workspace: workspaces quiet silent prefer-offline offline bun \
+     prefix: no-install ignore-existing shell-mode verbose include-workspace-root"
+).strict();
 
 const ROWS: &[RunnerRow] = &[
     RunnerRow {
         name: "poetry",
-        globals: GetoptSpec {
-            short: "C:P:nqv",
-            long: "directory: project: no-interaction quiet verbose no-ansi ansi no-plugins \
-                   no-cache",
-        },
+        globals: options!(
+            "-nqv -CP: directory: project: no-interaction quiet verbose no-ansi ansi no-plugins \
+             no-cache"
+        )
+        .strict(),
         ..ROW
     },
     RunnerRow {
         name: "pipenv",
-        globals: GetoptSpec { short: "qv", long: "python: verbose quiet clear" },
+        globals: options!("-qv python: verbose quiet clear").strict(),
         ..ROW
     },
     RunnerRow { name: "uv", globals: UV, table: UV, ..ROW },
-    RunnerRow { name: "rye", table: GetoptSpec { short: "l", long: "list pyproject:" }, ..ROW },
+    RunnerRow { name: "rye", table: options!("-l list pyproject:").strict(), ..ROW },
     RunnerRow {
         name: "hatch",
-        globals: GetoptSpec {
-            short: "e:p:vq",
-            long: "env: project: verbose quiet color no-color interactive no-interactive \
-                   data-dir: cache-dir: config:",
-        },
+        globals: options!(
+            "-vq -ep: env: project: verbose quiet color no-color interactive no-interactive \
+             data-dir: cache-dir: config:"
+        )
+        .strict(),
         ..ROW
     },
     RunnerRow {
         name: "pdm",
-        table: GetoptSpec { short: "gp:s", long: "global project: site-packages" },
+        table: options!("-gs p: global project: site-packages").strict(),
         ..ROW
     },
     RunnerRow {
         name: "pixi",
-        table: GetoptSpec { short: "e:qv", long: "environment: manifest-path: frozen locked" },
+        table: options!("-qv e: environment: manifest-path: frozen locked").strict(),
         ..ROW
     },
     RunnerRow {
         name: "conda",
-        table: GetoptSpec {
-            short: "n:p:v",
-            long: "name: prefix: cwd: no-capture-output live-stream verbose",
-        },
+        table: options!("-v -np: name: prefix: cwd: no-capture-output live-stream verbose")
+            .strict(),
         ..ROW
     },
     RunnerRow {
         name: "bundle",
         verbs: &["exec", "e"],
-        table: GetoptSpec { short: "", long: "keep-file-descriptors gemfile:" },
+        table: options!("keep-file-descriptors gemfile:").strict(),
         ..ROW
     },
     RunnerRow { name: "rbenv", verbs: &["exec"], ..ROW },
@@ -111,7 +107,7 @@ const ROWS: &[RunnerRow] = &[
     RunnerRow {
         name: "rustup",
         verbs: &["run"],
-        table: GetoptSpec { short: "", long: "install" },
+        table: options!("install").strict(),
         skips: 1,
         ..ROW
     },
@@ -119,79 +115,71 @@ const ROWS: &[RunnerRow] = &[
     RunnerRow {
         name: "aws-vault",
         verbs: &["exec"],
-        table: GetoptSpec {
-            short: "d:njs",
-            long: "duration: no-session region: server json debug",
-        },
+        table: options!("-njs d: duration: no-session region: server json debug").strict(),
         skips: 1,
         ..ROW
     },
     RunnerRow {
         name: "chamber",
         verbs: &["exec"],
-        table: GetoptSpec {
-            short: "r:b:",
-            long: "pristine strict strict-value: retries: backend:",
-        },
+        table: options!("-rb: pristine strict strict-value: retries: backend:").strict(),
         inner: InnerCommandKind::Dashes,
         ..ROW
     },
     RunnerRow {
         name: "infisical",
-        table: GetoptSpec {
-            short: "e:p:t:h",
-            long: "env: path: tags: token: projectId: command: watch expand secret-overriding",
-        },
+        table: options!(
+            "-h -ept: env: path: tags: token: projectId: command: watch expand secret-overriding"
+        )
+        .strict(),
         scripts: &["command"],
         ..ROW
     },
     RunnerRow {
         name: "volta",
-        table: GetoptSpec {
-            short: "",
-            long: "node: npm: pnpm: yarn: bundled-npm no-pnpm no-yarn env: verbose quiet",
-        },
+        table: options!("node: npm: pnpm: yarn: bundled-npm no-pnpm no-yarn env: verbose quiet")
+            .strict(),
         ..ROW
     },
     RunnerRow {
         name: "fnm",
         verbs: &["exec"],
-        table: GetoptSpec { short: "", long: "using: log-level: fnm-dir: arch:" },
+        table: options!("using: log-level: fnm-dir: arch:").strict(),
         ..ROW
     },
     RunnerRow {
         name: "op",
         verbs: &["run"],
-        table: GetoptSpec { short: "", long: "env-file: no-masking" },
+        table: options!("env-file: no-masking").strict(),
         ..ROW
     },
     RunnerRow {
         name: "doppler",
         verbs: &["run"],
-        table: GetoptSpec { short: "c:p:t:", long: "command: config: project: token:" },
+        table: options!("-cpt: command: config: project: token:").strict(),
         scripts: &["command"],
         ..ROW
     },
     RunnerRow {
         name: "dotenv",
         verbs: &[],
-        table: GetoptSpec { short: "f:e:c::op:", long: "file:" },
+        table: options!("-o -fe: c:: p: file:").strict(),
         ..ROW
     },
     RunnerRow {
         name: "dotenvx",
         verbs: &["run"],
-        table: GetoptSpec { short: "f:e:", long: "env-file: env: overload" },
+        table: options!("-fe: env-file: env: overload").strict(),
         ..ROW
     },
     RunnerRow {
         name: "nix-shell",
         verbs: &[],
-        table: GetoptSpec {
-            short: "p:A:E:I:j:vQik",
-            long: "run: command: packages: attr: expr: pure impure keep: arg: argstr: option: \
-                   max-jobs: cores: show-trace",
-        },
+        table: options!(
+            "-vQik -pAEIj: run: command: packages: attr: expr: pure impure keep: arg: argstr: \
+             option: max-jobs: cores: show-trace"
+        )
+        .strict(),
         scripts: &["run", "command"],
         ..ROW
     },
@@ -208,7 +196,7 @@ const ROWS: &[RunnerRow] = &[
     RunnerRow { name: "uvx", verbs: &[], table: UV, inner: InnerCommandKind::Package, ..ROW },
     RunnerRow {
         name: "pipx",
-        table: GetoptSpec { short: "", long: "spec: python: pip-args: no-cache verbose" },
+        table: options!("spec: python: pip-args: no-cache verbose").strict(),
         inner: InnerCommandKind::Package,
         ..ROW
     },
@@ -224,38 +212,37 @@ const ROWS: &[RunnerRow] = &[
     RunnerRow {
         name: "pnpm",
         verbs: &["exec", "dlx"],
-        globals: GetoptSpec { short: "C:rw", long: "dir: filter: recursive workspace-root silent" },
-        table: GetoptSpec { short: "rc", long: "package: recursive parallel shell-mode silent" },
+        globals: options!("-rw C: dir: filter: recursive workspace-root silent").strict(),
+        table: options!("-rc package: recursive parallel shell-mode silent").strict(),
         inner: InnerCommandKind::Package,
         ..ROW
     },
     RunnerRow {
         name: "yarn",
         verbs: &["exec", "dlx"],
-        globals: GetoptSpec { short: "s", long: "cwd: silent" },
-        table: GetoptSpec { short: "p:q", long: "package: quiet" },
+        globals: options!("-s cwd: silent").strict(),
+        table: options!("-q p: package: quiet").strict(),
         inner: InnerCommandKind::Package,
         ..ROW
     },
     RunnerRow {
         name: "bun",
         verbs: &["x"],
-        globals: GetoptSpec { short: "", long: "cwd: bun silent" },
+        globals: options!("cwd: bun silent").strict(),
         table: NPX,
         inner: InnerCommandKind::Package,
         ..ROW
     },
 ];
 
-const UV: GetoptSpec = GetoptSpec {
-    short: "qvp:m:w:nP:CU",
-    long: "quiet verbose python: module: with: with-requirements: with-editable: extra: \
-           all-extras no-dev dev only-dev group: no-group: only-group: all-groups isolated active \
-           no-sync locked frozen script env-file: no-env-file package: all-packages no-project \
-           directory: project: offline no-cache cache-dir: refresh upgrade from: index: \
-           default-index: index-url: no-progress color: no-config config-file: native-tls \
-           managed-python no-managed-python gui-script exact reinstall",
-};
+const UV: OptionTable = options!(
+    "-qvnCU -pmwP: quiet verbose python: module: with: with-requirements: with-editable: extra: \
+     all-extras no-dev dev only-dev group: no-group: only-group: all-groups isolated active no-sync \
+     locked frozen script env-file: no-env-file package: all-packages no-project directory: project: \
+     offline no-cache cache-dir: refresh upgrade from: index: default-index: index-url: no-progress \
+     color: no-config config-file: native-tls managed-python no-managed-python gui-script exact \
+     reinstall"
+).strict();
 
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     if let Some(row) = ROWS.iter().find(|row| row.name == name) {
@@ -275,7 +262,7 @@ impl RunnerRow {
         let mut guess = false;
         let mut rest = args.to_vec();
         if !self.verbs.is_empty() {
-            let globals = self.globals.parse(args, OptionTerminator::AtOperand);
+            let globals = self.globals.until_operand().parse(args);
             let verb = globals.operands.first()?;
             match verb.as_known() {
                 Some(known) if self.verbs.contains(&known) => {}
@@ -287,7 +274,7 @@ impl RunnerRow {
             guess |= globals.uncertain;
             rest = args_from(&globals.operands, 1).to_vec();
         }
-        let options = self.table.parse(&rest, OptionTerminator::AtOperand);
+        let options = self.table.until_operand().parse(&rest);
         guess |= options.uncertain;
         let mut study = CommandAnalysis::opaque();
         for text in options.values(self.scripts) {
@@ -309,7 +296,7 @@ impl RunnerRow {
     fn add_inner_command(
         &self,
         study: CommandAnalysis,
-        options: &ParsedArguments,
+        options: &ParsedArguments<'_>,
     ) -> CommandAnalysis {
         let mut argv = args_from(&options.operands, self.skips);
         if known_text(argv.first()) == "--" {

@@ -12,14 +12,14 @@ mod wrapper_table;
 
 pub(super) use batch_runners::fill_placeholder;
 
-use super::getopt::{GetoptSpec, OptionTerminator};
 use super::{CommandAnalysis, CommandClass, FileAccess, NestedExecution, args_from, known_text};
+use crate::program::options::{OptionTable, options};
 use crate::shell::ShellArg;
 
 /// A program of the form `name [options] [words] command [arguments]`.
 struct WrapperRow {
     name: &'static str,
-    table: GetoptSpec,
+    table: OptionTable,
     /// Words between the options and the command.
     skips: usize,
     nature: CommandClass,
@@ -33,7 +33,7 @@ struct WrapperRow {
 
 const ROW: WrapperRow = WrapperRow {
     name: "",
-    table: GetoptSpec { short: "", long: "help version" },
+    table: options!("help version").strict(),
     skips: 0,
     nature: CommandClass::Wrapper,
     caution: "",
@@ -68,7 +68,7 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
 
 impl WrapperRow {
     fn analyze(&self, args: &[ShellArg]) -> CommandAnalysis {
-        let options = self.table.parse(args, OptionTerminator::AtOperand);
+        let options = self.table.until_operand().parse(args);
         if options.has(self.acts_on) {
             return CommandAnalysis::opaque();
         }
@@ -105,12 +105,11 @@ fn analyze_busybox(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_watch(args: &[ShellArg]) -> CommandAnalysis {
-    let table = GetoptSpec {
-        short: "bcCd::egn:pq:rs:twxf",
-        long: "beep color no-color differences:: errexit chgexit interval: precise equexit: \
-               no-rerun shotsdir: no-title no-wrap exec follow help version",
-    };
-    let options = table.parse(args, OptionTerminator::AtOperand);
+    let table = options!(
+        "-bcCegprtwxf d:: -nqs: beep color no-color differences:: errexit chgexit interval: precise \
+         equexit: no-rerun shotsdir: no-title no-wrap exec follow help version"
+    ).strict();
+    let options = table.until_operand().parse(args);
     let study = match options.operands.as_slice() {
         [] => CommandAnalysis::read_only(),
         argv if options.has(&["x", "exec"]) => CommandAnalysis::wrapper().with_command(argv),
@@ -120,12 +119,12 @@ fn analyze_watch(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_flock(args: &[ShellArg]) -> CommandAnalysis {
-    let table = GetoptSpec {
-        short: "sxeonuw:E:FvhV",
-        long: "shared exclusive unlock nonblock nb timeout: wait: conflict-exit-code: close \
-               no-fork fcntl verbose help version",
-    };
-    let options = table.parse(args, OptionTerminator::AtOperand);
+    let table = options!(
+        "-sxeonuFvhV -wE: shared exclusive unlock nonblock nb timeout: wait: conflict-exit-code: \
+         close no-fork fcntl verbose help version"
+    )
+    .strict();
+    let options = table.until_operand().parse(args);
     let Some((file, command)) = options.operands.split_first() else {
         return CommandAnalysis::read_only().mark_guess_if(options.uncertain);
     };
@@ -145,12 +144,12 @@ fn analyze_flock(args: &[ShellArg]) -> CommandAnalysis {
 
 /// Records a terminal: `script -c text [file]`, and on other systems `script [file] command`.
 fn analyze_script(args: &[ShellArg]) -> CommandAnalysis {
-    let table = GetoptSpec {
-        short: "aB:c:eE:fFkI:m:o:O:pqrt::T:hVd",
-        long: "append log-io: command: return echo: flush force log-in: logging-format: \
-               output-limit: log-out: quiet timing:: log-timing: help version",
-    };
-    let options = table.parse(args, OptionTerminator::AtOperand);
+    let table = options!(
+        "-aefFkpqrhVd -BcEImoO: t:: T: append log-io: command: return echo: flush force log-in: \
+         logging-format: output-limit: log-out: quiet timing:: log-timing: help version"
+    )
+    .strict();
+    let options = table.until_operand().parse(args);
     let files = ["B", "I", "O", "T", "log-io", "log-in", "log-out", "log-timing", "timing"];
     let mut written: Vec<ShellArg> = options.values(&files).cloned().collect();
     let operands = options.operands.as_slice();
@@ -176,17 +175,16 @@ fn analyze_script(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_strace(args: &[ShellArg]) -> CommandAnalysis {
-    let table = GetoptSpec {
-        short: "a:b:cCdDe:E:fFhiI:kno:O:p:P:qrs:S:tTu:U:vVwxX:yYzZ",
-        long: "columns: detach-on: summary-only summary daemonize:: trace: env: follow-forks \
-               instruction-pointer interruptible: stack-traces output: output-append-mode \
-               output-separately summary-syscall-overhead: attach: trace-path: quiet:: \
-               relative-timestamps:: string-limit: summary-sort-by: absolute-timestamps:: \
-               syscall-times:: user: summary-columns: no-abbrev strings-in-hex:: summary-wall-clock \
-               decode-fds:: decode-pids:: successful-only failed-only seccomp-bpf status: \
-               abbrev: verbose: raw: signal: read: write: fault: inject: kvm: tips:: help version",
-    };
-    let options = table.parse(args, OptionTerminator::AtOperand);
+    let table = options!(
+        "-cCdDfFhiknqrtTvVwxyYzZ -abeEIoOpPsSuUX: columns: detach-on: summary-only summary \
+         daemonize:: trace: env: follow-forks instruction-pointer interruptible: stack-traces \
+         output: output-append-mode output-separately summary-syscall-overhead: attach: trace-path: \
+         quiet:: relative-timestamps:: string-limit: summary-sort-by: absolute-timestamps:: \
+         syscall-times:: user: summary-columns: no-abbrev strings-in-hex:: summary-wall-clock \
+         decode-fds:: decode-pids:: successful-only failed-only seccomp-bpf status: abbrev: verbose: \
+         raw: signal: read: write: fault: inject: kvm: tips:: help version"
+    ).strict();
+    let options = table.until_operand().parse(args);
     let mut study =
         CommandAnalysis::wrapper().with_command(&options.operands).mark_guess_if(options.uncertain);
     if options.operands.is_empty() {
@@ -238,16 +236,16 @@ fn analyze_debugger(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_perf(args: &[ShellArg]) -> CommandAnalysis {
-    let table = GetoptSpec {
-        short: "e:aA:C:F:c:gG:o:p:t:r:dsvqI:x:nBS",
-        long: "event: all-cpus cpu: freq: count: call-graph: output: pid: tid: repeat: detailed \
-               sync verbose quiet interval-print: field-separator: no-big-num append delay: \
-               per-core per-thread timeout:",
-    };
+    let table = options!(
+        "-agdsvqnBS -eACFcGoptrIx: event: all-cpus cpu: freq: count: call-graph: output: pid: tid: \
+         repeat: detailed sync verbose quiet interval-print: field-separator: no-big-num append \
+         delay: per-core per-thread timeout:"
+    )
+    .strict();
     let (sub, rest) = (known_text(args.first()), args_from(args, 1));
     match sub {
         "record" | "stat" | "trace" => {
-            let options = table.parse(rest, OptionTerminator::AtOperand);
+            let options = table.until_operand().parse(rest);
             let written: Vec<ShellArg> = options.values(&["o", "output"]).cloned().collect();
             CommandAnalysis::opaque()
                 .with_command(&options.operands)
@@ -292,8 +290,7 @@ fn analyze_arch(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_setarch(name: &str, args: &[ShellArg]) -> CommandAnalysis {
-    let table =
-        GetoptSpec { short: "BFILRSTXZv3h", long: "addr-no-randomize uname-2.6 help version" };
+    let table = options!("-BFILRSTXZv3h addr-no-randomize uname-2.6 help version").strict();
     let skips = match args.first() {
         Some(first) if name == "setarch" && !first.may_be_option() => 1,
         _ => 0,
@@ -302,8 +299,7 @@ fn analyze_setarch(name: &str, args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_entr(args: &[ShellArg]) -> CommandAnalysis {
-    let options =
-        GetoptSpec { short: "acdnprsxz", long: "" }.parse(args, OptionTerminator::AtOperand);
+    let options = options!("-acdnprsxz").strict().until_operand().parse(args);
     let study = CommandAnalysis::wrapper().mark_guess_if(options.uncertain);
     if options.has(&["s"]) {
         return match options.operands.first() {
@@ -328,14 +324,13 @@ fn analyze_entr(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_watchexec(args: &[ShellArg]) -> CommandAnalysis {
-    let table = GetoptSpec {
-        short: "cd:e:f:i:I:j:nNo:prs:vw:W:F:E:q1",
-        long: "clear:: debounce: exts: filter: ignore: no-vcs-ignore postpone restart signal: \
-               watch: shell: stop-signal: stop-timeout: on-busy-update: delay-run: poll:: \
-               no-project-ignore no-default-ignore no-global-ignore notify quiet timings \
-               env: workdir: wrap-process: help version",
-    };
-    let options = table.parse(args, OptionTerminator::AtOperand);
+    let table = options!(
+        "-cnNprvq1 -defiIjoswWFE: clear:: debounce: exts: filter: ignore: no-vcs-ignore postpone \
+         restart signal: watch: shell: stop-signal: stop-timeout: on-busy-update: delay-run: poll:: \
+         no-project-ignore no-default-ignore no-global-ignore notify quiet timings env: workdir: \
+         wrap-process: help version"
+    ).strict();
+    let options = table.until_operand().parse(args);
     let shell = options.values(&["shell"]).last().map(|shell| known_text(Some(shell)));
     let guess = options.uncertain || options.has(&["E", "env"]);
     let study = CommandAnalysis::wrapper().mark_guess_if(guess);

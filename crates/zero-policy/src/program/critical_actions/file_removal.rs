@@ -1,7 +1,7 @@
 //! Programs whose work is to remove or overwrite files.
 
-use super::super::getopt::{GetoptSpec, OptionTerminator};
 use super::super::{CommandAnalysis, CommandClass, FileAccess, strip_arg_prefix};
+use crate::program::options::{OptionTable, options};
 use crate::shell::ShellArg;
 
 /// `None` when the program does something else.
@@ -17,40 +17,37 @@ pub(in super::super) fn analyze(name: &str, args: &[ShellArg]) -> Option<Command
     })
 }
 
-const RM: GetoptSpec = GetoptSpec {
-    short: "rRfdiIvPWx",
-    long: "recursive force dir interactive:: verbose one-file-system no-preserve-root \
-           preserve-root:: help version",
-};
+const RM: OptionTable = options!(
+    "-rRfdiIvPWx recursive force dir interactive:: verbose one-file-system no-preserve-root \
+     preserve-root:: help version"
+)
+.strict();
 
 fn analyze_rm(args: &[ShellArg]) -> CommandAnalysis {
-    let options = RM.parse(args, OptionTerminator::Never);
+    let options = RM.parse(args);
     // Not the reading's own doubt: `*.o` never is an option of rm, whatever the files are called.
     let ended = args.iter().position(|arg| arg.as_known() == Some("--")).unwrap_or(args.len());
     let open = args.iter().take(ended).any(may_hold_options)
-        || options.given.iter().any(|given| given.name.len() > 1 && is_ambiguous(&given.name));
+        // A long option that no single name fits; rm refuses it, but other versions know other names.
+        || options.given.iter().any(|given| given.written.len() > 1 && given.entries().next().is_none());
     let recursive = options.has(&["r", "R", "recursive"]) || open;
-    let files: Vec<ShellArg> = options.operands;
-    let study =
-        files.iter().fold(CommandAnalysis::with_class(CommandClass::Files), |study, file| {
+    let study = options.operands.iter().fold(
+        CommandAnalysis::with_class(CommandClass::Files),
+        |study, file| {
             if recursive {
                 study.with_recursive_touch(FileAccess::Delete, file)
             } else {
                 study.with_touch(FileAccess::Delete, file)
             }
-        });
-    let forced = options.given.iter().any(|given| matches!(given.name.as_str(), "f" | "force"));
+        },
+    );
+    let forced = options.has(&["f", "force"]);
     match (recursive, forced) {
         _ if open => study.mark_critical("may remove files recursively"),
         (true, _) => study.mark_critical("removes files recursively"),
         (false, true) => study.mark_critical("removes files by force"),
         (false, false) => study,
     }
-}
-
-/// A long option that no single name fits; rm refuses it, but other versions know other names.
-fn is_ambiguous(name: &str) -> bool {
-    !RM.long.split_whitespace().any(|known| known.trim_end_matches(':') == name)
 }
 
 /// Whether an argument that is not known may bring `-r` or `-f`. A pattern brings names of files,
@@ -72,17 +69,18 @@ fn analyze_rmdir(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn parse_operands(args: &[ShellArg]) -> Vec<ShellArg> {
-    GetoptSpec { short: "pvf", long: "ignore-fail-on-non-empty parents verbose help version" }
-        .parse(args, OptionTerminator::Never)
+    options!("-pvf ignore-fail-on-non-empty parents verbose help version")
+        .strict()
+        .parse(args)
         .operands
 }
 
 fn analyze_shred(args: &[ShellArg]) -> CommandAnalysis {
-    let table = GetoptSpec {
-        short: "fn:s:uvxzrlmdeiq",
-        long: "force iterations: random-source: size: remove:: verbose exact zero help version",
-    };
-    let files = table.parse(args, OptionTerminator::Never).operands;
+    let table = options!(
+        "-fuvxzrlmdeiq -ns: force iterations: random-source: size: remove:: verbose exact zero help \
+         version"
+    ).strict();
+    let files = table.parse(args).operands;
     files
         .iter()
         .fold(CommandAnalysis::with_class(CommandClass::Files), |study, file| {

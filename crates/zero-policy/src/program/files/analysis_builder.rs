@@ -1,6 +1,6 @@
 //! A study while it is being written: one method per thing that can be found out.
 
-use crate::program::options::ParsedArguments;
+use crate::program::options::{OptionChange, ParsedArguments, ValueUse};
 use crate::program::{CommandAnalysis, CommandClass, FileAccess, FileTouch, NestedExecution};
 use crate::shell::ShellArg;
 
@@ -111,6 +111,37 @@ impl CommandAnalysisBuilder {
         self.study.critical = Some(why);
     }
 
+    /// What is done with the value of an option.
+    pub(super) fn record_value(&mut self, value_use: ValueUse, value: &ShellArg) {
+        match value_use {
+            ValueUse::Nothing | ValueUse::Folder | ValueUse::Path => {}
+            ValueUse::Read => self.record_read(value, AccessDepth::Itself),
+            ValueUse::List => self.record_listed_reads(value),
+            ValueUse::Write => self.record_write_unless_stdout(value),
+            ValueUse::Fill => self.record_write(value, AccessDepth::Beneath),
+            ValueUse::Host => self.record_host(value),
+            ValueUse::Command => self.record_command(value),
+            ValueUse::Script => self.record_script(value),
+        }
+    }
+
+    /// What an option changes by being there, as far as no row must know.
+    pub(super) fn record_change(&mut self, change: OptionChange) {
+        match change {
+            OptionChange::Run(why) => self.record_unknown_run(why),
+            OptionChange::Caution(why) => self.record_caution(why),
+            _ => {}
+        }
+    }
+
+    /// What the options of a command line do, as its table says.
+    pub(super) fn record_options(&mut self, options: &ParsedArguments<'_>) {
+        for (entry, value) in options.by_place() {
+            self.record_change(entry.change);
+            value.into_iter().for_each(|value| self.record_value(entry.value_use, value));
+        }
+    }
+
     /// Adds what was found out elsewhere, except the nature.
     pub(super) fn merge(&mut self, other: CommandAnalysis) {
         for touch in other.touches {
@@ -145,7 +176,7 @@ impl CommandAnalysisBuilder {
 /// Whether some argument may turn out to be an option, or several words with one among them.
 ///
 /// After `--` there are no options, unless that `--` was itself the value of one.
-pub(super) fn may_hide_option(args: &[ShellArg], options: &ParsedArguments) -> bool {
+pub(super) fn may_hide_option(args: &[ShellArg], options: &ParsedArguments<'_>) -> bool {
     let end = ShellArg::known("--");
     let is_value = options.given.iter().any(|given| given.value.as_ref() == Some(&end));
     let end = args.iter().position(|arg| *arg == end && !is_value).unwrap_or(args.len());

@@ -4,7 +4,7 @@ mod compressors;
 mod tar;
 
 use crate::program::CommandAnalysis;
-use crate::program::options::{OptionGrammar, ParsedArguments};
+use crate::program::options::{OptionTable, options};
 use crate::shell::ShellArg;
 
 use super::analysis_builder::{
@@ -89,14 +89,8 @@ fn analyze_zip(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_unzip(args: &[ShellArg]) -> CommandAnalysis {
-    const UNZIP: OptionGrammar = OptionGrammar {
-        short_values: "dPOI",
-        long_values: &[],
-        long_flags: &[],
-        stops_at_operand: false,
-        single_dash_long: false,
-    };
-    let options = ParsedArguments::parse(args, &UNZIP);
+    const UNZIP: OptionTable = options!("-dPOI:");
+    let options = UNZIP.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     options
         .operands
@@ -189,24 +183,11 @@ fn analyze_seven_zip(args: &[ShellArg]) -> CommandAnalysis {
 
 /// `cpio` takes the names of its files from its input.
 fn analyze_cpio(args: &[ShellArg]) -> CommandAnalysis {
-    const CPIO: OptionGrammar = OptionGrammar {
-        short_values: "CDEFHIMOR",
-        long_values: &[
-            "block-size",
-            "directory",
-            "file",
-            "format",
-            "pattern-file",
-            "message",
-            "owner",
-            "rsh-command",
-            "io-size",
-        ],
-        long_flags: &["list", "extract", "create", "pass-through", "make-directories"],
-        stops_at_operand: false,
-        single_dash_long: false,
-    };
-    let options = ParsedArguments::parse(args, &CPIO);
+    const CPIO: OptionTable = options!(
+        "-CDEFHIMOR: block-size: directory: file: format: pattern-file: message: owner: rsh-command: \
+         io-size: list extract create pass-through make-directories"
+    );
+    let options = CPIO.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     options.values(&["rsh-command"]).for_each(|command| notes.record_script(command));
     for file in options.values(&["I", "E", "pattern-file"]) {
@@ -238,14 +219,8 @@ fn analyze_cpio(args: &[ShellArg]) -> CommandAnalysis {
 
 /// `pax -r` unpacks, `pax -w` packs, both together copy, and neither lists.
 fn analyze_pax(args: &[ShellArg]) -> CommandAnalysis {
-    const PAX: OptionGrammar = OptionGrammar {
-        short_values: "bBEfgGopsTUx",
-        long_values: &[],
-        long_flags: &[],
-        stops_at_operand: false,
-        single_dash_long: false,
-    };
-    let options = ParsedArguments::parse(args, &PAX);
+    const PAX: OptionTable = options!("-bBEfgGopsTUx:");
+    let options = PAX.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     let (unpacks, packs) = (options.has(&["r"]), options.has(&["w"]));
     for archive in options.values(&["f"]) {

@@ -3,7 +3,7 @@
 mod program_text;
 
 use crate::program::CommandAnalysis;
-use crate::program::options::{OptionGrammar, ParsedArguments};
+use crate::program::options::{OptionTable, ParsedArguments, options};
 use crate::shell::ShellArg;
 
 use super::analysis_builder::{
@@ -12,29 +12,14 @@ use super::analysis_builder::{
 
 /// Studies `awk` and its relatives.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
-    const AWK: OptionGrammar = OptionGrammar {
-        short_values: "FvfileEW",
-        long_values: &["field-separator", "assign", "file", "include", "load", "source", "exec"],
-        long_flags: &[
-            "pretty-print",
-            "profile",
-            "dump-variables",
-            "debug",
-            "sandbox",
-            "lint",
-            "posix",
-            "characters-as-bytes",
-            "traditional",
-            "csv",
-            "re-interval",
-        ],
-        stops_at_operand: true,
-        single_dash_long: false,
-    };
+    const AWK: OptionTable = options!(
+        "-FvfileEW: field-separator: assign: file: include: load: source: exec: pretty-print profile \
+         dump-variables debug sandbox lint posix characters-as-bytes traditional csv re-interval"
+    ).until_operand();
     if !matches!(name, "awk" | "gawk" | "mawk" | "nawk" | "original-awk") {
         return None;
     }
-    let options = ParsedArguments::parse(args, &AWK);
+    let options = AWK.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     let mut has_program = false;
     for text in options.values(&["e", "source"]) {
@@ -72,7 +57,7 @@ fn record_program(program: &ShellArg, notes: &mut CommandAnalysisBuilder) {
 }
 
 /// Options end at the first operand, so only what stands before it can turn out to be one.
-fn may_hide_option_early(args: &[ShellArg], options: &ParsedArguments) -> bool {
+fn may_hide_option_early(args: &[ShellArg], options: &ParsedArguments<'_>) -> bool {
     let before = args.len().saturating_sub(options.operands.len());
     may_hide_option(args.get(..before).unwrap_or_default(), options)
 }

@@ -4,14 +4,14 @@
 //! noted: the destination itself, and the file of the source's name inside it.
 
 use crate::program::CommandAnalysis;
-use crate::program::options::{OptionGrammar, ParsedArguments, strip_start};
+use crate::program::options::{OptionTable, ParsedArguments, options, strip_start};
 use crate::shell::ShellArg;
 
 use super::analysis_builder::{
     AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, join_path, last_component, may_hide_option,
     path_starting_with,
 };
-use super::program_table::{OperandRole, OptionEffect, ProgramRow, READER_ROW};
+use super::program_table::{OperandRole, ProgramRow, READER_ROW};
 
 /// Studies a program that changes files.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
@@ -34,25 +34,20 @@ static ROWS: &[ProgramRow] = &[
     ProgramRow { names: &["tee", "sponge", "ptee"], operands: OperandRole::Write, ..READER_ROW },
     ProgramRow {
         names: &["mkdir", "mkfifo"],
-        short_values: "m",
-        long_values: &["mode"],
+        table: options!("m: mode:"),
         operands: OperandRole::Write,
         ..READER_ROW
     },
     ProgramRow {
         names: &["touch"],
-        short_values: "drtA",
-        long_values: &["date", "reference", "time"],
+        table: options!("r,reference:read -dtA: date: time:"),
         operands: OperandRole::Write,
-        options: &[("r reference", OptionEffect::Reads)],
         ..READER_ROW
     },
     ProgramRow {
         names: &["truncate"],
-        short_values: "sr",
-        long_values: &["size", "reference"],
+        table: options!("r,reference:read s: size:"),
         operands: OperandRole::Write,
-        options: &[("r reference", OptionEffect::Reads)],
         ..READER_ROW
     },
     ProgramRow {
@@ -81,7 +76,7 @@ enum DestinationKind {
 
 impl CopyDestination {
     /// Sources and destination as `cp`, `mv`, `ln` and `install` take them.
-    fn from_options(options: &ParsedArguments) -> Option<Self> {
+    fn from_options(options: &ParsedArguments<'_>) -> Option<Self> {
         let mut sources = options.operands.clone();
         if let Some(folder) = options.values(&["t", "target-directory"]).last() {
             return Some(Self { sources, path: folder.clone(), kind: DestinationKind::Folder });
@@ -101,7 +96,7 @@ impl CopyDestination {
     /// Notes everything that may be written, `depth` deep.
     fn record_writes(
         &self,
-        options: &ParsedArguments,
+        options: &ParsedArguments<'_>,
         depth: AccessDepth,
         notes: &mut CommandAnalysisBuilder,
     ) {
@@ -148,29 +143,14 @@ impl CopyDestination {
     }
 }
 
-const COPY: OptionGrammar = OptionGrammar {
-    short_values: "tS",
-    long_values: &["target-directory", "suffix", "no-preserve", "sparse"],
-    long_flags: &[
-        "archive",
-        "attributes-only",
-        "backup",
-        "recursive",
-        "parents",
-        "link",
-        "symbolic-link",
-        "no-target-directory",
-        "preserve",
-        "reflink",
-        "remove-destination",
-        "strip-trailing-slashes",
-    ],
-    stops_at_operand: false,
-    single_dash_long: false,
-};
+const COPY: OptionTable = options!(
+    "-tS: target-directory: suffix: no-preserve: sparse: archive attributes-only backup recursive \
+     parents link symbolic-link no-target-directory preserve reflink remove-destination \
+     strip-trailing-slashes"
+);
 
 fn analyze_copy(args: &[ShellArg]) -> CommandAnalysis {
-    let options = ParsedArguments::parse(args, &COPY);
+    let options = COPY.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     let deep = options.has(&["r", "R", "a", "recursive", "archive"]);
     let depth = if deep { AccessDepth::Beneath } else { AccessDepth::Itself };
@@ -188,7 +168,7 @@ fn analyze_copy(args: &[ShellArg]) -> CommandAnalysis {
 
 /// What is moved may be a folder, and then everything beneath it moves too.
 fn analyze_move(args: &[ShellArg]) -> CommandAnalysis {
-    let options = ParsedArguments::parse(args, &COPY);
+    let options = COPY.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     if let Some(destination) = CopyDestination::from_options(&options) {
         for source in &destination.sources {
@@ -203,14 +183,10 @@ fn analyze_move(args: &[ShellArg]) -> CommandAnalysis {
 /// A link is another name for its target: whoever makes it can read and change the target under
 /// that name. A symbolic link counts from the folder it lies in.
 fn analyze_link(args: &[ShellArg]) -> CommandAnalysis {
-    const LINK: OptionGrammar = OptionGrammar {
-        short_values: "tS",
-        long_values: &["target-directory", "suffix"],
-        long_flags: &["symbolic", "relative", "no-target-directory", "no-dereference", "backup"],
-        stops_at_operand: false,
-        single_dash_long: false,
-    };
-    let mut options = ParsedArguments::parse(args, &LINK);
+    const LINK: OptionTable = options!(
+        "-tS: target-directory: suffix: symbolic relative no-target-directory no-dereference backup"
+    );
+    let mut options = LINK.parse(args);
     // `ln target` makes a link of that name right here.
     if options.operands.len() == 1 && !options.has(&["t", "target-directory"]) {
         options.operands.push(ShellArg::known("."));
@@ -239,14 +215,11 @@ fn analyze_link(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_install(args: &[ShellArg]) -> CommandAnalysis {
-    const INSTALL: OptionGrammar = OptionGrammar {
-        short_values: "tSmogBf",
-        long_values: &["target-directory", "suffix", "mode", "owner", "group", "strip-program"],
-        long_flags: &["directory", "strip", "no-target-directory", "backup", "compare"],
-        stops_at_operand: false,
-        single_dash_long: false,
-    };
-    let options = ParsedArguments::parse(args, &INSTALL);
+    const INSTALL: OptionTable = options!(
+        "-tSmogBf: target-directory: suffix: mode: owner: group: strip-program: directory strip \
+         no-target-directory backup compare"
+    );
+    let options = INSTALL.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     options.values(&["strip-program"]).for_each(|program| notes.record_command(program));
     if options.has(&["d", "directory"]) {
@@ -264,14 +237,9 @@ fn analyze_install(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_permissions(name: &str, args: &[ShellArg]) -> CommandAnalysis {
-    const PERMISSIONS: OptionGrammar = OptionGrammar {
-        short_values: "",
-        long_values: &["reference", "from"],
-        long_flags: &["recursive", "dereference", "no-dereference", "no-preserve-root"],
-        stops_at_operand: false,
-        single_dash_long: false,
-    };
-    let options = ParsedArguments::parse(args, &PERMISSIONS);
+    const PERMISSIONS: OptionTable =
+        options!("reference: from: recursive dereference no-dereference no-preserve-root");
+    let options = PERMISSIONS.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     let deep = options.has(&["R", "recursive"]);
     let depth = if deep { AccessDepth::Beneath } else { AccessDepth::Itself };
@@ -316,14 +284,8 @@ fn analyze_dd(args: &[ShellArg]) -> CommandAnalysis {
 /// Makes a new file and never changes one. Without a template, or with `-t`, that is in the folder
 /// for such, which is another one than the workspace.
 fn analyze_mktemp(args: &[ShellArg]) -> CommandAnalysis {
-    const MKTEMP: OptionGrammar = OptionGrammar {
-        short_values: "p",
-        long_values: &["suffix"],
-        long_flags: &["directory", "dry-run", "quiet", "tmpdir"],
-        stops_at_operand: false,
-        single_dash_long: false,
-    };
-    let options = ParsedArguments::parse(args, &MKTEMP);
+    const MKTEMP: OptionTable = options!("p: suffix: directory dry-run quiet tmpdir");
+    let options = MKTEMP.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     if options.has(&["u", "dry-run"]) && !may_hide_option(args, &options) {
         return notes.build_complete();
@@ -343,28 +305,11 @@ fn analyze_mktemp(args: &[ShellArg]) -> CommandAnalysis {
 
 /// What a patch changes stands in the patch.
 fn analyze_patch(args: &[ShellArg]) -> CommandAnalysis {
-    const PATCH: OptionGrammar = OptionGrammar {
-        short_values: "pidorBDFgVYzx",
-        long_values: &[
-            "strip",
-            "input",
-            "directory",
-            "output",
-            "reject-file",
-            "prefix",
-            "ifdef",
-            "fuzz",
-            "get",
-            "version-control",
-            "basename-prefix",
-            "suffix",
-            "quoting-style",
-        ],
-        long_flags: &["ed", "dry-run"],
-        stops_at_operand: false,
-        single_dash_long: false,
-    };
-    let options = ParsedArguments::parse(args, &PATCH);
+    const PATCH: OptionTable = options!(
+        "-pidorBDFgVYzx: strip: input: directory: output: reject-file: prefix: ifdef: fuzz: get: \
+         version-control: basename-prefix: suffix: quoting-style: ed dry-run"
+    );
+    let options = PATCH.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     options.values(&["i", "input"]).for_each(|file| notes.record_read(file, AccessDepth::Itself));
     for file in options.values(&["o", "output", "r", "reject-file"]) {
@@ -386,23 +331,11 @@ fn analyze_patch(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_split(args: &[ShellArg]) -> CommandAnalysis {
-    const SPLIT: OptionGrammar = OptionGrammar {
-        short_values: "abClnt",
-        long_values: &[
-            "suffix-length",
-            "bytes",
-            "line-bytes",
-            "lines",
-            "number",
-            "separator",
-            "filter",
-            "additional-suffix",
-        ],
-        long_flags: &["elide-empty-files", "numeric-suffixes", "hex-suffixes", "verbose"],
-        stops_at_operand: false,
-        single_dash_long: false,
-    };
-    let options = ParsedArguments::parse(args, &SPLIT);
+    const SPLIT: OptionTable = options!(
+        "-abClnt: suffix-length: bytes: line-bytes: lines: number: separator: filter: \
+         additional-suffix: elide-empty-files numeric-suffixes hex-suffixes verbose"
+    );
+    let options = SPLIT.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     options.values(&["filter"]).for_each(|filter| notes.record_script(filter));
     options
@@ -424,14 +357,11 @@ fn analyze_split(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_csplit(args: &[ShellArg]) -> CommandAnalysis {
-    const CSPLIT: OptionGrammar = OptionGrammar {
-        short_values: "bfn",
-        long_values: &["suffix-format", "prefix", "digits"],
-        long_flags: &["keep-files", "suppress-matched", "elide-empty-files", "quiet", "silent"],
-        stops_at_operand: false,
-        single_dash_long: false,
-    };
-    let options = ParsedArguments::parse(args, &CSPLIT);
+    const CSPLIT: OptionTable = options!(
+        "-bfn: suffix-format: prefix: digits: keep-files suppress-matched elide-empty-files quiet \
+         silent"
+    );
+    let options = CSPLIT.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     options
         .operands

@@ -7,7 +7,7 @@ mod url_globs;
 mod wget;
 
 use crate::program::CommandAnalysis;
-use crate::program::options::{OptionGrammar, ParsedArguments, strip_start};
+use crate::program::options::{OptionTable, options, strip_start};
 use crate::shell::ShellArg;
 
 use super::analysis_builder::{AccessDepth, CommandAnalysisBuilder};
@@ -31,19 +31,6 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
     }
 }
 
-const fn grammar_with_values(
-    short_values: &'static str,
-    long_values: &'static [&'static str],
-) -> OptionGrammar {
-    OptionGrammar {
-        short_values,
-        long_values,
-        long_flags: &[],
-        stops_at_operand: false,
-        single_dash_long: false,
-    }
-}
-
 /// Any operand may be a host: even a name that is only looked up reaches whoever answers for it.
 fn analyze_host_operands(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
@@ -56,34 +43,24 @@ fn analyze_host_operands(args: &[ShellArg]) -> CommandAnalysis {
             notes.record_host(arg);
         }
     }
-    for file in ParsedArguments::parse(args, &grammar_with_values("f", &[])).values(&["f"]) {
+    for file in options!("f:").parse(args).values(&["f"]) {
         notes.record_read(file, AccessDepth::Itself);
     }
     notes.build_incomplete()
 }
 
 fn analyze_aria2(args: &[ShellArg]) -> CommandAnalysis {
-    const ARIA2: OptionGrammar = OptionGrammar {
-        short_values: "dionjsxkl",
-        long_values: &["dir", "out", "input-file", "log", "conf-path", "save-session"],
-        long_flags: &[
-            "on-bt-download-complete",
-            "on-download-complete",
-            "on-download-error",
-            "on-download-pause",
-            "on-download-start",
-            "on-download-stop",
-            "load-cookies",
-            "save-cookies",
-            "all-proxy",
-        ],
-        stops_at_operand: false,
-        single_dash_long: false,
-    };
-    let options = ParsedArguments::parse(args, &ARIA2);
+    const ARIA2: OptionTable = options!(
+        "-dionjsxkl: dir: out: input-file: log: conf-path: save-session: on-bt-download-complete \
+         on-download-complete on-download-error on-download-pause on-download-start on-download-stop \
+         load-cookies save-cookies all-proxy"
+    );
+    let options = ARIA2.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     for given in &options.given {
-        if let Some(value) = given.value.as_ref().filter(|_| given.name.starts_with("on-")) {
+        if let Some(value) =
+            given.value.as_ref().filter(|_| given.names().any(|name| name.starts_with("on-")))
+        {
             notes.record_command(value);
         }
     }
@@ -107,13 +84,8 @@ fn analyze_aria2(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_httpie(args: &[ShellArg]) -> CommandAnalysis {
-    let options = ParsedArguments::parse(
-        args,
-        &grammar_with_values(
-            "oaApsP",
-            &["output", "auth", "auth-type", "proxy", "cert", "cert-key", "verify"],
-        ),
-    );
+    let options =
+        options!("-oaApsP: output: auth: auth-type: proxy: cert: cert-key: verify:").parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     options.values(&["o", "output"]).for_each(|file| notes.record_write_unless_stdout(file));
     options
@@ -141,10 +113,7 @@ fn analyze_httpie(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_gh(args: &[ShellArg]) -> CommandAnalysis {
-    let options = ParsedArguments::parse(
-        args,
-        &grammar_with_values("FRf", &["hostname", "field", "raw-field", "input", "repo"]),
-    );
+    let options = options!("-FRf: hostname: field: raw-field: input: repo:").parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     notes.record_host(&ShellArg::known("github.com"));
     options.values(&["hostname"]).for_each(|host| notes.record_host(host));
@@ -161,13 +130,8 @@ fn analyze_gh(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_netcat(args: &[ShellArg]) -> CommandAnalysis {
-    let options = ParsedArguments::parse(
-        args,
-        &grammar_with_values(
-            "ecwpsXxiqTo",
-            &["exec", "sh-exec", "lua-exec", "output", "proxy", "source"],
-        ),
-    );
+    let options =
+        options!("-ecwpsXxiqTo: exec: sh-exec: lua-exec: output: proxy: source:").parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     options.values(&["e", "c", "exec", "sh-exec"]).for_each(|command| notes.record_script(command));
     for file in options.values(&["lua-exec"]) {
@@ -185,7 +149,7 @@ fn analyze_netcat(args: &[ShellArg]) -> CommandAnalysis {
 
 /// `socat` joins two addresses, each with its kind before the first colon.
 fn analyze_socat(args: &[ShellArg]) -> CommandAnalysis {
-    let options = ParsedArguments::parse(args, &grammar_with_values("bdlTtSsx", &[]));
+    let options = options!("-bdlTtSsx:").parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     for address in &options.operands {
         let Some(text) = address.as_known() else {
@@ -218,7 +182,7 @@ fn analyze_socat(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_remote_copy(args: &[ShellArg]) -> CommandAnalysis {
-    let options = ParsedArguments::parse(args, &grammar_with_values("cDFiJlobBPRsSX", &[]));
+    let options = options!("-cDFiJlobBPRsSX:").parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     options.values(&["S", "D"]).for_each(|program| notes.record_command(program));
     for file in options.values(&["i", "F", "b"]) {

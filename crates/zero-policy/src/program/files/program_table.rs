@@ -1,7 +1,7 @@
 //! Programs as rows of a table: which operands are files, and which options do something.
 
 use crate::program::CommandAnalysis;
-use crate::program::options::{OptionGrammar, ParsedArguments};
+use crate::program::options::{OptionChange, OptionTable, ValueUse, options};
 use crate::shell::ShellArg;
 
 use super::analysis_builder::{
@@ -12,26 +12,16 @@ use super::analysis_builder::{
 pub(super) struct ProgramRow {
     /// Their names.
     pub(super) names: &'static [&'static str],
-    /// Short options that take a value.
-    pub(super) short_values: &'static str,
-    /// Long options that take a value as the next argument too.
-    pub(super) long_values: &'static [&'static str],
-    /// Other long options that matter here.
-    pub(super) long_flags: &'static [&'static str],
-    /// Whether long options are written with one dash.
-    pub(super) single_dash_long: bool,
+    /// Their options, with what these do.
+    pub(super) table: OptionTable,
     /// What the operands are.
     pub(super) operands: OperandRole,
     /// How many operands come before the first file, such as the pattern of `grep`.
     pub(super) skip: usize,
-    /// Options that say what those operands would: with one of them no operand is skipped.
-    pub(super) skip_unless: &'static str,
-    /// Options that make it go beneath folders; `*` when it always does.
-    pub(super) beneath: &'static str,
+    /// Whether it goes beneath folders without being told to.
+    pub(super) beneath: bool,
     /// When it looks at the current folder if no file is named.
     pub(super) here: CurrentFolderUse,
-    /// What options do, those that do anything: names separated by spaces.
-    pub(super) options: &'static [(&'static str, OptionEffect)],
 }
 
 /// What the operands of a program are.
@@ -57,44 +47,14 @@ pub(super) enum CurrentFolderUse {
     Always,
 }
 
-/// What an option does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OptionEffect {
-    /// Its value is a file that is read.
-    Reads,
-    /// Its value is a file, or `-`, that names the files which are read.
-    Lists,
-    /// Its value is a file that is written; `-` is standard output.
-    Writes,
-    /// Its value is a program, which gets arguments of its own.
-    Command,
-    /// Its value is a text for a shell.
-    Script,
-    /// It runs something nobody can say.
-    Runs(&'static str),
-    /// It is too much for a rule that goes by the name.
-    Caution(&'static str),
-    /// With it the program does more than is said here.
-    More,
-    /// The operands are written rather than read.
-    WritesOperands,
-    /// The operands are no files.
-    NoFiles,
-}
-
 /// The row that others start from: reads its operands, and no option does anything.
 pub(super) const READER_ROW: ProgramRow = ProgramRow {
     names: &[],
-    short_values: "",
-    long_values: &[],
-    long_flags: &[],
-    single_dash_long: false,
+    table: options!(""),
     operands: OperandRole::Read,
     skip: 0,
-    skip_unless: "",
-    beneath: "",
+    beneath: false,
     here: CurrentFolderUse::Never,
-    options: &[],
 };
 
 impl ProgramRow {
@@ -105,45 +65,22 @@ impl ProgramRow {
 
     /// What a command line of one of these programs does.
     pub(super) fn analyze(&self, args: &[ShellArg]) -> CommandAnalysis {
-        let options = self.parse_arguments(args);
-        let given = |names: &str| names.split_whitespace().any(|name| options.has(&[name]));
+        let options = self.table.parse(args);
         let mut notes = CommandAnalysisBuilder::default();
         let mut operands = self.operands;
-        let mut all_said = true;
-        for (names, does) in self.options {
-            if !given(names) {
-                continue;
+        let (mut beneath, mut skip, mut all_said) = (self.beneath, self.skip, true);
+        for (entry, value) in options.by_place() {
+            match entry.change {
+                OptionChange::Beneath => beneath = true,
+                OptionChange::Pattern => skip = 0,
+                OptionChange::More => all_said = false,
+                OptionChange::WriteOperands => operands = OperandRole::Write,
+                OptionChange::NoFiles => operands = OperandRole::Nothing,
+                change => notes.record_change(change),
             }
-            match does {
-                OptionEffect::Runs(why) => notes.record_unknown_run(why),
-                OptionEffect::Caution(why) => notes.record_caution(why),
-                OptionEffect::More => all_said = false,
-                OptionEffect::WritesOperands => operands = OperandRole::Write,
-                OptionEffect::NoFiles => operands = OperandRole::Nothing,
-                OptionEffect::Reads
-                | OptionEffect::Lists
-                | OptionEffect::Writes
-                | OptionEffect::Command
-                | OptionEffect::Script => {}
-            }
-            let names: Vec<&str> = names.split_whitespace().collect();
-            for value in options.values(&names) {
-                match does {
-                    OptionEffect::Reads => notes.record_read(value, AccessDepth::Itself),
-                    OptionEffect::Lists => notes.record_listed_reads(value),
-                    OptionEffect::Writes => notes.record_write_unless_stdout(value),
-                    OptionEffect::Command => notes.record_command(value),
-                    OptionEffect::Script => notes.record_script(value),
-                    _ => {}
-                }
-            }
+            value.into_iter().for_each(|value| notes.record_value(entry.value_use, value));
         }
-        let depth = if self.beneath == "*" || given(self.beneath) {
-            AccessDepth::Beneath
-        } else {
-            AccessDepth::Itself
-        };
-        let skip = if given(self.skip_unless) { 0 } else { self.skip };
+        let depth = if beneath { AccessDepth::Beneath } else { AccessDepth::Itself };
         let files = options.operands.get(skip..).unwrap_or_default();
         all_said &= self.record_operands(operands, files, depth, &mut notes);
         if !matches!(operands, OperandRole::Nothing | OperandRole::Refused) {
@@ -151,21 +88,10 @@ impl ProgramRow {
             let others: Vec<ShellArg> = args.iter().filter(named).cloned().collect();
             notes.record_split_reads(&others);
         }
-        if self.is_dangerous() && may_hide_option(args, &options) {
+        if may_hide_option(args, &options) && self.is_dangerous() {
             notes.record_caution(MAY_BE_OPTION);
         }
         if all_said { notes.build_complete() } else { notes.build_incomplete() }
-    }
-
-    fn parse_arguments(&self, args: &[ShellArg]) -> ParsedArguments {
-        let grammar = OptionGrammar {
-            short_values: self.short_values,
-            long_values: self.long_values,
-            long_flags: self.long_flags,
-            stops_at_operand: false,
-            single_dash_long: self.single_dash_long,
-        };
-        ParsedArguments::parse(args, &grammar)
     }
 
     /// Notes what is done to the operands. `false` when that makes it do more than is said.
@@ -202,8 +128,15 @@ impl ProgramRow {
     /// otherwise only look.
     fn is_dangerous(&self) -> bool {
         matches!(self.operands, OperandRole::ReadThenWrite | OperandRole::Refused)
-            || self.options.iter().any(|(_, does)| {
-                !matches!(does, OptionEffect::Reads | OptionEffect::Lists | OptionEffect::NoFiles)
+            || self.table.entries().iter().any(|entry| match (entry.value_use, entry.change) {
+                (ValueUse::Nothing | ValueUse::Read | ValueUse::List, change) => !matches!(
+                    change,
+                    OptionChange::Nothing
+                        | OptionChange::NoFiles
+                        | OptionChange::Beneath
+                        | OptionChange::Pattern
+                ),
+                _ => true,
             })
     }
 }

@@ -6,13 +6,13 @@
 mod reader_table;
 
 use crate::program::CommandAnalysis;
-use crate::program::options::{OptionGrammar, ParsedArguments, strip_start};
+use crate::program::options::{OptionTable, options, strip_start};
 use crate::shell::ShellArg;
 
 use super::analysis_builder::{
     AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, join_path, last_component, may_hide_option,
 };
-use super::program_table::{OptionEffect, ProgramRow, READER_ROW};
+use super::program_table::{ProgramRow, READER_ROW};
 use reader_table::ROWS;
 
 /// Studies a program that looks.
@@ -37,32 +37,11 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
 }
 
 static LESS: ProgramRow = ProgramRow {
-    short_values: "bhjkoOpPtTxyzD",
-    long_values: &[
-        "log-file",
-        "LOG-FILE",
-        "lesskey-file",
-        "lesskey-src",
-        "lesskey-content",
-        "cmd",
-        "tag-file",
-        "pattern",
-        "tag",
-        "prompt",
-        "window",
-        "shift",
-        "tabs",
-        "jump-target",
-    ],
-    options: &[
-        ("o O log-file LOG-FILE", OptionEffect::Writes),
-        ("T tag-file", OptionEffect::Reads),
-        (
-            "k lesskey-file lesskey-src lesskey-content",
-            OptionEffect::Caution("keys can be bound to commands"),
-        ),
-        ("cmd", OptionEffect::Runs("the pager is given commands")),
-    ],
+    table: options!(
+        "o,O,log-file,LOG-FILE:write T,tag-file:read \
+                     k,lesskey-file,lesskey-src,lesskey-content:!keys cmd:!pager-commands \
+                     -bhjpPtxyzD: pattern: tag: prompt: window: shift: tabs: jump-target:"
+    ),
     ..READER_ROW
 };
 
@@ -157,26 +136,11 @@ fn add_option_files(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysi
 
 fn analyze_bat(args: &[ShellArg]) -> CommandAnalysis {
     static BAT: ProgramRow = ProgramRow {
-        short_values: "lrmH",
-        long_values: &[
-            "pager",
-            "language",
-            "line-range",
-            "map-syntax",
-            "highlight-line",
-            "theme",
-            "style",
-            "tabs",
-            "wrap",
-            "terminal-width",
-            "color",
-            "italic-text",
-            "decorations",
-            "paging",
-            "file-name",
-            "ignored-suffix",
-        ],
-        options: &[("pager", OptionEffect::Script)],
+        table: options!(
+            "pager:script -lrmH: language: line-range: map-syntax: highlight-line: \
+                         theme: style: tabs: wrap: terminal-width: color: italic-text: \
+                         decorations: paging: file-name: ignored-suffix:"
+        ),
         ..READER_ROW
     };
     let mut notes = CommandAnalysisBuilder::default();
@@ -190,17 +154,12 @@ fn analyze_bat(args: &[ShellArg]) -> CommandAnalysis {
 
 /// Shows the time; with a time for an operand, or with `-s`, it sets it.
 fn analyze_date(args: &[ShellArg]) -> CommandAnalysis {
-    const DATE: OptionGrammar = OptionGrammar {
-        short_values: "dfrsvz",
-        long_values: &["date", "file", "reference", "set"],
-        long_flags: &["debug", "iso-8601", "rfc-3339", "rfc-email", "utc"],
-        stops_at_operand: false,
-        single_dash_long: false,
-    };
+    const DATE: OptionTable =
+        options!("-dfrsvz: date: file: reference: set: debug iso-8601 rfc-3339 rfc-email utc");
     // The format of `-I` is attached to it, and is no cluster of options.
     let is_format = |arg: &&ShellArg| arg.known_prefix().starts_with("-I");
     let args: Vec<ShellArg> = args.iter().filter(|arg| !is_format(arg)).cloned().collect();
-    let options = ParsedArguments::parse(&args, &DATE);
+    let options = DATE.parse(&args);
     let mut notes = CommandAnalysisBuilder::default();
     for file in options.values(&["f", "file", "r", "reference"]) {
         notes.record_read(file, AccessDepth::Itself);
@@ -212,32 +171,12 @@ fn analyze_date(args: &[ShellArg]) -> CommandAnalysis {
 
 /// Compares files; when one is a folder, with the file of the same name in it.
 fn analyze_diff(args: &[ShellArg]) -> CommandAnalysis {
-    const DIFF: OptionGrammar = OptionGrammar {
-        short_values: "CUFILSWxXD",
-        long_values: &[
-            "context",
-            "unified",
-            "show-function-line",
-            "ignore-matching-lines",
-            "label",
-            "width",
-            "starting-file",
-            "exclude",
-            "exclude-from",
-            "from-file",
-            "to-file",
-            "ifdef",
-            "tabsize",
-            "horizon-lines",
-            "line-format",
-            "color",
-            "palette",
-        ],
-        long_flags: &["recursive", "report-identical-files"],
-        stops_at_operand: false,
-        single_dash_long: false,
-    };
-    let options = ParsedArguments::parse(args, &DIFF);
+    const DIFF: OptionTable = options!(
+        "-CUFILSWxXD: context: unified: show-function-line: ignore-matching-lines: label: width: \
+         starting-file: exclude: exclude-from: from-file: to-file: ifdef: tabsize: horizon-lines: \
+         line-format: color: palette: recursive report-identical-files"
+    );
+    let options = DIFF.parse(args);
     let depth =
         if options.has(&["r", "recursive"]) { AccessDepth::Beneath } else { AccessDepth::Itself };
     let mut notes = CommandAnalysisBuilder::default();
@@ -312,22 +251,11 @@ fn analyze_jq(args: &[ShellArg]) -> CommandAnalysis {
 /// `yq` takes its first operand for a file when there is one of that name, so all of them count.
 fn analyze_yq(args: &[ShellArg]) -> CommandAnalysis {
     static YQ: ProgramRow = ProgramRow {
-        short_values: "poI",
-        long_values: &[
-            "expression",
-            "from-file",
-            "input-format",
-            "output-format",
-            "indent",
-            "split-exp",
-            "split-exp-file",
-        ],
-        long_flags: &["inplace", "in-place"],
-        options: &[
-            ("from-file", OptionEffect::Reads),
-            ("i inplace in-place", OptionEffect::WritesOperands),
-            ("s split-exp split-exp-file f", OptionEffect::More),
-        ],
+        table: options!(
+            "from-file:read i,inplace,in-place!write-operands s,f!more \
+                         split-exp,split-exp-file:!more -poI: expression: input-format: \
+                         output-format: indent:"
+        ),
         ..READER_ROW
     };
     let study = YQ.analyze(args);
@@ -339,26 +267,11 @@ fn analyze_yq(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_man(args: &[ShellArg]) -> CommandAnalysis {
-    const MAN: OptionGrammar = OptionGrammar {
-        short_values: "CPMmSseLRErp",
-        long_values: &[
-            "config-file",
-            "pager",
-            "manpath",
-            "systems",
-            "sections",
-            "extension",
-            "locale",
-            "recode",
-            "encoding",
-            "prompt",
-            "preprocessor",
-        ],
-        long_flags: &["html", "gxditview", "troff-device", "local-file", "ditroff", "troff"],
-        stops_at_operand: false,
-        single_dash_long: false,
-    };
-    let options = ParsedArguments::parse(args, &MAN);
+    const MAN: OptionTable = options!(
+        "-CPMmSseLRErp: config-file: pager: manpath: systems: sections: extension: locale: recode: \
+         encoding: prompt: preprocessor: html gxditview troff-device local-file ditroff troff"
+    );
+    let options = MAN.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     options.values(&["P", "pager"]).for_each(|pager| notes.record_script(pager));
     if options.has(&["H", "html", "X", "gxditview"]) {

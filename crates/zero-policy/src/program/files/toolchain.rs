@@ -4,7 +4,7 @@
 //! rules about files hold too; asking for the version is all that only looks.
 
 use crate::program::CommandAnalysis;
-use crate::program::options::{OptionGrammar, ParsedArguments};
+use crate::program::options::{OptionTable, options};
 use crate::shell::ShellArg;
 
 use super::analysis_builder::{AccessDepth, CommandAnalysisBuilder};
@@ -61,19 +61,15 @@ fn classify_program(name: &str) -> Option<ToolchainKind> {
 
 /// The first operand is the script; a text after `-c` or `-e` is none.
 fn analyze_interpreter(args: &[ShellArg]) -> CommandAnalysis {
-    const INTERPRETER: OptionGrammar = OptionGrammar {
-        short_values: "cemWXrpI",
-        long_values: &["eval", "print", "require", "import", "loader", "check"],
-        long_flags: &["version", "help"],
-        stops_at_operand: true,
-        single_dash_long: false,
-    };
+    const INTERPRETER: OptionTable =
+        options!("-cemWXrpI: eval: print: require: import: loader: check: version help")
+            .until_operand();
     if let [ShellArg::Known(only)] = args
         && only == "-v"
     {
         return CommandAnalysisBuilder::default().build_complete();
     }
-    let options = ParsedArguments::parse(args, &INTERPRETER);
+    let options = INTERPRETER.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     if !options.has(&["c", "e", "m", "r", "p", "eval", "print"]) {
         options
@@ -87,19 +83,13 @@ fn analyze_interpreter(args: &[ShellArg]) -> CommandAnalysis {
 
 /// `perl -pi -e …` and `ruby -i` change the files after the script in place.
 fn analyze_perl(args: &[ShellArg]) -> CommandAnalysis {
-    const PERL: OptionGrammar = OptionGrammar {
-        short_values: "eEIMmr",
-        long_values: &[],
-        long_flags: &["version", "help"],
-        stops_at_operand: true,
-        single_dash_long: false,
-    };
+    const PERL: OptionTable = options!("-eEIMmr: version help").until_operand();
     if let [ShellArg::Known(only)] = args
         && only == "-v"
     {
         return CommandAnalysisBuilder::default().build_complete();
     }
-    let options = ParsedArguments::parse(args, &PERL);
+    let options = PERL.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     let mut operands = options.operands.iter();
     // `-i.bak` and `-pie` are one option with a suffix, so a letter before `e` may hide it.
@@ -123,14 +113,8 @@ fn analyze_perl(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_compiler(args: &[ShellArg]) -> CommandAnalysis {
-    const COMPILER: OptionGrammar = OptionGrammar {
-        short_values: "oILDUl",
-        long_values: &["output", "out-dir", "print"],
-        long_flags: &[],
-        stops_at_operand: false,
-        single_dash_long: false,
-    };
-    let options = ParsedArguments::parse(args, &COMPILER);
+    const COMPILER: OptionTable = options!("-oILDUl: output: out-dir: print:");
+    let options = COMPILER.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     for operand in &options.operands {
         match operand.known_prefix().strip_prefix('@') {
@@ -184,8 +168,8 @@ fn analyze_openssl(args: &[ShellArg]) -> CommandAnalysis {
 
 fn analyze_strip(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
-    let grammar = OptionGrammar { short_values: "oFIONKRj", ..OptionGrammar::default() };
-    let options = ParsedArguments::parse(args, &grammar);
+    let grammar = options!("-oFIONKRj:");
+    let options = grammar.parse(args);
     options.values(&["o"]).for_each(|file| notes.record_write(file, AccessDepth::Itself));
     for file in &options.operands {
         notes.record_read(file, AccessDepth::Itself);

@@ -4,31 +4,9 @@ use super::super::{
     CommandAnalysis, CommandClass, FileAccess, NestedExecution, args_from, known_text,
     strip_arg_prefix,
 };
-use super::git_arguments::GitArguments;
 use super::remote_commands;
+use crate::program::options::options;
 use crate::shell::ShellArg;
-
-/// Options that always take a value, of the commands that show commits and differences. Those that
-/// take one only behind `=` are not here: the word after `--tags` is a commit or a file.
-const VALUES: &[&str] = &[
-    "output",
-    "max-count",
-    "skip",
-    "since",
-    "after",
-    "until",
-    "before",
-    "author",
-    "committer",
-    "grep",
-    "exclude",
-    "exclude-from",
-    "exclude-per-directory",
-    "contents",
-    "ignore-rev",
-    "ignore-revs-file",
-    "sort",
-];
 
 /// `None` when the command is not known to only look.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
@@ -42,8 +20,8 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
         "version" => CommandAnalysis::read_only(),
         "help" => analyze_help(args),
         "fsck" => {
-            let line = GitArguments::parse(args, "", &[]);
-            if line.has("", &["lost-found"]) || line.open {
+            let line = options!("lost-found").git().parse(args);
+            if line.has(&["lost-found"]) || line.uncertain {
                 return None;
             } else {
                 CommandAnalysis::read_only()
@@ -78,16 +56,16 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
             analyze_show(name, args_from(args, 1))
         }
         "symbolic-ref" => {
-            let line = GitArguments::parse(args, "m", &[]);
-            if line.all_operands().len() > 1 || line.has("dm", &["delete"]) || line.open {
+            let line = options!("m: delete").git().parse(args);
+            if line.operands.len() > 1 || line.has(&["d", "m", "delete"]) || line.uncertain {
                 return None;
             }
             CommandAnalysis::read_only()
         }
         "ls-remote" => analyze_ls_remote(args)?,
         "bundle" if matches!(known_text(args.first()), "verify" | "list-heads") => {
-            let line = GitArguments::parse(args_from(args, 1), "", &[]);
-            let files: Vec<ShellArg> = line.all_operands().into_iter().take(1).collect();
+            let line = options!("").git().parse(args_from(args, 1));
+            let files: Vec<ShellArg> = line.operands.into_iter().take(1).collect();
             CommandAnalysis::read_only().with_touches(FileAccess::Read, &files)
         }
         _ => return None,
@@ -96,57 +74,66 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
 
 /// Commands that show commits, differences or files.
 fn analyze_show(name: &str, args: &[ShellArg]) -> CommandAnalysis {
-    let letters = match name {
-        "log" | "show" | "whatchanged" | "reflog" | "stash" => "nSGLO",
-        "diff" | "diff-tree" | "diff-files" | "diff-index" => "SGO",
-        "blame" | "annotate" => "LS",
-        "ls-files" => "xX",
-        _ => "",
+    // Those that take a value only behind `=` stand without a mark: the word after `--tags` is a
+    // commit or a file.
+    macro_rules! show_options {
+        ($letters:literal) => {
+            options!(concat!(
+                $letters,
+                "output: max-count: skip: since: after: until: before: author: committer: grep: \
+                 exclude: exclude-from: exclude-per-directory: contents: ignore-rev: \
+                 ignore-revs-file: sort: ext-diff textconv filters order-file"
+            ))
+        };
+    }
+    let table = match name {
+        "log" | "show" | "whatchanged" | "reflog" | "stash" => show_options!("-nSGLO: "),
+        "diff" | "diff-tree" | "diff-files" | "diff-index" => show_options!("-SGO: "),
+        "blame" | "annotate" => show_options!("-LS: "),
+        "ls-files" => show_options!("-xX: "),
+        _ => show_options!(""),
     };
-    let line = GitArguments::parse(args, letters, VALUES);
+    let line = table.git().parse(args);
     let mut study = CommandAnalysis::read_only();
-    if line.has("", &["ext-diff", "textconv", "filters"]) {
+    if line.has(&["ext-diff", "textconv", "filters"]) {
         study = CommandAnalysis::opaque()
             .with_caution("it runs programs that the repository's settings name");
     }
-    for file in line.values("", &["output"]) {
+    for file in line.all_values(&["output"]) {
         study = add_output_file(study, &file);
     }
-    if line.has("", &["output"]) && line.values("", &["output"]).is_empty() {
+    if line.has(&["output"]) && line.values(&["output"]).next().is_none() {
         study = CommandAnalysis::opaque().with_caution("it writes to a file");
     }
-    let order = if letters.contains('O') { "O" } else { "" };
     let list = match name {
         "ls-files" => "X",
         "blame" | "annotate" => "S",
-        _ => order,
+        _ => "O",
     };
-    for file in line.values(list, &["exclude-from", "contents", "ignore-revs-file", "order-file"]) {
+    let lists = [list, "exclude-from", "contents", "ignore-revs-file", "order-file"];
+    for file in line.all_values(&lists) {
         study = study.with_touch(FileAccess::Read, &file);
     }
-    if letters.contains('L') {
-        // `-L 1,5:file` shows lines of a file.
-        for range in line.values("L", &[]) {
-            if let Some((before, _)) = range.known_prefix().rsplit_once(':')
-                && let Some(path) = strip_arg_prefix(&range, &format!("{before}:"))
-            {
-                study = study.with_touch(FileAccess::Read, &path);
-            }
+    // `-L 1,5:file` shows lines of a file.
+    for range in line.values(&["L"]) {
+        if let Some((before, _)) = range.known_prefix().rsplit_once(':')
+            && let Some(path) = strip_arg_prefix(range, &format!("{before}:"))
+        {
+            study = study.with_touch(FileAccess::Read, &path);
         }
     }
-    if line.open {
+    if line.uncertain {
         study.nature = CommandClass::Opaque;
         study = study.with_caution("an argument may be an option that writes or runs something");
     }
-    for operand in &line.operands {
+    let (operands, paths) = line.split_at_separator();
+    for operand in operands {
         if let Some(path) = parse_object_path(operand).or_else(|| parse_pathspec(operand)) {
             study = study.with_touch(FileAccess::Read, &path);
         }
     }
-    for path in &line.paths {
-        if let Some(path) = parse_pathspec(path) {
-            study = study.with_touch(FileAccess::Read, &path);
-        }
+    for path in paths.iter().filter_map(parse_pathspec) {
+        study = study.with_touch(FileAccess::Read, &path);
     }
     study
 }
@@ -203,8 +190,8 @@ fn as_pattern(path: ShellArg) -> ShellArg {
 }
 
 fn analyze_help(args: &[ShellArg]) -> CommandAnalysis {
-    let line = GitArguments::parse(args, "", &[]);
-    if line.has("wi", &["web", "info"]) || line.open {
+    let line = options!("web info").git().parse(args);
+    if line.has(&["w", "i", "web", "info"]) || line.uncertain {
         CommandAnalysis::opaque()
     } else {
         CommandAnalysis::read_only()
@@ -218,18 +205,19 @@ fn analyze_grep(args: &[ShellArg]) -> CommandAnalysis {
         arg.known_prefix().starts_with("-O") && !arg.known_prefix().starts_with("--")
     });
     let plain: Vec<ShellArg> = plain.into_iter().cloned().collect();
-    let line = GitArguments::parse(
-        &plain,
-        "efABCmP",
-        &["max-depth", "max-count", "threads", "context", "after-context", "before-context"],
-    );
+    let line = options!(
+        "-efABCmP: max-depth: max-count: threads: context: after-context: before-context: \
+         open-files-in-pager textconv"
+    )
+    .git()
+    .parse(&plain);
     let mut study = CommandAnalysis::read_only();
     let pagers: Vec<ShellArg> = opens
         .iter()
         .filter_map(|arg| strip_arg_prefix(arg, "-O"))
-        .chain(line.values("", &["open-files-in-pager"]))
+        .chain(line.all_values(&["open-files-in-pager"]))
         .collect();
-    if !opens.is_empty() || line.has("O", &["open-files-in-pager"]) {
+    if !opens.is_empty() || line.has(&["O", "open-files-in-pager"]) {
         study = pagers
             .iter()
             .filter(|pager| **pager != ShellArg::known(""))
@@ -238,20 +226,21 @@ fn analyze_grep(args: &[ShellArg]) -> CommandAnalysis {
             })
             .with_caution("it opens what it finds in another program");
     }
-    if line.has("", &["textconv"]) {
+    if line.has(&["textconv"]) {
         study = CommandAnalysis::opaque()
             .with_caution("it runs programs that the repository's settings name");
     }
-    for file in line.values("f", &[]) {
+    for file in line.all_values(&["f"]) {
         study = study.with_touch(FileAccess::Read, &file);
     }
-    if line.open {
+    if line.uncertain {
         study.nature = CommandClass::Opaque;
         study = study.with_caution("an argument may be an option that runs something");
     }
-    let with_pattern = usize::from(!line.has("ef", &[]));
-    let mut paths: Vec<ShellArg> = line.operands.iter().skip(with_pattern).cloned().collect();
-    paths.extend(line.paths.iter().cloned());
+    let with_pattern = usize::from(!line.has(&["e", "f"]));
+    let (operands, paths) = line.split_at_separator();
+    let mut paths: Vec<ShellArg> =
+        operands.iter().skip(with_pattern).chain(paths).cloned().collect();
     if paths.is_empty() {
         paths.push(ShellArg::known("."));
     }
@@ -262,29 +251,29 @@ fn analyze_grep(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_archive(args: &[ShellArg]) -> CommandAnalysis {
-    let line = GitArguments::parse(
-        args,
-        "o",
-        &["output", "remote", "exec", "format", "prefix", "add-file", "mtime"],
-    );
+    let line =
+        options!("o: output: remote: exec: format: prefix: add-file: mtime:").git().parse(args);
     let mut study = CommandAnalysis::read_only();
-    for file in line.values("o", &["output"]) {
+    for file in line.all_values(&["o", "output"]) {
         study = add_output_file(study, &file);
     }
-    for file in line.values("", &["add-file"]) {
+    for file in line.all_values(&["add-file"]) {
         study = study.with_touch(FileAccess::Read, &file);
     }
-    for path in line.all_operands().iter().skip(1).filter_map(parse_pathspec) {
+    for path in line.operands.iter().skip(1).filter_map(parse_pathspec) {
         study = study.with_recursive_touch(FileAccess::Read, &path);
     }
-    if line.has("", &["remote", "exec"]) || line.open {
+    if line.has(&["remote", "exec"]) || line.uncertain {
         study.nature = CommandClass::Opaque;
     }
     study = remote_commands::add_transport_programs(study, &line, &["exec"]);
-    for remote in line.values("", &["remote"]) {
+    for remote in line.all_values(&["remote"]) {
         study = remote_commands::add_address(study, &remote);
     }
-    study.with_caution_if(line.open, "an argument may be an option that writes or runs something")
+    study.with_caution_if(
+        line.uncertain,
+        "an argument may be an option that writes or runs something",
+    )
 }
 
 /// What makes a command list instead of change.
@@ -293,7 +282,7 @@ struct ListingOptions {
     letters: &'static str,
     names: &'static [&'static str],
     /// Letters and names that make it list, so that words are what to look for.
-    listing_letters: &'static str,
+    listing_letters: &'static [&'static str],
     listing_names: &'static [&'static str],
 }
 
@@ -322,7 +311,7 @@ const BRANCH: ListingOptions = ListingOptions {
         "ignore-case",
         "omit-empty",
     ],
-    listing_letters: "l",
+    listing_letters: &["l"],
     listing_names: &["list", "contains", "no-contains", "merged", "no-merged", "points-at"],
 };
 
@@ -344,15 +333,15 @@ const TAG: ListingOptions = ListingOptions {
         "ignore-case",
         "omit-empty",
     ],
-    listing_letters: "ln",
+    listing_letters: &["l", "n"],
     listing_names: &["list", "contains", "no-contains", "merged", "no-merged", "points-at"],
 };
 
 fn analyze_listing(args: &[ShellArg], listing: ListingOptions) -> Option<CommandAnalysis> {
-    let line = GitArguments::parse(args, "", &["sort", "format", "points-at"]);
-    let fine = line.has_only(listing.letters, listing.names) && !line.open;
-    let lists = line.all_operands().is_empty()
-        || line.has(listing.listing_letters, &[])
+    let line = options!("sort: format: points-at:").git().parse(args);
+    let fine = line.has_only(listing.letters, listing.names) && !line.uncertain;
+    let lists = line.operands.is_empty()
+        || line.has(listing.listing_letters)
         || listing.listing_names.iter().any(|name| {
             args.iter().any(|arg| {
                 let text = known_text(Some(arg));
@@ -364,11 +353,7 @@ fn analyze_listing(args: &[ShellArg], listing: ListingOptions) -> Option<Command
 }
 
 fn analyze_config(args: &[ShellArg]) -> Option<CommandAnalysis> {
-    let line = GitArguments::parse(
-        args,
-        "f",
-        &["file", "blob", "type", "default", "comment", "value", "url"],
-    );
+    let line = options!("f: file: blob: type: default: comment: value: url:").git().parse(args);
     let fine = line.has_only(
         "lzf",
         &[
@@ -404,10 +389,10 @@ fn analyze_config(args: &[ShellArg]) -> Option<CommandAnalysis> {
             "fixed-value",
         ],
     );
-    if !fine || line.open {
+    if !fine || line.uncertain {
         return None;
     }
-    let asks = line.has("l", &[])
+    let asks = line.has(&["l"])
         || args.iter().any(|arg| {
             let text = known_text(Some(arg));
             matches!(
@@ -421,7 +406,7 @@ fn analyze_config(args: &[ShellArg]) -> Option<CommandAnalysis> {
                     | "--get-colorbool"
             )
         });
-    let words = line.all_operands();
+    let words = &line.operands;
     let reads = match (known_text(words.first()), words.len()) {
         ("get" | "list", _) => true,
         // A lone key is asked for.
@@ -429,17 +414,17 @@ fn analyze_config(args: &[ShellArg]) -> Option<CommandAnalysis> {
         (_, 0 | 1) => true,
         _ => asks,
     };
-    let files = line.values("f", &["file"]);
+    let files = line.all_values(&["f", "file"]);
     reads.then(|| CommandAnalysis::read_only().with_touches(FileAccess::Read, &files))
 }
 
 /// Asks another machine, so only a literal address can be judged without a rule.
 fn analyze_ls_remote(args: &[ShellArg]) -> Option<CommandAnalysis> {
-    let line = GitArguments::parse(args, "o", &["upload-pack", "exec", "sort", "server-option"]);
-    let words = line.all_operands();
+    let line = options!("o: upload-pack: exec: sort: server-option:").git().parse(args);
+    let words = &line.operands;
     let address = words.first()?;
-    let runs = line.has("", &["upload-pack", "exec"]);
-    if line.open || runs || !remote_commands::is_address(address) {
+    let runs = line.has(&["upload-pack", "exec"]);
+    if line.uncertain || runs || !remote_commands::is_address(address) {
         return None;
     }
     let study = remote_commands::add_address(CommandAnalysis::read_only(), address);

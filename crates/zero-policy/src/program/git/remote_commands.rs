@@ -4,10 +4,10 @@ use super::super::{
     CommandAnalysis, FileAccess, NestedExecution, args_from, known_text, strip_arg_prefix,
 };
 use super::config_effect::GitConfigEffect;
-use super::git_arguments::GitArguments;
 use super::write_commands::{
     add_scripts, add_written_folders, caution_unknown_words, mark_critical_if,
 };
+use crate::program::options::{ParsedArguments, options};
 use crate::shell::ShellArg;
 
 /// Whether a word is an address and not the name of a remote.
@@ -43,16 +43,18 @@ pub(super) fn add_address(study: CommandAnalysis, address: &ShellArg) -> Command
 /// Programs that are named for the other end, which for an address on this machine run here.
 pub(super) fn add_transport_programs(
     study: CommandAnalysis,
-    line: &GitArguments,
+    line: &ParsedArguments<'_>,
     names: &[&str],
 ) -> CommandAnalysis {
-    let texts = line.values("", names);
-    let study = add_scripts(study, &texts);
-    study.with_caution_if(line.has("", names), "an option names the program at the other end")
+    add_scripts(study, &line.all_values(names))
+        .with_caution_if(line.has(names), "an option names the program at the other end")
 }
 
-pub(super) fn add_templates(mut study: CommandAnalysis, line: &GitArguments) -> CommandAnalysis {
-    for template in line.values("", &["template"]) {
+pub(super) fn add_templates(
+    mut study: CommandAnalysis,
+    line: &ParsedArguments<'_>,
+) -> CommandAnalysis {
+    for template in line.all_values(&["template"]) {
         study = study
             .with_recursive_touch(FileAccess::Read, &template)
             .with_caution("a template may bring hooks that run later");
@@ -61,40 +63,24 @@ pub(super) fn add_templates(mut study: CommandAnalysis, line: &GitArguments) -> 
 }
 
 pub(super) fn analyze_clone(args: &[ShellArg]) -> CommandAnalysis {
-    let line = GitArguments::parse(
-        args,
-        "obucj",
-        &[
-            "origin",
-            "branch",
-            "upload-pack",
-            "config",
-            "template",
-            "reference",
-            "reference-if-able",
-            "separate-git-dir",
-            "depth",
-            "shallow-since",
-            "shallow-exclude",
-            "jobs",
-            "server-option",
-            "filter",
-            "bundle-uri",
-            "revision",
-            "ref-format",
-        ],
-    );
+    let line = options!(
+        "-obucj: origin: branch: upload-pack: config: template: reference: reference-if-able: \
+         separate-git-dir: depth: shallow-since: shallow-exclude: jobs: server-option: filter: \
+         bundle-uri: revision: ref-format:"
+    )
+    .git()
+    .parse(args);
     let mut study = add_templates(CommandAnalysis::opaque(), &line);
     study = add_transport_programs(study, &line, &["upload-pack"]);
-    study = add_scripts(study, &line.values("u", &[]))
-        .with_caution_if(line.has("u", &[]), "an option names the program at the other end");
-    for setting in line.values("c", &["config"]) {
+    study = add_scripts(study, &line.all_values(&["u"]))
+        .with_caution_if(line.has(&["u"]), "an option names the program at the other end");
+    for setting in line.all_values(&["c", "config"]) {
         if let GitConfigEffect::Runs(text) = GitConfigEffect::from_assignment(&setting) {
             study.runs.extend(text.map(|text| NestedExecution::from_script(&text)));
             study = study.with_caution("it sets something that may run a command");
         }
     }
-    let words = line.all_operands();
+    let words = &line.operands;
     for address in words.iter().take(1) {
         study = if is_address(address) {
             add_address(study, address)
@@ -102,18 +88,18 @@ pub(super) fn analyze_clone(args: &[ShellArg]) -> CommandAnalysis {
             study.with_recursive_touch(FileAccess::Read, address)
         };
     }
-    for uri in line.values("", &["bundle-uri"]) {
+    for uri in line.all_values(&["bundle-uri"]) {
         study = add_address(study, &uri);
     }
-    match args_from(&words, 1) {
+    match args_from(words, 1) {
         [] => {
             let folder = words.first().map(default_clone_folder);
             study = add_written_folders(study, folder.as_slice());
         }
         folders => study = add_written_folders(study, folders),
     }
-    study = add_written_folders(study, &line.values("", &["separate-git-dir"]));
-    study.with_caution_if(line.open, "an argument may be an option that runs something")
+    study = add_written_folders(study, &line.all_values(&["separate-git-dir"]));
+    study.with_caution_if(line.uncertain, "an argument may be an option that runs something")
 }
 
 /// The folder git makes for a repository when none is named.
@@ -125,65 +111,60 @@ fn default_clone_folder(address: &ShellArg) -> ShellArg {
 }
 
 pub(super) fn analyze_transfer(name: &str, args: &[ShellArg]) -> CommandAnalysis {
-    let letters = match name {
-        "push" => "o",
-        "pull" => "osXj",
-        _ => "oj",
+    macro_rules! transfer_options {
+        ($letters:literal) => {
+            options!(concat!(
+                $letters,
+                "upload-pack: receive-pack: exec: repo: push-option: server-option: depth: \
+                 deepen: shallow-since: shallow-exclude: jobs: refmap: strategy: strategy-option: \
+                 filter: negotiation-tip: sort: force force-with-lease force-if-includes mirror \
+                 delete prune"
+            ))
+        };
+    }
+    let table = match name {
+        "push" => transfer_options!("o: "),
+        "pull" => transfer_options!("-osXj: "),
+        _ => transfer_options!("-oj: "),
     };
-    let line = GitArguments::parse(
-        args,
-        letters,
-        &[
-            "upload-pack",
-            "receive-pack",
-            "exec",
-            "repo",
-            "push-option",
-            "server-option",
-            "depth",
-            "deepen",
-            "shallow-since",
-            "shallow-exclude",
-            "jobs",
-            "refmap",
-            "strategy",
-            "strategy-option",
-            "filter",
-            "negotiation-tip",
-            "sort",
-        ],
-    );
+    let line = table.git().parse(args);
     let mut study = add_transport_programs(
         CommandAnalysis::opaque(),
         &line,
         &["upload-pack", "receive-pack", "exec"],
     );
-    let words = line.all_operands();
-    for address in words.iter().take(1).chain(&line.values("", &["repo"])) {
+    let words = &line.operands;
+    for address in words.iter().take(1).chain(&line.all_values(&["repo"])) {
         study = add_address(study, address);
     }
     if name == "push" {
-        let forced = line.has(
-            "fd",
-            &["force", "force-with-lease", "force-if-includes", "mirror", "delete", "prune"],
-        );
+        let forced = line.has(&[
+            "f",
+            "d",
+            "force",
+            "force-with-lease",
+            "force-if-includes",
+            "mirror",
+            "delete",
+            "prune",
+        ]);
         let refs = words.iter().any(|word| word.known_prefix().starts_with([':', '+']));
         if forced || refs {
             study = study.mark_critical("overwrites or removes what others may have pushed");
         }
-        study = caution_unknown_words(study, &words);
+        study = caution_unknown_words(study, words);
     }
     study.with_caution_if(
-        line.open,
+        line.uncertain,
         "an argument may be an option that overwrites or runs something",
     )
 }
 
 pub(super) fn analyze_remote(args: &[ShellArg]) -> CommandAnalysis {
-    let line = GitArguments::parse(args_from(args, 1), "tm", &[]);
+    let line = options!("-tm:").git().parse(args_from(args, 1));
     match known_text(args.first()) {
         "add" | "set-url" => {
-            line.all_operands().iter().skip(1).fold(CommandAnalysis::opaque(), add_address)
+            line.operands.iter().skip(1).fold(CommandAnalysis::opaque(), add_address)
         }
         _ => caution_unknown_words(CommandAnalysis::opaque(), args),
     }
@@ -201,19 +182,15 @@ pub(super) fn analyze_submodule(args: &[ShellArg]) -> CommandAnalysis {
                 .with_run(NestedExecution::from_script_words(args_from(rest, flags)))
         }
         Some(Some("add")) => {
-            let line = GitArguments::parse(
-                rest,
-                "b",
-                &["branch", "name", "reference", "depth", "ref-format"],
-            );
-            let words = line.all_operands();
+            let line = options!("b: branch: name: reference: depth: ref-format:").git().parse(rest);
+            let words = &line.operands;
             let study = words.iter().take(1).fold(CommandAnalysis::opaque(), add_address);
-            add_written_folders(study, args_from(&words, 1))
+            add_written_folders(study, args_from(words, 1))
         }
         Some(Some("deinit")) => {
-            let line = GitArguments::parse(rest, "", &[]);
+            let line = options!("force").git().parse(rest);
             mark_critical_if(
-                line.has("f", &["force"]),
+                line.has(&["f", "force"]),
                 &line,
                 "removes a submodule with its changes",
             )
@@ -231,10 +208,10 @@ pub(super) fn add_push(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnal
 
 /// `git svn` asks a program for the names of authors.
 pub(super) fn analyze_svn(args: &[ShellArg]) -> CommandAnalysis {
-    let line = GitArguments::parse(args, "A", &["authors-prog", "authors-file"]);
-    let study = add_scripts(CommandAnalysis::opaque(), &line.values("", &["authors-prog"]));
+    let line = options!("A: authors-prog: authors-file:").git().parse(args);
+    let study = add_scripts(CommandAnalysis::opaque(), &line.all_values(&["authors-prog"]));
     study
-        .with_caution_if(line.has("", &["authors-prog"]), "an option names a program to run")
-        .with_caution_if(line.open, "an argument may be an option that runs something")
-        .with_touches(FileAccess::Read, &line.values("A", &["authors-file"]))
+        .with_caution_if(line.has(&["authors-prog"]), "an option names a program to run")
+        .with_caution_if(line.uncertain, "an argument may be an option that runs something")
+        .with_touches(FileAccess::Read, &line.all_values(&["A", "authors-file"]))
 }

@@ -2,12 +2,12 @@
 
 use super::super::{CommandAnalysis, FileAccess, NestedExecution, args_from, known_text};
 use super::config_effect::GitConfigEffect;
-use super::git_arguments::GitArguments;
 use super::read_commands::parse_pathspec;
 use super::remote_commands::{
     add_push, add_templates, analyze_clone, analyze_remote, analyze_submodule, analyze_svn,
     analyze_transfer,
 };
+use crate::program::options::{ParsedArguments, ValueUse, options};
 use crate::shell::ShellArg;
 
 /// What is known of a command that needs a rule.
@@ -26,8 +26,10 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> CommandAnalysis {
         "checkout" => analyze_checkout(args),
         "switch" => {
             let line =
-                GitArguments::parse(args, "cC", &["create", "force-create", "orphan", "conflict"]);
-            let forced = line.has("f", &["force", "discard-changes"]);
+                options!("-cC: create: force-create: orphan: conflict: force discard-changes")
+                    .git()
+                    .parse(args);
+            let forced = line.has(&["f", "force", "discard-changes"]);
             mark_critical_if(forced, &line, "throws away changes that are not committed")
         }
         "restore" => analyze_restore(args),
@@ -42,13 +44,13 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> CommandAnalysis {
         "branch" => analyze_branch(args),
         "tag" => {
             let line =
-                GitArguments::parse(args, "mFu", &["message", "file", "local-user", "cleanup"]);
-            mark_critical_if(line.has("d", &["delete"]), &line, "removes a tag")
-                .with_touches(FileAccess::Read, &line.values("F", &["file"]))
+                options!("-mFu: message: file: local-user: cleanup: delete").git().parse(args);
+            mark_critical_if(line.has(&["d", "delete"]), &line, "removes a tag")
+                .with_touches(FileAccess::Read, &line.all_values(&["F", "file"]))
         }
         "rm" => analyze_rm(args),
         "mv" => {
-            let words = GitArguments::parse(args, "", &[]).all_operands();
+            let words = options!("").git().parse(args).operands;
             let (target, sources) = words
                 .split_last()
                 .map_or((None, &[] as &[ShellArg]), |(last, rest)| (Some(last), rest));
@@ -66,30 +68,24 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> CommandAnalysis {
             _ => caution_unknown_words(CommandAnalysis::opaque(), args),
         },
         "gc" => {
-            let line = GitArguments::parse(args, "", &[]);
-            mark_critical_if(
-                line.has("", &["prune"]),
-                &line,
-                "removes objects that could be recovered",
-            )
+            let line = options!("prune").git().parse(args);
+            mark_critical_if(line.has(&["prune"]), &line, "removes objects that could be recovered")
         }
         "prune" | "filter-repo" => {
             CommandAnalysis::opaque().mark_critical("removes history for good")
         }
         "filter-branch" => analyze_filter_branch(args),
         "update-ref" => {
-            let line = GitArguments::parse(args, "m", &[]);
-            mark_critical_if(line.has("d", &["stdin", "delete"]), &line, "removes a reference")
+            let line = options!("m: stdin delete").git().parse(args);
+            mark_critical_if(line.has(&["d", "stdin", "delete"]), &line, "removes a reference")
         }
         "worktree" => analyze_worktree(args),
         "rebase" => {
-            let line = GitArguments::parse(
-                args,
-                "xsXC",
-                &["exec", "onto", "strategy", "strategy-option", "whitespace"],
-            );
-            add_scripts(CommandAnalysis::opaque(), &line.values("x", &["exec"]))
-                .with_caution_if(line.open, "an argument may be `--exec`")
+            let line = options!("-xsXC: exec: onto: strategy: strategy-option: whitespace:")
+                .git()
+                .parse(args);
+            add_scripts(CommandAnalysis::opaque(), &line.all_values(&["x", "exec"]))
+                .with_caution_if(line.uncertain, "an argument may be `--exec`")
         }
         "bisect" => match known_text(args.first()) {
             "run" => CommandAnalysis::opaque().with_command(args_from(args, 1)),
@@ -99,92 +95,83 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> CommandAnalysis {
             _ => caution_unknown_words(CommandAnalysis::opaque(), args),
         },
         "difftool" | "mergetool" => {
-            let line = GitArguments::parse(args, "xt", &["extcmd", "tool"]);
-            add_scripts(CommandAnalysis::opaque(), &line.values("x", &["extcmd"]))
+            let line = options!("-xt: extcmd: tool:").git().parse(args);
+            add_scripts(CommandAnalysis::opaque(), &line.all_values(&["x", "extcmd"]))
                 .with_caution("it runs a tool that the settings name")
         }
         "config" => analyze_config(args),
         "hook" => CommandAnalysis::opaque().with_run(NestedExecution::Unknown("it runs a hook")),
         "init" => {
-            let line = GitArguments::parse(
-                args,
-                "b",
-                &["template", "separate-git-dir", "initial-branch", "object-format", "ref-format"],
-            );
+            let line = options!(
+                "b: template: separate-git-dir: initial-branch: object-format: ref-format:"
+            )
+            .git()
+            .parse(args);
             let written: Vec<ShellArg> = line
-                .all_operands()
-                .into_iter()
-                .chain(line.values("", &["separate-git-dir"]))
+                .operands
+                .iter()
+                .cloned()
+                .chain(line.all_values(&["separate-git-dir"]))
                 .collect();
             add_templates(CommandAnalysis::opaque(), &line)
                 .with_touches(FileAccess::Write, &written)
         }
         "format-patch" => {
-            let line = GitArguments::parse(
-                args,
-                "onv",
-                &["output-directory", "output", "signature-file", "cover-letter"],
-            );
+            let line = options!("-onv: output-directory: output: signature-file: cover-letter:")
+                .git()
+                .parse(args);
             add_written_folders(
                 CommandAnalysis::opaque(),
-                &line.values("o", &["output-directory", "output"]),
+                &line.all_values(&["o", "output-directory", "output"]),
             )
         }
         "bundle" => match known_text(args.first()) {
             "create" => {
-                let line = GitArguments::parse(args_from(args, 1), "", &[]);
-                let file: Vec<ShellArg> = line.all_operands().into_iter().take(1).collect();
+                let line = options!("").git().parse(args_from(args, 1));
+                let file: Vec<ShellArg> = line.operands.into_iter().take(1).collect();
                 CommandAnalysis::opaque().with_touches(FileAccess::Write, &file)
             }
             _ => CommandAnalysis::opaque(),
         },
         "checkout-index" => {
-            let line = GitArguments::parse(args, "", &["prefix", "stage"]);
-            mark_critical_if(line.has("f", &["force"]), &line, "overwrites files")
-                .with_touches(FileAccess::Write, &line.values("", &["prefix"]))
+            let line = options!("prefix: stage: force").git().parse(args);
+            mark_critical_if(line.has(&["f", "force"]), &line, "overwrites files")
+                .with_touches(FileAccess::Write, &line.all_values(&["prefix"]))
         }
         "read-tree" => {
-            let line = GitArguments::parse(args, "", &["prefix", "index-output"]);
+            let line = options!("prefix: index-output: reset").git().parse(args);
             mark_critical_if(
-                line.has("u", &["reset"]),
+                line.has(&["u", "reset"]),
                 &line,
                 "throws away changes that are not committed",
             )
-            .with_touches(FileAccess::Write, &line.values("", &["index-output"]))
+            .with_touches(FileAccess::Write, &line.all_values(&["index-output"]))
         }
         "apply" | "am" => {
-            let line = GitArguments::parse(
-                args,
-                "pC",
-                &[
-                    "directory",
-                    "exclude",
-                    "include",
-                    "build-fake-ancestor",
-                    "whitespace",
-                    "patch-format",
-                ],
-            );
+            let line = options!(
+                "-pC: directory: exclude: include: build-fake-ancestor: whitespace: patch-format: \
+                 check stat numstat summary apply"
+            )
+            .git()
+            .parse(args);
             let study = CommandAnalysis::opaque()
-                .with_touches(FileAccess::Read, &line.all_operands())
-                .with_touches(FileAccess::Write, &line.values("", &["build-fake-ancestor"]));
+                .with_touches(FileAccess::Read, &line.operands)
+                .with_touches(FileAccess::Write, &line.all_values(&["build-fake-ancestor"]));
             // What a patch changes stands in the patch.
             let looks = ["check", "stat", "numstat", "summary"];
-            let folders = line.values("", &["directory"]);
+            let folders = line.all_values(&["directory"]);
             match folders.as_slice() {
-                _ if name == "apply" && line.has("", &looks) && !line.has("", &["apply"]) => study,
+                _ if name == "apply" && line.has(&looks) && !line.has(&["apply"]) => study,
                 [] => study.with_recursive_touch(FileAccess::Write, &ShellArg::known(".")),
                 folders => add_written_folders(study, folders),
             }
         }
         "commit" | "merge" => {
-            let line = GitArguments::parse(
-                args,
-                "mFCct",
-                &["message", "file", "template", "reuse-message", "author", "date"],
-            );
+            let line = options!("-mFCct: message: file: template: reuse-message: author: date:")
+                .git()
+                .parse(args);
             CommandAnalysis::opaque()
-                .with_touches(FileAccess::Read, &line.values("Ft", &["file", "template"]))
+                .with_touches(FileAccess::Read, &line.all_values(&["F", "t", "file", "template"]))
         }
         "credential" => CommandAnalysis::opaque().with_caution("it gives out credentials"),
         "for-each-repo" => {
@@ -277,7 +264,7 @@ const KNOWN_COMMANDS: &[&str] = &[
 
 pub(super) fn mark_critical_if(
     holds: bool,
-    line: &GitArguments,
+    line: &ParsedArguments<'_>,
     why: &'static str,
 ) -> CommandAnalysis {
     let study = if holds {
@@ -285,7 +272,7 @@ pub(super) fn mark_critical_if(
     } else {
         CommandAnalysis::opaque()
     };
-    study.with_caution_if(line.open, "an argument may be an option that throws something away")
+    study.with_caution_if(line.uncertain, "an argument may be an option that throws something away")
 }
 
 pub(super) fn add_scripts(study: CommandAnalysis, texts: &[ShellArg]) -> CommandAnalysis {
@@ -305,30 +292,34 @@ pub(super) fn caution_unknown_words(study: CommandAnalysis, words: &[ShellArg]) 
 }
 
 fn analyze_reset(args: &[ShellArg]) -> CommandAnalysis {
-    let line = GitArguments::parse(args, "", &["pathspec-from-file"]);
+    let line = options!("pathspec-from-file: hard merge").git().parse(args);
     mark_critical_if(
-        line.has("", &["hard", "merge"]),
+        line.has(&["hard", "merge"]),
         &line,
         "throws away changes that are not committed",
     )
 }
 
 fn analyze_checkout(args: &[ShellArg]) -> CommandAnalysis {
-    let line = GitArguments::parse(args, "bB", &["orphan", "conflict", "pathspec-from-file"]);
-    let makes_branch = line.has("bBt", &["orphan", "track", "detach"]);
-    let mut paths: Vec<ShellArg> = line.paths.clone();
-    match line.operands.as_slice() {
+    let line =
+        options!("-bB: orphan: conflict: pathspec-from-file: track detach force ours theirs")
+            .git()
+            .parse(args);
+    let makes_branch = line.has(&["b", "B", "t", "orphan", "track", "detach"]);
+    let (operands, paths) = line.split_at_separator();
+    let mut paths: Vec<ShellArg> = paths.to_vec();
+    match operands {
         _ if makes_branch => {}
         [_, more @ ..] if !more.is_empty() => {
             // The first may be a commit or a path; the others are paths.
-            paths.extend(line.operands.iter().cloned());
+            paths.extend_from_slice(operands);
         }
         [only] if looks_like_path(only) => paths.push(only.clone()),
         _ => {}
     }
     let discards =
-        !paths.is_empty() || line.has("f", &["force", "ours", "theirs", "pathspec-from-file"]);
-    let open = line.operands.iter().any(|arg| arg.as_known().is_none() && arg.may_be_option());
+        !paths.is_empty() || line.has(&["f", "force", "ours", "theirs", "pathspec-from-file"]);
+    let open = operands.iter().any(|arg| arg.as_known().is_none() && arg.may_be_option());
     let study = mark_critical_if(discards, &line, "overwrites changes that are not committed");
     add_written_folders(study, &paths.iter().filter_map(parse_pathspec).collect::<Vec<_>>())
         .with_caution_if(open, "an argument may be a file whose changes are lost")
@@ -347,29 +338,27 @@ fn looks_like_path(arg: &ShellArg) -> bool {
 }
 
 fn analyze_restore(args: &[ShellArg]) -> CommandAnalysis {
-    let line = GitArguments::parse(args, "s", &["source", "conflict", "pathspec-from-file"]);
-    let staged_only = line.has("S", &["staged"]) && !line.has("W", &["worktree"]);
+    let line =
+        options!("s: source: conflict: pathspec-from-file: staged worktree").git().parse(args);
+    let staged_only = line.has(&["S", "staged"]) && !line.has(&["W", "worktree"]);
     let study = mark_critical_if(!staged_only, &line, "overwrites changes that are not committed");
     if staged_only {
         return study;
     }
-    add_written_folders(
-        study,
-        &line.all_operands().iter().filter_map(parse_pathspec).collect::<Vec<_>>(),
-    )
+    add_written_folders(study, &line.operands.iter().filter_map(parse_pathspec).collect::<Vec<_>>())
 }
 
 fn analyze_clean(args: &[ShellArg]) -> CommandAnalysis {
-    let line = GitArguments::parse(args, "e", &["exclude"]);
-    if line.has("n", &["dry-run"]) && !line.open {
+    let line = options!("e: exclude: dry-run force").git().parse(args);
+    if line.has(&["n", "dry-run"]) && !line.uncertain {
         return CommandAnalysis::opaque();
     }
-    let mut folders = line.all_operands();
+    let mut folders = line.operands.clone();
     if folders.is_empty() {
         folders.push(ShellArg::known("."));
     }
     let study = mark_critical_if(
-        line.has("f", &["force"]) || line.open,
+        line.has(&["f", "force"]) || line.uncertain,
         &line,
         "removes files that git does not know",
     );
@@ -379,28 +368,25 @@ fn analyze_clean(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_branch(args: &[ShellArg]) -> CommandAnalysis {
-    let line = GitArguments::parse(args, "u", &["set-upstream-to", "sort", "format", "points-at"]);
-    let forced = line.has("f", &["force"]);
-    let removes = line.has("d", &["delete"]) && forced;
-    mark_critical_if(
-        line.has("D", &[]) || removes,
-        &line,
-        "removes a branch with what is only on it",
-    )
+    let line =
+        options!("u: set-upstream-to: sort: format: points-at: force delete").git().parse(args);
+    let forced = line.has(&["f", "force"]);
+    let removes = line.has(&["d", "delete"]) && forced;
+    mark_critical_if(line.has(&["D"]) || removes, &line, "removes a branch with what is only on it")
 }
 
 fn analyze_rm(args: &[ShellArg]) -> CommandAnalysis {
-    let line = GitArguments::parse(args, "", &["pathspec-from-file"]);
-    if line.has("", &["cached"]) && !line.open {
+    let line = options!("pathspec-from-file: cached force").git().parse(args);
+    if line.has(&["cached"]) && !line.uncertain {
         return CommandAnalysis::opaque();
     }
-    let recursive = line.has("r", &[]);
+    let recursive = line.has(&["r"]);
     let study = mark_critical_if(
-        recursive || line.has("f", &["force"]),
+        recursive || line.has(&["f", "force"]),
         &line,
         "removes files recursively or by force",
     );
-    line.all_operands().iter().filter_map(parse_pathspec).fold(study, |study, path| {
+    line.operands.iter().filter_map(parse_pathspec).fold(study, |study, path| {
         if recursive {
             study.with_recursive_touch(FileAccess::Delete, &path)
         } else {
@@ -410,30 +396,28 @@ fn analyze_rm(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_filter_branch(args: &[ShellArg]) -> CommandAnalysis {
-    let filters = [
-        "setup",
-        "env-filter",
-        "tree-filter",
-        "index-filter",
-        "parent-filter",
-        "msg-filter",
-        "commit-filter",
-        "tag-name-filter",
-        "subdirectory-filter",
-    ];
-    let line = GitArguments::parse(args, "d", &filters);
-    let texts = line.values("", filters.get(..8).unwrap_or_default());
+    let line = options!(
+        "d: setup,env-filter,tree-filter,index-filter,parent-filter,msg-filter,commit-filter:script \
+         tag-name-filter:script subdirectory-filter:"
+    );
+    let line = line.git().parse(args);
+    let texts: Vec<ShellArg> = line
+        .given
+        .iter()
+        .filter(|given| given.entries().any(|entry| entry.value_use == ValueUse::Script))
+        .filter_map(|given| given.value.clone())
+        .collect();
     add_scripts(CommandAnalysis::opaque(), &texts).mark_critical("rewrites history")
 }
 
 fn analyze_worktree(args: &[ShellArg]) -> CommandAnalysis {
-    let line = GitArguments::parse(args_from(args, 1), "bB", &["reason", "expire"]);
-    let words = line.all_operands();
+    let line = options!("-bB: reason: expire: force").git().parse(args_from(args, 1));
+    let words = &line.operands;
     match known_text(args.first()) {
         "add" => add_written_folders(CommandAnalysis::opaque(), words.get(..1).unwrap_or_default()),
         "remove" => {
             let study = mark_critical_if(
-                line.has("f", &["force"]),
+                line.has(&["f", "force"]),
                 &line,
                 "removes a worktree with its changes",
             );
@@ -442,33 +426,34 @@ fn analyze_worktree(args: &[ShellArg]) -> CommandAnalysis {
                 .take(1)
                 .fold(study, |study, path| study.with_recursive_touch(FileAccess::Delete, path))
         }
-        "move" => add_written_folders(CommandAnalysis::opaque(), &words),
+        "move" => add_written_folders(CommandAnalysis::opaque(), words),
         _ => caution_unknown_words(CommandAnalysis::opaque(), args),
     }
 }
 
 fn analyze_config(args: &[ShellArg]) -> CommandAnalysis {
-    let line =
-        GitArguments::parse(args, "f", &["file", "blob", "type", "default", "comment", "value"]);
-    let words = line.all_operands();
-    let words = match known_text(words.first()) {
-        "set" => args_from(&words, 1),
-        _ => words.as_slice(),
+    let line = options!(
+        "f: file: blob: type: default: comment: value: global system edit unset unset-all \
+             remove-section"
+    )
+    .git()
+    .parse(args);
+    let words = match known_text(line.operands.first()) {
+        "set" => args_from(&line.operands, 1),
+        _ => line.operands.as_slice(),
     };
-    let files = line.values("f", &["file"]);
+    let files = line.all_values(&["f", "file"]);
     let target = match files.first() {
         Some(file) => file.clone(),
-        None if line.has("", &["global"]) => ShellArg::known("~/.gitconfig"),
-        None if line.has("", &["system"]) => ShellArg::known("/etc/gitconfig"),
+        None if line.has(&["global"]) => ShellArg::known("~/.gitconfig"),
+        None if line.has(&["system"]) => ShellArg::known("/etc/gitconfig"),
         None => ShellArg::known(".git/config"),
     };
     let mut study = CommandAnalysis::opaque().with_touch(FileAccess::Write, &target);
-    if line.has("e", &["edit"]) || line.open || known_text(words.first()) == "edit" {
+    if line.has(&["e", "edit"]) || line.uncertain || known_text(words.first()) == "edit" {
         return study.with_caution("what it sets is not known");
     }
-    if line.has("", &["unset", "unset-all", "remove-section"])
-        || known_text(words.first()) == "unset"
-    {
+    if line.has(&["unset", "unset-all", "remove-section"]) || known_text(words.first()) == "unset" {
         return study;
     }
     if let Some(key) = words.first()

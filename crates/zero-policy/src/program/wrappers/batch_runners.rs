@@ -1,21 +1,21 @@
 //! Programs that run a command many times, with arguments that come from elsewhere.
 
-use super::super::getopt::{GetoptSpec, OptionTerminator};
 use super::super::{CommandAnalysis, FileAccess, NestedExecution, unknown_arg};
+use crate::program::options::options;
 use crate::shell::ShellArg;
 
 pub(super) fn analyze_xargs(args: &[ShellArg]) -> CommandAnalysis {
-    let table = GetoptSpec {
-        short: "0a:d:E:e::I:i::J:L:l::n:oP:prR:s:S:tx",
-        long: "null arg-file: delimiter: eof:: replace:: max-lines:: max-args: max-procs: \
-               interactive no-run-if-empty max-chars: open-tty process-slot-var: show-limits \
-               verbose exit help version",
-    };
-    let options = table.parse(args, OptionTerminator::AtOperand);
+    let table = options!(
+        "-0oprtx -adE: e:: I: i:: -JL: l:: -nPRsS: null arg-file: delimiter: eof:: replace:: \
+         max-lines:: max-args: max-procs: interactive no-run-if-empty max-chars: open-tty \
+         process-slot-var: show-limits verbose exit help version"
+    )
+    .strict();
+    let options = table.until_operand().parse(args);
     let replaced = options
         .given
         .iter()
-        .rfind(|given| matches!(given.name.as_str(), "I" | "i" | "replace"))
+        .rfind(|given| given.is_one_of(&["I", "i", "replace"]))
         .map(|given| given.value.clone().unwrap_or_else(|| ShellArg::known("{}")));
     let mut argv = options.operands.clone();
     let mut guess = options.uncertain;
@@ -55,14 +55,15 @@ pub(in super::super) fn fill_placeholder(arg: &ShellArg, mark: &str, start: &str
 
 /// GNU parallel builds a text for a shell from its words and its input.
 pub(super) fn analyze_parallel(args: &[ShellArg]) -> CommandAnalysis {
-    let table = GetoptSpec {
-        short: "0kmXqtuva:j:P:n:N:L:l::I:i::d:C:S:s:xr",
-        long: "null keep-order xargs quote verbose ungroup group line-buffer lb arg-file: jobs: \
-               max-procs: max-args: max-replace-args: max-lines:: delimiter: colsep: will-cite \
-               halt: dry-run bar progress eta joblog: results: tag no-run-if-empty timeout: \
-               retries: nice: pipe shuf silent help version citation id: semaphorename: fg bg wait",
-    };
-    let options = table.parse(args, OptionTerminator::AtOperand);
+    let table = options!(
+        "-0kmXqtuvxr -ajPnNL: l:: I: i:: -dCSs: null keep-order xargs quote verbose ungroup group \
+         line-buffer lb arg-file: jobs: max-procs: max-args: max-replace-args: max-lines:: \
+         delimiter: colsep: will-cite halt: dry-run bar progress eta joblog: results: tag \
+         no-run-if-empty timeout: retries: nice: pipe shuf silent help version citation id: \
+         semaphorename: fg bg wait"
+    )
+    .strict();
+    let options = table.until_operand().parse(args);
     let is_source =
         |arg: &ShellArg| matches!(arg.as_known(), Some(":::" | "::::" | ":::+" | "::::+"));
     let end = options.operands.iter().position(is_source).unwrap_or(options.operands.len());

@@ -1,9 +1,9 @@
 //! Tools of developers that run texts or commands: side by side, again and again, or at a change.
 
-use super::super::getopt::{GetoptSpec, OptionTerminator};
 use super::super::{
     CommandAnalysis, FileAccess, NestedExecution, args_from, known_text, parse_assignment,
 };
+use crate::program::options::options;
 use crate::shell::ShellArg;
 
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
@@ -61,15 +61,14 @@ fn analyze_cross_env_shell(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_concurrently(args: &[ShellArg]) -> CommandAnalysis {
-    let table = GetoptSpec {
-        short: "n:c:p:l:t:m:s:i:rgkhvP",
-        long: "names: name-separator: prefix: prefix-colors: prefix-length: timestamp-format: \
-               max-processes: success: handle-input default-input-target: raw group no-color \
-               hide: kill-others kill-others-on-fail kill-signal: kill-timeout: restart-tries: \
-               restart-after: timings passthrough-arguments teardown: pad-prefix cwd: shell: help \
-               version",
-    };
-    let options = table.parse(args, OptionTerminator::Never);
+    let table = options!(
+        "-rgkhvP -ncpltmsi: names: name-separator: prefix: prefix-colors: prefix-length: \
+         timestamp-format: max-processes: success: handle-input default-input-target: raw group \
+         no-color hide: kill-others kill-others-on-fail kill-signal: kill-timeout: restart-tries: \
+         restart-after: timings passthrough-arguments teardown: pad-prefix cwd: shell: help version"
+    )
+    .strict();
+    let options = table.parse(args);
     let texts = options.operands.iter().chain(options.values(&["teardown"]));
     texts
         .fold(CommandAnalysis::opaque(), |study, text| {
@@ -80,13 +79,13 @@ fn analyze_concurrently(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_nodemon(args: &[ShellArg]) -> CommandAnalysis {
-    let table = GetoptSpec {
-        short: "x:e:w:i:d:I:qVLCrhvs:",
-        long: "exec: ext: watch: ignore: delay: verbose quiet legacy-watch on-change-only \
-               no-stdin config: cwd: signal: spawn exitcrash polling-interval: inspect:: \
-               inspect-brk:: require: import: help version",
-    };
-    let options = table.parse(args, OptionTerminator::AtOperand);
+    let table = options!(
+        "-qVLCrhv -xewidIs: exec: ext: watch: ignore: delay: verbose quiet legacy-watch \
+         on-change-only no-stdin config: cwd: signal: spawn exitcrash polling-interval: inspect:: \
+         inspect-brk:: require: import: help version"
+    )
+    .strict();
+    let options = table.until_operand().parse(args);
     options
         .values(&["x", "exec"])
         .fold(CommandAnalysis::opaque(), |study, text| {
@@ -103,20 +102,19 @@ fn analyze_nodemon(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_hyperfine(args: &[ShellArg]) -> CommandAnalysis {
-    let table = GetoptSpec {
-        short: "w:m:M:r:s:p:c:P:D:L:S:Niu:n:C:hV",
-        long: "warmup: min-runs: max-runs: runs: setup: reference: prepare: conclude: cleanup: \
-               parameter-scan: parameter-step-size: parameter-list: shell: ignore-failure:: \
-               style: sort: time-unit: export-asciidoc: export-csv: export-json: \
-               export-markdown: export-orgmode: show-output output: input: command-name: help \
-               version",
-    };
-    let options = table.parse(args, OptionTerminator::Never);
+    let table = options!(
+        "-NihV -wmMrspcPDLSunC: warmup: min-runs: max-runs: runs: setup: reference: prepare: \
+         conclude: cleanup: parameter-scan: parameter-step-size: parameter-list: shell: \
+         ignore-failure:: style: sort: time-unit: export-asciidoc: export-csv: export-json: \
+         export-markdown: export-orgmode: show-output output: input: command-name: help version"
+    )
+    .strict();
+    let options = table.parse(args);
     let texts = ["s", "setup", "reference", "p", "prepare", "c", "cleanup", "C", "conclude"];
     let written: Vec<ShellArg> = options
         .given
         .iter()
-        .filter(|given| given.name.starts_with("export-") || given.name == "output")
+        .filter(|given| given.names().any(|name| name.starts_with("export-") || name == "output"))
         .filter_map(|given| given.value.clone())
         .filter(|file| !matches!(file.as_known(), Some("null" | "pipe" | "inherit" | "-")))
         .collect();
@@ -139,13 +137,13 @@ fn analyze_hyperfine(args: &[ShellArg]) -> CommandAnalysis {
 
 /// `cargo watch -s text`, `-x 'cargo command'`, `-- command`.
 fn analyze_cargo_watch(args: &[ShellArg]) -> CommandAnalysis {
-    let table = GetoptSpec {
-        short: "x:s:w:i:d:C:B:E:L:cqNh",
-        long: "exec: shell: use-shell: watch: ignore: delay: workdir: env-file: env: features: \
-               clear quiet no-gitignore no-ignore ignore-nothing postpone poll notify \
-               no-vcs-ignores no-restart why debug no-dot-ignores skip-local-deps help version",
-    };
-    let options = table.parse(args, OptionTerminator::AtOperand);
+    let table = options!(
+        "-cqNh -xswidCBEL: exec: shell: use-shell: watch: ignore: delay: workdir: env-file: env: \
+         features: clear quiet no-gitignore no-ignore ignore-nothing postpone poll notify \
+         no-vcs-ignores no-restart why debug no-dot-ignores skip-local-deps help version"
+    )
+    .strict();
+    let options = table.until_operand().parse(args);
     let mut study = CommandAnalysis::opaque();
     for text in options.values(&["s", "shell"]) {
         study = study.with_run(NestedExecution::from_script(text));

@@ -1,14 +1,14 @@
 //! `env`: variables, a folder, and `-S`, which holds a command line of its own.
 
-use super::super::getopt::{GetoptSpec, OptionTerminator};
 use super::super::{CommandAnalysis, NestedExecution, parse_assignment, unknown_arg};
+use crate::program::options::{OptionTable, options};
 use crate::shell::ShellArg;
 
-const TABLE: GetoptSpec = GetoptSpec {
-    short: "i0u:C:S!va:P:",
-    long: "ignore-environment null unset: chdir: split-string! block-signal:: default-signal:: \
-           ignore-signal:: list-signal-handling debug argv0: help version",
-};
+const TABLE: OptionTable = options!(
+    "-i0v -uC: S:last -aP: ignore-environment null unset: chdir: split-string:last block-signal:: \
+     default-signal:: ignore-signal:: list-signal-handling debug argv0: help version"
+)
+.strict();
 
 /// How often `-S` may hold another `-S`.
 const SPLITS_MAX: usize = 8;
@@ -18,7 +18,7 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
     let mut folder = None;
     let mut guess = false;
     for _ in 0..SPLITS_MAX {
-        let options = TABLE.parse(&args, OptionTerminator::AtOperand);
+        let options = TABLE.until_operand().parse(&args);
         guess |= options.uncertain || options.has(&["P"]);
         folder = options.values(&["C", "chdir"]).last().cloned().or(folder);
         let Some(text) = options.values(&["S", "split-string"]).last() else {

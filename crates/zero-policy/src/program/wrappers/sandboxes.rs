@@ -2,8 +2,8 @@
 //!
 //! Such a room hides nothing: what is mounted into it is this machine's.
 
-use super::super::getopt::{GetoptSpec, OptionTerminator};
 use super::super::{CommandAnalysis, FileAccess, NestedExecution, args_from, known_text};
+use crate::program::options::options;
 use crate::shell::ShellArg;
 
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
@@ -30,12 +30,12 @@ fn is_loader(name: &str) -> bool {
 
 /// `ld.so [options] program arguments`.
 fn analyze_loader(args: &[ShellArg]) -> CommandAnalysis {
-    let table = GetoptSpec {
-        short: "",
-        long: "list verify inhibit-cache library-path: glibc-hwcaps-prepend: glibc-hwcaps-mask: \
-               inhibit-rpath: audit: preload: argv0: list-tunables list-diagnostics help version",
-    };
-    let options = table.parse(args, OptionTerminator::AtOperand);
+    let table = options!(
+        "list verify inhibit-cache library-path: glibc-hwcaps-prepend: glibc-hwcaps-mask: \
+         inhibit-rpath: audit: preload: argv0: list-tunables list-diagnostics help version"
+    )
+    .strict();
+    let options = table.until_operand().parse(args);
     let loads = ["library-path", "audit", "preload", "glibc-hwcaps-prepend"];
     CommandAnalysis::opaque()
         .with_command(&options.operands)
@@ -78,12 +78,12 @@ fn analyze_bubblewrap(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_proot(args: &[ShellArg]) -> CommandAnalysis {
-    let table = GetoptSpec {
-        short: "r:b:m:q:w:v:0i:R:S:k:VhlLp:n",
-        long: "rootfs: bind: mount: qemu: cwd: pwd: verbose: version help about root-id \
-               change-id: kill-on-exit kernel-release: link2symlink",
-    };
-    let options = table.parse(args, OptionTerminator::AtOperand);
+    let table = options!(
+        "-0VhlLn -rbmqwviRSkp: rootfs: bind: mount: qemu: cwd: pwd: verbose: version help about \
+         root-id change-id: kill-on-exit kernel-release: link2symlink"
+    )
+    .strict();
+    let options = table.until_operand().parse(args);
     CommandAnalysis::opaque()
         .with_command(&options.operands)
         .with_caution("it runs with another root folder, where names mean other programs")
@@ -121,9 +121,8 @@ fn analyze_capsh(args: &[ShellArg]) -> CommandAnalysis {
 
 /// `runcon context command`, or `runcon -t type command`.
 fn analyze_runcon(args: &[ShellArg]) -> CommandAnalysis {
-    let table =
-        GetoptSpec { short: "ct:u:r:l:", long: "compute type: user: role: range: help version" };
-    let options = table.parse(args, OptionTerminator::AtOperand);
+    let table = options!("-c -turl: compute type: user: role: range: help version").strict();
+    let options = table.until_operand().parse(args);
     let skips = usize::from(options.given.is_empty());
     CommandAnalysis::opaque()
         .with_command(args_from(&options.operands, skips))
@@ -150,10 +149,10 @@ fn analyze_ip(args: &[ShellArg]) -> Option<CommandAnalysis> {
 /// `dtach -n socket [options] command`, `abduco -c name command`.
 fn analyze_detached(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     let table = match name {
-        "dtach" => GetoptSpec { short: "a:A:c:n:N:p:e:Er:z", long: "" },
-        _ => GetoptSpec { short: "aAcnlfrpqve:", long: "" },
+        "dtach" => options!("-Ez -aAcnNper:").strict(),
+        _ => options!("-aAcnlfrpqv e:").strict(),
     };
-    let options = table.parse(args, OptionTerminator::AtOperand);
+    let options = table.until_operand().parse(args);
     let skips = usize::from(name == "abduco");
     let sockets: Vec<ShellArg> = options.values(&["a", "A", "c", "n", "N", "p"]).cloned().collect();
     CommandAnalysis::opaque()
@@ -164,14 +163,13 @@ fn analyze_detached(name: &str, args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_daemon(args: &[ShellArg]) -> CommandAnalysis {
-    let table = GetoptSpec {
-        short: "SKTHVx:a:p:n:u:c:g:r:d:N:P:I:k:s:R:tvqobmCw:e:O:L:y",
-        long: "start stop status help version exec: startas: pidfile: name: user: chuid: group: \
-               chroot: chdir: nicelevel: procsched: iosched: umask: signal: retry: test verbose \
-               quiet oknodo background make-pidfile remove-pidfile no-close notify-await \
-               notify-timeout: output: pid: ppid:",
-    };
-    let options = table.parse(args, OptionTerminator::Never);
+    let table = options!(
+        "-SKTHVtvqobmCy -xapnucgrdNPIksRweOL: start stop status help version exec: startas: pidfile: \
+         name: user: chuid: group: chroot: chdir: nicelevel: procsched: iosched: umask: signal: \
+         retry: test verbose quiet oknodo background make-pidfile remove-pidfile no-close \
+         notify-await notify-timeout: output: pid: ppid:"
+    ).strict();
+    let options = table.parse(args);
     let study = options.values(&["x", "exec", "a", "startas"]).fold(
         CommandAnalysis::opaque(),
         |study, program| {

@@ -1,7 +1,7 @@
 //! Programs that replace a file by a compressed one, or the other way round.
 
 use crate::program::CommandAnalysis;
-use crate::program::options::{OptionGrammar, ParsedArguments};
+use crate::program::options::{OptionTable, ParsedArguments, options, words};
 use crate::shell::ShellArg;
 
 use super::super::analysis_builder::{
@@ -17,47 +17,41 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
 /// A program that replaces a file by a compressed one, or the other way round.
 struct Compressor {
     names: &'static [&'static str],
-    short_values: &'static str,
+    table: OptionTable,
     suffix: &'static str,
 }
 
-static COMPRESSORS: &[Compressor] = &[
-    Compressor { names: &["gzip", "gunzip"], short_values: "S", suffix: ".gz" },
-    Compressor { names: &["pigz", "unpigz"], short_values: "Sbp", suffix: ".gz" },
-    Compressor { names: &["bzip2", "bunzip2", "pbzip2"], short_values: "", suffix: ".bz2" },
-    Compressor { names: &["xz", "unxz"], short_values: "SFCTM", suffix: ".xz" },
-    Compressor { names: &["lzma", "unlzma"], short_values: "SFCTM", suffix: ".lzma" },
-    Compressor { names: &["zstd", "unzstd"], short_values: "Do", suffix: ".zst" },
-    Compressor { names: &["lz4", "unlz4"], short_values: "D", suffix: ".lz4" },
-    Compressor { names: &["brotli", "unbrotli"], short_values: "oqwS", suffix: ".br" },
-    Compressor { names: &["compress", "uncompress"], short_values: "b", suffix: ".Z" },
-];
+macro_rules! compressors {
+    ($($names:literal $letters:literal $suffix:literal;)*) => {
+        &[$(Compressor {
+            names: words!($names),
+            table: options!(concat!(
+                $letters,
+                "suffix: output: output-dir-flat: output-dir-mirror: filelist: stdout to-stdout \
+                 decompress uncompress test list recursive name files files0 keep no-name \
+                 patch-from train"
+            )),
+            suffix: $suffix,
+        }),*]
+    };
+}
+
+/// Their names, the short options that take a value, and the ending of a compressed file.
+static COMPRESSORS: &[Compressor] = compressors! {
+    "gzip gunzip" "S: " ".gz";
+    "pigz unpigz" "-Sbp: " ".gz";
+    "bzip2 bunzip2 pbzip2" "" ".bz2";
+    "xz unxz" "-SFCTM: " ".xz";
+    "lzma unlzma" "-SFCTM: " ".lzma";
+    "zstd unzstd" "-Do: " ".zst";
+    "lz4 unlz4" "D: " ".lz4";
+    "brotli unbrotli" "-oqwS: " ".br";
+    "compress uncompress" "b: " ".Z";
+};
 
 impl Compressor {
     fn analyze(&self, name: &str, args: &[ShellArg]) -> CommandAnalysis {
-        let grammar = OptionGrammar {
-            short_values: self.short_values,
-            long_values: &["suffix", "output", "output-dir-flat", "output-dir-mirror", "filelist"],
-            long_flags: &[
-                "stdout",
-                "to-stdout",
-                "decompress",
-                "uncompress",
-                "test",
-                "list",
-                "recursive",
-                "name",
-                "files",
-                "files0",
-                "keep",
-                "no-name",
-                "patch-from",
-                "train",
-            ],
-            stops_at_operand: false,
-            single_dash_long: false,
-        };
-        let options = ParsedArguments::parse(args, &grammar);
+        let options = self.table.parse(args);
         let depth = if options.has(&["r", "recursive"]) {
             AccessDepth::Beneath
         } else {
@@ -94,7 +88,7 @@ impl Compressor {
         name: &str,
         file: &ShellArg,
         depth: AccessDepth,
-        options: &ParsedArguments,
+        options: &ParsedArguments<'_>,
         notes: &mut CommandAnalysisBuilder,
     ) {
         notes.record_write(file, depth);

@@ -1,100 +1,29 @@
 //! `tar`: modes in every spelling, and a handful of options that run something.
 
 use crate::program::CommandAnalysis;
-use crate::program::options::{OptionGrammar, ParsedArguments};
+use crate::program::options::{OptionTable, ParsedArguments, options};
 use crate::shell::ShellArg;
 
 use super::super::analysis_builder::{
     AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, join_path, may_hide_option,
 };
 
-const TAR: OptionGrammar = OptionGrammar {
-    short_values: "bCfFgHIKLNTVX",
-    long_values: &[
-        "file",
-        "directory",
-        "files-from",
-        "exclude",
-        "exclude-from",
-        "exclude-tag",
-        "to-command",
-        "checkpoint-action",
-        "use-compress-program",
-        "info-script",
-        "new-volume-script",
-        "rsh-command",
-        "rmt-command",
-        "transform",
-        "xform",
-        "strip-components",
-        "owner",
-        "group",
-        "mode",
-        "mtime",
-        "format",
-        "listed-incremental",
-        "newer",
-        "after-date",
-        "newer-mtime",
-        "starting-file",
-        "suffix",
-        "tape-length",
-        "blocking-factor",
-        "record-size",
-        "label",
-        "index-file",
-        "volno-file",
-        "level",
-        "quoting-style",
-        "warning",
-        "sort",
-        "add-file",
-        "pax-option",
-        "owner-map",
-        "group-map",
-    ],
-    long_flags: &[
-        "extract",
-        "get",
-        "create",
-        "list",
-        "append",
-        "update",
-        "concatenate",
-        "catenate",
-        "diff",
-        "compare",
-        "delete",
-        "test-label",
-        "to-stdout",
-        "remove-files",
-        "absolute-names",
-        "checkpoint",
-        "force-local",
-        "one-top-level",
-        "verbatim-files-from",
-        "unlink-first",
-        "recursive-unlink",
-        "verbose",
-        "gzip",
-        "gunzip",
-        "ungzip",
-        "bzip2",
-        "xz",
-        "zstd",
-        "compress",
-        "uncompress",
-        "auto-compress",
-        "incremental",
-    ],
-    stops_at_operand: false,
-    single_dash_long: false,
-};
+const TAR: OptionTable = options!(
+    "-bCfFgHIKLNTVX: file: directory: files-from: exclude: exclude-from: exclude-tag: to-command: \
+     checkpoint-action: use-compress-program: info-script: new-volume-script: rsh-command: \
+     rmt-command: transform: xform: strip-components: owner: group: mode: mtime: format: \
+     listed-incremental: newer: after-date: newer-mtime: starting-file: suffix: tape-length: \
+     blocking-factor: record-size: label: index-file: volno-file: level: quoting-style: warning: \
+     sort: add-file: pax-option: owner-map: group-map: extract get create list append update \
+     concatenate catenate diff compare delete test-label to-stdout remove-files absolute-names \
+     checkpoint force-local one-top-level verbatim-files-from unlink-first recursive-unlink verbose \
+     gzip gunzip ungzip bzip2 xz zstd compress uncompress auto-compress incremental"
+);
 
 /// Studies `tar`.
 pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
     let args = expand_old_style(args);
-    let options = ParsedArguments::parse(&args, &TAR);
+    let options = TAR.parse(&args);
     let mut notes = CommandAnalysisBuilder::default();
     record_runs(&options, &mut notes);
     for file in options.values(&["T", "files-from"]) {
@@ -130,7 +59,7 @@ enum TarMode {
 }
 
 impl TarMode {
-    fn from_options(options: &ParsedArguments) -> Option<Self> {
+    fn from_options(options: &ParsedArguments<'_>) -> Option<Self> {
         let modes: [(&[&str], Self); 5] = [
             (&["x", "extract", "get"], Self::Extract),
             (&["c", "create"], Self::Create),
@@ -155,7 +84,7 @@ fn expand_old_style(args: &[ShellArg]) -> Vec<ShellArg> {
     let mut modern = Vec::new();
     for letter in letters.chars() {
         modern.push(ShellArg::known(format!("-{letter}")));
-        if TAR.short_values.contains(letter) {
+        if TAR.takes_value(letter.encode_utf8(&mut [0; 4])) {
             modern.extend(rest.next());
         }
     }
@@ -163,7 +92,7 @@ fn expand_old_style(args: &[ShellArg]) -> Vec<ShellArg> {
     modern
 }
 
-fn record_runs(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) {
+fn record_runs(options: &ParsedArguments<'_>, notes: &mut CommandAnalysisBuilder) {
     let commands = [
         "to-command",
         "I",
@@ -190,7 +119,7 @@ fn record_runs(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) {
 /// Notes the archive itself. `true` when it lies on another machine.
 fn record_archive(
     mode: TarMode,
-    options: &ParsedArguments,
+    options: &ParsedArguments<'_>,
     notes: &mut CommandAnalysisBuilder,
 ) -> bool {
     let mut remote = false;
@@ -217,7 +146,7 @@ fn record_archive(
 fn record_members(
     mode: TarMode,
     args: &[ShellArg],
-    options: &ParsedArguments,
+    options: &ParsedArguments<'_>,
     notes: &mut CommandAnalysisBuilder,
 ) {
     let folders = target_folders(options);
@@ -251,7 +180,7 @@ fn record_members(
 /// A member that is named is written under its name, less what `--strip-components` takes away.
 fn record_named_members(
     args: &[ShellArg],
-    options: &ParsedArguments,
+    options: &ParsedArguments<'_>,
     folders: &[ShellArg],
     notes: &mut CommandAnalysisBuilder,
 ) {
@@ -269,7 +198,7 @@ fn record_named_members(
 }
 
 /// The folders `-C` goes to, each counted from the one before.
-fn target_folders(options: &ParsedArguments) -> Vec<ShellArg> {
+fn target_folders(options: &ParsedArguments<'_>) -> Vec<ShellArg> {
     let mut folders: Vec<ShellArg> = Vec::new();
     for folder in options.values(&["C", "directory"]) {
         let text = folder.as_known().filter(|text| !text.starts_with('/'));

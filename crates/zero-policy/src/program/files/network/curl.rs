@@ -1,7 +1,7 @@
 //! `curl`: every option that names a file or a host.
 
 use crate::program::CommandAnalysis;
-use crate::program::options::{OptionGrammar, ParsedArguments, strip_start};
+use crate::program::options::{OptionTable, ParsedArguments, options, strip_start};
 use crate::shell::ShellArg;
 
 use super::super::analysis_builder::{
@@ -10,137 +10,27 @@ use super::super::analysis_builder::{
 };
 use super::{url, url_globs};
 
-const CURL: OptionGrammar = OptionGrammar {
-    short_values: "AbcCdDeEFHKmoPQrtTuUwxXyYz",
-    long_values: &[
-        "url",
-        "output",
-        "output-dir",
-        "upload-file",
-        "data",
-        "data-ascii",
-        "data-binary",
-        "data-raw",
-        "data-urlencode",
-        "json",
-        "url-query",
-        "form",
-        "form-string",
-        "config",
-        "cookie",
-        "cookie-jar",
-        "dump-header",
-        "trace",
-        "trace-ascii",
-        "trace-config",
-        "stderr",
-        "libcurl",
-        "etag-save",
-        "etag-compare",
-        "hsts",
-        "alt-svc",
-        "ssl-sessions",
-        "proxy",
-        "preproxy",
-        "socks4",
-        "socks4a",
-        "socks5",
-        "socks5-hostname",
-        "proxy1.0",
-        "resolve",
-        "connect-to",
-        "dns-servers",
-        "doh-url",
-        "interface",
-        "unix-socket",
-        "abstract-unix-socket",
-        "cert",
-        "key",
-        "cacert",
-        "capath",
-        "crlfile",
-        "pubkey",
-        "netrc-file",
-        "proxy-cacert",
-        "proxy-capath",
-        "proxy-cert",
-        "proxy-key",
-        "proxy-crlfile",
-        "random-file",
-        "egd-file",
-        "engine",
-        "write-out",
-        "header",
-        "proxy-header",
-        "user",
-        "proxy-user",
-        "user-agent",
-        "referer",
-        "request",
-        "max-time",
-        "connect-timeout",
-        "retry",
-        "retry-delay",
-        "retry-max-time",
-        "range",
-        "limit-rate",
-        "max-redirs",
-        "max-filesize",
-        "ciphers",
-        "cert-type",
-        "key-type",
-        "pass",
-        "proto",
-        "proto-default",
-        "proto-redir",
-        "oauth2-bearer",
-        "aws-sigv4",
-        "continue-at",
-        "speed-limit",
-        "speed-time",
-        "time-cond",
-        "tls-max",
-        "local-port",
-        "keepalive-time",
-        "quote",
-        "ftp-port",
-        "telnet-option",
-        "variable",
-        "noproxy",
-        "expect100-timeout",
-        "parallel-max",
-        "rate",
-        "mail-from",
-        "mail-rcpt",
-        "mail-auth",
-        "request-target",
-        "krb",
-        "curves",
-        "tls13-ciphers",
-        "hostpubmd5",
-        "hostpubsha256",
-        "pinnedpubkey",
-        "service-name",
-        "login-options",
-    ],
-    long_flags: &[
-        "remote-name",
-        "remote-name-all",
-        "remote-header-name",
-        "globoff",
-        "next",
-        "ssl",
-        "ssl-reqd",
-        "head",
-        "get",
-    ],
-    stops_at_operand: false,
-    single_dash_long: false,
-};
+const CURL: OptionTable = options!(
+    "-AbcCdDeEFHKmoPQrtTuUwxXyYz: url: output: output-dir: upload-file: data: data-ascii: \
+     data-binary: data-raw: data-urlencode: json: url-query: form: form-string: config: cookie: \
+     cookie-jar: dump-header: trace: trace-ascii: trace-config: stderr: libcurl: etag-save: \
+     etag-compare: hsts: alt-svc: ssl-sessions: proxy: preproxy: socks4: socks4a: socks5: \
+     socks5-hostname: proxy1.0: resolve: connect-to: dns-servers: doh-url: interface: unix-socket: \
+     abstract-unix-socket: cert: key: cacert: capath: crlfile: pubkey: netrc-file: proxy-cacert: \
+     proxy-capath: proxy-cert: proxy-key: proxy-crlfile: random-file: egd-file: engine: write-out: \
+     header: proxy-header: user: proxy-user: user-agent: referer: request: max-time: \
+     connect-timeout: retry: retry-delay: retry-max-time: range: limit-rate: max-redirs: \
+     max-filesize: ciphers: cert-type: key-type: pass: proto: proto-default: proto-redir: \
+     oauth2-bearer: aws-sigv4: continue-at: speed-limit: speed-time: time-cond: tls-max: local-port: \
+     keepalive-time: quote: ftp-port: telnet-option: variable: noproxy: expect100-timeout: \
+     parallel-max: rate: mail-from: mail-rcpt: mail-auth: request-target: krb: curves: \
+     tls13-ciphers: hostpubmd5: hostpubsha256: pinnedpubkey: service-name: login-options: \
+     remote-name remote-name-all remote-header-name globoff next ssl ssl-reqd head get"
+);
 
 /// Studies `curl`.
 pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
-    let options = ParsedArguments::parse(args, &CURL);
+    let options = CURL.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     let addresses: Vec<&ShellArg> = options.values(&["url"]).chain(&options.operands).collect();
     for address in &addresses {
@@ -168,7 +58,7 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn record_outputs(
-    options: &ParsedArguments,
+    options: &ParsedArguments<'_>,
     addresses: &[&ShellArg],
     notes: &mut CommandAnalysisBuilder,
 ) {
@@ -225,7 +115,7 @@ fn record_outputs(
     }
 }
 
-fn record_inputs(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) {
+fn record_inputs(options: &ParsedArguments<'_>, notes: &mut CommandAnalysisBuilder) {
     let reads = [
         "E",
         "cert",
@@ -310,7 +200,7 @@ fn record_inputs(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) 
 }
 
 /// Options that change the way to the host that is named.
-fn record_route_options(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) {
+fn record_route_options(options: &ParsedArguments<'_>, notes: &mut CommandAnalysisBuilder) {
     let proxies = [
         "x",
         "proxy",

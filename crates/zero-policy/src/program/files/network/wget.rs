@@ -1,7 +1,7 @@
 //! `wget`: every option that names a file, a host or a command.
 
 use crate::program::CommandAnalysis;
-use crate::program::options::{OptionGrammar, ParsedArguments};
+use crate::program::options::{OptionTable, ParsedArguments, options};
 use crate::shell::ShellArg;
 
 use super::super::analysis_builder::{
@@ -9,65 +9,19 @@ use super::super::analysis_builder::{
 };
 use super::url;
 
-const WGET: OptionGrammar = OptionGrammar {
-    short_values: "OoaPietTwQBUADRIXl",
-    long_values: &[
-        "output-document",
-        "output-file",
-        "append-output",
-        "directory-prefix",
-        "input-file",
-        "input-metalink",
-        "metalink-file",
-        "execute",
-        "tries",
-        "timeout",
-        "wait",
-        "quota",
-        "base",
-        "user-agent",
-        "accept",
-        "domains",
-        "reject",
-        "level",
-        "post-file",
-        "post-data",
-        "body-file",
-        "body-data",
-        "method",
-        "use-askpass",
-        "load-cookies",
-        "save-cookies",
-        "config",
-        "ca-certificate",
-        "ca-directory",
-        "certificate",
-        "private-key",
-        "crl-file",
-        "warc-file",
-        "warc-cdx",
-        "rejected-log",
-        "header",
-        "user",
-        "password",
-        "http-user",
-        "http-password",
-        "referer",
-        "limit-rate",
-        "bind-address",
-        "hsts-file",
-        "default-page",
-        "cut-dirs",
-        "max-redirect",
-    ],
-    long_flags: &["recursive", "mirror", "page-requisites", "content-disposition", "spider"],
-    stops_at_operand: false,
-    single_dash_long: false,
-};
+const WGET: OptionTable = options!(
+    "-OoaPietTwQBUADRIXl: output-document: output-file: append-output: directory-prefix: input-file: \
+     input-metalink: metalink-file: execute: tries: timeout: wait: quota: base: user-agent: accept: \
+     domains: reject: level: post-file: post-data: body-file: body-data: method: use-askpass: \
+     load-cookies: save-cookies: config: ca-certificate: ca-directory: certificate: private-key: \
+     crl-file: warc-file: warc-cdx: rejected-log: header: user: password: http-user: http-password: \
+     referer: limit-rate: bind-address: hsts-file: default-page: cut-dirs: max-redirect: recursive \
+     mirror page-requisites content-disposition spider"
+);
 
 /// Studies `wget`.
 pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
-    let options = ParsedArguments::parse(args, &WGET);
+    let options = WGET.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     options.operands.iter().for_each(|address| url::record_address(address, &mut notes));
     options.values(&["use-askpass"]).for_each(|program| notes.record_command(program));
@@ -111,7 +65,7 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 /// Without `-O` a file is named as the address ends.
-fn record_downloads(options: &ParsedArguments, notes: &mut CommandAnalysisBuilder) {
+fn record_downloads(options: &ParsedArguments<'_>, notes: &mut CommandAnalysisBuilder) {
     if options.has(&["O", "output-document", "spider"]) {
         return;
     }

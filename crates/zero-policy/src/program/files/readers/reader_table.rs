@@ -1,462 +1,236 @@
 //! The programs that look, as far as a row of the table can say what they do.
 
-use super::super::program_table::{
-    CurrentFolderUse, OperandRole, OptionEffect, ProgramRow, READER_ROW,
-};
-
-const BINUTILS_PLUGIN: (&str, OptionEffect) =
-    ("plugin", OptionEffect::Runs("a plugin is code that is loaded"));
+use super::super::program_table::{CurrentFolderUse, OperandRole, ProgramRow, READER_ROW};
+use crate::program::options::{options, words};
 
 /// One row for each group of reading programs with the same options.
 pub(super) static ROWS: &[ProgramRow] = &[
     // What prints words or facts and reads no file that is named.
     ProgramRow {
-        names: &[
-            "tr",
-            "basename",
-            "dirname",
-            "pwd",
-            "cal",
-            "ncal",
-            "uname",
-            "whoami",
-            "logname",
-            "id",
-            "groups",
-            "uptime",
-            "free",
-            "ps",
-            "top",
-            "pgrep",
-            "pidof",
-            "pstree",
-            "vmstat",
-            "iostat",
-            "printenv",
-            "which",
-            "whereis",
-            "type",
-            "locale",
-            "tty",
-            "nproc",
-            "arch",
-            "getconf",
-            "lscpu",
-            "lsblk",
-            "lsusb",
-            "lspci",
-            "lsmod",
-            "tput",
-            "seq",
-            "yes",
-            "expr",
-            "factor",
-            "numfmt",
-            "apropos",
-            "whatis",
-            "help",
-            "sw_vers",
-            "users",
-            "sleep",
-            "true",
-            "false",
-            "lsb_release",
-            "pathchk",
-        ],
+        names: words!(
+            "tr basename dirname pwd cal ncal uname whoami logname id groups uptime \
+                        free ps top pgrep pidof pstree vmstat iostat printenv which whereis type \
+                        locale tty nproc arch getconf lscpu lsblk lsusb lspci lsmod tput seq yes \
+                        expr factor numfmt apropos whatis help sw_vers users sleep true false \
+                        lsb_release pathchk"
+        ),
         operands: OperandRole::Nothing,
         ..READER_ROW
     },
     // What reads its operands; an option value taken for a file harms nobody.
     ProgramRow {
-        names: &[
-            "cat",
-            "tac",
-            "rev",
-            "zcat",
-            "gzcat",
-            "bzcat",
-            "xzcat",
-            "zstdcat",
-            "lzcat",
-            "comm",
-            "cmp",
-            "realpath",
-            "bc",
-            "who",
-            "w",
-            "last",
-            "dircolors",
-            "zcmp",
-            "zdiff",
-        ],
+        names: words!(
+            "cat tac rev zcat gzcat bzcat xzcat zstdcat lzcat comm cmp realpath bc who \
+                        w last dircolors zcmp zdiff"
+        ),
         ..READER_ROW
     },
-    ProgramRow { names: &["nl"], short_values: "bdfhilnsvw", ..READER_ROW },
+    ProgramRow { names: &["nl"], table: options!("-bdfhilnsvw:"), ..READER_ROW },
     ProgramRow {
         names: &["head", "tail"],
-        short_values: "ncs",
-        long_values: &["lines", "bytes", "sleep-interval", "pid"],
+        table: options!("-ncs: lines: bytes: sleep-interval: pid:"),
         ..READER_ROW
     },
-    ProgramRow {
-        names: &["wc"],
-        long_values: &["files0-from"],
-        options: &[("files0-from", OptionEffect::Lists)],
-        ..READER_ROW
-    },
+    ProgramRow { names: &["wc"], table: options!("files0-from:list"), ..READER_ROW },
     ProgramRow {
         names: &["cut"],
-        short_values: "bcdf",
-        long_values: &["bytes", "characters", "delimiter", "fields", "output-delimiter"],
+        table: options!("-bcdf: bytes: characters: delimiter: fields: output-delimiter:"),
         ..READER_ROW
     },
-    ProgramRow { names: &["paste"], short_values: "d", long_values: &["delimiters"], ..READER_ROW },
-    ProgramRow { names: &["join"], short_values: "12aejotv", ..READER_ROW },
-    ProgramRow { names: &["column"], short_values: "cs", ..READER_ROW },
-    ProgramRow { names: &["fold", "fmt", "expand", "unexpand"], short_values: "w", ..READER_ROW },
-    ProgramRow { names: &["od"], short_values: "AjNt", ..READER_ROW },
+    ProgramRow { names: &["paste"], table: options!("d: delimiters:"), ..READER_ROW },
+    ProgramRow { names: &["join"], table: options!("-12aejotv:"), ..READER_ROW },
+    ProgramRow { names: &["column"], table: options!("-cs:"), ..READER_ROW },
     ProgramRow {
-        names: &["hexdump", "hd"],
-        short_values: "efns",
-        options: &[("f", OptionEffect::Reads)],
+        names: &["fold", "fmt", "expand", "unexpand"],
+        table: options!("w:"),
         ..READER_ROW
     },
+    ProgramRow { names: &["od"], table: options!("-AjNt:"), ..READER_ROW },
+    ProgramRow { names: &["hexdump", "hd"], table: options!("f:read -ens:"), ..READER_ROW },
     ProgramRow {
         names: &["base64", "base32", "basenc"],
-        short_values: "wio",
-        long_values: &["wrap", "input", "output"],
-        // As macOS has it: `-i` and `-o`. Elsewhere `-i` has no value, and what follows is a file.
-        options: &[("o output", OptionEffect::Writes), ("i input", OptionEffect::Reads)],
+        table: options!("o,output:write i,input:read w: wrap:"),
         ..READER_ROW
     },
     ProgramRow {
-        names: &[
-            "md5sum",
-            "sha1sum",
-            "sha224sum",
-            "sha256sum",
-            "sha384sum",
-            "sha512sum",
-            "b2sum",
-            "b3sum",
-            "cksum",
-            "sum",
-            "md5",
-            "shasum",
-        ],
-        short_values: "a",
-        long_values: &["algorithm"],
+        names: words!(
+            "md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum b3sum cksum \
+                        sum md5 shasum"
+        ),
+        table: options!("a: algorithm:"),
         ..READER_ROW
     },
-    ProgramRow { names: &["stat"], short_values: "c", ..READER_ROW },
+    ProgramRow { names: &["stat"], table: options!("c:"), ..READER_ROW },
     ProgramRow { names: &["readlink"], ..READER_ROW },
-    ProgramRow { names: &["df"], short_values: "t", ..READER_ROW },
+    ProgramRow { names: &["df"], table: options!("t:"), ..READER_ROW },
     ProgramRow {
-        names: &["ls", "dir", "vdir", "exa", "eza", "lsd"],
-        long_flags: &["recursive", "reverse"],
-        beneath: "R recursive T tree",
+        names: words!("ls dir vdir exa eza lsd"),
+        table: options!("R,recursive,T!beneath =tree!beneath reverse"),
         here: CurrentFolderUse::Always,
         ..READER_ROW
     },
     ProgramRow {
         names: &["du"],
-        short_values: "dBtX",
-        long_values: &[
-            "max-depth",
-            "block-size",
-            "threshold",
-            "exclude",
-            "exclude-from",
-            "files0-from",
-        ],
-        long_flags: &["all"],
-        beneath: "a all",
+        table: options!(
+            "X,exclude-from:read files0-from:list a,all!beneath -dBt: max-depth: \
+                         block-size: threshold: exclude:"
+        ),
         here: CurrentFolderUse::Always,
-        options: &[("X exclude-from", OptionEffect::Reads), ("files0-from", OptionEffect::Lists)],
         ..READER_ROW
     },
     ProgramRow {
         names: &["hostname", "domainname", "dnsdomainname", "mount"],
+        table: options!("F,b,a,m,o!more =file,boot,all,bind,make-private!more"),
         operands: OperandRole::Refused,
-        options: &[("F file b boot a all m bind o make-private", OptionEffect::More)],
         ..READER_ROW
     },
     ProgramRow {
         names: &["ss"],
+        table: options!("K,D,F,N!more =kill,diag,filter,net!more"),
         operands: OperandRole::Nothing,
-        options: &[("K kill D diag F filter N net", OptionEffect::More)],
         ..READER_ROW
     },
     ProgramRow {
         names: &["gofmt"],
-        short_values: "r",
-        single_dash_long: true,
-        long_values: &["cpuprofile"],
-        beneath: "*",
-        options: &[("w cpuprofile", OptionEffect::More)],
+        table: options!("w!more cpuprofile:!more r:").single_dash(),
+        beneath: true,
         ..READER_ROW
     },
     ProgramRow { names: &["netstat"], operands: OperandRole::Nothing, ..READER_ROW },
     ProgramRow {
         names: &["lsof"],
+        table: options!("D!more"),
         operands: OperandRole::Nothing,
-        options: &[("D", OptionEffect::More)],
         ..READER_ROW
     },
     ProgramRow {
         names: &["file"],
-        short_values: "efmFP",
-        long_values: &["exclude", "files-from", "magic-file", "separator", "parameter"],
-        long_flags: &["compile"],
-        options: &[
-            ("C compile", OptionEffect::More),
-            ("f files-from", OptionEffect::Lists),
-            ("m magic-file", OptionEffect::Reads),
-        ],
+        table: options!(
+            "C,compile!more f,files-from:list m,magic-file:read -eFP: exclude: \
+                         separator: parameter:"
+        ),
         ..READER_ROW
     },
     ProgramRow {
-        names: &["strings", "nm", "objdump", "readelf", "size", "c++filt", "addr2line"],
-        long_values: &["plugin"],
-        options: &[BINUTILS_PLUGIN],
+        names: words!("strings nm objdump readelf size c++filt addr2line"),
+        table: options!("plugin:!plugin"),
         ..READER_ROW
     },
     ProgramRow {
         names: &["sort"],
-        short_values: "ktSTo",
-        long_values: &[
-            "key",
-            "field-separator",
-            "buffer-size",
-            "temporary-directory",
-            "output",
-            "compress-program",
-            "files0-from",
-            "random-source",
-            "parallel",
-            "batch-size",
-        ],
-        options: &[
-            ("files0-from", OptionEffect::Lists),
-            ("random-source", OptionEffect::Reads),
-            ("o output T temporary-directory", OptionEffect::Writes),
-            ("compress-program", OptionEffect::Command),
-        ],
+        table: options!(
+            "files0-from:list random-source:read o,output,T,temporary-directory:write \
+                         compress-program:command -ktS: key: field-separator: buffer-size: \
+                         parallel: batch-size:"
+        ),
         ..READER_ROW
     },
     ProgramRow {
         names: &["shuf"],
-        short_values: "ino",
-        long_values: &["input-range", "head-count", "output", "random-source"],
-        long_flags: &["echo"],
-        options: &[
-            ("random-source", OptionEffect::Reads),
-            ("o output", OptionEffect::Writes),
-            ("e echo", OptionEffect::NoFiles),
-        ],
+        table: options!(
+            "random-source:read o,output:write e,echo!no-files -in: input-range: \
+                         head-count:"
+        ),
         ..READER_ROW
     },
     ProgramRow {
         names: &["uniq"],
-        short_values: "fsw",
-        long_values: &["skip-fields", "skip-chars", "check-chars"],
+        table: options!("-fsw: skip-fields: skip-chars: check-chars:"),
         operands: OperandRole::ReadThenWrite,
         ..READER_ROW
     },
     ProgramRow {
         names: &["iconv"],
-        short_values: "fto",
-        long_values: &["from-code", "to-code", "output"],
-        options: &[("o output", OptionEffect::Writes)],
+        table: options!("o,output:write -ft: from-code: to-code:"),
         ..READER_ROW
     },
-    ProgramRow { names: &["look"], short_values: "t", skip: 1, ..READER_ROW },
+    ProgramRow { names: &["look"], table: options!("t:"), skip: 1, ..READER_ROW },
     ProgramRow {
         names: &["diff3", "sdiff"],
-        short_values: "owL",
-        long_values: &["output", "width", "label", "diff-program"],
-        options: &[("o output", OptionEffect::Writes), ("diff-program", OptionEffect::Command)],
+        table: options!("o,output:write diff-program:command -wL: width: label:"),
         ..READER_ROW
     },
     ProgramRow {
         names: &["info"],
-        short_values: "odfnIk",
-        long_values: &[
-            "output",
-            "directory",
-            "file",
-            "node",
-            "index-search",
-            "apropos",
-            "dribble",
-            "restore",
-            "init-file",
-        ],
+        table: options!(
+            "o,output,dribble:write f,file:read restore,init-file:!command-file -dnIk: \
+                         directory: node: index-search: apropos:"
+        ),
         operands: OperandRole::Nothing,
-        options: &[
-            ("o output dribble", OptionEffect::Writes),
-            ("f file", OptionEffect::Reads),
-            ("restore init-file", OptionEffect::Caution("a file gives it commands")),
-        ],
         ..READER_ROW
     },
     ProgramRow {
         names: &["xmllint"],
-        short_values: "o",
-        single_dash_long: true,
-        long_values: &["output", "xpath", "encode", "pretty"],
-        // It follows what a document refers to, over the network too, once it is told to.
-        long_flags: &["noent"],
-        options: &[
-            ("o output", OptionEffect::Writes),
-            (
-                "noent xinclude noxincludenode valid postvalid dtdvalid dtdvalidfpi loaddtd \
-                 dtdattr schema relaxng schematron catalogs nocatalogs path shell load-trace",
-                OptionEffect::More,
-            ),
-        ],
+        table: options!(
+            "o,output:write noent!more \
+                         =xinclude,noxincludenode,valid,postvalid,dtdvalid,dtdvalidfpi!more \
+                         =loaddtd,dtdattr,schema,relaxng,schematron,catalogs!more \
+                         =nocatalogs,path,shell,load-trace!more \
+                         xpath: encode: pretty:"
+        )
+        .single_dash(),
         ..READER_ROW
     },
     GREP,
-    ProgramRow { names: &["zgrep", "zegrep", "zfgrep", "bzgrep", "xzgrep", "zstdgrep"], ..GREP },
+    ProgramRow { names: words!("zgrep zegrep zfgrep bzgrep xzgrep zstdgrep"), ..GREP },
     ProgramRow {
         names: &["rg", "ripgrep"],
-        short_values: "ABCEMTdefgjmrt",
-        long_values: &[
-            "after-context",
-            "before-context",
-            "context",
-            "encoding",
-            "max-columns",
-            "type-not",
-            "max-depth",
-            "maxdepth",
-            "regexp",
-            "file",
-            "glob",
-            "iglob",
-            "threads",
-            "max-count",
-            "replace",
-            "type",
-            "type-add",
-            "type-clear",
-            "color",
-            "colors",
-            "context-separator",
-            "dfa-size-limit",
-            "regex-size-limit",
-            "engine",
-            "field-context-separator",
-            "field-match-separator",
-            "path-separator",
-            "hyperlink-format",
-            "ignore-file",
-            "max-filesize",
-            "pre",
-            "pre-glob",
-            "hostname-bin",
-            "sort",
-            "sortr",
-            "generate",
-        ],
-        long_flags: &["files", "type-list"],
+        table: options!(
+            "f,file:read!pattern ignore-file:read pre,hostname-bin:command \
+                         type-list!no-files generate:!no-files =version!no-files V!no-files \
+                         e,regexp:!pattern files!pattern -ABCEMTdgjmrt: after-context: \
+                         before-context: context: encoding: max-columns: type-not: max-depth: \
+                         maxdepth: glob: iglob: threads: max-count: replace: type: type-add: \
+                         type-clear: color: colors: context-separator: dfa-size-limit: \
+                         regex-size-limit: engine: field-context-separator: field-match-separator: \
+                         path-separator: hyperlink-format: max-filesize: pre-glob: sort: sortr:"
+        ),
         skip: 1,
-        skip_unless: "e regexp f file files type-list",
-        beneath: "*",
         here: CurrentFolderUse::Always,
-        options: &[
-            ("f file ignore-file", OptionEffect::Reads),
-            ("pre hostname-bin", OptionEffect::Command),
-            ("type-list generate version V", OptionEffect::NoFiles),
-        ],
+        beneath: true,
         ..READER_ROW
     },
     ProgramRow {
         names: &["ag"],
-        short_values: "ABCGmpW",
-        long_values: &[
-            "after",
-            "before",
-            "context",
-            "depth",
-            "file-search-regex",
-            "ignore",
-            "ignore-dir",
-            "max-count",
-            "path-to-ignore",
-            "pager",
-            "width",
-            "workers",
-        ],
+        table: options!(
+            "p,path-to-ignore:read pager:script g!pattern -ABCGmW: after: before: \
+                         context: depth: file-search-regex: ignore: ignore-dir: max-count: width: \
+                         workers:"
+        ),
         skip: 1,
-        skip_unless: "g",
-        beneath: "*",
         here: CurrentFolderUse::Always,
-        options: &[("p path-to-ignore", OptionEffect::Reads), ("pager", OptionEffect::Script)],
+        beneath: true,
         ..READER_ROW
     },
     ProgramRow {
         names: &["ack", "ack-grep"],
-        short_values: "ABm",
-        long_values: &[
-            "ackrc",
-            "after-context",
-            "before-context",
-            "max-count",
-            "match",
-            "output",
-            "pager",
-            "type",
-            "ignore-dir",
-            "ignore-file",
-            "files-from",
-        ],
+        table: options!(
+            "files-from:list ackrc:!option-file output:!perl pager:script f,g!pattern \
+                         match:!pattern -ABm: after-context: before-context: max-count: type: \
+                         ignore-dir: ignore-file:"
+        ),
         skip: 1,
-        skip_unless: "f g match",
-        beneath: "*",
         here: CurrentFolderUse::Always,
-        options: &[
-            ("files-from", OptionEffect::Lists),
-            ("ackrc", OptionEffect::Caution("a file gives it options")),
-            ("output", OptionEffect::Runs("`--output` is a Perl expression")),
-            ("pager", OptionEffect::Script),
-        ],
+        beneath: true,
         ..READER_ROW
     },
     ProgramRow {
         names: &["tldr"],
+        table: options!("u,c,r,f!more =update,clear-cache,render!more"),
         operands: OperandRole::Nothing,
-        options: &[("u update c clear-cache r render f", OptionEffect::More)],
         ..READER_ROW
     },
 ];
 
 const GREP: ProgramRow = ProgramRow {
     names: &["grep", "egrep", "fgrep", "ggrep"],
-    // `-C` takes a value here and none there, so it is not listed: a number read as a file harms
-    // nobody.
-    short_values: "efmABdD",
-    long_values: &[
-        "regexp",
-        "file",
-        "max-count",
-        "after-context",
-        "before-context",
-        "directories",
-        "devices",
-        "binary-files",
-        "exclude",
-        "exclude-from",
-        "include",
-        "exclude-dir",
-        "label",
-    ],
-    long_flags: &["recursive", "dereference-recursive"],
+    table: options!(
+        "f,file:read!pattern exclude-from:read \
+                     r,R,recursive,dereference-recursive!beneath d,directories:!beneath \
+                     e,regexp:!pattern -mABD: max-count: after-context: before-context: devices: \
+                     binary-files: exclude: include: exclude-dir: label:"
+    ),
     skip: 1,
-    skip_unless: "e regexp f file",
-    beneath: "r R recursive dereference-recursive d directories",
     here: CurrentFolderUse::IfBeneath,
-    options: &[("f file exclude-from", OptionEffect::Reads)],
     ..READER_ROW
 };
