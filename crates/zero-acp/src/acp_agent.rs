@@ -276,7 +276,7 @@ mod tests {
     use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, duplex};
     use zero_client::{GatewayConnection, GatewayDialer, GatewayLink, GatewayLinkError};
     use zero_runtime::tool::BoxFuture;
-    use zero_session::tool_backend::ToolBackendError;
+    use zero_runtime::tool_backend::ToolBackendError;
 
     use super::*;
     use crate::tool_host_factory::{

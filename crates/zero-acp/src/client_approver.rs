@@ -1,11 +1,11 @@
 //! How the tools here reach the person: by letters to the session's task.
 
 use tokio::sync::oneshot;
+use zero_runtime::GrantRecord;
 use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_backend::CallApprover;
+use zero_runtime::tool_backend::approval_request;
 use zero_runtime::{ApprovalAnswer, ApprovalQuestion, Elicitation, ElicitationAnswer, Elicitor};
-use zero_session::approvals::approval_request;
-use zero_session::store::GrantRecord;
-use zero_session::tool_backend::CallApprover;
 
 use crate::client_questions::{ANSWER_MAX, ElicitationMessage};
 use crate::session_message::{ApprovalMessage, SessionMessage, SessionSender};

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use zero_core::event::ToolCallStatus;
 use zero_runtime::DialectName;
-use zero_session::tool_backend::{BackendCall, BackendResult, CatalogEntry, ToolBackend};
+use zero_runtime::tool_backend::{BackendCall, BackendResult, CatalogEntry, ToolBackend};
 
 use self::call_progress::{ClientCallObserver, content_json};
 pub(crate) use self::call_table::{CallGuard, CallTable};

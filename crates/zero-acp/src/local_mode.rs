@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use zero_client::GatewayLocality;
 use zero_client::wire::SessionInfo;
 use zero_policy::PermissionMode;
-use zero_session::tool_backend::{ToolBackend, ToolBackendError};
+use zero_runtime::tool_backend::{ToolBackend, ToolBackendError};
 
 /// How much the person here lets be done without asking, in one session.
 pub(crate) struct LocalMode {

@@ -9,7 +9,7 @@ use zero_core::event::FilePosition;
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
 use zero_runtime::tool::BoxFuture;
-use zero_session::tool_backend::{
+use zero_runtime::tool_backend::{
     BackendCall, BackendResult, CallObserver, ToolBackend, ToolBackendError, ToolCatalog,
 };
 

@@ -14,7 +14,7 @@ use zero_client::SendRequest;
 use zero_core::ToolKind;
 use zero_core::event::{FilePosition, PromptAttachment, ResultContent, ToolCallStatus};
 use zero_runtime::DialectName;
-use zero_session::tool_backend::{BackendCall, BackendResult, CallObserver};
+use zero_runtime::tool_backend::{BackendCall, BackendResult, CallObserver};
 
 use crate::cancelled_runs;
 use crate::prompt_content::PromptContent;

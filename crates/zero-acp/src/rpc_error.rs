@@ -5,7 +5,7 @@ use agent_client_protocol::Error;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use zero_client::GatewayLinkError;
-use zero_session::tool_backend::ToolBackendError;
+use zero_runtime::tool_backend::ToolBackendError;
 
 use crate::text_sanitizer;
 use crate::tool_host_factory::ToolHostOpenError;

@@ -17,7 +17,7 @@ use agent_client_protocol::v1::schema::{self, SessionUpdate, ToolCallUpdate};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep_until;
 use zero_client::{OverlapPolicy, SessionHandle};
-use zero_session::tool_backend::ToolBackend;
+use zero_runtime::tool_backend::ToolBackend;
 
 use self::prompts::PendingPrompt;
 use crate::cancelled_runs::CancelledRuns;

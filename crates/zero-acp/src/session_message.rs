@@ -10,7 +10,7 @@ use zero_client::GatewayUpdate;
 use zero_core::ToolKind;
 use zero_core::event::{ApprovalRequest, FilePosition};
 use zero_runtime::ApprovalAnswer;
-use zero_session::tool_backend::BackendResult;
+use zero_runtime::tool_backend::BackendResult;
 
 use crate::client_questions;
 use crate::config::DisconnectPolicy;

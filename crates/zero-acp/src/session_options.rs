@@ -6,8 +6,8 @@ use agent_client_protocol::v1::schema::{
 };
 use zero_client::SessionChange;
 use zero_client::wire::{SessionChoicesResult, SessionInfo};
+use zero_core::ThinkingEffort;
 use zero_policy::PermissionMode;
-use zero_session::model::ThinkingEffort;
 
 use crate::text_sanitizer::one_line;
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use zero_core::SessionId;
 use zero_policy::PermissionMode;
 use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_backend::{CallApprover, ToolBackend, ToolBackendError};
 use zero_runtime::{Editor, Elicitor};
-use zero_session::tool_backend::{CallApprover, ToolBackend, ToolBackendError};
 
 /// Makes the tools of a session, beside its files.
 pub trait ToolHostFactory: Send + Sync {

@@ -18,10 +18,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OnceCell, mpsc};
 use tokio::time::{Instant, sleep};
 use zero_core::SessionId;
+use zero_runtime::GrantRecord;
 use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_backend::CallApprover;
 use zero_runtime::{ApprovalAnswer, ApprovalQuestion, DialectName};
-use zero_session::store::GrantRecord;
-use zero_session::tool_backend::CallApprover;
 
 use crate::acp_server::{self, AcpServeError, ConnectionHandler};
 use crate::client_approver::ClientApprover;

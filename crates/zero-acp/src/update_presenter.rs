@@ -28,7 +28,7 @@ use serde_json::Value;
 use zero_client::wire::SessionInfo;
 use zero_core::event::{ApprovalRequest, Event, EventKind, FilePosition, RunOutcome, TokenUsage};
 use zero_core::{RunId, ToolKind};
-use zero_session::tool_backend::BackendResult;
+use zero_runtime::tool_backend::BackendResult;
 
 pub(crate) use self::approval_content::permission_options;
 use self::call_content::CallResultView;

@@ -2,7 +2,7 @@
 
 use serde::Deserialize as _;
 use zero_core::event::ToolCallStatus;
-use zero_session::tool_backend::BackendResult;
+use zero_runtime::tool_backend::BackendResult;
 use zero_wire::EventFrame;
 use zero_wire::tools::{ToolsResultParams, ToolsUseEvent};
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use zero_core::event::{Event, PromptAttachment};
 use zero_policy::PermissionMode;
 use zero_runtime::ApprovalAnswer;
-use zero_session::tool_backend::ToolBackend;
+use zero_runtime::tool_backend::ToolBackend;
 use zero_wire::ErrorCode;
 use zero_wire::chat::{
     ChatAbort, ChatAbortParams, ChatAttachment, ChatSend, ChatSendParams, QueueMode,

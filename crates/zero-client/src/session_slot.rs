@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use zero_policy::PermissionMode;
-use zero_session::tool_backend::ToolBackend;
+use zero_runtime::tool_backend::ToolBackend;
 use zero_wire::EventFrame;
 use zero_wire::client::{GatewayClient, GatewayClientError};
 use zero_wire::tools::{TOOLS_HOSTED, ToolsAttachParams, ToolsResult, ToolsTerms};

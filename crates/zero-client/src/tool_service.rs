@@ -17,7 +17,7 @@ use zero_core::{ToolKind, sanitize};
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
 use zero_runtime::schema::foreign_schema;
-use zero_session::tool_backend::{
+use zero_runtime::tool_backend::{
     BackendCall, BackendResult, CallObserver, CatalogEntry, ToolBackend, ToolCatalog,
 };
 use zero_wire::client::{EncodedParams, GatewayClient, GatewayClientError};
@@ -331,11 +331,11 @@ fn build_offer(session_key: &str, dialect: DialectName, bench: ToolCatalog) -> T
             read_only: tool.read_only,
         })
     };
-    let instruction = |file: zero_session::tool_backend::InstructionFile| OfferedInstruction {
+    let instruction = |file: zero_runtime::tool_backend::InstructionFile| OfferedInstruction {
         path: one_line(&file.path),
         text: file.text,
     };
-    let command = |command: zero_session::tool_backend::PromptCommand| OfferedCommand {
+    let command = |command: zero_runtime::tool_backend::PromptCommand| OfferedCommand {
         name: command.name,
         description: sanitize::to_line(&command.description),
         argument_hint: command.argument_hint.as_deref().map(sanitize::to_line),

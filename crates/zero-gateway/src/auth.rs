@@ -6,7 +6,7 @@
 
 use sha2::{Digest, Sha256};
 use subtle::{ConditionallySelectable, ConstantTimeEq};
-use zero_session::folder_access::FolderAccess;
+use zero_runtime::tool_backend::FolderAccess;
 use zero_wire::handshake::ConnectAuth;
 use zero_wire::method::TokenScope;
 

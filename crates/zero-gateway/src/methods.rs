@@ -10,10 +10,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use serde_json::Value;
+use zero_runtime::tool_backend::ToolBackendError;
 use zero_session::model::ThinkingEffort;
 use zero_session::sessions::SessionError;
 use zero_session::store::StoreError;
-use zero_session::tool_backend::ToolBackendError;
 use zero_wire::{ErrorCode, ErrorPayload, GatewayMethod, parse_params};
 
 use crate::authenticated_connection::AuthenticatedConnection;

@@ -14,12 +14,12 @@ use tokio_util::sync::CancellationToken;
 use zero_core::{ToolKind, sanitize};
 use zero_runtime::DialectName;
 use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_backend::{
+    BackendCall, BackendResult, CallObserver, ToolBackend, ToolBackendError, ToolCatalog, ToolList,
+};
 use zero_session::PermissionMode;
 use zero_session::event::{FilePosition, ToolCallStatus};
 use zero_session::store::SessionRecord;
-use zero_session::tool_backend::{
-    BackendCall, BackendResult, CallObserver, ToolBackend, ToolBackendError, ToolCatalog, ToolList,
-};
 use zero_wire::ErrorPayload;
 use zero_wire::tools::{
     TOOLS_CANCEL, TOOLS_DISPLACED, TOOLS_TERMS, TOOLS_USE, ToolsCancelEvent, ToolsDisplacedEvent,

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use zero_core::RunId;
 use zero_core::event::{Event, EventKind};
 use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_backend::{
+    ToolBackend, ToolBackendError, ToolBackendFactory, ToolBackendRequest,
+};
 use zero_session::agent::AgentRegistry;
 use zero_session::local_event_bus::LocalEventBus;
 use zero_session::model::catalog::ModelCatalog;
 use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::sqlite_store::SqliteStore;
-use zero_session::tool_backend::{
-    ToolBackend, ToolBackendError, ToolBackendFactory, ToolBackendRequest,
-};
 use zero_wire::{EventFrame, GatewayFrame, frame};
 
 use crate::send_queue::{OutgoingItem, SendQueue, SendQueueLimits};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use zero_core::{ToolName, sanitize};
 use zero_runtime::DialectName;
 use zero_runtime::schema::foreign_schema;
-use zero_session::tool_backend::{CatalogEntry, InstructionFile, PromptCommand, ToolCatalog};
+use zero_runtime::tool_backend::{CatalogEntry, InstructionFile, PromptCommand, ToolCatalog};
 use zero_wire::ErrorPayload;
 use zero_wire::tools::{
     DESCRIPTION_LEN_MAX, OfferedCommand, OfferedInstruction, OfferedTool, TOOLS_MAX,

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use zero_policy::GrantScope;
 
 /// Most answers a session keeps; once there is no room for more, none is offered.
@@ -48,6 +48,36 @@ pub struct SavedGrant {
     pub time: Timestamp,
     /// Who said so.
     pub by: String,
+}
+
+/// A standing answer as it is written down.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrantRecord {
+    /// Whether it is allowed; rejected otherwise.
+    pub allowed: bool,
+    /// What.
+    pub grant: GrantScope,
+    /// When, in milliseconds since 1970.
+    pub time_ms: i64,
+    /// Who said so.
+    pub by: String,
+}
+
+impl From<SavedGrant> for GrantRecord {
+    fn from(standing: SavedGrant) -> Self {
+        let SavedGrant { stand, grant, time, by } = standing;
+        let allowed = stand == GrantDecision::Allowed;
+        Self { allowed, grant, time_ms: time.as_millisecond(), by }
+    }
+}
+
+impl From<GrantRecord> for SavedGrant {
+    fn from(kept: GrantRecord) -> Self {
+        let GrantRecord { allowed, grant, time_ms, by } = kept;
+        let time = Timestamp::from_millisecond(time_ms).unwrap_or(Timestamp::UNIX_EPOCH);
+        let stand = if allowed { GrantDecision::Allowed } else { GrantDecision::Rejected };
+        Self { stand, grant, time, by }
+    }
 }
 
 /// Hears all that stands, oldest first, whenever it changes. Must return at once, and must not ask

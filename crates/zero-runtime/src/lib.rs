@@ -44,6 +44,7 @@ mod service_rows;
 pub mod stdio;
 pub mod text_reader;
 pub mod tool;
+pub mod tool_backend;
 pub mod tool_host;
 mod tool_notes;
 pub mod web;
@@ -56,7 +57,7 @@ pub use dialect::{Dialect, DialectName};
 pub use editor::{Editor, EditorWriteOutcome};
 pub use editor_buffers::TextChange;
 pub use elicitation::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
-pub use grants::{GrantDecision, GrantStore, SavedGrant, SessionGrant};
+pub use grants::{GrantDecision, GrantRecord, GrantStore, SavedGrant, SessionGrant};
 pub use hooks::{
     HOOK_WORDS_MAX, Hook, HookFailureAction, HookFile, HookFileReader, HookSettings, ToolPattern,
 };

@@ -15,7 +15,6 @@ use tokio::sync::watch;
 use zero_core::{RunId, SessionId};
 use zero_runtime::ApprovalAnswer;
 
-pub use self::interaction_broker::approval_request;
 pub(crate) use self::interaction_broker::{InteractionBroker, RequestingRun};
 use self::interaction_queue::{InteractionOutcome, InteractionQueue, InteractionRequest};
 use crate::event::{ApprovalRequest, EventKind, UserQuestion};

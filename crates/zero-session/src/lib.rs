@@ -2,7 +2,7 @@
 //!
 //! A session has a key, a transcript and a ledger of what was shown. A prompt starts a run: the
 //! [`turn`] decides what comes next, [`sessions`] does it. Models, tools, the store and the bus
-//! are ports: [`model::ModelClient`], [`tool_backend::ToolBackend`], [`store::Store`], [`event_bus::EventBus`].
+//! are ports: [`model::ModelClient`], [`zero_runtime::tool_backend::ToolBackend`], [`store::Store`], [`event_bus::EventBus`].
 //!
 //! Not here: any client's protocol, the command line, settings files.
 
@@ -10,7 +10,7 @@ pub mod agent;
 pub mod approvals;
 pub mod direct_model;
 pub mod event_bus;
-pub mod folder_access;
+pub mod local_backend;
 pub mod local_event_bus;
 pub mod message;
 pub mod model;
@@ -21,7 +21,6 @@ pub mod slash_commands;
 pub mod sqlite_store;
 pub mod store;
 pub mod system_prompt;
-pub mod tool_backend;
 pub mod turn;
 mod word_split;
 

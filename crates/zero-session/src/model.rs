@@ -28,13 +28,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::Stream;
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 pub use self::http_model::ModelHttpLimits;
 pub use self::retry::RetryLimits;
 use crate::event::TokenUsage;
 use crate::message::{MessageBlock, ModelMessage};
+pub use zero_core::ThinkingEffort;
+pub use zero_runtime::tool_backend::ModelToolDefinition;
 
 /// Something that answers. One is made for each model that settings or the environment name.
 pub trait ModelClient: Send + Sync {
@@ -105,49 +106,6 @@ pub struct ModelRequest {
     pub output_tokens_max: Option<u64>,
     /// How much it should think.
     pub thinking: ThinkingEffort,
-}
-
-/// A tool, as a model is told of it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ModelToolDefinition {
-    /// Its name in the agent's dialect.
-    pub name: String,
-    /// What it does.
-    pub description: String,
-    /// JSON Schema of its input.
-    pub input_schema: Value,
-}
-
-/// How much a model should think before it speaks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ThinkingEffort {
-    /// As it likes.
-    #[default]
-    Default,
-    /// Not at all, where that can be chosen.
-    Off,
-    /// A little.
-    Low,
-    /// More.
-    Medium,
-    /// Much.
-    High,
-}
-
-impl ThinkingEffort {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Default, Self::Off, Self::Low, Self::Medium, Self::High];
-
-    /// Stable word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Default => "default",
-            Self::Off => "off",
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        }
-    }
 }
 
 /// One thing a model says.

@@ -39,7 +39,6 @@ use crate::agent::AgentRegistry;
 use crate::approvals::{ApprovalQueue, InteractionBroker, QuestionQueue};
 use crate::event::{Event, PromptAttachment, RunOutcome};
 use crate::event_bus::EventBus;
-use crate::folder_access::FolderAccess;
 use crate::key::{InvalidSessionKeyError, SessionKey};
 use crate::model::catalog::ModelCatalog;
 use crate::model::{ModelError, ThinkingEffort};
@@ -48,7 +47,10 @@ use crate::store::{
     LedgerReadLimit, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store,
     StoreError, ToolHostLocation, Transcript,
 };
-use crate::tool_backend::{PromptCommand, ToolBackend, ToolBackendError, ToolBackendFactory};
+use zero_runtime::tool_backend::FolderAccess;
+use zero_runtime::tool_backend::{
+    PromptCommand, ToolBackend, ToolBackendError, ToolBackendFactory,
+};
 
 /// What sessions are made of.
 pub struct SessionManagerConfig {

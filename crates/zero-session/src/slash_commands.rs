@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use zero_runtime::name_suggestions::suggest_names;
 
 use crate::direct_model;
-use crate::tool_backend::PromptCommand;
 use crate::word_split;
+use zero_runtime::tool_backend::PromptCommand;
 
 /// The commands that come with zero: name, what it does, and what may follow it.
 pub const BUILT_IN: &[(&str, &str, Option<&str>)] = &[

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use zero_core::{RunId, SessionId};
-use zero_policy::{GrantScope, PermissionMode};
+use zero_policy::PermissionMode;
+pub use zero_runtime::GrantRecord;
 use zero_runtime::tool::BoxFuture;
 
 use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
@@ -386,19 +387,6 @@ pub struct RunRecord {
     pub end: Option<RunOutcome>,
     /// What it took.
     pub usage: TokenUsage,
-}
-
-/// Something a person settled for the rest of a session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GrantRecord {
-    /// Whether it is allowed; rejected otherwise.
-    pub allowed: bool,
-    /// What.
-    pub grant: GrantScope,
-    /// When, in milliseconds since 1970.
-    pub time_ms: i64,
-    /// Who said so.
-    pub by: String,
 }
 
 /// Why the store did not do it.

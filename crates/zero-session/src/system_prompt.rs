@@ -3,7 +3,7 @@
 use jiff::civil::Date;
 
 use crate::agent::AgentProfile;
-use crate::tool_backend::{InstructionFile, ToolCatalog};
+use zero_runtime::tool_backend::{InstructionFile, ToolCatalog};
 
 /// zero's own words, for agents that bring none.
 const DEFAULT_PROMPT: &str = "\

@@ -26,7 +26,7 @@ use crate::message::{MessageBlock, ModelMessage, join_text, share_messages};
 use crate::model::{
     ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelRequest, ModelStopReason, UNBOUNDED,
 };
-use crate::tool_backend::{BackendResult, ToolBackendError};
+use zero_runtime::tool_backend::{BackendResult, ToolBackendError};
 
 /// What to do when a conversation cannot be made to fit.
 const TOO_LONG: &str = "reset the session, or choose a model with a larger window";

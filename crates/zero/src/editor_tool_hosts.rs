@@ -14,8 +14,8 @@ use zero_acp::{
 };
 use zero_mcp::client::{McpServerSet, McpServerStatus, ServerPhase};
 use zero_runtime::tool::BoxFuture;
-use zero_session::folder_access::FolderAccess;
-use zero_session::tool_backend::{ToolBackendError, ToolBackendRequest};
+use zero_runtime::tool_backend::FolderAccess;
+use zero_runtime::tool_backend::{ToolBackendError, ToolBackendRequest};
 
 use crate::AppContext;
 use crate::settings_adapter::is_about_settings;

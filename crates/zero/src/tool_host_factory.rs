@@ -15,18 +15,16 @@ use zero_mcp::client::McpServerSet;
 use zero_policy::PermissionMode;
 use zero_runtime::metrics::{CallMetrics, ToolStats};
 use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_backend::FolderAccess;
+use zero_runtime::tool_backend::{
+    CallApprover, ToolBackend, ToolBackendError, ToolBackendFactory, ToolBackendRequest,
+};
 use zero_runtime::{
     ApprovalAnswer, ApprovalQuestion, Approver, Editor, Elicitor, ToolHost, ToolHostConfig,
 };
 use zero_sandbox::Workspace;
-use zero_session::folder_access::FolderAccess;
+use zero_session::local_backend::{DialectCache, LocalToolBackend, LocalToolBackendConfig};
 use zero_session::store::GrantRecord;
-use zero_session::tool_backend::local_backend::{
-    DialectCache, LocalToolBackend, LocalToolBackendConfig,
-};
-use zero_session::tool_backend::{
-    CallApprover, ToolBackend, ToolBackendError, ToolBackendFactory, ToolBackendRequest,
-};
 use zero_settings::WorkspaceSettings;
 use zero_wire::zero_sessions::SessionInfo;
 

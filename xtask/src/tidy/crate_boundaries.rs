@@ -18,8 +18,8 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("zero-wire", &["zero-core"]),
     ("zero-session", &["zero-core", "zero-policy", "zero-sandbox", "zero-runtime"]),
     ("zero-mcp", &["zero-core", "zero-policy", "zero-sandbox", "zero-exec", "zero-runtime"]),
-    ("zero-client", &["zero-core", "zero-policy", "zero-runtime", "zero-session", "zero-wire"]),
-    ("zero-acp", &["zero-core", "zero-policy", "zero-runtime", "zero-session", "zero-client"]),
+    ("zero-client", &["zero-core", "zero-policy", "zero-runtime", "zero-wire"]),
+    ("zero-acp", &["zero-core", "zero-policy", "zero-runtime", "zero-client"]),
     ("zero-gateway", &["zero-core", "zero-runtime", "zero-session", "zero-wire"]),
     // Language servers that are known by name, and the checker of schemas that the protocol has.
     (

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use zero_core::ToolKind;
 use zero_core::event::{CallDisplay, FilePosition, ResultContent, ToolCallStatus};
-use zero_session::tool_backend::{BackendResult, CallObserver};
+use zero_runtime::tool_backend::{BackendResult, CallObserver};
 
 use crate::output_buffer::OutputBuffer;
 

@@ -12,10 +12,10 @@ use zero_client::{GatewayLink, GatewayLinkError, GatewayUpdate, SessionHandle, S
 use zero_core::event::{Event, EventKind};
 use zero_runtime::DialectName;
 use zero_runtime::tool::BoxFuture;
-use zero_session::PermissionMode;
-use zero_session::tool_backend::{
+use zero_runtime::tool_backend::{
     BackendCall, BackendResult, CallObserver, ToolBackend, ToolBackendError, ToolCatalog,
 };
+use zero_session::PermissionMode;
 
 use crate::openclaw_server::OpenClawServer;
 use crate::test_gateway::{PATIENCE, RecordingToolBackend, TcpDialer, next_update, open_session};

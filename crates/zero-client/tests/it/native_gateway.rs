@@ -10,8 +10,8 @@ use zero_client::{
 use zero_core::ToolKind;
 use zero_core::event::{Event, EventKind, RunOutcome, ToolCallStatus};
 use zero_gateway::Principal;
+use zero_runtime::tool_backend::FolderAccess;
 use zero_session::PermissionMode;
-use zero_session::folder_access::FolderAccess;
 use zero_wire::method::TokenScope;
 
 use crate::test_gateway::{

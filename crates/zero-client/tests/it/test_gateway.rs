@@ -24,6 +24,10 @@ use zero_gateway::{
 use zero_runtime::DialectName;
 use zero_runtime::metrics::ToolStats;
 use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_backend::{
+    BackendCall, BackendResult, CallObserver, CatalogEntry, ToolBackend, ToolBackendError,
+    ToolBackendFactory, ToolBackendRequest, ToolCatalog,
+};
 use zero_session::PermissionMode;
 use zero_session::agent::AgentRegistry;
 use zero_session::event::TokenUsage;
@@ -35,10 +39,6 @@ use zero_session::model::{
 };
 use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::sqlite_store::SqliteStore;
-use zero_session::tool_backend::{
-    BackendCall, BackendResult, CallObserver, CatalogEntry, ToolBackend, ToolBackendError,
-    ToolBackendFactory, ToolBackendRequest, ToolCatalog,
-};
 use zero_wire::client::{ConnectOptions, GatewayClient, GatewayCredentials, GatewayTarget};
 use zero_wire::method::TokenScope;
 use zero_wire::pipe::pipe;

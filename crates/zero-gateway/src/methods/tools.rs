@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zero_core::{SessionId, sanitize};
-use zero_session::tool_backend::ToolBackend;
+use zero_runtime::tool_backend::ToolBackend;
 use zero_wire::approvals::Acknowledgement;
 use zero_wire::tools::{
     TOOLS_HOSTED, ToolsAttachParams, ToolsOfferParams, ToolsProgressParams, ToolsResultParams,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zero_core::RunId;
+use zero_runtime::tool_backend::{PromptCommand, ToolBackendError};
 use zero_session::PermissionMode;
 use zero_session::agent::DIRECT;
 use zero_session::key::SessionKey;
@@ -13,7 +14,6 @@ use zero_session::slash_commands::built_in_commands;
 use zero_session::store::{
     LedgerReadLimit, SessionPatch, SessionQuery, SessionRecord, StoreError, ToolHostLocation,
 };
-use zero_session::tool_backend::{PromptCommand, ToolBackendError};
 use zero_wire::ErrorPayload;
 use zero_wire::approvals::Acknowledgement;
 use zero_wire::method::TokenScope;

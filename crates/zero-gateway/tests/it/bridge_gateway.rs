@@ -14,10 +14,14 @@ use zero_gateway::{AuthConfig, Principal};
 use zero_policy::{PolicyEngine, PolicyEngineConfig};
 use zero_runtime::dialect::BUILTIN;
 use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_backend::{
+    ToolBackend, ToolBackendError, ToolBackendFactory, ToolBackendRequest,
+};
 use zero_runtime::{RulePolicy, ToolHost, ToolHostConfig};
 use zero_sandbox::{StateDir, Workspace};
 use zero_session::agent::AgentRegistry;
 use zero_session::event::{ResultContent, TokenUsage};
+use zero_session::local_backend::{DialectCache, LocalToolBackend, LocalToolBackendConfig};
 use zero_session::local_event_bus::LocalEventBus;
 use zero_session::message::{MessageBlock, ToolInput};
 use zero_session::model::catalog::ModelCatalog;
@@ -27,12 +31,6 @@ use zero_session::model::{
 use zero_session::node_membership::SingleNode;
 use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::sqlite_store::SqliteStore;
-use zero_session::tool_backend::local_backend::{
-    DialectCache, LocalToolBackend, LocalToolBackendConfig,
-};
-use zero_session::tool_backend::{
-    ToolBackend, ToolBackendError, ToolBackendFactory, ToolBackendRequest,
-};
 use zero_wire::method::TokenScope;
 
 use crate::bridge_frames::RecordedFrame;

@@ -6,6 +6,9 @@ use std::sync::Arc;
 use zero_core::event::{Event, RunOutcome, TokenUsage};
 use zero_core::{RunId, SessionId};
 use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_backend::{
+    ToolBackend, ToolBackendError, ToolBackendFactory, ToolBackendRequest,
+};
 use zero_session::agent::AgentRegistry;
 use zero_session::event_bus::{DeliverySender, EventBus, Subscription};
 use zero_session::key::SessionKey;
@@ -16,9 +19,6 @@ use zero_session::store::{
     BeginRunOutcome, GrantRecord, LedgerReadLimit, NewEvent, NewRun, NewSession, RunRecord,
     SessionPage, SessionPatch, SessionQuery, SessionRecord, Store, StoreError, Transcript,
     TranscriptStart,
-};
-use zero_session::tool_backend::{
-    ToolBackend, ToolBackendError, ToolBackendFactory, ToolBackendRequest,
 };
 
 pub(crate) async fn sessions() -> SessionManager {

@@ -13,6 +13,9 @@ use tokio_util::sync::CancellationToken;
 use zero_gateway::{AuthConfig, Gateway, GatewayConfig, GatewayLimits, MetricsSource, Principal};
 use zero_runtime::metrics::ToolStats;
 use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_backend::{
+    ToolBackend, ToolBackendError, ToolBackendFactory, ToolBackendRequest,
+};
 use zero_session::agent::AgentRegistry;
 use zero_session::event::TokenUsage;
 use zero_session::local_event_bus::LocalEventBus;
@@ -23,9 +26,6 @@ use zero_session::model::{
 };
 use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::sqlite_store::SqliteStore;
-use zero_session::tool_backend::{
-    ToolBackend, ToolBackendError, ToolBackendFactory, ToolBackendRequest,
-};
 use zero_wire::client::{
     ConnectOptions, GatewayClient, GatewayClientError, GatewayEvents, GatewayTarget,
 };
@@ -239,16 +239,16 @@ impl ToolBackend for EmptyToolBackend {
     fn load_catalog(
         &self,
         _dialect: zero_runtime::DialectName,
-    ) -> BoxFuture<'_, Result<zero_session::tool_backend::ToolCatalog, ToolBackendError>> {
-        Box::pin(async { Ok(zero_session::tool_backend::ToolCatalog::default()) })
+    ) -> BoxFuture<'_, Result<zero_runtime::tool_backend::ToolCatalog, ToolBackendError>> {
+        Box::pin(async { Ok(zero_runtime::tool_backend::ToolCatalog::default()) })
     }
 
     fn call(
         &self,
-        call: zero_session::tool_backend::BackendCall,
+        call: zero_runtime::tool_backend::BackendCall,
         _cancel: CancellationToken,
-        _watch: Arc<dyn zero_session::tool_backend::CallObserver>,
-    ) -> BoxFuture<'_, zero_session::tool_backend::BackendResult> {
+        _watch: Arc<dyn zero_runtime::tool_backend::CallObserver>,
+    ) -> BoxFuture<'_, zero_runtime::tool_backend::BackendResult> {
         panic!("the gateway must not run `{}`", call.tool)
     }
 

@@ -3,20 +3,22 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use zero_core::tool_result::render_checklist;
-use zero_core::{ResultDisplay, RiskLevel, RunId};
+use zero_core::{RiskLevel, RunId};
 use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_backend::{
+    CallApprover, approval_request, new_question_id, question_expiry_ms,
+};
 use zero_runtime::{
     ApprovalAnswer, ApprovalQuestion, Elicitation, ElicitationAnswer, ElicitationMode, Elicitor,
+    GrantRecord,
 };
 
 use super::{ApprovalQueue, QuestionAnswer, QuestionQueue};
-use crate::event::{ApprovalEffect, ApprovalOption, ApprovalRequest, CallDisplay, UserQuestion};
+use crate::event::{ApprovalOption, ApprovalRequest, UserQuestion};
 use crate::sessions::call_updates::CallUpdateBuffer;
-use crate::sessions::ledger_recorder::{LedgerRecorder, now_ms};
+use crate::sessions::ledger_recorder::LedgerRecorder;
 use crate::sessions::run_limiter::RunPermit;
-use crate::store::{GrantRecord, Store};
-use crate::tool_backend::CallApprover;
+use crate::store::Store;
 
 /// Asks on behalf of one session.
 pub(crate) struct InteractionBroker {
@@ -104,7 +106,7 @@ impl InteractionBroker {
             name: name.to_owned(),
         };
         let request = ApprovalRequest {
-            id: new_id(),
+            id: new_question_id(),
             call: String::new(),
             tool: "zero".to_owned(),
             title: "Let the agent go on".to_owned(),
@@ -119,7 +121,7 @@ impl InteractionBroker {
                 option(ApprovalAnswer::RejectOnce, "Stop it"),
             ],
             cwd: String::new(),
-            expires_ms: expiry_ms(self.most),
+            expires_ms: question_expiry_ms(self.most),
         };
         // The loop itself has shown all there is, and would wait for itself.
         self.ask_approval(self.current_run(), request).await
@@ -163,7 +165,7 @@ impl Elicitor for InteractionBroker {
             ElicitationMode::Url(url) => (None, Some(url.clone())),
         };
         let question = UserQuestion {
-            id: new_id(),
+            id: new_question_id(),
             origin: elicitation.origin.clone(),
             message: elicitation.message.clone(),
             schema,
@@ -186,62 +188,4 @@ async fn wait_for_user<T>(run: Option<RequestingRun>, answer: impl Future<Output
     let answer = answer.await;
     pause.resume().await;
     answer
-}
-
-/// A name for a question.
-fn new_id() -> String {
-    format!("ask_{:032x}", fastrand::u128(..))
-}
-
-/// A question of a tool host as a person is shown it.
-pub fn approval_request(
-    call: &str,
-    question: &ApprovalQuestion,
-    most: Duration,
-) -> ApprovalRequest {
-    let effect = |judged: &zero_policy::EffectDecision| ApprovalEffect {
-        kind: judged.kind.to_owned(),
-        target: judged.target.clone(),
-        verdict: judged.decision.as_str().to_owned(),
-        reason: judged.reason.clone(),
-    };
-    let options = question.options().into_iter();
-    ApprovalRequest {
-        id: new_id(),
-        call: call.to_owned(),
-        tool: question.tool.to_string(),
-        title: question.title.clone(),
-        reason: question.reason.clone(),
-        risk: question.risk.as_str().to_owned(),
-        commands: question.commands().map(ToString::to_string).collect(),
-        effects: question.judged.iter().map(effect).collect(),
-        preview: question.preview.clone().map(to_preview),
-        input: question.rewritten.clone().map(Box::new),
-        options: options
-            .map(|option| ApprovalOption { id: option.id.to_owned(), name: option.name })
-            .collect(),
-        cwd: question.workspace.display().to_string(),
-        expires_ms: expiry_ms(most),
-    }
-}
-
-/// When a question that waits so long is nobody's any more.
-fn expiry_ms(most: Duration) -> i64 {
-    now_ms().saturating_add(i64::try_from(most.as_millis()).unwrap_or(i64::MAX))
-}
-
-fn to_preview(display: ResultDisplay) -> CallDisplay {
-    match display {
-        ResultDisplay::Markdown { text } => CallDisplay::Markdown { text },
-        ResultDisplay::Diff(diff) => CallDisplay::Diff {
-            path: diff.path,
-            unified: diff.unified,
-            old_text: diff.old_text,
-            new_text: diff.new_text,
-            partial: diff.partial,
-        },
-        ResultDisplay::Plan { entries } => {
-            CallDisplay::Markdown { text: render_checklist(&entries) }
-        }
-    }
 }

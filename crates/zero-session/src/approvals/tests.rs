@@ -10,7 +10,7 @@ use zero_runtime::{
 
 use super::*;
 use crate::sessions::tests::fixture::SessionTestBed;
-use crate::tool_backend::CallApprover as _;
+use zero_runtime::tool_backend::CallApprover as _;
 
 fn question() -> ApprovalQuestion {
     ApprovalQuestion {

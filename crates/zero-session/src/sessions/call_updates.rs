@@ -9,7 +9,7 @@ use zero_core::ToolKind;
 use zero_runtime::TextReader;
 
 use crate::event::FilePosition;
-use crate::tool_backend::CallObserver;
+use zero_runtime::tool_backend::CallObserver;
 
 /// Longest that a call says of its progress, in bytes.
 const PROGRESS_BYTES_MAX: usize = 8 * 1024;

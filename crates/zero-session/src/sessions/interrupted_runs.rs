@@ -8,7 +8,7 @@ use crate::event::{Event, EventKind, RunOutcome, TokenUsage, ToolCallStatus};
 use crate::sessions::SessionError;
 use crate::sessions::ledger_recorder::{LedgerRecorder, new_event};
 use crate::store::{LedgerReadLimit, RunRecord, Store};
-use crate::tool_backend::BackendResult;
+use zero_runtime::tool_backend::BackendResult;
 
 /// Entries that are read at first to find those of a run, and most of all.
 const READ_FIRST: usize = 1024;

@@ -11,7 +11,7 @@ use zero_core::RunId;
 use crate::event::{EventKind, TokenUsage, ToolCallStatus};
 use crate::sessions::ledger_recorder::{LedgerRecorder, new_event};
 use crate::store::{NewEvent, StoreError};
-use crate::tool_backend::BackendResult;
+use zero_runtime::tool_backend::BackendResult;
 
 /// Bytes that may gather before the run has to wait for the disk.
 const GATHERED_BYTES_MAX: usize = 1024 * 1024;

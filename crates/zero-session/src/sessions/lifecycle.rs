@@ -8,7 +8,6 @@ use zero_policy::PermissionMode;
 
 use crate::agent::AgentProfile;
 use crate::event::{EventKind, RunOutcome};
-use crate::folder_access::FolderAccess;
 use crate::key::SessionKey;
 use crate::model::ThinkingEffort;
 use crate::sessions::ledger_recorder::new_event;
@@ -18,7 +17,8 @@ use crate::store::{
     NewSession, SessionPatch, SessionQuery, SessionRecord, StoreError, ToolHostLocation,
     TranscriptStart,
 };
-use crate::tool_backend::{ToolBackend, ToolBackendError};
+use zero_runtime::tool_backend::FolderAccess;
+use zero_runtime::tool_backend::{ToolBackend, ToolBackendError};
 
 /// How long a run has to end that is in the way.
 const END_TIMEOUT: Duration = Duration::from_secs(30);

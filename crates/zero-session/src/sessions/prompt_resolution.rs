@@ -10,7 +10,6 @@ use zero_runtime::DialectName;
 
 use crate::agent::AgentProfile;
 use crate::direct_model::{self, is_direct};
-use crate::folder_access::FolderAccess;
 use crate::model::ModelClient;
 use crate::sessions::run_driver::CATALOG_TIMEOUT;
 use crate::sessions::session_state::SessionState;
@@ -19,7 +18,8 @@ use crate::sessions::{
 };
 use crate::slash_commands::{self, SlashCommand};
 use crate::store::{SessionPatch, SessionRecord};
-use crate::tool_backend::{PromptCommand, ToolCatalog};
+use zero_runtime::tool_backend::FolderAccess;
+use zero_runtime::tool_backend::{PromptCommand, ToolCatalog};
 
 /// How long zero's own commands wait for those that people keep, where the tools are: they work
 /// without them, too.

@@ -21,7 +21,6 @@ use zero_runtime::tool::BoxFuture;
 
 use crate::agent::AgentProfile;
 use crate::event::{EventKind, RunOutcome, TokenUsage, ToolCallStatus};
-use crate::folder_access::FolderAccess;
 use crate::message::ModelMessage;
 use crate::model::{
     ModelClient, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelStream,
@@ -39,12 +38,13 @@ use crate::sessions::session_state::{ActiveBackend, ActiveRun, BackendLocation, 
 use crate::sessions::session_worker;
 use crate::sessions::unsaved_messages::UnsavedMessages;
 use crate::store::{SessionPatch, StoreError, TranscriptStart};
-use crate::tool_backend::{
-    BackendCall, BackendResult, CatalogEntry, ToolBackendError, ToolCatalog,
-};
 use crate::turn::{
     LoopGuardAnswer, RequestContext, ToolCallRequest, TranscriptSummary, Turn, TurnAction,
     TurnInput,
+};
+use zero_runtime::tool_backend::FolderAccess;
+use zero_runtime::tool_backend::{
+    BackendCall, BackendResult, CatalogEntry, ToolBackendError, ToolCatalog,
 };
 
 /// How long calls have to end that were told to.

@@ -13,11 +13,13 @@ use zero_policy::PermissionMode;
 
 use crate::approvals::InteractionBroker;
 use crate::event::RunOutcome;
-use crate::folder_access::FolderAccess;
 use crate::sessions::ledger_recorder::LedgerRecorder;
 use crate::sessions::{Prompt, SessionError};
 use crate::store::{SessionRecord, Store, ToolHostLocation};
-use crate::tool_backend::{ToolBackend, ToolBackendError, ToolBackendFactory, ToolBackendRequest};
+use zero_runtime::tool_backend::FolderAccess;
+use zero_runtime::tool_backend::{
+    ToolBackend, ToolBackendError, ToolBackendFactory, ToolBackendRequest,
+};
 
 /// What one session holds in memory.
 pub(super) struct SessionState {

@@ -9,8 +9,8 @@ use zero_runtime::name_suggestions::suggest_names;
 
 use crate::event::{EventKind, ResultContent, ToolCallStatus};
 use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput};
-use crate::tool_backend::{BackendResult, CatalogEntry};
 use crate::turn::{ToolCallRequest, TurnAction};
+use zero_runtime::tool_backend::{BackendResult, CatalogEntry};
 
 /// Names of tools that a model is told which named none of them.
 const KNOWN_MAX: usize = 100;

@@ -12,7 +12,7 @@ use super::*;
 use crate::event::ToolCallStatus;
 use crate::message::ToolInput;
 use crate::model::ThinkingEffort;
-use crate::tool_backend::CatalogEntry;
+use zero_runtime::tool_backend::CatalogEntry;
 
 fn config() -> TurnConfig {
     TurnConfig {

@@ -7,7 +7,7 @@ use zero_core::ToolKind;
 use crate::event::{EventKind, FilePosition, PlanEntry, RunOutcome, TokenUsage};
 use crate::message::ModelMessage;
 use crate::model::{ModelError, ModelEvent, ModelRequest, ThinkingEffort, TokenPrices};
-use crate::tool_backend::{BackendResult, ToolBackendError, ToolList};
+use zero_runtime::tool_backend::{BackendResult, ToolBackendError, ToolList};
 
 /// How a run is to be made.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,8 +11,8 @@ use zero_gateway::{
     AuthConfig, Gateway, GatewayListener, GatewayServeError, PlaintextPolicy, Principal,
     TlsIdentity,
 };
+use zero_runtime::tool_backend::FolderAccess;
 use zero_sandbox::{ConfigFile, FileType, open_file_limit, path_survey, process_memory};
-use zero_session::folder_access::FolderAccess;
 use zero_settings::gateway::GatewaySettings;
 use zero_settings::models::SecretSetting;
 use zero_wire::method::TokenScope;

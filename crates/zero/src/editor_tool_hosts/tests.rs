@@ -12,14 +12,14 @@ use zero_acp::{SessionMcpServer, SessionServerTransport};
 use zero_core::event::{FilePosition, ResultContent, ToolCallStatus};
 use zero_core::{SessionId, ToolKind};
 use zero_policy::PermissionMode;
+use zero_runtime::tool_backend::{
+    BackendCall, BackendResult, CallApprover, CallObserver, ToolBackend,
+};
 use zero_runtime::{
     ApprovalAnswer, ApprovalQuestion, DialectName, Editor, EditorWriteOutcome, Elicitation,
     ElicitationAnswer, Elicitor,
 };
 use zero_session::store::GrantRecord;
-use zero_session::tool_backend::{
-    BackendCall, BackendResult, CallApprover, CallObserver, ToolBackend,
-};
 
 use super::*;
 use crate::environment::EnvironmentConfig;

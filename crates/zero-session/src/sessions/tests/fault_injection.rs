@@ -2,9 +2,9 @@
 
 use super::fixture::{SessionTestBed, run_id};
 use crate::event::RunOutcome;
-use crate::folder_access::FolderAccess;
 use crate::sessions::{OpenSessionOptions, Prompt, SendOutcome, SessionLimits};
 use zero_runtime::ApprovalAnswer;
+use zero_runtime::tool_backend::FolderAccess;
 
 const SCRIPT: [&str; 3] = ["look Read:1 Read:2", "Write:3 ~hm Tell:4", "done"];
 /// More writes than the script makes.

@@ -25,8 +25,8 @@ use crate::model::catalog::ModelCatalog;
 use crate::model::*;
 use crate::sessions::*;
 use crate::store::{GrantRecord, LedgerReadLimit, RunRecord, SessionRecord};
-use crate::tool_backend::*;
 use crate::turn::transcript_repair;
+use zero_runtime::tool_backend::*;
 
 /// How long anything may take before a test fails.
 const PATIENCE: Duration = Duration::from_secs(60);

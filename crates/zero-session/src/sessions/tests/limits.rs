@@ -6,9 +6,9 @@ use tokio::time::Instant;
 
 use super::fixture::{ScriptedToolBackend, SessionTestBed, run_id};
 use crate::event::{PromptAttachment, RunOutcome};
-use crate::folder_access::FolderAccess;
 use crate::sessions::{OpenSessionOptions, Prompt, SessionError, SessionLimits};
 use crate::store::Store as _;
+use zero_runtime::tool_backend::FolderAccess;
 
 #[tokio::test]
 async fn owner_session_count_is_bounded() {

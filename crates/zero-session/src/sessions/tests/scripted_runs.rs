@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::fixture::{SessionTestBed, run_id};
 use crate::event::PromptAttachment;
-use crate::folder_access::FolderAccess;
 use crate::sessions::{Prompt, SessionLimits};
 use zero_runtime::ApprovalAnswer;
+use zero_runtime::tool_backend::FolderAccess;
 
 #[track_caller]
 fn check(lines: &str, expected: &str) {

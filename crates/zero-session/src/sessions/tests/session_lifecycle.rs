@@ -10,11 +10,11 @@ use zero_runtime::ApprovalAnswer;
 
 use super::fixture::{ScriptedToolBackend, SessionTestBed, run_id};
 use crate::event::{EventKind, RunOutcome};
-use crate::folder_access::FolderAccess;
 use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::{OpenSessionOptions, SendOutcome, SessionError, SessionLimits};
 use crate::store::{GrantRecord, NewRun, SessionPatch, Store as _, ToolHostLocation};
-use crate::tool_backend::ToolBackendError;
+use zero_runtime::tool_backend::FolderAccess;
+use zero_runtime::tool_backend::ToolBackendError;
 
 #[tokio::test]
 async fn prompts_of_one_session_run_in_order() {
@@ -471,7 +471,7 @@ async fn disallowed_folder_gets_no_backend() {
         );
     }
     assert_eq!(send("c", &there).await, Ok(SendOutcome::Started));
-    let user = |commands: Vec<crate::tool_backend::PromptCommand>| {
+    let user = |commands: Vec<zero_runtime::tool_backend::PromptCommand>| {
         commands.iter().any(|command| command.name == "review")
     };
     let record = lab.record().await;

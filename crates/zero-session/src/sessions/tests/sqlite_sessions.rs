@@ -12,7 +12,6 @@ use crate::agent::AgentRegistry;
 use crate::direct_model::DirectModel;
 use crate::event::{Event, EventKind, RunOutcome};
 use crate::event_bus::{EventBus as _, delivery_channel};
-use crate::folder_access::FolderAccess;
 use crate::key::SessionKey;
 use crate::local_event_bus::LocalEventBus;
 use crate::model::ModelClient;
@@ -20,6 +19,7 @@ use crate::model::catalog::ModelCatalog;
 use crate::sessions::*;
 use crate::sqlite_store::SqliteStore;
 use crate::store::LedgerReadLimit;
+use zero_runtime::tool_backend::FolderAccess;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -12,7 +12,7 @@ use zero_core::event::{EventKind, PlanEntry, ToolCallStatus};
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
 use zero_runtime::tool::BoxFuture;
-use zero_session::tool_backend::{
+use zero_runtime::tool_backend::{
     BackendCall, BackendResult, CallObserver, CatalogEntry, ToolBackend, ToolBackendError,
     ToolCatalog,
 };

@@ -9,7 +9,7 @@ use zero_runtime::Policy;
 use zero_runtime::notes::{Note, NoteScope, NoteStoreSet};
 use zero_sandbox::Workspace;
 
-use super::InstructionFile;
+use zero_runtime::tool_backend::InstructionFile;
 
 /// What notes are told as coming from.
 const NOTES_SOURCE: &str = "memory";

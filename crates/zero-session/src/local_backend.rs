@@ -3,12 +3,16 @@
 //! Everything that decides about a call stays with the host and its policy. This only carries: calls
 //! there, events, questions and results back, each to the call of the loop it belongs to.
 
+pub mod instructions;
+mod memory_notes;
+pub mod prompt_commands;
+mod result_content;
+
 use std::any::Any;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use zero_core::{
     CallId, ErrorReason, ErrorType, RiskLevel, SessionId, ToolCall, ToolError, ToolKind,
@@ -17,20 +21,18 @@ use zero_policy::PermissionMode;
 use zero_runtime::dialect::{BUILTIN, DialectTool};
 use zero_runtime::notes::NoteStoreSet;
 use zero_runtime::tool::BoxFuture;
+use zero_runtime::tool_backend::{
+    BackendCall, BackendResult, CallApprover, CallObserver, CatalogEntry, ToolBackend,
+    ToolBackendError, ToolCatalog, ToolList,
+};
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
     ApprovalAnswer, ApprovalQuestion, Approver, CallEvent, CallEventObserver, CallOutcome,
-    CallReport, Dialect, DialectName, Editor, Elicitor, GrantDecision, GrantStore, SavedGrant,
+    CallReport, Dialect, DialectName, Editor, Elicitor, GrantRecord, GrantStore, SavedGrant,
     TextReader, TextReaderProvider, ToolHost, ToolHostSession, ToolHostSessionConfig,
 };
 
-use super::{
-    BackendCall, BackendResult, CallApprover, CallObserver, CatalogEntry, ToolBackend,
-    ToolBackendError, ToolCatalog, ToolList, instructions, memory_notes, prompt_commands,
-    result_content,
-};
 use crate::event::ToolCallStatus;
-use crate::store::GrantRecord;
 
 /// What the person's file of instructions is called, in the folder of their settings.
 const USER_INSTRUCTIONS: &str = "AGENTS.md";
@@ -166,7 +168,7 @@ impl LocalToolBackend {
                     elicitor,
                     observer: Some(Arc::clone(&switchboard) as Arc<dyn CallEventObserver>),
                     mode,
-                    standing: standing.into_iter().map(to_host_grant).collect(),
+                    standing: standing.into_iter().map(SavedGrant::from).collect(),
                     keeper: Some(keeper),
                     editor,
                     readers: Some(Arc::clone(&switchboard) as Arc<dyn TextReaderProvider>),
@@ -423,22 +425,6 @@ impl Approver for RoutedApprover {
             }
         })
     }
-}
-
-impl From<SavedGrant> for GrantRecord {
-    fn from(standing: SavedGrant) -> Self {
-        let SavedGrant { stand, grant, time, by } = standing;
-        let allowed = stand == GrantDecision::Allowed;
-        Self { allowed, grant, time_ms: time.as_millisecond(), by }
-    }
-}
-
-/// What was kept, as the host takes it.
-fn to_host_grant(kept: GrantRecord) -> SavedGrant {
-    let GrantRecord { allowed, grant, time_ms, by } = kept;
-    let time = Timestamp::from_millisecond(time_ms).unwrap_or(Timestamp::UNIX_EPOCH);
-    let stand = if allowed { GrantDecision::Allowed } else { GrantDecision::Rejected };
-    SavedGrant { stand, grant, time, by }
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use std::path::Path;
 use zero_runtime::Policy;
 use zero_sandbox::{FileType, FinalLinkMode, FolderHandle, Workspace};
 
-use super::PromptCommand;
 use crate::slash_commands::BUILT_IN;
+use zero_runtime::tool_backend::PromptCommand;
 
 /// Where a workspace keeps them.
 const WORKSPACE_COMMANDS: &str = ".zero/commands";

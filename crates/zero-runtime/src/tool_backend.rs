@@ -3,11 +3,8 @@
 //! Whoever implements it enforces its own policy. The loop only asks for a call and reports what
 //! became of it; it never knows more of a file or a command than it is told.
 
-pub mod instructions;
-pub mod local_backend;
-mod memory_notes;
-pub mod prompt_commands;
-mod result_content;
+mod approval_request;
+mod folder_access;
 mod tool_list;
 
 use std::path::PathBuf;
@@ -16,14 +13,19 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use zero_core::event::{CallDisplay, FilePosition, PlanEntry, ResultContent, ToolCallStatus};
 use zero_core::{SessionId, ToolKind};
 use zero_policy::PermissionMode;
-use zero_runtime::tool::BoxFuture;
-use zero_runtime::{DialectName, Elicitor, TextReader};
 
-pub use self::tool_list::ToolList;
-use crate::event::{CallDisplay, FilePosition, ResultContent, ToolCallStatus};
-use crate::folder_access::{FolderAccess, FolderAccessError};
+pub use self::approval_request::{approval_request, new_question_id, question_expiry_ms};
+pub use self::folder_access::{FolderAccess, FolderAccessError};
+pub use self::tool_list::{ModelToolDefinition, ToolList};
+use crate::approver::{ApprovalAnswer, ApprovalQuestion};
+use crate::dialect::DialectName;
+use crate::elicitation::Elicitor;
+use crate::grants::GrantRecord;
+use crate::text_reader::TextReader;
+use crate::tool::BoxFuture;
 
 /// What does the work of one session.
 pub trait ToolBackend: Send + Sync {
@@ -158,7 +160,7 @@ pub struct BackendResult {
     /// Places it touched.
     pub locations: Vec<FilePosition>,
     /// The plan as it is now, if the call changed it.
-    pub plan: Option<Vec<crate::event::PlanEntry>>,
+    pub plan: Option<Vec<PlanEntry>>,
 }
 
 impl BackendResult {
@@ -217,7 +219,7 @@ pub struct ToolBackendRequest {
     /// How the person is asked something on behalf of a tool.
     pub elicitor: Arc<dyn Elicitor>,
     /// What the person allowed or rejected earlier in this session.
-    pub standing: Vec<crate::store::GrantRecord>,
+    pub standing: Vec<GrantRecord>,
 }
 
 /// How a person is asked whether a call may run, and who remembers what they said.
@@ -228,7 +230,7 @@ pub trait CallApprover: Send + Sync {
     }
 
     /// How a person would allow this, where nobody can be asked: the call is denied with these words.
-    fn unattended_hint(&self, _question: &zero_runtime::ApprovalQuestion) -> Option<String> {
+    fn unattended_hint(&self, _question: &ApprovalQuestion) -> Option<String> {
         None
     }
 
@@ -236,9 +238,9 @@ pub trait CallApprover: Send + Sync {
     fn ask<'a>(
         &'a self,
         call: &'a str,
-        question: &'a zero_runtime::ApprovalQuestion,
-    ) -> BoxFuture<'a, zero_runtime::ApprovalAnswer>;
+        question: &'a ApprovalQuestion,
+    ) -> BoxFuture<'a, ApprovalAnswer>;
 
     /// What stands now, after an answer that counts for the rest of the session.
-    fn store_grants(&self, standing: Vec<crate::store::GrantRecord>);
+    fn store_grants(&self, standing: Vec<GrantRecord>);
 }

@@ -7,8 +7,20 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
+use serde_json::Value;
+
 use super::CatalogEntry;
-use crate::model::ModelToolDefinition;
+
+/// A tool, as a model is told of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelToolDefinition {
+    /// Its name in the agent's dialect.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// JSON Schema of its input.
+    pub input_schema: Value,
+}
 
 /// Tools, in the order in which a model is told of them. Cheap to clone.
 #[derive(Clone, Default)]
@@ -23,13 +35,13 @@ struct ToolListInner {
 
 impl ToolList {
     /// As a model is told of them. The same each time, so that it can be seen that they did not change.
-    pub(crate) fn definitions(&self) -> Arc<[ModelToolDefinition]> {
+    pub fn definitions(&self) -> Arc<[ModelToolDefinition]> {
         let made = || self.iter().map(to_definition).collect();
         Arc::clone(self.0.definitions.get_or_init(made))
     }
 
     /// What they weigh, by whatever measure: it is taken once.
-    pub(crate) fn weight(&self, of: impl Fn(&CatalogEntry) -> u64) -> u64 {
+    pub fn weight(&self, of: impl Fn(&CatalogEntry) -> u64) -> u64 {
         *self.0.weight.get_or_init(|| self.iter().map(of).fold(0, u64::saturating_add))
     }
 }

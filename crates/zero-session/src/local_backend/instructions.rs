@@ -11,7 +11,7 @@ use zero_core::PathZone;
 use zero_runtime::Policy;
 use zero_sandbox::{FileType, FinalLinkMode, ResolvedPath, Workspace};
 
-use super::InstructionFile;
+use zero_runtime::tool_backend::InstructionFile;
 
 /// The names they have, the first that is there in a folder counts.
 const FILE_NAMES: &[&str] =
