@@ -4,7 +4,7 @@ mod charset;
 mod html;
 mod page_cache;
 mod page_selection;
-mod pdf;
+pub mod pdf;
 mod web_page;
 
 use std::sync::Arc;
