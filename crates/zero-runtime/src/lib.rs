@@ -15,6 +15,7 @@ pub mod call_context;
 pub mod call_id;
 mod call_record;
 pub mod circuit_breaker;
+pub mod clock;
 mod commands;
 mod configured_command;
 pub mod dialect;

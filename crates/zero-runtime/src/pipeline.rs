@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
+use zero_core::text_shortening::excerpt;
 use zero_core::{
     ByteSize, CommandExecution, Effect, Effects, ErrorReason, ErrorType, TimeoutClass, ToolCall,
     ToolError, ToolName, ToolResult, ToolSpec,
@@ -124,8 +125,7 @@ impl ToolHost {
                 [] => format!("known are {}", names.join(", ")),
                 near => format!("did you mean {}?", near.join(", ")),
             };
-            let shown: String =
-                name.chars().take(ToolName::LEN_MAX).flat_map(char::escape_debug).collect();
+            let shown = excerpt(name, ToolName::LEN_MAX);
             ToolError::not_found(
                 ErrorReason::UnknownTool,
                 format!("there is no tool `{shown}`; {hint}"),

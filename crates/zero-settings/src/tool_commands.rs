@@ -6,6 +6,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use zero_core::text_shortening::shorten_end;
+
 use crate::parsed_setting::ParsedSetting;
 use crate::{SettingsLayerKind, WorkspaceSettings, command_line};
 
@@ -45,7 +47,7 @@ pub(crate) fn find_wrong_command_lines(value: &Value) -> Vec<(String, String)> {
     let wrong = pointers.into_iter().filter_map(|pointer| {
         let line = value.pointer(&pointer)?.as_str()?;
         let what = command_line::split_words(line).err()?;
-        let shown: String = line.chars().take(80).collect();
+        let shown = shorten_end(line, 80);
         Some((pointer, format!("`{shown}` {what}")))
     });
     wrong.collect()

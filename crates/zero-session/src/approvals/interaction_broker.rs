@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use zero_core::tool_result::render_checklist;
 use zero_core::{ResultDisplay, RiskLevel, RunId};
+use zero_runtime::clock::now_ms;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{
     ApprovalAnswer, ApprovalQuestion, Elicitation, ElicitationAnswer, ElicitationMode, Elicitor,
@@ -13,7 +14,7 @@ use zero_runtime::{
 use super::{ApprovalQueue, QuestionAnswer, QuestionQueue};
 use crate::event::{ApprovalEffect, ApprovalOption, ApprovalRequest, CallDisplay, UserQuestion};
 use crate::sessions::call_updates::CallUpdateBuffer;
-use crate::sessions::ledger_recorder::{LedgerRecorder, now_ms};
+use crate::sessions::ledger_recorder::LedgerRecorder;
 use crate::sessions::run_limiter::RunPermit;
 use crate::store::{GrantRecord, Store};
 use crate::tool_backend::CallApprover;

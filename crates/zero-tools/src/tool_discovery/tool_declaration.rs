@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use zero_core::ToolName;
+use zero_core::text_shortening::{excerpt, head};
 use zero_runtime::schema::{DEPTH_MAX, InputSchema};
 
 use super::{PREFIX, depth_limited_json, gemini_schema};
@@ -213,8 +214,7 @@ fn unwrap_function(mut fields: Map<String, Value>) -> Map<String, Value> {
 /// Returns an unchecked name in a form that can be shown.
 fn display_name(declaration: &Map<String, Value>) -> Option<String> {
     let name = declaration.get("name")?.as_str().filter(|name| !name.is_empty())?;
-    let short = &name[..name.floor_char_boundary(NAME_BYTES_MAX)];
-    Some(short.escape_debug().to_string())
+    Some(excerpt(name, NAME_BYTES_MAX))
 }
 
 /// Returns the command's name for a tool, which becomes the last argument of another command.
@@ -273,7 +273,7 @@ fn check_schema(schema: Option<Value>) -> Result<Value, String> {
 
 fn shorten_description(mut text: String) -> String {
     if text.len() > DESCRIPTION_BYTES_MAX {
-        text.truncate(text.floor_char_boundary(DESCRIPTION_BYTES_MAX));
+        text.truncate(head(&text, DESCRIPTION_BYTES_MAX).len());
         text.push('…');
     }
     text
