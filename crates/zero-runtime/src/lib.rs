@@ -28,6 +28,7 @@ pub mod grants;
 pub mod hooks;
 mod host_extensions;
 pub mod host_session;
+pub mod json_reader;
 pub mod line_reader;
 pub mod metrics;
 pub mod name_suggestions;

@@ -5,7 +5,7 @@
 //! even if the caller simply goes away, one audit row is written, one sample is counted and one
 //! `Ended` event is sent: [`CallRecord`] does that when it is dropped.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -254,12 +254,13 @@ impl ToolHost {
                 observer: session.observer.clone(),
                 elicitor: session.elicitor.clone(),
                 session: session.id().cloned(),
-                permit,
+                permit: Mutex::new(permit),
                 commands,
                 companions: Arc::clone(&self.companions),
                 buffers: session.buffers.clone(),
                 guard: self.guard.clone(),
                 readers: session.readers.clone(),
+                foreseen: OnceLock::new(),
             })
         };
         let cx = context(None, commands.clone());

@@ -25,7 +25,9 @@ pub use self::network_guard::{
 };
 pub use self::response_body::{BodyLimits, BodyRemainder, read, read_start};
 pub use self::sse_parser::{SseEvent, SseEventTooLongError, SseParser};
-pub use self::web_client::{OutgoingRequest, RedirectPolicy, WebClient, WebResponse};
+pub use self::web_client::{
+    OutgoingRequest, RedirectPolicy, WebClient, WebResponse, client_builder,
+};
 pub use self::web_error::{WebError, from_reqwest_error, shorten_untrusted};
 
 /// The web, as far as one call may reach it.

@@ -167,12 +167,7 @@ pub const NO_MODEL_HELP: &str = "no model is configured; set OPENAI_API_KEY, ANT
     GEMINI_API_KEY, or OLLAMA_HOST for local models, or add one under `models` in settings; \
     ZERO_MODEL selects one of several";
 
-/// A model that is reached like this.
-pub fn open_model(config: ModelConfig) -> Result<Arc<dyn ModelClient>, ModelError> {
-    open_model_with_limits(ModelHttpLimits::default(), config)
-}
-
-/// The same with other bounds.
+/// A model that is reached like this, within these bounds.
 pub fn open_model_with_limits(
     limits: ModelHttpLimits,
     config: ModelConfig,
