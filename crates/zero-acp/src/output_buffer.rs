@@ -2,6 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use zero_core::text_shortening::tail;
+
 /// Bytes that wait. Of more, the oldest go: the result has everything.
 const WAITING_BYTES_MAX: usize = 256 * 1024;
 
@@ -18,9 +20,7 @@ impl OutputBuffer {
         let was_empty = text.is_empty();
         text.push_str(more);
         if text.len() > WAITING_BYTES_MAX {
-            let from = text.len() - WAITING_BYTES_MAX;
-            let from = text.ceil_char_boundary(from);
-            *text = text.split_off(from);
+            *text = tail(&text, WAITING_BYTES_MAX).to_owned();
         }
         was_empty
     }

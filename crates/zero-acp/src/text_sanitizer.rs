@@ -2,75 +2,35 @@
 //! field or another order of letters, and none of it is cut without saying so.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
+
+use zero_core::sanitize::{self, code_fence, longest_backtick_run};
+use zero_core::text_shortening::{self, TextFocus};
 
 /// Whether a character is not seen, or changes how its neighbours are. Joiners stay: emoji and some
 /// scripts need them.
 fn is_deceptive(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{ad}' | '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e007f}'
-        )
+    !sanitize::is_safe_char(c) && !matches!(c, '\u{200c}' | '\u{200d}')
 }
 
 /// In one line of at most so many characters, blanks drawn together.
 pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
-    let mut line = String::new();
-    let mut count = 0;
-    for word in text.split_whitespace() {
-        let blank = (!line.is_empty()).then_some(' ');
-        for c in blank.into_iter().chain(word.chars()) {
-            if count >= chars_max {
-                line.push('…');
-                return line;
-            }
-            count += 1;
-            push_visible(&mut line, c);
-        }
-    }
-    line
+    escape_to_line(&text_shortening::join_words(text.split_whitespace(), chars_max))
 }
 
 /// Whole, with line breaks and tabs as they are and everything else that is not seen spelled out.
-pub(crate) fn make_visible(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(|c| is_deceptive(c) && !matches!(c, '\n' | '\t')) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len());
-    let mut rest = text.chars().peekable();
-    while let Some(c) = rest.next() {
-        match c {
-            '\n' | '\t' => shown.push(c),
-            '\r' if rest.peek() == Some(&'\n') => {}
-            c => push_visible(&mut shown, c),
-        }
-    }
-    Cow::Owned(shown)
+pub(crate) fn make_visible(text: &str) -> String {
+    let is_escaped = |c| is_deceptive(c) && !matches!(c, '\n' | '\t');
+    sanitize::escape_chars(&text.replace("\r\n", "\n"), is_escaped).into_owned()
 }
 
 /// Whole, in one line: what is not seen is spelled out, also line breaks.
 pub(crate) fn escape_to_line(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        push_visible(&mut shown, c);
-    }
-    shown
-}
-
-fn push_visible(line: &mut String, c: char) {
-    match c {
-        '\n' | '\r' | '\t' => line.extend(c.escape_default()),
-        c if is_deceptive(c) => line.extend(c.escape_unicode()),
-        c => line.push(c),
-    }
+    sanitize::escape_chars(text, is_deceptive).into_owned()
 }
 
 /// As a block of code that nothing inside can end.
 pub(crate) fn code_block(text: &str, language: &str) -> String {
-    let fence = "`".repeat(longest_backtick_run(text).saturating_add(1).max(3));
+    let fence = code_fence(text);
     let last = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
     format!("{fence}{language}\n{text}{last}{fence}")
 }
@@ -86,37 +46,12 @@ pub(crate) fn inline_code(text: &str) -> String {
     format!("{fence} {text} {fence}")
 }
 
-fn longest_backtick_run(text: &str) -> usize {
-    let (mut longest, mut here) = (0_usize, 0_usize);
-    for c in text.chars() {
-        here = if c == '`' { here.saturating_add(1) } else { 0 };
-        longest = longest.max(here);
-    }
-    longest
-}
-
 /// Its beginning and its end where it is longer than so many bytes, with a line between that says how
 /// much is left out.
 pub(crate) fn shorten_middle(text: &str, bytes_max: usize) -> Cow<'_, str> {
-    if text.len() <= bytes_max {
-        return Cow::Borrowed(text);
-    }
-    let head = text.floor_char_boundary(bytes_max / 3 * 2);
-    let tail = text.ceil_char_boundary(text.len().saturating_sub(bytes_max / 3));
-    let (Some(first), Some(last)) = (text.get(..head), text.get(tail..)) else {
-        return Cow::Borrowed("");
-    };
-    let mut short = String::with_capacity(bytes_max.saturating_add(64));
-    let left_out = tail.saturating_sub(head);
-    // Writing to a string cannot fail.
-    let _ = write!(short, "{first}\n[… {left_out} bytes are not shown …]\n{last}");
-    Cow::Owned(short)
-}
-
-/// Its end, of at most so many bytes.
-pub(crate) fn tail(text: &str, bytes_max: usize) -> &str {
-    let start = text.ceil_char_boundary(text.len().saturating_sub(bytes_max));
-    text.get(start..).unwrap_or_default()
+    text_shortening::shorten_middle(text, bytes_max, TextFocus::Start, |left_out| {
+        format!("\n[… {left_out} bytes are not shown …]\n")
+    })
 }
 
 #[cfg(test)]
@@ -158,7 +93,5 @@ mod tests {
         check(shorten_middle("abc", 3), "abc");
         check(shorten_middle("aaabbbccc", 6), "aaab\n[… 3 bytes are not shown …]\ncc");
         check(shorten_middle("ääää", 6), "ää\n[… 2 bytes are not shown …]\nä");
-        check(tail("äb", 2), "b");
-        check(tail("äb", 3), "äb");
     }
 }

@@ -4,7 +4,6 @@
 //! Only kinds of updates that every client of version 1 knows are sent to all; there are clients that
 //! stop at a kind they do not know.
 
-mod ansi_filter;
 mod approval_content;
 mod call_content;
 mod call_index;

@@ -20,12 +20,12 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use zero_core::event::RunOutcome;
 use zero_runtime::ApprovalAnswer;
+use zero_runtime::clock::now_ms;
 use zero_wire::approvals::{ExecApprovalDecision, ExecApprovalResolve, ExecApprovalResolveParams};
 use zero_wire::client::GatewayClientError;
 use zero_wire::zero_sessions::{SessionChoicesResult, SessionInfo};
 
 pub(crate) use self::session::OpenClawSession;
-use self::session::now_ms;
 use self::translator::{LIVE_BASE, OpenClawTranslator, RunWaitOutcome};
 use crate::gateway_link::{LinkConnection, RequestRetry, SharedLink};
 use crate::link_error::GatewayLinkError;

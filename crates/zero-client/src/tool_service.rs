@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use zero_core::event::{FilePosition, ToolCallStatus};
+use zero_core::text_shortening::shorten_end;
 use zero_core::{ToolKind, sanitize};
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
@@ -322,7 +323,7 @@ fn build_offer(session_key: &str, dialect: DialectName, bench: ToolCatalog) -> T
         Some(OfferedTool {
             name: tool.name,
             canonical: tool.canonical,
-            description: sanitize::truncate(
+            description: shorten_end(
                 &sanitize::replace_unsafe_chars(&described),
                 DESCRIPTION_LEN_MAX - 1,
             ),

@@ -4,6 +4,7 @@
 //! environment variable, and nothing here knows a protocol, so the crate never fails for want of
 //! the outside world: it has none.
 
+pub mod ansi_filter;
 pub mod command_limits;
 pub mod effect;
 pub mod event;
@@ -13,6 +14,7 @@ pub mod id;
 pub mod sanitize;
 pub mod schema_violation;
 pub mod session_key;
+pub mod text_shortening;
 pub mod thinking_effort;
 pub mod tool_call;
 pub mod tool_error;

@@ -1,17 +1,16 @@
 //! Words of somebody else that a person sees, made harmless: nothing in them can move the cursor, hide
 //! other words, reverse the reading or pass for words of zero's own.
 
+use std::borrow::Cow;
+
+use crate::text_shortening::one_line;
+
 /// Longest single line of somebody else that is shown, in characters.
 const LINE_CHARS_MAX: usize = 200;
-/// Most characters of a text that are looked at for such a line.
-const LINE_CHARS_READ: usize = 16 * LINE_CHARS_MAX;
 
 /// One line of text, for a title or a name.
 pub fn to_line(text: &str) -> String {
-    let read = text.chars().take(LINE_CHARS_READ);
-    let text: String = read.map(|c| if is_safe_char(c) { c } else { ' ' }).collect();
-    let words: Vec<&str> = text.split_whitespace().collect();
-    truncate(&words.join(" "), LINE_CHARS_MAX)
+    one_line(text, LINE_CHARS_MAX)
 }
 
 /// One line of text within backticks.
@@ -27,9 +26,18 @@ pub fn find_unsafe_char(text: &str) -> Option<char> {
 /// Text of several lines, as a block that Markdown in it cannot leave.
 pub fn to_code_block(text: &str, language: &str) -> String {
     let text = replace_unsafe_chars(text);
-    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
-    let fence = "`".repeat((longest + 1).max(3));
+    let fence = code_fence(&text);
     format!("{fence}{language}\n{text}\n{fence}")
+}
+
+/// A line of backticks that nothing in a text can close.
+pub fn code_fence(text: &str) -> String {
+    "`".repeat(longest_backtick_run(text).saturating_add(1).max(3))
+}
+
+/// How many backticks follow each other in a text at the most.
+pub fn longest_backtick_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
 }
 
 /// Text of several lines that does nothing but be read.
@@ -38,27 +46,41 @@ pub fn replace_unsafe_chars(text: &str) -> String {
     text.chars().map(|c| if keeps(c) { c } else { '\u{FFFD}' }).collect()
 }
 
-/// The beginning of a text, with a mark where it was cut.
-pub fn truncate(text: &str, chars_max: usize) -> String {
-    match text.char_indices().nth(chars_max) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+/// Error output as text that does nothing but be read: what would do more is shown as an escape, so
+/// that it can be told what was there. Carriage returns are left out.
+pub fn escape_unsafe_chars(text: &str) -> String {
+    escape_lines(&text.replace('\r', "")).into_owned()
 }
 
-/// Error output as text that does nothing but be read: what would do more is shown as an escape, so
-/// that it can be told what was there.
-pub fn escape_unsafe_chars(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' | '\t' => escaped.push(c),
-            '\r' => {}
-            _ if is_safe_char(c) => escaped.push(c),
-            _ => escaped.extend(c.escape_unicode()),
-        }
+/// Text of several lines with each unsafe character shown as an escape.
+pub fn escape_lines(text: &str) -> Cow<'_, str> {
+    escape_chars(text, |c| !is_safe_char(c) && !matches!(c, '\n' | '\t'))
+}
+
+/// Text in one line with each unsafe character shown as an escape, also line breaks and tabs.
+pub fn escape_line(text: &str) -> Cow<'_, str> {
+    escape_chars(text, |c| !is_safe_char(c))
+}
+
+/// Text with some characters shown as escapes of a string literal.
+pub fn escape_chars(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
+    escape_chars_with(text, is_escaped, |c, escaped| escaped.extend(c.escape_default()))
+}
+
+/// Text with some characters written by `write`.
+pub fn escape_chars_with(
+    text: &str,
+    is_escaped: impl Fn(char) -> bool,
+    write: impl Fn(char, &mut String),
+) -> Cow<'_, str> {
+    if !text.contains(&is_escaped) {
+        return Cow::Borrowed(text);
     }
-    escaped
+    let mut escaped = String::with_capacity(text.len().saturating_add(16));
+    for c in text.chars() {
+        if is_escaped(c) { write(c, &mut escaped) } else { escaped.push(c) }
+    }
+    Cow::Owned(escaped)
 }
 
 /// Whether a character shows as itself and leaves its neighbours alone.
@@ -102,6 +124,8 @@ mod tests {
     fn unsafe_characters_are_escaped() {
         assert_eq!(escape_unsafe_chars("a\tb\r\n\u{1b}[2J é"), "a\tb\n\\u{1b}[2J é");
         assert_eq!(escape_unsafe_chars("x\u{202E}y\u{200B}"), "x\\u{202e}y\\u{200b}");
+        assert_eq!(escape_lines("a\tb\r\n\u{7}"), "a\tb\\r\n\\u{7}");
+        assert_eq!(escape_line("a\tb\n\u{200d}"), "a\\tb\\n\\u{200d}");
     }
 
     #[test]

@@ -11,7 +11,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use zero_core::{ByteSize, CommandExecution, ErrorReason, HostLimits, ToolError, ToolName};
+use zero_core::text_shortening::tail;
+use zero_core::{
+    ByteSize, CommandExecution, ErrorReason, HostLimits, ToolError, ToolName, ansi_filter,
+};
 use zero_sandbox::output_collector::{CollectedOutput, OutputCollector};
 use zero_sandbox::running_command::{CommandExit, ExitCause, RunningCommand};
 use zero_sandbox::{ConfinementGap, Workspace};
@@ -26,7 +29,6 @@ use crate::jobs::monitored_command::{
 use crate::launcher::{CommandLauncher, PreparedLaunch};
 use crate::output_feed::{self, FeedRemainder, OutputFeed};
 use crate::output_tail::{self, OutputTail};
-use crate::plain_text;
 use crate::session_commands::ShellEndFolder;
 use crate::shell::LastFolderFile;
 use crate::spill_file::SpillFile;
@@ -280,11 +282,12 @@ impl ForegroundCommand {
         if ended.why == ExitCause::Killed && self.is_timed_out {
             ended.why = ExitCause::TimedOut;
         }
-        let text = || plain_text::strip_runs(output.mixed.head().chain(output.mixed.tail()));
+        let runs = || output.mixed.head().chain(output.mixed.tail());
+        let text = || ansi_filter::strip_pieces(runs().map(|run| run.bytes));
         if let Some(error) = command_errors::end_error(&ended, &self.commands.tool_limits(), text) {
             let text = text();
             let cut = text.len().saturating_sub(ERROR_OUTPUT_BYTES_MAX) as u64;
-            let error = error.with_detail("output", last_bytes(&text, ERROR_OUTPUT_BYTES_MAX));
+            let error = error.with_detail("output", tail(&text, ERROR_OUTPUT_BYTES_MAX));
             let omitted_bytes = output.mixed.omitted_bytes() + cut;
             let error = command_errors::with_network_notes(
                 command_errors::with_watch_report(error, &settled),
@@ -366,9 +369,4 @@ fn end_input(running: &mut RunningCommand, streams: StreamMode) {
         // A terminal that takes nothing belongs to a command that has ended.
         let _ = std::fs::File::from(terminal).write_all(END_OF_INPUT);
     }
-}
-
-/// The end of a text.
-fn last_bytes(text: &str, most: usize) -> String {
-    text[text.ceil_char_boundary(text.len().saturating_sub(most))..].to_owned()
 }

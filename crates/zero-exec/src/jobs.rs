@@ -9,6 +9,7 @@ pub(crate) mod unread_output;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use zero_core::text_shortening::excerpt;
 use zero_core::{ErrorReason, ToolError};
 
 use self::job::JobCandidate;
@@ -37,7 +38,7 @@ impl JobTable {
         let known = self.lock();
         known.iter().find(|job| job.id() == id).cloned().ok_or_else(|| {
             let ids: Vec<&str> = known.iter().map(|job| job.id()).collect();
-            let shown: String = id.chars().take(40).flat_map(char::escape_debug).collect();
+            let shown = excerpt(id, 40);
             let hint = match &ids[..] {
                 [] => "there are no jobs".to_owned(),
                 ids => format!("the jobs are {}", ids.join(", ")),

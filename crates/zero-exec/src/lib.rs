@@ -20,7 +20,6 @@ mod launcher;
 mod local_machine;
 mod output_feed;
 mod output_tail;
-pub mod plain_text;
 mod profile;
 mod sandbox_probe;
 pub mod services;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::plain_text;
+use zero_core::ansi_filter;
 
 /// Time between two messages.
 pub(super) const PAUSE: Duration = Duration::from_millis(100);
@@ -42,7 +42,7 @@ impl OutputTail {
         if !std::mem::take(&mut tail.is_new) {
             return None;
         }
-        let text = plain_text::strip(&tail.bytes);
+        let text = ansi_filter::strip(&tail.bytes);
         let lines: Vec<&str> = text.trim_end().lines().collect();
         let last = lines.get(lines.len().saturating_sub(LINES_MAX)..)?.join("\n");
         (!last.trim().is_empty()).then_some(last)

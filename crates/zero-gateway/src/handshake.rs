@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
+use zero_runtime::clock::now_ms;
 use zero_wire::device::{self, ChallengeContext};
 use zero_wire::frame::{FrameParseError, StateVersion};
 use zero_wire::handshake::{
@@ -94,7 +94,7 @@ struct ChallengeFrame {
 }
 
 fn new_challenge() -> Option<ChallengeFrame> {
-    let said = ConnectChallenge { nonce: random_id()?, ts: Timestamp::now().as_millisecond() };
+    let said = ConnectChallenge { nonce: random_id()?, ts: now_ms() };
     let frame = GatewayFrame::Event(EventFrame {
         event: events::CONNECT_CHALLENGE.to_owned(),
         payload: serde_json::to_value(&said).ok(),

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Weak};
 
-use jiff::Timestamp;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use zero_runtime::clock::now_ms;
 use zero_wire::{close, events};
 
 use crate::gateway::GatewayInner;
@@ -32,7 +32,7 @@ pub(crate) async fn run_heartbeat(gateway: Weak<GatewayInner>) {
 }
 
 fn send_ticks(gateway: &GatewayInner) {
-    let now = events::TickEvent { ts: Timestamp::now().as_millisecond() };
+    let now = events::TickEvent { ts: now_ms() };
     let Ok(payload) = serde_json::to_string(&now) else { return };
     let payload: Arc<str> = payload.into();
     for outbox in gateway.send_queues() {

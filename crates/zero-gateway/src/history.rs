@@ -6,6 +6,7 @@
 use std::io;
 
 use zero_core::event::{Event, EventKind, ResultContent, ToolCallStatus};
+use zero_core::text_shortening::shorten_to_fit;
 use zero_core::{RunId, SessionId};
 use zero_session::store::{Store, StoreError};
 use zero_wire::chat::{ChatBlock, ChatMessage};
@@ -175,7 +176,7 @@ pub(crate) fn shorten(messages: &mut [ChatMessage], chars_max: usize) {
         match block {
             ChatBlock::Text { text }
             | ChatBlock::Thinking { thinking: text }
-            | ChatBlock::ToolResult { text, .. } => *text = truncate(text, chars_max),
+            | ChatBlock::ToolResult { text, .. } => *text = shorten_to_fit(text, chars_max),
             ChatBlock::Image { .. } | ChatBlock::ToolCall { .. } | ChatBlock::Other(_) => {}
         }
     }
@@ -194,18 +195,11 @@ pub(crate) fn preview_items(
         });
         let text = texts.collect::<Vec<_>>().join("\n");
         let role = message.role.clone();
-        (!text.is_empty()).then(|| PreviewItem { role, text: truncate(&text, chars_max) })
+        (!text.is_empty()).then(|| PreviewItem { role, text: shorten_to_fit(&text, chars_max) })
     };
     let mut items: Vec<PreviewItem> = messages.iter().rev().filter_map(item).take(most).collect();
     items.reverse();
     items
-}
-
-fn truncate(text: &str, chars_max: usize) -> String {
-    if text.chars().count() <= chars_max {
-        return text.to_owned();
-    }
-    text.chars().take(chars_max.saturating_sub(1)).chain(['…']).collect()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use serde_json::Value;
+use zero_core::text_shortening::excerpt;
 use zero_runtime::tool_backend::ToolBackendError;
 use zero_session::model::ThinkingEffort;
 use zero_session::sessions::SessionError;
@@ -135,7 +136,7 @@ fn encode_result(result: &impl serde::Serialize) -> Result<String, ErrorPayload>
 
 /// What a client wrote, fit for an error text.
 fn shorten(text: &str) -> String {
-    text.chars().take(100).flat_map(char::escape_debug).collect()
+    excerpt(text, 100)
 }
 
 /// What a client is told when a session did not do it. What only the operator needs is logged.
@@ -206,10 +207,6 @@ fn parse_thinking(word: &str) -> Result<ThinkingEffort, ErrorPayload> {
             shorten(word)
         ))
     })
-}
-
-fn now_ms() -> i64 {
-    jiff::Timestamp::now().as_millisecond()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use zero_core::text_shortening::head_chars;
 use zero_runtime::metrics::{CallStatus, ToolStats};
 use zero_session::sessions::SessionStats;
 
@@ -264,9 +265,8 @@ fn tool_counters(tools: BTreeMap<String, ToolStats>) -> BTreeMap<String, ToolCou
     tools.sort_by_key(|(_, stats)| Reverse(stats.calls));
     let mut rows: BTreeMap<String, ToolCounters> = BTreeMap::new();
     for (place, (name, stats)) in tools.iter().enumerate() {
-        let name: String = name.chars().take(NAME_LEN_MAX).collect();
-        let name = if place < TOOLS_MAX { name } else { OTHER.to_owned() };
-        rows.entry(name).or_default().add(stats);
+        let name = if place < TOOLS_MAX { head_chars(name, NAME_LEN_MAX) } else { OTHER };
+        rows.entry(name.to_owned()).or_default().add(stats);
     }
     rows
 }

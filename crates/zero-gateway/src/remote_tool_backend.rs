@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
+use zero_core::text_shortening::{excerpt, head, one_line};
 use zero_core::{ToolKind, sanitize};
 use zero_runtime::DialectName;
 use zero_runtime::tool::BoxFuture;
@@ -193,10 +194,8 @@ impl RemoteToolBackend {
             waiting.describe(&title, params.kind, params.locations);
         }
         if let Some(message) = params.message {
-            waiting.watch.on_progress(sanitize::replace_unsafe_chars(&truncate(
-                message,
-                PROGRESS_BYTES_MAX,
-            )));
+            let message = head(&message, PROGRESS_BYTES_MAX);
+            waiting.watch.on_progress(sanitize::replace_unsafe_chars(message));
         }
         Ok(())
     }
@@ -441,7 +440,7 @@ impl ToolBackend for RemoteToolBackend {
 }
 
 fn unknown_call_error(call: &str) -> ErrorPayload {
-    let call: String = call.chars().take(128).flat_map(char::escape_debug).collect();
+    let call = excerpt(call, 128);
     ErrorPayload::invalid(format!(
         "nobody waits for call `{call}` here: it was answered, given up, or never asked of this \
          connection"
@@ -467,17 +466,6 @@ fn to_tool_result(params: ToolsResultParams) -> BackendResult {
 fn limit_locations(mut places: Vec<FilePosition>) -> Vec<FilePosition> {
     places.truncate(PLACES_MAX);
     places
-}
-
-/// A title as people can be shown it.
-fn one_line(text: &str, chars_max: usize) -> String {
-    let plain = |c: char| if sanitize::is_safe_char(c) { c } else { ' ' };
-    text.chars().take(chars_max).map(plain).collect()
-}
-
-fn truncate(mut text: String, bytes_max: usize) -> String {
-    text.truncate(text.floor_char_boundary(bytes_max));
-    text
 }
 
 #[cfg(test)]

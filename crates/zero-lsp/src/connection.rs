@@ -294,19 +294,9 @@ impl LspConnection {
         Ok(())
     }
 
-    /// Returns the version of a file that was last sent, if the file is open.
-    pub async fn document_version(&self, path: &Path) -> Option<DocumentVersion> {
-        self.documents.lock().await.version(path)
-    }
-
     /// Returns the files that are open with a text that differs from the one on disk.
     pub async fn unsaved_files(&self) -> Vec<PathBuf> {
         self.documents.lock().await.unsaved_files()
-    }
-
-    /// Returns the diagnostics published for a file in this version or a later one.
-    pub fn diagnostics_for(&self, path: &Path, sent: DocumentVersion) -> Option<FileDiagnostics> {
-        self.shared.published.get(path, sent)
     }
 
     /// Waits for diagnostics of a file in this version. Returns `None` if none arrive within the

@@ -115,11 +115,6 @@ impl OpenDocuments {
         self.open.contains_key(path)
     }
 
-    /// Returns the version of a file that was last sent.
-    pub fn version(&self, path: &Path) -> Option<DocumentVersion> {
-        self.open.get(path).map(|document| document.sent)
-    }
-
     /// Returns the files that are open with a text that differs from the one on disk.
     pub fn unsaved_files(&self) -> Vec<PathBuf> {
         let unsaved = self.open.iter().filter(|(_, document)| document.is_unsaved);

@@ -2,6 +2,7 @@
 //! element is parsed on its own, so that a malformed one does not affect the others.
 
 use serde_json::Value;
+use zero_core::text_shortening::shorten_end;
 
 /// How deep symbols may be nested.
 const DEPTH_MAX: usize = 16;
@@ -154,7 +155,7 @@ pub fn parse_hover(answer: &Value) -> Option<Option<String>> {
         }
         one => marked(one)?,
     };
-    let text = zero_core::sanitize::truncate(text.trim(), HOVER_CHARS_MAX);
+    let text = shorten_end(text.trim(), HOVER_CHARS_MAX);
     Some((!text.is_empty()).then_some(text))
 }
 
@@ -269,7 +270,7 @@ fn parse_line(value: &Value) -> Option<String> {
 /// Returns a string of several lines without control characters.
 fn parse_text(value: &Value) -> Option<String> {
     let text = zero_core::sanitize::replace_unsafe_chars(value.as_str()?);
-    Some(zero_core::sanitize::truncate(text.trim(), TEXT_CHARS_MAX))
+    Some(shorten_end(text.trim(), TEXT_CHARS_MAX))
 }
 
 fn symbol_kind_name(number: u64) -> &'static str {

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
+use zero_core::sanitize::escape_chars;
 use zero_core::{CallId, CommandExecution, Effect, Effects, ResultDisplay, RiskLevel, ToolName};
 use zero_policy::{EffectDecision, GrantScope};
 
@@ -188,11 +189,7 @@ pub(crate) fn format_grants(grants: &[GrantScope]) -> String {
 fn format_grant_pattern(grant: &GrantScope) -> String {
     let rule = grant.rule.as_str();
     let command = rule.strip_prefix("Bash(").and_then(|rest| rest.strip_suffix(')'));
-    let mut text = String::with_capacity(rule.len());
-    for c in command.unwrap_or(rule).chars() {
-        if c.is_control() { text.extend(c.escape_default()) } else { text.push(c) }
-    }
-    text
+    escape_chars(command.unwrap_or(rule), char::is_control).into_owned()
 }
 
 /// How to reach the person. A host without one denies what it would have to ask.

@@ -24,31 +24,7 @@ use crate::web::{CallWebAccess, NetworkGuard};
 /// What a running tool can reach. Cheap to clone.
 #[derive(Clone)]
 pub struct CallContext {
-    inner: Arc<CallContextInner>,
-}
-
-struct CallContextInner {
-    call: CallId,
-    tool: ToolName,
-    workspace: Workspace,
-    journal: Journal,
-    policy: Arc<dyn Policy>,
-    limits: Arc<HostLimits>,
-    cancel: CancellationToken,
-    caller: CancellationToken,
-    seen: Option<Arc<SeenFiles>>,
-    observer: Option<Arc<dyn CallEventObserver>>,
-    elicitor: Option<Arc<dyn Elicitor>>,
-    session: Option<SessionId>,
-    /// Given up while the call waits for a person.
-    permit: Mutex<Option<CallPermit>>,
-    commands: CallCommands,
-    companions: Arc<HostExtensions>,
-    buffers: Option<Arc<EditorBuffers>>,
-    guard: NetworkGuard,
-    readers: Option<Arc<dyn TextReaderProvider>>,
-    /// What the editor has of the files that a person is about to be shown, once it was asked.
-    foreseen: OnceLock<HashMap<PathBuf, EditorBuffer>>,
+    inner: Arc<CallContextParts>,
 }
 
 /// The parts of a [`CallContext`].
@@ -66,58 +42,20 @@ pub(crate) struct CallContextParts {
     pub(crate) observer: Option<Arc<dyn CallEventObserver>>,
     pub(crate) elicitor: Option<Arc<dyn Elicitor>>,
     pub(crate) session: Option<SessionId>,
-    pub(crate) permit: Option<CallPermit>,
+    /// Given up while the call waits for a person.
+    pub(crate) permit: Mutex<Option<CallPermit>>,
     pub(crate) commands: CallCommands,
     pub(crate) companions: Arc<HostExtensions>,
     pub(crate) buffers: Option<Arc<EditorBuffers>>,
     pub(crate) guard: NetworkGuard,
     pub(crate) readers: Option<Arc<dyn TextReaderProvider>>,
+    /// What the editor has of the files that a person is about to be shown, once it was asked.
+    pub(crate) foreseen: OnceLock<HashMap<PathBuf, EditorBuffer>>,
 }
 
 impl CallContext {
     pub(crate) fn new(parts: CallContextParts) -> Self {
-        let CallContextParts {
-            call,
-            tool,
-            workspace,
-            journal,
-            policy,
-            limits,
-            cancel,
-            caller,
-            seen,
-            observer,
-            elicitor,
-            session,
-            permit,
-            commands,
-            companions,
-            buffers,
-            guard,
-            readers,
-        } = parts;
-        let inner = CallContextInner {
-            call,
-            tool,
-            workspace,
-            journal,
-            policy,
-            limits,
-            cancel,
-            caller,
-            seen,
-            observer,
-            elicitor,
-            session,
-            permit: Mutex::new(permit),
-            commands,
-            companions,
-            buffers,
-            guard,
-            readers,
-            foreseen: OnceLock::new(),
-        };
-        Self { inner: Arc::new(inner) }
+        Self { inner: Arc::new(parts) }
     }
 
     pub(crate) fn commands(&self) -> &CallCommands {

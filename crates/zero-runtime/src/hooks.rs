@@ -23,6 +23,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use zero_core::text_shortening::head;
 use zero_core::tool_result::ToolResult;
 use zero_core::{ToolCall, ToolError, ToolName};
 
@@ -285,7 +286,7 @@ impl ToolHost {
 
 /// How a call ended, as a hook is told.
 fn tool_response(tool: &ToolName, outcome: &Result<ToolResult, ToolError>) -> Value {
-    let mut text = match outcome {
+    let text = match outcome {
         Ok(result) => {
             let rendered = Dialect::new(DialectName::Canonical).render(tool.as_str(), result);
             let texts = rendered.content.iter().filter_map(|piece| piece.get("text")?.as_str());
@@ -293,11 +294,9 @@ fn tool_response(tool: &ToolName, outcome: &Result<ToolResult, ToolError>) -> Va
         }
         Err(error) => error.message.clone(),
     };
-    let is_whole = text.len() <= RESULT_BYTES_MAX;
-    text.truncate(text.floor_char_boundary(RESULT_BYTES_MAX));
     json!({
-        "text": text,
-        "truncated": !is_whole,
+        "text": head(&text, RESULT_BYTES_MAX),
+        "truncated": text.len() > RESULT_BYTES_MAX,
         "is_error": outcome.is_err(),
         "error_type": outcome.as_ref().err().map(|error| error.error_type.as_str()),
     })

@@ -5,11 +5,12 @@
 //! even if the caller simply goes away, one audit row is written, one sample is counted and one
 //! `Ended` event is sent: [`CallRecord`] does that when it is dropped.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
+use zero_core::text_shortening::excerpt;
 use zero_core::{
     ByteSize, CommandExecution, Effect, Effects, ErrorReason, ErrorType, TimeoutClass, ToolCall,
     ToolError, ToolName, ToolResult, ToolSpec,
@@ -125,8 +126,7 @@ impl ToolHost {
                 (None, []) => format!("known are {}", names.join(", ")),
                 (None, near) => format!("did you mean {}?", near.join(", ")),
             };
-            let shown: String =
-                name.chars().take(ToolName::LEN_MAX).flat_map(char::escape_debug).collect();
+            let shown = excerpt(name, ToolName::LEN_MAX);
             ToolError::not_found(
                 ErrorReason::UnknownTool,
                 format!("there is no tool `{shown}`; {hint}"),
@@ -255,12 +255,13 @@ impl ToolHost {
                 observer: session.observer.clone(),
                 elicitor: session.elicitor.clone(),
                 session: session.id().cloned(),
-                permit,
+                permit: Mutex::new(permit),
                 commands,
                 companions: Arc::clone(&self.companions),
                 buffers: session.buffers.clone(),
                 guard: self.guard.clone(),
                 readers: session.readers.clone(),
+                foreseen: OnceLock::new(),
             })
         };
         let cx = context(None, commands.clone());

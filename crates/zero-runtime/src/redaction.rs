@@ -8,6 +8,8 @@ mod secret_shapes;
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
+use zero_core::sanitize::escape_unsafe_chars;
+use zero_core::text_shortening::head;
 
 use regex::Regex;
 use serde_json::{Map, Value};
@@ -221,10 +223,7 @@ fn size_placeholder(text: &str) -> Value {
 
 /// The name of a field as it is written down: whoever makes a call chooses it too.
 fn shorten_name(name: &str) -> String {
-    redact_and_cut(
-        &zero_core::sanitize::escape_unsafe_chars(truncate(name, TEXT_BYTES_MAX * 4)),
-        NAME_BYTES_MAX,
-    )
+    redact_and_cut(&escape_unsafe_chars(head(name, TEXT_BYTES_MAX * 4)), NAME_BYTES_MAX)
 }
 
 /// The same text without secrets, cut to what an audit row holds. It is cleaned before it is cut,
@@ -234,19 +233,15 @@ pub fn redact_and_shorten(long: &str) -> String {
 }
 
 fn redact_and_cut(long: &str, bytes_max: usize) -> String {
-    let window = truncate(long, TEXT_BYTES_MAX * 4);
+    let window = head(long, TEXT_BYTES_MAX * 4);
     let clean = redact_text(window);
     // What was taken out may bring the edge of the piece into what is kept.
     let edge = if window.len() < long.len() { EDGE_BYTES } else { 0 };
-    let kept = truncate(&clean, bytes_max.min(clean.len().saturating_sub(edge)));
+    let kept = head(&clean, bytes_max.min(clean.len().saturating_sub(edge)));
     if kept.len() == clean.len() && window.len() == long.len() {
         return clean.into_owned();
     }
     format!("{kept}… ({} bytes in all)", long.len())
-}
-
-fn truncate(text: &str, bytes_max: usize) -> &str {
-    &text[..text.floor_char_boundary(bytes_max)]
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use serde_json::Value;
+use zero_core::text_shortening::{TextFocus, head, shorten_middle};
 use zero_core::tool_result::{FileDiff, ResultDisplay, SearchHit, ToolResultPart};
 use zero_core::{ByteSize, CallId, ErrorReason, HostLimits, ToolError, ToolResult};
 use zero_exec::SpillFolder;
@@ -98,7 +99,7 @@ struct SpillLocation(Option<(String, bool)>);
 impl SpillLocation {
     fn write(spill: &SpillFolder, call: &CallId, index: usize, text: &str, max: ByteSize) -> Self {
         let name = format!("{call}-{index}.txt");
-        let kept = &text[..text.floor_char_boundary(max.as_usize())];
+        let kept = head(text, max.as_usize());
         let written = spill.create_new(&name).and_then(|mut file| file.write_all(kept.as_bytes()));
         if let Err(error) = &written {
             tracing::warn!(%error, "an oversized result could not be kept");
@@ -121,11 +122,10 @@ impl SpillLocation {
 
 /// Keeps the head and the tail of a text, on character boundaries, and says what is missing.
 fn cut_text(text: &str, cap: usize, spilled: Option<&SpillLocation>) -> String {
-    let head = &text[..text.floor_char_boundary(cap * 2 / 3)];
-    let tail = &text[text.ceil_char_boundary(text.len() - cap / 3)..];
-    let (total, missing) = (text.len(), text.len() - head.len() - tail.len());
+    let total = text.len();
     let rest = spilled.map_or_else(String::new, |s| format!("; {}", s.describe_location(total)));
-    format!("{head}\n\n[… {missing} of {total} bytes left out{rest} …]\n\n{tail}")
+    let mark = |missing| format!("\n\n[… {missing} of {total} bytes left out{rest} …]\n\n");
+    shorten_middle(text, cap, TextFocus::Start, mark).into_owned()
 }
 
 fn hit_len(hit: &SearchHit) -> usize {

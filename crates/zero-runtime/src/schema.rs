@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 use zero_core::SchemaViolation;
+use zero_core::text_shortening::shorten_end;
 
 use crate::name_suggestions::{find_synonym, suggest_names};
 
@@ -298,7 +299,7 @@ fn unknown_field(pointer: &str, field: &str, known: &[&str]) -> SchemaViolation 
             known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
         ),
     };
-    let found = format!("unknown field `{}`", shorten(field));
+    let found = format!("unknown field `{}`", shorten_end(field, QUOTE_CHARS_MAX));
     SchemaViolation { pointer: join_pointer(pointer, field), expected, found, nearest }
 }
 
@@ -371,14 +372,7 @@ fn quote(value: &Value) -> String {
     match value {
         Value::Object(_) => "an object".to_owned(),
         Value::Array(items) => format!("an array of {}", items.len()),
-        other => shorten(&other.to_string()),
-    }
-}
-
-fn shorten(text: &str) -> String {
-    match text.char_indices().nth(QUOTE_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+        other => shorten_end(&other.to_string(), QUOTE_CHARS_MAX),
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod network_guard;
 mod response_body;
+mod sse_parser;
 mod web_client;
 mod web_error;
 
@@ -23,7 +24,10 @@ pub use self::network_guard::{
     ConnectionGate, NetworkGuard, UnreachableError, format_origin, is_public_url,
 };
 pub use self::response_body::{BodyLimits, BodyRemainder, read, read_start};
-pub use self::web_client::{OutgoingRequest, RedirectPolicy, WebClient, WebResponse};
+pub use self::sse_parser::{SseEvent, SseEventTooLongError, SseParser};
+pub use self::web_client::{
+    OutgoingRequest, RedirectPolicy, WebClient, WebResponse, client_builder,
+};
 pub use self::web_error::{WebError, from_reqwest_error, shorten_untrusted};
 
 /// The web, as far as one call may reach it.

@@ -20,7 +20,6 @@ mod provider_error;
 mod reply_limiter;
 mod request_secrets;
 mod retry;
-mod sse;
 
 use std::fmt;
 use std::pin::Pin;

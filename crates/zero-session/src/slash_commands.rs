@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 
+use zero_core::text_shortening::head;
 use zero_runtime::name_suggestions::suggest_names;
 
 use crate::direct_model;
@@ -212,7 +213,7 @@ pub fn expand(command: &PromptCommand, arguments: &str) -> String {
         filled.push_str(arguments);
     }
     if filled.len() > EXPANDED_BYTES_MAX {
-        filled.truncate(filled.floor_char_boundary(EXPANDED_BYTES_MAX));
+        filled.truncate(head(&filled, EXPANDED_BYTES_MAX).len());
         filled.push_str("\n\n[cut here: the prompt got too long]");
     }
     filled

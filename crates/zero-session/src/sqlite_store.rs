@@ -22,6 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use zero_core::{RunId, SessionId};
+use zero_runtime::clock::now_ms;
 use zero_runtime::tool::BoxFuture;
 
 use self::checkpoint::Checkpointer;
@@ -293,8 +294,4 @@ impl Store for SqliteStore {
         let session = session.clone();
         Box::pin(self.readers.read("measure a session", move |db| sessions::size(db, &session)))
     }
-}
-
-fn now_ms() -> i64 {
-    jiff::Timestamp::now().as_millisecond()
 }

@@ -1,10 +1,8 @@
 //! The port to where sessions are kept.
 //!
-//! One conformance suite ([`conformance`]) holds every implementation to the same promises:
+//! One conformance suite (`tests/it/store_conformance.rs`) holds every implementation to the same promises:
 //! what was acknowledged is there after the process is killed; an event's number is given once;
 //! a run is begun once, whoever asks again.
-
-pub mod conformance;
 
 use std::path::PathBuf;
 use std::sync::Arc;

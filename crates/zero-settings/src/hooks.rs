@@ -6,6 +6,7 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
+use zero_core::text_shortening::shorten_end;
 use zero_runtime::{HOOK_WORDS_MAX, Hook, HookFailureAction, LaunchAccess, ToolPattern};
 
 use crate::document::join_pointer;
@@ -174,7 +175,7 @@ pub(crate) fn find_wrong_hooks(file: &Value) -> Vec<(String, String)> {
                 Err(what) => Some(what.to_string()),
             };
             if let Some(what) = trouble {
-                let shown: String = hook.command.chars().take(80).collect();
+                let shown = shorten_end(&hook.command, 80);
                 wrong.push((join_pointer(&pointer, "command"), format!("`{shown}` {what}")));
             }
             let names = hook.tool_names();

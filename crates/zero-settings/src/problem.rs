@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use zero_core::sanitize::is_safe_char;
+use zero_core::sanitize::escape_line;
 
 /// One thing that is wrong with a settings file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,16 +57,4 @@ fn list_problems(problems: &[SettingsProblem]) -> String {
         text.push_str(&format!("\n  {problem}"));
     }
     text
-}
-
-/// Makes text harmless and keeps it on one line.
-fn escape_line(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match is_safe_char(c) {
-            true => escaped.push(c),
-            false => escaped.extend(c.escape_default()),
-        }
-    }
-    escaped
 }

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use zero_core::HostLimits;
 use zero_core::host_limits::InvalidLimitError;
+use zero_core::text_shortening::shorten_end;
 use zero_policy::rule::{RuleError, RuleOwner};
 use zero_policy::{PolicyRule, RuleSource, Verdict};
 
@@ -92,8 +93,7 @@ impl RuleEntry {
 }
 
 fn describe_rule_error(text: &str, error: &RuleError) -> String {
-    let text: String = text.chars().take(80).collect();
-    format!("rule `{text}`: {error}")
+    format!("rule `{}`: {error}", shorten_end(text, 80))
 }
 
 /// Whether a rule can raise limits at all.

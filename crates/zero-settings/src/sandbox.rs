@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
+use zero_core::text_shortening::shorten_end;
 use zero_policy::HostPattern;
 use zero_sandbox::SandboxProperty;
 
@@ -91,7 +92,7 @@ pub(crate) fn find_wrong_items(
     for (index, item) in items.enumerate() {
         let Some(text) = item.as_str() else { continue };
         if let Err(what) = check(text) {
-            let shown: String = text.chars().take(80).collect();
+            let shown = shorten_end(text, 80);
             wrong.push((join_pointer(list, &index.to_string()), format!("`{shown}` {what}")));
         }
     }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use url::Url;
+use zero_core::text_shortening::excerpt;
 use zero_core::{
     CommandExecution, CommandLine, Effect, Effects, PathZone, RiskLevel, TargetPath,
     ToolDefinitionState,
@@ -291,7 +292,7 @@ fn find_known_tool(
 }
 
 fn unknown_tool_message(tool: &str) -> String {
-    let shown: String = tool.chars().take(80).flat_map(char::escape_debug).collect();
+    let shown = excerpt(tool, 80);
     let names = KNOWN_TOOLS.iter().flat_map(|line| {
         std::iter::once(line.tool).chain(line.names.iter().map(|(name, _)| *name))
     });

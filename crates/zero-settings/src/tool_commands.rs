@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::command_line;
+use zero_core::text_shortening::shorten_end;
 
 /// How tools are found that a command of yours brings.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -44,7 +45,7 @@ pub(crate) fn find_wrong_command_lines(value: &Value) -> Vec<(String, String)> {
     let wrong = pointers.into_iter().filter_map(|pointer| {
         let line = value.pointer(&pointer)?.as_str()?;
         let what = command_line::split_words(line).err()?;
-        let shown: String = line.chars().take(80).collect();
+        let shown = shorten_end(line, 80);
         Some((pointer, format!("`{shown}` {what}")))
     });
     wrong.collect()

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use zero_core::text_shortening::shorten_end;
 use zero_core::{
     CommandExecution, CommandLine, Effect, Effects, ErrorReason, FileLocation, ResultDisplay,
     RiskLevel, TimeoutClass, ToolCategory, ToolError, ToolKind, ToolResultPart,
@@ -338,10 +339,7 @@ pub(crate) fn command_title(description: Option<&str>, command: &str) -> String 
     let said = description.map(str::trim).filter(|text| !text.is_empty());
     let line = |text: &str| text.trim().lines().next().map(to_single_line).unwrap_or_default();
     let full = said.map_or_else(|| format!("Run `{}`", line(command)), line);
-    match full.char_indices().nth(TITLE_CHARS_MAX) {
-        Some((at, _)) => format!("{}…", &full[..at]),
-        None => full,
-    }
+    shorten_end(&full, TITLE_CHARS_MAX)
 }
 
 #[cfg(test)]

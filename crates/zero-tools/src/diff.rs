@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use similar::TextDiff;
 use zero_core::FileDiff;
+use zero_core::text_shortening::head;
 
 /// Longest time for a diff. After that it becomes coarser, but stays correct.
 const DIFF_TIME_MAX: Duration = Duration::from_millis(500);
@@ -26,8 +27,8 @@ pub fn file_diff(path: &str, old: Option<&str>, new: Option<&str>) -> FileDiff {
     let (old_text, new_text) = match partial {
         false => (old, new),
         true => (
-            old.map(|_| truncate(&before[start..old_end], PART_BYTES_MAX)),
-            new.map(|_| truncate(&after[start..new_end], PART_BYTES_MAX)),
+            old.map(|_| head_lines(&before[start..old_end], PART_BYTES_MAX)),
+            new.map(|_| head_lines(&after[start..new_end], PART_BYTES_MAX)),
         ),
     };
     FileDiff {
@@ -70,19 +71,19 @@ fn unified_diff(old: &str, new: &str, start: usize, old_end: usize, new_end: usi
     }
     text.truncate(text.trim_end_matches('\n').len());
     if text.len() > HUNKS_BYTES_MAX {
-        text.truncate(truncate(&text, HUNKS_BYTES_MAX).trim_end_matches('\n').len());
+        text.truncate(head_lines(&text, HUNKS_BYTES_MAX).trim_end_matches('\n').len());
         text.push_str("\n\\ The rest of this diff is left out: the change is too large to show");
     }
     text
 }
 
 /// Returns the beginning of a text, cut after a line if possible.
-fn truncate(text: &str, bytes_max: usize) -> &str {
-    if text.len() <= bytes_max {
-        return text;
+fn head_lines(text: &str, bytes_max: usize) -> &str {
+    let cut = head(text, bytes_max);
+    match cut.rfind('\n') {
+        Some(newline) if cut.len() < text.len() => &cut[..=newline],
+        _ => cut,
     }
-    let cut = &text[..text.floor_char_boundary(bytes_max)];
-    cut.rfind('\n').map_or(cut, |newline| &cut[..=newline])
 }
 
 /// Returns the header `@@ -1,3 +1,4 @@` with its line numbers increased by `lines`.

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use zero_core::text_shortening::shorten_end;
 use zero_core::{
     ByteSize, Effects, ErrorReason, HostLimits, RiskLevel, TimeoutClass, ToolCategory, ToolError,
     ToolKind,
@@ -204,10 +205,7 @@ impl Tool for GrepTool {
     }
 
     fn describe(&self, plan: &GrepPlan) -> CallDescription {
-        let mut pattern: String = plan.pattern.chars().take(TITLE_CHARS_MAX).collect();
-        if pattern.len() < plan.pattern.len() {
-            pattern.push('…');
-        }
+        let pattern = shorten_end(&plan.pattern, TITLE_CHARS_MAX);
         let title = format!("Grep `{pattern}`{}", plan.bases.describe_location());
         CallDescription { title, locations: vec![] }
     }

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use zero_core::event::PlanEntry;
+use zero_core::text_shortening::head_chars;
 use zero_core::{
     Effect, Effects, ResultDisplay, RiskLevel, SchemaViolation, TimeoutClass, ToolCategory,
     ToolError, ToolKind, ToolResultPart,
@@ -189,10 +190,10 @@ fn find_violations(field: &str, steps: &[TaskStep]) -> Vec<SchemaViolation> {
         }
         match current {
             Some((first, other)) if step.status == StepStatus::InProgress => {
-                let shown: String = step_text(other).chars().take(SHOWN_CHARS_MAX).collect();
+                let shown = head_chars(step_text(other), SHOWN_CHARS_MAX);
                 let expected = format!(
                     "`pending` or `completed`, since entry {first} ({}) is in progress and only one may be",
-                    zero_core::sanitize::to_quoted_line(&shown)
+                    zero_core::sanitize::to_quoted_line(shown)
                 );
                 let pointer = format!("/{field}/{at}/status");
                 wrong.push(SchemaViolation::new(pointer, expected, "`in_progress`"));

@@ -1,5 +1,7 @@
 //! Formatting of counts, names and cuts, shared by all tools.
 
+use zero_core::sanitize::escape_chars;
+
 /// Returns a text such as `1 file` or `2 files`.
 pub(crate) fn pluralize(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
@@ -13,12 +15,5 @@ pub(crate) fn describe_omitted_chars(count: u64) -> String {
 /// Escapes a name for a line of text, so that a newline or another control character in it neither
 /// looks like two names nor affects a terminal.
 pub(crate) fn to_single_line(name: &str) -> String {
-    let mut line = String::with_capacity(name.len());
-    for character in name.chars() {
-        match character.is_control() {
-            true => line.extend(character.escape_default()),
-            false => line.push(character),
-        }
-    }
-    line
+    escape_chars(name, char::is_control).into_owned()
 }

@@ -15,7 +15,6 @@
 //! before they get here.
 
 mod declaration_store;
-mod depth_limited_json;
 mod discovered_tool;
 mod gemini_schema;
 mod list_command;

@@ -4,7 +4,7 @@ mod charset;
 mod html;
 mod page_cache;
 mod page_selection;
-mod pdf;
+pub mod pdf;
 mod web_page;
 
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue, Method};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use zero_core::text_shortening::{head, shorten_end};
 use zero_core::{
     Effects, ErrorReason, ErrorType, ResultDisplay, RiskLevel, TimeoutClass, ToolCategory,
     ToolError, ToolKind, ToolResultPart, sanitize,
@@ -340,7 +341,7 @@ impl WebFetchTool {
             &excerpt.content
         });
         if !excerpt.other_parts.is_empty() {
-            let others = sanitize::truncate(&excerpt.other_parts.join("; "), OTHER_PARTS_CHARS_MAX);
+            let others = shorten_end(&excerpt.other_parts.join("; "), OTHER_PARTS_CHARS_MAX);
             page_text.push_str(&format!("\n\nOther parts of the page: {others}"));
         }
         let mut text =
@@ -389,8 +390,7 @@ async fn excerpt_page(
                 notes.extend(left_out.map(|_| was_cut()));
                 notes.push("a model read the page and answered".to_owned());
                 // The model may repeat untrusted text.
-                let kept = content.floor_char_boundary(EXCERPT_BYTES_MAX.min(content.len()));
-                let content = untrusted_text::strip_hidden(content.get(..kept).unwrap_or_default());
+                let content = untrusted_text::strip_hidden(head(&content, EXCERPT_BYTES_MAX));
                 return Ok(PageExcerpt { content, other_parts: Vec::new(), notes });
             }
             Ok(Err(why)) => {

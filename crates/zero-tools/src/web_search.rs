@@ -10,6 +10,7 @@ use http::StatusCode;
 use http::header::RETRY_AFTER;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use zero_core::text_shortening::{head, one_line};
 use zero_core::{
     Effect, Effects, ErrorReason, ResultDisplay, RiskLevel, TimeoutClass, ToolCategory, ToolError,
     ToolKind, ToolResultPart, sanitize,
@@ -354,11 +355,7 @@ fn build_reply(
 /// Cleans a result: no tags, no control characters, limited length.
 fn clean_result(result: WebSearchResult) -> WebSearchResult {
     let plain = |text: &str, chars_max: usize| {
-        let start = text.get(..text.floor_char_boundary(text.len().min(8 * 1024)));
-        let text = crate::web_fetch::html_to_plain_text(start.unwrap_or_default());
-        let words = text.split(|c: char| c.is_whitespace() || !sanitize::is_safe_char(c));
-        let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-        sanitize::truncate(&words.join(" "), chars_max)
+        one_line(&crate::web_fetch::html_to_plain_text(head(text, 8 * 1024)), chars_max)
     };
     let url =
         result.url.chars().filter(|c| sanitize::is_safe_char(*c) && !c.is_whitespace()).collect();

@@ -116,7 +116,8 @@ impl ConnectOptions {
 }
 
 impl Default for ConnectOptions {
-    /// The default options of the `zero` command line.
+    /// The default options of the `zero` command line, with client information in the form that
+    /// OpenClaw-compatible gateways know.
     fn default() -> Self {
         Self::new(ClientInfo {
             id: ClientId::Cli,

@@ -1,6 +1,7 @@
 //! How a connection ends: WebSocket close codes, and [`CloseReason`], a code with a text.
 
 use std::fmt;
+use zero_core::text_shortening::head;
 
 /// The connection ended as intended.
 pub const NORMAL: u16 = 1000;
@@ -39,7 +40,7 @@ impl CloseReason {
     /// Creates a reason. A text that is too long for the wire is cut.
     pub fn new(code: u16, reason: impl Into<String>) -> Self {
         let mut reason = reason.into();
-        reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
+        reason.truncate(head(&reason, REASON_BYTES_MAX).len());
         Self { code, reason }
     }
 

@@ -17,8 +17,6 @@ pub const UNKNOWN_SENDER_BYTES_MAX: usize = 64 * 1024;
 pub const PAYLOAD_BYTES_MAX: usize = 25 * 1024 * 1024;
 /// Maximum number of bytes that are queued for a slow reader.
 pub const BUFFERED_BYTES_MAX: usize = 50 * 1024 * 1024;
-/// Maximum length of a request's `traceparent`, in characters.
-pub const TRACEPARENT_LEN_MAX: usize = 128;
 /// Maximum number of JSON values in one message: an array of millions would use far more memory
 /// than it has bytes.
 pub const VALUES_MAX: usize = 1 << 20;

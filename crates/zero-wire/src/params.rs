@@ -14,6 +14,8 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
+use zero_core::text_shortening::excerpt;
+
 use crate::error::ErrorPayload;
 use crate::method::GatewayMethod;
 use schema_rule::SchemaRule;
@@ -104,7 +106,7 @@ impl SchemaProblems {
         if self.is_full() {
             return;
         }
-        let name = sanitize_name(name);
+        let name = excerpt(name, NAME_LEN_MAX);
         self.0.push(match path {
             ValuePath::Root => format!("at root: unexpected property '{name}'"),
             path => format!("at {path}: unexpected property '{name}'"),
@@ -124,20 +126,15 @@ impl fmt::Display for ValuePath<'_> {
         match self {
             Self::Root => Ok(()),
             Self::Field(parent, name) => {
-                write!(f, "{parent}/{}", sanitize_name(&name.replace('~', "~0").replace('/', "~1")))
+                write!(
+                    f,
+                    "{parent}/{}",
+                    excerpt(&name.replace('~', "~0").replace('/', "~1"), NAME_LEN_MAX)
+                )
             }
             Self::Item(parent, index) => write!(f, "{parent}/{index}"),
         }
     }
-}
-
-/// Makes a client's field name short and free of control characters.
-fn sanitize_name(name: &str) -> String {
-    let mut shown: String = name.chars().take(NAME_LEN_MAX).flat_map(char::escape_debug).collect();
-    if name.chars().nth(NAME_LEN_MAX).is_some() {
-        shown.push('…');
-    }
-    shown
 }
 
 #[cfg(test)]

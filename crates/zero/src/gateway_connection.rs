@@ -15,7 +15,6 @@ use zero_wire::client::{
     ConnectOptions, FingerprintParseError, GatewayClient, GatewayCredentials, GatewayEvents,
     GatewayTarget, GatewayUrl, GatewayUrlError,
 };
-use zero_wire::handshake::{ClientId, ClientInfo, ClientMode};
 use zero_wire::method::TokenScope;
 use zero_wire::zero_sessions::CAP_EVENTS;
 
@@ -60,15 +59,10 @@ impl AppContext {
         let options = |auth| ConnectOptions {
             caps: vec![CAP_EVENTS.to_owned()],
             auth,
-            ..ConnectOptions::new(client_info())
+            ..ConnectOptions::default()
         };
         if let Some(remote) = self.resolve_remote(args, settings)? {
-            let mut options = options(remote.credentials);
-            options.allow_plaintext = remote.allow_plaintext;
-            let pin = remote.fingerprint.map(|pin| pin.parse()).transpose();
-            options.tls_fingerprint =
-                pin.map_err(|error: FingerprintParseError| UsageError(error.to_string()))?;
-            options.extra_roots = extra_roots(settings, &self.config)?;
+            let options = self.remote_options(&remote, settings, options)?;
             let (client, events) =
                 GatewayClient::connect(GatewayTarget::Url(remote.url), options).await?;
             return Ok(CliGatewayConnection { client, events, embedded: None });
@@ -93,19 +87,32 @@ impl AppContext {
         settings: &WorkspaceSettings,
     ) -> anyhow::Result<Option<UrlDialer>> {
         let Some(remote) = self.resolve_remote(args, settings)? else { return Ok(None) };
-        let mut options = self.editor_connect_options(remote.credentials);
-        options.allow_plaintext = remote.allow_plaintext;
-        let pin = remote.fingerprint.map(|pin| pin.parse()).transpose();
-        options.tls_fingerprint =
-            pin.map_err(|error: FingerprintParseError| UsageError(error.to_string()))?;
-        options.extra_roots = extra_roots(settings, &self.config)?;
+        let options =
+            self.remote_options(&remote, settings, |auth| self.editor_connect_options(auth))?;
         let device = DeviceKeyFile::new(self.config.state_dir()?);
         Ok(Some(UrlDialer::new(remote.url, options).with_device(Arc::new(device))))
     }
 
+    /// Connect options for a remote gateway.
+    fn remote_options(
+        &self,
+        remote: &RemoteGatewayTarget,
+        settings: &WorkspaceSettings,
+        base: impl FnOnce(GatewayCredentials) -> ConnectOptions,
+    ) -> anyhow::Result<ConnectOptions> {
+        let pin = remote.fingerprint.as_ref().map(|pin| pin.parse()).transpose();
+        Ok(ConnectOptions {
+            allow_plaintext: remote.allow_plaintext,
+            tls_fingerprint: pin
+                .map_err(|error: FingerprintParseError| UsageError(error.to_string()))?,
+            extra_roots: extra_roots(settings, &self.config)?,
+            ..base(remote.credentials.clone())
+        })
+    }
+
     /// Connect options for an editor bridge.
     pub(crate) fn editor_connect_options(&self, auth: GatewayCredentials) -> ConnectOptions {
-        with_client_capabilities(ConnectOptions { auth, ..ConnectOptions::new(client_info()) })
+        with_client_capabilities(ConnectOptions { auth, ..ConnectOptions::default() })
     }
 
     /// The named remote gateway. Credentials in settings are sent only to the URL in settings.
@@ -225,20 +232,4 @@ pub(crate) fn local_principal() -> Principal {
 /// Principal with all scopes and access to all folders.
 pub(crate) fn admin_principal(name: &str) -> Principal {
     Principal::new(name, vec![TokenScope::Admin])
-}
-
-/// Client information in the form that OpenClaw-compatible gateways know.
-fn client_info() -> ClientInfo {
-    ClientInfo {
-        id: ClientId::Cli,
-        display_name: Some("zero".to_owned()),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        build_id: None,
-        platform: std::env::consts::OS.to_owned(),
-        device_family: None,
-        model_identifier: None,
-        time_zone: None,
-        mode: ClientMode::Cli,
-        instance_id: None,
-    }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use zero_core::{ToolError, ToolName};
 use zero_lsp::{FolderTrustCheck, LanguageServerLimits, LanguageServersConfig};
+use zero_policy::PermissionMode;
 use zero_runtime::dialect::{BUILTIN, DialectTool};
 use zero_runtime::notes::NoteStoreSet;
 use zero_runtime::{Dialect, DialectName, ToolHost, ToolHostConfig, ToolRegistry};
@@ -111,18 +112,29 @@ impl AppContext {
             .map_err(UsageError::from)?)
     }
 
+    /// Configuration of a host with the rules, limits and command settings of these settings.
+    pub(crate) fn host_config(
+        &self,
+        workspace: Workspace,
+        settings: &WorkspaceSettings,
+        mode: Option<PermissionMode>,
+    ) -> anyhow::Result<ToolHostConfig> {
+        let policy = self.build_policy(&workspace, settings, mode)?;
+        let commands = self.command_settings(settings, workspace.cwd());
+        let mut config = ToolHostConfig::new(workspace, self.config.state_dir()?);
+        settings.apply_limits(&mut config.limits);
+        config.policy = policy;
+        config.commands = commands;
+        Ok(config)
+    }
+
     /// Host for commands that manage external tools and call none.
     pub(crate) fn idle_host(
         &self,
         workspace: Workspace,
         settings: &WorkspaceSettings,
     ) -> anyhow::Result<Arc<ToolHost>> {
-        let policy = self.build_policy(&workspace, settings, None)?;
-        let commands = self.command_settings(settings, workspace.cwd());
-        let mut config = ToolHostConfig::new(workspace, self.config.state_dir()?);
-        settings.apply_limits(&mut config.limits);
-        config.policy = policy;
-        config.commands = commands;
+        let config = self.host_config(workspace, settings, None)?;
         Ok(Arc::new(self.build_host(config, settings)?))
     }
 

@@ -5,11 +5,11 @@ use std::io::Read;
 
 use serde_json::Value;
 use zero_core::HostLimits;
+use zero_runtime::json_reader;
 
 use crate::AppContext;
 use crate::exit::UsageError;
 use crate::terminal::escape_line;
-use crate::unique_json;
 
 /// Characters of the line shown on each side of an error.
 const CONTEXT_CHARS: usize = 40;
@@ -27,7 +27,7 @@ pub(crate) fn read_unique(
     limits: &HostLimits,
 ) -> anyhow::Result<Value> {
     let text = read_text(app, input, limits)?;
-    let parsed = unique_json::parse(text.as_bytes());
+    let parsed = json_reader::parse_unique(text.as_bytes());
     Ok(parsed.map_err(|error| UsageError(explain_error(&text, &error)))?)
 }
 

@@ -34,7 +34,6 @@ mod test_tools;
 mod token_holder;
 mod tool_host_factory;
 mod trial_host;
-mod unique_json;
 
 use std::ffi::OsString;
 use std::panic::AssertUnwindSafe;

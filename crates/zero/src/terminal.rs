@@ -19,6 +19,9 @@ use anstyle::{AnsiColor, Style};
 pub(crate) use self::elapsed_counter::ElapsedCounter;
 pub(crate) use self::table::{TableCell, TextTable};
 pub(crate) use self::time_format::{format_short_duration, format_short_time};
+pub(crate) use zero_core::sanitize::escape_line;
+use zero_core::sanitize::{escape_chars_with, escape_lines, is_safe_char};
+use zero_core::text_shortening::shorten_to_fit;
 use zero_policy::Verdict;
 
 use crate::environment::StandardStreams;
@@ -238,7 +241,7 @@ impl TerminalStream {
 
     /// Truncates a line to the columns that remain after `used` columns.
     pub(crate) fn truncate_line(&self, line: &str, used: usize) -> String {
-        table::truncate(line, self.remaining_columns(used))
+        shorten_to_fit(line, self.remaining_columns(used))
     }
 
     /// Renders a unified diff, with colors if the stream uses them.
@@ -280,56 +283,16 @@ pub(crate) fn damaged_lines_note(count: usize) -> String {
     }
 }
 
-/// Escapes control characters except line ends and tabs.
-pub(crate) fn escape_lines(text: &str) -> Cow<'_, str> {
-    escape(text, |c| c == '\n' || c == '\t')
-}
-
-/// Escapes all control characters, including line ends.
-pub(crate) fn escape_line(text: &str) -> Cow<'_, str> {
-    escape(text, |_| false)
-}
-
-fn escape(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
-    escape_with(text, keep, |c, to| to.extend(c.escape_default()))
-}
-
 /// Escapes control characters in JSON without changing its meaning: outside of strings there are
 /// only line ends, and within strings `\u` escapes are allowed.
 fn escape_json(text: &str) -> Cow<'_, str> {
-    escape_with(
-        text,
-        |c| c == '\n',
-        |c, to| {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                // Writing to a String cannot fail.
-                let _ = write!(to, "\\u{unit:04x}");
-            }
-        },
-    )
-}
-
-fn escape_with(
-    text: &str,
-    keep: impl Fn(char) -> bool,
-    write: impl Fn(char, &mut String),
-) -> Cow<'_, str> {
-    let harmful = |c: char| is_harmful(c) && !keep(c);
-    if !text.contains(harmful) {
-        return Cow::Borrowed(text);
-    }
-    let mut escaped = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if harmful(c) { write(c, &mut escaped) } else { escaped.push(c) }
-    }
-    Cow::Owned(escaped)
-}
-
-/// Control characters, and invisible characters that reorder or hide the text around them.
-fn is_harmful(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{61C}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}')
-        || matches!(c, '\u{E0000}'..='\u{E007F}')
+    let is_escaped = |c| !is_safe_char(c) && c != '\n';
+    escape_chars_with(text, is_escaped, |c, to| {
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            // Writing to a String cannot fail.
+            let _ = write!(to, "\\u{unit:04x}");
+        }
+    })
 }
 
 #[cfg(test)]

@@ -15,13 +15,11 @@ use zero_mcp::client::McpServerSet;
 use zero_policy::PermissionMode;
 use zero_runtime::metrics::{CallMetrics, ToolStats};
 use zero_runtime::tool::BoxFuture;
-use zero_runtime::tool_backend::FolderAccess;
 use zero_runtime::tool_backend::{
-    CallApprover, ToolBackend, ToolBackendError, ToolBackendFactory, ToolBackendRequest,
+    CallApprover, FolderAccess, ToolBackend, ToolBackendError, ToolBackendFactory,
+    ToolBackendRequest,
 };
-use zero_runtime::{
-    ApprovalAnswer, ApprovalQuestion, Approver, Editor, Elicitor, ToolHost, ToolHostConfig,
-};
+use zero_runtime::{ApprovalAnswer, ApprovalQuestion, Approver, Editor, Elicitor, ToolHost};
 use zero_sandbox::Workspace;
 use zero_session::local_backend::{DialectCache, LocalToolBackend, LocalToolBackendConfig};
 use zero_session::store::GrantRecord;
@@ -222,12 +220,7 @@ impl LocalToolHostFactory {
         {
             return Ok(fitted);
         }
-        let policy = self.app.build_policy(&workspace, settings, None)?;
-        let commands = self.app.command_settings(settings, workspace.cwd());
-        let mut config = ToolHostConfig::new(workspace, self.app.config.state_dir()?);
-        settings.apply_limits(&mut config.limits);
-        config.policy = policy;
-        config.commands = commands;
+        let mut config = self.app.host_config(workspace, settings, None)?;
         config.how_to_allow = HOW_TO_ALLOW.to_owned();
         config.metrics = Arc::clone(&self.metrics);
         let host = Arc::new(self.app.build_host(config, settings)?);

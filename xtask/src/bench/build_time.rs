@@ -135,7 +135,8 @@ fn touch(file: &Path) -> Result<()> {
 }
 
 fn create_target_folder() -> Result<PathBuf> {
-    let folder = PathBuf::from(super::bench_context::STATES).join(format!("zero-build-{}", std::process::id()));
+    let folder = PathBuf::from(super::bench_context::STATES)
+        .join(format!("zero-build-{}", std::process::id()));
     std::fs::create_dir(&folder).with_context(|| format!("could not make {}", folder.display()))?;
     Ok(folder)
 }

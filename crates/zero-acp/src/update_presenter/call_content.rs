@@ -7,9 +7,10 @@ use agent_client_protocol::v1::schema::{
 };
 use serde_json::{Value, json};
 use zero_core::ToolKind;
+use zero_core::ansi_filter::{AnsiFilter, AnsiFilterMode};
 use zero_core::event::{CallDisplay, FilePosition, ResultContent, ToolCallStatus};
+use zero_core::text_shortening::head;
 
-use super::ansi_filter::{AnsiFilter, AnsiFilterMode};
 use crate::text_sanitizer::{code_block, make_visible, shorten_middle};
 
 /// Most bytes of words shown of a result.
@@ -149,7 +150,7 @@ pub(super) fn end_label(status: ToolCallStatus) -> &'static str {
 /// Words as they are; nothing where there are none.
 pub(super) fn text_content(text: &str) -> Option<ToolCallContent> {
     let text = shorten_middle(text, SHOWN_BYTES_MAX);
-    (!text.trim().is_empty()).then(|| ToolCallContent::from(make_visible(&text).into_owned()))
+    (!text.trim().is_empty()).then(|| ToolCallContent::from(make_visible(&text)))
 }
 
 /// Words that are no Markdown.
@@ -184,10 +185,7 @@ pub(super) fn diff_content(shown: &CallDisplay, cwd: &Path) -> Option<ToolCallCo
             crate::text_sanitizer::inline_code(path)
         )));
     }
-    let cut = |text: &str| {
-        let end = text.floor_char_boundary(DIFF_TEXT_BYTES_MAX);
-        text.get(..end).unwrap_or_default().to_owned()
-    };
+    let cut = |text: &str| head(text, DIFF_TEXT_BYTES_MAX).to_owned();
     let is_cut = [old, new].into_iter().flatten().any(|text| text.len() > DIFF_TEXT_BYTES_MAX);
     let mut flags = Meta::new();
     if partial || is_cut {

@@ -11,13 +11,14 @@ use agent_client_protocol::v1::schema::{
     ToolCallUpdate, ToolCallUpdateFields,
 };
 use serde_json::{Value, json};
+use zero_core::ansi_filter::{AnsiFilter, AnsiFilterMode};
 use zero_core::event::{FilePosition, ToolCallStatus};
+use zero_core::text_shortening::tail;
 use zero_core::{RunId, ToolKind};
 
-use super::ansi_filter::{AnsiFilter, AnsiFilterMode};
 use super::call_content::{self, CallResultView, SHOWN_BYTES_MAX, call_locations, text_content};
 use super::exit_status;
-use crate::text_sanitizer::{code_block, one_line, shorten_middle, tail};
+use crate::text_sanitizer::{code_block, one_line, shorten_middle};
 
 /// Longest title.
 pub(super) const TITLE_CHARS_MAX: usize = 200;

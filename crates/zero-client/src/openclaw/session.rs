@@ -1,10 +1,11 @@
 //! Hears the events of a gateway for one session, and passes on what they tell.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use zero_core::event::Event;
+use zero_runtime::clock::now_ms;
 use zero_wire::EventFrame;
 use zero_wire::events::{AGENT, APPROVAL_REQUESTED, APPROVAL_RESOLVED, CHAT};
 
@@ -145,9 +146,4 @@ fn is_final_event(payload: &Value) -> bool {
     let phase = payload.get("data").and_then(|data| data.get("phase")).and_then(Value::as_str);
     payload.get("stream").and_then(Value::as_str) == Some("lifecycle")
         && matches!(phase, Some("end" | "error"))
-}
-
-pub(crate) fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use zero_core::ToolKind;
 use zero_core::event::{CallDisplay, FilePosition, ResultContent};
+use zero_core::text_shortening::one_line;
 
 /// Characters of a title.
 const TITLE_LEN_MAX: usize = 200;
@@ -50,15 +51,6 @@ pub(crate) fn call_title(name: &str, args: &Value) -> String {
     match about.is_empty() {
         true => one_line(name, TITLE_LEN_MAX),
         false => one_line(&format!("{name}: {about}"), TITLE_LEN_MAX),
-    }
-}
-
-fn one_line(text: &str, most: usize) -> String {
-    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let line: String = line.chars().filter(|c| !c.is_control()).collect();
-    match line.char_indices().nth(most) {
-        Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
-        None => line,
     }
 }
 

@@ -7,6 +7,7 @@
 //! The greeting is read whole, however it is cut into records, up to a bound; what begins as one
 //! and cannot be read is not passed on either.
 
+use zero_core::text_shortening::excerpt;
 use zero_policy::HostName;
 
 /// Longest greeting, in bytes.
@@ -47,8 +48,8 @@ pub(super) fn check_client_hello(bytes: &[u8], host: &HostName) -> ClientHelloCh
                 name.and_then(|name| HostName::from_host(name).ok()).as_ref() != Some(host)
             });
             other.map_or(ClientHelloCheck::Accepted, |name| {
-                let name: String = String::from_utf8_lossy(name).chars().take(80).collect();
-                ClientHelloCheck::Rejected(format!("names another host, `{}`", name.escape_debug()))
+                let name = excerpt(&String::from_utf8_lossy(name), 80);
+                ClientHelloCheck::Rejected(format!("names another host, `{name}`"))
             })
         }
     }

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use zero_core::RunId;
 use zero_core::event::{Event, EventKind, PromptAttachment, RunOutcome};
+use zero_runtime::clock::now_ms;
 use zero_session::sessions::{Prompt, PromptAuthority, SendOutcome, SlashHandling};
 use zero_session::store::RunRecord;
 use zero_wire::ErrorPayload;
@@ -21,7 +22,7 @@ use zero_wire::chat::{
 use zero_wire::method::TokenScope;
 
 use super::sessions::check_session_id;
-use super::{now_ms, parse_thinking, shorten, to_error_shape};
+use super::{parse_thinking, shorten, to_error_shape};
 use crate::authenticated_connection::{AuthenticatedConnection, session_not_found};
 use crate::ledger_tail::READ_BYTES_MAX;
 use crate::openclaw_relay::{run_failure, run_text};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use zero_core::SessionId;
+use zero_runtime::clock::now_ms;
 use zero_session::agent::DIRECT;
 use zero_session::model::{ModelInfo, ThinkingEffort};
 use zero_session::sessions::{SessionError, SessionManager};
@@ -16,7 +17,7 @@ use zero_wire::sessions::{
     SessionsResolveResult, ThinkingLevel,
 };
 
-use super::{now_ms, parse_thinking, shorten, to_error_shape};
+use super::{parse_thinking, shorten, to_error_shape};
 use crate::authenticated_connection::AuthenticatedConnection;
 use crate::history;
 use crate::ledger_tail::READ_BYTES_MAX;

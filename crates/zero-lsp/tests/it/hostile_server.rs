@@ -343,7 +343,8 @@ async fn encoding_is_negotiated_and_diagnostics_match_version() {
     assert_eq!(server.unsaved_files().await, std::slice::from_ref(&path));
     // There is no report about another version.
     let later = zero_lsp::DocumentVersion { version: told.version + 1, ..told };
-    assert!(server.diagnostics_for(&path, later).is_none());
+    let report = server.wait_for_diagnostics(&path, later, Duration::ZERO).await.unwrap();
+    assert!(report.is_none());
 }
 
 #[tokio::test]

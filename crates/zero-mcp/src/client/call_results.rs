@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents};
 use serde_json::{Map, Value};
+use zero_core::text_shortening::head;
 use zero_core::{ErrorReason, ResultDisplay, ToolError, ToolResult, ToolResultPart};
 use zero_runtime::schema::InputSchema;
 
@@ -228,7 +229,7 @@ fn build_display(content: &[ToolResultPart]) -> ResultDisplay {
             texts.push('\n');
         }
         let left = SHOWN_BYTES_MAX.saturating_sub(texts.len());
-        texts.push_str(&text[..text.floor_char_boundary(left)]);
+        texts.push_str(head(&text, left));
         if text.len() > left {
             texts.push_str("\n[the rest is not shown]");
             break;

@@ -22,6 +22,7 @@ use rmcp::{ClientHandler, ErrorData};
 use serde_json::Value;
 use tokio::sync::{Notify, RwLock, Semaphore, mpsc};
 use zero_core::CallId;
+use zero_core::text_shortening::shorten_end;
 use zero_runtime::elicitation::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
 
 use super::sanitize;
@@ -188,7 +189,7 @@ impl McpClientHandler {
         let Ok(_turn) = self.asking.acquire().await else { return cancelled() };
         let is_visit = matches!(wanted, ElicitationMode::Url(_));
         let origin = format!("MCP server `{}`", caller.alias);
-        let message = sanitize::truncate(&message, MESSAGE_CHARS_MAX);
+        let message = shorten_end(&message, MESSAGE_CHARS_MAX);
         let call = caller.call.clone();
         match elicitor.elicit(&Elicitation { origin, call, message, wanted }).await {
             ElicitationAnswer::Accept(_) if is_visit => {
@@ -304,7 +305,7 @@ impl ClientHandler for McpClientHandler {
                 Value::String(text) => text.clone(),
                 other => other.to_string(),
             };
-            let text = sanitize::truncate(&sanitize::to_line(&text), LOG_CHARS_MAX);
+            let text = shorten_end(&sanitize::to_line(&text), LOG_CHARS_MAX);
             tracing::debug!(target: "zero_mcp::server_log", level = ?params.level, "{text}");
         }
     }

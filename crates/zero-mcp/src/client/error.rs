@@ -1,6 +1,7 @@
 //! [`ServerUnavailableError`]: why a server cannot be used, with all known details.
 
 use serde::{Deserialize, Serialize};
+use zero_core::text_shortening::tail;
 use zero_core::{ErrorReason, ToolError};
 
 /// Maximum length of the error output in a message for the model, in bytes. The status has more.
@@ -39,8 +40,7 @@ impl ServerUnavailableError {
     pub fn to_tool_error(&self, alias: &str) -> ToolError {
         let mut message = format!("MCP server `{alias}`: {}", self.message);
         if !self.stderr_tail.is_empty() {
-            let start = self.stderr_tail.len().saturating_sub(TAIL_IN_MESSAGE_MAX);
-            let tail = &self.stderr_tail[self.stderr_tail.ceil_char_boundary(start)..];
+            let tail = tail(&self.stderr_tail, TAIL_IN_MESSAGE_MAX);
             message.push_str(&format!("; the end of its error output:\n{}", tail.trim_end()));
         }
         for note in &self.notes {

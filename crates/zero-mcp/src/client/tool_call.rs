@@ -18,6 +18,7 @@ use rmcp::model::{
 use rmcp::service::{PeerRequestOptions, RequestHandle, RoleClient};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
+use zero_core::text_shortening::shorten_end;
 use zero_core::{ErrorReason, ErrorType, ToolError};
 use zero_runtime::CallContext;
 
@@ -318,14 +319,14 @@ fn timeout_error(order: &McpCallRequest<'_>, limit: Duration, how: &str) -> Tool
 fn refusal_error(error: &ErrorData, order: &McpCallRequest<'_>) -> ToolError {
     let alias = &order.caller.alias;
     if let Some(why) = wire::find_refusal(error) {
-        let why = sanitize::truncate(&order.secrets.redact(why), ERROR_CHARS_MAX);
+        let why = shorten_end(&order.secrets.redact(why), ERROR_CHARS_MAX);
         let message = format!(
             "MCP server `{alias}` sent an answer that cannot be used: {why}; the call may have run"
         );
         return ToolError::failed(ErrorReason::RemoteFailure, message)
             .with_detail("server", alias.as_str());
     }
-    let text = sanitize::truncate(&order.secrets.redact(&error.message), ERROR_CHARS_MAX);
+    let text = shorten_end(&order.secrets.redact(&error.message), ERROR_CHARS_MAX);
     let message = format!("MCP server `{alias}` refused the call: {text} ({})", error.code.0);
     let refusal =
         ToolError::failed(ErrorReason::RemoteFailure, message).with_detail("code", error.code.0);

@@ -9,6 +9,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use zero_core::text_shortening::shorten_end;
+
 use super::sanitize;
 use super::tool_listing::McpToolDefinition;
 
@@ -102,7 +104,7 @@ fn value_lines(value: &Value) -> Vec<String> {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    let text = sanitize::truncate(&text, FIELD_CHARS_MAX);
+    let text = shorten_end(&text, FIELD_CHARS_MAX);
     text.lines().map(sanitize::replace_unsafe_chars).collect()
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use rmcp::model::Tool;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use zero_core::text_shortening::shorten_end;
 use zero_runtime::schema::foreign_schema;
 use zero_sandbox::journal::sha256;
 
@@ -100,7 +101,7 @@ impl McpToolDefinition {
     /// Returns its description for a model.
     pub(crate) fn model_description(&self) -> String {
         let text = self.description.as_deref().or(self.title.as_deref()).unwrap_or_default();
-        sanitize::truncate(text, DESCRIPTION_CHARS_MAX)
+        shorten_end(text, DESCRIPTION_CHARS_MAX)
     }
 
     /// Brings its input schema into the form that the pipeline needs, or says why that is not
@@ -205,7 +206,7 @@ impl ToolListingBuilder {
         let Self { mut listing, refused, .. } = self;
         let refused = refused.into_iter().map(|(tool, reason)| QuarantinedTool {
             tool: sanitize::to_line(&tool),
-            reason: sanitize::truncate(&reason, 300),
+            reason: shorten_end(&reason, 300),
         });
         listing.quarantined = refused.chain(malformed).take(QUARANTINED_MAX).collect();
         listing

@@ -12,6 +12,8 @@ use rmcp::model::{
     EnumSchema, JsonObject, LegacyEnumSchema, PrimitiveSchemaDefinition, SingleSelectEnumSchema,
     TitledSingleSelectEnumSchema,
 };
+use zero_core::sanitize::{escape_line, escape_lines};
+use zero_core::text_shortening::head;
 use zero_core::tool_result::render_checklist;
 use zero_core::{CommandExecution, Effect, ResultDisplay};
 use zero_runtime::tool::BoxFuture;
@@ -103,11 +105,8 @@ fn choice_schema(options: &[AnswerOption], choices: ChoiceStyle) -> ElicitationS
 /// Explains how to allow the call if nobody can be asked.
 fn allow_hint(question: &ApprovalQuestion) -> String {
     let yes = "start the server with `zero mcp --yes` or use a client that supports elicitation";
-    let rules: Vec<String> = question
-        .grants
-        .iter()
-        .map(|grant| format!("\"{}\"", escape_invisible(&grant.rule)))
-        .collect();
+    let rules: Vec<String> =
+        question.grants.iter().map(|grant| format!("\"{}\"", escape_line(&grant.rule))).collect();
     match &rules[..] {
         [] => format!("{yes}, or allow it by a rule under `permissions.allow` in the settings"),
         [rule] => format!("add the rule {rule} to `permissions.allow` in the settings, {yes}"),
@@ -122,9 +121,9 @@ fn allow_hint(question: &ApprovalQuestion) -> String {
 fn render_message(question: &ApprovalQuestion) -> String {
     let mut text = format!(
         "{}\n\nRisk: {}\nWhy you are asked: {}\n",
-        escape_invisible(&question.title),
+        escape_line(&question.title),
         question.risk.as_str(),
-        escape_invisible(&question.reason)
+        escape_line(&question.reason)
     );
     let commands: Vec<&CommandExecution> = question.commands().collect();
     // Writing to a String cannot fail.
@@ -134,15 +133,15 @@ fn render_message(question: &ApprovalQuestion) -> String {
         let _ = write!(
             text,
             "\nCommand, in {}:\n{}\n",
-            escape_invisible(&folder),
+            escape_line(&folder),
             quote_lines(&command.to_string())
         );
         for (variable, value) in &command.variables {
             let _ = writeln!(
                 text,
                 "with {}={}",
-                escape_invisible(variable),
-                escape_invisible(&truncate_text(value))
+                escape_line(variable),
+                escape_line(&truncate_text(value))
             );
         }
     }
@@ -152,7 +151,7 @@ fn render_message(question: &ApprovalQuestion) -> String {
         text.push_str("\nIt will:\n");
     }
     for effect in others.iter().take(EFFECTS_MAX) {
-        let _ = writeln!(text, "- {}", escape_invisible(&effect.to_string()));
+        let _ = writeln!(text, "- {}", escape_line(&effect.to_string()));
     }
     if let Some(more) = others.len().checked_sub(EFFECTS_MAX).filter(|more| *more > 0) {
         let _ = writeln!(text, "- and {more} more");
@@ -162,7 +161,7 @@ fn render_message(question: &ApprovalQuestion) -> String {
             let _ = write!(
                 text,
                 "\nChange of {}:\n{}\n",
-                escape_invisible(&diff.path),
+                escape_line(&diff.path),
                 quote_lines(&diff.unified)
             );
         }
@@ -185,34 +184,18 @@ pub(super) fn quote_lines(text: &str) -> String {
     let lines: Vec<String> = truncate_text(text)
         .trim_end()
         .split('\n')
-        .map(|line| format!("| {}", escape_invisible(line)))
+        .map(|line| format!("| {}", escape_lines(line)))
         .collect();
     lines.join("\n")
 }
 
 /// Cuts a long text, and says how much is missing.
 fn truncate_text(text: &str) -> String {
-    if text.len() <= PART_BYTES_MAX {
-        return text.to_owned();
+    let shown = head(text, PART_BYTES_MAX);
+    match text.len() - shown.len() {
+        0 => text.to_owned(),
+        rest => format!("{shown}\n… NOT SHOWN: {rest} more bytes"),
     }
-    let end = text.floor_char_boundary(PART_BYTES_MAX);
-    let (shown, rest) = text.split_at(end);
-    format!("{shown}\n… NOT SHOWN: {} more bytes", rest.len())
-}
-
-/// Escapes characters that are invisible or reorder the text around them.
-pub(super) fn escape_invisible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_unsafe_char(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
-    }
-    shown
-}
-
-fn is_unsafe_char(c: char) -> bool {
-    (c.is_control() && c != '\t')
-        || matches!(c, '\u{61C}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}')
-        || matches!(c, '\u{E0000}'..='\u{E007F}')
 }
 
 /// Converts a server's schema, if a form can represent it.

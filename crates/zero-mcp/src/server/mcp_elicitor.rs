@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use rmcp::model::{ElicitRequestParams, ElicitationAction};
 use serde_json::{Map, Value};
+use zero_core::sanitize::escape_line;
 use zero_runtime::schema::InputSchema;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
 
 use super::call_router::{ChoiceStyle, ElicitationSupport, McpCallRoute, McpCallRouter};
 use super::legacy_form::LegacyForm;
-use super::mcp_approver::{escape_invisible, form_request, quote_lines, to_elicitation_schema};
+use super::mcp_approver::{form_request, quote_lines, to_elicitation_schema};
 use super::random_handle::new_handle;
 
 /// Forwards questions to the client of their call.
@@ -84,7 +85,7 @@ fn build_request(
 ) -> Option<(ElicitRequestParams, Option<LegacyForm>)> {
     let message = format!(
         "{} asks:\n{}",
-        escape_invisible(&elicitation.asker()),
+        escape_line(&elicitation.asker()),
         quote_lines(&elicitation.message)
     );
     match &elicitation.wanted {

@@ -11,6 +11,7 @@ use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RoleServer};
 use tokio::sync::watch;
 use tokio::time::Instant;
+use zero_core::text_shortening::head;
 use zero_runtime::{CallEvent, CallEventObserver};
 
 use super::call_router::McpCallRouter;
@@ -36,9 +37,7 @@ impl CallEventObserver for McpObserver {
     fn on_event(&self, event: &CallEvent) {
         let CallEvent::Progress { call, message } = event else { return };
         if let Some(line) = self.board.route(call) {
-            let end = message.floor_char_boundary(MESSAGE_BYTES_MAX);
-            let message = message.get(..end).unwrap_or_default().to_owned();
-            line.news.send_replace(message);
+            line.news.send_replace(head(message, MESSAGE_BYTES_MAX).to_owned());
         }
     }
 }

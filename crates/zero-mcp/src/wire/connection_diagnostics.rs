@@ -6,6 +6,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use zero_core::sanitize::escape_line;
+use zero_core::text_shortening::shorten_end;
 
 use serde::Serialize;
 
@@ -177,25 +179,7 @@ fn add_sample(samples: &mut Vec<String>, text: &str) {
 
 /// Makes a text of the peer safe to show: short, on one line, without control characters.
 pub(crate) fn sanitize_sample(text: &str) -> String {
-    let mut shown = String::new();
-    for (count, character) in text.trim().chars().enumerate() {
-        if count == SAMPLE_CHARS_MAX {
-            shown.push('…');
-            break;
-        }
-        if character.is_control() || is_invisible(character) {
-            shown.extend(character.escape_unicode());
-        } else {
-            shown.push(character);
-        }
-    }
-    shown
-}
-
-/// Whether a character is invisible, or hides or reorders the text around it.
-pub(crate) fn is_invisible(character: char) -> bool {
-    matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+    escape_line(&shorten_end(text.trim(), SAMPLE_CHARS_MAX)).into_owned()
 }
 
 #[cfg(test)]

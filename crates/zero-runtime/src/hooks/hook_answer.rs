@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use zero_core::sanitize::{to_line, to_quoted_line};
+use zero_core::text_shortening::head_chars;
 
 /// The exit code that denies, or remarks, with the error output as its words.
 const DENY_EXIT_CODE: i32 = 2;
@@ -134,10 +135,10 @@ fn parse_json_answer<T: DeserializeOwned>(
         return Ok(None);
     }
     serde_json::from_slice(&words.stdout).map(Some).map_err(|error| {
-        let start: String = String::from_utf8_lossy(&words.stdout).chars().take(80).collect();
+        let printed = String::from_utf8_lossy(&words.stdout);
         format!(
             "what it printed, {}, is no answer: {}; let it print nothing or JSON such as `{example}`, and write messages to its error output",
-            to_quoted_line(&start),
+            to_quoted_line(head_chars(&printed, 80)),
             to_line(&error.to_string())
         )
     })

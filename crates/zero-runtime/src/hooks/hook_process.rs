@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio::sync::Semaphore;
-use zero_core::{CallId, CommandExecution, CommandLimits, CommandLine, ErrorReason, ToolError};
+use zero_core::{
+    CallId, CommandExecution, CommandLimits, CommandLine, ErrorReason, ToolError, ansi_filter,
+};
 use zero_exec::jobs::{CommandInput, MonitorOptions, MonitoredCommand, UnreadRetention};
 use zero_exec::{
     CommandLauncher, HostCommands, LaunchAccess, SessionCommands, StreamMode, WatchReport,
-    plain_text,
 };
 use zero_policy::{PermissionMode, Verdict};
 use zero_sandbox::Workspace;
@@ -219,7 +220,7 @@ fn read_output(
         Some(Err(error)) => return Err(format!("what it printed cannot be read: {error}")),
         None => return Err("nobody knows how it ended".to_owned()),
     };
-    let stderr = plain_text::strip(output.stderr.head());
+    let stderr = ansi_filter::strip(output.stderr.head());
     let exit_code = match (ended.why, ended.exit_code, ended.signal) {
         (ExitCause::Finished, Some(code), _) => code,
         (ExitCause::Finished, None, Some(signal)) => {

@@ -4,10 +4,11 @@
 //! marked as what they are.
 
 use serde_json::Value;
-use zero_core::sanitize::{replace_unsafe_chars, truncate};
+use zero_core::ansi_filter;
+use zero_core::sanitize::replace_unsafe_chars;
+use zero_core::text_shortening::{head_chars, shorten_end};
 use zero_core::tool_result::{ToolResult, ToolResultPart};
 use zero_core::{CallId, ToolError};
-use zero_exec::plain_text;
 
 use super::hook::Hook;
 use super::time_budget::HookTimeBudget;
@@ -133,9 +134,8 @@ fn clean_line(words: &str) -> String {
 
 fn clean(words: &str, chars_max: usize) -> String {
     // What is cut off anyway need not be looked at.
-    let end = words.char_indices().nth(4 * chars_max).map_or(words.len(), |(end, _)| end);
-    let plain = plain_text::strip(words.get(..end).unwrap_or_default().as_bytes());
-    truncate(replace_unsafe_chars(&plain).trim_end(), chars_max)
+    let plain = ansi_filter::strip(head_chars(words, 4 * chars_max).as_bytes());
+    shorten_end(replace_unsafe_chars(&plain).trim_end(), chars_max)
 }
 
 /// Remarks about a call for the model, each marked with a number that nobody who wrote what a hook

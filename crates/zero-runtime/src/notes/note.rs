@@ -8,6 +8,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 use zero_core::SessionId;
+use zero_core::text_shortening::shorten_end;
 
 use super::NoteScope;
 use super::note_seal::NoteSeal;
@@ -205,7 +206,7 @@ impl Note {
     /// The beginning of its first line.
     pub fn first_line(&self, chars_max: usize) -> String {
         let line = self.text.lines().next().unwrap_or_default().trim_start_matches('#').trim();
-        zero_core::sanitize::truncate(&zero_core::sanitize::to_line(line), chars_max)
+        shorten_end(&zero_core::sanitize::to_line(line), chars_max)
     }
 
     /// Whether all words are in its name or text, whatever their case.

@@ -8,6 +8,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use zero_core::sanitize;
+use zero_core::text_shortening::shorten_end;
 
 use super::{DEPTH_MAX, InputSchema};
 
@@ -24,7 +25,7 @@ pub fn vet_input(schema: &mut Value) -> Result<(), String> {
         Some(kind) if kind == "object" => {}
         None => drop(fields.insert("type".to_owned(), "object".into())),
         Some(other) => {
-            let other = sanitize::truncate(&other.to_string(), 40);
+            let other = shorten_end(&other.to_string(), 40);
             return Err(format!("is of type {other}, not of an object"));
         }
     }

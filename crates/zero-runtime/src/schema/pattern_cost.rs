@@ -5,6 +5,7 @@
 
 use regex::RegexBuilder;
 use serde_json::Value;
+use zero_core::text_shortening::excerpt;
 
 /// Patterns of one schema.
 const PATTERNS_MAX: usize = 50;
@@ -25,8 +26,7 @@ pub(super) fn check_patterns(schema: &Value) -> Result<(), String> {
     match patterns.iter().find(|pattern| is_large(pattern)) {
         None => Ok(()),
         Some(pattern) => {
-            let quoted: String = pattern.chars().take(QUOTED_CHARS_MAX).collect();
-            Err(format!("the pattern `{}` is too large", quoted.escape_debug()))
+            Err(format!("the pattern `{}` is too large", excerpt(pattern, QUOTED_CHARS_MAX)))
         }
     }
 }

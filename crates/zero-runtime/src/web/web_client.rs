@@ -9,6 +9,8 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::time::timeout;
 use url::Url;
 
+use zero_core::ExtraRootCertificates;
+
 use super::network_guard::{ConnectionGate, GateResolver, format_origin, is_same_origin};
 use super::response_body::{self, BodyLimits};
 use super::web_error::{WebError, from_reqwest_error};
@@ -80,23 +82,31 @@ pub struct WebResponse {
     pub redirect: Option<Url>,
 }
 
+/// What every HTTP client of zero has in common: it trusts these certificates too, and takes no
+/// proxy, redirect or second attempt that nobody decided on.
+pub fn client_builder(
+    extra_roots: &ExtraRootCertificates,
+) -> Result<reqwest::ClientBuilder, reqwest::Error> {
+    // The client brings no cryptography of its own. Whoever came first is fine.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let roots = extra_roots.iter().map(reqwest::Certificate::from_der);
+    Ok(reqwest::Client::builder()
+        .tls_certs_merge(roots.collect::<Result<Vec<_>, _>>()?)
+        .user_agent(concat!("zero/", env!("CARGO_PKG_VERSION")))
+        .no_proxy()
+        .referer(false)
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .http1_only())
+}
+
 impl WebClient {
     /// A client for what passes this gate.
     pub fn new(gate: ConnectionGate, connect_time: Duration) -> Result<Self, WebError> {
-        // Whoever came first with cryptography is fine.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let gate = Arc::new(gate);
         let unmade = |error: reqwest::Error| WebError::Client { why: error.to_string() };
-        let roots = gate.extra_roots().iter().map(reqwest::Certificate::from_der);
-        let roots = roots.collect::<Result<Vec<_>, _>>().map_err(unmade)?;
-        let client = reqwest::Client::builder()
-            .tls_certs_merge(roots)
-            .user_agent(concat!("zero/", env!("CARGO_PKG_VERSION")))
-            .no_proxy()
-            .referer(false)
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .http1_only()
+        let client = client_builder(gate.extra_roots())
+            .map_err(unmade)?
             .http1_max_headers(HEADERS_MAX)
             .connect_timeout(connect_time)
             .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)

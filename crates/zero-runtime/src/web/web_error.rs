@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use zero_core::sanitize;
+use zero_core::text_shortening::one_line;
 
 use super::network_guard::UnreachableError;
 
@@ -70,16 +70,8 @@ pub fn shorten_untrusted(text: &[u8]) -> Option<String> {
     const CHARS_MAX: usize = 200;
     // More than enough to find the characters that are shown.
     let start = text.get(..text.len().min(CHARS_MAX * 8)).unwrap_or_default();
-    let text = String::from_utf8_lossy(start);
-    let mut words = text
-        .split(|c: char| c.is_whitespace() || !sanitize::is_safe_char(c))
-        .filter(|word| !word.is_empty());
-    let mut shown = words.next()?.to_owned();
-    for word in words {
-        shown.push(' ');
-        shown.push_str(word);
-    }
-    Some(sanitize::truncate(&shown, CHARS_MAX))
+    let shown = one_line(&String::from_utf8_lossy(start), CHARS_MAX);
+    (!shown.is_empty()).then_some(shown)
 }
 
 /// Why the HTTP client failed. Its own words name the address with its query, and are not used.

@@ -8,9 +8,10 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 use zero_core::{RunId, SessionId};
+use zero_runtime::clock::now_ms;
 
 use crate::event::EventKind;
-use crate::sessions::ledger_recorder::{LedgerRecorder, new_event, now_ms};
+use crate::sessions::ledger_recorder::{LedgerRecorder, new_event};
 
 /// Questions `Q` that wait for answers `A`.
 pub(super) struct InteractionQueue<Q, A> {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
+use zero_core::text_shortening::excerpt;
 use zero_runtime::name_suggestions::suggest_names;
 
 use super::ATTACH_MODEL_HINT;
@@ -144,7 +145,7 @@ fn parse_tool_call(
             [] => String::new(),
             near => format!(" did you mean {}?", near.join(", ")),
         };
-        let shown: String = word.chars().take(64).flat_map(char::escape_debug).collect();
+        let shown = excerpt(word, 64);
         return DirectAction::Reply(format!(
             "there is no command or tool `{shown}`;{near} `/help` lists them"
         ));

@@ -5,6 +5,7 @@
 //! rest can be found with the tool.
 
 use zero_core::sanitize::replace_unsafe_chars;
+use zero_core::text_shortening::{head, shorten_end};
 use zero_runtime::Policy;
 use zero_runtime::notes::{Note, NoteScope, NoteStoreSet};
 use zero_sandbox::Workspace;
@@ -52,7 +53,7 @@ fn render_notes(notes: &[Note]) -> Option<InstructionFile> {
         return None;
     }
     if !left_out.is_empty() {
-        let names = zero_core::sanitize::truncate(&left_out.join(", "), 1_000);
+        let names = shorten_end(&left_out.join(", "), 1_000);
         text.push_str(&format!("\n\nThere is no room for these: {names}"));
     }
     Some(InstructionFile { path: NOTES_SOURCE.to_owned(), text })
@@ -62,13 +63,12 @@ fn render_notes(notes: &[Note]) -> Option<InstructionFile> {
 fn render_note(note: &Note) -> String {
     let Note { scope, name, text, provenance } = note;
     let text = replace_unsafe_chars(text);
-    let end = text.floor_char_boundary(NOTE_BYTES_MAX);
-    let (kept, is_cut) = (text.get(..end).unwrap_or_default(), end < text.len());
+    let kept = head(&text, NOTE_BYTES_MAX);
     let mut entry = format!("\n\n{name} ({}, {provenance}):", scope.as_str());
     for line in kept.lines() {
         entry.push_str(&format!("\n> {line}"));
     }
-    if is_cut {
+    if kept.len() < text.len() {
         entry.push_str("\n> […]");
     }
     entry

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
+use zero_core::text_shortening::one_line;
 use zero_runtime::Policy;
 use zero_sandbox::{FileType, FinalLinkMode, FolderHandle, Workspace};
 
@@ -187,14 +188,9 @@ fn unquote(value: &str) -> &str {
     inner('"').or_else(|| inner('\'')).unwrap_or(value)
 }
 
-/// One short line without control characters, for it is shown in lists.
+/// One short line, for it is shown in lists.
 fn clean_line(text: &str) -> String {
-    text.chars()
-        .filter(|c| !c.is_control())
-        .take(LINE_LEN_MAX)
-        .collect::<String>()
-        .trim()
-        .to_owned()
+    one_line(text, LINE_LEN_MAX)
 }
 
 fn is_name(name: &str) -> bool {

@@ -10,6 +10,8 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use serde_json::Value;
 
+use zero_core::text_shortening::one_line;
+
 use crate::model::{ModelError, ModelErrorKind};
 
 /// Why one try failed.
@@ -90,26 +92,8 @@ pub(crate) fn failure_from_object(
 
 /// What a stranger says, for an error: one line, nothing invisible, not long.
 pub(crate) fn shorten(text: &str) -> Option<String> {
-    const CHARS_MAX: usize = 400;
-    let is_hidden = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
-            || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}')
-    };
-    let mut words =
-        text.split(|c: char| c.is_whitespace() || is_hidden(c)).filter(|word| !word.is_empty());
-    let mut shown = words.next()?.to_owned();
-    for word in words {
-        if shown.len() > CHARS_MAX * 4 {
-            break;
-        }
-        shown.push(' ');
-        shown.push_str(word);
-    }
-    if shown.chars().count() > CHARS_MAX {
-        shown = shown.chars().take(CHARS_MAX).chain(['…']).collect();
-    }
-    Some(shown)
+    let shown = one_line(text, 400);
+    (!shown.is_empty()).then_some(shown)
 }
 
 /// What a provider says of an error.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use url::Url;
 use zero_core::ExtraRootCertificates;
+use zero_core::text_shortening::excerpt;
 use zero_runtime::name_suggestions::suggest_names;
 
 use self::environment::OLLAMA;
@@ -137,8 +138,7 @@ impl ModelCatalog {
         names.truncate(LISTED_MAX);
         let names = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         let more = if left_out > 0 { format!(" and {left_out} more") } else { String::new() };
-        let shown: String =
-            name.chars().take(NAME_BYTES_MAX).flat_map(char::escape_debug).collect();
+        let shown = excerpt(name, NAME_BYTES_MAX);
         let mut message = format!("there is no model `{shown}`; there are {names}{more}");
         if let Some(provider) = self.providers.keys().next() {
             message +=
@@ -167,12 +167,7 @@ pub const NO_MODEL_HELP: &str = "no model is configured; set OPENAI_API_KEY, ANT
     GEMINI_API_KEY, or OLLAMA_HOST for local models, or add one under `models` in settings; \
     ZERO_MODEL selects one of several";
 
-/// A model that is reached like this.
-pub fn open_model(config: ModelConfig) -> Result<Arc<dyn ModelClient>, ModelError> {
-    open_model_with_limits(ModelHttpLimits::default(), config)
-}
-
-/// The same with other bounds.
+/// A model that is reached like this, within these bounds.
 pub fn open_model_with_limits(
     limits: ModelHttpLimits,
     config: ModelConfig,

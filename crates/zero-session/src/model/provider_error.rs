@@ -1,5 +1,7 @@
 //! Errors in the provider's words, with what to do next.
 
+use zero_core::text_shortening::one_line;
+
 use crate::model::{ModelError, ModelErrorKind};
 
 /// Most characters of the provider's words that are repeated.
@@ -49,12 +51,7 @@ pub(crate) fn invalid_response_error(what: &str) -> ModelError {
 
 /// `said` in one line of bounded length, without a full stop at its end.
 pub(crate) fn to_printable(said: &str) -> String {
-    let line: String = said
-        .chars()
-        .take(MESSAGE_CHARS_MAX)
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    line.trim().trim_end_matches('.').to_owned()
+    one_line(said, MESSAGE_CHARS_MAX).trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]

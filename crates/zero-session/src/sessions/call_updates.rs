@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 use zero_core::ToolKind;
+use zero_core::text_shortening::head;
 use zero_runtime::TextReader;
 
 use crate::event::FilePosition;
@@ -93,7 +94,7 @@ impl CallObserver for BufferedCallObserver {
     }
 
     fn on_progress(&self, mut message: String) {
-        message.truncate(message.floor_char_boundary(PROGRESS_BYTES_MAX));
+        message.truncate(head(&message, PROGRESS_BYTES_MAX).len());
         self.news.update(&self.call, |told| told.progress = Some(message));
     }
 

@@ -8,16 +8,12 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex;
 use zero_core::{RunId, SessionId};
+use zero_runtime::clock::now_ms;
 
 use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::event_bus::EventBus;
 use crate::ordered_lock::queue_for_lock;
 use crate::store::{BeginRunOutcome, NewEvent, NewRun, Store, StoreError};
-
-/// Milliseconds since 1970.
-pub(crate) fn now_ms() -> i64 {
-    jiff::Timestamp::now().as_millisecond()
-}
 
 /// An entry of now.
 pub(crate) fn new_event(run: Option<&RunId>, what: EventKind) -> NewEvent {

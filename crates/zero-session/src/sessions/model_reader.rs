@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
+use zero_core::text_shortening::head;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{ReadingRequest, TextReader};
 
@@ -56,7 +57,7 @@ impl TextReader for ModelReader {
                 match event.map_err(|error| error.message)? {
                     ModelEvent::Done(reply) => {
                         let mut text = ModelMessage::assistant(reply.blocks).text();
-                        text.truncate(text.floor_char_boundary(ANSWER_BYTES_MAX));
+                        text.truncate(head(&text, ANSWER_BYTES_MAX).len());
                         let is_empty = text.trim().is_empty();
                         return if is_empty { Err("it said nothing".to_owned()) } else { Ok(text) };
                     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use zero_core::{RunId, SessionId};
+use zero_runtime::clock::now_ms;
 
 use crate::agent::AgentProfile;
 use crate::direct_model::is_direct;
@@ -13,7 +14,7 @@ use crate::event::{EventKind, RunOutcome, TokenUsage};
 use crate::key::SessionKey;
 use crate::model::ModelClient;
 use crate::sessions::ledger_outbox::LedgerOutbox;
-use crate::sessions::ledger_recorder::{new_event, now_ms};
+use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::run_driver::RunCompletion;
 use crate::sessions::session_state::{
     ActiveRun, QueuedPrompt, SessionState, WorkerPresence, wait_until_finished,

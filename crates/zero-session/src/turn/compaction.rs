@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use zero_core::sanitize;
+use std::borrow::Cow;
+use zero_core::text_shortening::{TextFocus, one_line, shorten_middle};
 
 use super::context_meter::message_tokens;
 use crate::event::{PlanEntry, ResultContent};
@@ -104,8 +105,9 @@ pub(super) fn build_request(messages: &[Arc<ModelMessage>], window: u64) -> Mode
     let room = usize::try_from(room).unwrap_or(usize::MAX);
     let room =
         if window == 0 { READ_BYTES_MAX } else { room.clamp(READ_BYTES_MIN, READ_BYTES_MAX) };
-    let text: Vec<String> = messages.iter().map(|message| render_text(message)).collect();
-    let text = cut_middle(&text.join("\n\n"), room);
+    let texts: Vec<String> = messages.iter().map(|message| render_text(message)).collect();
+    let text = texts.join("\n\n");
+    let text = cut_middle(&text, room);
     let asked = format!("<conversation>\n{text}\n</conversation>\n\n{INSTRUCTION}");
     ModelRequest {
         system: SYSTEM.to_owned(),
@@ -154,10 +156,7 @@ fn format_step(entry: &PlanEntry) -> String {
         "in_progress" => "[>]",
         _ => "[ ]",
     };
-    let plain = entry.content.chars().map(|c| if sanitize::is_safe_char(c) { c } else { ' ' });
-    let plain: String = plain.collect();
-    let words: Vec<&str> = plain.split_whitespace().collect();
-    format!("{mark} {}", sanitize::truncate(&words.join(" "), STEP_CHARS_MAX))
+    format!("{mark} {}", one_line(&entry.content, STEP_CHARS_MAX))
 }
 
 /// The message that a summed-up transcript begins with.
@@ -206,15 +205,9 @@ fn render_text(message: &ModelMessage) -> String {
 }
 
 /// At most so many bytes of a text, from both ends, with a word on what is left out.
-fn cut_middle(text: &str, bytes_max: usize) -> String {
-    if text.len() <= bytes_max {
-        return text.to_owned();
-    }
-    let head = text.floor_char_boundary(bytes_max / 3);
-    let tail = text.len().saturating_sub(bytes_max.saturating_sub(head));
-    let tail = text.ceil_char_boundary(tail);
-    let (begin, end) = (text.get(..head).unwrap_or(""), text.get(tail..).unwrap_or(""));
-    format!("{begin}\n[… {} bytes left out …]\n{end}", tail.saturating_sub(head))
+fn cut_middle(text: &str, bytes_max: usize) -> Cow<'_, str> {
+    let mark = |bytes| format!("\n[… {bytes} bytes left out …]\n");
+    shorten_middle(text, bytes_max, TextFocus::End, mark)
 }
 
 #[cfg(test)]

@@ -7,5 +7,6 @@ mod model_http;
 mod model_responses;
 mod model_server;
 mod store;
+mod store_conformance;
 mod store_crash;
 mod store_disk;

@@ -14,8 +14,10 @@ use zero_session::key::SessionKey;
 use zero_session::sqlite_store::SqliteStore;
 use zero_session::store::{
     BeginRunOutcome, LedgerReadLimit, NewEvent, NewRun, NewSession, SessionRecord, Store,
-    StoreError, ToolHostLocation, conformance,
+    StoreError, ToolHostLocation,
 };
+
+use crate::store_conformance;
 
 /// The one session of a test.
 pub(crate) async fn session(store: &dyn Store) -> SessionRecord {
@@ -39,7 +41,7 @@ pub(crate) fn text_event(text: impl Into<String>) -> NewEvent {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sqlite_store_passes_conformance() {
     let folders: Mutex<Vec<TempDir>> = Mutex::default();
-    conformance::check_store(|| async {
+    store_conformance::check_store(|| async {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(&folder.path().join("sessions.db")).unwrap();
         folders.lock().unwrap().push(folder);

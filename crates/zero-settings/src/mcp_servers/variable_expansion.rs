@@ -1,5 +1,7 @@
 //! `${VAR}` and `${VAR:-default}` in what settings say of a server.
 
+use zero_core::text_shortening::shorten_end;
+
 /// The text with its variables put in. The error says which one is not set, or is none.
 pub fn expand<'a>(
     text: &str,
@@ -18,7 +20,7 @@ pub fn expand<'a>(
             None => (inside, None),
         };
         if !is_variable(name) {
-            let shown: String = inside.chars().take(60).collect();
+            let shown = shorten_end(inside, 60);
             return Err(format!(
                 "`${{{shown}}}` is no variable; write `${{NAME}}` or `${{NAME:-default}}`"
             ));

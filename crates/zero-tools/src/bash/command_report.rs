@@ -1,9 +1,8 @@
 //! Rendering of a command's output: interleaved for the model, by stream for programs, with colours
 //! for the user.
 
-use zero_core::{ByteSize, ResultDisplay, ToolResultPart};
+use zero_core::{ByteSize, ResultDisplay, ToolResultPart, ansi_filter};
 use zero_exec::jobs::OutputChunk;
-use zero_exec::plain_text;
 use zero_runtime::{CommandOutcome, ShellEndFolder, ToolReply};
 use zero_sandbox::output_collector::{HeadTail, InterleavedOutput, OutputStream};
 use zero_sandbox::{ConfinementGap, Workspace};
@@ -107,8 +106,7 @@ impl CommandReport {
 /// Returns the output of a job: of one stream, or of both in the order written.
 pub(crate) fn output_text(pieces: &[OutputChunk], stream: Option<OutputStream>) -> String {
     let wanted = pieces.iter().filter(|piece| stream.is_none_or(|s| s == piece.stream));
-    let bytes: Vec<u8> = wanted.flat_map(|piece| &piece.bytes).copied().collect();
-    plain_text::strip(&bytes)
+    ansi_filter::strip_pieces(wanted.map(|piece| &piece.bytes[..]))
 }
 
 /// Describes a property of the sandbox that does not hold here, as the settings permit.
@@ -122,10 +120,10 @@ pub(crate) fn weaker_sandbox_note(gap: &ConfinementGap) -> String {
 /// Renders both streams in the order written.
 fn render_mixed(mixed: &InterleavedOutput, place: Option<&str>) -> String {
     match mixed.omitted_bytes() {
-        0 => plain_text::strip_runs(mixed.head().chain(mixed.tail())),
+        0 => ansi_filter::strip_pieces(mixed.head().chain(mixed.tail()).map(|run| run.bytes)),
         omitted => {
-            let (head, tail) =
-                (plain_text::strip_runs(mixed.head()), plain_text::strip_runs(mixed.tail()));
+            let head = ansi_filter::strip_pieces(mixed.head().map(|run| run.bytes));
+            let tail = ansi_filter::strip_pieces(mixed.tail().map(|run| run.bytes));
             join_truncated(&head, omitted, mixed.total_bytes(), &tail, place)
         }
     }
@@ -133,9 +131,9 @@ fn render_mixed(mixed: &InterleavedOutput, place: Option<&str>) -> String {
 
 pub(crate) fn render_stream(kept: &HeadTail, place: Option<&str>) -> String {
     match kept.omitted_bytes() {
-        0 => plain_text::strip(&[kept.head(), kept.tail()].concat()),
+        0 => ansi_filter::strip(&[kept.head(), kept.tail()].concat()),
         omitted => {
-            let (head, tail) = (plain_text::strip(kept.head()), plain_text::strip(kept.tail()));
+            let (head, tail) = (ansi_filter::strip(kept.head()), ansi_filter::strip(kept.tail()));
             join_truncated(&head, omitted, kept.total_bytes(), &tail, place)
         }
     }

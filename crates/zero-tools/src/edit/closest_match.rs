@@ -1,5 +1,6 @@
 //! Finds the place in a file where a text that does not occur was probably meant to be.
 
+use zero_core::text_shortening::head_chars;
 use zero_runtime::dialect::result_rendering::number_lines;
 
 /// Most lines of the file that are compared.
@@ -49,20 +50,16 @@ pub(super) fn find_closest(text: &str, wanted: &str) -> Option<ClosestMatch> {
     let at = best.0;
     let from = at.saturating_sub(CONTEXT_LINES);
     let to = (at + wanted.len() + CONTEXT_LINES).min(lines.len()).min(from + SHOWN_LINES_MAX);
-    let shown: Vec<&str> = lines[from..to].iter().map(|line| line_prefix(line)).collect();
+    let shown: Vec<&str> = lines[from..to].iter().map(|line| head_chars(line, CHARS_MAX)).collect();
     Some(ClosestMatch { line: at + 1, excerpt: number_lines(from as u64 + 1, &shown.join("\n")) })
 }
 
 fn similarity(a: &str, b: &str) -> f64 {
-    let (a, b) = (line_prefix(a.trim()), line_prefix(b.trim()));
+    let (a, b) = (head_chars(a.trim(), CHARS_MAX), head_chars(b.trim(), CHARS_MAX));
     if a.is_empty() || b.is_empty() {
         return if a == b { 1.0 } else { 0.0 };
     }
     strsim::sorensen_dice(a, b)
-}
-
-fn line_prefix(line: &str) -> &str {
-    line.char_indices().nth(CHARS_MAX).map_or(line, |(end, _)| &line[..end])
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use grep_searcher::{
     BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkFinish,
     SinkMatch,
 };
+use zero_core::text_shortening::head_chars;
 use zero_runtime::CallContext;
 use zero_sandbox::FolderHandle;
 
@@ -346,14 +347,13 @@ fn render_line(bytes: &[u8]) -> String {
     // A character has at most four bytes, so this has at least one more than are shown.
     let head = &bytes[..bytes.len().min((LINE_CHARS_MAX + 1) * 4)];
     let text = String::from_utf8_lossy(head);
-    match text.char_indices().nth(LINE_CHARS_MAX) {
-        None => text.into_owned(),
-        Some((end, _)) => {
-            let is_start = |byte: &&u8| (**byte & 0b1100_0000) != 0b1000_0000;
-            let more = bytes.iter().filter(is_start).count().saturating_sub(LINE_CHARS_MAX);
-            format!("{}{}", &text[..end], describe_omitted_chars(more as u64))
-        }
+    let shown = head_chars(&text, LINE_CHARS_MAX);
+    if shown.len() == text.len() {
+        return text.into_owned();
     }
+    let is_start = |byte: &&u8| (**byte & 0b1100_0000) != 0b1000_0000;
+    let more = bytes.iter().filter(is_start).count().saturating_sub(LINE_CHARS_MAX);
+    format!("{shown}{}", describe_omitted_chars(more as u64))
 }
 
 #[cfg(test)]

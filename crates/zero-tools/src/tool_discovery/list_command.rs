@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
+use zero_core::ansi_filter;
 use zero_core::sanitize::escape_unsafe_chars;
 use zero_core::{ErrorReason, ToolError};
-use zero_exec::plain_text;
 use zero_runtime::{ServiceHandle, ServiceLauncher, ServiceRequest};
 use zero_sandbox::running_command::{CommandExit, ExitCause};
 
@@ -127,7 +127,7 @@ pub(super) async fn run_list_command(
     // Waited for here, so that no later caller has to wait for it.
     let _ = tokio::time::timeout(EXIT_WAIT_MAX, service.wait()).await;
     let notes = service.notes();
-    let stderr = escape_unsafe_chars(plain_text::strip(&stderr).trim_end());
+    let stderr = escape_unsafe_chars(ansi_filter::strip(&stderr).trim_end());
     let ended = match ended {
         Err(_) => return Err(ToolDiscoveryError::TimedOut { command, limit, stderr }),
         Ok(Err(error)) => {

@@ -4,6 +4,7 @@
 //! model gets both streams and the exit status, each with a label.
 
 use serde_json::Value;
+use zero_core::text_shortening::{TextFocus, shorten_middle};
 use zero_core::{ByteSize, ErrorReason, ResultDisplay, ToolError, ToolResult, ToolResultPart};
 use zero_runtime::{CallContext, CommandOutcome, ToolReply};
 
@@ -115,23 +116,18 @@ impl ToolCommandReport {
     fn truncated_to(mut self, most: usize, place: Option<&str>) -> Self {
         let stdout_most = most.saturating_sub(self.stderr.len().min(most / 2));
         let stderr_most = most.saturating_sub(self.stdout.len().min(stdout_most));
-        self.stdout = shorten_output(self.stdout, stdout_most, place);
-        self.stderr = shorten_output(self.stderr, stderr_most, place);
+        self.stdout = shorten_output(&self.stdout, stdout_most, place);
+        self.stderr = shorten_output(&self.stderr, stderr_most, place);
         self
     }
 }
 
 /// Returns the beginning and the end of a text that is too long.
-fn shorten_output(text: String, most: usize, place: Option<&str>) -> String {
-    if text.len() <= most {
-        return text;
-    }
-    let head = &text[..text.floor_char_boundary(most / 3)];
-    let tail = &text[text.ceil_char_boundary(text.len() - most * 2 / 3)..];
-    let left_out = ByteSize::bytes((text.len() - head.len() - tail.len()) as u64);
+fn shorten_output(text: &str, most: usize, place: Option<&str>) -> String {
     let rest =
         place.map_or_else(String::new, |place| format!("; the complete output is in {place}"));
-    format!("{head}\n[… {left_out} left out{rest} …]\n{tail}")
+    let mark = |bytes| format!("\n[… {} left out{rest} …]\n", ByteSize::bytes(bytes as u64));
+    shorten_middle(text, most, TextFocus::End, mark).into_owned()
 }
 
 #[cfg(test)]

@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use zero_core::ToolName;
-use zero_runtime::schema::{DEPTH_MAX, InputSchema};
+use zero_core::text_shortening::{excerpt, head};
+use zero_runtime::json_reader;
+use zero_runtime::schema::{DEPTH_MAX, InputSchema, depth_exceeds};
 
-use super::{PREFIX, depth_limited_json, gemini_schema};
+use super::{PREFIX, gemini_schema};
 
 /// Most bytes of output that are read.
 pub(super) const OUTPUT_BYTES_MAX: usize = 1_000_000;
@@ -81,7 +83,7 @@ pub fn parse_declarations(
         return Err(ToolListError::TooLong);
     }
     let text = stdout.strip_prefix(b"\xef\xbb\xbf").unwrap_or(stdout);
-    let list = depth_limited_json::read_json(text, SCHEMA_NESTING + DEPTH_MAX)
+    let list = json_reader::parse_depth_limited(text, SCHEMA_NESTING + DEPTH_MAX)
         .map_err(|error| ToolListError::NotJson(error.to_string()))?;
     let items = match list {
         Value::Array(items) => items,
@@ -213,8 +215,7 @@ fn unwrap_function(mut fields: Map<String, Value>) -> Map<String, Value> {
 /// Returns an unchecked name in a form that can be shown.
 fn display_name(declaration: &Map<String, Value>) -> Option<String> {
     let name = declaration.get("name")?.as_str().filter(|name| !name.is_empty())?;
-    let short = &name[..name.floor_char_boundary(NAME_BYTES_MAX)];
-    Some(short.escape_debug().to_string())
+    Some(excerpt(name, NAME_BYTES_MAX))
 }
 
 /// Returns the command's name for a tool, which becomes the last argument of another command.
@@ -249,7 +250,7 @@ fn check_schema(schema: Option<Value>) -> Result<Value, String> {
             return Err(format!("its schema is {}, not an object", json_type_name(&other)));
         }
     };
-    if depth_limited_json::is_deeper(&schema, DEPTH_MAX) {
+    if depth_exceeds(&schema, DEPTH_MAX) {
         return Err(format!("its schema nests deeper than {DEPTH_MAX} levels"));
     }
     gemini_schema::normalize_schema(&mut schema);
@@ -273,7 +274,7 @@ fn check_schema(schema: Option<Value>) -> Result<Value, String> {
 
 fn shorten_description(mut text: String) -> String {
     if text.len() > DESCRIPTION_BYTES_MAX {
-        text.truncate(text.floor_char_boundary(DESCRIPTION_BYTES_MAX));
+        text.truncate(head(&text, DESCRIPTION_BYTES_MAX).len());
         text.push('…');
     }
     text

@@ -8,6 +8,7 @@ mod markdown_writer;
 
 use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 use url::Url;
+use zero_core::text_shortening::shorten_end;
 
 use self::markdown_writer::{InlineMark, MarkdownWriter, PageRegion};
 
@@ -51,7 +52,7 @@ pub(super) fn read_article(html: &str, base: &Url) -> HtmlArticle {
     page.close_down_to(0);
     let title = page.title.map(|title| title.split_whitespace().collect::<Vec<_>>().join(" "));
     let title = title.filter(|title| !title.is_empty());
-    let title = title.map(|title| zero_core::sanitize::truncate(&title, TITLE_CHARS_MAX));
+    let title = title.map(|title| shorten_end(&title, TITLE_CHARS_MAX));
     let (markdown, is_all) = join_regions(page.writer);
     HtmlArticle { title, markdown, cut: !is_all }
 }

@@ -5,6 +5,7 @@
 //! the page. The headings of the others are listed, so that the caller knows what else there is.
 
 use std::collections::{HashMap, HashSet};
+use zero_core::text_shortening::{head, shorten_end};
 
 /// Longest part, in bytes. A longer one is split at a paragraph, or anywhere.
 const PART_BYTES_MAX: usize = 4_000;
@@ -79,7 +80,7 @@ pub(super) fn select_relevant(page: &str, question: &str, bytes_max: usize) -> P
                 && headings.len() < HEADINGS_MAX
             {
                 let heading = heading.trim_start_matches('#').trim();
-                headings.push(zero_core::sanitize::truncate(heading, HEADING_CHARS_MAX));
+                headings.push(shorten_end(heading, HEADING_CHARS_MAX));
             }
             continue;
         }
@@ -187,7 +188,7 @@ fn count_words<'w>(part: &str, words: &'w [String]) -> HashMap<&'w str, usize> {
     let part = part.to_lowercase();
     let count = |word: &'w String| {
         // `handling` also finds `handle`.
-        let stem = word.get(..word.floor_char_boundary(word.len().min(6))).unwrap_or(word);
+        let stem = head(word, 6);
         let count = part.matches(stem).take(16).count();
         (count > 0).then_some((word.as_str(), count))
     };

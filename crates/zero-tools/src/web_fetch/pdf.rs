@@ -2,7 +2,7 @@
 //!
 //! A PDF from the web can be hostile: compressed a thousandfold, nested without end, full of
 //! objects that refer to each other. So it is not loaded by a library that trusts it, but parsed
-//! here for its text alone. One [`PdfBudget`] limits everything: bytes examined, bytes
+//! here for its text alone (`docs/design/pdf-reader.md` has the reasons). One [`PdfBudget`] limits everything: bytes examined, bytes
 //! decompressed, values stored, text produced. What exceeds the budget is left out, and the result
 //! says so.
 //!
@@ -19,28 +19,31 @@ use self::content_stream::ContentInterpreter;
 use self::document::PdfDocument;
 
 /// Most pages that are read.
-pub(super) const PAGES_MAX: usize = 2_000;
+pub const PAGES_MAX: usize = 2_000;
 /// Most text of a file, in bytes.
-const TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
+pub const TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The text of a PDF.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct PdfText {
+pub struct PdfText {
     /// The text of its pages, separated by blank lines.
-    pub(super) text: String,
+    pub text: String,
     /// Number of pages.
-    pub(super) pages: usize,
+    pub pages: usize,
     /// Whether text was left out because of the budget.
-    pub(super) cut: bool,
+    pub cut: bool,
 }
 
 /// Why a PDF has no text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum PdfError {
+pub enum PdfError {
+    /// Its text needs a password.
     #[error("it is encrypted")]
     Encrypted,
+    /// It is no PDF, or a broken one.
     #[error("it has no pages that can be read")]
     NoPages,
+    /// Nothing on its pages is text.
     #[error("its pages have no text; they may be images")]
     NoText,
 }
@@ -99,7 +102,7 @@ impl PdfBudget {
 }
 
 /// Returns the text of a PDF.
-pub(super) fn read_text(bytes: &[u8]) -> Result<PdfText, PdfError> {
+pub fn read_text(bytes: &[u8]) -> Result<PdfText, PdfError> {
     let mut budget = PdfBudget::for_file(bytes.len());
     let document = PdfDocument::read(bytes, &mut budget);
     if document.is_encrypted() {
@@ -117,7 +120,7 @@ pub(super) fn read_text(bytes: &[u8]) -> Result<PdfText, PdfError> {
             break;
         }
         let painted = painter.page_text(page, &mut budget);
-        if text.len() + painted.len() > TEXT_BYTES_MAX {
+        if text.len() + 2 + painted.len() > TEXT_BYTES_MAX {
             cut = true;
             break;
         }

@@ -5,6 +5,7 @@ use std::panic::AssertUnwindSafe;
 
 use http::header::CONTENT_TYPE;
 use url::Url;
+use zero_core::text_shortening::head;
 use zero_core::{ErrorReason, ToolError};
 use zero_runtime::web::WebResponse;
 
@@ -38,8 +39,7 @@ impl WebPage {
     /// Sets an unprocessed text, cut to the size limit and without invisible and control
     /// characters.
     fn with_text(self, text: &str) -> Self {
-        let kept = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX.min(text.len())));
-        let kept = kept.unwrap_or_default();
+        let kept = head(text, TEXT_BYTES_MAX);
         let note = (kept.len() < text.len()).then(|| TRUNCATED_NOTE.to_owned());
         Self { text: untrusted_text::strip_hidden(kept), note, ..self }
     }

@@ -5,6 +5,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use zero_core::text_shortening::excerpt;
+
 use super::error::GatewayClientError;
 
 /// Parameters of a request as JSON text, encoded once however often they are sent.
@@ -42,7 +44,7 @@ fn mismatch_error(what: &str, method: &str, error: &serde_json::Error) -> Gatewa
 
 /// Shortens a serde_json error, because it quotes the input, which may be long.
 pub(super) fn shorten_error(error: &serde_json::Error) -> String {
-    error.to_string().chars().take(200).flat_map(char::escape_debug).collect()
+    excerpt(&error.to_string(), 200)
 }
 
 #[cfg(test)]

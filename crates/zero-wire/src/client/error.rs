@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use zero_core::sanitize::escape_line;
+use zero_core::text_shortening::shorten_end;
+
 use crate::close;
 use crate::error::{ErrorCode, ErrorPayload};
 
@@ -116,9 +119,7 @@ impl GatewayClientError {
 
 /// Makes a text of the peer short, and safe to print on a terminal.
 fn sanitize_text(text: &str) -> String {
-    const LEN_MAX: usize = 1000;
-    let safe = |c: char| if c.is_control() { c.escape_debug().collect() } else { String::from(c) };
-    text.chars().take(LEN_MAX).map(safe).collect()
+    escape_line(&shorten_end(text, 1000)).into_owned()
 }
 
 /// What to do next. Only the client knows how its user passes credentials. A gateway may give other

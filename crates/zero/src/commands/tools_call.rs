@@ -10,7 +10,7 @@ use zero_core::{ErrorReason, HostLimits, ToolCall, ToolError};
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
     Approver, CallEvent, CallEventObserver, CallOutcome, Dialect, Elicitor, ToolHost,
-    ToolHostConfig, ToolHostSession,
+    ToolHostSession,
 };
 use zero_sandbox::Workspace;
 use zero_settings::WorkspaceSettings;
@@ -94,12 +94,8 @@ fn build_host(
     limits: HostLimits,
     reached: TerminalInteraction,
 ) -> anyhow::Result<ToolHost> {
-    let policy = app.build_policy(&workspace, settings, args.mode)?;
-    let commands = app.command_settings(settings, workspace.cwd());
-    let mut config = ToolHostConfig::new(workspace, app.config.state_dir()?);
+    let mut config = app.host_config(workspace, settings, args.mode)?;
     config.limits = limits;
-    config.policy = policy;
-    config.commands = commands;
     config.approver = Some(choose_approver(app, args));
     let TerminalInteraction { elicitor, counter } = reached;
     config.elicitor = elicitor;

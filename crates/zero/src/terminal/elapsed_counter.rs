@@ -3,6 +3,8 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use zero_core::text_shortening::head_chars;
+
 use super::{FAINT, TerminalStream, escape_line};
 
 /// Time before the counter appears.
@@ -120,7 +122,7 @@ impl CounterShared {
             if elapsed >= SHOW_DELAY && state.pauses == 0 {
                 let mut line = format!("{} … {} s", running.what, elapsed.as_secs());
                 if let Some(columns) = self.stream.columns {
-                    line = line.chars().take(columns.saturating_sub(1)).collect();
+                    line = head_chars(&line, columns.saturating_sub(1)).to_owned();
                 }
                 let _ = self.stream.write(&format!("\r\x1b[K{}", self.stream.paint(FAINT, &line)));
                 state.drawn = true;

@@ -1,6 +1,7 @@
 //! Tables with aligned columns, truncated at the width of the terminal.
 
 use anstyle::Style;
+use zero_core::text_shortening::shorten_to_fit;
 
 use super::{STRONG, TerminalStream, escape_line};
 
@@ -53,7 +54,7 @@ impl TextTable {
             let mut left = stream.columns.unwrap_or(usize::MAX);
             let last = row.iter().rposition(|cell| !cell.text.is_empty()).unwrap_or(0);
             for (column, cell) in row.iter().enumerate().take(last + 1) {
-                let shown = truncate(&cell.text, left);
+                let shown = shorten_to_fit(&cell.text, left);
                 let used = shown.chars().count();
                 text.push_str(&stream.paint(cell.style, &shown));
                 left = left.saturating_sub(used);
@@ -77,18 +78,6 @@ impl TextTable {
         }
         widths
     }
-}
-
-/// Truncates the text to `max` columns; an ellipsis marks the cut.
-pub(super) fn truncate(text: &str, max: usize) -> String {
-    if text.chars().count() <= max {
-        return text.to_owned();
-    }
-    let mut shown: String = text.chars().take(max.saturating_sub(1)).collect();
-    if max > 0 {
-        shown.push('…');
-    }
-    shown
 }
 
 #[cfg(test)]

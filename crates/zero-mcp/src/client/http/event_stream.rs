@@ -10,13 +10,13 @@ use std::time::Duration;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
 use sse_stream::{Error as SseError, Sse};
-use zero_runtime::web::{WebError, format_origin, from_reqwest_error};
+use zero_runtime::web::{
+    SseEvent, SseEventTooLongError, SseParser, WebError, format_origin, from_reqwest_error,
+};
 
 use super::error::McpHttpError;
 use super::message_reader::McpMessageReader;
 
-/// Maximum length of an event id, which is needed to resume a stream, in bytes.
-const ID_BYTES_MAX: usize = 1024;
 /// Range of the delay that a server may request before a stream is resumed, in milliseconds.
 const RETRY_RANGE: (u64, u64) = (100, 60_000);
 
@@ -49,7 +49,7 @@ pub(super) fn read_events(
                 let failure = match reader.bytes.next().await {
                     Some(Ok(chunk)) => match reader.feed(&chunk, &reading) {
                         Ok(()) => continue,
-                        Err(EventTooLongError) => {
+                        Err(SseEventTooLongError) => {
                             WebError::TooLarge { what: "an event", bytes_max }.into()
                         }
                     },
@@ -96,11 +96,15 @@ struct EventStreamReader {
 
 impl EventStreamReader {
     /// Reads a chunk. Events that were complete before one that is too long are delivered.
-    fn feed(&mut self, chunk: &[u8], reading: &McpMessageReader) -> Result<(), EventTooLongError> {
-        let mut whole = VecDeque::new();
+    fn feed(
+        &mut self,
+        chunk: &[u8],
+        reading: &McpMessageReader,
+    ) -> Result<(), SseEventTooLongError> {
+        let mut whole = Vec::new();
         let fed = self.lines.feed(chunk, &mut whole);
         for event in whole {
-            self.push_event(event, reading);
+            self.push_event(to_sse(event), reading);
         }
         // After a resume, the server would send the same event again.
         self.is_resumable &= fed.is_ok();
@@ -135,114 +139,14 @@ impl EventStreamReader {
     }
 }
 
-/// An event is longer than allowed.
-#[derive(Debug, PartialEq, Eq)]
-struct EventTooLongError;
-
-/// Parses a stream into events.
-struct SseParser {
-    bytes_max: usize,
-    line: Vec<u8>,
-    event: Sse,
-    /// Data of the current event so far.
-    data: Option<Vec<u8>>,
-    is_comment: bool,
-    after_return: bool,
-    is_first: bool,
-}
-
-impl SseParser {
-    fn new(bytes_max: usize) -> Self {
-        Self {
-            bytes_max,
-            line: Vec::new(),
-            event: Sse::default(),
-            data: None,
-            is_comment: false,
-            after_return: false,
-            is_first: true,
-        }
-    }
-
-    /// Parses a chunk. Lines end with `\n`, `\r` or both.
-    fn feed(
-        &mut self,
-        mut chunk: &[u8],
-        ready: &mut VecDeque<Sse>,
-    ) -> Result<(), EventTooLongError> {
-        while let Some(first) = chunk.first() {
-            if std::mem::take(&mut self.after_return) && *first == b'\n' {
-                chunk = chunk.get(1..).unwrap_or_default();
-                continue;
-            }
-            let end = chunk.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
-            let (part, rest) = chunk.split_at(end.unwrap_or(chunk.len()));
-            if self.line.is_empty() && !self.is_comment {
-                self.is_comment = part.first() == Some(&b':');
-            }
-            if !self.is_comment {
-                let kept = self.line.len() + self.data.as_ref().map_or(0, Vec::len);
-                if part.len() > self.bytes_max.saturating_sub(kept) {
-                    return Err(EventTooLongError);
-                }
-                self.line.extend_from_slice(part);
-            }
-            let Some((newline, rest)) = rest.split_first() else { return Ok(()) };
-            self.after_return = *newline == b'\r';
-            chunk = rest;
-            self.end_line(ready);
-        }
-        Ok(())
-    }
-
-    fn end_line(&mut self, ready: &mut VecDeque<Sse>) {
-        let mut line = std::mem::take(&mut self.line);
-        if std::mem::take(&mut self.is_first) && line.starts_with(b"\xef\xbb\xbf") {
-            line.drain(..3);
-        }
-        if std::mem::take(&mut self.is_comment) {
-            return;
-        }
-        if line.is_empty() {
-            self.end_event(ready);
-            return;
-        }
-        let colon = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
-        let (field, value) = line.split_at(colon);
-        let value = value.strip_prefix(b":").unwrap_or(value);
-        let value = value.strip_prefix(b" ").unwrap_or(value);
-        let text = || String::from_utf8_lossy(value).into_owned();
-        match field {
-            b"data" => match &mut self.data {
-                Some(data) => {
-                    data.push(b'\n');
-                    data.extend_from_slice(value);
-                }
-                None => self.data = Some(value.to_vec()),
-            },
-            b"event" if value.len() <= ID_BYTES_MAX => self.event.event = Some(text()),
-            b"id" if value.len() <= ID_BYTES_MAX && !value.contains(&0) => {
-                self.event.id = Some(text());
-            }
-            b"retry" => {
-                let (least, most) = RETRY_RANGE;
-                let asked = text().parse::<u64>().ok();
-                self.event.retry = asked.map(|asked| asked.clamp(least, most));
-            }
-            _ => {}
-        }
-    }
-
-    fn end_event(&mut self, ready: &mut VecDeque<Sse>) {
-        let data = self.data.take();
-        let mut event = std::mem::take(&mut self.event);
-        event.data = data.map(|data| {
-            String::from_utf8(data)
-                .unwrap_or_else(|wrong| String::from_utf8_lossy(wrong.as_bytes()).into_owned())
-        });
-        if event != Sse::default() {
-            ready.push_back(event);
-        }
+/// Converts an event to the SDK's type. The server's retry delay is kept within [`RETRY_RANGE`].
+fn to_sse(event: SseEvent) -> Sse {
+    let (least, most) = RETRY_RANGE;
+    Sse {
+        event: Some(event.name).filter(|name| !name.is_empty()),
+        data: event.data,
+        id: event.id,
+        retry: event.retry_ms.map(|asked| asked.clamp(least, most)),
     }
 }
 
@@ -255,15 +159,18 @@ mod tests {
     fn check(stream: &str, expected: &[&str]) {
         for size in [1, 2, 3, 7, stream.len().max(1)] {
             let mut lines = SseParser::new(32);
-            let mut ready = VecDeque::new();
+            let mut ready = Vec::new();
             let mut seen: Vec<String> = Vec::new();
             for chunk in stream.as_bytes().chunks(size) {
-                if lines.feed(chunk, &mut ready) == Err(EventTooLongError) {
-                    ready.push_back(Sse::default().data("too long"));
+                if lines.feed(chunk, &mut ready) == Err(SseEventTooLongError) {
+                    ready.push(SseEvent {
+                        data: Some("too long".to_owned()),
+                        ..SseEvent::default()
+                    });
                     break;
                 }
             }
-            for event in ready {
+            for event in ready.into_iter().map(to_sse) {
                 let retry = event.retry.map(|retry| retry.to_string());
                 let parts = [event.event, event.data, event.id, retry];
                 let parts: Vec<String> = parts.into_iter().map(Option::unwrap_or_default).collect();

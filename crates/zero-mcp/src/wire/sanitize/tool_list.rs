@@ -6,7 +6,8 @@ use rmcp::model::{Icon, JsonObject, ListToolsResult, MetaObject, Tool, ToolAnnot
 use serde_json::{Map, Value};
 
 use super::{NodeBudget, remove_if_mistyped};
-use crate::wire::connection_diagnostics::is_invisible;
+use zero_core::sanitize::is_safe_char;
+
 use crate::wire::json_scan::{self, MalformedJsonError};
 use crate::wire::{ConnectionDiagnostics, McpMessageLimits};
 
@@ -102,7 +103,7 @@ fn check_name(tool: &Map<String, Value>) -> Result<String, String> {
     if name.chars().count() > NAME_MAX {
         return Err(format!("its name is longer than {NAME_MAX} characters"));
     }
-    if name.chars().any(|c| c.is_control() || is_invisible(c)) {
+    if !name.chars().all(is_safe_char) {
         return Err("its name contains invisible characters".into());
     }
     Ok(name.clone())

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use tokio::time::{Instant, timeout_at};
+use zero_runtime::web::{SseEvent, SseEventTooLongError, SseParser};
 
 use crate::model::attempt_failure::AttemptFailure;
 use crate::model::cost::with_cost;
@@ -11,7 +12,6 @@ use crate::model::http_model::HttpModelInner;
 use crate::model::http_model::shared_client::root_cause;
 use crate::model::protocol::ReplyDecoder;
 use crate::model::request_secrets::RequestSecrets;
-use crate::model::sse::{SseEvent, SseOverflowError, SseReader};
 use crate::model::{ModelError, ModelErrorKind, ModelEvent};
 
 /// An answer that is being read.
@@ -19,7 +19,7 @@ pub(super) struct ResponseReader {
     response: reqwest::Response,
     secrets: RequestSecrets,
     deadline: Instant,
-    events: SseReader,
+    events: SseParser,
     decoder: Box<dyn ReplyDecoder>,
     /// What was read and not yet given on.
     ready: VecDeque<ModelEvent>,
@@ -47,7 +47,7 @@ impl ResponseReader {
             response,
             secrets,
             deadline,
-            events: SseReader::new(inner.limits.event_bytes_max),
+            events: SseParser::new(inner.limits.event_bytes_max),
             decoder: inner.protocol.new_decoder(),
             ready: VecDeque::new(),
             end: None,
@@ -109,8 +109,8 @@ impl ResponseReader {
         if self.bytes_read > limits.answer_bytes_max {
             return Err(too_large_error(inner, "an answer", limits.answer_bytes_max));
         }
-        let events = self.events.feed(chunk);
-        let events = events.map_err(|SseOverflowError| {
+        let mut events = Vec::new();
+        self.events.feed(chunk, &mut events).map_err(|SseEventTooLongError| {
             too_large_error(inner, "an event", limits.event_bytes_max as u64)
         })?;
         for event in &events {
@@ -124,14 +124,18 @@ impl ResponseReader {
 
     fn decode_last_event(&mut self) -> Result<Option<ResponseEnd>, AttemptFailure> {
         // The stream may have been cut in the middle of it.
-        if let Some(last) = self.events.finish().filter(|last| is_complete(&last.data)) {
+        if let Some(last) = self.events.finish()
+            && last.data.as_deref().is_some_and(is_complete)
+        {
             self.decode(&last)?;
         }
         Ok(Some(ResponseEnd::Complete))
     }
 
     fn decode(&mut self, event: &SseEvent) -> Result<(), AttemptFailure> {
-        let data = self.secrets.redact(&event.data);
+        // An answer is never taken up again, so an event that has no data is of no use.
+        let Some(data) = &event.data else { return Ok(()) };
+        let data = self.secrets.redact(data);
         let events = self.decoder.decode_event(&event.name, &data);
         self.ready.extend(events.map_err(|error| self.redact(error))?);
         Ok(())

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::sync::{Arc, OnceLock};
 
 use zero_core::ExtraRootCertificates;
+use zero_runtime::web::client_builder;
 
 use crate::model::attempt_failure::shorten;
 use crate::model::http_model::ModelHttpLimits;
@@ -37,17 +38,7 @@ fn build_client(
     limits: &ModelHttpLimits,
     extra_roots: &ExtraRootCertificates,
 ) -> Result<reqwest::Client, reqwest::Error> {
-    // The client brings no cryptography of its own. Whoever came first is fine.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let roots = extra_roots.iter().map(reqwest::Certificate::from_der);
-    reqwest::Client::builder()
-        .tls_certs_merge(roots.collect::<Result<Vec<_>, _>>()?)
-        .user_agent(concat!("zero/", env!("CARGO_PKG_VERSION")))
-        .no_proxy()
-        .referer(false)
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .http1_only()
+    client_builder(extra_roots)?
         .http1_max_headers(HEADERS_MAX)
         .connect_timeout(limits.connect_time)
         .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use zero_core::PathZone;
+use zero_core::text_shortening::shorten_end;
 use zero_lsp::response::{LspLocation, LspPosition};
 use zero_lsp::{PositionEncoding, position, uri};
 use zero_runtime::CallContext;
@@ -105,7 +106,7 @@ impl<'a> LocationRenderer<'a> {
             file_path: self.cx.workspace().display_path(&path),
             line: start.line.saturating_add(1),
             character,
-            text: line.map(|line| zero_core::sanitize::truncate(line, LINE_CHARS_MAX)),
+            text: line.map(|line| shorten_end(line, LINE_CHARS_MAX)),
             ..LspItem::default()
         }
     }

@@ -1,6 +1,7 @@
 //! Writes the text of a page as Markdown, block by block ([`MarkdownWriter`]).
 
 use url::Url;
+use zero_core::text_shortening::head;
 
 /// Longest URL of a link, in bytes.
 const LINK_BYTES_MAX: usize = 500;
@@ -126,7 +127,7 @@ impl MarkdownWriter {
         if text.len() > room {
             self.is_cut = true;
         }
-        let text = text.get(..text.floor_char_boundary(room.min(text.len()))).unwrap_or_default();
+        let text = head(text, room);
         let kept = text.chars().filter(|c| c.is_whitespace() || super::is_visible_char(*c));
         if self.code.is_some() {
             self.line.extend(kept.filter(|c| *c != '\r'));

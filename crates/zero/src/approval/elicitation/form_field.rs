@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use serde_json::Value;
+use zero_core::text_shortening::shorten_end;
 use zero_runtime::schema::InputSchema;
 
 use crate::terminal::{FAINT, STRONG, TerminalStream, escape_line};
@@ -53,7 +54,7 @@ impl ElicitationField {
         is_required: bool,
     ) -> Result<Self, String> {
         let text = |key: &str| schema.get(key).and_then(Value::as_str).map(str::to_owned);
-        let shown: String = name.chars().take(80).collect();
+        let shown = shorten_end(name, 80);
         let kind = parse_kind(schema).ok_or_else(|| {
             format!("the field `{shown}` is not a text, a number, a yes/no question or a choice")
         })?;
@@ -107,7 +108,7 @@ impl ElicitationField {
     pub(super) fn render_description(&self, stream: &TerminalStream) -> String {
         let mut text = format!("\n  {}", stream.paint(STRONG, &escape_line(self.title())));
         if let Some(description) = &self.description {
-            let description: String = description.chars().take(DESCRIPTION_CHARS_MAX).collect();
+            let description = shorten_end(description, DESCRIPTION_CHARS_MAX);
             let _ = write!(text, "  {}", stream.paint(FAINT, &escape_line(&description)));
         }
         text.push('\n');

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use zero_core::text_shortening::shorten_end;
+
 use super::spec_cases::{SpecField, ToolCase, ValueShape};
 
 impl ValueShape {
@@ -112,11 +114,7 @@ pub(super) fn check_parameters(case: &ToolCase, schema: &Value) -> Result<(), St
 fn quote_value(value: &Value) -> String {
     /// Longest quotation of a value, in characters.
     const QUOTE_CHARS_MAX: usize = 60;
-    let text = value.to_string();
-    match text.char_indices().nth(QUOTE_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+    shorten_end(&value.to_string(), QUOTE_CHARS_MAX)
 }
 
 #[cfg(test)]

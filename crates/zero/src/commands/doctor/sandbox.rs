@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zero_core::{CommandLimit, CommandLimits, HostLimits, ToolName};
-use zero_runtime::{SandboxProbeReport, ToolHostConfig};
+use zero_runtime::SandboxProbeReport;
 use zero_sandbox::layer_probe::KernelInfo;
 use zero_sandbox::{ConfinementGap, LayerReport, SandboxLayers, SandboxProperty};
 use zero_settings::WorkspaceSettings;
@@ -75,11 +75,8 @@ fn run_trial(
 ) -> Result<SandboxProbeReport, String> {
     let told = |error: anyhow::Error| format!("{error:#}");
     let workspace = app.config.open_workspace(&[]).map_err(|error| told(error.into()))?;
-    let policy = app.build_policy(&workspace, settings, None).map_err(told)?;
-    let state = app.config.state_dir().map_err(|error| told(error.into()))?;
-    let commands = app.command_settings(settings, workspace.cwd());
-    let mut config = ToolHostConfig::new(workspace, state);
-    (config.limits, config.policy, config.commands) = (limits.clone(), policy, commands);
+    let mut config = app.host_config(workspace, settings, None).map_err(told)?;
+    config.limits = limits.clone();
     let host = app.build_host(config, settings).map_err(told)?;
     let tool = ToolName::new(COMMAND_TOOL).map_err(|error| error.to_string())?;
     host.probe_sandbox(&tool).map_err(|error| error.message)

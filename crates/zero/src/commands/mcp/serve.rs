@@ -8,13 +8,12 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use zero_core::HostLimits;
 use zero_mcp::server::http::PATH;
 use zero_mcp::server::{
     McpApprover, McpCallRouter, McpElicitor, McpHttpConfig, McpObserver, McpServiceConfig,
     McpServiceError, NetworkExposure, serve_http, serve_stdio,
 };
-use zero_runtime::{Approver, ToolHost, ToolHostConfig};
+use zero_runtime::{Approver, ToolHost};
 use zero_sandbox::Workspace;
 use zero_settings::WorkspaceSettings;
 
@@ -74,15 +73,8 @@ fn build_host(
     settings: &WorkspaceSettings,
     board: &Arc<McpCallRouter>,
 ) -> anyhow::Result<ToolHost> {
-    let mut limits = HostLimits::default();
-    settings.apply_limits(&mut limits);
-    args.set_limits(&mut limits);
-    let policy = app.build_policy(&workspace, settings, args.mode)?;
-    let commands = app.command_settings(settings, workspace.cwd());
-    let mut config = ToolHostConfig::new(workspace, app.config.state_dir()?);
-    config.limits = limits;
-    config.policy = policy;
-    config.commands = commands;
+    let mut config = app.host_config(workspace, settings, args.mode)?;
+    args.set_limits(&mut config.limits);
     config.approver = Some(match args.yes {
         true => Arc::new(AutoApprover { name: "--yes" }) as Arc<dyn Approver>,
         false => McpApprover::new(Arc::clone(board)),

@@ -11,6 +11,7 @@ use anyhow::Context;
 use serde_json::{Map, Value, json};
 use zero_policy::{PermissionMode, PolicyDecision, PolicyRule};
 use zero_runtime::DialectName;
+use zero_runtime::json_reader;
 use zero_settings::{SettingsError, WorkspaceSettings};
 
 use super::apply_headless;
@@ -18,7 +19,6 @@ use crate::AppContext;
 use crate::cli::PolicyCheckArgs;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::policy::{PolicyEvaluator, to_json};
-use crate::unique_json;
 
 /// Longest request line, in bytes.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -157,7 +157,7 @@ impl<'a> BatchEvaluator<'a> {
     }
 
     fn answer_line(&mut self, number: usize, line: &[u8]) -> Value {
-        let request = match unique_json::parse(line) {
+        let request = match json_reader::parse_unique(line) {
             Ok(Value::Object(request)) => request,
             Ok(_) => {
                 return json!({"id": null, "line": number, "error": "a request must be a JSON object"});

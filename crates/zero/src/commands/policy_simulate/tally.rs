@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
+use zero_core::text_shortening::shorten_end;
 use zero_policy::{PolicyDecision, Verdict};
 use zero_runtime::audit::AuditRow;
 
@@ -51,8 +52,8 @@ impl SimulationTally {
                 then,
                 now: decision.verdict,
                 tool: row.tool.clone(),
-                title: truncate_text(row.title.as_deref().unwrap_or(&row.tool)),
-                reason: truncate_text(&decision.reason),
+                title: shorten_end(row.title.as_deref().unwrap_or(&row.tool), TEXT_CHARS_MAX),
+                reason: shorten_end(&decision.reason, TEXT_CHARS_MAX),
             });
         }
         if decision.verdict == Verdict::Ask && !decision.grants.is_empty() {
@@ -164,10 +165,6 @@ fn increment(counts: &mut [u64; 3], verdict: Verdict) {
     if let Some(count) = counts.get_mut(verdict as usize) {
         *count += 1;
     }
-}
-
-fn truncate_text(text: &str) -> String {
-    text.chars().take(TEXT_CHARS_MAX).collect()
 }
 
 /// Bounded counter by kind.

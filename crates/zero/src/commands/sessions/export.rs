@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 
 use zero_core::event::{CallDisplay, Event, EventKind, ResultContent, RunOutcome, ToolCallStatus};
+use zero_core::sanitize::code_fence;
+use zero_core::text_shortening::{head_chars, shorten_end};
 use zero_wire::zero_sessions::SessionInfo;
 
 /// Characters shown of a tool result on the terminal.
@@ -162,7 +164,7 @@ fn status_label(status: ToolCallStatus) -> &'static str {
 }
 
 fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().chars().take(80).collect()
+    shorten_end(text.lines().next().unwrap_or_default(), 80)
 }
 
 fn indent(text: &str) -> String {
@@ -170,16 +172,17 @@ fn indent(text: &str) -> String {
 }
 
 fn truncate(text: &str) -> String {
-    match text.char_indices().nth(RESULT_CHARS_MAX) {
-        Some((end, _)) => format!("{}\n… (all of it: --json)", text.get(..end).unwrap_or(text)),
-        None => text.to_owned(),
+    let shown = head_chars(text, RESULT_CHARS_MAX);
+    if shown.len() == text.len() {
+        text.to_owned()
+    } else {
+        format!("{shown}\n… (all of it: --json)")
     }
 }
 
 /// A block of code whose fence is longer than any in it.
 fn fence(language: &str, text: &str) -> String {
-    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
+    let fence = code_fence(text);
     format!("{fence}{language}\n{}\n{fence}", text.trim_end())
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use zero_acp::SessionMcpServer;
+use zero_core::text_shortening::excerpt;
 use zero_mcp::server_definition::{
     CALL_TIMEOUT, CALL_TIMEOUT_MAX, HttpEndpoint, LoginSettings, McpServerDefinition,
     STARTUP_TIMEOUT, ServerAlias, ServerLaunch, ServerTransport,
@@ -135,12 +136,7 @@ impl DefinitionBuilder<'_> {
         let mut names = ServerAliases::new(written);
         for server in named {
             let told = |why: String| McpServerProblem {
-                alias: server
-                    .name
-                    .chars()
-                    .flat_map(char::escape_debug)
-                    .take(NAME_CHARS_MAX)
-                    .collect(),
+                alias: excerpt(&server.name, NAME_CHARS_MAX),
                 why,
                 written_at: EDITOR_SOURCE.to_owned(),
             };

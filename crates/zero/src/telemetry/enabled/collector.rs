@@ -10,6 +10,7 @@ use reqwest::Client;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use url::{Host, Url};
 use zero_core::ExtraRootCertificates;
+use zero_runtime::web::client_builder;
 use zero_settings::gateway::TelemetrySettings;
 
 use crate::exit::UsageError;
@@ -37,20 +38,10 @@ impl OtlpCollector {
     ) -> Result<Self, UsageError> {
         let (base, headers) = validate_setting(setting)
             .map_err(|why| UsageError(format!("invalid `gateway.telemetry`: {why}")))?;
-        // The HTTP client has no default crypto provider. An already installed one is fine.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let unmade =
             |error: reqwest::Error| UsageError(format!("could not create an HTTP client: {error}"));
-        let roots = roots.iter().map(reqwest::Certificate::from_der);
-        let roots = roots.collect::<Result<Vec<_>, _>>().map_err(unmade)?;
-        let client = Client::builder()
-            .tls_certs_merge(roots)
-            .user_agent(concat!("zero/", env!("CARGO_PKG_VERSION")))
-            .no_proxy()
-            .referer(false)
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .http1_only()
+        let client = client_builder(roots)
+            .map_err(unmade)?
             .timeout(POST_TIMEOUT)
             .pool_max_idle_per_host(1)
             .build()

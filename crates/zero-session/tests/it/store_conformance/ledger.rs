@@ -11,9 +11,11 @@ use super::{
     StoreConformanceCheck, assert_no_session, create_session, event_seqs, event_text, key,
     read_session, run_id, text_event, unknown_session,
 };
-use crate::event::{Event, EventKind};
-use crate::message::{MessageBlock, ModelMessage};
-use crate::store::{LedgerReadLimit, NewEvent, SessionPatch, Store, StoreError, TranscriptStart};
+use zero_session::event::{Event, EventKind};
+use zero_session::message::{MessageBlock, ModelMessage};
+use zero_session::store::{
+    LedgerReadLimit, NewEvent, SessionPatch, Store, StoreError, TranscriptStart,
+};
 
 pub(super) const CHECKS: &[StoreConformanceCheck] = &[
     ("entries are numbered without gaps", |store| {

@@ -1,17 +1,4 @@
-//! Test support: what every [`Store`] promises, as checks that any implementation can be put to.
-//!
-//! ```no_run
-//! # use std::sync::Arc;
-//! # use zero_session::store::{Store, conformance};
-//! # async fn a_new_empty_store() -> Arc<dyn Store> { unimplemented!() }
-//! # async fn test() {
-//! conformance::check_store(a_new_empty_store).await;
-//! # }
-//! ```
-//!
-//! Each check panics at what does not hold.
-
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "checks fail by panicking")]
+//! What every [`Store`] promises, as checks that any implementation can be put to.
 
 mod ledger;
 mod runs;
@@ -21,21 +8,22 @@ use std::sync::Arc;
 
 use zero_core::{RunId, SessionId};
 use zero_runtime::tool::BoxFuture;
-
-use super::{NewEvent, NewRun, NewSession, SessionRecord, Store, StoreError, ToolHostLocation};
-use crate::event::{Event, EventKind};
-use crate::key::SessionKey;
+use zero_session::event::{Event, EventKind};
+use zero_session::key::SessionKey;
+use zero_session::store::{
+    NewEvent, NewRun, NewSession, SessionRecord, Store, StoreError, ToolHostLocation,
+};
 
 /// One promise: its name, and what fails when it is not kept. It wants a store of its own, with
 /// nothing in it.
-pub type StoreConformanceCheck = (&'static str, fn(Arc<dyn Store>) -> BoxFuture<'static, ()>);
+type StoreConformanceCheck = (&'static str, fn(Arc<dyn Store>) -> BoxFuture<'static, ()>);
 
 /// All promises.
-pub const CHECKS: &[&[StoreConformanceCheck]] = &[sessions::CHECKS, ledger::CHECKS, runs::CHECKS];
+const CHECKS: &[&[StoreConformanceCheck]] = &[sessions::CHECKS, ledger::CHECKS, runs::CHECKS];
 
 /// Puts a store to every check; `make` gives a new and empty one each time. Wants a runtime with
 /// several threads to say much about what happens at once.
-pub async fn check_store<F>(make: impl Fn() -> F)
+pub(crate) async fn check_store<F>(make: impl Fn() -> F)
 where
     F: Future<Output = Arc<dyn Store>>,
 {

@@ -1,58 +1,66 @@
-//! Server-sent events, read from bytes as they come.
+//! Server-sent events, parsed from bytes as they come.
 //!
-//! Providers cut their bytes anywhere: in the middle of a letter, between CR and LF. So lines are
+//! Servers cut their bytes anywhere: in the middle of a letter, between CR and LF. So lines are
 //! gathered as bytes and become text only when they are whole. An event may not be longer than the
-//! bound, and every byte is looked at once.
+//! bound, a comment takes no memory, and every byte is looked at once.
 
 use std::mem;
 
 /// The byte order mark, in UTF-8. It may stand before the first line.
 const BOM: &[u8] = b"\xef\xbb\xbf";
+/// Longest name or id of an event, in bytes; a longer one is ignored.
+const NAME_BYTES_MAX: usize = 1024;
 
-/// Reads server-sent events.
-pub(crate) struct SseReader {
+/// Parses server-sent events.
+#[derive(Debug)]
+pub struct SseParser {
     event_bytes_max: usize,
     /// The line that has not ended yet.
     line: Vec<u8>,
-    /// Of the event that has not ended yet.
-    name: String,
-    data: String,
-    has_data: bool,
+    /// The event that has not ended yet.
+    event: SseEvent,
+    is_comment: bool,
     /// The last byte was a CR: a LF that follows ends the same line.
     after_cr: bool,
     is_first_line: bool,
 }
 
-/// One complete server-sent event of a model's stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SseEvent {
+/// One complete server-sent event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SseEvent {
     /// Its name; empty where it has none.
-    pub(crate) name: String,
+    pub name: String,
     /// Its data lines, joined by line breaks.
-    pub(crate) data: String,
+    pub data: Option<String>,
+    /// What a client names to resume the stream after this event.
+    pub id: Option<String>,
+    /// How long to wait before the stream is resumed.
+    pub retry_ms: Option<u64>,
 }
 
 /// An event is longer than it may be. Nothing more can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SseOverflowError;
+pub struct SseEventTooLongError;
 
-impl SseReader {
-    /// A reader of events of at most that many bytes.
-    pub(crate) fn new(event_bytes_max: usize) -> Self {
+impl SseParser {
+    /// A parser of events of at most that many bytes.
+    pub fn new(event_bytes_max: usize) -> Self {
         Self {
             event_bytes_max,
             line: Vec::new(),
-            name: String::new(),
-            data: String::new(),
-            has_data: false,
+            event: SseEvent::default(),
+            is_comment: false,
             after_cr: false,
             is_first_line: true,
         }
     }
 
-    /// The events that these bytes complete.
-    pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Result<Vec<SseEvent>, SseOverflowError> {
-        let mut events = Vec::new();
+    /// Appends the events that these bytes complete, also those before one that is too long.
+    pub fn feed(
+        &mut self,
+        mut bytes: &[u8],
+        events: &mut Vec<SseEvent>,
+    ) -> Result<(), SseEventTooLongError> {
         while let Some((first, rest)) = bytes.split_first() {
             if mem::take(&mut self.after_cr) && *first == b'\n' {
                 bytes = rest;
@@ -66,12 +74,12 @@ impl SseReader {
             bytes = rest;
             events.extend(self.end_line());
         }
-        Ok(events)
+        Ok(())
     }
 
     /// The event that the end of the stream completes: some servers leave out the last blank line.
     /// It may be cut.
-    pub(crate) fn finish(&mut self) -> Option<SseEvent> {
+    pub fn finish(&mut self) -> Option<SseEvent> {
         if !self.line.is_empty() {
             let event = self.end_line();
             debug_assert!(event.is_none(), "only an empty line ends an event");
@@ -79,10 +87,15 @@ impl SseReader {
         self.end_event()
     }
 
-    fn extend_line(&mut self, part: &[u8]) -> Result<(), SseOverflowError> {
-        let event_bytes = self.line.len() + part.len() + self.data.len() + self.name.len();
-        if event_bytes > self.event_bytes_max {
-            return Err(SseOverflowError);
+    fn extend_line(&mut self, part: &[u8]) -> Result<(), SseEventTooLongError> {
+        self.is_comment |= self.line.is_empty() && part.starts_with(b":");
+        if self.is_comment {
+            return Ok(());
+        }
+        let data_bytes = self.event.data.as_ref().map_or(0, String::len);
+        if self.line.len() + part.len() + data_bytes + self.event.name.len() > self.event_bytes_max
+        {
+            return Err(SseEventTooLongError);
         }
         self.line.extend_from_slice(part);
         Ok(())
@@ -90,16 +103,17 @@ impl SseReader {
 
     fn end_line(&mut self) -> Option<SseEvent> {
         let mut line = mem::take(&mut self.line);
-        let event = self.process_line(&line);
+        let is_comment = mem::take(&mut self.is_comment);
+        let event = if is_comment { None } else { self.process_line(&line) };
+        self.is_first_line = false;
         line.clear();
         self.line = line;
         event
     }
 
     fn process_line(&mut self, line: &[u8]) -> Option<SseEvent> {
-        let is_first = mem::take(&mut self.is_first_line);
         let line = match line.strip_prefix(BOM) {
-            Some(rest) if is_first => rest,
+            Some(rest) if self.is_first_line => rest,
             _ => line,
         };
         if line.is_empty() {
@@ -108,25 +122,27 @@ impl SseReader {
         let line = String::from_utf8_lossy(line);
         let (field, value) = line.split_once(':').unwrap_or((&line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
+        let is_short = value.len() <= NAME_BYTES_MAX;
         match field {
-            "event" => value.clone_into(&mut self.name),
-            "data" => {
-                if mem::replace(&mut self.has_data, true) {
-                    self.data.push('\n');
+            "event" if is_short => value.clone_into(&mut self.event.name),
+            "data" => match &mut self.event.data {
+                Some(data) => {
+                    data.push('\n');
+                    data.push_str(value);
                 }
-                self.data.push_str(value);
-            }
-            // Comments have an empty name; ids and times to reconnect are of no use here, because an
-            // answer is never taken up again.
+                None => self.event.data = Some(value.to_owned()),
+            },
+            "id" if is_short && !value.contains('\0') => self.event.id = Some(value.to_owned()),
+            "retry" => self.event.retry_ms = value.parse().ok(),
             _ => {}
         }
         None
     }
 
+    /// Ends the current event. One that has only a name tells nothing.
     fn end_event(&mut self) -> Option<SseEvent> {
-        let name = mem::take(&mut self.name);
-        let data = mem::take(&mut self.data);
-        mem::take(&mut self.has_data).then_some(SseEvent { name, data })
+        let event = mem::take(&mut self.event);
+        (event.data.is_some() || event.id.is_some() || event.retry_ms.is_some()).then_some(event)
     }
 }
 
@@ -138,23 +154,24 @@ mod tests {
 
     /// All events of a stream that comes in such pieces, and whether it was refused.
     fn read(pieces: &[&[u8]], event_bytes_max: usize) -> (Vec<SseEvent>, bool) {
-        let mut reader = SseReader::new(event_bytes_max);
+        let mut parser = SseParser::new(event_bytes_max);
         let mut events = Vec::new();
         for piece in pieces {
-            match reader.feed(piece) {
-                Ok(more) => events.extend(more),
-                Err(SseOverflowError) => return (events, true),
+            if parser.feed(piece, &mut events) == Err(SseEventTooLongError) {
+                return (events, true);
             }
         }
-        events.extend(reader.finish());
+        events.extend(parser.finish());
         (events, false)
     }
 
     #[track_caller]
     fn check(stream: &[u8], expected: &[(&str, &str)]) {
         let (events, refused) = read(&[stream], 1000);
-        let events: Vec<_> =
-            events.iter().map(|event| (event.name.as_str(), event.data.as_str())).collect();
+        let events: Vec<_> = events
+            .iter()
+            .filter_map(|event| Some((event.name.as_str(), event.data.as_deref()?)))
+            .collect();
         assert_eq!(events, expected, "{:?}", String::from_utf8_lossy(stream));
         assert!(!refused);
     }
@@ -174,6 +191,21 @@ mod tests {
         check(b"data: a\n\n\xef\xbb\xbfdata: b\n\n", &[("", "a")]);
         check("data: grüße 🦀\n\n".as_bytes(), &[("", "grüße 🦀")]);
         check(b"data: \xff\n\n", &[("", "\u{fffd}")]);
+    }
+
+    #[test]
+    fn id_and_retry_are_parsed_and_a_lone_name_is_no_event() {
+        let (events, _) = read(&[b"id: 7\nretry: 500\n\nid: a\0b\nretry: x\nevent: lost\n\n"], 100);
+        let expected =
+            SseEvent { id: Some("7".to_owned()), retry_ms: Some(500), ..SseEvent::default() };
+        assert_eq!(events, [expected]);
+    }
+
+    #[test]
+    fn comments_use_no_memory_and_events_before_an_overlong_one_are_kept() {
+        assert!(!read(&[b":", &b"x".repeat(100), b"\ndata: ok\n\n"], 20).1);
+        let (events, refused) = read(&[b"data: ok\n\n", &b"data: x\n".repeat(20)], 20);
+        assert_eq!((events.len(), refused), (1, true));
     }
 
     #[test]
@@ -228,7 +260,7 @@ mod tests {
             }
             let expected: Vec<_> = events
                 .into_iter()
-                .map(|(name, lines)| SseEvent { name, data: lines.join("\n") })
+                .map(|(name, lines)| SseEvent { name, data: Some(lines.join("\n")), ..SseEvent::default() })
                 .collect();
             prop_assert_eq!(read(&[stream.as_bytes()], 1000).0, expected);
         }

@@ -8,8 +8,8 @@ use super::{
     StoreConformanceCheck, assert_no_session, create_session, event_seqs, event_text, new_run,
     read_session, run_id, text_event, unknown_session,
 };
-use crate::event::{RunOutcome, TokenUsage};
-use crate::store::{BeginRunOutcome, LedgerReadLimit, NewEvent, NewRun, RunRecord, Store};
+use zero_session::event::{RunOutcome, TokenUsage};
+use zero_session::store::{BeginRunOutcome, LedgerReadLimit, NewEvent, NewRun, RunRecord, Store};
 
 pub(super) const CHECKS: &[StoreConformanceCheck] = &[
     ("a run is begun once", |store| Box::pin(run_begins_once(store))),

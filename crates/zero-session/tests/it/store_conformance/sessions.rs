@@ -10,8 +10,8 @@ use super::{
     StoreConformanceCheck, assert_no_session, create_session, key, new_run, new_session,
     read_session, text_event, unknown_session,
 };
-use crate::message::ModelMessage;
-use crate::store::{
+use zero_session::message::ModelMessage;
+use zero_session::store::{
     GrantRecord, LedgerReadLimit, NewEvent, NewSession, SessionPatch, SessionQuery, Store,
     StoreError, ToolHostLocation, TranscriptStart,
 };
@@ -89,8 +89,10 @@ async fn session_size_is_counted(store: Arc<dyn Store>) {
                 store.begin_run(run).await.unwrap();
             }
             "end" => {
-                let (end, usage) =
-                    (crate::event::RunOutcome::Completed, crate::event::TokenUsage::default());
+                let (end, usage) = (
+                    zero_session::event::RunOutcome::Completed,
+                    zero_session::event::TokenUsage::default(),
+                );
                 let last = vec![text_event(&*text)];
                 store.end_run(&super::run_id("r"), end, usage, last).await.unwrap();
             }
@@ -205,7 +207,7 @@ async fn patch_changes_named_fields(store: Arc<dyn Store>) {
     };
     let cleared = store.patch(&key("a"), clear).await.unwrap().unwrap();
     assert_eq!(cleared.context_tokens, Some(0));
-    assert_eq!(crate::store::SessionRecord { context_tokens: None, ..cleared }, made);
+    assert_eq!(zero_session::store::SessionRecord { context_tokens: None, ..cleared }, made);
     assert_eq!(read_session(&store, "b").await, other);
     assert_eq!(store.patch(&key("none"), SessionPatch::default()).await.unwrap(), None);
 }
