@@ -19,8 +19,8 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use zero_client::SessionHandle;
 use zero_core::RunId;
 use zero_core::event::{ApprovalRequest, UserQuestion};
+use zero_runtime::ordered_lock::queue_for_lock;
 use zero_runtime::{ApprovalAnswer, Elicitation, ElicitationAnswer, ElicitationMode};
-use zero_session::ordered_lock::queue_for_lock;
 
 use self::pending_questions::{PendingQuestions, QuestionAdmission};
 pub(crate) use self::pending_questions::{QuestionCanceller, QuestionSubject, WithdrawnQuestions};

@@ -34,6 +34,7 @@ pub mod metrics;
 pub mod name_suggestions;
 pub mod notes;
 pub mod observer;
+pub mod ordered_lock;
 pub mod pipeline;
 pub mod policy;
 pub mod redaction;

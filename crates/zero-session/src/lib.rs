@@ -15,7 +15,6 @@ pub mod local_event_bus;
 pub mod message;
 pub mod model;
 pub mod node_membership;
-pub mod ordered_lock;
 pub mod sessions;
 pub mod slash_commands;
 pub mod sqlite_store;

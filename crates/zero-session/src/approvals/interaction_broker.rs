@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use zero_core::{RiskLevel, RunId};
-use zero_runtime::clock::now_ms;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
     CallApprover, approval_request, new_question_id, question_expiry_ms,

@@ -12,8 +12,8 @@ use zero_runtime::clock::now_ms;
 
 use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::event_bus::EventBus;
-use crate::ordered_lock::queue_for_lock;
 use crate::store::{BeginRunOutcome, NewEvent, NewRun, Store, StoreError};
+use zero_runtime::ordered_lock::queue_for_lock;
 
 /// An entry of now.
 pub(crate) fn new_event(run: Option<&RunId>, what: EventKind) -> NewEvent {
