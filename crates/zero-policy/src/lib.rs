@@ -17,6 +17,7 @@ pub mod protected_paths;
 pub mod rule;
 pub mod rule_set;
 pub mod shell;
+mod word_list;
 
 pub use decision::{EffectDecision, GrantScope, PolicyDecision, Verdict};
 pub use engine::{

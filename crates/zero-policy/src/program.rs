@@ -22,6 +22,7 @@ mod wrappers;
 mod zero_cli;
 
 use crate::shell::ShellArg;
+use crate::word_list::words;
 
 /// What a command line does, as far as its program is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -206,16 +207,10 @@ fn plain_name(written: &str) -> &str {
 /// Whether a program called like this is found where a system keeps its programs. A bare name is:
 /// which file it stands for is for the caller to ask.
 fn is_in_system_folder(written: &str) -> bool {
-    const FOLDERS: &[&str] = &[
-        "/bin",
-        "/sbin",
-        "/usr/bin",
-        "/usr/sbin",
-        "/usr/local/bin",
-        "/usr/local/sbin",
-        "/opt/homebrew/bin",
-        "/run/current-system/sw/bin",
-    ];
+    const FOLDERS: &[&str] = words!(
+        "/bin /sbin /usr/bin /usr/sbin /usr/local/bin /usr/local/sbin /opt/homebrew/bin \
+         /run/current-system/sw/bin"
+    );
     written.rsplit_once('/').is_none_or(|(folder, _)| FOLDERS.contains(&folder))
 }
 
@@ -330,6 +325,15 @@ impl NestedExecution {
             folder: None,
             more_arguments: false,
         }
+    }
+
+    /// A program that gets more arguments than are known.
+    fn from_argv_and_more(argv: Vec<ShellArg>) -> Self {
+        Self::Command { argv, variables: Vec::new(), folder: None, more_arguments: true }
+    }
+
+    fn from_variables_and_argv(variables: Vec<(String, ShellArg)>, argv: Vec<ShellArg>) -> Self {
+        Self::Command { argv, variables, folder: None, more_arguments: false }
     }
 
     fn from_script(text: &ShellArg) -> Self {

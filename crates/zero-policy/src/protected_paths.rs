@@ -17,6 +17,7 @@ use std::path::{Component, Path, PathBuf};
 
 pub use self::name_table::ProtectedName;
 
+use crate::word_list::words;
 use protected_names::{ANYWHERE, FROM_ROOT, IN_GIT, SECRETS, SECRETS_OF_HOME};
 
 /// Where the files lie whose protection depends on the place, by their folded names.
@@ -195,21 +196,10 @@ fn git_internal_reason(names: &[Cow<'_, str>]) -> Option<&'static str> {
 /// `modules/NAME/hooks` and the like. A name may have several parts, so what is known to be
 /// harmless is let through instead.
 fn nested_git_reason(inside: &[Cow<'_, str>]) -> Option<&'static str> {
-    const HARMLESS: &[&str] = &[
-        "commit_editmsg",
-        "fetch_head",
-        "head",
-        "index",
-        "logs",
-        "objects",
-        "orig_head",
-        "packed-refs",
-        "refs",
-        "merge_head",
-        "merge_msg",
-        "description",
-        "index.lock",
-    ];
+    const HARMLESS: &[&str] = words!(
+        "commit_editmsg fetch_head head index logs objects orig_head packed-refs refs merge_head \
+         merge_msg description index.lock"
+    );
     let names = inside.get(1..).unwrap_or_default();
     let runs = (0..names.len()).find_map(|at| IN_GIT.find_at_start(names.get(at..)?));
     let harmless = names.iter().skip(1).any(|name| HARMLESS.contains(&name.as_ref()));

@@ -18,77 +18,19 @@ use crate::protected_paths;
 use crate::rule::PolicyRule;
 use crate::shell::ShellArg;
 use crate::shell::analysis::CommandInvocation;
+use crate::word_list::words;
 
 /// Values that are looked at in one argument: `a:b:c` has four. With more, it is asked.
 const VALUES_MAX: usize = 64;
 
 /// Programs whose operands are words of their own or files that they read or run. To forbid that a
 /// file is changed does not forbid them to name it: `npm run build`, `pytest tests/a.py`.
-const READ_ONLY_OPERANDS: &[&str] = &[
-    "ant",
-    "bazel",
-    "bun",
-    "bundle",
-    "cabal",
-    "cargo",
-    "cmake",
-    "composer",
-    "dart",
-    "deno",
-    "docker",
-    "dotnet",
-    "flutter",
-    "gh",
-    "git",
-    "go",
-    "gradle",
-    "gradlew",
-    "helm",
-    "java",
-    "jest",
-    "just",
-    "kubectl",
-    "make",
-    "meson",
-    "mix",
-    "mocha",
-    "mvn",
-    "mvnw",
-    "ninja",
-    "node",
-    "nox",
-    "npm",
-    "npx",
-    "nx",
-    "perl",
-    "php",
-    "phpunit",
-    "pip",
-    "pip3",
-    "playwright",
-    "pnpm",
-    "podman",
-    "poetry",
-    "pytest",
-    "python",
-    "python3",
-    "rails",
-    "rake",
-    "rspec",
-    "ruby",
-    "sbt",
-    "stack",
-    "swift",
-    "task",
-    "terraform",
-    "tox",
-    "tsc",
-    "turbo",
-    "uv",
-    "vitest",
-    "yarn",
-    "zig",
-];
+const READ_ONLY_OPERANDS: &[&str] = words!(
+    "ant bazel bun bundle cabal cargo cmake composer dart deno docker dotnet flutter gh git go \
+     gradle gradlew helm java jest just kubectl make meson mix mocha mvn mvnw ninja node nox npm \
+     npx nx perl php phpunit pip pip3 playwright pnpm podman poetry pytest python python3 rails \
+     rake rspec ruby sbt stack swift task terraform tox tsc turbo uv vitest yarn zig"
+);
 
 /// What is guarded and named by an argument.
 struct GuardedOperand<'a> {

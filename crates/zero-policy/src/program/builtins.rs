@@ -6,6 +6,7 @@
 use super::{CommandAnalysis, FileAccess, NestedExecution, args_from, join_args, known_text};
 use crate::program::options::{OptionTable, options};
 use crate::shell::ShellArg;
+use crate::word_list::words;
 
 /// Nothing in their arguments is looked into again.
 const PLAIN_BUILTINS: &[&str] = &[
@@ -15,25 +16,10 @@ const PLAIN_BUILTINS: &[&str] = &[
 ];
 
 /// Their arguments hold names of variables.
-const NAMING_BUILTINS: &[&str] = &[
-    "read",
-    "unset",
-    "export",
-    "declare",
-    "local",
-    "readonly",
-    "typeset",
-    "getopts",
-    "let",
-    "wait",
-    "mapfile",
-    "readarray",
-    "printf",
-    "test",
-    "[",
-    "integer",
-    "float",
-];
+const NAMING_BUILTINS: &[&str] = words!(
+    "read unset export declare local readonly typeset getopts let wait mapfile readarray printf \
+     test [ integer float"
+);
 
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     if PLAIN_BUILTINS.contains(&name) {

@@ -191,12 +191,13 @@ fn analyze_compose(args: &[ShellArg]) -> CommandAnalysis {
     )
     .strict();
     let globals = table.until_operand().parse(args);
-    let files: Vec<ShellArg> = globals.values(&["f", "file", "env-file"]).cloned().collect();
     let study = match known_text(globals.operands.first()) {
         "exec" | "run" => analyze_container_command(args_from(&globals.operands, 1)),
         _ => CommandAnalysis::opaque(),
     };
-    study.with_touches(FileAccess::Read, &files).mark_guess_if(globals.uncertain)
+    study
+        .with_touches(FileAccess::Read, &globals.all_values(&["f", "file", "env-file"]))
+        .mark_guess_if(globals.uncertain)
 }
 
 /// `kubectl exec pod -c container -- command`: the command stands behind `--`, and with old

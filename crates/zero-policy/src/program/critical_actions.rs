@@ -10,6 +10,7 @@ mod subcommands;
 use super::{CommandAnalysis, known_text};
 use crate::shell::ShellArg;
 
+use crate::word_list::words;
 pub(super) use file_removal::analyze;
 
 /// What makes a command line critical, or possibly so.
@@ -147,19 +148,9 @@ fn assess_permissions(args: &[ShellArg]) -> CriticalFinding {
 
 /// Statements that remove data, wherever they stand in the arguments.
 fn assess_database(args: &[ShellArg]) -> CriticalFinding {
-    const REMOVING_STATEMENTS: &[&str] = &[
-        "drop",
-        "truncate",
-        "delete",
-        "flushall",
-        "flushdb",
-        "dropdatabase",
-        "deletemany",
-        "deleteone",
-        "remove",
-        "alter",
-        "rm",
-    ];
+    const REMOVING_STATEMENTS: &[&str] = words!(
+        "drop truncate delete flushall flushdb dropdatabase deletemany deleteone remove alter rm"
+    );
     let removes = args.iter().any(|arg| {
         let text = arg.to_string().to_ascii_lowercase();
         text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')

@@ -7,6 +7,7 @@ use super::{
     CommandAnalysis, CommandClass, FileAccess, NestedExecution, args_from, known_text, unknown_arg,
 };
 use crate::shell::ShellArg;
+use crate::word_list::words;
 
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     match name {
@@ -18,14 +19,18 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
 
 /// Tests and actions that only look, and that take a word. What is in neither list is not known to
 /// be harmless.
-const VALUE_PREDICATES: &str = "amin anewer atime cmin cnewer context ctime fstype gid group ilname iname inum ipath \
-    iregex iwholename links lname maxdepth mindepth mmin mtime name newer path perm printf \
-    regex regextype samefile size type uid used user wholename xtype";
+const VALUE_PREDICATES: &[&str] = words!(
+    "amin anewer atime cmin cnewer context ctime fstype gid group ilname iname inum ipath iregex \
+     iwholename links lname maxdepth mindepth mmin mtime name newer path perm printf regex \
+     regextype samefile size type uid used user wholename xtype"
+);
 
 /// Those that stand alone.
-const PLAIN_PREDICATES: &str = "depth d follow ignore_readdir_race noignore_readdir_race mount xdev x noleaf daystart warn \
-    nowarn empty executable readable writable false true nogroup nouser print print0 ls prune \
-    quit not a and o or help version E s X";
+const PLAIN_PREDICATES: &[&str] = words!(
+    "depth d follow ignore_readdir_race noignore_readdir_race mount xdev x noleaf daystart warn \
+     nowarn empty executable readable writable false true nogroup nouser print print0 ls prune \
+     quit not a and o or help version E s X"
+);
 
 fn analyze_find(args: &[ShellArg]) -> CommandAnalysis {
     let (at, points) = split_start_points(args);
@@ -223,10 +228,10 @@ fn predicate_word_count(name: &str) -> Option<usize> {
     if name.strip_prefix("newer").is_some_and(|kinds| kinds.len() == 2) {
         return Some(1);
     }
-    if VALUE_PREDICATES.split(' ').any(|known| known == name) {
+    if VALUE_PREDICATES.contains(&name) {
         return Some(1);
     }
-    PLAIN_PREDICATES.split(' ').any(|known| known == name).then_some(0)
+    PLAIN_PREDICATES.contains(&name).then_some(0)
 }
 
 #[cfg(test)]

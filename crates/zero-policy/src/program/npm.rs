@@ -2,14 +2,17 @@
 
 use super::{CommandAnalysis, known_text};
 use crate::shell::ShellArg;
+use crate::word_list::words;
 
 /// What npm calls its commands.
-const COMMANDS: &str = "access adduser audit bugs cache ci completion config dedupe deprecate diff \
-    dist-tag docs doctor edit exec explain explore find-dupes fund get help help-search init \
-    install install-ci-test install-test link ll login logout ls org outdated owner pack ping pkg \
-    prefix profile prune publish query rebuild repo restart root run run-script sbom search set \
-    shrinkwrap star stars start stop team test token undeprecate uninstall unpublish unstar \
-    update version view whoami";
+const COMMANDS: &[&str] = words!(
+    "access adduser audit bugs cache ci completion config dedupe deprecate diff dist-tag docs \
+     doctor edit exec explain explore find-dupes fund get help help-search init install \
+     install-ci-test install-test link ll login logout ls org outdated owner pack ping pkg prefix \
+     profile prune publish query rebuild repo restart root run run-script sbom search set \
+     shrinkwrap star stars start stop team test token undeprecate uninstall unpublish unstar \
+     update version view whoami"
+);
 
 /// Other names for them, each with what it stands for where that matters here.
 const ALIASES: &[(&str, &str)] = &[
@@ -73,7 +76,7 @@ pub(super) fn expand_command(written: &str) -> String {
         name.push(letter.to_ascii_lowercase());
     }
     let alias = |name: &str| ALIASES.iter().find(|(alias, _)| *alias == name);
-    if COMMANDS.split_whitespace().any(|command| command == name) {
+    if COMMANDS.contains(&name.as_str()) {
         return name;
     }
     if let Some((_, command)) = alias(&name) {
@@ -81,7 +84,7 @@ pub(super) fn expand_command(written: &str) -> String {
     }
     let begun = |command: &&str| !name.is_empty() && command.starts_with(&name);
     let aliases = ALIASES.iter().filter(|(alias, _)| begun(alias)).map(|(_, command)| *command);
-    let mut fits: Vec<&str> = COMMANDS.split_whitespace().filter(begun).chain(aliases).collect();
+    let mut fits: Vec<&str> = COMMANDS.iter().copied().filter(begun).chain(aliases).collect();
     fits.sort_unstable();
     fits.dedup();
     match fits.as_slice() {

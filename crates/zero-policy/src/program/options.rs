@@ -299,6 +299,18 @@ impl ParsedArguments<'_> {
         given.filter_map(|given| given.value.as_ref())
     }
 
+    /// Whether an option was given that changes this.
+    pub(super) fn has_change(&self, change: OptionChange) -> bool {
+        self.given.iter().any(|given| given.entries().any(|entry| entry.change == change))
+    }
+
+    /// The values that are put to this use, in order.
+    pub(super) fn used_values(&self, value_use: ValueUse) -> impl Iterator<Item = &ShellArg> {
+        let is_used = move |entry: &OptionEntry| entry.value_use == value_use;
+        let given = self.given.iter().filter(move |given| given.entries().any(is_used));
+        given.filter_map(|given| given.value.as_ref())
+    }
+
     /// The values of these options, on their own.
     pub(super) fn all_values(&self, names: &[&str]) -> Vec<ShellArg> {
         self.values(names).cloned().collect()
@@ -460,39 +472,6 @@ pub(super) fn strip_start(arg: &ShellArg, length: usize) -> ShellArg {
             ShellArg::Unknown { starts_with: cut(starts_with), written: written.clone() }
         }
     }
-}
-
-/// Makes a list of the words of a text when zero is compiled.
-macro_rules! words {
-    ($text:expr) => {{
-        const COUNT: usize = $crate::program::options::count_words($text);
-        const WORDS: &[&str] = &$crate::program::options::split_words::<COUNT>($text);
-        WORDS
-    }};
-}
-pub(super) use words;
-
-/// How many words a text has, with one space between.
-pub(super) const fn count_words(text: &str) -> usize {
-    let (mut at, mut count) = (0, 1);
-    while at < text.len() {
-        count += (text.as_bytes()[at] == b' ') as usize;
-        at += 1;
-    }
-    count
-}
-
-/// The words of a text, in their order.
-pub(super) const fn split_words<const COUNT: usize>(text: &'static str) -> [&'static str; COUNT] {
-    let mut words = [""; COUNT];
-    let (mut from, mut count) = (0, 0);
-    while count < COUNT {
-        let end = find_end(text.as_bytes(), from);
-        words[count] = cut(text, from, end);
-        count += 1;
-        from = end + 1;
-    }
-    words
 }
 
 /// How many names a text of options holds.
@@ -725,7 +704,6 @@ mod tests {
                 "version Nothing Nothing NoFiles true 5",
             ]
         );
-        assert_eq!(words!("one two"), ["one", "two"]);
     }
 
     const STRICT: OptionTable =

@@ -3,6 +3,7 @@
 use super::{CommandAnalysis, FileAccess, NestedExecution, args_from, join_args, known_text};
 use crate::program::options::{OptionTable, ParsedArguments, options};
 use crate::shell::ShellArg;
+use crate::word_list::words;
 
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     Some(match name {
@@ -108,10 +109,9 @@ fn add_ssh_options(mut study: CommandAnalysis, options: &ParsedArguments<'_>) ->
 
 fn analyze_sshpass(args: &[ShellArg]) -> CommandAnalysis {
     let options = options!("-evhV -fdpP:").strict().until_operand().parse(args);
-    let read: Vec<ShellArg> = options.values(&["f"]).cloned().collect();
     CommandAnalysis::opaque()
         .with_command(&options.operands)
-        .with_touches(FileAccess::Read, &read)
+        .with_touches(FileAccess::Read, &options.all_values(&["f"]))
         .mark_guess_if(options.uncertain)
 }
 
@@ -201,12 +201,7 @@ fn analyze_rsync(args: &[ShellArg]) -> CommandAnalysis {
         let words =
             text.as_known().map(|text| text.split_whitespace().map(ShellArg::known).collect());
         let run = match words {
-            Some(argv) => NestedExecution::Command {
-                argv,
-                variables: Vec::new(),
-                folder: None,
-                more_arguments: true,
-            },
+            Some(argv) => NestedExecution::from_argv_and_more(argv),
             None => NestedExecution::Unknown("`-e` names a program that is not known"),
         };
         study = study.with_run(run).with_caution("it names the program that connects");
@@ -217,14 +212,9 @@ fn analyze_rsync(args: &[ShellArg]) -> CommandAnalysis {
     for folder in options.values(&["backup-dir", "temp-dir", "T", "partial-dir"]) {
         study = study.with_recursive_touch(FileAccess::Write, folder);
     }
-    for file in options.values(&[
-        "files-from",
-        "exclude-from",
-        "include-from",
-        "password-file",
-        "read-batch",
-        "config",
-    ]) {
+    for file in options
+        .values(words!("files-from exclude-from include-from password-file read-batch config"))
+    {
         study = study.with_touch(FileAccess::Read, file);
     }
     if options.has(&["remove-source-files"])

@@ -4,12 +4,13 @@
 //! tool; and what it runs is judged as if it stood alone.
 
 use super::{CommandAnalysis, CommandClass, NestedExecution, args_from, known_text};
-use crate::program::options::{OptionTable, ParsedArguments, options};
+use crate::program::options::{OptionTable, ParsedArguments, ValueUse, options};
 use crate::shell::ShellArg;
+use crate::word_list::words;
 
 /// `name [options] verb [options] command`.
 struct RunnerRow {
-    name: &'static str,
+    names: &'static [&'static str],
     verbs: &'static [&'static str],
     /// Options before the verb.
     globals: OptionTable,
@@ -17,8 +18,6 @@ struct RunnerRow {
     table: OptionTable,
     /// Words between the options and the command.
     skips: usize,
-    /// Options whose value is a text for a shell.
-    scripts: &'static [&'static str],
     inner: InnerCommandKind,
 }
 
@@ -34,219 +33,81 @@ enum InnerCommandKind {
     Package,
 }
 
-const NONE: OptionTable = options!("").strict();
+const UV: &str = "-qvnCU -pmwP: quiet verbose python: module: with: with-requirements: with-editable: extra: \
+     all-extras no-dev dev only-dev group: no-group: only-group: all-groups isolated active \
+     no-sync locked frozen script env-file: no-env-file package: all-packages no-project \
+     directory: project: offline no-cache cache-dir: refresh upgrade from: index: default-index: \
+     index-url: no-progress color: no-config config-file: native-tls managed-python \
+     no-managed-python gui-script exact reinstall";
 
-const ROW: RunnerRow = RunnerRow {
-    name: "",
-    verbs: &["run"],
-    globals: NONE,
-    table: NONE,
-    skips: 0,
-    scripts: &[],
-    inner: InnerCommandKind::Command,
+const NPX: &str = "-yqs -cpw: yes no package: call: workspace: workspaces quiet silent prefer-offline offline \
+     bun prefix: no-install ignore-existing shell-mode verbose include-workspace-root";
+
+/// The same where `-c` holds a text for a shell.
+const NPX_CALL: &str = "c,call:script -yqs -pw: yes no package: workspace: workspaces quiet silent prefer-offline \
+     offline bun prefix: no-install ignore-existing shell-mode verbose include-workspace-root";
+
+macro_rules! runners {
+    ($($inner:ident $skips:literal $names:literal $verbs:literal $globals:tt $options:tt;)*) => {
+        &[$(RunnerRow {
+            names: words!($names),
+            verbs: words!($verbs),
+            globals: options!($globals).strict().until_operand(),
+            table: options!($options).strict().until_operand(),
+            skips: $skips,
+            inner: InnerCommandKind::$inner,
+        }),*]
+    };
+}
+
+/// What is run, how many words stand before it, the names, the verbs, the options before the verb and
+/// those behind it, of which some hold a text for a shell.
+static ROWS: &[RunnerRow] = runners! {
+    Command 0 "poetry" "run"
+        "-nqv -CP: directory: project: no-interaction quiet verbose no-ansi ansi no-plugins \
+         no-cache" "";
+    Command 0 "pipenv" "run" "-qv python: verbose quiet clear" "";
+    Command 0 "uv" "run" UV UV;
+    Command 0 "rye" "run" "" "-l list pyproject:";
+    Command 0 "hatch" "run"
+        "-vq -ep: env: project: verbose quiet color no-color interactive no-interactive data-dir: \
+         cache-dir: config:" "";
+    Command 0 "pdm" "run" "" "-gs p: global project: site-packages";
+    Command 0 "pixi" "run" "" "-qv e: environment: manifest-path: frozen locked";
+    Command 0 "conda" "run" "" "-v -np: name: prefix: cwd: no-capture-output live-stream verbose";
+    Command 0 "bundle" "exec e" "" "keep-file-descriptors gemfile:";
+    Command 0 "rbenv pyenv nodenv asdf" "exec" "" "";
+    Command 1 "direnv" "exec" "" "";
+    Command 1 "rustup" "run" "" "install";
+    Command 1 "nvm" "exec run" "" "";
+    Command 1 "aws-vault" "exec" "" "-njs d: duration: no-session region: server json debug";
+    Dashes 0 "chamber" "exec" "" "-rb: pristine strict strict-value: retries: backend:";
+    Command 0 "infisical" "run" ""
+        "command:script -h -ept: env: path: tags: token: projectId: watch expand secret-overriding";
+    Command 0 "volta" "run" ""
+        "node: npm: pnpm: yarn: bundled-npm no-pnpm no-yarn env: verbose quiet";
+    Command 0 "fnm" "exec" "" "using: log-level: fnm-dir: arch:";
+    Command 0 "op" "run" "" "env-file: no-masking";
+    Command 0 "doppler" "run" "" "command:script -cpt: config: project: token:";
+    Command 0 "dotenv" "" "" "-o -fe: c:: p: file:";
+    Command 0 "dotenvx" "run" "" "-fe: env-file: env: overload";
+    Command 0 "nix-shell" "" ""
+        "run,command:script -vQik -pAEIj: packages: attr: expr: pure impure keep: arg: argstr: \
+         option: max-jobs: cores: show-trace";
+    Package 0 "npx" "" "" NPX_CALL;
+    Package 0 "bunx pnpx" "" "" NPX;
+    Package 0 "uvx" "" "" UV;
+    Package 0 "pipx" "run" "" "spec: python: pip-args: no-cache verbose";
+    Package 0 "npm" "exec x" NPX NPX_CALL;
+    Package 0 "pnpm" "exec dlx" "-rw C: dir: filter: recursive workspace-root silent"
+        "-rc package: recursive parallel shell-mode silent";
+    Package 0 "yarn" "exec dlx" "-s cwd: silent" "-q p: package: quiet";
+    Package 0 "bun" "x" "cwd: bun silent" NPX;
 };
 
-const NPX: OptionTable = options!(
-    "-yqs -cpw: yes no package: call: workspace: workspaces quiet silent prefer-offline offline bun \
-     prefix: no-install ignore-existing shell-mode verbose include-workspace-root"
-).strict();
-
-const ROWS: &[RunnerRow] = &[
-    RunnerRow {
-        name: "poetry",
-        globals: options!(
-            "-nqv -CP: directory: project: no-interaction quiet verbose no-ansi ansi no-plugins \
-             no-cache"
-        )
-        .strict(),
-        ..ROW
-    },
-    RunnerRow {
-        name: "pipenv",
-        globals: options!("-qv python: verbose quiet clear").strict(),
-        ..ROW
-    },
-    RunnerRow { name: "uv", globals: UV, table: UV, ..ROW },
-    RunnerRow { name: "rye", table: options!("-l list pyproject:").strict(), ..ROW },
-    RunnerRow {
-        name: "hatch",
-        globals: options!(
-            "-vq -ep: env: project: verbose quiet color no-color interactive no-interactive \
-             data-dir: cache-dir: config:"
-        )
-        .strict(),
-        ..ROW
-    },
-    RunnerRow {
-        name: "pdm",
-        table: options!("-gs p: global project: site-packages").strict(),
-        ..ROW
-    },
-    RunnerRow {
-        name: "pixi",
-        table: options!("-qv e: environment: manifest-path: frozen locked").strict(),
-        ..ROW
-    },
-    RunnerRow {
-        name: "conda",
-        table: options!("-v -np: name: prefix: cwd: no-capture-output live-stream verbose")
-            .strict(),
-        ..ROW
-    },
-    RunnerRow {
-        name: "bundle",
-        verbs: &["exec", "e"],
-        table: options!("keep-file-descriptors gemfile:").strict(),
-        ..ROW
-    },
-    RunnerRow { name: "rbenv", verbs: &["exec"], ..ROW },
-    RunnerRow { name: "pyenv", verbs: &["exec"], ..ROW },
-    RunnerRow { name: "nodenv", verbs: &["exec"], ..ROW },
-    RunnerRow { name: "asdf", verbs: &["exec"], ..ROW },
-    RunnerRow { name: "direnv", verbs: &["exec"], skips: 1, ..ROW },
-    RunnerRow {
-        name: "rustup",
-        verbs: &["run"],
-        table: options!("install").strict(),
-        skips: 1,
-        ..ROW
-    },
-    RunnerRow { name: "nvm", verbs: &["exec", "run"], skips: 1, ..ROW },
-    RunnerRow {
-        name: "aws-vault",
-        verbs: &["exec"],
-        table: options!("-njs d: duration: no-session region: server json debug").strict(),
-        skips: 1,
-        ..ROW
-    },
-    RunnerRow {
-        name: "chamber",
-        verbs: &["exec"],
-        table: options!("-rb: pristine strict strict-value: retries: backend:").strict(),
-        inner: InnerCommandKind::Dashes,
-        ..ROW
-    },
-    RunnerRow {
-        name: "infisical",
-        table: options!(
-            "-h -ept: env: path: tags: token: projectId: command: watch expand secret-overriding"
-        )
-        .strict(),
-        scripts: &["command"],
-        ..ROW
-    },
-    RunnerRow {
-        name: "volta",
-        table: options!("node: npm: pnpm: yarn: bundled-npm no-pnpm no-yarn env: verbose quiet")
-            .strict(),
-        ..ROW
-    },
-    RunnerRow {
-        name: "fnm",
-        verbs: &["exec"],
-        table: options!("using: log-level: fnm-dir: arch:").strict(),
-        ..ROW
-    },
-    RunnerRow {
-        name: "op",
-        verbs: &["run"],
-        table: options!("env-file: no-masking").strict(),
-        ..ROW
-    },
-    RunnerRow {
-        name: "doppler",
-        verbs: &["run"],
-        table: options!("-cpt: command: config: project: token:").strict(),
-        scripts: &["command"],
-        ..ROW
-    },
-    RunnerRow {
-        name: "dotenv",
-        verbs: &[],
-        table: options!("-o -fe: c:: p: file:").strict(),
-        ..ROW
-    },
-    RunnerRow {
-        name: "dotenvx",
-        verbs: &["run"],
-        table: options!("-fe: env-file: env: overload").strict(),
-        ..ROW
-    },
-    RunnerRow {
-        name: "nix-shell",
-        verbs: &[],
-        table: options!(
-            "-vQik -pAEIj: run: command: packages: attr: expr: pure impure keep: arg: argstr: \
-             option: max-jobs: cores: show-trace"
-        )
-        .strict(),
-        scripts: &["run", "command"],
-        ..ROW
-    },
-    RunnerRow {
-        name: "npx",
-        verbs: &[],
-        table: NPX,
-        scripts: &["c", "call"],
-        inner: InnerCommandKind::Package,
-        ..ROW
-    },
-    RunnerRow { name: "bunx", verbs: &[], table: NPX, inner: InnerCommandKind::Package, ..ROW },
-    RunnerRow { name: "pnpx", verbs: &[], table: NPX, inner: InnerCommandKind::Package, ..ROW },
-    RunnerRow { name: "uvx", verbs: &[], table: UV, inner: InnerCommandKind::Package, ..ROW },
-    RunnerRow {
-        name: "pipx",
-        table: options!("spec: python: pip-args: no-cache verbose").strict(),
-        inner: InnerCommandKind::Package,
-        ..ROW
-    },
-    RunnerRow {
-        name: "npm",
-        verbs: &["exec", "x"],
-        globals: NPX,
-        table: NPX,
-        scripts: &["c", "call"],
-        inner: InnerCommandKind::Package,
-        ..ROW
-    },
-    RunnerRow {
-        name: "pnpm",
-        verbs: &["exec", "dlx"],
-        globals: options!("-rw C: dir: filter: recursive workspace-root silent").strict(),
-        table: options!("-rc package: recursive parallel shell-mode silent").strict(),
-        inner: InnerCommandKind::Package,
-        ..ROW
-    },
-    RunnerRow {
-        name: "yarn",
-        verbs: &["exec", "dlx"],
-        globals: options!("-s cwd: silent").strict(),
-        table: options!("-q p: package: quiet").strict(),
-        inner: InnerCommandKind::Package,
-        ..ROW
-    },
-    RunnerRow {
-        name: "bun",
-        verbs: &["x"],
-        globals: options!("cwd: bun silent").strict(),
-        table: NPX,
-        inner: InnerCommandKind::Package,
-        ..ROW
-    },
-];
-
-const UV: OptionTable = options!(
-    "-qvnCU -pmwP: quiet verbose python: module: with: with-requirements: with-editable: extra: \
-     all-extras no-dev dev only-dev group: no-group: only-group: all-groups isolated active no-sync \
-     locked frozen script env-file: no-env-file package: all-packages no-project directory: project: \
-     offline no-cache cache-dir: refresh upgrade from: index: default-index: index-url: no-progress \
-     color: no-config config-file: native-tls managed-python no-managed-python gui-script exact \
-     reinstall"
-).strict();
-
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
-    if let Some(row) = ROWS.iter().find(|row| row.name == name) {
-        return row.analyze(args);
+    if let Some(row) = ROWS.iter().find(|row| row.names.contains(&name)) {
+        return row.analyze(name, args);
     }
     match (name, known_text(args.first())) {
         ("nix", "develop" | "shell" | "run") => Some(analyze_nix(args_from(args, 1))),
@@ -258,29 +119,28 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
 
 impl RunnerRow {
     /// `None` when another verb is meant.
-    fn analyze(&self, args: &[ShellArg]) -> Option<CommandAnalysis> {
+    fn analyze(&self, name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
         let mut guess = false;
         let mut rest = args.to_vec();
         if !self.verbs.is_empty() {
-            let globals = self.globals.until_operand().parse(args);
+            let globals = self.globals.parse(args);
             let verb = globals.operands.first()?;
             match verb.as_known() {
                 Some(known) if self.verbs.contains(&known) => {}
-                Some(known)
-                    if self.name == "npm" && super::npm::expand_command(known) == "exec" => {}
+                Some(known) if name == "npm" && super::npm::expand_command(known) == "exec" => {}
                 Some(_) => return None,
                 None => guess = true,
             }
             guess |= globals.uncertain;
             rest = args_from(&globals.operands, 1).to_vec();
         }
-        let options = self.table.until_operand().parse(&rest);
+        let options = self.table.parse(&rest);
         guess |= options.uncertain;
         let mut study = CommandAnalysis::opaque();
-        for text in options.values(self.scripts) {
+        for text in options.used_values(ValueUse::Script) {
             study = study.with_run(NestedExecution::from_script(text));
         }
-        study = match (self.name, options.values(&["m", "module"]).next()) {
+        study = match (name, options.values(&["m", "module"]).next()) {
             // `uv run -m module` is python's.
             ("uv", Some(module)) => {
                 let mut argv =
@@ -288,13 +148,14 @@ impl RunnerRow {
                 argv.extend(options.operands.iter().cloned());
                 study.with_command(&argv)
             }
-            _ => self.add_inner_command(study, &options),
+            _ => self.add_inner_command(name, study, &options),
         };
         Some(study.mark_guess_if(guess))
     }
 
     fn add_inner_command(
         &self,
+        name: &str,
         study: CommandAnalysis,
         options: &ParsedArguments<'_>,
     ) -> CommandAnalysis {
@@ -305,7 +166,7 @@ impl RunnerRow {
         let Some((program, args)) = argv.split_first() else {
             return study;
         };
-        let script_of_words = self.name == "pnpm" && (options.has(&["c", "shell-mode"]));
+        let script_of_words = name == "pnpm" && (options.has(&["c", "shell-mode"]));
         if script_of_words {
             return study.with_run(NestedExecution::from_script_words(argv));
         }
@@ -346,7 +207,7 @@ fn is_known_program(name: &str, args: &[ShellArg]) -> bool {
         .any(|table| table(name, args).is_some_and(|study| study.nature != CommandClass::ReadOnly))
         || name == "git"
         // No look inside: `npx npx npx …` is as deep as its words are many.
-        || ROWS.iter().any(|row| row.name == name)
+        || ROWS.iter().any(|row| row.names.contains(&name))
 }
 
 /// `nix develop … -c command arguments`.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::{CommandAnalysis, CommandClass, FileAccess, NestedExecution};
 use crate::shell::ShellArg;
+use crate::word_list::words;
 
 /// Shells whose language is the one that is parsed here.
 const POSIX_SHELLS: &[&str] =
@@ -15,26 +16,10 @@ const OTHER_SHELLS: &[&str] =
     &["zsh", "fish", "csh", "tcsh", "rksh", "yash", "xonsh", "nu", "elvish"];
 
 /// Long options of bash without dashes; bash takes them after one dash, too.
-const BASH_LONG_OPTIONS: &[&str] = &[
-    "debug",
-    "debugger",
-    "dump-po-strings",
-    "dump-strings",
-    "help",
-    "init-file",
-    "login",
-    "noediting",
-    "noprofile",
-    "norc",
-    "posix",
-    "pretty-print",
-    "protected",
-    "rcfile",
-    "restricted",
-    "verbose",
-    "version",
-    "wordexp",
-];
+const BASH_LONG_OPTIONS: &[&str] = words!(
+    "debug debugger dump-po-strings dump-strings help init-file login noediting noprofile norc \
+     posix pretty-print protected rcfile restricted verbose version wordexp"
+);
 
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     // A login shell is called `-bash`.

@@ -7,43 +7,27 @@ mod batch_runners;
 mod dev_wrappers;
 mod env;
 mod sandboxes;
-mod supervisors;
 mod wrapper_table;
 
 pub(super) use batch_runners::fill_placeholder;
 
 use super::{CommandAnalysis, CommandClass, FileAccess, NestedExecution, args_from, known_text};
-use crate::program::options::{OptionTable, options};
+use crate::program::options::{OptionChange, OptionTable, ValueUse, options};
 use crate::shell::ShellArg;
 
 /// A program of the form `name [options] [words] command [arguments]`.
 struct WrapperRow {
-    name: &'static str,
+    names: &'static [&'static str],
     table: OptionTable,
     /// Words between the options and the command.
     skips: usize,
     nature: CommandClass,
     /// Why no rule may cover it, if so.
     caution: &'static str,
-    /// Options whose values are files it writes.
-    writes: &'static [&'static str],
-    /// Options with which it runs no command but acts on a process that is there.
-    acts_on: &'static [&'static str],
 }
 
-const ROW: WrapperRow = WrapperRow {
-    name: "",
-    table: options!("help version").strict(),
-    skips: 0,
-    nature: CommandClass::Wrapper,
-    caution: "",
-    writes: &[],
-    acts_on: &[],
-};
-
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
-    let mut rows = wrapper_table::ROWS.iter().chain(supervisors::ROWS);
-    if let Some(row) = rows.find(|row| row.name == name) {
+    if let Some(row) = wrapper_table::ROWS.iter().find(|row| row.names.contains(&name)) {
         return Some(row.analyze(args));
     }
     Some(match name {
@@ -68,8 +52,8 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
 
 impl WrapperRow {
     fn analyze(&self, args: &[ShellArg]) -> CommandAnalysis {
-        let options = self.table.until_operand().parse(args);
-        if options.has(self.acts_on) {
+        let options = self.table.parse(args);
+        if options.has_change(OptionChange::ActOnProcess) {
             return CommandAnalysis::opaque();
         }
         let (skipped, argv) = options.operands.split_at(self.skips.min(options.operands.len()));
@@ -80,7 +64,7 @@ impl WrapperRow {
             (CommandClass::Wrapper, true) => CommandClass::ReadOnly,
             (nature, _) => nature,
         };
-        let written: Vec<ShellArg> = options.values(self.writes).cloned().collect();
+        let written: Vec<ShellArg> = options.used_values(ValueUse::Write).cloned().collect();
         CommandAnalysis::with_class(nature)
             .with_command(argv)
             .with_touches(FileAccess::Write, &written)
@@ -246,10 +230,9 @@ fn analyze_perf(args: &[ShellArg]) -> CommandAnalysis {
     match sub {
         "record" | "stat" | "trace" => {
             let options = table.until_operand().parse(rest);
-            let written: Vec<ShellArg> = options.values(&["o", "output"]).cloned().collect();
             CommandAnalysis::opaque()
                 .with_command(&options.operands)
-                .with_touches(FileAccess::Write, &written)
+                .with_touches(FileAccess::Write, &options.all_values(&["o", "output"]))
                 .mark_guess_if(options.uncertain)
         }
         _ => CommandAnalysis::opaque(),
@@ -290,12 +273,20 @@ fn analyze_arch(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_setarch(name: &str, args: &[ShellArg]) -> CommandAnalysis {
-    let table = options!("-BFILRSTXZv3h addr-no-randomize uname-2.6 help version").strict();
     let skips = match args.first() {
         Some(first) if name == "setarch" && !first.may_be_option() => 1,
         _ => 0,
     };
-    WrapperRow { table, ..ROW }.analyze(args_from(args, skips))
+    let row = WrapperRow {
+        names: &[],
+        table: options!("-BFILRSTXZv3h addr-no-randomize uname-2.6 help version")
+            .strict()
+            .until_operand(),
+        skips: 0,
+        nature: CommandClass::Wrapper,
+        caution: "",
+    };
+    row.analyze(args_from(args, skips))
 }
 
 fn analyze_entr(args: &[ShellArg]) -> CommandAnalysis {

@@ -2,6 +2,7 @@
 //! beneath.
 
 use super::name_table::NameTable;
+use crate::word_list::words;
 
 /// What must not be changed, wherever it lies.
 pub(super) static ANYWHERE: NameTable = NameTable::new(&[
@@ -9,39 +10,12 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
     ("a file that makes a folder a Git repository", &["HEAD"]),
     (
         "a file that a shell runs when it starts",
-        &[
-            ".bashrc",
-            ".bash_profile",
-            ".bash_login",
-            ".bash_logout",
-            ".bash_aliases",
-            ".profile",
-            ".zshrc",
-            ".zshenv",
-            ".zprofile",
-            ".zlogin",
-            ".zlogout",
-            ".kshrc",
-            ".mkshrc",
-            ".cshrc",
-            ".tcshrc",
-            ".login",
-            ".logout",
-            ".inputrc",
-            ".xinitrc",
-            ".xprofile",
-            ".xsession",
-            ".xsessionrc",
-            ".pam_environment",
-            "config.fish",
-            "fish/conf.d",
-            "fish/functions",
-            ".config/fish",
-            ".config/environment.d",
-            ".envrc",
-            ".direnv",
-            ".config/direnv",
-        ],
+        words!(
+            ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv \
+             .zprofile .zlogin .zlogout .kshrc .mkshrc .cshrc .tcshrc .login .logout .inputrc \
+             .xinitrc .xprofile .xsession .xsessionrc .pam_environment config.fish fish/conf.d \
+             fish/functions .config/fish .config/environment.d .envrc .direnv .config/direnv"
+        ),
     ),
     (
         "a Git setting that can run a command",
@@ -49,170 +23,73 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
     ),
     (
         "a hook that runs at the next commit",
-        &[
-            "lefthook.yml",
-            "lefthook.yaml",
-            ".lefthook.yml",
-            ".lefthook.yaml",
-            ".lefthook",
-            "lefthook-local.yml",
-            "lefthook-local.yaml",
-            ".pre-commit-config.yaml",
-            ".pre-commit-config.yml",
-            ".pre-commit-hooks.yaml",
-        ],
+        words!(
+            "lefthook.yml lefthook.yaml .lefthook.yml .lefthook.yaml .lefthook lefthook-local.yml \
+             lefthook-local.yaml .pre-commit-config.yaml .pre-commit-config.yml \
+             .pre-commit-hooks.yaml"
+        ),
     ),
     ("SSH keys and settings", &[".ssh"]),
     (
         "a package manager setting or secret",
-        &[
-            ".netrc",
-            "_netrc",
-            ".npmrc",
-            ".yarnrc",
-            ".yarnrc.yml",
-            ".pnpmfile.cjs",
-            ".pypirc",
-            "pip.conf",
-            ".pip/pip.conf",
-            ".config/pip",
-            ".cargo/config",
-            ".cargo/config.toml",
-            ".cargo/bin",
-            ".cargo/env",
-            ".gemrc",
-            ".condarc",
-        ],
+        words!(
+            ".netrc _netrc .npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .pypirc pip.conf .pip/pip.conf \
+             .config/pip .cargo/config .cargo/config.toml .cargo/bin .cargo/env .gemrc .condarc"
+        ),
     ),
     (
         "an editor setting that can run a command",
-        &[
-            ".vscode",
-            ".idea",
-            ".devcontainer",
-            ".devcontainer.json",
-            ".emacs",
-            ".emacs.d",
-            ".config/emacs",
-            ".vimrc",
-            ".gvimrc",
-            ".exrc",
-            ".vim",
-            ".nvimrc",
-            ".config/nvim",
-            ".dir-locals.el",
-            ".fleet",
-            ".zed",
-        ],
+        words!(
+            ".vscode .idea .devcontainer .devcontainer.json .emacs .emacs.d .config/emacs .vimrc \
+             .gvimrc .exrc .vim .nvimrc .config/nvim .dir-locals.el .fleet .zed"
+        ),
     ),
     (
         "an agent setting",
-        &[
-            ".mcp.json",
-            ".claude",
-            ".claude.json",
-            ".cursor",
-            ".gemini",
-            ".qwen",
-            ".codex",
-            ".opencode",
-            "opencode.json",
-            ".aider.conf.yml",
-            ".windsurf",
-            ".continue",
-        ],
+        words!(
+            ".mcp.json .claude .claude.json .cursor .gemini .qwen .codex .opencode opencode.json \
+             .aider.conf.yml .windsurf .continue"
+        ),
     ),
     (
         "a CI configuration",
-        &[
-            ".github/workflows",
-            ".github/actions",
-            ".gitlab-ci.yml",
-            ".gitlab-ci.yaml",
-            ".circleci",
-            "Jenkinsfile",
-            "azure-pipelines.yml",
-            "azure-pipelines.yaml",
-            ".travis.yml",
-            ".buildkite",
-            ".drone.yml",
-            ".woodpecker.yml",
-            ".woodpecker",
-            "bitbucket-pipelines.yml",
-        ],
+        words!(
+            ".github/workflows .github/actions .gitlab-ci.yml .gitlab-ci.yaml .circleci \
+             Jenkinsfile azure-pipelines.yml azure-pipelines.yaml .travis.yml .buildkite \
+             .drone.yml .woodpecker.yml .woodpecker bitbucket-pipelines.yml"
+        ),
     ),
     (
         "a build wrapper script",
-        &[
-            "gradlew",
-            "gradlew.bat",
-            "gradle/wrapper",
-            ".gradle/init.gradle",
-            ".gradle/init.d",
-            "mvnw",
-            "mvnw.cmd",
-            ".mvn",
-            ".bazelrc",
-        ],
+        words!(
+            "gradlew gradlew.bat gradle/wrapper .gradle/init.gradle .gradle/init.d mvnw mvnw.cmd \
+             .mvn .bazelrc"
+        ),
     ),
     (
         "a program that starts automatically",
-        &[
-            ".config/systemd",
-            ".local/share/systemd",
-            ".config/autostart",
-            ".local/bin",
-            "Library/LaunchAgents",
-            "Library/LaunchDaemons",
-            "crontabs",
-            "var/spool/cron",
-            "var/at",
-        ],
+        words!(
+            ".config/systemd .local/share/systemd .config/autostart .local/bin \
+             Library/LaunchAgents Library/LaunchDaemons crontabs var/spool/cron var/at"
+        ),
     ),
     (
         "a file that a program runs when it starts",
-        &[
-            ".gdbinit",
-            ".lldbinit",
-            ".pythonrc",
-            ".pythonrc.py",
-            "sitecustomize.py",
-            "usercustomize.py",
-            ".tmux.conf",
-            ".config/tmux",
-            ".screenrc",
-            ".Rprofile",
-            ".irbrc",
-            ".pryrc",
-            ".perldb",
-            ".psqlrc",
-            ".sqliterc",
-            ".wgetrc",
-            ".curlrc",
-        ],
+        words!(
+            ".gdbinit .lldbinit .pythonrc .pythonrc.py sitecustomize.py usercustomize.py \
+             .tmux.conf .config/tmux .screenrc .Rprofile .irbrc .pryrc .perldb .psqlrc .sqliterc \
+             .wgetrc .curlrc"
+        ),
     ),
 ]);
 
 /// What must not be changed, from the root of the machine on.
 pub(super) static FROM_ROOT: NameTable = NameTable::new(&[(
     "a system file",
-    &[
-        "etc",
-        "private/etc",
-        "boot",
-        "bin",
-        "sbin",
-        "lib",
-        "lib64",
-        "usr/bin",
-        "usr/sbin",
-        "usr/lib",
-        "usr/local/bin",
-        "usr/local/sbin",
-        "system",
-        "proc",
-        "sys",
-    ],
+    words!(
+        "etc private/etc boot bin sbin lib lib64 usr/bin usr/sbin usr/lib usr/local/bin \
+         usr/local/sbin system proc sys"
+    ),
 )]);
 
 /// What must not be changed in `.git`.
@@ -220,14 +97,10 @@ pub(super) static IN_GIT: NameTable = NameTable::new(&[
     ("a Git hook", &["hooks"]),
     (
         "a Git setting that can run a command",
-        &[
-            "config",
-            "config.lock",
-            "config.worktree",
-            "info/attributes",
-            "git-rebase-todo",
-            "rebase-merge/git-rebase-todo",
-        ],
+        words!(
+            "config config.lock config.worktree info/attributes git-rebase-todo \
+             rebase-merge/git-rebase-todo"
+        ),
     ),
     ("a file that locates the repository", &["commondir", "gitdir"]),
 ]);
@@ -242,26 +115,12 @@ pub(super) static SECRETS: NameTable = NameTable::new(&[
     ("GnuPG keys", &[".gnupg"]),
     (
         "credentials",
-        &[
-            ".config/gh",
-            ".config/hub",
-            ".netrc",
-            "_netrc",
-            ".git-credentials",
-            ".config/git/credentials",
-            ".docker/config.json",
-            ".pypirc",
-            ".cargo/credentials",
-            ".cargo/credentials.toml",
-            ".pgpass",
-            ".my.cnf",
-            ".vault-token",
-            ".terraform.d/credentials.tfrc.json",
-            ".config/op",
-            ".password-store",
-            ".gem/credentials",
-            ".config/containers/auth.json",
-        ],
+        words!(
+            ".config/gh .config/hub .netrc _netrc .git-credentials .config/git/credentials \
+             .docker/config.json .pypirc .cargo/credentials .cargo/credentials.toml .pgpass \
+             .my.cnf .vault-token .terraform.d/credentials.tfrc.json .config/op .password-store \
+             .gem/credentials .config/containers/auth.json"
+        ),
     ),
     (
         "a keyring",
@@ -295,15 +154,10 @@ pub(super) static SECRETS: NameTable = NameTable::new(&[
     ),
     (
         "system passwords",
-        &[
-            "etc/shadow",
-            "etc/shadow-",
-            "etc/gshadow",
-            "etc/gshadow-",
-            "etc/master.passwd",
-            "etc/sudoers",
-            "etc/sudoers.d",
-        ],
+        words!(
+            "etc/shadow etc/shadow- etc/gshadow etc/gshadow- etc/master.passwd etc/sudoers \
+             etc/sudoers.d"
+        ),
     ),
 ]);
 

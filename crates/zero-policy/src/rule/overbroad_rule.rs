@@ -4,93 +4,17 @@ use super::command_pattern::{CommandPattern, PatternWord, PatternWordPart};
 use super::domain_pattern::DomainPattern;
 use super::path_pattern::{PatternBase, RulePathPattern};
 use super::rule_target::{RulePattern, RuleTarget};
+use crate::word_list::words;
 
 /// Programs that run whatever their arguments say.
-const RUN_ANYTHING_PROGRAMS: &[&str] = &[
-    "ash",
-    "awk",
-    "bash",
-    "bun",
-    "bunx",
-    "busybox",
-    "chroot",
-    "cmd",
-    "command",
-    "csh",
-    "dash",
-    "deno",
-    "doas",
-    "docker",
-    "env",
-    "eval",
-    "exec",
-    "expect",
-    "fakeroot",
-    "find",
-    "firejail",
-    "fish",
-    "flock",
-    "gawk",
-    "gdb",
-    "ionice",
-    "irb",
-    "java",
-    "jshell",
-    "julia",
-    "ksh",
-    "lua",
-    "luajit",
-    "mawk",
-    "nice",
-    "node",
-    "nodejs",
-    "nohup",
-    "npx",
-    "nsenter",
-    "osascript",
-    "parallel",
-    "perl",
-    "php",
-    "pipx",
-    "pkexec",
-    "pnpx",
-    "podman",
-    "powershell",
-    "pwsh",
-    "pypy",
-    "python",
-    "rsh",
-    "Rscript",
-    "ruby",
-    "rlwrap",
-    "runuser",
-    "screen",
-    "script",
-    "setsid",
-    "sh",
-    "source",
-    "ssh",
-    "stdbuf",
-    "strace",
-    "su",
-    "sudo",
-    "systemd-run",
-    "tclsh",
-    "tcsh",
-    "time",
-    "timeout",
-    "tmux",
-    "tsx",
-    "ts-node",
-    "unbuffer",
-    "unshare",
-    "uvx",
-    "watch",
-    "xargs",
-    "yash",
-    "zsh",
-    ".",
-];
+const RUN_ANYTHING_PROGRAMS: &[&str] = words!(
+    "ash awk bash bun bunx busybox chroot cmd command csh dash deno doas docker env eval exec \
+     expect fakeroot find firejail fish flock gawk gdb ionice irb java jshell julia ksh lua luajit \
+     mawk nice node nodejs nohup npx nsenter osascript parallel perl php pipx pkexec pnpx podman \
+     powershell pwsh pypy python rsh Rscript ruby rlwrap runuser screen script setsid sh source \
+     ssh stdbuf strace su sudo systemd-run tclsh tcsh time timeout tmux tsx ts-node unbuffer \
+     unshare uvx watch xargs yash zsh ."
+);
 
 /// Why an allow rule for this is a danger.
 pub(super) fn overbroad_reason(target: &RuleTarget) -> Option<String> {

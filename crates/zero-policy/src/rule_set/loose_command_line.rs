@@ -6,27 +6,13 @@
 use std::collections::BTreeSet;
 
 use crate::shell::ShellArg;
+use crate::word_list::words;
 
 /// Programs whose options have one dash and a whole word.
-const SINGLE_DASH_WORDS: &[&str] = &[
-    "cc",
-    "clang",
-    "clang++",
-    "convert",
-    "dotnet",
-    "ffmpeg",
-    "ffprobe",
-    "find",
-    "g++",
-    "gcc",
-    "go",
-    "java",
-    "javac",
-    "magick",
-    "openssl",
-    "terraform",
-    "tofu",
-];
+const SINGLE_DASH_WORDS: &[&str] = words!(
+    "cc clang clang++ convert dotnet ffmpeg ffprobe find g++ gcc go java javac magick openssl \
+     terraform tofu"
+);
 
 /// Programs for which `-r`, `-R` and `--recursive`, `-f` and `--force` are one each.
 const PAIRED_OPTION_PROGRAMS: &[&str] = &["chgrp", "chmod", "chown", "cp", "rm"];

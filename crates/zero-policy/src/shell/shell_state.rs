@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::analysis::WorkingFolders;
+use crate::word_list::words;
 
 /// Variables that are followed; with more, none is known.
 const VARIABLES_MAX: usize = 256;
@@ -269,46 +270,15 @@ pub(crate) fn is_number(text: &str) -> bool {
 }
 
 /// Variables that the shell sets to numbers.
-const NUMBER_VARIABLES: &[&str] = &[
-    "RANDOM",
-    "SRANDOM",
-    "SECONDS",
-    "LINENO",
-    "EPOCHSECONDS",
-    "UID",
-    "EUID",
-    "PPID",
-    "BASHPID",
-    "COLUMNS",
-    "LINES",
-];
+const NUMBER_VARIABLES: &[&str] =
+    words!("RANDOM SRANDOM SECONDS LINENO EPOCHSECONDS UID EUID PPID BASHPID COLUMNS LINES");
 
 /// Variables that the shell sets on its own, whatever a script assigns to them.
 fn is_set_by_shell(name: &str) -> bool {
-    const NAMES: &[&str] = &[
-        "_",
-        "REPLY",
-        "OPTARG",
-        "OPTIND",
-        "OPTERR",
-        "EPOCHREALTIME",
-        "COMPREPLY",
-        "HISTFILE",
-        "MAPFILE",
-        "DIRSTACK",
-        "FUNCNAME",
-        "GROUPS",
-        "COPROC",
-        "COPROC_PID",
-        "PIPESTATUS",
-        "SHELLOPTS",
-        "SHLVL",
-        "BASHOPTS",
-        "HISTCMD",
-        "OLDPWD",
-        "PWD",
-        "HOSTNAME",
-    ];
+    const NAMES: &[&str] = words!(
+        "_ REPLY OPTARG OPTIND OPTERR EPOCHREALTIME COMPREPLY HISTFILE MAPFILE DIRSTACK FUNCNAME \
+         GROUPS COPROC COPROC_PID PIPESTATUS SHELLOPTS SHLVL BASHOPTS HISTCMD OLDPWD PWD HOSTNAME"
+    );
     NAMES.contains(&name)
         || NUMBER_VARIABLES.contains(&name)
         || ["BASH", "COMP_", "READLINE_"].iter().any(|prefix| name.starts_with(prefix))

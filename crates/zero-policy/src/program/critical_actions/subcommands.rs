@@ -10,13 +10,19 @@ use std::sync::LazyLock;
 use super::super::{known_text, npm};
 use super::CriticalFinding;
 use crate::shell::ShellArg;
+use crate::word_list::words;
 
 struct SubcommandRow {
-    /// With spaces between.
-    programs: &'static str,
+    programs: &'static [&'static str],
     /// With `;` between.
     acts: &'static str,
     why: &'static str,
+}
+
+macro_rules! subcommands {
+    ($($why:tt $programs:literal $acts:literal;)*) => {
+        &[$(SubcommandRow { programs: words!($programs), acts: $acts, why: $why }),*]
+    };
 }
 
 const PUBLISHES: &str = "publishes for everyone to see";
@@ -24,204 +30,115 @@ const REMOVES: &str = "removes what others may depend on";
 const DEPLOYS: &str = "changes what is running for others";
 const PRUNES: &str = "removes containers, images or volumes";
 
-const ROWS: &[SubcommandRow] = &[
-    SubcommandRow {
-        programs: "npm pnpm yarn bun",
-        acts: "publish; unpublish; deprecate; undeprecate; npm publish; npm unpublish; pm publish; workspace \
-               * publish; workspaces foreach npm publish; workspaces foreach * npm publish; \
-               access; owner; dist-tag add; dist-tag rm; token; stage publish; lerna publish; \
-               -r publish; workspace * npm publish",
-        why: PUBLISHES,
-    },
-    SubcommandRow { programs: "cargo", acts: "publish; yank; owner; release", why: PUBLISHES },
-    SubcommandRow { programs: "twine", acts: "upload", why: PUBLISHES },
-    SubcommandRow { programs: "gem", acts: "push; yank; owner", why: PUBLISHES },
-    SubcommandRow {
-        programs: "poetry uv flit hatch pdm rye maturin lerna changeset semantic-release dart \
-                   flutter mix",
-        acts: "publish; upload; pub publish; hex.publish",
-        why: PUBLISHES,
-    },
-    SubcommandRow {
-        programs: "python python3",
-        acts: "twine upload -m; setup.py upload",
-        why: PUBLISHES,
-    },
-    SubcommandRow { programs: "vsce ovsx", acts: "publish; unpublish", why: PUBLISHES },
-    SubcommandRow { programs: "dotnet", acts: "nuget push; nuget delete", why: PUBLISHES },
-    SubcommandRow { programs: "nuget", acts: "push; delete", why: PUBLISHES },
-    SubcommandRow {
-        programs: "mvn mvnw",
-        acts: "deploy; * deploy; * * deploy; release:*; *:deploy*; * release:*",
-        why: PUBLISHES,
-    },
-    SubcommandRow {
-        programs: "gradle gradlew",
-        acts: "publish*; * publish*; *:publish*; * *:publish*; uploadArchives",
-        why: PUBLISHES,
-    },
-    SubcommandRow {
-        programs: "docker podman nerdctl",
-        acts: "push; image push; manifest push; compose push; buildx build --push; build --push",
-        why: PUBLISHES,
-    },
-    SubcommandRow {
-        programs: "docker podman nerdctl",
-        acts: "system prune; system reset; volume rm; volume remove; volume prune; image prune \
-               -a|--all; rm -f|--force|-v|--volumes; container rm -f|--force|-v|--volumes; rmi \
-               -f|--force; image rm -f|--force; container prune; builder prune -a|--all; \
-               compose down -v|--volumes|--rmi; compose rm -f|--force|-v; network prune; swarm \
-               leave; stack rm; service rm; secret rm",
-        why: PRUNES,
-    },
-    SubcommandRow {
-        programs: "docker-compose podman-compose",
-        acts: "down -v|--volumes|--rmi; rm -f|--force|-v",
-        why: PRUNES,
-    },
-    SubcommandRow {
-        programs: "helm",
-        acts: "install; upgrade; uninstall; delete; del; un; rollback; push",
-        why: DEPLOYS,
-    },
-    SubcommandRow { programs: "helmfile", acts: "apply; sync; destroy; delete", why: DEPLOYS },
-    SubcommandRow {
-        programs: "kubectl oc k k3s microk8s",
-        acts: "delete; drain; replace --force; cordon; taint; scale; rollout undo; rollout \
-               restart; kubectl delete; kubectl drain; apply --prune; evict",
-        why: DEPLOYS,
-    },
-    SubcommandRow {
-        programs: "terraform tofu terragrunt",
-        acts: "apply; destroy; state rm; state mv; state push; state replace-provider; import; \
-               taint; untaint; force-unlock; workspace delete; apply-all; destroy-all; run-all \
-               apply; run-all destroy; run apply; run destroy; run --all apply",
-        why: DEPLOYS,
-    },
-    SubcommandRow {
-        programs: "pulumi",
-        acts: "up; update; destroy; down; dn; refresh; cancel; stack rm; state delete; import",
-        why: DEPLOYS,
-    },
-    SubcommandRow {
-        programs: "cdk cdktf sst serverless sls sam copilot amplify wrangler firebase flyctl \
-                   fly railway eb up dokku kamal nomad cap fastlane skaffold werf render \
-                   supabase",
-        acts: "deploy*; destroy*; remove; delete*; apply; up; down; rollback; publish; \
-               *:delete; *:destroy; * delete*; * destroy*; * deploy*; * rollback; * remove; * \
-               *:delete; job stop; system gc; db reset; db push",
-        why: DEPLOYS,
-    },
-    SubcommandRow {
-        programs: "heroku",
-        acts: "*:destroy; *:reset; *:delete; *:remove; container:release; *:rollback; \
-               *:promote; destroy; rollback; run",
-        why: DEPLOYS,
-    },
-    SubcommandRow {
-        programs: "vercel vc now",
-        acts: "--prod; deploy --prod; remove; rm; promote; rollback; * rm; * remove; alias",
-        why: DEPLOYS,
-    },
-    SubcommandRow {
-        programs: "netlify ntl",
-        acts: "deploy -p|--prod|--prodIfUnlocked; sites:delete; env:unset",
-        why: DEPLOYS,
-    },
-    SubcommandRow {
-        programs: "aws",
-        acts: "* delete*; * terminate*; * remove*; * destroy*; * purge*; s3 rm; s3 rb; s3 sync \
-               --delete; s3 mv; * deregister*; * stop-*; * revoke*; * disable-*; * detach-*; * \
-               schedule-key-deletion; cloudformation deploy; * update-*; * put-*",
-        why: DEPLOYS,
-    },
-    SubcommandRow {
-        programs: "gcloud gsutil az doctl linode-cli hcloud ibmcloud oci scw aliyun openstack \
-                   govc eksctl kops rclone s3cmd mc gh-api",
-        acts: "rm; rb; delete*; destroy*; purge*; * delete*; * * delete*; * * * delete*; * * * \
-               * delete*; * destroy*; * * destroy*; * rm; * * rm; * purge*; * * purge*; * \
-               deploy; * remove*; * * remove*; del; cleanup; sync; mirror --remove; rsync -d",
-        why: REMOVES,
-    },
-    SubcommandRow {
-        programs: "gh glab hub",
-        acts: "release create; release delete; release delete-asset; release edit; release \
-               upload; repo delete; repo archive; repo rename; repo edit; secret delete; \
-               variable delete; run delete; cache delete; issue delete; gist delete; ssh-key \
-               delete; gpg-key delete; label delete; project delete; codespace delete; workflow \
-               disable; api -X|--method",
-        why: REMOVES,
-    },
-    SubcommandRow {
-        programs: "systemctl",
-        acts: "poweroff; reboot; halt; kexec; suspend; hibernate; soft-reboot; hybrid-sleep; \
-               emergency; rescue; exit; isolate; default",
-        why: "stops the machine",
-    },
-    SubcommandRow {
-        programs: "loginctl",
-        acts: "poweroff; reboot; terminate-*; kill-*",
-        why: "stops the machine",
-    },
-    SubcommandRow { programs: "init telinit", acts: "0; 6; 1; s; S", why: "stops the machine" },
-    SubcommandRow {
-        programs: "zfs zpool btrfs lvm diskutil",
-        acts: "destroy; rollback; labelclear; subvolume delete; lvremove; vgremove; pvremove; \
-               erase*; reformat; partitionDisk; secureErase; zeroDisk; apfs delete*; remove",
-        why: "changes a disk itself",
-    },
-    SubcommandRow {
-        programs: "iptables ip6tables ebtables",
-        acts: "-F|--flush; -X|--delete-chain; -P|--policy; -D|--delete",
-        why: "opens or closes the machine's network",
-    },
-    SubcommandRow {
-        programs: "nft",
-        acts: "flush *; delete *",
-        why: "opens or closes the machine's network",
-    },
-    SubcommandRow {
-        programs: "ufw",
-        acts: "reset; disable; delete; --force",
-        why: "opens or closes the machine's network",
-    },
-    SubcommandRow {
-        programs: "mysqladmin mariadb-admin",
-        acts: "drop; shutdown; flush-*",
-        why: "removes data from a database",
-    },
-    SubcommandRow {
-        programs: "rails rake prisma sequelize knex alembic flask typeorm drizzle-kit artisan \
-                   manage.py",
-        acts: "db:drop*; db:reset*; db:purge*; db:schema:load; migrate reset; db push \
-               --force-reset|--accept-data-loss; downgrade; db downgrade; schema:drop; \
-               migrate:fresh; flush; db:truncate*; db:migrate:undo*",
-        why: "removes data from a database",
-    },
-    SubcommandRow { programs: "ansible", acts: "-m; -a; *", why: "changes other machines" },
-    SubcommandRow { programs: "vagrant", acts: "destroy", why: "removes a machine" },
-    SubcommandRow {
-        programs: "multipass virsh lxc incus minikube kind k3d colima limactl tart orb",
-        acts: "delete*; destroy; undefine; purge; * delete*; cluster delete",
-        why: "removes a machine",
-    },
-    SubcommandRow { programs: "tmutil", acts: "delete*; disable", why: "removes backups" },
-    SubcommandRow {
-        programs: "borg restic duplicity kopia",
-        acts: "delete; forget; prune; remove-*; snapshot delete",
-        why: "removes backups",
-    },
-];
+const ROWS: &[SubcommandRow] = subcommands! {
+    PUBLISHES "npm pnpm yarn bun"
+        "publish; unpublish; deprecate; undeprecate; npm publish; npm unpublish; pm publish; \
+         workspace * publish; workspaces foreach npm publish; workspaces foreach * npm publish; \
+         access; owner; dist-tag add; dist-tag rm; token; stage publish; lerna publish; -r \
+         publish; workspace * npm publish";
+    PUBLISHES "cargo" "publish; yank; owner; release";
+    PUBLISHES "twine" "upload";
+    PUBLISHES "gem" "push; yank; owner";
+    PUBLISHES
+        "poetry uv flit hatch pdm rye maturin lerna changeset semantic-release dart flutter mix"
+        "publish; upload; pub publish; hex.publish";
+    PUBLISHES "python python3" "twine upload -m; setup.py upload";
+    PUBLISHES "vsce ovsx" "publish; unpublish";
+    PUBLISHES "dotnet" "nuget push; nuget delete";
+    PUBLISHES "nuget" "push; delete";
+    PUBLISHES "mvn mvnw" "deploy; * deploy; * * deploy; release:*; *:deploy*; * release:*";
+    PUBLISHES "gradle gradlew" "publish*; * publish*; *:publish*; * *:publish*; uploadArchives";
+    PUBLISHES "docker podman nerdctl"
+        "push; image push; manifest push; compose push; buildx build --push; build --push";
+    PRUNES "docker podman nerdctl"
+        "system prune; system reset; volume rm; volume remove; volume prune; image prune -a|--all; \
+         rm -f|--force|-v|--volumes; container rm -f|--force|-v|--volumes; rmi -f|--force; image \
+         rm -f|--force; container prune; builder prune -a|--all; compose down -v|--volumes|--rmi; \
+         compose rm -f|--force|-v; network prune; swarm leave; stack rm; service rm; secret rm";
+    PRUNES "docker-compose podman-compose" "down -v|--volumes|--rmi; rm -f|--force|-v";
+    DEPLOYS "helm" "install; upgrade; uninstall; delete; del; un; rollback; push";
+    DEPLOYS "helmfile" "apply; sync; destroy; delete";
+    DEPLOYS "kubectl oc k k3s microk8s"
+        "delete; drain; replace --force; cordon; taint; scale; rollout undo; rollout restart; \
+         kubectl delete; kubectl drain; apply --prune; evict";
+    DEPLOYS "terraform tofu terragrunt"
+        "apply; destroy; state rm; state mv; state push; state replace-provider; import; taint; \
+         untaint; force-unlock; workspace delete; apply-all; destroy-all; run-all apply; run-all \
+         destroy; run apply; run destroy; run --all apply";
+    DEPLOYS "pulumi"
+        "up; update; destroy; down; dn; refresh; cancel; stack rm; state delete; import";
+    DEPLOYS
+        "cdk cdktf sst serverless sls sam copilot amplify wrangler firebase flyctl fly railway eb \
+         up dokku kamal nomad cap fastlane skaffold werf render supabase"
+        "deploy*; destroy*; remove; delete*; apply; up; down; rollback; publish; *:delete; \
+         *:destroy; * delete*; * destroy*; * deploy*; * rollback; * remove; * *:delete; job stop; \
+         system gc; db reset; db push";
+    DEPLOYS "heroku"
+        "*:destroy; *:reset; *:delete; *:remove; container:release; *:rollback; *:promote; \
+         destroy; rollback; run";
+    DEPLOYS "vercel vc now"
+        "--prod; deploy --prod; remove; rm; promote; rollback; * rm; * remove; alias";
+    DEPLOYS "netlify ntl" "deploy -p|--prod|--prodIfUnlocked; sites:delete; env:unset";
+    DEPLOYS "aws"
+        "* delete*; * terminate*; * remove*; * destroy*; * purge*; s3 rm; s3 rb; s3 sync --delete; \
+         s3 mv; * deregister*; * stop-*; * revoke*; * disable-*; * detach-*; * \
+         schedule-key-deletion; cloudformation deploy; * update-*; * put-*";
+    REMOVES
+        "gcloud gsutil az doctl linode-cli hcloud ibmcloud oci scw aliyun openstack govc eksctl \
+         kops rclone s3cmd mc gh-api"
+        "rm; rb; delete*; destroy*; purge*; * delete*; * * delete*; * * * delete*; * * * * \
+         delete*; * destroy*; * * destroy*; * rm; * * rm; * purge*; * * purge*; * deploy; * \
+         remove*; * * remove*; del; cleanup; sync; mirror --remove; rsync -d";
+    REMOVES "gh glab hub"
+        "release create; release delete; release delete-asset; release edit; release upload; repo \
+         delete; repo archive; repo rename; repo edit; secret delete; variable delete; run delete; \
+         cache delete; issue delete; gist delete; ssh-key delete; gpg-key delete; label delete; \
+         project delete; codespace delete; workflow disable; api -X|--method";
+    "stops the machine" "systemctl"
+        "poweroff; reboot; halt; kexec; suspend; hibernate; soft-reboot; hybrid-sleep; emergency; \
+         rescue; exit; isolate; default";
+    "stops the machine" "loginctl" "poweroff; reboot; terminate-*; kill-*";
+    "stops the machine" "init telinit" "0; 6; 1; s; S";
+    "changes a disk itself" "zfs zpool btrfs lvm diskutil"
+        "destroy; rollback; labelclear; subvolume delete; lvremove; vgremove; pvremove; erase*; \
+         reformat; partitionDisk; secureErase; zeroDisk; apfs delete*; remove";
+    "opens or closes the machine's network" "iptables ip6tables ebtables"
+        "-F|--flush; -X|--delete-chain; -P|--policy; -D|--delete";
+    "opens or closes the machine's network" "nft" "flush *; delete *";
+    "opens or closes the machine's network" "ufw" "reset; disable; delete; --force";
+    "removes data from a database" "mysqladmin mariadb-admin" "drop; shutdown; flush-*";
+    "removes data from a database"
+        "rails rake prisma sequelize knex alembic flask typeorm drizzle-kit artisan manage.py"
+        "db:drop*; db:reset*; db:purge*; db:schema:load; migrate reset; db push \
+         --force-reset|--accept-data-loss; downgrade; db downgrade; schema:drop; migrate:fresh; \
+         flush; db:truncate*; db:migrate:undo*";
+    "changes other machines" "ansible" "-m; -a; *";
+    "removes a machine" "vagrant" "destroy";
+    "removes a machine" "multipass virsh lxc incus minikube kind k3d colima limactl tart orb"
+        "delete*; destroy; undefine; purge; * delete*; cluster delete";
+    "removes backups" "tmutil" "delete*; disable";
+    "removes backups" "borg restic duplicity kopia"
+        "delete; forget; prune; remove-*; snapshot delete";
+};
 
-/// The rows of each program, in their order. Every command line is looked up here.
-static BY_PROGRAM: LazyLock<HashMap<&str, Vec<&SubcommandRow>>> = LazyLock::new(|| {
-    let mut rows: HashMap<&str, Vec<&SubcommandRow>> = HashMap::new();
+/// One thing that a program can be told to do.
+struct SubcommandAction {
+    words: Vec<&'static str>,
+    /// Of each of these options, in one of its spellings, one must be there.
+    options: Vec<Vec<&'static str>>,
+    why: &'static str,
+}
+
+/// What each program can do, in the order of the rows. Every command line is looked up here.
+static BY_PROGRAM: LazyLock<HashMap<&str, Vec<SubcommandAction>>> = LazyLock::new(|| {
+    let mut actions: HashMap<&str, Vec<SubcommandAction>> = HashMap::new();
     for row in ROWS {
-        for program in row.programs.split(' ') {
-            rows.entry(program).or_default().push(row);
+        for program in row.programs {
+            let parsed = row.acts.split(';').map(|act| SubcommandAction::parse(act, row.why));
+            actions.entry(program).or_default().extend(parsed);
         }
     }
-    rows
+    actions
 });
 
 /// How many options in one place are told apart. Nobody writes more, unless to hide something.
@@ -230,34 +147,28 @@ const OPTIONS_MAX: usize = 32;
 pub(super) fn assess(name: &str, args: &[ShellArg]) -> CriticalFinding {
     let in_full = if name == "npm" { npm::expand_critical_command(args) } else { Vec::new() };
     let args = if name == "npm" { in_full.as_slice() } else { args };
-    let mut judged = CriticalFinding::default();
-    for row in BY_PROGRAM.get(name).into_iter().flatten() {
-        let found = row.assess(args);
-        if found.critical.is_some() {
-            return found;
+    let Some(actions) = BY_PROGRAM.get(name) else { return CriticalFinding::default() };
+    let line = SplitCommandLine::parse(args);
+    let mut maybe = line.slack > OPTIONS_MAX;
+    for action in actions {
+        match line.matches_action(action) {
+            Likelihood::Yes => return CriticalFinding::certain(action.why),
+            Likelihood::Maybe => maybe = true,
+            Likelihood::No => {}
         }
-        judged.caution = judged.caution.or(found.caution);
     }
-    judged
+    if maybe {
+        return CriticalFinding::possible("an argument that is not known may decide what it does");
+    }
+    CriticalFinding::default()
 }
 
-impl SubcommandRow {
-    fn assess(&self, args: &[ShellArg]) -> CriticalFinding {
-        let line = SplitCommandLine::parse(args);
-        let mut maybe = line.slack > OPTIONS_MAX;
-        for act in self.acts.split(';') {
-            match line.matches_action(act) {
-                Likelihood::Yes => return CriticalFinding::certain(self.why),
-                Likelihood::Maybe => maybe = true,
-                Likelihood::No => {}
-            }
-        }
-        if maybe {
-            return CriticalFinding::possible(
-                "an argument that is not known may decide what it does",
-            );
-        }
-        CriticalFinding::default()
+impl SubcommandAction {
+    fn parse(text: &'static str, why: &'static str) -> Self {
+        let (options, words): (Vec<&str>, Vec<&str>) =
+            text.split_whitespace().partition(|part| part.starts_with('-'));
+        let options = options.iter().map(|option| option.split('|').collect()).collect();
+        Self { words, options, why }
     }
 }
 
@@ -313,20 +224,19 @@ impl<'a> SplitCommandLine<'a> {
         line
     }
 
-    fn matches_action(&self, act: &str) -> Likelihood {
-        let (options, words): (Vec<&str>, Vec<&str>) =
-            act.split_whitespace().partition(|part| part.starts_with('-'));
+    fn matches_action(&self, action: &SubcommandAction) -> Likelihood {
         let by_words = (0..=self.slack.min(OPTIONS_MAX))
             .flat_map(|from| {
                 (0..=self.slack_after_first.min(OPTIONS_MAX)).map(move |gap| (from, gap))
             })
-            .map(|(from, gap)| self.match_words(&words, from, gap))
+            .map(|(from, gap)| self.match_words(&action.words, from, gap))
             .max()
             .unwrap_or(Likelihood::No);
-        let by_options = options
+        let by_options = action
+            .options
             .iter()
-            .map(|option| {
-                if option.split('|').any(|option| self.has_option(option)) {
+            .map(|spellings| {
+                if spellings.iter().any(|option| self.has_option(option)) {
                     Likelihood::Yes
                 } else if self.open {
                     Likelihood::Maybe

@@ -30,6 +30,11 @@ impl CommandAnalysisBuilder {
         }
     }
 
+    /// Files that are read.
+    pub(super) fn record_reads<'a>(&mut self, paths: impl IntoIterator<Item = &'a ShellArg>) {
+        paths.into_iter().for_each(|path| self.record_read(path, AccessDepth::Itself));
+    }
+
     /// A file with names of files, all of which are read; `-` is standard input. Which they are
     /// nobody can say.
     pub(super) fn record_listed_reads(&mut self, list: &ShellArg) {
@@ -50,6 +55,16 @@ impl CommandAnalysisBuilder {
     /// A file that is made or changed.
     pub(super) fn record_write(&mut self, path: &ShellArg, depth: AccessDepth) {
         self.record_touch(FileAccess::Write, path.clone(), depth);
+    }
+
+    /// Files that are made or changed.
+    pub(super) fn record_writes<'a>(&mut self, paths: impl IntoIterator<Item = &'a ShellArg>) {
+        paths.into_iter().for_each(|path| self.record_write(path, AccessDepth::Itself));
+    }
+
+    /// Files that are made or changed, where `-` is standard output.
+    pub(super) fn record_outputs<'a>(&mut self, paths: impl IntoIterator<Item = &'a ShellArg>) {
+        paths.into_iter().for_each(|path| self.record_write_unless_stdout(path));
     }
 
     /// A file that is made or changed, where `-` is standard output.
@@ -85,12 +100,7 @@ impl CommandAnalysisBuilder {
 
     /// A program that is run, with arguments nobody can say.
     pub(super) fn record_command(&mut self, program: &ShellArg) {
-        self.study.runs.push(NestedExecution::Command {
-            argv: vec![program.clone()],
-            variables: Vec::new(),
-            folder: None,
-            more_arguments: true,
-        });
+        self.study.runs.push(NestedExecution::from_argv_and_more(vec![program.clone()]));
     }
 
     /// Something is run, but nobody can say what.
@@ -131,14 +141,6 @@ impl CommandAnalysisBuilder {
             OptionChange::Run(why) => self.record_unknown_run(why),
             OptionChange::Caution(why) => self.record_caution(why),
             _ => {}
-        }
-    }
-
-    /// What the options of a command line do, as its table says.
-    pub(super) fn record_options(&mut self, options: &ParsedArguments<'_>) {
-        for (entry, value) in options.by_place() {
-            self.record_change(entry.change);
-            value.into_iter().for_each(|value| self.record_value(entry.value_use, value));
         }
     }
 

@@ -49,7 +49,7 @@ fn analyze_zip(args: &[ShellArg]) -> CommandAnalysis {
             if is("unzip-command") {
                 value().iter().for_each(|command| notes.record_script(command));
             } else if is("output-file") || is("logfile-path") {
-                value().iter().for_each(|file| notes.record_write_unless_stdout(file));
+                notes.record_outputs(value().iter());
             }
             deep |= is("recurse-paths") || is("recurse-patterns");
             moves |= is("move");
@@ -60,7 +60,7 @@ fn analyze_zip(args: &[ShellArg]) -> CommandAnalysis {
                 let command = command.or_else(|| rest.next().cloned());
                 command.iter().for_each(|command| notes.record_script(command));
             } else if cluster.ends_with("lf") || cluster.ends_with('O') {
-                rest.next().into_iter().for_each(|file| notes.record_write_unless_stdout(file));
+                notes.record_outputs(rest.next());
             }
             if cluster.contains('@') {
                 notes.record_listed_reads(&ShellArg::known("-"));
@@ -92,11 +92,7 @@ fn analyze_unzip(args: &[ShellArg]) -> CommandAnalysis {
     const UNZIP: OptionTable = options!("-dPOI:");
     let options = UNZIP.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
-    options
-        .operands
-        .first()
-        .into_iter()
-        .for_each(|archive| notes.record_read(archive, AccessDepth::Itself));
+    notes.record_reads(options.operands.first());
     if options.has(&[":"]) {
         notes.record_caution("files may land outside the folder");
     }
@@ -153,15 +149,15 @@ fn analyze_seven_zip(args: &[ShellArg]) -> CommandAnalysis {
     let archive = operands.next();
     match mode {
         "l" | "t" | "i" | "h" => {
-            archive.into_iter().for_each(|file| notes.record_read(file, AccessDepth::Itself));
+            notes.record_reads(archive);
         }
         "x" | "e" => {
-            archive.into_iter().for_each(|file| notes.record_read(file, AccessDepth::Itself));
+            notes.record_reads(archive);
             notes.record_write(&folder, AccessDepth::Beneath);
             record_members(&folder, operands, mode == "e", &mut notes);
         }
         "a" | "u" | "d" | "rn" => {
-            archive.into_iter().for_each(|file| notes.record_write(file, AccessDepth::Itself));
+            notes.record_writes(archive);
             for file in operands {
                 let list = file.as_known().and_then(|file| file.strip_prefix('@'));
                 match list {
@@ -190,10 +186,8 @@ fn analyze_cpio(args: &[ShellArg]) -> CommandAnalysis {
     let options = CPIO.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     options.values(&["rsh-command"]).for_each(|command| notes.record_script(command));
-    for file in options.values(&["I", "E", "pattern-file"]) {
-        notes.record_read(file, AccessDepth::Itself);
-    }
-    options.values(&["O"]).for_each(|file| notes.record_write(file, AccessDepth::Itself));
+    notes.record_reads(options.values(&["I", "E", "pattern-file"]));
+    notes.record_writes(options.values(&["O"]));
     let creates = options.has(&["o", "create", "p", "pass-through"]);
     for file in options.values(&["F", "file"]) {
         notes.record_read(file, AccessDepth::Itself);
@@ -263,11 +257,9 @@ fn analyze_ar(args: &[ShellArg]) -> CommandAnalysis {
         return notes.build_incomplete();
     };
     match mode.chars().next() {
-        Some('t' | 'p') => {
-            files.iter().take(1).for_each(|file| notes.record_read(file, AccessDepth::Itself))
-        }
+        Some('t' | 'p') => notes.record_reads(files.iter().take(1)),
         Some('x') => {
-            files.iter().take(1).for_each(|file| notes.record_read(file, AccessDepth::Itself));
+            notes.record_reads(files.iter().take(1));
             let here = ShellArg::known(".");
             notes.record_write(&here, AccessDepth::Beneath);
             record_members(&here, files.iter().skip(1), true, &mut notes);

@@ -38,9 +38,7 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
     if !has_program && let Some(program) = operands.next() {
         record_program(program, &mut notes);
     }
-    operands.filter(|operand| !is_assignment(operand)).for_each(|file| {
-        notes.record_read(file, AccessDepth::Itself);
-    });
+    notes.record_reads(operands.filter(|operand| !is_assignment(operand)));
     if may_hide_option_early(args, &options) {
         notes.record_caution(MAY_BE_OPTION);
     }

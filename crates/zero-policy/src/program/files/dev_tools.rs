@@ -6,6 +6,7 @@ use crate::shell::ShellArg;
 
 use super::analysis_builder::CommandAnalysisBuilder;
 use super::toolchain::asks_version;
+use crate::word_list::words;
 
 /// Studies a tool in one of its forms that only look; `None` for every other form.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
@@ -20,56 +21,17 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
 /// `rust-toolchain.toml` names the folder in which `cargo` and `rustc` are, a `global.json` that of
 /// `dotnet`, `yarn` and `pnpm` have such a setting too, `pytest` loads `conftest.py`, `hg` the
 /// extensions in `.hg/hgrc`.
-const VERSION_TOOLS: &[&str] = &[
-    "rustup",
-    "npm",
-    "npx",
-    "pip",
-    "pip3",
-    "uv",
-    "poetry",
-    "go",
-    "make",
-    "cmake",
-    "ninja",
-    "docker",
-    "kubectl",
-    "helm",
-    "terraform",
-    "java",
-    "javac",
-    "swift",
-    "zig",
-    "ghc",
-    "tsc",
-    "ruff",
-    "black",
-    "mypy",
-    "gem",
-    "brew",
-    "jj",
-    "svn",
-    "tmux",
-    "systemctl",
-    "journalctl",
-    "dpkg",
-    "rpm",
-    "apt",
-    "gpg",
-    "rsync",
-    "ssh",
-    "gdb",
-    "psql",
-    "sqlite3",
-    "mysql",
-    "ffmpeg",
-];
+const VERSION_TOOLS: &[&str] = words!(
+    "rustup npm npx pip pip3 uv poetry go make cmake ninja docker kubectl helm terraform java \
+     javac swift zig ghc tsc ruff black mypy gem brew jj svn tmux systemctl journalctl dpkg rpm \
+     apt gpg rsync ssh gdb psql sqlite3 mysql ffmpeg"
+);
 
-/// A form that only looks.
+/// Forms that only look, which take the same options.
 struct ReadOnlyForm {
     names: &'static [&'static str],
-    /// The words it starts with.
-    words: &'static [&'static str],
+    /// The words each starts with.
+    words: &'static [&'static [&'static str]],
     /// The options it may have, each as `-x` or `--name`; one with any value ends with `=`.
     options: &'static [&'static str],
     /// Whether other words may follow.
@@ -82,299 +44,90 @@ enum AllowedOperands {
     Any,
 }
 
-const fn read_only_form(
-    names: &'static [&'static str],
-    words: &'static [&'static str],
-    options: &'static [&'static str],
-    operands: AllowedOperands,
-) -> ReadOnlyForm {
-    ReadOnlyForm { names, words, options, operands }
+macro_rules! forms {
+    ($($names:literal: $($words:literal)|+, $options:literal, $operands:ident;)*) => {
+        &[$(ReadOnlyForm {
+            names: words!($names),
+            words: &[$(words!($words)),+],
+            options: words!($options),
+            operands: AllowedOperands::$operands,
+        }),*]
+    };
 }
 
-const DOCKER: &[&str] = &["docker", "podman"];
-const DOCKER_LISTS: &[&str] = &[
-    "-a",
-    "--all",
-    "-q",
-    "--quiet",
-    "--no-trunc",
-    "--format",
-    "--format=",
-    "-f",
-    "--filter",
-    "--filter=",
-];
-const KUBECTL: &[&str] = &[
-    "-n",
-    "--namespace",
-    "--namespace=",
-    "-A",
-    "--all-namespaces",
-    "-o",
-    "--output",
-    "--output=",
-    "-w",
-    "--watch",
-    "-l",
-    "--selector",
-    "--selector=",
-    "--show-labels",
-    "--no-headers",
-    "--sort-by=",
-];
-const SYSTEMCTL: &[&str] = &[
-    "--no-pager",
-    "-l",
-    "--full",
-    "-n",
-    "--lines=",
-    "--type=",
-    "-t",
-    "--state=",
-    "-a",
-    "--all",
-    "--user",
-    "--failed",
-    "-q",
-    "--quiet",
-    "--plain",
-    "--no-legend",
-];
-const PIP: &[&str] = &["pip", "pip3"];
-
-static FORMS: &[ReadOnlyForm] = &[
-    read_only_form(
-        &["npm"],
-        &["ls"],
-        &["-g", "--global", "--depth=", "--all", "-a", "--json"],
-        AllowedOperands::Any,
-    ),
-    read_only_form(
-        &["npm"],
-        &["list"],
-        &["-g", "--global", "--depth=", "--all", "-a", "--json"],
-        AllowedOperands::Any,
-    ),
-    read_only_form(&["npm"], &["root"], &["-g"], AllowedOperands::None),
-    read_only_form(
-        PIP,
-        &["list"],
-        &["--format=", "--user", "--local", "-l"],
-        AllowedOperands::None,
-    ),
-    read_only_form(PIP, &["show"], &["-f", "--files", "-v", "--verbose"], AllowedOperands::Any),
-    read_only_form(PIP, &["freeze"], &["--all", "--local", "-l", "--user"], AllowedOperands::None),
-    read_only_form(&["npm"], &["-v"], &[], AllowedOperands::None),
-    read_only_form(&["docker", "make", "cmake", "tsc"], &["-v"], &[], AllowedOperands::None),
-    read_only_form(
-        &["rustup"],
-        &["toolchain", "list"],
-        &["-v", "--verbose"],
-        AllowedOperands::None,
-    ),
-    read_only_form(&["rustup"], &["target", "list"], &["--installed"], AllowedOperands::None),
-    read_only_form(&["rustup"], &["component", "list"], &["--installed"], AllowedOperands::None),
-    read_only_form(&["go"], &["version"], &[], AllowedOperands::None),
-    read_only_form(&["go"], &["env"], &["-json"], AllowedOperands::Any),
-    read_only_form(
-        &["java", "javac", "scala", "kotlinc"],
-        &["-version"],
-        &[],
-        AllowedOperands::None,
-    ),
-    read_only_form(
-        DOCKER,
-        &["ps"],
-        &[
-            "-a",
-            "--all",
-            "-q",
-            "--quiet",
-            "-l",
-            "-n",
-            "-s",
-            "--no-trunc",
-            "--format",
-            "--format=",
-            "-f",
-            "--filter",
-            "--filter=",
-        ],
-        AllowedOperands::Any,
-    ),
-    read_only_form(
-        DOCKER,
-        &["images"],
-        &["-a", "--all", "-q", "--quiet", "--format", "--format=", "--no-trunc"],
-        AllowedOperands::Any,
-    ),
-    read_only_form(DOCKER, &["image", "ls"], DOCKER_LISTS, AllowedOperands::Any),
-    read_only_form(DOCKER, &["container", "ls"], DOCKER_LISTS, AllowedOperands::Any),
-    read_only_form(DOCKER, &["network", "ls"], DOCKER_LISTS, AllowedOperands::Any),
-    read_only_form(DOCKER, &["volume", "ls"], DOCKER_LISTS, AllowedOperands::Any),
-    read_only_form(
-        DOCKER,
-        &["stats"],
-        &["-a", "--all", "--no-stream", "--no-trunc", "--format", "--format="],
-        AllowedOperands::Any,
-    ),
-    read_only_form(DOCKER, &["system", "df"], &["-v", "--verbose"], AllowedOperands::None),
-    read_only_form(DOCKER, &["top"], &[], AllowedOperands::Any),
-    read_only_form(DOCKER, &["port"], &[], AllowedOperands::Any),
-    read_only_form(DOCKER, &["history"], &["--no-trunc", "-q", "--quiet"], AllowedOperands::Any),
-    read_only_form(DOCKER, &["version"], &["--format", "--format="], AllowedOperands::Any),
-    read_only_form(DOCKER, &["info"], &["--format", "--format="], AllowedOperands::Any),
-    read_only_form(
-        DOCKER,
-        &["logs"],
-        &[
-            "-f",
-            "--follow",
-            "-t",
-            "--timestamps",
-            "-n",
-            "--tail",
-            "--tail=",
-            "--since",
-            "--since=",
-            "--until=",
-            "--details",
-        ],
-        AllowedOperands::Any,
-    ),
-    read_only_form(
-        DOCKER,
-        &["inspect"],
-        &["-f", "--format", "--format=", "-s", "--size", "--type="],
-        AllowedOperands::Any,
-    ),
-    read_only_form(&["kubectl"], &["get"], KUBECTL, AllowedOperands::Any),
-    read_only_form(&["kubectl"], &["describe"], KUBECTL, AllowedOperands::Any),
-    read_only_form(
-        &["kubectl"],
-        &["logs"],
-        &[
-            "-n",
-            "--namespace",
-            "--namespace=",
-            "-f",
-            "--follow",
-            "-c",
-            "--container=",
-            "--tail=",
-            "--since=",
-            "-p",
-            "--previous",
-            "-l",
-            "--timestamps",
-        ],
-        AllowedOperands::Any,
-    ),
-    read_only_form(
-        &["kubectl"],
-        &["version"],
-        &["--client", "--short", "-o", "--output="],
-        AllowedOperands::Any,
-    ),
-    read_only_form(
-        &["kubectl"],
-        &["config", "view"],
-        &["--minify", "-o", "--output="],
-        AllowedOperands::Any,
-    ),
-    read_only_form(&["kubectl"], &["config", "current-context"], &[], AllowedOperands::None),
-    read_only_form(&["kubectl"], &["config", "get-contexts"], &[], AllowedOperands::Any),
-    read_only_form(&["systemctl"], &["status"], SYSTEMCTL, AllowedOperands::Any),
-    read_only_form(&["systemctl"], &["list-units"], SYSTEMCTL, AllowedOperands::Any),
-    read_only_form(&["systemctl"], &["list-unit-files"], SYSTEMCTL, AllowedOperands::Any),
-    read_only_form(&["systemctl"], &["list-timers"], SYSTEMCTL, AllowedOperands::Any),
-    read_only_form(&["systemctl"], &["is-active"], SYSTEMCTL, AllowedOperands::Any),
-    read_only_form(&["systemctl"], &["is-enabled"], SYSTEMCTL, AllowedOperands::Any),
-    read_only_form(&["systemctl"], &["is-failed"], SYSTEMCTL, AllowedOperands::Any),
-    read_only_form(
-        &["journalctl"],
-        &[],
-        &[
-            "-u",
-            "--unit",
-            "--unit=",
-            "-n",
-            "--lines",
-            "--lines=",
-            "-f",
-            "--follow",
-            "-b",
-            "-k",
-            "--dmesg",
-            "-p",
-            "--priority=",
-            "-S",
-            "--since",
-            "--since=",
-            "-U",
-            "--until",
-            "--until=",
-            "-r",
-            "--reverse",
-            "-e",
-            "-x",
-            "-xe",
-            "-xeu",
-            "-eu",
-            "-fu",
-            "--no-pager",
-            "-o",
-            "--output=",
-            "-g",
-            "--grep=",
-            "-t",
-            "--identifier=",
-            "--user",
-            "--system",
-            "-q",
-            "--list-boots",
-            "--disk-usage",
-            "--utc",
-            "-a",
-        ],
-        AllowedOperands::Any,
-    ),
-    read_only_form(&["ip"], &["addr"], &[], AllowedOperands::None),
-    read_only_form(&["ip"], &["a"], &[], AllowedOperands::None),
-    read_only_form(&["ip"], &["route"], &[], AllowedOperands::None),
-    read_only_form(&["ifconfig"], &[], &["-a"], AllowedOperands::None),
-    read_only_form(
-        &["brew"],
-        &["list"],
-        &["--versions", "--formula", "--cask", "-1"],
-        AllowedOperands::Any,
-    ),
-    read_only_form(&["apt"], &["list"], &["--installed", "--upgradable"], AllowedOperands::Any),
-    read_only_form(&["apt"], &["show"], &["-a"], AllowedOperands::Any),
-    read_only_form(&["apt"], &["policy"], &[], AllowedOperands::Any),
-    read_only_form(&["apt-cache"], &["show"], &[], AllowedOperands::Any),
-    read_only_form(&["apt-cache"], &["policy"], &[], AllowedOperands::Any),
-    read_only_form(&["apt-cache"], &["search"], &["-n", "--names-only"], AllowedOperands::Any),
-    read_only_form(&["dpkg"], &["-l"], &[], AllowedOperands::Any),
-    read_only_form(&["dpkg"], &["-L"], &[], AllowedOperands::Any),
-    read_only_form(&["dpkg"], &["-s"], &[], AllowedOperands::Any),
-    read_only_form(&["dpkg"], &["-S"], &[], AllowedOperands::Any),
-    read_only_form(&["rpm"], &["-qa"], &["--last"], AllowedOperands::Any),
-    read_only_form(&["rpm"], &["-q"], &[], AllowedOperands::Any),
-    read_only_form(&["rpm"], &["-qi"], &[], AllowedOperands::Any),
-    read_only_form(&["rpm"], &["-ql"], &[], AllowedOperands::Any),
-    read_only_form(&["tmux"], &["ls"], &[], AllowedOperands::None),
-    read_only_form(&["tmux"], &["list-sessions"], &[], AllowedOperands::None),
-];
+static FORMS: &[ReadOnlyForm] = forms! {
+    "npm": "ls" | "list", "-g --global --depth= --all -a --json", Any;
+    "npm": "root", "-g", None;
+    "pip pip3": "list", "--format= --user --local -l", None;
+    "pip pip3": "show", "-f --files -v --verbose", Any;
+    "pip pip3": "freeze", "--all --local -l --user", None;
+    "npm": "-v", "", None;
+    "docker make cmake tsc": "-v", "", None;
+    "rustup": "toolchain list", "-v --verbose", None;
+    "rustup": "target list" | "component list", "--installed", None;
+    "go": "version", "", None;
+    "go": "env", "-json", Any;
+    "java javac scala kotlinc": "-version", "", None;
+    "docker podman": "ps",
+        "-a --all -q --quiet -l -n -s --no-trunc --format --format= -f --filter --filter=", Any;
+    "docker podman": "images", "-a --all -q --quiet --format --format= --no-trunc", Any;
+    "docker podman": "image ls" | "container ls" | "network ls" | "volume ls",
+        "-a --all -q --quiet --no-trunc --format --format= -f --filter --filter=", Any;
+    "docker podman": "stats", "-a --all --no-stream --no-trunc --format --format=", Any;
+    "docker podman": "system df", "-v --verbose", None;
+    "docker podman": "top" | "port", "", Any;
+    "docker podman": "history", "--no-trunc -q --quiet", Any;
+    "docker podman": "version" | "info", "--format --format=", Any;
+    "docker podman": "logs",
+        "-f --follow -t --timestamps -n --tail --tail= --since --since= --until= --details", Any;
+    "docker podman": "inspect", "-f --format --format= -s --size --type=", Any;
+    "kubectl": "get" | "describe",
+        "-n --namespace --namespace= -A --all-namespaces -o --output --output= -w --watch -l \
+         --selector --selector= --show-labels --no-headers --sort-by=", Any;
+    "kubectl": "logs",
+        "-n --namespace --namespace= -f --follow -c --container= --tail= --since= -p \
+         --previous -l --timestamps", Any;
+    "kubectl": "version", "--client --short -o --output=", Any;
+    "kubectl": "config view", "--minify -o --output=", Any;
+    "kubectl": "config current-context", "", None;
+    "kubectl": "config get-contexts", "", Any;
+    "systemctl":
+        "status" | "list-units" | "list-unit-files" | "list-timers" | "is-active" | "is-enabled" |
+        "is-failed",
+        "--no-pager -l --full -n --lines= --type= -t --state= -a --all --user --failed -q \
+         --quiet --plain --no-legend", Any;
+    "journalctl": "",
+        "-u --unit --unit= -n --lines --lines= -f --follow -b -k --dmesg -p --priority= -S \
+         --since --since= -U --until --until= -r --reverse -e -x -xe -xeu -eu -fu --no-pager -o \
+         --output= -g --grep= -t --identifier= --user --system -q --list-boots --disk-usage --utc \
+         -a", Any;
+    "ip": "addr" | "a" | "route", "", None;
+    "ifconfig": "", "-a", None;
+    "brew": "list", "--versions --formula --cask -1", Any;
+    "apt": "list", "--installed --upgradable", Any;
+    "apt": "show", "-a", Any;
+    "apt": "policy", "", Any;
+    "apt-cache": "show" | "policy", "", Any;
+    "apt-cache": "search", "-n --names-only", Any;
+    "dpkg": "-l" | "-L" | "-s" | "-S", "", Any;
+    "rpm": "-qa", "--last", Any;
+    "rpm": "-q" | "-qi" | "-ql", "", Any;
+    "tmux": "ls" | "list-sessions", "", None;
+};
 
 impl ReadOnlyForm {
     fn matches_args(&self, args: &[ShellArg]) -> bool {
-        let words = args.iter().take(self.words.len()).map(ShellArg::as_known);
-        if args.len() < self.words.len() || !words.eq(self.words.iter().map(|word| Some(*word))) {
-            return false;
-        }
+        self.words.iter().any(|words| {
+            let given = args.get(..words.len()).unwrap_or_default();
+            given.len() == words.len()
+                && given.iter().zip(*words).all(|(arg, word)| arg.as_known() == Some(word))
+                && self.allows(args.get(words.len()..).unwrap_or_default())
+        })
+    }
+
+    fn allows(&self, args: &[ShellArg]) -> bool {
         // What is not known may be an option that does more.
-        args.iter().skip(self.words.len()).all(|arg| match arg {
+        args.iter().all(|arg| match arg {
             ShellArg::Known(text) if text.starts_with('-') => self.allows_option(text),
             ShellArg::Known(_) => self.operands == AllowedOperands::Any,
             arg => {

@@ -223,11 +223,9 @@ fn analyze_install(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     options.values(&["strip-program"]).for_each(|program| notes.record_command(program));
     if options.has(&["d", "directory"]) {
-        options.operands.iter().for_each(|folder| notes.record_write(folder, AccessDepth::Itself));
+        notes.record_writes(options.operands.iter());
     } else if let Some(destination) = CopyDestination::from_options(&options) {
-        for source in &destination.sources {
-            notes.record_read(source, AccessDepth::Itself);
-        }
+        notes.record_reads(&destination.sources);
         destination.record_writes(&options, AccessDepth::Itself, &mut notes);
     }
     if may_hide_option(args, &options) {
@@ -243,7 +241,7 @@ fn analyze_permissions(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     let deep = options.has(&["R", "recursive"]);
     let depth = if deep { AccessDepth::Beneath } else { AccessDepth::Itself };
-    options.values(&["reference"]).for_each(|file| notes.record_read(file, AccessDepth::Itself));
+    notes.record_reads(options.values(&["reference"]));
     // `chmod -x file`: the mode looks like an option.
     let mode_as_option = name == "chmod"
         && options.has(&[
@@ -297,9 +295,7 @@ fn analyze_mktemp(args: &[ShellArg]) -> CommandAnalysis {
         None if apart => notes.record_write(&ShellArg::known("/tmp"), AccessDepth::Itself),
         None => {}
     }
-    for template in options.operands.iter().filter(|_| folder.is_some() || !apart) {
-        notes.record_write(template, AccessDepth::Itself);
-    }
+    notes.record_writes(options.operands.iter().filter(|_| folder.is_some() || !apart));
     notes.build_complete()
 }
 
@@ -311,10 +307,8 @@ fn analyze_patch(args: &[ShellArg]) -> CommandAnalysis {
     );
     let options = PATCH.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
-    options.values(&["i", "input"]).for_each(|file| notes.record_read(file, AccessDepth::Itself));
-    for file in options.values(&["o", "output", "r", "reject-file"]) {
-        notes.record_write_unless_stdout(file);
-    }
+    notes.record_reads(options.values(&["i", "input"]));
+    notes.record_outputs(options.values(&["o", "output", "r", "reject-file"]));
     let here = ShellArg::known(".");
     let folder = options.values(&["d", "directory"]).last();
     let mut operands = options.operands.iter();
@@ -322,8 +316,8 @@ fn analyze_patch(args: &[ShellArg]) -> CommandAnalysis {
     if !options.has(&["dry-run"]) && (named.is_none() || folder.is_some()) {
         notes.record_write(folder.unwrap_or(&here), AccessDepth::Beneath);
     }
-    named.into_iter().for_each(|file| notes.record_write(file, AccessDepth::Itself));
-    operands.for_each(|file| notes.record_read(file, AccessDepth::Itself));
+    notes.record_writes(named);
+    notes.record_reads(operands);
     if options.has(&["e", "ed"]) {
         notes.record_unknown_run("an ed script can run commands");
     }
@@ -338,11 +332,7 @@ fn analyze_split(args: &[ShellArg]) -> CommandAnalysis {
     let options = SPLIT.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     options.values(&["filter"]).for_each(|filter| notes.record_script(filter));
-    options
-        .operands
-        .first()
-        .into_iter()
-        .for_each(|file| notes.record_read(file, AccessDepth::Itself));
+    notes.record_reads(options.operands.first());
     let prefixes = options.operands.get(1..).unwrap_or_default();
     prefixes.iter().for_each(|prefix| {
         notes.record_write(&path_starting_with(prefix.known_prefix()), AccessDepth::Itself);
@@ -363,11 +353,7 @@ fn analyze_csplit(args: &[ShellArg]) -> CommandAnalysis {
     );
     let options = CSPLIT.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
-    options
-        .operands
-        .first()
-        .into_iter()
-        .for_each(|file| notes.record_read(file, AccessDepth::Itself));
+    notes.record_reads(options.operands.first());
     let prefix = options.values(&["f", "prefix"]).last().map_or("xx", ShellArg::known_prefix);
     notes.record_write(&path_starting_with(prefix), AccessDepth::Itself);
     notes.build_complete()

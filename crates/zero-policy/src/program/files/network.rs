@@ -43,9 +43,7 @@ fn analyze_host_operands(args: &[ShellArg]) -> CommandAnalysis {
             notes.record_host(arg);
         }
     }
-    for file in options!("f:").parse(args).values(&["f"]) {
-        notes.record_read(file, AccessDepth::Itself);
-    }
+    notes.record_reads(options!("f:").parse(args).values(&["f"]));
     notes.build_incomplete()
 }
 
@@ -72,9 +70,7 @@ fn analyze_aria2(args: &[ShellArg]) -> CommandAnalysis {
         notes.record_read(file, AccessDepth::Itself);
         notes.record_caution("a file gives it options");
     }
-    for file in options.values(&["o", "out", "l", "log", "save-session", "save-cookies"]) {
-        notes.record_write_unless_stdout(file);
-    }
+    notes.record_outputs(options.values(&["o", "out", "l", "log", "save-session", "save-cookies"]));
     options
         .values(&["d", "dir"])
         .for_each(|folder| notes.record_write(folder, AccessDepth::Beneath));
@@ -87,10 +83,8 @@ fn analyze_httpie(args: &[ShellArg]) -> CommandAnalysis {
     let options =
         options!("-oaApsP: output: auth: auth-type: proxy: cert: cert-key: verify:").parse(args);
     let mut notes = CommandAnalysisBuilder::default();
-    options.values(&["o", "output"]).for_each(|file| notes.record_write_unless_stdout(file));
-    options
-        .values(&["cert", "cert-key"])
-        .for_each(|file| notes.record_read(file, AccessDepth::Itself));
+    notes.record_outputs(options.values(&["o", "output"]));
+    notes.record_reads(options.values(&["cert", "cert-key"]));
     for proxy in options.values(&["proxy"]) {
         notes.record_host(proxy);
         notes.record_caution("it goes through another host");
@@ -117,7 +111,7 @@ fn analyze_gh(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     notes.record_host(&ShellArg::known("github.com"));
     options.values(&["hostname"]).for_each(|host| notes.record_host(host));
-    options.values(&["input"]).for_each(|file| notes.record_read(file, AccessDepth::Itself));
+    notes.record_reads(options.values(&["input"]));
     for field in options.values(&["F", "field"]) {
         if let Some(at) = field.known_prefix().find("=@") {
             notes.record_read(&strip_start(field, at + "=@".len()), AccessDepth::Itself);
@@ -138,7 +132,7 @@ fn analyze_netcat(args: &[ShellArg]) -> CommandAnalysis {
         notes.record_read(file, AccessDepth::Itself);
         notes.record_unknown_run("a Lua file is run");
     }
-    options.values(&["o", "output"]).for_each(|file| notes.record_write(file, AccessDepth::Itself));
+    notes.record_writes(options.values(&["o", "output"]));
     options.values(&["x", "proxy"]).for_each(|host| notes.record_host(host));
     let is_port = |arg: &&ShellArg| {
         arg.as_known().is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
@@ -185,9 +179,7 @@ fn analyze_remote_copy(args: &[ShellArg]) -> CommandAnalysis {
     let options = options!("-cDFiJlobBPRsSX:").parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     options.values(&["S", "D"]).for_each(|program| notes.record_command(program));
-    for file in options.values(&["i", "F", "b"]) {
-        notes.record_read(file, AccessDepth::Itself);
-    }
+    notes.record_reads(options.values(&["i", "F", "b"]));
     if options.has(&["F", "b"]) {
         notes.record_caution("a file gives it options");
     }

@@ -14,6 +14,8 @@ pub(super) struct ProgramRow {
     pub(super) names: &'static [&'static str],
     /// Their options, with what these do.
     pub(super) table: OptionTable,
+    /// Whether long options are written with one dash.
+    pub(super) single_dash: bool,
     /// What the operands are.
     pub(super) operands: OperandRole,
     /// How many operands come before the first file, such as the pattern of `grep`.
@@ -51,6 +53,7 @@ pub(super) enum CurrentFolderUse {
 pub(super) const READER_ROW: ProgramRow = ProgramRow {
     names: &[],
     table: options!(""),
+    single_dash: false,
     operands: OperandRole::Read,
     skip: 0,
     beneath: false,
@@ -65,7 +68,8 @@ impl ProgramRow {
 
     /// What a command line of one of these programs does.
     pub(super) fn analyze(&self, args: &[ShellArg]) -> CommandAnalysis {
-        let options = self.table.parse(args);
+        let table = if self.single_dash { self.table.single_dash() } else { self.table };
+        let options = table.parse(args);
         let mut notes = CommandAnalysisBuilder::default();
         let mut operands = self.operands;
         let (mut beneath, mut skip, mut all_said) = (self.beneath, self.skip, true);
@@ -110,7 +114,7 @@ impl ProgramRow {
             OperandRole::ReadThenWrite => {
                 let mut files = files.iter();
                 files.by_ref().take(1).for_each(|file| notes.record_read(file, depth));
-                files.for_each(|file| notes.record_write_unless_stdout(file));
+                notes.record_outputs(files);
             }
         }
         let here = match self.here {

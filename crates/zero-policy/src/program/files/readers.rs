@@ -83,12 +83,8 @@ fn analyze_tree(args: &[ShellArg]) -> CommandAnalysis {
                             // Some versions take what is attached, so that counts as well.
                             let attached = cluster.split_once('o').map_or("", |(_, rest)| rest);
                             let attached = Some(attached).filter(|file| !file.is_empty());
-                            attached.map(ShellArg::known).iter().for_each(|file| {
-                                notes.record_write(file, AccessDepth::Itself);
-                            });
-                            rest.next().into_iter().for_each(|file| {
-                                notes.record_write(file, AccessDepth::Itself);
-                            });
+                            notes.record_writes(attached.map(ShellArg::known).iter());
+                            notes.record_writes(rest.next());
                         }
                         'L' | 'P' | 'I' | 'H' | 'T' => drop(rest.next()),
                         // It starts itself again in folders, with `-o 00Tree.html`.
@@ -161,9 +157,7 @@ fn analyze_date(args: &[ShellArg]) -> CommandAnalysis {
     let args: Vec<ShellArg> = args.iter().filter(|arg| !is_format(arg)).cloned().collect();
     let options = DATE.parse(&args);
     let mut notes = CommandAnalysisBuilder::default();
-    for file in options.values(&["f", "file", "r", "reference"]) {
-        notes.record_read(file, AccessDepth::Itself);
-    }
+    notes.record_reads(options.values(&["f", "file", "r", "reference"]));
     let sets = options.has(&["s", "set"])
         || options.operands.iter().any(|operand| !operand.known_prefix().starts_with('+'));
     if sets && !options.has(&["j"]) { notes.build_incomplete() } else { notes.build_complete() }
@@ -180,9 +174,7 @@ fn analyze_diff(args: &[ShellArg]) -> CommandAnalysis {
     let depth =
         if options.has(&["r", "recursive"]) { AccessDepth::Beneath } else { AccessDepth::Itself };
     let mut notes = CommandAnalysisBuilder::default();
-    for file in options.values(&["X", "exclude-from"]) {
-        notes.record_read(file, AccessDepth::Itself);
-    }
+    notes.record_reads(options.values(&["X", "exclude-from"]));
     let named: Vec<&ShellArg> =
         options.values(&["from-file", "to-file"]).chain(&options.operands).collect();
     for file in &named {
@@ -314,8 +306,8 @@ fn analyze_xxd(args: &[ShellArg]) -> CommandAnalysis {
         }
     }
     let mut files = files.into_iter();
-    files.by_ref().take(1).for_each(|file| notes.record_read(file, AccessDepth::Itself));
-    files.for_each(|file| notes.record_write_unless_stdout(file));
+    notes.record_reads(files.by_ref().take(1));
+    notes.record_outputs(files);
     notes.record_split_reads(args);
     notes.build_complete()
 }

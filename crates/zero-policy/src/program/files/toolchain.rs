@@ -72,11 +72,7 @@ fn analyze_interpreter(args: &[ShellArg]) -> CommandAnalysis {
     let options = INTERPRETER.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     if !options.has(&["c", "e", "m", "r", "p", "eval", "print"]) {
-        options
-            .operands
-            .first()
-            .into_iter()
-            .for_each(|script| notes.record_read(script, AccessDepth::Itself));
+        notes.record_reads(options.operands.first());
     }
     notes.build_incomplete()
 }
@@ -98,10 +94,7 @@ fn analyze_perl(args: &[ShellArg]) -> CommandAnalysis {
         start.starts_with('-') && !start.starts_with("--") && start.contains('i')
     });
     if !options.has(&["e", "E"]) {
-        operands
-            .next()
-            .into_iter()
-            .for_each(|script| notes.record_read(script, AccessDepth::Itself));
+        notes.record_reads(operands.next());
     }
     for file in operands {
         notes.record_read(file, AccessDepth::Itself);
@@ -125,9 +118,7 @@ fn analyze_compiler(args: &[ShellArg]) -> CommandAnalysis {
             _ => notes.record_read(operand, AccessDepth::Itself),
         }
     }
-    for file in options.values(&["o", "output"]) {
-        notes.record_write_unless_stdout(file);
-    }
+    notes.record_outputs(options.values(&["o", "output"]));
     options
         .values(&["out-dir"])
         .for_each(|folder| notes.record_write(folder, AccessDepth::Beneath));
@@ -170,7 +161,7 @@ fn analyze_strip(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     let grammar = options!("-oFIONKRj:");
     let options = grammar.parse(args);
-    options.values(&["o"]).for_each(|file| notes.record_write(file, AccessDepth::Itself));
+    notes.record_writes(options.values(&["o"]));
     for file in &options.operands {
         notes.record_read(file, AccessDepth::Itself);
         notes.record_write(file, AccessDepth::Itself);

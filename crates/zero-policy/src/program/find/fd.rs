@@ -3,6 +3,7 @@
 use super::super::wrappers::fill_placeholder;
 use super::super::{CommandAnalysis, CommandClass, FileAccess, NestedExecution, args_from};
 use crate::shell::ShellArg;
+use crate::word_list::words;
 
 pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
     let mut study = CommandAnalysis::read_only();
@@ -75,61 +76,18 @@ enum FdOption<'a> {
 }
 
 fn parse_fd_option(text: &str) -> FdOption<'_> {
-    const VALUES: &[&str] = &[
-        "and",
-        "max-depth",
-        "min-depth",
-        "exact-depth",
-        "exclude",
-        "type",
-        "extension",
-        "size",
-        "changed-within",
-        "changed-before",
-        "owner",
-        "format",
-        "batch-size",
-        "ignore-file",
-        "color",
-        "threads",
-        "max-results",
-        "path-separator",
-        "max-buffer-time",
-        "gen-completions",
-    ];
-    const FLAGS: &[&str] = &[
-        "hidden",
-        "no-ignore",
-        "no-ignore-vcs",
-        "no-ignore-parent",
-        "no-global-ignore-file",
-        "unrestricted",
-        "case-sensitive",
-        "ignore-case",
-        "glob",
-        "regex",
-        "fixed-strings",
-        "absolute-path",
-        "relative-path",
-        "list-details",
-        "follow",
-        "full-path",
-        "print0",
-        "prune",
-        "quiet",
-        "show-errors",
-        "one-file-system",
-        "strip-cwd-prefix",
-        "require-git",
-        "no-require-git",
-        "no-follow",
-        "no-hidden",
-        "ignore",
-        "ignore-vcs",
-        "help",
-        "version",
-        "hyperlink",
-    ];
+    const VALUES: &[&str] = words!(
+        "and max-depth min-depth exact-depth exclude type extension size changed-within \
+         changed-before owner format batch-size ignore-file color threads max-results \
+         path-separator max-buffer-time gen-completions"
+    );
+    const FLAGS: &[&str] = words!(
+        "hidden no-ignore no-ignore-vcs no-ignore-parent no-global-ignore-file unrestricted \
+         case-sensitive ignore-case glob regex fixed-strings absolute-path relative-path \
+         list-details follow full-path print0 prune quiet show-errors one-file-system \
+         strip-cwd-prefix require-git no-require-git no-follow no-hidden ignore ignore-vcs help \
+         version hyperlink"
+    );
     if let Some(long) = text.strip_prefix("--") {
         let (name, attached) = match long.split_once('=') {
             Some((name, value)) => (name, Some(value)),
@@ -193,12 +151,7 @@ fn add_fd_run(
     for command in words.split(|arg| matches!(arg.as_known(), Some(";" | "\\;"))).take(1) {
         let argv: Vec<ShellArg> =
             command.iter().map(|arg| fill_placeholder(arg, "{", "")).collect();
-        study = study.with_run(NestedExecution::Command {
-            argv,
-            variables: Vec::new(),
-            folder: None,
-            more_arguments: true,
-        });
+        study = study.with_run(NestedExecution::from_argv_and_more(argv));
     }
     // What follows `;` may hold another `-x`.
     let more = words.iter().position(|arg| matches!(arg.as_known(), Some(";" | "\\;")));

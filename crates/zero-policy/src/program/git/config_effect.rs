@@ -4,6 +4,7 @@
 
 use super::super::{parse_assignment, strip_arg_prefix};
 use crate::shell::ShellArg;
+use crate::word_list::words;
 
 /// What setting something leads to.
 pub(super) enum GitConfigEffect {
@@ -14,129 +15,33 @@ pub(super) enum GitConfigEffect {
 }
 
 /// Sections of which no key runs anything.
-const SECTIONS: &[&str] = &[
-    "user",
-    "author",
-    "committer",
-    "color",
-    "advice",
-    "column",
-    "log",
-    "i18n",
-    "rerere",
-    "versionsort",
-    "blame",
-    "status",
-    "feature",
-];
+const SECTIONS: &[&str] = words!(
+    "user author committer color advice column log i18n rerere versionsort blame status feature"
+);
 
-const KEYS: &[&str] = &[
-    "core.quotepath",
-    "core.autocrlf",
-    "core.eol",
-    "core.safecrlf",
-    "core.filemode",
-    "core.ignorecase",
-    "core.precomposeunicode",
-    "core.longpaths",
-    "core.abbrev",
-    "core.preloadindex",
-    "core.untrackedcache",
-    "core.compression",
-    "core.commentchar",
-    "core.whitespace",
-    "core.symlinks",
-    "core.fscache",
-    "init.defaultbranch",
-    "diff.renames",
-    "diff.renamelimit",
-    "diff.algorithm",
-    "diff.noprefix",
-    "diff.mnemonicprefix",
-    "diff.colormoved",
-    "diff.context",
-    "diff.submodule",
-    "diff.wserrorhighlight",
-    "diff.indentheuristic",
-    "merge.conflictstyle",
-    "merge.ff",
-    "merge.renames",
-    "pull.rebase",
-    "pull.ff",
-    "push.default",
-    "push.autosetupremote",
-    "push.followtags",
-    "fetch.prune",
-    "fetch.parallel",
-    "fetch.recursesubmodules",
-    "rebase.autosquash",
-    "rebase.autostash",
-    "rebase.updaterefs",
-    "commit.gpgsign",
-    "commit.verbose",
-    "tag.gpgsign",
-    "tag.sort",
-    "branch.sort",
-    "branch.autosetupmerge",
-    "branch.autosetuprebase",
-    "gc.auto",
-    "gc.autodetach",
-    "protocol.version",
-    "grep.linenumber",
-    "grep.patterntype",
-    "grep.fullname",
-    "grep.threads",
-    "pack.threads",
-    "pack.windowmemory",
-    "index.version",
-    "index.threads",
-    "transfer.fsckobjects",
-    "checkout.workers",
-    "checkout.guess",
-    "submodule.recurse",
-    "maintenance.auto",
-    "http.postbuffer",
-    "http.lowspeedlimit",
-    "http.lowspeedtime",
-    "http.version",
-    "format.pretty",
-    "diff.wordregex",
-    "safe.directory",
-    "stash.showpatch",
-];
+const KEYS: &[&str] = words!(
+    "core.quotepath core.autocrlf core.eol core.safecrlf core.filemode core.ignorecase \
+     core.precomposeunicode core.longpaths core.abbrev core.preloadindex core.untrackedcache \
+     core.compression core.commentchar core.whitespace core.symlinks core.fscache \
+     init.defaultbranch diff.renames diff.renamelimit diff.algorithm diff.noprefix \
+     diff.mnemonicprefix diff.colormoved diff.context diff.submodule diff.wserrorhighlight \
+     diff.indentheuristic merge.conflictstyle merge.ff merge.renames pull.rebase pull.ff \
+     push.default push.autosetupremote push.followtags fetch.prune fetch.parallel \
+     fetch.recursesubmodules rebase.autosquash rebase.autostash rebase.updaterefs commit.gpgsign \
+     commit.verbose tag.gpgsign tag.sort branch.sort branch.autosetupmerge branch.autosetuprebase \
+     gc.auto gc.autodetach protocol.version grep.linenumber grep.patterntype grep.fullname \
+     grep.threads pack.threads pack.windowmemory index.version index.threads transfer.fsckobjects \
+     checkout.workers checkout.guess submodule.recurse maintenance.auto http.postbuffer \
+     http.lowspeedlimit http.lowspeedtime http.version format.pretty diff.wordregex safe.directory \
+     stash.showpatch"
+);
 
 /// Last parts of keys whose value is a command line.
-const COMMANDS: &[&str] = &[
-    "pager",
-    "editor",
-    "sshcommand",
-    "fsmonitor",
-    "external",
-    "textconv",
-    "program",
-    "cmd",
-    "command",
-    "helper",
-    "askpass",
-    "driver",
-    "process",
-    "clean",
-    "smudge",
-    "uploadpack",
-    "receivepack",
-    "gitproxy",
-    "sendmailcmd",
-    "tocmd",
-    "cccmd",
-    "alternaterefscommand",
-    "packobjectshook",
-    "defaultkeycommand",
-    "diff",
-    "log",
-    "show",
-    "browser",
-    "path",
-];
+const COMMANDS: &[&str] = words!(
+    "pager editor sshcommand fsmonitor external textconv program cmd command helper askpass driver \
+     process clean smudge uploadpack receivepack gitproxy sendmailcmd tocmd cccmd \
+     alternaterefscommand packobjectshook defaultkeycommand diff log show browser path"
+);
 
 impl GitConfigEffect {
     /// What `key=value` leads to.

@@ -7,6 +7,7 @@ use super::super::{
 use super::remote_commands;
 use crate::program::options::options;
 use crate::shell::ShellArg;
+use crate::word_list::words;
 
 /// `None` when the command is not known to only look.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
@@ -288,51 +289,21 @@ struct ListingOptions {
 
 const BRANCH: ListingOptions = ListingOptions {
     letters: "arvqli",
-    names: &[
-        "all",
-        "remotes",
-        "verbose",
-        "quiet",
-        "list",
-        "show-current",
-        "contains",
-        "no-contains",
-        "merged",
-        "no-merged",
-        "points-at",
-        "sort",
-        "format",
-        "color",
-        "no-color",
-        "column",
-        "no-column",
-        "abbrev",
-        "no-abbrev",
-        "ignore-case",
-        "omit-empty",
-    ],
+    names: words!(
+        "all remotes verbose quiet list show-current contains no-contains merged no-merged \
+         points-at sort format color no-color column no-column abbrev no-abbrev ignore-case \
+         omit-empty"
+    ),
     listing_letters: &["l"],
     listing_names: &["list", "contains", "no-contains", "merged", "no-merged", "points-at"],
 };
 
 const TAG: ListingOptions = ListingOptions {
     letters: "lin0123456789",
-    names: &[
-        "list",
-        "contains",
-        "no-contains",
-        "merged",
-        "no-merged",
-        "points-at",
-        "sort",
-        "format",
-        "color",
-        "no-color",
-        "column",
-        "no-column",
-        "ignore-case",
-        "omit-empty",
-    ],
+    names: words!(
+        "list contains no-contains merged no-merged points-at sort format color no-color column \
+         no-column ignore-case omit-empty"
+    ),
     listing_letters: &["l", "n"],
     listing_names: &["list", "contains", "no-contains", "merged", "no-merged", "points-at"],
 };
@@ -356,38 +327,11 @@ fn analyze_config(args: &[ShellArg]) -> Option<CommandAnalysis> {
     let line = options!("f: file: blob: type: default: comment: value: url:").git().parse(args);
     let fine = line.has_only(
         "lzf",
-        &[
-            "get",
-            "get-all",
-            "get-regexp",
-            "get-urlmatch",
-            "get-color",
-            "get-colorbool",
-            "list",
-            "global",
-            "system",
-            "local",
-            "worktree",
-            "file",
-            "blob",
-            "type",
-            "bool",
-            "int",
-            "bool-or-int",
-            "path",
-            "null",
-            "name-only",
-            "show-origin",
-            "show-scope",
-            "default",
-            "includes",
-            "no-includes",
-            "all",
-            "regexp",
-            "show-names",
-            "expiry-date",
-            "fixed-value",
-        ],
+        words!(
+            "get get-all get-regexp get-urlmatch get-color get-colorbool list global system local \
+             worktree file blob type bool int bool-or-int path null name-only show-origin \
+             show-scope default includes no-includes all regexp show-names expiry-date fixed-value"
+        ),
     );
     if !fine || line.uncertain {
         return None;

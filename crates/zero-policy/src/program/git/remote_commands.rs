@@ -9,6 +9,7 @@ use super::write_commands::{
 };
 use crate::program::options::{ParsedArguments, options};
 use crate::shell::ShellArg;
+use crate::word_list::words;
 
 /// Whether a word is an address and not the name of a remote.
 pub(super) fn is_address(arg: &ShellArg) -> bool {
@@ -138,16 +139,8 @@ pub(super) fn analyze_transfer(name: &str, args: &[ShellArg]) -> CommandAnalysis
         study = add_address(study, address);
     }
     if name == "push" {
-        let forced = line.has(&[
-            "f",
-            "d",
-            "force",
-            "force-with-lease",
-            "force-if-includes",
-            "mirror",
-            "delete",
-            "prune",
-        ]);
+        let forced =
+            line.has(words!("f d force force-with-lease force-if-includes mirror delete prune"));
         let refs = words.iter().any(|word| word.known_prefix().starts_with([':', '+']));
         if forced || refs {
             study = study.mark_critical("overwrites or removes what others may have pushed");

@@ -9,6 +9,7 @@ use super::remote_commands::{
 };
 use crate::program::options::{ParsedArguments, ValueUse, options};
 use crate::shell::ShellArg;
+use crate::word_list::words;
 
 /// What is known of a command that needs a rule.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> CommandAnalysis {
@@ -207,60 +208,14 @@ fn is_known(name: &str) -> bool {
 }
 
 /// Commands that are known and of which there is nothing more to say.
-const KNOWN_COMMANDS: &[&str] = &[
-    "add",
-    "cherry-pick",
-    "revert",
-    "notes",
-    "sparse-checkout",
-    "rerere",
-    "replace",
-    "repack",
-    "commit-tree",
-    "commit-graph",
-    "write-tree",
-    "hash-object",
-    "mktag",
-    "mktree",
-    "update-index",
-    "update-server-info",
-    "pack-refs",
-    "pack-objects",
-    "unpack-objects",
-    "index-pack",
-    "multi-pack-index",
-    "prune-packed",
-    "symbolic-ref",
-    "verify-commit",
-    "verify-tag",
-    "var",
-    "fsck",
-    "merge-tree",
-    "merge-file",
-    "merge-index",
-    "interpret-trailers",
-    "request-pull",
-    "range-diff",
-    "show-index",
-    "stage",
-    "mailinfo",
-    "mailsplit",
-    "fmt-merge-msg",
-    "fast-export",
-    "bugreport",
-    "diagnose",
-    "column",
-    "p4",
-    "lfs",
-    "backfill",
-    "refs",
-    "subtree",
-    "flow",
-    "cherry",
-    "get-tar-commit-id",
-    "unpack-file",
-    "http-fetch",
-];
+const KNOWN_COMMANDS: &[&str] = words!(
+    "add cherry-pick revert notes sparse-checkout rerere replace repack commit-tree commit-graph \
+     write-tree hash-object mktag mktree update-index update-server-info pack-refs pack-objects \
+     unpack-objects index-pack multi-pack-index prune-packed symbolic-ref verify-commit verify-tag \
+     var fsck merge-tree merge-file merge-index interpret-trailers request-pull range-diff \
+     show-index stage mailinfo mailsplit fmt-merge-msg fast-export bugreport diagnose column p4 \
+     lfs backfill refs subtree flow cherry get-tar-commit-id unpack-file http-fetch"
+);
 
 pub(super) fn mark_critical_if(
     holds: bool,
@@ -401,12 +356,7 @@ fn analyze_filter_branch(args: &[ShellArg]) -> CommandAnalysis {
          tag-name-filter:script subdirectory-filter:"
     );
     let line = line.git().parse(args);
-    let texts: Vec<ShellArg> = line
-        .given
-        .iter()
-        .filter(|given| given.entries().any(|entry| entry.value_use == ValueUse::Script))
-        .filter_map(|given| given.value.clone())
-        .collect();
+    let texts: Vec<ShellArg> = line.used_values(ValueUse::Script).cloned().collect();
     add_scripts(CommandAnalysis::opaque(), &texts).mark_critical("rewrites history")
 }
 

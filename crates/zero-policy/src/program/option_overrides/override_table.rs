@@ -1,7 +1,8 @@
 //! The tools and their options.
 
 use super::{OperandKind, OverrideRow};
-use crate::program::options::{options, words};
+use crate::program::options::options;
+use crate::word_list::words;
 
 const ROW: OverrideRow = OverrideRow {
     names: &[],

@@ -27,7 +27,6 @@ pub(super) fn analyze_xargs(args: &[ShellArg]) -> CommandAnalysis {
         Some(None) => guess = true,
         None => {}
     }
-    let files: Vec<ShellArg> = options.values(&["a", "arg-file"]).cloned().collect();
     let run = NestedExecution::Command {
         argv,
         variables: Vec::new(),
@@ -36,7 +35,7 @@ pub(super) fn analyze_xargs(args: &[ShellArg]) -> CommandAnalysis {
     };
     CommandAnalysis::wrapper()
         .with_run(run)
-        .with_touches(FileAccess::Read, &files)
+        .with_touches(FileAccess::Read, &options.all_values(&["a", "arg-file"]))
         .mark_guess_if(guess)
 }
 
@@ -68,8 +67,8 @@ pub(super) fn analyze_parallel(args: &[ShellArg]) -> CommandAnalysis {
         |arg: &ShellArg| matches!(arg.as_known(), Some(":::" | "::::" | ":::+" | "::::+"));
     let end = options.operands.iter().position(is_source).unwrap_or(options.operands.len());
     let (command, sources) = options.operands.split_at(end);
-    let logs: Vec<ShellArg> = options.values(&["joblog", "results"]).cloned().collect();
-    let inputs: Vec<ShellArg> = options.values(&["a", "arg-file"]).cloned().collect();
+    let logs = options.all_values(&["joblog", "results"]);
+    let inputs = options.all_values(&["a", "arg-file"]);
     let study = CommandAnalysis::wrapper()
         .with_touches(FileAccess::Write, &logs)
         .with_touches(FileAccess::Read, &inputs)
@@ -100,12 +99,7 @@ pub(super) fn analyze_parallel(args: &[ShellArg]) -> CommandAnalysis {
         );
     }
     let argv: Vec<ShellArg> = command.iter().map(|arg| fill_placeholder(arg, "{", "")).collect();
-    study.with_run(NestedExecution::Command {
-        argv,
-        variables: Vec::new(),
-        folder: None,
-        more_arguments: true,
-    })
+    study.with_run(NestedExecution::from_argv_and_more(argv))
 }
 
 #[cfg(test)]

@@ -33,12 +33,7 @@ fn split_variables(words: &[ShellArg]) -> (Vec<(String, ShellArg)>, &[ShellArg])
 fn analyze_cross_env(args: &[ShellArg]) -> CommandAnalysis {
     let (variables, argv) = split_variables(args);
     let open = argv.first().is_some_and(ShellArg::may_be_option);
-    let run = NestedExecution::Command {
-        argv: argv.to_vec(),
-        variables,
-        folder: None,
-        more_arguments: false,
-    };
+    let run = NestedExecution::from_variables_and_argv(variables, argv.to_vec());
     if argv.is_empty() {
         return CommandAnalysis::opaque();
     }
@@ -51,12 +46,7 @@ fn analyze_cross_env_shell(args: &[ShellArg]) -> CommandAnalysis {
         return CommandAnalysis::opaque();
     }
     // The variables are judged with a command; the text has none.
-    let marked = NestedExecution::Command {
-        argv: vec![ShellArg::known("true")],
-        variables,
-        folder: None,
-        more_arguments: false,
-    };
+    let marked = NestedExecution::from_variables_and_argv(variables, vec![ShellArg::known("true")]);
     CommandAnalysis::opaque().with_run(marked).with_run(NestedExecution::from_script_words(words))
 }
 
@@ -118,7 +108,6 @@ fn analyze_hyperfine(args: &[ShellArg]) -> CommandAnalysis {
         .filter_map(|given| given.value.clone())
         .filter(|file| !matches!(file.as_known(), Some("null" | "pipe" | "inherit" | "-")))
         .collect();
-    let read: Vec<ShellArg> = options.values(&["input"]).cloned().collect();
     let shell = options.values(&["S", "shell"]).fold(CommandAnalysis::opaque(), |study, shell| {
         let plain = matches!(shell.as_known(), Some("none" | "default" | "bash" | "sh" | "dash"));
         study.with_caution_if(!plain, "it runs them with a shell of its own choice")
@@ -131,7 +120,7 @@ fn analyze_hyperfine(args: &[ShellArg]) -> CommandAnalysis {
         .skip(if scans { 2 } else { 0 })
         .fold(shell, |study, text| study.with_run(NestedExecution::from_script(text)))
         .with_touches(FileAccess::Write, &written)
-        .with_touches(FileAccess::Read, &read)
+        .with_touches(FileAccess::Read, &options.all_values(&["input"]))
         .mark_guess_if(options.uncertain)
 }
 
@@ -185,12 +174,8 @@ fn analyze_cmake(args: &[ShellArg]) -> CommandAnalysis {
             if argv.is_empty() {
                 return CommandAnalysis::opaque();
             }
-            CommandAnalysis::opaque().with_run(NestedExecution::Command {
-                argv,
-                variables,
-                folder: None,
-                more_arguments: false,
-            })
+            CommandAnalysis::opaque()
+                .with_run(NestedExecution::from_variables_and_argv(variables, argv))
         }
         "time" => CommandAnalysis::opaque().with_command(rest),
         "chdir" => match rest.split_first() {

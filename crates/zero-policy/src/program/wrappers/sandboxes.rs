@@ -5,6 +5,7 @@
 use super::super::{CommandAnalysis, FileAccess, NestedExecution, args_from, known_text};
 use crate::program::options::options;
 use crate::shell::ShellArg;
+use crate::word_list::words;
 
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     Some(match name {
@@ -44,17 +45,23 @@ fn analyze_loader(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 /// The options of bubblewrap, by the number of words each takes.
-const BWRAP: [&str; 4] = [
-    "unshare-all share-net unshare-user unshare-user-try unshare-ipc unshare-pid unshare-net \
-     unshare-uts unshare-cgroup unshare-cgroup-try new-session die-with-parent as-pid-1 clearenv \
-     disable-userns assert-userns-disabled version help",
-    "args argv0 uid gid hostname chdir unsetenv proc dev tmpfs mqueue dir seccomp add-seccomp-fd \
-     exec-label file-label sync-fd block-fd userns userns2 userns-block-fd pidns info-fd \
-     json-status-fd lock-file remount-ro cap-add cap-drop perms size level-prefix overlay-src \
-     tmp-overlay ro-overlay",
-    "bind bind-try dev-bind dev-bind-try ro-bind ro-bind-try setenv file bind-data ro-bind-data \
-     symlink chmod bind-fd ro-bind-fd",
-    "overlay",
+const BWRAP: [&[&str]; 4] = [
+    words!(
+        "unshare-all share-net unshare-user unshare-user-try unshare-ipc unshare-pid unshare-net \
+         unshare-uts unshare-cgroup unshare-cgroup-try new-session die-with-parent as-pid-1 \
+         clearenv disable-userns assert-userns-disabled version help"
+    ),
+    words!(
+        "args argv0 uid gid hostname chdir unsetenv proc dev tmpfs mqueue dir seccomp \
+         add-seccomp-fd exec-label file-label sync-fd block-fd userns userns2 userns-block-fd \
+         pidns info-fd json-status-fd lock-file remount-ro cap-add cap-drop perms size \
+         level-prefix overlay-src tmp-overlay ro-overlay"
+    ),
+    words!(
+        "bind bind-try dev-bind dev-bind-try ro-bind ro-bind-try setenv file bind-data \
+         ro-bind-data symlink chmod bind-fd ro-bind-fd"
+    ),
+    words!("overlay"),
 ];
 
 fn analyze_bubblewrap(args: &[ShellArg]) -> CommandAnalysis {
@@ -69,7 +76,7 @@ fn analyze_bubblewrap(args: &[ShellArg]) -> CommandAnalysis {
         if name.is_empty() {
             break;
         }
-        let takes = BWRAP.iter().position(|names| names.split_whitespace().any(|own| own == name));
+        let takes = BWRAP.iter().position(|names| names.contains(&name));
         // `--args` reads further options from a stream.
         guess |= takes.is_none() || name == "args";
         at += takes.unwrap_or_default();
@@ -154,10 +161,9 @@ fn analyze_detached(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     };
     let options = table.until_operand().parse(args);
     let skips = usize::from(name == "abduco");
-    let sockets: Vec<ShellArg> = options.values(&["a", "A", "c", "n", "N", "p"]).cloned().collect();
     CommandAnalysis::opaque()
         .with_command(args_from(&options.operands, skips))
-        .with_touches(FileAccess::Write, &sockets)
+        .with_touches(FileAccess::Write, &options.all_values(&["a", "A", "c", "n", "N", "p"]))
         .with_caution_if(options.has(&["a", "p"]), "it can type commands in another terminal")
         .mark_guess_if(options.uncertain)
 }
@@ -178,8 +184,7 @@ fn analyze_daemon(args: &[ShellArg]) -> CommandAnalysis {
             study.with_command(&argv)
         },
     );
-    let written: Vec<ShellArg> =
-        options.values(&["p", "pidfile", "O", "output"]).cloned().collect();
+    let written = options.all_values(&["p", "pidfile", "O", "output"]);
     study
         .with_touches(FileAccess::Write, &written)
         .with_caution_if(options.has(&["K", "stop"]), "it ends processes")

@@ -6,6 +6,7 @@ use super::super::ast::SourceSpan;
 use super::super::shell_state::ShellState;
 use super::{ExitStates, NodeContext, ScriptWalker, StdinSource, TrapHandler};
 use crate::program::CommandClass;
+use crate::word_list::words;
 
 impl ScriptWalker<'_> {
     /// Runs a command in the shell itself.
@@ -210,18 +211,9 @@ impl ScriptWalker<'_> {
 
     /// Options of the shell that change how the rest of a script is read or run.
     fn check_shell_options(&mut self, builtin: &str, args: &[ShellArg], here: NodeContext) {
-        const HARMLESS: &[&str] = &[
-            "-s",
-            "-u",
-            "-q",
-            "-p",
-            "failglob",
-            "inherit_errexit",
-            "checkwinsize",
-            "cmdhist",
-            "histappend",
-            "nocasematch",
-        ];
+        const HARMLESS: &[&str] = words!(
+            "-s -u -q -p failglob inherit_errexit checkwinsize cmdhist histappend nocasematch"
+        );
         let changes = match builtin {
             "shopt" => {
                 let sets = args

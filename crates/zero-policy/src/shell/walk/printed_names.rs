@@ -6,6 +6,7 @@
 
 use super::super::arg::ShellArg;
 use crate::program::{self, CommandClass};
+use crate::word_list::words;
 
 /// The folders whose files' names a command prints and nothing else. `read` are those whose names
 /// it reads.
@@ -107,20 +108,10 @@ const GREP_FOR_NAMES: NamePrinterOptions = NamePrinterOptions {
 
 const RG: NamePrinterOptions = NamePrinterOptions {
     letters: "lniwxFPsSuUv.0",
-    names: &[
-        "files",
-        "files-with-matches",
-        "hidden",
-        "no-ignore",
-        "null",
-        "ignore-case",
-        "fixed-strings",
-        "glob",
-        "iglob",
-        "type",
-        "type-not",
-        "sort",
-    ],
+    names: words!(
+        "files files-with-matches hidden no-ignore null ignore-case fixed-strings glob iglob type \
+         type-not sort"
+    ),
     valued: &["-g", "-t", "-T", "--glob", "--iglob", "--type", "--type-not", "--sort"],
 };
 

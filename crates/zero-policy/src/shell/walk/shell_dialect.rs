@@ -5,6 +5,7 @@
 use super::super::analysis::UncertaintyKind;
 use super::super::ast::{ShellWord, SourceSpan, WordPart};
 use super::{NodeContext, ScriptWalker};
+use crate::word_list::words;
 
 /// Which shell reads a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,28 +17,10 @@ pub(super) enum ShellDialect {
 }
 
 /// Builtins of bash that others do not have, or have with another meaning.
-const BUILTINS: &[&str] = &[
-    "declare",
-    "typeset",
-    "let",
-    "source",
-    "shopt",
-    "mapfile",
-    "readarray",
-    "pushd",
-    "popd",
-    "builtin",
-    "coproc",
-    "select",
-    "function",
-    "enable",
-    "printf",
-    "[[",
-    "compgen",
-    "complete",
-    "caller",
-    "dirs",
-];
+const BUILTINS: &[&str] = words!(
+    "declare typeset let source shopt mapfile readarray pushd popd builtin coproc select function \
+     enable printf [[ compgen complete caller dirs"
+);
 
 /// Signs that others read differently.
 const SIGNS: &[&str] = &[

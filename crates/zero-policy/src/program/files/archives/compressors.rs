@@ -1,12 +1,13 @@
 //! Programs that replace a file by a compressed one, or the other way round.
 
 use crate::program::CommandAnalysis;
-use crate::program::options::{OptionTable, ParsedArguments, options, words};
+use crate::program::options::{OptionTable, ParsedArguments, options};
 use crate::shell::ShellArg;
 
 use super::super::analysis_builder::{
     AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, may_hide_option, path_starting_with,
 };
+use crate::word_list::words;
 
 /// Studies a compressor.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
@@ -58,12 +59,8 @@ impl Compressor {
             AccessDepth::Itself
         };
         let mut notes = CommandAnalysisBuilder::default();
-        for file in options.values(&["D", "patch-from", "filelist", "files", "files0"]) {
-            notes.record_read(file, AccessDepth::Itself);
-        }
-        for file in options.values(&["o", "output"]) {
-            notes.record_write_unless_stdout(file);
-        }
+        notes.record_reads(options.values(&["D", "patch-from", "filelist", "files", "files0"]));
+        notes.record_outputs(options.values(&["o", "output"]));
         for folder in options.values(&["output-dir-flat", "output-dir-mirror"]) {
             notes.record_write(folder, AccessDepth::Beneath);
         }

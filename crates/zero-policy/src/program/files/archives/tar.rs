@@ -1,7 +1,7 @@
 //! `tar`: modes in every spelling, and a handful of options that run something.
 
 use crate::program::CommandAnalysis;
-use crate::program::options::{OptionTable, ParsedArguments, options};
+use crate::program::options::{OptionTable, ParsedArguments, ValueUse, options};
 use crate::shell::ShellArg;
 
 use super::super::analysis_builder::{
@@ -9,15 +9,16 @@ use super::super::analysis_builder::{
 };
 
 const TAR: OptionTable = options!(
-    "-bCfFgHIKLNTVX: file: directory: files-from: exclude: exclude-from: exclude-tag: to-command: \
-     checkpoint-action: use-compress-program: info-script: new-volume-script: rsh-command: \
-     rmt-command: transform: xform: strip-components: owner: group: mode: mtime: format: \
-     listed-incremental: newer: after-date: newer-mtime: starting-file: suffix: tape-length: \
-     blocking-factor: record-size: label: index-file: volno-file: level: quoting-style: warning: \
-     sort: add-file: pax-option: owner-map: group-map: extract get create list append update \
-     concatenate catenate diff compare delete test-label to-stdout remove-files absolute-names \
-     checkpoint force-local one-top-level verbatim-files-from unlink-first recursive-unlink verbose \
-     gzip gunzip ungzip bzip2 xz zstd compress uncompress auto-compress incremental"
+    "to-command,I,use-compress-program,F,info-script:script \
+     new-volume-script,rsh-command,rmt-command:script -bCfgHKLNTVX: file: directory: files-from: \
+     exclude: exclude-from: exclude-tag: checkpoint-action: transform: xform: strip-components: \
+     owner: group: mode: mtime: format: listed-incremental: newer: after-date: newer-mtime: \
+     starting-file: suffix: tape-length: blocking-factor: record-size: label: index-file: \
+     volno-file: level: quoting-style: warning: sort: add-file: pax-option: owner-map: group-map: \
+     extract get create list append update concatenate catenate diff compare delete test-label \
+     to-stdout remove-files absolute-names checkpoint force-local one-top-level \
+     verbatim-files-from unlink-first recursive-unlink verbose gzip gunzip ungzip bzip2 xz zstd \
+     compress uncompress auto-compress incremental"
 );
 
 /// Studies `tar`.
@@ -30,12 +31,8 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
         notes.record_listed_reads(file);
         notes.record_caution("a file gives it names and options");
     }
-    options
-        .values(&["X", "exclude-from"])
-        .for_each(|file| notes.record_read(file, AccessDepth::Itself));
-    for file in options.values(&["g", "listed-incremental", "index-file", "volno-file"]) {
-        notes.record_write(file, AccessDepth::Itself);
-    }
+    notes.record_reads(options.values(&["X", "exclude-from"]));
+    notes.record_writes(options.values(&["g", "listed-incremental", "index-file", "volno-file"]));
     if options.has(&["P", "absolute-names"]) {
         notes.record_caution("files may land outside the folder");
     }
@@ -93,17 +90,7 @@ fn expand_old_style(args: &[ShellArg]) -> Vec<ShellArg> {
 }
 
 fn record_runs(options: &ParsedArguments<'_>, notes: &mut CommandAnalysisBuilder) {
-    let commands = [
-        "to-command",
-        "I",
-        "use-compress-program",
-        "F",
-        "info-script",
-        "new-volume-script",
-        "rsh-command",
-        "rmt-command",
-    ];
-    options.values(&commands).for_each(|command| notes.record_script(command));
+    options.used_values(ValueUse::Script).for_each(|command| notes.record_script(command));
     for action in options.values(&["checkpoint-action"]) {
         match action.as_known() {
             Some(action) => {

@@ -1,7 +1,7 @@
 //! `curl`: every option that names a file or a host.
 
 use crate::program::CommandAnalysis;
-use crate::program::options::{OptionTable, ParsedArguments, options, strip_start};
+use crate::program::options::{OptionTable, ParsedArguments, ValueUse, options, strip_start};
 use crate::shell::ShellArg;
 
 use super::super::analysis_builder::{
@@ -11,21 +11,23 @@ use super::super::analysis_builder::{
 use super::{url, url_globs};
 
 const CURL: OptionTable = options!(
-    "-AbcCdDeEFHKmoPQrtTuUwxXyYz: url: output: output-dir: upload-file: data: data-ascii: \
-     data-binary: data-raw: data-urlencode: json: url-query: form: form-string: config: cookie: \
-     cookie-jar: dump-header: trace: trace-ascii: trace-config: stderr: libcurl: etag-save: \
-     etag-compare: hsts: alt-svc: ssl-sessions: proxy: preproxy: socks4: socks4a: socks5: \
-     socks5-hostname: proxy1.0: resolve: connect-to: dns-servers: doh-url: interface: unix-socket: \
-     abstract-unix-socket: cert: key: cacert: capath: crlfile: pubkey: netrc-file: proxy-cacert: \
-     proxy-capath: proxy-cert: proxy-key: proxy-crlfile: random-file: egd-file: engine: write-out: \
-     header: proxy-header: user: proxy-user: user-agent: referer: request: max-time: \
-     connect-timeout: retry: retry-delay: retry-max-time: range: limit-rate: max-redirs: \
-     max-filesize: ciphers: cert-type: key-type: pass: proto: proto-default: proto-redir: \
-     oauth2-bearer: aws-sigv4: continue-at: speed-limit: speed-time: time-cond: tls-max: local-port: \
-     keepalive-time: quote: ftp-port: telnet-option: variable: noproxy: expect100-timeout: \
-     parallel-max: rate: mail-from: mail-rcpt: mail-auth: request-target: krb: curves: \
-     tls13-ciphers: hostpubmd5: hostpubsha256: pinnedpubkey: service-name: login-options: \
-     remote-name remote-name-all remote-header-name globoff next ssl ssl-reqd head get"
+    "c,cookie-jar,D,dump-header,trace,trace-ascii,stderr,libcurl:write \
+     etag-save,hsts,alt-svc,ssl-sessions:write \
+     E,cert,key,cacert,capath,crlfile,pubkey,netrc-file:read \
+     proxy-cacert,proxy-capath,proxy-cert,proxy-key,proxy-crlfile:read \
+     random-file,egd-file,etag-compare:read \
+     x,proxy,preproxy,socks4,socks4a,socks5,socks5-hostname:host proxy1.0,doh-url,dns-servers:host \
+     -AbCdeFHKmoPQrtTuUwXyYz: url: output: output-dir: upload-file: data: data-ascii: data-binary: \
+     data-raw: data-urlencode: json: url-query: form: form-string: config: cookie: trace-config: \
+     resolve: connect-to: interface: unix-socket: abstract-unix-socket: engine: write-out: header: \
+     proxy-header: user: proxy-user: user-agent: referer: request: max-time: connect-timeout: \
+     retry: retry-delay: retry-max-time: range: limit-rate: max-redirs: max-filesize: ciphers: \
+     cert-type: key-type: pass: proto: proto-default: proto-redir: oauth2-bearer: aws-sigv4: \
+     continue-at: speed-limit: speed-time: time-cond: tls-max: local-port: keepalive-time: quote: \
+     ftp-port: telnet-option: variable: noproxy: expect100-timeout: parallel-max: rate: mail-from: \
+     mail-rcpt: mail-auth: request-target: krb: curves: tls13-ciphers: hostpubmd5: hostpubsha256: \
+     pinnedpubkey: service-name: login-options: remote-name remote-name-all remote-header-name \
+     globoff next ssl ssl-reqd head get"
 );
 
 /// Studies `curl`.
@@ -90,21 +92,7 @@ fn record_outputs(
     if options.has(&["J", "remote-header-name"]) {
         notes.record_write(folder.unwrap_or(&ShellArg::known(".")), AccessDepth::Beneath);
     }
-    let writes = [
-        "c",
-        "cookie-jar",
-        "D",
-        "dump-header",
-        "trace",
-        "trace-ascii",
-        "stderr",
-        "libcurl",
-        "etag-save",
-        "hsts",
-        "alt-svc",
-        "ssl-sessions",
-    ];
-    options.values(&writes).for_each(|file| notes.record_write_unless_stdout(file));
+    notes.record_outputs(options.used_values(ValueUse::Write));
     for format in options.values(&["w", "write-out"]) {
         let text = format.known_prefix();
         for part in text.split("%output{").skip(1) {
@@ -116,32 +104,11 @@ fn record_outputs(
 }
 
 fn record_inputs(options: &ParsedArguments<'_>, notes: &mut CommandAnalysisBuilder) {
-    let reads = [
-        "E",
-        "cert",
-        "key",
-        "cacert",
-        "capath",
-        "crlfile",
-        "pubkey",
-        "netrc-file",
-        "proxy-cacert",
-        "proxy-capath",
-        "proxy-cert",
-        "proxy-key",
-        "proxy-crlfile",
-        "random-file",
-        "egd-file",
-        "etag-compare",
-        "hsts",
-        "alt-svc",
-    ];
-    options.values(&reads).for_each(|file| notes.record_read(file, AccessDepth::Itself));
+    let also_written = options.values(&["hsts", "alt-svc"]);
+    notes.record_reads(options.used_values(ValueUse::Read).chain(also_written));
     for file in options.values(&["T", "upload-file"]) {
         notes.record_read(file, AccessDepth::Itself);
-        url_globs::expand_file_names(file)
-            .iter()
-            .for_each(|file| notes.record_read(file, AccessDepth::Itself));
+        notes.record_reads(&url_globs::expand_file_names(file));
     }
     for file in options.values(&["K", "config"]) {
         notes.record_read(file, AccessDepth::Itself);
@@ -201,19 +168,7 @@ fn record_inputs(options: &ParsedArguments<'_>, notes: &mut CommandAnalysisBuild
 
 /// Options that change the way to the host that is named.
 fn record_route_options(options: &ParsedArguments<'_>, notes: &mut CommandAnalysisBuilder) {
-    let proxies = [
-        "x",
-        "proxy",
-        "preproxy",
-        "socks4",
-        "socks4a",
-        "socks5",
-        "socks5-hostname",
-        "proxy1.0",
-        "doh-url",
-        "dns-servers",
-    ];
-    for host in options.values(&proxies) {
+    for host in options.used_values(ValueUse::Host) {
         notes.record_host(host);
         notes.record_caution("it goes through another host");
     }

@@ -1,7 +1,7 @@
 //! `wget`: every option that names a file, a host or a command.
 
 use crate::program::CommandAnalysis;
-use crate::program::options::{OptionTable, ParsedArguments, options};
+use crate::program::options::{OptionTable, ParsedArguments, ValueUse, options};
 use crate::shell::ShellArg;
 
 use super::super::analysis_builder::{
@@ -10,13 +10,15 @@ use super::super::analysis_builder::{
 use super::url;
 
 const WGET: OptionTable = options!(
-    "-OoaPietTwQBUADRIXl: output-document: output-file: append-output: directory-prefix: input-file: \
-     input-metalink: metalink-file: execute: tries: timeout: wait: quota: base: user-agent: accept: \
-     domains: reject: level: post-file: post-data: body-file: body-data: method: use-askpass: \
-     load-cookies: save-cookies: config: ca-certificate: ca-directory: certificate: private-key: \
-     crl-file: warc-file: warc-cdx: rejected-log: header: user: password: http-user: http-password: \
-     referer: limit-rate: bind-address: hsts-file: default-page: cut-dirs: max-redirect: recursive \
-     mirror page-requisites content-disposition spider"
+    "=warc-dedup::read O,output-document,o,output-file,a,append-output,save-cookies:write \
+     rejected-log,hsts-file,warc-file:write \
+     post-file,body-file,load-cookies,ca-certificate,ca-directory:read \
+     certificate,private-key,crl-file:read -PietTwQBUADRIXl: directory-prefix: input-file: \
+     input-metalink: metalink-file: execute: tries: timeout: wait: quota: base: user-agent: \
+     accept: domains: reject: level: post-data: body-data: method: use-askpass: config: warc-cdx: \
+     header: user: password: http-user: http-password: referer: limit-rate: bind-address: \
+     default-page: cut-dirs: max-redirect: recursive mirror page-requisites content-disposition \
+     spider"
 );
 
 /// Studies `wget`.
@@ -28,35 +30,12 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
     if options.has(&["e", "execute"]) {
         notes.record_unknown_run("a setting can name a command");
     }
-    let reads = [
-        "post-file",
-        "body-file",
-        "load-cookies",
-        "ca-certificate",
-        "ca-directory",
-        "certificate",
-        "private-key",
-        "crl-file",
-        "warc-dedup",
-    ];
-    options.values(&reads).for_each(|file| notes.record_read(file, AccessDepth::Itself));
+    notes.record_reads(options.used_values(ValueUse::Read));
     for file in options.values(&["i", "input-file", "input-metalink", "metalink-file", "config"]) {
         notes.record_read(file, AccessDepth::Itself);
         notes.record_caution("a file gives it addresses or options");
     }
-    let writes = [
-        "O",
-        "output-document",
-        "o",
-        "output-file",
-        "a",
-        "append-output",
-        "save-cookies",
-        "rejected-log",
-        "hsts-file",
-        "warc-file",
-    ];
-    options.values(&writes).for_each(|file| notes.record_write_unless_stdout(file));
+    notes.record_outputs(options.used_values(ValueUse::Write));
     record_downloads(&options, &mut notes);
     if may_hide_option(args, &options) {
         notes.record_caution(MAY_BE_OPTION);
