@@ -1,12 +1,12 @@
-//! Words of somebody else that a person sees, made harmless: nothing in them can move the cursor, hide
-//! other words, reverse the reading or pass for words of zero's own.
+//! Sanitizes untrusted text for display: it cannot move the cursor, hide other text, reverse the
+//! reading direction or imitate zero's own messages.
 
-/// Longest single line of somebody else that is shown, in characters.
+/// Longest single line of untrusted text, in characters.
 const LINE_CHARS_MAX: usize = 200;
-/// Most characters of a text that are looked at for such a line.
+/// Most characters of a text that are read for such a line.
 const LINE_CHARS_READ: usize = 16 * LINE_CHARS_MAX;
 
-/// One line of text, for a title or a name.
+/// One line of text, for a title or a name; unsafe characters become spaces.
 pub fn to_line(text: &str) -> String {
     let read = text.chars().take(LINE_CHARS_READ);
     let text: String = read.map(|c| if is_safe_char(c) { c } else { ' ' }).collect();
@@ -19,12 +19,12 @@ pub fn to_quoted_line(text: &str) -> String {
     format!("`{}`", to_line(text).replace('`', "'"))
 }
 
-/// The first character of a text that would do more than be read. Line breaks and tabs are text.
+/// The first unsafe character of a text. Line breaks and tabs are safe.
 pub fn find_unsafe_char(text: &str) -> Option<char> {
     text.chars().find(|c| !is_safe_char(*c) && !matches!(c, '\n' | '\t'))
 }
 
-/// Text of several lines, as a block that Markdown in it cannot leave.
+/// A Markdown code block with a fence that the text cannot close.
 pub fn to_code_block(text: &str, language: &str) -> String {
     let text = replace_unsafe_chars(text);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
@@ -32,13 +32,13 @@ pub fn to_code_block(text: &str, language: &str) -> String {
     format!("{fence}{language}\n{text}\n{fence}")
 }
 
-/// Text of several lines that does nothing but be read.
+/// Text of several lines with unsafe characters replaced by `U+FFFD`.
 pub fn replace_unsafe_chars(text: &str) -> String {
     let keeps = |c: char| is_safe_char(c) || c == '\n' || c == '\t';
     text.chars().map(|c| if keeps(c) { c } else { '\u{FFFD}' }).collect()
 }
 
-/// The beginning of a text, with a mark where it was cut.
+/// The first `chars_max` characters of a text, with `…` if it was cut.
 pub fn truncate(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -46,8 +46,7 @@ pub fn truncate(text: &str, chars_max: usize) -> String {
     }
 }
 
-/// Error output as text that does nothing but be read: what would do more is shown as an escape, so
-/// that it can be told what was there.
+/// Text of several lines with unsafe characters escaped, so that the reader sees what was there.
 pub fn escape_unsafe_chars(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -61,7 +60,7 @@ pub fn escape_unsafe_chars(text: &str) -> String {
     escaped
 }
 
-/// Whether a character shows as itself and leaves its neighbours alone.
+/// Whether a character is visible and does not affect its neighbours.
 pub fn is_safe_char(c: char) -> bool {
     let is_invisible = matches!(
         c,
