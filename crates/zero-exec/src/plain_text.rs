@@ -1,26 +1,26 @@
-//! What a command wrote, as plain text: without what was meant for a terminal.
+//! Converts terminal output to plain text.
 //!
-//! Colours, titles, cursor movements and other control characters are taken out, a line that was
-//! written over again and again keeps its last state, and bytes that are no text become `U+FFFD`.
-//! One pass over the bytes; a sequence that does not end takes nothing with it beyond a bound.
+//! Removes colours, titles, cursor movements and other control characters. A line that was
+//! overwritten keeps its last state, and invalid UTF-8 becomes `U+FFFD`. One pass over the bytes;
+//! an unterminated sequence hides a bounded number of bytes.
 
 use zero_sandbox::output_collector::StreamSegment;
 
-/// Bytes of a sequence that is waited for; a longer one is no sequence.
+/// Longest escape sequence in bytes; a longer one is treated as text.
 const SEQUENCE_BYTES_MAX: usize = 4_096;
 
 const ESCAPE: u8 = 0x1b;
 const BELL: u8 = 0x07;
 const BACKSPACE: u8 = 0x08;
 
-/// The plain text of what a command wrote.
+/// The plain text of a command's output.
 pub fn strip(bytes: &[u8]) -> String {
     let mut plain = PlainTextParser::default();
     plain.push(bytes);
     plain.finish()
 }
 
-/// The plain text of pieces that follow each other, whichever stream they came from.
+/// The plain text of consecutive segments, whichever stream they came from.
 pub fn strip_runs<'a>(runs: impl Iterator<Item = StreamSegment<'a>>) -> String {
     let mut plain = PlainTextParser::default();
     for run in runs {
@@ -29,34 +29,34 @@ pub fn strip_runs<'a>(runs: impl Iterator<Item = StreamSegment<'a>>) -> String {
     plain.finish()
 }
 
-/// Where in a sequence a byte stands.
+/// The position within an escape sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum EscapeState {
     #[default]
     Text,
-    /// After an escape.
+    /// After an escape character.
     Escape,
-    /// After an escape and something that one more byte follows.
+    /// After an escape character and a byte that takes one more.
     EscapeMore,
-    /// In a control sequence: parameters until a final byte.
+    /// In a control sequence: parameters up to a final byte.
     Control,
-    /// In a string for the terminal, such as a title: until a bell or `ESC \`.
+    /// In a string for the terminal, such as a title: up to a bell or `ESC \`.
     Str,
-    /// In such a string, after an escape.
+    /// In such a string, after an escape character.
     StrEscape,
 }
 
-/// The machine. What stands on the current line is kept apart, so that it can be written over.
+/// The parser. It keeps the current line separately, so that the line can be overwritten.
 #[derive(Debug, Default)]
 struct PlainTextParser {
     state: EscapeState,
-    /// Bytes of the sequence it is in.
+    /// Bytes of the current sequence so far.
     sequence: usize,
-    /// Whether the string it is in may have lines: a picture may, a title or a link may not.
+    /// Whether the current string may contain line breaks: an image may, a title or a link may not.
     has_lines: bool,
     done: Vec<u8>,
     line: Vec<u8>,
-    /// A carriage return came, and nothing since.
+    /// The last byte was a carriage return.
     returned: bool,
 }
 
@@ -70,7 +70,7 @@ impl PlainTextParser {
     fn push_byte(&mut self, byte: u8) {
         if self.state != EscapeState::Text {
             self.sequence += 1;
-            // A new line ends what only pretends to be a sequence, and so does sheer length.
+            // A line break or excessive length ends what is not a real sequence.
             let is_endless = self.sequence > SEQUENCE_BYTES_MAX;
             let may_go_on = self.state == EscapeState::Str && self.has_lines;
             if is_endless || (byte == b'\n' && !may_go_on) {
@@ -96,7 +96,7 @@ impl PlainTextParser {
             (EscapeState::EscapeMore, b' '..=b'/') => EscapeState::EscapeMore,
             (EscapeState::Escape | EscapeState::EscapeMore, _) => EscapeState::Text,
             (EscapeState::Control, b'@'..=b'~') => EscapeState::Text,
-            // Anything that has no place in a control sequence ends it.
+            // A byte that cannot be part of a control sequence ends it.
             (EscapeState::Control, ESCAPE) => EscapeState::Escape,
             (EscapeState::Control, byte) if byte >= 0x80 => {
                 self.push_text_byte(byte);
@@ -120,7 +120,7 @@ impl PlainTextParser {
             }
             b'\r' => self.returned = true,
             BACKSPACE => {
-                // Takes a whole character.
+                // Removes a whole character.
                 while self.line.pop_if(|byte| (0x80..0xc0).contains(byte)).is_some() {}
                 self.line.pop();
             }
@@ -132,7 +132,7 @@ impl PlainTextParser {
 
     fn write_byte(&mut self, byte: u8) {
         if std::mem::take(&mut self.returned) {
-            // The line is written anew.
+            // A carriage return restarts the line.
             self.line.clear();
         }
         self.line.push(byte);
@@ -141,7 +141,7 @@ impl PlainTextParser {
     fn finish(mut self) -> String {
         self.done.append(&mut self.line);
         let text = String::from_utf8_lossy(&self.done);
-        // Control characters that take two bytes.
+        // Removes the two-byte control characters.
         text.chars().filter(|letter| !('\u{80}'..='\u{9f}').contains(letter)).collect()
     }
 }
@@ -209,14 +209,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_a_terminal_acts_on_is_left(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn output_contains_no_control_characters(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let plain = strip(&bytes);
             prop_assert!(plain.chars().all(|c| !c.is_control() || c == '\n' || c == '\t'), "{plain:?}");
             prop_assert_eq!(strip(plain.as_bytes()), plain);
         }
 
         #[test]
-        fn pieces_are_one_text(bytes in proptest::collection::vec(any::<u8>(), 0..100), at in 0_usize..100) {
+        fn splitting_the_input_does_not_change_the_text(bytes in proptest::collection::vec(any::<u8>(), 0..100), at in 0_usize..100) {
             let mut plain = PlainTextParser::default();
             let (first, second) = bytes.split_at(at.min(bytes.len()));
             plain.push(first);

@@ -1,4 +1,4 @@
-//! Commands that run before and after calls, as settings say it.
+//! Settings for hooks: commands that run before and after calls (`hooks`).
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,23 +18,23 @@ use crate::layer::{SettingsEntry, SettingsLayer, SettingsLayerKind};
 use crate::parsed_setting::ParsedSetting;
 use crate::{WorkspaceSettings, command_line, program_path};
 
-/// The keys below `hooks`, each a list that files add to.
+/// The keys below `hooks`; each is a list that files extend.
 pub const LISTS: [&str; 2] = [BEFORE_KEY, AFTER_KEY];
 const BEFORE_KEY: &str = "hooks.PreToolUse";
 const AFTER_KEY: &str = "hooks.PostToolUse";
-/// How long a hook may take that does not say.
+/// The time limit of a hook that sets none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Commands that run before and after calls. They can deny a call, have it asked about, rewrite its
-/// input or add a remark; they never allow anything.
+/// Commands that run before and after calls. They can deny a call, request approval for it, rewrite
+/// its input or add a note; they cannot allow anything.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HooksSettings {
-    /// Commands that are asked before a call, one after the other.
+    /// Commands that run before a call, in order.
     #[serde(rename = "PreToolUse")]
     #[schemars(length(max = 16))]
     before: Vec<HookSetting>,
-    /// Commands that are told how a call ended.
+    /// Commands that run after a call and get its result.
     #[serde(rename = "PostToolUse")]
     #[schemars(length(max = 16))]
     after: Vec<HookSetting>,
@@ -44,28 +44,28 @@ pub struct HooksSettings {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct HookSetting {
-    /// The tools it is for: a name such as `Bash`, several as `Edit|Write` or in an array,
-    /// `server__*`, `mcp__*`, or `*` for all of them, which is what holds when absent.
+    /// The tools it applies to: a name such as `Bash`, several as `Edit|Write` or in an array,
+    /// `server__*`, `mcp__*`, or `*` for all tools, which is the default.
     #[serde(default, rename = "match")]
     #[schemars(schema_with = "names_schema")]
     tools: Option<ToolNamesSetting>,
-    /// One program with its arguments, such as `.zero/hooks/no-push`; no shell looks at it. It gets
-    /// the call as JSON on stdin.
+    /// One program with its arguments, such as `.zero/hooks/no-push`; no shell interprets it. It
+    /// gets the call as JSON on stdin.
     command: String,
-    /// How long it may take, in milliseconds; 10000 when absent.
+    /// Time limit in milliseconds; 10000 when absent.
     #[serde(default)]
     #[schemars(range(min = 1, max = 60000))]
     timeout_ms: Option<u64>,
-    /// `read`: it changes nothing and reaches nobody. `write`: it may do what commands may.
+    /// `read`: it can change nothing and has no network. `write`: it has the access of commands.
     #[serde(default)]
     access: HookAccessSetting,
-    /// What becomes of a call when its hook crashes, takes too long or answers nonsense; only before
-    /// a call.
+    /// What happens to a call if its hook crashes, times out or prints an invalid answer. Only for
+    /// hooks before a call.
     #[serde(default)]
     on_failure: Option<HookFailureSetting>,
 }
 
-/// Names of tools: one text with `|` between them, or a list.
+/// Names of tools: one string with `|` between them, or a list.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum ToolNamesSetting {
@@ -73,31 +73,31 @@ enum ToolNamesSetting {
     Many(Vec<String>),
 }
 
-/// What a hook may do.
+/// The access of a hook.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum HookAccessSetting {
-    /// Look at things.
+    /// Read-only, without network.
     #[default]
     Read,
-    /// What commands may.
+    /// The access of commands.
     Write,
 }
 
-/// What becomes of a call when its hook fails.
+/// What happens to a call if its hook fails.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum HookFailureSetting {
-    /// It is denied, which is what holds when absent.
+    /// The call is denied. This is the default.
     Deny,
-    /// A person decides.
+    /// The user decides.
     Ask,
-    /// It goes on without the hook.
+    /// The call continues without the hook.
     Ignore,
 }
 
 impl HookSetting {
-    /// The names it is for, each with where it stands beneath the hook.
+    /// The tool names, each with its JSON pointer below the hook.
     fn tool_names(&self) -> Vec<(String, &str)> {
         match &self.tools {
             None => vec![("match".to_owned(), "*")],
@@ -111,7 +111,7 @@ impl HookSetting {
         }
     }
 
-    /// What it asks for, but for where it stands and the files that it names.
+    /// Converts the setting, except for its source and the files it uses.
     fn to_hook(&self) -> Result<Hook, String> {
         let names = self.tool_names();
         let tools = names.iter().map(|(_, name)| ToolPattern::parse(name));
@@ -134,7 +134,7 @@ impl HookSetting {
     }
 }
 
-/// A hook of a settings file, parsed once: one that was accepted cannot be lost.
+/// A hook of a settings file, parsed once when the file is checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedHook(Hook);
 
@@ -144,7 +144,7 @@ impl ParsedHook {
         setting.to_hook().map(Self)
     }
 
-    /// The words of its command line, the program's path settled.
+    /// The command line's arguments, with the program's path resolved.
     fn command_words(&self, layer: SettingsLayerKind, home: Option<&Path>) -> Vec<String> {
         let mut words = self.0.words.clone();
         if let Some(program) = words.first_mut() {
@@ -163,14 +163,14 @@ impl SettingsEntry {
     }
 }
 
-/// The files that hooks name, looked at once: what is trusted is what runs.
+/// The files that hooks use, read once: the approved content is what runs.
 pub(crate) struct HookFileSnapshots {
-    /// By whose settings and which command line.
+    /// By layer and command line.
     files: HashMap<(SettingsLayerKind, String), Vec<HookFile>>,
 }
 
 impl HookFileSnapshots {
-    /// Looks at the files of a workspace, by its canonical folder.
+    /// Reads the files of a workspace, given its canonical folder.
     pub(crate) fn read<'a>(
         layers: impl Iterator<Item = &'a SettingsLayer>,
         root: &Path,
@@ -194,7 +194,7 @@ impl HookFileSnapshots {
         Self { files }
     }
 
-    /// Has these hooks fail, since the files that they name are not those that were trusted.
+    /// Makes these hooks fail, because the files they use are not the trusted ones.
     pub(crate) fn mark_untrusted(&mut self, hooks: &[SettingsEntry]) {
         for entry in hooks {
             let (layer, command) = Self::entry_key(entry);
@@ -208,7 +208,7 @@ impl HookFileSnapshots {
         (entry.layer, command.to_owned())
     }
 
-    /// Says of each hook which files it names.
+    /// Attaches the files of each hook to its entry.
     pub(crate) fn attach(&self, entries: &mut [SettingsEntry]) {
         for entry in entries.iter_mut().filter(|entry| LISTS.contains(&entry.key.as_str())) {
             entry.files = self.files.get(&Self::entry_key(entry)).cloned().unwrap_or_default();
@@ -217,9 +217,9 @@ impl HookFileSnapshots {
 }
 
 impl WorkspaceSettings {
-    /// The hooks that count: those of the workspace, then the person's own, so that these see an
-    /// input as it was rewritten. Those of a folder that is not trusted do not count. `home` is the
-    /// person's folder.
+    /// The active hooks: those of the workspace first, then the user's own, so that the latter see
+    /// the rewritten input. Hooks of an untrusted folder are inactive. `home` is the user's home
+    /// folder.
     pub fn hooks(&self, home: Option<&Path>) -> HookSettings {
         let of = |key: &str| {
             let mut entries: Vec<_> =
@@ -237,7 +237,7 @@ impl WorkspaceSettings {
     }
 }
 
-/// Hooks of the right form that say something which means nothing.
+/// Hooks that match the schema but are invalid, by JSON pointer.
 pub(crate) fn find_wrong_hooks(file: &Value) -> Vec<(String, String)> {
     let mut wrong = Vec::new();
     for key in LISTS {
@@ -248,7 +248,7 @@ pub(crate) fn find_wrong_hooks(file: &Value) -> Vec<(String, String)> {
             let pointer = join_pointer(&list, &index.to_string());
             let trouble = match command_line::split_words(&hook.command) {
                 Ok(words) if words.len() > HOOK_WORDS_MAX => {
-                    Some(format!("has more than {HOOK_WORDS_MAX} words; put them into a script"))
+                    Some(format!("has more than {HOOK_WORDS_MAX} words; use a script"))
                 }
                 Ok(_) => None,
                 Err(what) => Some(what.to_string()),
@@ -259,18 +259,18 @@ pub(crate) fn find_wrong_hooks(file: &Value) -> Vec<(String, String)> {
             }
             let names = hook.tool_names();
             if names.is_empty() {
-                let what = "`match` names no tool; name one, or leave it out for all".to_owned();
+                let what = "`match` is empty; name a tool, or remove it to match all".to_owned();
                 wrong.push((join_pointer(&pointer, "match"), what));
             }
             for (place, name) in names {
                 if let Err(what) = ToolPattern::parse(name) {
                     let shown = zero_core::sanitize::to_quoted_line(name);
-                    let what = format!("{shown} cannot be matched: {what}");
+                    let what = format!("{shown} is not a valid tool pattern: {what}");
                     wrong.push((format!("{pointer}/{place}"), what));
                 }
             }
             if key == AFTER_KEY && hook.on_failure.is_some() {
-                let what = "`onFailure` is for hooks before a call: after it there is nothing left to decide; remove it";
+                let what = "`onFailure` applies only to hooks before a call; remove it";
                 wrong.push((join_pointer(&pointer, "onFailure"), what.to_owned()));
             }
         }
@@ -294,8 +294,9 @@ mod tests {
     use crate::workspace_settings::tests::parse_layers;
     use crate::{SettingsLayerKind, WorkspaceSettings};
 
-    fn load_hooks(files: &[(SettingsLayerKind, &str)], standing: TrustState) -> HookSettings {
-        WorkspaceSettings::merge(&parse_layers(files), standing).hooks(Some(Path::new("/home/me")))
+    fn load_hooks(files: &[(SettingsLayerKind, &str)], trust_state: TrustState) -> HookSettings {
+        WorkspaceSettings::merge(&parse_layers(files), trust_state)
+            .hooks(Some(Path::new("/home/me")))
     }
 
     fn command_lines(hooks: &[Hook]) -> Vec<String> {
@@ -357,7 +358,7 @@ mod tests {
             }
         }
         check("PreToolUse", json!({"command": "a", "onFailure": "ask", "match": "*"}), &[]);
-        check("PreToolUse", json!({"command": "a | b"}), &[("command", "not one plain command")]);
+        check("PreToolUse", json!({"command": "a | b"}), &[("command", "not a single command")]);
         check("PreToolUse", json!({"command": ""}), &[("command", "is empty")]);
         check("PreToolUse", json!({"command": "a ".repeat(256)}), &[]);
         let long = json!({"command": "a ".repeat(257)});
@@ -369,11 +370,11 @@ mod tests {
             json!({"command": "a", "match": "Bash(ls)"}),
             &[("match", "the input")],
         );
-        check("PreToolUse", json!({"command": "a", "match": []}), &[("match", "names no tool")]);
+        check("PreToolUse", json!({"command": "a", "match": []}), &[("match", "is empty")]);
         check(
             "PostToolUse",
             json!({"command": "a", "onFailure": "ignore"}),
-            &[("onFailure", "nothing left to decide")],
+            &[("onFailure", "only to hooks before a call")],
         );
     }
 }

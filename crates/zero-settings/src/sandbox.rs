@@ -1,4 +1,4 @@
-//! What settings say about commands: whom they reach, what they get, change and may not read.
+//! Settings for commands (`sandbox`, `bash`): hosts, variables, writable and hidden paths.
 
 use std::path::{Path, PathBuf};
 
@@ -15,36 +15,36 @@ use crate::parsed_setting::ParsedSetting;
 use crate::user_paths::canonical_folder;
 use crate::{SettingsLocation, SettingsProblem, UserPaths, WorkspaceSettings};
 
-/// The host that means servers of the same session.
+/// The host name that stands for servers of the same session.
 pub const LOCALHOST: &str = "localhost";
 
-/// What commands may reach, get and touch. Lists of several files add up.
+/// Which hosts, variables and files commands may use. Lists of several files are joined.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SandboxSettings {
-    /// Hosts that commands may reach, such as `example.com`, `*.example.org` or
-    /// `example.com:8443`; `localhost` means servers that commands of the same session started.
-    /// Nobody when empty, but hosts that rules for `WebFetch` allow.
+    /// Hosts that commands may connect to, such as `example.com`, `*.example.org` or
+    /// `example.com:8443`; `localhost` stands for servers that commands of the same session
+    /// started. Hosts that rules for `WebFetch` allow are added.
     network: Vec<String>,
-    /// Further environment variables that commands get: `NPM_TOKEN`, or `MY_*` for those of them
-    /// that hold no secret.
+    /// Additional environment variables for commands: `NPM_TOKEN`, or `MY_*` for all that do not
+    /// look like secrets.
     environment: Vec<String>,
-    /// Further folders that commands may change, such as `~/.cache/pip`.
+    /// Additional folders that commands may change, such as `~/.cache/pip`.
     writable: Vec<String>,
-    /// Further files and folders that commands may not read, such as `~/notes`.
+    /// Additional files and folders that commands may not read, such as `~/notes`.
     masked: Vec<String>,
-    /// Properties of confinement that commands may run without where this machine cannot enforce
-    /// them; `zero doctor` names them.
+    /// Sandbox properties that commands may run without if this machine cannot enforce them; `zero
+    /// doctor` lists them.
     #[schemars(schema_with = "weaker_schema")]
     weaker: Vec<String>,
 }
 
-/// How the Bash tool works.
+/// Settings of the Bash tool.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BashSettings {
-    /// What becomes of a command in the foreground that outlives its timeout: `kill` ends it, `job`
-    /// lets it go on in the background.
+    /// What happens to a foreground command that exceeds its timeout: `kill` ends it, `job`
+    /// continues it in the background.
     #[serde(rename = "on-timeout")]
     #[schemars(schema_with = "on_timeout_schema")]
     on_timeout: Option<String>,
@@ -58,7 +58,7 @@ fn on_timeout_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "enum": ["kill", "job"]})
 }
 
-/// The lists of the section.
+/// The lists of this section.
 pub const LISTS: [&str; 5] = [
     "sandbox.network",
     "sandbox.environment",
@@ -67,10 +67,10 @@ pub const LISTS: [&str; 5] = [
     "sandbox.weaker",
 ];
 
-/// Whether a text of a list names something; the error says what is wrong with it.
+/// Checks a text of a list; the error says what is wrong with it.
 pub(crate) type TextCheck = fn(&str) -> Result<(), String>;
 
-/// Texts of the right form that name nothing: by their JSON pointer.
+/// Invalid texts, by JSON pointer.
 pub fn find_wrong_texts(value: &Value) -> Vec<(String, String)> {
     let checks: [(&str, TextCheck); 4] = [
         ("/sandbox/network", check_host),
@@ -85,7 +85,7 @@ pub fn find_wrong_texts(value: &Value) -> Vec<(String, String)> {
     wrong
 }
 
-/// The texts of the list at a JSON pointer that name nothing.
+/// The invalid texts of the list at a JSON pointer.
 pub(crate) fn find_wrong_items(
     value: &Value,
     list: &str,
@@ -117,7 +117,7 @@ fn check_variable(text: &str) -> Result<(), String> {
     if is_name && !text.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) {
         return Ok(());
     }
-    Err("names no variable; write one such as `NPM_TOKEN`, or `MY_*` for many".to_owned())
+    Err("is not a variable; write one such as `NPM_TOKEN`, or `MY_*` for several".to_owned())
 }
 
 pub(crate) fn check_writable(text: &str) -> Result<(), String> {
@@ -128,12 +128,13 @@ pub(crate) fn check_writable(text: &str) -> Result<(), String> {
                 .to_owned(),
         ),
         PathSetting::Absolute(path) if path == Path::new("/") => {
-            Err("is the whole machine; name a folder that holds only what commands make".to_owned())
-        }
-        PathSetting::Home(path) if path.as_os_str().is_empty() => {
-            Err("is your whole home folder; name a folder that holds only what commands make"
+            Err("is the whole machine; name a folder that contains only files created by commands"
                 .to_owned())
         }
+        PathSetting::Home(path) if path.as_os_str().is_empty() => Err(
+            "is your whole home folder; name a folder that contains only files created by commands"
+                .to_owned(),
+        ),
         PathSetting::Absolute(_) | PathSetting::Home(_) => Ok(()),
     }
 }
@@ -141,17 +142,17 @@ pub(crate) fn check_writable(text: &str) -> Result<(), String> {
 fn check_masked(text: &str) -> Result<(), String> {
     match PathSetting::parse(text)? {
         PathSetting::Absolute(path) if path == Path::new("/") => {
-            Err("is the whole machine; no command could run; name what must not be read".to_owned())
+            Err("is the whole machine, so no command could run; name the files to hide".to_owned())
         }
         PathSetting::Workspace(path) if path.as_os_str().is_empty() => {
-            Err("is the whole workspace; no command could run; name what must not be read"
+            Err("is the whole workspace, so no command could run; name the files to hide"
                 .to_owned())
         }
         _ => Ok(()),
     }
 }
 
-/// A path as it stands in settings.
+/// A path in settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathSetting {
     /// `/x`.
@@ -176,8 +177,7 @@ impl PathSetting {
         let leaves = path.components().any(|part| part == std::path::Component::ParentDir);
         if leaves || text.is_empty() || text.starts_with('~') && rest == text {
             return Err(
-                "is no path that is clear; write it whole, from `/` or `~/` on and without `..`"
-                    .to_owned(),
+                "is not a full path; start it with `/` or `~/` and do not use `..`".to_owned()
             );
         }
         if text.contains(['*', '?', '\0']) {
@@ -187,7 +187,7 @@ impl PathSetting {
         Ok(from(path.components().filter(|part| part.as_os_str() != ".").collect()))
     }
 
-    /// `None` when it starts at the home folder and nobody knows where that is.
+    /// Resolves the path; `None` if it starts at the home folder and that is unknown.
     fn resolve(&self, home: Option<&Path>, root: &Path) -> Option<PathBuf> {
         match self {
             Self::Absolute(path) => Some(path.clone()),
@@ -198,8 +198,8 @@ impl PathSetting {
 }
 
 impl WorkspaceSettings {
-    /// What holds for the commands of a host in the workspace whose first folder is `root`.
-    /// `commands` is what holds for them without settings.
+    /// The settings for the commands of a host, in the workspace whose first folder is `root`.
+    /// `commands` has the defaults.
     pub fn command_settings(
         &self,
         mut commands: CommandSettings,
@@ -220,7 +220,7 @@ impl WorkspaceSettings {
         commands
     }
 
-    /// Whether commands of a session may reach each other, and the hosts that are listed.
+    /// Whether `localhost` is listed, and the other listed hosts.
     fn listed_hosts(&self) -> (bool, Vec<HostPattern>) {
         let (mut localhost, mut hosts) = (false, Vec::new());
         for entry in self.active_entries() {
@@ -233,28 +233,28 @@ impl WorkspaceSettings {
         (localhost, hosts)
     }
 
-    /// Whom commands reach by these settings, for the judge.
+    /// The hosts that commands may use by these settings, for policy.
     pub fn command_hosts(&self) -> CommandHosts {
         let (localhost, listed) = self.listed_hosts();
-        // Where the network may be the machine's, so may its loopback.
+        // If commands may use the machine's network, they also reach its loopback.
         let is_enforced = !self.weaker_properties().contains(&SandboxProperty::Network);
         CommandHosts { listed, own_loopback: localhost && is_enforced }
     }
 
-    /// Hosts that commands may reach, as they are written.
+    /// Hosts that commands may connect to, as written.
     pub fn network_hosts(&self) -> Vec<String> {
         self.text_values("sandbox.network")
     }
 
-    /// What commands may do without.
+    /// Sandbox properties that commands may run without.
     pub fn weaker_properties(&self) -> Vec<SandboxProperty> {
         let words = self.text_values("sandbox.weaker");
         let meant = |property: &SandboxProperty| words.iter().any(|word| word == property.as_str());
         SandboxProperty::ALL.into_iter().filter(meant).collect()
     }
 
-    /// Folders that no setting may open to commands, though they are named, and files to be hidden
-    /// that cannot be found. What is wrong with the texts alone was found before.
+    /// Listed writable folders that no setting may open, and paths to hide that cannot be resolved.
+    /// Errors in the texts themselves were reported before.
     pub(crate) fn find_forbidden_folders(
         &self,
         paths: &UserPaths,
@@ -276,8 +276,7 @@ impl WorkspaceSettings {
         problems
     }
 
-    /// A folder that is written to be opened to commands, links settled; the error says why it
-    /// must stay closed.
+    /// A writable folder with links resolved; the error says why it must stay read-only.
     pub fn resolve_writable(
         &self,
         written: &str,
@@ -296,7 +295,7 @@ impl WorkspaceSettings {
         });
         match why {
             Some(why) => Err(format!(
-                "`{written}` is never for commands to change: it is {why}; name a folder that holds only what they make"
+                "`{written}` must not be writable for commands: it is {why}; name a folder that contains only files created by commands"
             )),
             None => Ok(real),
         }
@@ -307,7 +306,7 @@ impl WorkspaceSettings {
         theirs.filter_map(|entry| entry.value.as_str().map(str::to_owned)).collect()
     }
 
-    /// The files and folders that a list names, links settled.
+    /// The files and folders of a list, with links resolved.
     fn resolve_paths(&self, key: &str, paths: &UserPaths, root: &Path) -> Vec<PathBuf> {
         let written = self.active_entries().filter(|entry| entry.key == key);
         let resolved = written.filter_map(|entry| match &entry.parsed {
@@ -320,7 +319,7 @@ impl WorkspaceSettings {
 
 fn unknown_home(written: &Value) -> String {
     let written = written.as_str().unwrap_or_default();
-    format!("`{written}`: where your home folder is is not known; set HOME")
+    format!("`{written}`: your home folder is unknown; set HOME")
 }
 
 impl crate::SettingsEntry {
@@ -374,7 +373,7 @@ mod tests {
             check("environment", fine, None);
         }
         for bad in ["", "A=B", "*_KEY", "1A", "a-b", "A**"] {
-            let what = format!("`{bad}` names no variable");
+            let what = format!("`{bad}` is not a variable");
             check("environment", bad, Some(&what));
         }
     }
@@ -394,9 +393,9 @@ mod tests {
         let inside = "`build` lies in the workspace, which commands may change anyway";
         check("writable", "build", Some(inside));
         for list in ["writable", "masked"] {
-            check(list, "/a/../b", Some("`/a/../b` is no path that is clear"));
-            check(list, "~you/x", Some("`~you/x` is no path that is clear"));
-            check(list, "", Some("`` is no path that is clear"));
+            check(list, "/a/../b", Some("`/a/../b` is not a full path"));
+            check(list, "~you/x", Some("`~you/x` is not a full path"));
+            check(list, "", Some("`` is not a full path"));
             check(list, "/a/*", Some("`/a/*` is a pattern"));
         }
         check("masked", "/", Some("`/` is the whole machine"));
@@ -438,7 +437,7 @@ mod tests {
         let (paths, root) = (UserPaths::default(), Path::new("/w"));
         let problems = settings.find_forbidden_folders(&paths, root);
         let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        let expected = "f:1:1: `~/notes`: where your home folder is is not known; set HOME";
+        let expected = "f:1:1: `~/notes`: your home folder is unknown; set HOME";
         assert_eq!(shown, [expected]);
         let paths = UserPaths::for_home(Path::new("/me"));
         assert_eq!(settings.find_forbidden_folders(&paths, root), []);
