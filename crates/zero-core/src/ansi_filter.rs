@@ -29,7 +29,7 @@ pub struct AnsiFilter {
     sequence_chars: usize,
     /// Parameters of the control sequence it is in, as far as they may be passed on.
     parameters: String,
-    /// Whether the string it is in may have lines: a picture may, a title or a link may not.
+    /// Whether the current string may contain line breaks: an image may, a title or a link may not.
     has_lines: bool,
     /// A carriage return was read, and it is not known yet whether the line ends or is written over.
     returned: bool,
@@ -45,9 +45,9 @@ enum AnsiFilterState {
     EscapeMore,
     /// In a control sequence: parameters until a final character.
     Control,
-    /// In a string for the terminal, such as a title: until a bell or `ESC \`.
+    /// In a string for the terminal, such as a title: up to a bell or `ESC \`.
     Str,
-    /// In such a string, after an escape.
+    /// In such a string, after an escape character.
     StrEscape,
 }
 
@@ -91,7 +91,7 @@ impl AnsiFilter {
     fn read_char(&mut self, c: char, shown: &mut String) {
         if self.state != AnsiFilterState::Text {
             self.sequence_chars = self.sequence_chars.saturating_add(1);
-            // A new line ends what only pretends to be a sequence, and so does sheer length.
+            // A line break or excessive length ends what is not a real sequence.
             let is_endless = self.sequence_chars > SEQUENCE_CHARS_MAX;
             let may_go_on = self.state == AnsiFilterState::Str && self.has_lines;
             if is_endless || (c == '\n' && !may_go_on) {

@@ -1,4 +1,4 @@
-//! How much a command may use: for all of them, and where one tool or one rule says otherwise.
+//! Resource limits of commands: defaults, and changes by a tool or a rule.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::host_limits::{ByteSize, InvalidAmountError, InvalidLimitError};
 
-/// How much a command and everything it starts may use. [`CommandLimits::default`] holds the
+/// Resource limits of a command and all its child processes. [`CommandLimits::default`] has the
 /// documented values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandLimits {
@@ -14,7 +14,7 @@ pub struct CommandLimits {
     pub memory_max: ByteSize,
     /// Processor time of all its processes, in percent of one processor.
     pub cpu_percent_max: u64,
-    /// Its processes.
+    /// Number of processes.
     pub processes_max: u64,
     /// Open files of one process.
     pub open_files_max: u64,
@@ -50,11 +50,11 @@ pub enum CommandLimit {
 }
 
 impl CommandLimit {
-    /// All of them.
+    /// All limits.
     pub const ALL: [Self; 5] =
         [Self::Memory, Self::Cpu, Self::Processes, Self::OpenFiles, Self::File];
 
-    /// Its name in settings and flags.
+    /// The name in settings and flags.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Memory => "command-memory",
@@ -65,12 +65,12 @@ impl CommandLimit {
         }
     }
 
-    /// The limit of that name.
+    /// The limit with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|limit| limit.name() == name)
     }
 
-    /// A value as people write it.
+    /// Formats a value with its unit.
     pub fn format_value(self, value: u64) -> String {
         match self {
             Self::Memory | Self::File => ByteSize::bytes(value).to_string(),
@@ -79,7 +79,8 @@ impl CommandLimit {
         }
     }
 
-    /// Reads a value with its unit. Below the range no shell would start, above it is a slip.
+    /// Parses a value with its unit. Below the range no shell could start; above it the value is a
+    /// typing mistake.
     fn parse(self, value: &str) -> Result<u64, InvalidLimitError> {
         let (least, most) = match self {
             Self::Memory => (32_000_000, 64_000_000_000_000),
@@ -106,7 +107,7 @@ impl CommandLimit {
     }
 }
 
-/// Reads `50%`, `50 %` or `50`.
+/// Parses `50%`, `50 %` or `50`.
 fn parse_percent(text: &str) -> Result<u64, InvalidAmountError> {
     let number = text.trim().strip_suffix('%').unwrap_or(text).trim();
     let wrong =
@@ -141,14 +142,14 @@ impl CommandLimits {
         limit.parse(value).map(|value| self.set_value(limit, value))
     }
 
-    /// These limits, but for those that `change` names.
+    /// These limits with the changes of `change`.
     #[must_use]
     pub fn with_change(mut self, change: &CommandLimitChange) -> Self {
         change.0.iter().for_each(|(limit, value)| self.set_value(*limit, *value));
         self
     }
 
-    /// These limits, where `change` names a larger one that.
+    /// These limits, raised where `change` has a larger value.
     #[must_use]
     pub fn with_raised(mut self, change: &CommandLimitChange) -> Self {
         for (limit, value) in &change.0 {
@@ -157,40 +158,40 @@ impl CommandLimits {
         self
     }
 
-    /// Whether none is larger than in `usual`.
+    /// Whether no limit is larger than in `usual`.
     pub fn is_within(&self, usual: &Self) -> bool {
         CommandLimit::ALL.into_iter().all(|limit| self.get(limit) <= usual.get(limit))
     }
 }
 
-/// Limits of commands that differ from what holds otherwise.
+/// Changed limits of commands; the others are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandLimitChange(BTreeMap<CommandLimit, u64>);
 
 impl CommandLimitChange {
-    /// Names one limit, with a value and its unit.
+    /// Sets one limit from a value with its unit.
     pub fn set(&mut self, limit: CommandLimit, value: &str) -> Result<(), InvalidLimitError> {
         limit.parse(value).map(|value| {
             self.0.insert(limit, value);
         })
     }
 
-    /// Whether it names none.
+    /// Whether nothing is changed.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What it names, as people write it.
+    /// Names and formatted values of the changed limits.
     pub fn format_values(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.0.iter().map(|(limit, value)| (limit.name(), limit.format_value(*value)))
     }
 
-    /// What `later` names takes the place of what is named here.
+    /// Adds the changes of `later`, which override existing ones.
     pub(crate) fn merge_later(&mut self, later: &Self) {
         self.0.extend(&later.0);
     }
 
-    /// Of each limit the larger one of the two.
+    /// Keeps the larger value of each limit.
     pub fn merge_larger(&mut self, other: &Self) {
         for (limit, value) in &other.0 {
             let own = self.0.entry(*limit).or_default();

@@ -1,27 +1,27 @@
-//! What a call will touch, said before it runs.
+//! The effects of a call, declared before it runs.
 //!
-//! Effects are the currency between tools, policy, sandbox and audit. A path effect carries both
-//! the path as it was written and the canonical one it denotes, because a rule that denies must
-//! match on either and a rule that allows must match on both.
+//! Tools declare effects; policy, sandbox and audit use them. A path effect has both the path as
+//! written and the canonical path, because a deny rule must match either and an allow rule must
+//! match both.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-/// Where a canonical path lies, seen from the workspace.
+/// Where a canonical path is, relative to the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PathZone {
     /// Beneath one of the workspace roots.
     Workspace,
-    /// In the folder that holds this session's own oversized results.
+    /// In the folder with this session's own oversized results.
     Spill,
     /// Anywhere else.
     Outside,
 }
 
-/// A path whose meaning is settled: no `..`, link or `~` is left in [`TargetPath::canonical`].
+/// A resolved path: [`TargetPath::canonical`] contains no `..`, link or `~`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TargetPath {
     written: String,
@@ -30,7 +30,8 @@ pub struct TargetPath {
 }
 
 impl TargetPath {
-    /// Binds a path as written to what it denotes. Only whoever resolved it should call this.
+    /// Combines a path as written with its canonical path. Only the code that resolved it should
+    /// call this.
     pub fn new(written: impl Into<String>, canonical: PathBuf, whereabouts: PathZone) -> Self {
         Self { written: written.into(), canonical, whereabouts }
     }
@@ -40,42 +41,42 @@ impl TargetPath {
         &self.written
     }
 
-    /// The absolute path it denotes, links resolved.
+    /// The absolute path with links resolved.
     pub fn canonical(&self) -> &Path {
         &self.canonical
     }
 
-    /// Where it lies, seen from the workspace.
+    /// Where the path is, relative to the workspace.
     pub fn zone(&self) -> PathZone {
         self.whereabouts
     }
 }
 
-/// A command as it is to be run.
+/// A command to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CommandExecution {
-    /// What runs.
+    /// The command line.
     pub command: CommandLine,
     /// The folder it runs in; the workspace's first when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<TargetPath>,
-    /// Variables set for it on top of the usual ones.
+    /// Variables set in addition to the usual ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub variables: Vec<(String, String)>,
 }
 
-/// What a command is made of.
+/// The command line of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum CommandLine {
     /// A text for a shell.
     Shell(String),
-    /// A program and its arguments; no shell looks at them.
+    /// A program and its arguments; no shell interprets them.
     Program(Vec<String>),
 }
 
 impl CommandExecution {
-    /// A text for a shell, in the workspace's first folder.
+    /// A text for a shell, run in the workspace's first folder.
     pub fn from_shell(text: impl Into<String>) -> Self {
         let command = CommandLine::Shell(text.into());
         Self { command, folder: None, variables: Vec::new() }
@@ -91,11 +92,11 @@ impl fmt::Display for CommandExecution {
     }
 }
 
-/// One thing a call does to the world.
+/// One effect of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", content = "target", rename_all = "snake_case")]
 pub enum Effect {
-    /// Reads a file, a folder's entries or everything beneath a folder.
+    /// Reads a file, the entries of a folder or everything beneath it.
     Read(TargetPath),
     /// Creates or changes a file.
     Write(TargetPath),
@@ -103,38 +104,38 @@ pub enum Effect {
     Delete(TargetPath),
     /// Runs a command.
     Exec(CommandExecution),
-    /// Talks to a host.
+    /// Connects to a host.
     Net(String),
-    /// Uses a tool of an MCP server.
+    /// Calls a tool of an MCP server.
     Mcp {
         /// Alias of the server.
         server: String,
         /// The server's own name for the tool.
         tool: String,
-        /// Whether it is still what was approved.
+        /// Whether its definition is still the approved one.
         #[serde(skip_serializing_if = "ToolDefinitionState::is_steady")]
         definition: ToolDefinitionState,
     },
-    /// Puts a question to the person.
+    /// Asks the user a question.
     Ask,
-    /// Changes state that zero keeps itself, such as a task list.
+    /// Changes state that zero itself stores, such as a task list.
     State(String),
-    /// Keeps or forgets a note that later sessions are told.
+    /// Stores or removes a note for later sessions.
     Note(NoteChange),
-    /// Talks to a host inside that the person's own settings name for this tool.
+    /// Connects to a private host that the user's own settings name for this tool.
     Endpoint(String),
 }
 
-/// What becomes of a note.
+/// A change of a note.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NoteChange {
-    /// Whose it is: `project` or `user`.
+    /// Its owner: `project` or `user`.
     pub scope: String,
-    /// Its name.
+    /// The name of the note.
     pub name: String,
-    /// Whether it goes.
+    /// Whether the note is removed.
     pub forgets: bool,
-    /// Its file, where that lies in the workspace: rules for files hold there, too.
+    /// Its file, if that is in the workspace: file rules apply to it, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<TargetPath>,
 }
@@ -156,7 +157,7 @@ impl Effect {
         }
     }
 
-    /// What it is done to, as text.
+    /// The object of the effect, as text.
     pub fn target(&self) -> String {
         match self {
             Self::Read(path) | Self::Write(path) | Self::Delete(path) => {
@@ -170,7 +171,7 @@ impl Effect {
         }
     }
 
-    /// The path this effect is about, if it is about one.
+    /// The path of this effect, if it has one.
     pub fn path(&self) -> Option<&TargetPath> {
         match self {
             Self::Read(path) | Self::Write(path) | Self::Delete(path) => Some(path),
@@ -178,7 +179,7 @@ impl Effect {
         }
     }
 
-    /// The command this effect is about, if it is about one.
+    /// The command of this effect, if it has one.
     pub fn execution(&self) -> Option<&CommandExecution> {
         match self {
             Self::Exec(execution) => Some(execution),
@@ -186,8 +187,8 @@ impl Effect {
         }
     }
 
-    /// True when it stays in what the workspace's owner handed over: reads of the workspace or of
-    /// the session's own results, questions, and zero's own state.
+    /// True if the effect is limited to what needs no approval: reads of the workspace or of the
+    /// session's own results, questions, and zero's own state.
     pub fn is_contained(&self) -> bool {
         match self {
             Self::Read(path) => path.zone() != PathZone::Outside,
@@ -221,20 +222,20 @@ impl fmt::Display for Effect {
     }
 }
 
-/// Whether a remote tool is still what was approved. Whoever approves a tool approves what it says
-/// about itself: a server that rewrites that later is asked about again.
+/// Whether the definition of a remote tool is still the approved one. Approval covers the tool's
+/// description, so a server that changes it later needs approval again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolDefinitionState {
-    /// It is, or it was never approved.
+    /// Unchanged, or never approved.
     #[default]
     Steady,
-    /// Its name, description or schemas changed since.
+    /// Its name, description or schemas changed since the approval.
     Changed,
 }
 
 impl ToolDefinitionState {
-    /// Whether nothing is to be said of it.
+    /// Whether the definition is unchanged.
     pub fn is_steady(&self) -> bool {
         *self == Self::Steady
     }

@@ -182,7 +182,7 @@ pub enum ToolCallStatus {
     Completed,
     /// It gave an error.
     Failed,
-    /// Policy or a person said no.
+    /// Denied by policy or the user.
     Denied,
     /// It was stopped.
     Cancelled,
@@ -380,7 +380,7 @@ pub struct ApprovalEffect {
 pub struct ApprovalOption {
     /// `allow_once`, `allow_always`, `reject_once` or `reject_always`.
     pub id: String,
-    /// What it does, for a button or a line.
+    /// Label for a button or a menu line.
     pub name: String,
 }
 

@@ -1,4 +1,4 @@
-//! Every bound of a host, with its unit.
+//! All limits of a host, with their units.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::{TimeoutClass, ToolName};
 pub struct ByteSize(u64);
 
 impl ByteSize {
-    /// A number of plain bytes.
+    /// A number of bytes.
     pub const fn bytes(count: u64) -> Self {
         Self(count)
     }
@@ -28,12 +28,12 @@ impl ByteSize {
         Self(count * 1_000_000)
     }
 
-    /// The plain number.
+    /// The number of bytes.
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The plain number, for indexing; saturates where a pointer is narrower.
+    /// The number of bytes as an index; saturates if `usize` is narrower.
     pub fn as_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
@@ -54,7 +54,7 @@ impl fmt::Display for ByteSize {
     }
 }
 
-/// A text that is no amount of anything.
+/// A text that is not a valid amount.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {wanted}")]
 pub struct InvalidAmountError {
@@ -114,7 +114,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, InvalidAmountError> {
     number.checked_mul(factor_ms).map(Duration::from_millis).ok_or_else(invalid)
 }
 
-/// The bounds of one host. [`HostLimits::default`] holds the documented values.
+/// The limits of one host. [`HostLimits::default`] has the documented values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostLimits {
     /// Deadline of a tool that works on one file or folder.
@@ -125,31 +125,31 @@ pub struct HostLimits {
     pub command_timeout: Duration,
     /// Deadline of a call to an MCP server.
     pub mcp_timeout: Duration,
-    /// How long a call that was told to stop may take to say what became of it.
+    /// How long a call that was told to stop may take to return its outcome.
     pub stop_grace: Duration,
-    /// Most text a result may put before the model; the rest goes to a file.
+    /// Most bytes of a result that the model gets; the rest is stored in a file.
     pub model_output_bytes_max: ByteSize,
-    /// Most a result may hold in all.
+    /// Most bytes of a whole result.
     pub result_bytes_max: ByteSize,
-    /// Largest file that is read whole or changed.
+    /// Largest file that is read completely or changed.
     pub file_bytes_max: ByteSize,
     /// Largest input of a call.
     pub input_bytes_max: ByteSize,
-    /// Calls that may run at once in one session.
+    /// Most calls that run at once in one session.
     pub session_calls_max: usize,
-    /// Calls that may run at once in the whole host.
+    /// Most calls that run at once in the whole host.
     pub host_calls_max: usize,
-    /// Calls that may wait for a place.
+    /// Most calls that wait for a slot.
     pub queue_calls_max: usize,
-    /// Attempts at an idempotent call that fails for a passing reason, the first included.
+    /// Most attempts of an idempotent call that fails transiently, including the first.
     pub attempts_max: u32,
-    /// Failures of a tool in a row that open its circuit.
+    /// Consecutive failures of a tool that open its circuit.
     pub breaker_failures_max: u32,
     /// How long an open circuit stays open before one call may try again.
     pub breaker_pause: Duration,
-    /// How much a command may use.
+    /// Resource limits of commands.
     pub command: CommandLimits,
-    /// What differs of that for the commands of one tool.
+    /// Changed limits for the commands of one tool.
     pub tool_commands: BTreeMap<ToolName, CommandLimitChange>,
 }
 
@@ -183,10 +183,10 @@ pub enum InvalidLimitError {
     /// No limit has that name.
     #[error("there is no limit `{name}`; the limits are {}", HostLimits::NAMES.join(", "))]
     UnknownName {
-        /// The name given.
+        /// The given name.
         name: String,
     },
-    /// The value has the wrong form.
+    /// The value is malformed.
     #[error("limit `{name}`: {source}")]
     Value {
         /// The limit.
@@ -194,19 +194,19 @@ pub enum InvalidLimitError {
         /// What is wrong with its value.
         source: InvalidAmountError,
     },
-    /// Too small for anything to run, or so large that it must be a slip.
+    /// Too small for anything to run, or so large that it must be a typing mistake.
     #[error("limit `{name}`: `{value}` is not from {least} to {most}")]
     Range {
         /// The limit.
         name: String,
-        /// The value given.
+        /// The given value.
         value: String,
-        /// The smallest.
+        /// The smallest valid value.
         least: String,
-        /// The largest.
+        /// The largest valid value.
         most: String,
     },
-    /// Nothing could run under the value.
+    /// Zero, with which nothing could run.
     #[error("limit `{name}` must be more than zero")]
     Zero {
         /// The limit.
@@ -215,7 +215,7 @@ pub enum InvalidLimitError {
 }
 
 impl HostLimits {
-    /// Names that [`HostLimits::set`] knows.
+    /// Names that [`HostLimits::set`] accepts.
     pub const NAMES: &[&str] = &[
         "file-timeout",
         "search-timeout",
@@ -232,16 +232,16 @@ impl HostLimits {
         CommandLimit::File.name(),
     ];
 
-    /// Tools that run commands: their names may stand before the name of a command's limit, as in
+    /// Tools that run commands. Their names may prefix the name of a command limit, as in
     /// `Bash.command-memory`.
     pub const COMMAND_TOOLS: &[&str] = &["Bash"];
 
-    /// Sets one limit from its name and a value with its unit, as settings and flags give it.
+    /// Sets one limit from its name and a value with its unit, as in settings and flags.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidLimitError> {
         HostLimitChange::parse(name, value).map(|change| self.apply(&change))
     }
 
-    /// Sets the limit that a change names. It was parsed before, so that this cannot fail.
+    /// Sets a limit. The change was parsed before, so this cannot fail.
     pub fn apply(&mut self, change: &HostLimitChange) {
         match &change.0 {
             ParsedLimit::FileTimeout(time) => self.file_timeout = *time,
@@ -259,7 +259,7 @@ impl HostLimits {
         }
     }
 
-    /// How much a command of a tool may use.
+    /// The resource limits for the commands of a tool.
     pub fn command_limits_for(&self, tool: &ToolName) -> CommandLimits {
         match self.tool_commands.get(tool) {
             Some(change) => self.command.with_change(change),
@@ -278,7 +278,7 @@ impl HostLimits {
     }
 }
 
-/// One limit with its new value, parsed: [`HostLimits::apply`] sets it and cannot fail.
+/// A parsed limit change: [`HostLimits::apply`] sets it and cannot fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostLimitChange(ParsedLimit);
 
@@ -298,7 +298,7 @@ enum ParsedLimit {
 }
 
 impl HostLimitChange {
-    /// Parses the value of a limit, as settings and flags give it.
+    /// Parses the value of a limit, as in settings and flags.
     pub fn parse(name: &str, value: &str) -> Result<Self, InvalidLimitError> {
         let of_command = |limit: CommandLimit| {
             let mut change = CommandLimitChange::default();
@@ -334,14 +334,14 @@ impl HostLimitChange {
     }
 }
 
-/// `Bash.command-memory`: the tool, and the limit of its commands.
+/// Splits `Bash.command-memory` into the tool and the limit of its commands.
 fn parse_tool_limit(name: &str) -> Option<(ToolName, CommandLimit)> {
     let (tool, limit) = name.split_once('.')?;
     let tool = HostLimits::COMMAND_TOOLS.iter().find(|known| **known == tool)?;
     Some((ToolName::new(*tool).ok()?, CommandLimit::from_name(limit)?))
 }
 
-/// The value, unless nothing could run under it.
+/// Returns the value, or an error if it is zero.
 fn above_zero<T: PartialEq + ZeroValue>(name: &str, value: T) -> Result<T, InvalidLimitError> {
     if value == T::ZERO {
         return Err(InvalidLimitError::Zero { name: name.to_owned() });

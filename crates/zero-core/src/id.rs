@@ -1,8 +1,8 @@
 //! Identifiers of sessions, runs and calls.
 //!
-//! They end up in file names, audit rows and protocol frames, so each is short, printable ASCII
-//! without separators of paths. Making a fresh one needs randomness, which is the caller's: this
-//! crate only turns given bits into an id.
+//! They are used in file names, audit rows and protocol frames, so each is short printable ASCII
+//! without path separators. Generating one needs randomness, which the caller supplies: this crate
+//! only converts given bits to an id.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// A text that cannot be an id.
+/// A text that is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{}` is not an id: use 1 to {ID_LEN_MAX} ASCII letters, digits, `_`, `-`, `.` or `:`, starting with a letter or digit",
@@ -20,7 +20,7 @@ pub struct InvalidIdError {
     text: String,
 }
 
-/// Longest id accepted, in bytes.
+/// Longest id, in bytes.
 pub const ID_LEN_MAX: usize = 128;
 
 fn checked(text: String) -> Result<Arc<str>, InvalidIdError> {
@@ -33,7 +33,7 @@ fn checked(text: String) -> Result<Arc<str>, InvalidIdError> {
     }
 }
 
-// An id goes along with whatever happens, so a copy of it costs nothing.
+// Ids are copied often, so cloning is cheap.
 macro_rules! define_id {
     ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
         $(#[$doc])*
@@ -43,12 +43,12 @@ macro_rules! define_id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Checks `text` and wraps it.
+            /// Validates `text` and wraps it.
             pub fn new(text: impl Into<String>) -> Result<Self, InvalidIdError> {
                 checked(text.into()).map(Self)
             }
 
-            /// An id made of 96 random bits that the caller brings.
+            /// An id made of 96 random bits that the caller supplies.
             pub fn from_bits(bits: u128) -> Self {
                 Self(format!(concat!($prefix, "_{:024x}"), bits & ((1 << 96) - 1)).into())
             }
@@ -88,15 +88,15 @@ macro_rules! define_id {
 }
 
 define_id!(
-    /// One conversation with its own transcript, grants and files read.
+    /// One conversation with its own transcript, grants and seen files.
     SessionId, "sess"
 );
 define_id!(
-    /// One prompt being answered within a session.
+    /// One prompt and its processing within a session.
     RunId, "run"
 );
 define_id!(
-    /// One use of one tool.
+    /// One call of one tool.
     CallId, "call"
 );
 

@@ -1,8 +1,8 @@
-//! The words of zero: names, calls, effects, results and errors.
+//! The shared vocabulary of zero: names, calls, effects, results and errors.
 //!
-//! Every other crate speaks in these types. Nothing here reads a clock, a file, a socket or an
-//! environment variable, and nothing here knows a protocol, so the crate never fails for want of
-//! the outside world: it has none.
+//! Every other crate uses these types. Nothing here reads a clock, a file, a socket or an
+//! environment variable, and nothing here knows a protocol, so this crate has no failures that
+//! depend on the outside.
 
 pub mod ansi_filter;
 pub mod command_limits;

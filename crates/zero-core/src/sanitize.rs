@@ -1,14 +1,14 @@
-//! Words of somebody else that a person sees, made harmless: nothing in them can move the cursor, hide
-//! other words, reverse the reading or pass for words of zero's own.
+//! Sanitizes untrusted text for display: it cannot move the cursor, hide other text, reverse the
+//! reading direction or imitate zero's own messages.
 
 use std::borrow::Cow;
 
 use crate::text_shortening::one_line;
 
-/// Longest single line of somebody else that is shown, in characters.
+/// Longest single line of untrusted text, in characters.
 const LINE_CHARS_MAX: usize = 200;
 
-/// One line of text, for a title or a name.
+/// One line of text, for a title or a name; unsafe characters become spaces.
 pub fn to_line(text: &str) -> String {
     one_line(text, LINE_CHARS_MAX)
 }
@@ -18,12 +18,12 @@ pub fn to_quoted_line(text: &str) -> String {
     format!("`{}`", to_line(text).replace('`', "'"))
 }
 
-/// The first character of a text that would do more than be read. Line breaks and tabs are text.
+/// The first unsafe character of a text. Line breaks and tabs are safe.
 pub fn find_unsafe_char(text: &str) -> Option<char> {
     text.chars().find(|c| !is_safe_char(*c) && !matches!(c, '\n' | '\t'))
 }
 
-/// Text of several lines, as a block that Markdown in it cannot leave.
+/// A Markdown code block with a fence that the text cannot close.
 pub fn to_code_block(text: &str, language: &str) -> String {
     let text = replace_unsafe_chars(text);
     let fence = code_fence(&text);
@@ -40,7 +40,7 @@ pub fn longest_backtick_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
 }
 
-/// Text of several lines that does nothing but be read.
+/// Text of several lines with unsafe characters replaced by `U+FFFD`.
 pub fn replace_unsafe_chars(text: &str) -> String {
     let keeps = |c: char| is_safe_char(c) || c == '\n' || c == '\t';
     text.chars().map(|c| if keeps(c) { c } else { '\u{FFFD}' }).collect()
@@ -83,7 +83,7 @@ pub fn escape_chars_with(
     Cow::Owned(escaped)
 }
 
-/// Whether a character shows as itself and leaves its neighbours alone.
+/// Whether a character is visible and does not affect its neighbours.
 pub fn is_safe_char(c: char) -> bool {
     let is_invisible = matches!(
         c,

@@ -1,25 +1,25 @@
-//! What is wrong with an input, one entry per wrong place.
+//! Violations of an input schema, one per location.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One place in an input that does not fit its schema.
+/// One location in an input that violates its schema.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchemaViolation {
-    /// JSON pointer to the place; empty for the whole input.
+    /// JSON pointer to the location; empty for the whole input.
     pub pointer: String,
-    /// What the schema wants there.
+    /// What the schema expects there.
     pub expected: String,
-    /// What stands there now, shortened.
+    /// The actual value, shortened.
     pub found: String,
-    /// The field most likely meant, when a name is unknown.
+    /// The most similar field name, if the name is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest: Option<String>,
 }
 
 impl SchemaViolation {
-    /// A place where `expected` should stand and `found` does.
+    /// A violation at `pointer`, with the expected and the actual value.
     pub fn new(
         pointer: impl Into<String>,
         expected: impl Into<String>,

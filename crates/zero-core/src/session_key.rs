@@ -4,23 +4,23 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Key of a session, in its one spelling.
+/// Key of a session, in its canonical spelling.
 ///
-/// Invariant: lower case; at most [`SessionKey::LEN_MAX`] characters; `agent:<agent>:<name>` with an
-/// agent of 1 to 64 lower-case letters, digits, `_` or `-` that starts with a letter or digit, and a
-/// name of at least one character. It may hold anything but control characters after that: it is
-/// never a file name.
+/// Invariant: lower case; at most [`SessionKey::LEN_MAX`] characters; `agent:<agent>:<name>` with
+/// an agent of 1 to 64 lower-case letters, digits, `_` or `-` that starts with a letter or digit,
+/// and a name of at least one character. The name may contain anything except control characters:
+/// it is never a file name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SessionKey(String);
 
-/// A text that is no key.
+/// A text that is not a valid key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSessionKeyError {
     /// It is empty or too long.
     #[error("a session key has 1 to {max} characters, this one has {0}", max = SessionKey::LEN_MAX)]
     Length(usize),
-    /// It begins like a key and is none.
+    /// It has the prefix of a key but is malformed.
     #[error("malformed session key \"{}\"; write `agent:<agent>:<name>`, or a name alone", .0.escape_debug())]
     Malformed(String),
 }
@@ -29,7 +29,7 @@ impl SessionKey {
     /// Longest key, in characters.
     pub const LEN_MAX: usize = 512;
 
-    /// The key that `written` means. A bare one is put under the default agent; `main` and `global`
+    /// Resolves `written` to a key. A bare name is put under the default agent; `main` and `global`
     /// are its main session.
     pub fn resolve(written: &str, default_agent: &str) -> Result<Self, InvalidSessionKeyError> {
         let length = written.chars().count();
@@ -60,18 +60,18 @@ impl SessionKey {
         Ok(Self(key))
     }
 
-    /// The agent in it.
+    /// The agent in the key.
     pub fn agent(&self) -> &str {
         self.parts().0
     }
 
-    /// What follows the agent.
+    /// The part after the agent.
     pub fn name(&self) -> &str {
         self.parts().1
     }
 
-    /// Whether the agent in it is only where such keys are put, so that the session can have another.
-    /// It is so for the keys that editors make up.
+    /// Whether the agent in the key is only a default, so that the session can use another. True
+    /// for keys that editors generate.
     pub fn can_change_agent(&self) -> bool {
         ["acp:", "acp-bridge:"].iter().any(|prefix| self.name().starts_with(prefix))
     }
@@ -87,7 +87,7 @@ impl SessionKey {
     }
 }
 
-/// Whether a text can name an agent.
+/// Whether a text is a valid agent name.
 pub fn is_agent_id(text: &str) -> bool {
     let starts_well = text.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b);

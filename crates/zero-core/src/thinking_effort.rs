@@ -6,7 +6,7 @@ pub enum ThinkingEffort {
     /// As it likes.
     #[default]
     Default,
-    /// Not at all, where that can be chosen.
+    /// None, where the model allows that.
     Off,
     /// A little.
     Low,

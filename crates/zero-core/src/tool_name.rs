@@ -1,4 +1,4 @@
-//! Tool names, checked once where they enter.
+//! Tool names, validated once when they are created.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 /// Name of a tool as the model sees it: `Read`, or `github__create_issue` for a remote one.
 ///
-/// Invariant: 1 to 64 ASCII letters, digits, `_` or `-`, starting with a letter. It is checked
+/// Invariant: 1 to 64 ASCII letters, digits, `_` or `-`, starting with a letter. It is validated
 /// here and nowhere else, so a `ToolName` is safe as a log field, metric label or audit column.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ToolName(String);
 
-/// A text that cannot name a tool.
+/// A text that is not a valid tool name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{}` is not a tool name: use 1 to {} ASCII letters, digits, `_` or `-`, starting with a letter",
@@ -23,19 +23,19 @@ pub struct InvalidToolNameError {
 }
 
 impl ToolName {
-    /// Longest name the model interfaces of today agree on.
+    /// Longest name that all current model APIs accept.
     pub const LEN_MAX: usize = 64;
 
-    /// Checks `name` and wraps it.
+    /// Validates `name` and wraps it.
     pub fn new(name: impl Into<String>) -> Result<Self, InvalidToolNameError> {
         Self::try_from(name.into())
     }
 
-    /// The name `prefix__original` of a tool that somebody else named `original`.
+    /// The name `prefix__original` of an external tool.
     ///
-    /// What cannot stand in a name becomes `_`. A name that had to be changed or cut ends in a mark
-    /// of the original, so that `a.b` and `a b` stay apart and the name of a tool never depends on
-    /// its neighbours. Fails when the prefix cannot begin a name, or leaves no room.
+    /// Invalid characters become `_`. A name that was changed or cut ends in a hash of the
+    /// original, so that `a.b` and `a b` differ and the name of a tool never depends on other
+    /// tools. Fails if the prefix is not a valid start of a name, or leaves no space.
     pub fn from_namespaced(prefix: &str, original: &str) -> Result<Self, InvalidToolNameError> {
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let cleaned: String =
@@ -55,11 +55,11 @@ impl ToolName {
     }
 }
 
-/// What stands between the one who brings a tool and its own name for it.
+/// Separates the source of a tool from its own name.
 const SEPARATOR: &str = "__";
 
-/// A short mark of a text that is the same in every version: FNV-1a of 64 bits, folded to 32.
-/// It keeps honest names apart; who registers tools looks for clashes all the same.
+/// A short hash that is the same in every version: 64-bit FNV-1a, folded to 32 bits. It does not
+/// resist attacks; the registry checks for duplicates anyway.
 fn short_hash(text: &str) -> u32 {
     let hash = fnv_1a(text.as_bytes());
     #[expect(clippy::cast_possible_truncation, reason = "both halves are folded into one")]

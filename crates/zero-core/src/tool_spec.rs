@@ -1,4 +1,4 @@
-//! What a tool says about itself.
+//! The specification of a tool.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::ToolName;
 
-/// The shelf a tool stands on.
+/// The category of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolCategory {
@@ -16,17 +16,17 @@ pub enum ToolCategory {
     File,
     /// Finds files or text.
     Search,
-    /// Builds, tests and runs.
+    /// Builds, tests and runs programs.
     Development,
-    /// Understands code.
+    /// Analyzes code.
     Code,
     /// Plans, tasks and memory.
     Project,
-    /// Reaches out.
+    /// Accesses the network.
     Network,
-    /// Talks to the person.
+    /// Interacts with the user.
     Ui,
-    /// Comes from somewhere else.
+    /// Provided by an external source.
     External,
 }
 
@@ -46,11 +46,11 @@ impl ToolCategory {
     }
 }
 
-/// How an editor should picture the call.
+/// The kind of a call, for an icon in editors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolKind {
-    /// Looks at files.
+    /// Reads files.
     Read,
     /// Changes files.
     Edit,
@@ -58,13 +58,13 @@ pub enum ToolKind {
     Delete,
     /// Moves files.
     Move,
-    /// Looks for something.
+    /// Searches.
     Search,
-    /// Runs something.
+    /// Runs a command.
     Execute,
     /// Thinks or plans.
     Think,
-    /// Gets something from elsewhere.
+    /// Fetches data from the network.
     Fetch,
     /// Anything else.
     Other,
@@ -87,17 +87,17 @@ impl ToolKind {
     }
 }
 
-/// How much harm a call can do.
+/// The risk of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RiskLevel {
-    /// Only looks.
+    /// Reads only.
     Low,
     /// Changes local files.
     Medium,
-    /// Acts on the system.
+    /// Affects the system.
     High,
-    /// Destroys.
+    /// Destroys data.
     Critical,
 }
 
@@ -119,7 +119,7 @@ impl fmt::Display for RiskLevel {
     }
 }
 
-/// Which deadline a tool works under.
+/// The deadline class of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimeoutClass {
@@ -133,29 +133,30 @@ pub enum TimeoutClass {
     Mcp,
 }
 
-/// What a tool says about itself: enough to list it, describe it to a model and judge it.
+/// The specification of a tool: everything needed to list it, describe it to a model and authorize
+/// it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolSpec {
     /// Canonical name.
     pub name: ToolName,
-    /// Name for people.
+    /// Name for display.
     pub display_name: String,
-    /// What it does and how to use it well, for the model.
+    /// What it does and how to use it, for the model.
     pub description: String,
     /// JSON Schema 2020-12 of the input.
     pub input_schema: Value,
     /// JSON Schema 2020-12 of the structured result.
     pub output_schema: Value,
-    /// The shelf it stands on.
+    /// Its category.
     pub category: ToolCategory,
-    /// How an editor should picture it.
+    /// The kind of its calls, for an icon in editors.
     pub kind: ToolKind,
-    /// Risk before the call's own arguments are looked at.
+    /// Risk before the arguments are known.
     pub risk: RiskLevel,
-    /// Which deadline it works under.
+    /// Its deadline class.
     pub timeout_class: TimeoutClass,
-    /// Whether running it twice is the same as running it once.
+    /// Whether running it twice has the same effect as once.
     pub idempotent: bool,
-    /// Another tool that takes the same input and can stand in when this one fails by itself.
+    /// Another tool with the same input that runs instead if this one fails.
     pub fallback: Option<ToolName>,
 }

@@ -1,4 +1,4 @@
-//! Why a command did not start, or did not come to its end.
+//! Errors of commands that did not start or were stopped before they finished.
 
 use std::io;
 
@@ -11,12 +11,12 @@ use zero_sandbox::spawner::SpawnError;
 
 use crate::tree_watch::WatchReport;
 
-/// The signal of a process that wrote a file larger than it may.
+/// `SIGXFSZ`: a process wrote a file larger than its limit.
 const FILE_TOO_LARGE: i32 = 25;
-/// What a shell returns for it, and what it writes then.
+/// The exit code and the message of a shell whose child died of `SIGXFSZ`.
 const SHELL_FILE_TOO_LARGE: (i32, &str) = (128 + FILE_TOO_LARGE, "File size limit exceeded");
 
-/// How much a command may use, and under which name that can be changed.
+/// The resource limits of a tool's commands, and the tool name under which settings change them.
 #[derive(Clone, Debug)]
 pub(crate) struct ToolCommandLimits {
     pub(super) tool: ToolName,
@@ -24,13 +24,13 @@ pub(crate) struct ToolCommandLimits {
 }
 
 impl ToolCommandLimits {
-    /// Why a job did not come to its end by itself.
+    /// The error of a job that was stopped before it finished; `None` if it ended by itself.
     pub(crate) fn job_error(&self, ended: &CommandExit) -> Option<ToolError> {
         end_error(ended, self, String::new)
     }
 }
 
-/// Why a command did not start.
+/// Converts the failure to start a command into a tool error.
 pub(super) fn start_error(error: &SpawnError) -> ToolError {
     let hint = error.hint().map_or_else(String::new, |hint| format!("; {hint}"));
     let message = format!("{error}{hint}");
@@ -46,7 +46,7 @@ pub(super) fn start_error(error: &SpawnError) -> ToolError {
             .with_detail("file", folder.display().to_string()),
         SpawnError::TooLarge => ToolError::invalid(ErrorReason::TooLarge, message),
         SpawnError::BadText { .. } => ToolError::invalid(ErrorReason::SchemaViolation, message),
-        // Fail closed: what cannot be confined does not run.
+        // Fail closed: a command that cannot be confined does not run.
         SpawnError::Refused { gaps, .. } => {
             let message = format!("{message}{}", weaker_sandbox_hint(gaps));
             let missing: Vec<&str> = gaps.iter().map(|gap| gap.property.as_str()).collect();
@@ -61,12 +61,12 @@ pub(super) fn start_error(error: &SpawnError) -> ToolError {
     }
 }
 
-/// An error that also says what the command made that it may not make.
-pub(super) fn with_watch_report(error: ToolError, settled: &WatchReport) -> ToolError {
-    if *settled == WatchReport::default() {
+/// Adds the findings of the tree watch (quarantined files, warnings) to an error.
+pub(super) fn with_watch_report(error: ToolError, report: &WatchReport) -> ToolError {
+    if *report == WatchReport::default() {
         return error;
     }
-    let taken = settled.taken_away.iter().map(|taken| {
+    let taken = report.taken_away.iter().map(|taken| {
         serde_json::json!({
             "path": taken.path.display().to_string(),
             "kept_at": taken.kept_at.display().to_string(),
@@ -75,10 +75,10 @@ pub(super) fn with_watch_report(error: ToolError, settled: &WatchReport) -> Tool
     });
     error
         .with_detail("taken_away", taken.collect::<Vec<_>>())
-        .with_detail("warnings", settled.warnings.clone())
+        .with_detail("warnings", report.warnings.clone())
 }
 
-/// An error that also says what did not hold of the confinement.
+/// Adds the sandbox properties that were not enforced to an error.
 pub(super) fn with_sandbox_gaps(error: ToolError, missing: &[ConfinementGap]) -> ToolError {
     if missing.is_empty() {
         return error;
@@ -87,12 +87,12 @@ pub(super) fn with_sandbox_gaps(error: ToolError, missing: &[ConfinementGap]) ->
     error.with_detail("not_enforced", missing)
 }
 
-/// An error that also says what is to be known of the network.
+/// Adds network notes, such as refused connections, to an error.
 pub(super) fn with_network_notes(error: ToolError, notes: &[String]) -> ToolError {
     if notes.is_empty() { error } else { error.with_detail("network", notes.to_vec()) }
 }
 
-/// What a person can do about a machine that cannot confine as it should.
+/// Tells the user which settings let commands run on a machine that cannot enforce `gaps`.
 fn weaker_sandbox_hint(gaps: &[ConfinementGap]) -> String {
     if gaps.is_empty() {
         return String::new();
@@ -106,8 +106,8 @@ fn weaker_sandbox_hint(gaps: &[ConfinementGap]) -> String {
     )
 }
 
-/// Why a command that started has no result; `None` when it ran to its end. `written` is what it
-/// wrote.
+/// The error of a command that was stopped before it finished; `None` if it ended by itself.
+/// `written` returns its output.
 pub(super) fn end_error(
     ended: &CommandExit,
     allowance: &ToolCommandLimits,
@@ -130,7 +130,8 @@ pub(super) fn end_error(
         )),
         ExitCause::Killed => Some(ToolError::cancelled()),
         ExitCause::MemoryLimit { limit, used } => {
-            // The kernel stops a group at its limit, so what it wanted is not known.
+            // The kernel stops the group at its limit, so the memory it would have needed is
+            // unknown.
             let (held, may) = (ByteSize::bytes(used), ByteSize::bytes(limit));
             let shown = format!("it used {held} of memory, more than the limit of {may}");
             of_command(CommandLimit::Memory, limit, Some(used), shown)
@@ -156,7 +157,7 @@ fn is_file_too_large(ended: &CommandExit, written: impl FnOnce() -> String) -> b
         || (ended.exit_code == Some(code) && written().contains(words))
 }
 
-/// A limit that was reached: which, how much it allows, and how to raise it.
+/// The error for a limit that was reached: which limit, its value, and how to raise it.
 fn limit_error(
     limit: CommandLimit,
     allowance: &ToolCommandLimits,
@@ -180,7 +181,7 @@ fn limit_error(
     }
 }
 
-/// A limit under which it may work: twice as much as was allowed or used.
+/// Suggests a limit: twice the larger of what was allowed and what was used.
 fn suggest_limit(allowed: u64, used: Option<u64>) -> u64 {
     allowed.max(used.unwrap_or(0)).saturating_mul(2)
 }
@@ -276,21 +277,21 @@ mod tests {
     #[test]
     fn oversized_file_is_detected_by_signal() {
         let died = CommandExit { signal: Some(25), ..command_end(ExitCause::Finished) };
-        let told = |code, words| {
+        let shell_error = |code, output| {
             let ended = CommandExit {
                 signal: None,
                 exit_code: Some(code),
                 ..command_end(ExitCause::Finished)
             };
-            command_error(&ended, words)
+            command_error(&ended, output)
         };
-        let words = "sh: line 1: 7 File size limit exceeded cat";
-        for error in [command_error(&died, ""), told(153, words)] {
+        let output = "sh: line 1: 7 File size limit exceeded cat";
+        for error in [command_error(&died, ""), shell_error(153, output)] {
             let error = error.unwrap();
             assert_eq!(error.reason(), Some(ErrorReason::ResourceExhausted));
             assert!(error.message.contains("limits.Bash.command-file 200MB"), "{error:?}");
         }
-        assert!(told(153, "").is_none() && told(1, words).is_none());
+        assert!(shell_error(153, "").is_none() && shell_error(1, output).is_none());
     }
 
     #[test]

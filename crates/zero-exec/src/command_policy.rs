@@ -1,4 +1,4 @@
-//! What a started program may reach, as decided by whoever starts it.
+//! Decides what a started program may read, change and connect to.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -6,21 +6,22 @@ use std::path::{Path, PathBuf};
 use zero_policy::{ConnectDeniedError, ConnectPermission, ConnectRequest, GrantScope};
 use zero_sandbox::Workspace;
 
-/// Decides what a program that runs may change, read and connect to. Every answer that is not
-/// overridden is the strictest one.
+/// Decides what a running program may change, read and connect to. Every default implementation
+/// gives the strictest answer.
 pub trait CommandPolicy: Send + Sync {
-    /// Whether commands may change a path that is protected otherwise, because a person wrote a rule
-    /// for it.
+    /// Whether commands may change an otherwise protected path because the user wrote a rule for
+    /// it.
     fn may_change(&self, _canonical: &Path) -> bool {
         false
     }
 
-    /// The files and folders that commands must not be able to read, because a rule denies it.
+    /// The files and folders that commands must not read because a rule denies them, at most
+    /// `_most` of them.
     fn denied_files(&self, _workspace: &Workspace, _most: usize) -> DeniedFiles {
         DeniedFiles::All(Vec::new())
     }
 
-    /// Whether a confined command may connect to a host, where nobody can be asked.
+    /// Whether a confined command may connect to a host. Nobody can be asked at this point.
     fn authorize_host(
         &self,
         _reach: ConnectRequest<'_>,
@@ -28,14 +29,14 @@ pub trait CommandPolicy: Send + Sync {
         Err(ConnectDeniedError::NoRule)
     }
 
-    /// Whether [`CommandPolicy::authorize_host`] can say yes to anything, with these grants and no
-    /// hosts that settings list; lets commands go without a network where it cannot.
+    /// Whether [`CommandPolicy::authorize_host`] could allow any host with these grants and no
+    /// hosts from settings. If not, commands get no network at all.
     fn can_allow_any_host(&self, _grants: &[GrantScope]) -> bool {
         false
     }
 
-    /// Whether it may use an address that such a host turned out to have. `inside` says what is
-    /// there when it is not one of the open internet.
+    /// Whether a command may use an address that an allowed host resolved to. `inside` describes
+    /// the network the address belongs to if it is not a public one.
     fn authorize_address(
         &self,
         _address: IpAddr,
@@ -45,19 +46,19 @@ pub trait CommandPolicy: Send + Sync {
     }
 }
 
-/// What a rule denies commands to read.
+/// The files that rules deny commands to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeniedFiles {
-    /// All of it, by canonical paths; a folder stands for what is in it.
+    /// All of them, as canonical paths; a folder stands for everything in it.
     All(Vec<PathBuf>),
-    /// There is more than was asked for, or it could not be found out in time.
+    /// More than the requested maximum, or the search exceeded its bounds.
     TooMany {
-        /// How many rules say so.
+        /// The number of rules that deny reading.
         rules: usize,
     },
 }
 
-/// Opens nothing and hides nothing.
+/// Denies every change and connection, and hides no files.
 #[cfg(test)]
 pub(crate) struct ClosedPolicy;
 

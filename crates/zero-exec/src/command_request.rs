@@ -1,19 +1,20 @@
-//! A command that somebody wants to run.
+//! A request of a tool to run a command.
 
 use zero_core::CommandExecution;
 
-/// A command to run.
+/// A request to run one command.
 #[derive(Clone, Debug)]
 pub struct CommandRequest {
-    /// The command, exactly as it was judged.
+    /// The command, exactly as policy authorized it.
     pub execution: CommandExecution,
-    /// What it reads and writes.
+    /// How its standard streams are connected.
     pub streams: StreamMode,
-    /// What it finds to read, through a pipe; nothing when absent. It need not read it.
+    /// Bytes for its standard input, sent through a pipe; empty input when absent. The command does
+    /// not have to read them.
     pub input: Option<Vec<u8>>,
 }
 
-/// What a command reads and writes.
+/// How the standard streams of a command are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamMode {
     /// Separate pipes for input, output and error output.

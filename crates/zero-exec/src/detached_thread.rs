@@ -1,12 +1,13 @@
-//! Work that may block for ever, on a thread of its own.
+//! Runs work that may block forever on a separate thread.
 //!
-//! A keyring may wait for a password that nobody types, and a name server may never answer. Such a
-//! call cannot be stopped, and the end of the program must not wait for it.
+//! A keyring may wait for a password that is never entered, and a name server may never answer.
+//! Such a call cannot be cancelled, and the program must be able to exit without waiting for it.
 
 use tokio::sync::oneshot;
 
-/// Does the work; `None` when it ended by a panic, or no thread could be had. Whoever stops waiting
-/// leaves the thread behind: callers bound how many they start.
+/// Runs `work` on a new thread. Returns `None` if the work panicked or no thread could be started.
+/// A caller that stops waiting leaves the thread running, so callers must bound how many they
+/// start.
 pub async fn run<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,

@@ -1,16 +1,16 @@
-//! The proxy through which confined commands reach exactly the hosts that are allowed.
+//! The proxy that connects confined commands to allowed hosts, and to no others.
 //!
-//! A confined command has no network but that of its session, and that has one way out: a port at
-//! which this proxy listens from outside. It speaks SOCKS5 and HTTP. Each connection names a host; the [`ConnectionAuthorizer`] judges it; its name is
-//! looked up once, every address of the answer is checked, and the connection goes to one of exactly
-//! these addresses. Each leaves a record in the [`ConnectionLog`], with the host and never with a
-//! path, a header or a password.
+//! A confined command has only the network of its session, whose single exit is a port at which
+//! this proxy listens from outside. The proxy speaks SOCKS5 and HTTP. Each connection names a host.
+//! The [`ConnectionAuthorizer`] decides about the host; the name is resolved once, every returned
+//! address is checked, and the connection goes to one of exactly these addresses. Each connection
+//! is recorded in the [`ConnectionLog`] with its host, never with a path, a header or a password.
 //!
-//! Everything is bounded ([`EgressLimits`]): what a command does here can slow down or end its own
-//! connections and nothing else. The proxy runs on a thread of its own, so it works whatever the
-//! host's runtime is busy with, and ends when its [`EgressProxy`] is dropped.
+//! Everything is bounded ([`EgressLimits`]): a command can slow down or end its own connections and
+//! nothing else. The proxy runs on its own thread, so it does not depend on the host's runtime, and
+//! ends when its [`EgressProxy`] is dropped.
 //!
-//! Not here: how the port comes into the sandbox, and the syntax of rules.
+//! Not here: how the port gets into the sandbox, and the syntax of rules.
 
 mod address_pinning;
 mod client_connection;
@@ -48,46 +48,46 @@ pub use self::proxy_request::ConnectTarget;
 use self::refusals::RefusalLog;
 pub use self::refusals::{RefusalCursor, RefusalSummary, RefusedHost};
 
-/// Threads that look names up and write records.
+/// Threads for name lookups and audit records.
 const HELPER_THREADS_MAX: usize = 16;
-/// How long a proxy that ends waits for its connections to be written down.
+/// How long a proxy that shuts down waits until its connections are recorded.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(20);
 
-/// What a proxy is made of.
+/// The dependencies and limits of a proxy.
 pub struct EgressConfig {
     /// Where connections are recorded.
     pub log: Arc<dyn ConnectionLog>,
-    /// Who decides.
-    pub gatekeeper: Arc<dyn ConnectionAuthorizer>,
-    /// What lies outside.
+    /// Decides which connections are allowed.
+    pub authorizer: Arc<dyn ConnectionAuthorizer>,
+    /// How host names are resolved.
     pub internet: ResolverConfig,
-    /// Its bounds.
+    /// The limits of each connection.
     pub limits: EgressLimits,
 }
 
 impl EgressConfig {
-    /// A proxy that looks names up as this machine does.
-    pub fn new(log: Arc<dyn ConnectionLog>, gatekeeper: Arc<dyn ConnectionAuthorizer>) -> Self {
+    /// A configuration that uses this machine's resolver and the default limits.
+    pub fn new(log: Arc<dyn ConnectionLog>, authorizer: Arc<dyn ConnectionAuthorizer>) -> Self {
         Self {
             log,
-            gatekeeper,
+            authorizer,
             internet: ResolverConfig::default(),
             limits: EgressLimits::default(),
         }
     }
 }
 
-/// What lies outside: who has which address, and which of them are not the open internet.
+/// How names are resolved, and which addresses are not public.
 #[derive(Clone)]
 pub struct ResolverConfig {
-    /// Who looks names up.
+    /// Resolves host names.
     pub resolver: Arc<dyn HostResolver>,
-    /// What is at an address that is not one of the open internet.
+    /// Describes the network of an address that is not public; `None` for a public address.
     pub inside: fn(IpAddr) -> Option<&'static str>,
 }
 
 impl Default for ResolverConfig {
-    /// As this machine sees it.
+    /// Uses this machine's resolver.
     fn default() -> Self {
         Self {
             resolver: Arc::new(SystemResolver),
@@ -102,20 +102,20 @@ impl std::fmt::Debug for ResolverConfig {
     }
 }
 
-/// The bounds of a proxy.
+/// The limits of a proxy.
 #[derive(Clone, Copy, Debug)]
 pub struct EgressLimits {
-    /// Connections at a time; more wait until one ends.
+    /// Most simultaneous connections; further ones wait in the accept queue.
     pub connections_max: usize,
     /// Longest request head, in bytes.
     pub head_bytes_max: usize,
-    /// How long a client may take to say what it wants.
+    /// How long a client may take to send its request head.
     pub head_time: Duration,
-    /// How long looking a name up may take.
+    /// How long a name lookup may take.
     pub resolve_time: Duration,
-    /// How long connecting may take, over all addresses tried.
+    /// How long connecting may take, over all tried addresses.
     pub connect_time: Duration,
-    /// How long a connection may be without a byte in either direction.
+    /// How long a connection may stay without traffic in either direction.
     pub idle_time: Duration,
 }
 
@@ -132,13 +132,13 @@ impl Default for EgressLimits {
     }
 }
 
-/// A running proxy. Dropping it closes all connections and writes them down.
+/// A running proxy. Dropping it closes all connections and records them.
 pub struct EgressProxy {
     shared: Arc<ProxyState>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What all connections of a proxy share.
+/// The state that all connections of a proxy share.
 struct ProxyState {
     config: EgressConfig,
     refusals: RefusalLog,
@@ -150,12 +150,12 @@ struct ProxyState {
 /// A call whose processes may be alive.
 struct LiveCall {
     id: CallId,
-    /// The hosts that were judged for it, and allowed.
+    /// The hosts that were allowed for this call.
     hosts: Vec<HostName>,
 }
 
 impl EgressProxy {
-    /// Starts a proxy that answers whoever connects to `listener`.
+    /// Starts a proxy that serves every client of `listener`.
     pub fn start(config: EgressConfig, listener: TcpListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -178,41 +178,42 @@ impl EgressProxy {
         let thread =
             std::thread::Builder::new().name("zero-egress".to_owned()).spawn(move || {
                 runtime.block_on(proxy_server::serve(&served, listener, SHUTDOWN_MAX));
-                // A lookup cannot be stopped; nobody waits for it.
+                // A lookup cannot be cancelled; do not wait for it.
                 runtime.shutdown_background();
             })?;
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// A place in the list of refused connections, for [`EgressProxy::refusals_since`].
+    /// The current position in the list of refused connections, for
+    /// [`EgressProxy::refusals_since`].
     pub fn refusal_cursor(&self) -> RefusalCursor {
         self.shared.refusals.cursor()
     }
 
-    /// What was refused since, but not what was certainly refused to other calls than this one.
+    /// The connections refused since `mark`, without those that certainly belong to other calls.
     pub fn refusals_since(&self, mark: RefusalCursor, call: &CallId) -> RefusalSummary {
         self.shared.refusals.summarize_since(mark, call)
     }
 
-    /// Notes that processes of a call may be alive, until what is returned is dropped. While there
-    /// is exactly one such call, connections are recorded as its own.
+    /// Registers that processes of a call may be alive, until the returned guard is dropped. While
+    /// exactly one call is registered, connections are recorded as its own.
     ///
-    /// For as long, the hosts that were judged for the call and allowed are open. Whose connection
-    /// one is cannot be told for certain, so they are open to all who come through here, that is to
-    /// the other commands of the same session too.
-    pub fn attribute(&self, call: CallId, judged: &[HostName]) -> AttributionGuard {
-        let call = Arc::new(LiveCall { id: call, hosts: judged.to_vec() });
+    /// Until then, the hosts that were allowed for the call are open. The proxy cannot tell for
+    /// certain which command opened a connection, so these hosts are open to all commands of the
+    /// session.
+    pub fn attribute(&self, call: CallId, call_hosts: &[HostName]) -> AttributionGuard {
+        let call = Arc::new(LiveCall { id: call, hosts: call_hosts.to_vec() });
         self.shared.lock_calls().push(Arc::clone(&call));
         AttributionGuard { shared: self.shared.clone(), call }
     }
 
-    /// Closes all connections, writes them down and ends. It does not wait for longer than a few
-    /// seconds. Nothing happens the second time.
+    /// Closes all connections, records them and stops. Waits at most 20 s. A second
+    /// call does nothing.
     pub fn end(&self) {
         self.shared.ended.cancel();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the proxy of the session ended by a panic");
+            tracing::error!("the session's proxy panicked");
         }
     }
 }
@@ -222,14 +223,14 @@ impl ProxyState {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The call whose connection this must be.
+    /// The call that opened a connection, if only one call is alive.
     fn only_call(&self) -> Option<CallId> {
         let calls = self.lock_calls();
         let (first, others) = calls.split_first()?;
         others.iter().all(|call| call.id == first.id).then(|| first.id.clone())
     }
 
-    /// The hosts that were judged for calls whose processes may be alive.
+    /// The hosts allowed for all calls whose processes may be alive.
     fn allowed_hosts(&self) -> Vec<HostName> {
         self.lock_calls().iter().flat_map(|call| call.hosts.iter().cloned()).collect()
     }
@@ -247,7 +248,7 @@ impl std::fmt::Debug for EgressProxy {
     }
 }
 
-/// Says that processes of a call may be alive, as long as it lives.
+/// Keeps a call registered as alive until dropped.
 pub struct AttributionGuard {
     shared: Arc<ProxyState>,
     call: Arc<LiveCall>,

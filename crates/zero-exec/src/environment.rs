@@ -1,4 +1,5 @@
-//! Which variables a command gets: a few that it needs, none that could be a secret.
+//! Selects the variables that a command gets: those that programs commonly need, none that could
+//! hold a secret.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use zero_sandbox::path_survey;
 
 use crate::command_request::StreamMode;
 
-/// Variables that are passed on. A name that ends in `*` stands for many.
+/// Variables that are passed on. A name that ends in `*` is a prefix.
 const PASSED_VARIABLES: &[&str] = &[
     "PATH",
     "HOME",
@@ -20,13 +21,13 @@ const PASSED_VARIABLES: &[&str] = &[
     "LC_*",
     "TZ",
     "SOURCE_DATE_EPOCH",
-    // Where programs keep what they keep.
+    // Where programs store their files.
     "XDG_CACHE_HOME",
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
-    // Where toolchains lie.
+    // Where toolchains are installed.
     "CARGO_HOME",
     "CARGO_TARGET_DIR",
     "RUSTUP_HOME",
@@ -58,7 +59,7 @@ const PASSED_VARIABLES: &[&str] = &[
     "ASDF_DATA_DIR",
     "SDKMAN_DIR",
 ];
-/// Words in the name of a variable that holds a secret, or leads to somebody who does.
+/// Words in the names of variables that hold a secret or give access to one.
 const SECRET_WORDS: &[&str] = &[
     "KEY",
     "TOKEN",
@@ -74,7 +75,7 @@ const SECRET_WORDS: &[&str] = &[
     "SOCK",
     "WEBHOOK",
 ];
-/// Variables of providers, and doors to what runs outside.
+/// Prefixes of provider variables, and of variables that lead to services outside the sandbox.
 const SECRET_STARTS: &[&str] = &[
     "ANTHROPIC_",
     "OPENAI_",
@@ -126,10 +127,11 @@ const SECRET_STARTS: &[&str] = &[
     "STY",
     "ZERO_",
 ];
-/// What a command gets whatever the environment says: nothing pages, nothing asks for a password.
+/// Variables that every command gets, whatever the environment contains: no pagers, no password
+/// prompts.
 const FIXED_VARIABLES: &[(&str, &str)] =
     &[("PAGER", "cat"), ("GIT_PAGER", "cat"), ("GIT_TERMINAL_PROMPT", "0")];
-/// Where programs are found when the environment does not say.
+/// `PATH` when the environment has none.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The variables that every command of a host gets.
@@ -137,9 +139,9 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 pub(super) struct CommandEnvironment(Vec<(String, String)>);
 
 impl CommandEnvironment {
-    /// Picks them from an environment. `allowed` names further ones: a name by itself always
-    /// counts, one that ends in `*` only for what neither looks like a secret nor has others run
-    /// code.
+    /// Selects the variables from an environment. `allowed` names further ones: an exact name
+    /// always passes; a prefix that ends in `*` passes only variables that neither look like
+    /// secrets nor make programs run code.
     pub(super) fn scrub(all: &[(String, String)], allowed: &[String]) -> Self {
         let passes = |name: &str, value: &str| {
             let is_harmless =
@@ -159,8 +161,8 @@ impl CommandEnvironment {
         Self(kept)
     }
 
-    /// `PATH` without the folders that lie in one of these, or that mean another folder each time: for
-    /// what decides about calls, and must not be what a call has put there.
+    /// `PATH` without relative entries and without the folders inside `folders`. Policy uses it to
+    /// find programs, so it must not contain anything that a call could have written.
     pub(super) fn trusted_search_path(&self, folders: &[PathBuf]) -> String {
         let path = self.0.iter().find(|(name, _)| name == "PATH");
         let entries = path.into_iter().flat_map(|(_, path)| std::env::split_paths(path));
@@ -172,7 +174,8 @@ impl CommandEnvironment {
         if kept.is_empty() { DEFAULT_PATH.to_owned() } else { kept.join(":") }
     }
 
-    /// The whole environment of one command: what its network wants, and what its call sets.
+    /// The complete environment of one command: the selected variables, those of its network, and
+    /// those that its call sets.
     pub(super) fn build(
         &self,
         network: &[(&str, &str)],
@@ -207,7 +210,7 @@ fn is_secret_name(name: &str) -> bool {
         || SECRET_STARTS.iter().any(|start| name.starts_with(start))
 }
 
-/// Whether a value holds an address with a user in it, as `postgres://me:secret@db/x` does.
+/// Whether a value contains a URL with a password, as `postgres://me:secret@db/x` does.
 fn has_password(value: &str) -> bool {
     value.match_indices("://").any(|(at, mark)| {
         let rest = value.get(at + mark.len()..).unwrap_or_default();

@@ -1,11 +1,11 @@
-//! Commands of a call: those it waits for, and those it lets go on as jobs.
+//! Commands of a call: those it waits for, and those it leaves running as jobs.
 //!
-//! A tool never starts a process. It hands a [`CommandRequest`] over, and any is refused that is not
-//! among the commands that were judged for the call. Others get a scrubbed environment and a
-//! sandbox profile made by the host, and the whole tree ends when the call is stopped.
+//! A tool never starts a process. It passes a [`CommandRequest`], which is refused unless it is one
+//! of the commands that were authorized for the call. The command gets a scrubbed environment and a
+//! sandbox profile built by the host, and its whole process tree ends when the call is stopped.
 //!
-//! Not here: when a call is stopped, and who is told of its progress (`zero_runtime`), how a sandbox
-//! is built (`zero_sandbox`), how output is shown to a model (the tool).
+//! Not here: when a call is stopped and how progress is reported (`zero_runtime`), how a sandbox is
+//! built (`zero_sandbox`), how output is formatted for a model (the tool).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,31 +35,31 @@ use crate::spill_file::SpillFile;
 use crate::spill_folder::SpillFolder;
 use crate::tree_watch::WatchReport;
 
-/// Ends the input of a terminal, for several programs that read from it one after the other.
+/// Ends the input of a terminal, repeated for several programs that read from it one after another.
 const END_OF_INPUT: &[u8] = &[0x04; 8];
 /// Bytes of output that an error carries.
 const ERROR_OUTPUT_BYTES_MAX: usize = 4_000;
 
-/// What a call needs to run commands.
+/// The context in which a call runs commands.
 #[derive(Clone)]
 pub struct CallCommands {
-    /// Starts them.
+    /// Starts the commands.
     pub launcher: CommandLauncher,
-    /// The folders they work in.
+    /// The folders that commands work in.
     pub workspace: Workspace,
-    /// The bounds of what they read and write.
+    /// Bounds of the input and output of commands.
     pub limits: Arc<HostLimits>,
-    /// The commands that were judged.
-    pub judged: Arc<[CommandExecution]>,
-    /// Where output goes that is too long to be told.
+    /// The commands that were authorized for the call.
+    pub authorized: Arc<[CommandExecution]>,
+    /// Where output is stored that is too long for a result.
     pub spill: Arc<SpillFolder>,
-    /// The tool that runs them.
+    /// The tool that runs the commands.
     pub tool: ToolName,
 }
 
 impl CallCommands {
-    /// Starts a command whose end is waited for. It must be one that was judged. `permit` is
-    /// dropped when it ends or becomes a job. Blocks for as long as its sandbox takes to be built.
+    /// Starts a command in the foreground. It must be one that was authorized. `permit` is dropped
+    /// when the command ends or becomes a job. Blocks until the sandbox is built.
     pub fn start(
         &self,
         request: &CommandRequest,
@@ -74,12 +74,12 @@ impl CallCommands {
         }
         let spill = self.new_spill_file();
         let cap = self.limits.model_output_bytes_max.as_usize();
-        // Room for the line that says what is missing and how it ended.
+        // Leaves space for the line that says how much is missing and how the command ended.
         let kept = cap.saturating_sub(512).max(cap / 2);
         let tail = OutputTail::default();
         let feed = (observation == OutputObservation::AllOutput).then(OutputFeed::default);
-        let (heard_tail, heard_feed) = (tail.clone(), feed.clone());
-        let watching = MonitorOptions {
+        let (tail_sink, feed_sink) = (tail.clone(), feed.clone());
+        let options = MonitorOptions {
             collector: OutputCollector {
                 head_bytes: kept * 2 / 3,
                 tail_bytes: kept / 3,
@@ -88,9 +88,9 @@ impl CallCommands {
             },
             unread: if self.may_become_job() { UnreadRetention::Yes } else { UnreadRetention::No },
             input: request.input.clone().map_or(CommandInput::Nothing, CommandInput::Bytes),
-            news: Box::new(move |stream, bytes| {
-                heard_tail.add(bytes);
-                if let Some(feed) = &heard_feed {
+            output_sink: Box::new(move |stream, bytes| {
+                tail_sink.add(bytes);
+                if let Some(feed) = &feed_sink {
                     feed.add(stream, bytes);
                 }
             }),
@@ -98,7 +98,7 @@ impl CallCommands {
             watch: ready.watch,
             network: ready.network,
         };
-        let watched = MonitoredCommand::start(running, watching)
+        let watched = MonitoredCommand::start(running, options)
             .map_err(|error| command_errors::monitor_error(&error))?;
         self.launcher.session.add(&watched);
         Ok(ForegroundCommand {
@@ -116,7 +116,7 @@ impl CallCommands {
         })
     }
 
-    /// Starts a command that goes on after the call. It must be one that was judged.
+    /// Starts a command that continues after the call. It must be one that was authorized.
     pub fn start_job(
         &self,
         request: &CommandRequest,
@@ -124,15 +124,15 @@ impl CallCommands {
     ) -> Result<Arc<Job>, ToolError> {
         let session = &self.launcher.session;
         if !session.remembers {
-            let message = "there is no session that a background job could belong to; run it in the foreground";
+            let message = "background jobs need a session; run the command in the foreground";
             return Err(ToolError::invalid(ErrorReason::SchemaViolation, message));
         }
-        let place = session.jobs.reserve()?;
+        let slot = session.jobs.reserve()?;
         let ready = self.prepare(request)?;
         let mut running = ready.spawn(timeout)?;
         let missing = std::mem::take(&mut running.confinement.missing);
         let spill = self.new_spill_file();
-        let watching = MonitorOptions {
+        let options = MonitorOptions {
             collector: OutputCollector {
                 head_bytes: 0,
                 tail_bytes: 0,
@@ -141,15 +141,15 @@ impl CallCommands {
             },
             unread: UnreadRetention::Yes,
             input: request.input.clone().map_or(CommandInput::Texts, CommandInput::Bytes),
-            news: Box::new(|_, _| {}),
+            output_sink: Box::new(|_, _| {}),
             permit: None,
             watch: ready.watch,
             network: ready.network,
         };
-        let watched = MonitoredCommand::start(running, watching)
+        let watched = MonitoredCommand::start(running, options)
             .map_err(|error| command_errors::monitor_error(&error))?;
         session.add(&watched);
-        Ok(place.add_job(JobCandidate {
+        Ok(slot.add_job(JobCandidate {
             command: request.execution.to_string(),
             spill_file: spill.create_if_possible(),
             allowed: self.tool_limits(),
@@ -158,14 +158,14 @@ impl CallCommands {
         }))
     }
 
-    /// What becomes of a command that outlives its time.
+    /// What happens to a command that exceeds its timeout.
     pub fn timeout_action(&self) -> TimeoutAction {
         self.launcher.host.settings.on_timeout
     }
 
     fn prepare(&self, request: &CommandRequest) -> Result<PreparedLaunch, ToolError> {
-        if !self.judged.contains(&request.execution) {
-            let message = "the tool wants to run another command than the one that was judged";
+        if !self.authorized.contains(&request.execution) {
+            let message = "the tool tried to run a command other than the one that was authorized";
             return Err(ToolError::failed(ErrorReason::Panic, message));
         }
         check_input(request, self.limits.input_bytes_max)?;
@@ -186,16 +186,16 @@ impl CallCommands {
     }
 }
 
-/// What somebody wants to know of what a command writes while it runs.
+/// How much of a command's output a caller observes while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputObservation {
-    /// Its last lines now and then.
+    /// Its last lines, from time to time.
     Progress,
-    /// All of its output, beside that.
+    /// All of its output, in addition to the last lines.
     AllOutput,
 }
 
-/// A command whose end somebody waits for. When nobody does any more, it is killed.
+/// A running command that its caller waits for. Dropping it kills the command.
 pub struct ForegroundCommand {
     watched: Arc<MonitoredCommand>,
     is_job: bool,
@@ -219,45 +219,46 @@ impl Drop for ForegroundCommand {
 }
 
 impl ForegroundCommand {
-    /// Time between two looks at [`ForegroundCommand::take_progress`].
+    /// Recommended time between two calls of [`ForegroundCommand::take_progress`].
     pub const PROGRESS_PAUSE: Duration = output_tail::PAUSE;
-    /// Time between two looks at [`ForegroundCommand::take_output`].
+    /// Recommended time between two calls of [`ForegroundCommand::take_output`].
     pub const OUTPUT_PAUSE: Duration = output_feed::PAUSE;
 
-    /// Completes when it has ended. For one to wait.
+    /// Completes when the command has ended. For a single waiter.
     pub async fn wait_ended(&self) {
         self.watched.wait_ended().await;
     }
 
-    /// Asks for its end. Nothing happens when it has ended already.
+    /// Kills the command. Does nothing if it has ended already.
     pub fn kill(&self) {
         self.watched.kill();
     }
 
-    /// Its last lines, when there is something new in them.
+    /// The last lines of output, if they changed since the last call.
     pub fn take_progress(&self) -> Option<String> {
         self.tail.take_new_lines()
     }
 
-    /// What it wrote since this was last asked, where all of it is wanted. A character that has come
-    /// in part waits for its rest.
+    /// The output since the last call, if all output is observed. An incomplete character is held
+    /// back until the rest of it arrives.
     pub fn take_output(&self) -> Option<String> {
         self.feed.as_ref()?.take(FeedRemainder::MayCome)
     }
 
-    /// The same once it has ended: nothing waits for a rest any more.
+    /// Like [`ForegroundCommand::take_output`], for a command that has ended: returns incomplete
+    /// characters too.
     pub fn take_last_output(&self) -> Option<String> {
         self.feed.as_ref()?.take(FeedRemainder::Never)
     }
 
-    /// Lets it go on as a job of its session, if that is what becomes of commands whose time is up.
+    /// Turns the command into a job of its session, if that is its timeout action.
     pub fn become_job(&mut self) -> Option<Arc<Job>> {
         if !self.commands.may_become_job() {
             return None;
         }
-        let place = self.commands.launcher.session.jobs.reserve().ok()?;
+        let slot = self.commands.launcher.session.jobs.reserve().ok()?;
         self.is_job = true;
-        Some(place.add_job(JobCandidate {
+        Some(slot.add_job(JobCandidate {
             command: std::mem::take(&mut self.command),
             spill_file: self.spill.as_ref().and_then(SpillFile::create_if_possible),
             allowed: self.commands.tool_limits(),
@@ -266,16 +267,16 @@ impl ForegroundCommand {
         }))
     }
 
-    /// Notes that it was killed because its time was up.
+    /// Records that the command was killed because of its timeout.
     pub fn mark_timed_out(&mut self) {
         self.is_timed_out = true;
     }
 
-    /// What became of it, after its end.
+    /// The outcome of a command that has ended.
     pub fn into_outcome(mut self) -> Result<CommandOutcome, ToolError> {
         let end = self.end_note.take_folder();
         let spill = self.spill.take();
-        let (settled, network) = (self.watched.watch_report(), self.watched.network_notes());
+        let (watch_report, network) = (self.watched.watch_report(), self.watched.network_notes());
         let collected = self.watched.take_collected().unwrap_or_else(|| Err(output_taken_error()));
         let (mut output, mut ended) =
             collected.map_err(|error| command_errors::output_error(&error))?;
@@ -290,7 +291,7 @@ impl ForegroundCommand {
             let error = error.with_detail("output", tail(&text, ERROR_OUTPUT_BYTES_MAX));
             let omitted_bytes = output.mixed.omitted_bytes() + cut;
             let error = command_errors::with_network_notes(
-                command_errors::with_watch_report(error, &settled),
+                command_errors::with_watch_report(error, &watch_report),
                 &network,
             );
             let error = command_errors::with_sandbox_gaps(error, &self.missing);
@@ -310,63 +311,63 @@ impl ForegroundCommand {
         let CallCommands { launcher, workspace, .. } = &self.commands;
         let folder = launcher.session.record_end_folder(&self.folder, end, workspace);
         let missing = std::mem::take(&mut self.missing);
-        Ok(CommandOutcome { output, ended, folder, spill_file, missing, settled, network })
+        Ok(CommandOutcome { output, ended, folder, spill_file, missing, watch_report, network })
     }
 }
 
-/// What became of a command.
+/// How a command left the foreground.
 #[derive(Debug)]
 pub enum CommandDisposition {
-    /// It ran to its end.
+    /// It ended.
     Ended(Box<CommandOutcome>),
-    /// It took longer than it may, and goes on as a job.
+    /// It exceeded its timeout and continues as a job.
     ContinuedAsJob(Arc<Job>),
 }
 
-/// What became of a command that ran to its end.
+/// The outcome of a command that ended by itself.
 #[derive(Debug)]
 pub struct CommandOutcome {
-    /// What it wrote.
+    /// Its output.
     pub output: CollectedOutput,
-    /// How it ended.
+    /// Its exit status.
     pub ended: CommandExit,
-    /// Where its shell ended.
+    /// The folder in which its shell ended.
     pub folder: ShellEndFolder,
-    /// The file that holds all of its output, when not all is kept.
+    /// The file with its whole output, if the output was truncated.
     pub spill_file: Option<String>,
-    /// What did not hold of its confinement, by leave of the settings.
+    /// Sandbox properties that were not enforced, as settings allow.
     pub missing: Vec<ConfinementGap>,
-    /// What it made that it may not make.
-    pub settled: WatchReport,
-    /// What is to be known of the network, such as connections that were refused.
+    /// Files that it created although it may not.
+    pub watch_report: WatchReport,
+    /// Network notes, such as refused connections.
     pub network: Vec<String>,
 }
 
 fn output_taken_error() -> std::io::Error {
-    std::io::Error::other("it was taken already")
+    std::io::Error::other("its output was taken already")
 }
 
 fn check_input(request: &CommandRequest, bytes_max: ByteSize) -> Result<(), ToolError> {
     let Some(input) = &request.input else { return Ok(()) };
     if request.streams == StreamMode::Terminal {
-        let message = "the tool wants to send a command more than a terminal takes: give it pipes";
+        let message = "a terminal command cannot take this input; use pipes";
         return Err(ToolError::failed(ErrorReason::Panic, message));
     }
     if input.len() > bytes_max.as_usize() {
-        let message = format!("a command cannot be sent more than {bytes_max} to read; send less");
+        let message = format!("the input of a command is limited to {bytes_max}; send less");
         return Err(ToolError::invalid(ErrorReason::TooLarge, message));
     }
     Ok(())
 }
 
-/// Lets the command see at once that there is nothing to read.
+/// Closes the input, so that the command sees at once that there is nothing to read.
 fn end_input(running: &mut RunningCommand, streams: StreamMode) {
     running.stdin = None;
     if streams == StreamMode::Terminal
         && let Some(Ok(terminal)) = running.stdout.as_ref().map(|fd| fd.try_clone())
     {
         use std::io::Write as _;
-        // A terminal that takes nothing belongs to a command that has ended.
+        // A terminal that rejects the bytes belongs to a command that has ended.
         let _ = std::fs::File::from(terminal).write_all(END_OF_INPUT);
     }
 }

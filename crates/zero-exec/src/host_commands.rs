@@ -1,4 +1,4 @@
-//! What the commands of a host have in common.
+//! The state that all commands of a host share.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -11,23 +11,23 @@ use crate::environment::CommandEnvironment;
 use crate::profile::secret_paths::SecretPaths;
 use crate::tree_watch::WatchRegistry;
 
-/// What the commands of a host have in common.
+/// The state that all commands of a host share.
 pub struct HostCommands {
-    /// What settings say about them.
+    /// Settings for commands.
     pub settings: CommandSettings,
     pub(crate) environment: CommandEnvironment,
-    /// zero's own folder, which no command reads.
+    /// zero's state folder, which commands may not read.
     pub(crate) state: PathBuf,
-    /// Where what commands may not make is kept.
+    /// Where forbidden files that commands created are moved.
     pub(crate) kept: Quarantine,
-    /// What commands that run now may not make.
+    /// The paths that commands running now may not create.
     pub(crate) live: Arc<WatchRegistry>,
-    /// Where secrets lie for whoever works in a folder, the last that was asked for.
+    /// The secret paths of the last workspace folder that was asked for.
     pub(crate) secrets: Mutex<Option<(PathBuf, Arc<SecretPaths>)>>,
 }
 
 impl HostCommands {
-    /// What they have in common by these settings, with zero's own folder at `state`.
+    /// Builds the shared state from settings and zero's state folder.
     pub fn new(settings: CommandSettings, state: &StateDir) -> Self {
         let environment =
             CommandEnvironment::scrub(&settings.environment, &settings.environment_allowed);
@@ -36,7 +36,7 @@ impl HostCommands {
         Self { settings, environment, state, kept, live, secrets: Mutex::default() }
     }
 
-    /// `PATH` without what calls can write to.
+    /// `PATH` without folders that calls can write to.
     pub fn trusted_search_path(&self, workspace: &Workspace) -> String {
         let roots = workspace.roots().map(Path::to_owned);
         let folders: Vec<PathBuf> = roots.chain(self.settings.writable.iter().cloned()).collect();

@@ -1,6 +1,6 @@
-//! Commands that go on while others are called: they belong to a session and die with it.
+//! Background commands of a session, which end with it.
 //!
-//! What was not read yet is kept up to a bound, and all of it in a file.
+//! Unread output is kept in memory up to a bound; a file holds all of it.
 
 pub(crate) mod job;
 pub(crate) mod monitored_command;
@@ -20,20 +20,20 @@ pub use self::monitored_command::{
 };
 pub use self::unread_output::{BYTES_MAX as UNREAD_BYTES_MAX, OutputChunk};
 
-/// Jobs of a session, ended ones that were not read yet among them.
+/// Most jobs of a session, including ended ones.
 pub const JOBS_MAX: usize = 16;
 
 /// The jobs of a session.
 #[derive(Debug, Default)]
 pub struct JobTable {
     known: Mutex<Vec<Arc<Job>>>,
-    /// Jobs that are about to start.
+    /// Slots reserved for jobs that are about to start.
     starting: AtomicUsize,
     started: AtomicUsize,
 }
 
 impl JobTable {
-    /// The job with that id.
+    /// The job with this id.
     pub fn get(&self, id: &str) -> Result<Arc<Job>, ToolError> {
         let known = self.lock();
         known.iter().find(|job| job.id() == id).cloned().ok_or_else(|| {
@@ -48,12 +48,12 @@ impl JobTable {
         })
     }
 
-    /// All of them, oldest first.
+    /// All jobs, oldest first.
     pub fn list(&self) -> Vec<Arc<Job>> {
         self.lock().clone()
     }
 
-    /// Keeps a place for one more. An ended job makes room.
+    /// Reserves a slot for a job. Removes an ended job if all slots are taken.
     pub(crate) fn reserve(&self) -> Result<JobSlot<'_>, ToolError> {
         let mut known = self.lock();
         if known.len() + self.starting.load(Ordering::Relaxed) >= JOBS_MAX
@@ -63,7 +63,7 @@ impl JobTable {
         }
         if known.len() + self.starting.load(Ordering::Relaxed) >= JOBS_MAX {
             let message = format!(
-                "{JOBS_MAX} jobs are running, and no more may; end one with BashKill, or wait for one to end"
+                "the limit of {JOBS_MAX} running jobs is reached; end one with BashKill, or wait for one to end"
             );
             return Err(ToolError::failed(ErrorReason::ResourceExhausted, message)
                 .with_detail("limit", "jobs")
@@ -74,7 +74,7 @@ impl JobTable {
         Ok(JobSlot { jobs: self })
     }
 
-    /// Forgets all of them.
+    /// Removes all jobs from the table.
     pub(crate) fn clear(&self) {
         self.lock().clear();
     }
@@ -84,20 +84,20 @@ impl JobTable {
     }
 }
 
-/// An ended job, best one of which everything was read.
+/// The index of an ended job, preferably one whose output was read completely.
 fn find_evictable(known: &[Arc<Job>]) -> Option<usize> {
     let has_ended = |job: &Arc<Job>| job.status() != JobStatus::Running;
     let was_read = |job: &Arc<Job>| has_ended(job) && job.unread_bytes() == 0;
     known.iter().position(was_read).or_else(|| known.iter().position(has_ended))
 }
 
-/// A place for a job that is about to start.
+/// A reserved slot for a job that is about to start.
 pub(crate) struct JobSlot<'a> {
     jobs: &'a JobTable,
 }
 
 impl JobSlot<'_> {
-    /// Lets a command be a job.
+    /// Adds a command to the table as a job.
     pub(crate) fn add_job(self, candidate: JobCandidate) -> Arc<Job> {
         let number = self.jobs.started.fetch_add(1, Ordering::Relaxed) + 1;
         let job = Arc::new(Job::new(format!("job_{number}"), candidate));

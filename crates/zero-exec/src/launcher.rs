@@ -1,8 +1,8 @@
-//! Starts something confined: a command of a call, or a service that runs beside calls.
+//! Starts a confined program: a command of a call, or a service that outlives calls.
 //!
-//! Both get the same walls, the same few variables and the same judged network. What differs, whose
-//! temporary files and network those are, how much it may use and what else it may change, is said
-//! by whoever starts it.
+//! Both get the same kind of sandbox, the same few variables and the same authorized network. The
+//! caller supplies what differs: the session that owns temporary files and network, the limits, and
+//! further writable folders.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -24,45 +24,45 @@ use crate::shell::{self, LastFolderFile};
 use crate::tree_watch::TreeWatch;
 use crate::{command_errors, profile};
 
-/// Size of the terminal of a command that has one.
+/// Size of a command's terminal.
 const TERMINAL: CommandStdio = CommandStdio::Pty { rows: 24, cols: 80 };
 
-/// What it takes to start something confined.
+/// Starts confined programs.
 #[derive(Clone)]
 pub struct CommandLauncher {
-    /// What the commands of its host have in common.
+    /// State shared by all commands of the host.
     pub host: Arc<HostCommands>,
-    /// What those of its session have in common.
+    /// State shared by all commands of the session.
     pub session: Arc<SessionCommands>,
-    /// Decides what it may reach.
+    /// Decides which paths and hosts a program may use.
     pub policy: Arc<dyn CommandPolicy>,
-    /// Whose connections its connections are.
+    /// The call that connections are attributed to.
     pub call: CallId,
-    /// The hosts that were judged for the call and allowed.
+    /// The hosts that were allowed for the call.
     pub hosts: Arc<[HostName]>,
-    /// How much each command may use.
+    /// Resource limits of each command.
     pub limits: CommandLimits,
-    /// Folders that it may change, beside those of the workspace.
+    /// Folders that commands may change, in addition to the workspace.
     pub writable: Vec<PathBuf>,
-    /// Properties of its confinement that may be missing.
+    /// Sandbox properties that may be missing.
     pub weaknesses: Vec<AcceptedWeakness>,
-    /// What it may do at all.
+    /// The general access of the program.
     pub access: LaunchAccess,
 }
 
-/// What something that is started may do at all.
+/// The general access of a started program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LaunchAccess {
-    /// What commands may: change the workspace, and reach whom they may reach.
+    /// That of commands: it changes the workspace and connects to allowed hosts.
     #[default]
     AsCommands,
-    /// Look at things. It changes nothing but its temporary files and the folders that it was
-    /// given for itself, and reaches nobody.
+    /// Read-only: it changes only its temporary files and the folders that belong to it, and has no
+    /// network.
     ReadOnly,
 }
 
 impl CommandLauncher {
-    /// Starts what the settings of a host let every command do.
+    /// A launcher with the access that settings give to every command of a host.
     pub fn new(
         host: &Arc<HostCommands>,
         session: &Arc<SessionCommands>,
@@ -83,14 +83,14 @@ impl CommandLauncher {
         }
     }
 
-    /// The same for something that may do this at all, and change folders of its own beside that.
+    /// Changes the general access, and adds folders of the program's own that it may change.
     pub fn with_access(mut self, access: LaunchAccess, own: Vec<PathBuf>) -> Self {
         self.access = access;
         match access {
             LaunchAccess::AsCommands => self.writable.extend(own),
             LaunchAccess::ReadOnly => {
                 self.writable = own;
-                // Nobody is asked about it: these hold, or it does not run.
+                // Nobody is asked about such a program: without these properties it does not run.
                 let must_hold =
                     [SandboxProperty::Writes, SandboxProperty::Masked, SandboxProperty::Network];
                 self.weaknesses.retain(|weakness| !must_hold.contains(weakness));
@@ -99,8 +99,7 @@ impl CommandLauncher {
         self
     }
 
-    /// Makes everything ready for one command, whose folder is the workspace's first unless it says
-    /// otherwise.
+    /// Prepares one command. It starts in the workspace's first folder unless it names another.
     pub fn prepare(
         &self,
         workspace: &Workspace,
@@ -148,27 +147,27 @@ pub struct PreparedLaunch {
     order: SpawnSpec,
     pub(crate) folder: PathBuf,
     pub(crate) end_note: LastFolderFile,
-    /// What it may not make.
+    /// The paths that the command may not create.
     pub watch: TreeWatch,
-    /// The use it makes of its session's network.
+    /// Its use of the session's network.
     pub network: NetworkUseGuard,
     /// Keeps the session from ending meanwhile.
     pub(crate) start: StartGuard,
 }
 
 impl PreparedLaunch {
-    /// The files and folders that are hidden from it.
+    /// The files and folders that are hidden from the command.
     pub fn masked_paths(&self) -> &[PathBuf] {
         &self.order.profile.masked
     }
 
-    /// Starts it as one of many that come one after the other.
+    /// Starts the command in a sandbox that later commands may reuse.
     pub fn spawn(&self, timeout: Option<Duration>) -> Result<RunningCommand, ToolError> {
         let order = SpawnSpec { timeout, ..self.order.clone() };
         shared_spawner()?.spawn(order).map_err(|error| command_errors::start_error(&error))
     }
 
-    /// Starts it as the only one of its kind.
+    /// Starts the command in a sandbox of its own.
     pub fn spawn_single(&self) -> Result<RunningCommand, ToolError> {
         shared_spawner()?
             .spawn_one_off(self.order.clone())
@@ -178,7 +177,7 @@ impl PreparedLaunch {
 
 fn shared_spawner() -> Result<&'static Spawner, ToolError> {
     if !helper_process::can_run_helper() {
-        let message = "this program cannot start commands: it does not begin as zero does";
+        let message = "this program cannot start commands: it does not initialize zero's spawner";
         return Err(ToolError::failed(ErrorReason::Io, message));
     }
     Spawner::shared().map_err(|error| command_errors::spawner_error(&error))

@@ -1,10 +1,10 @@
-//! Starts programs and confines them: commands of calls, jobs that outlive them, services that run
-//! beside them, and the proxy through which all of these reach other hosts.
+//! Starts and confines programs: commands of calls, jobs that outlive calls, services that run
+//! beside them, and the proxy through which all of these connect to hosts.
 //!
-//! Not here: who asked for a program and whether it may run at all. Whoever starts one brings the
-//! answers: a [`CommandPolicy`] for what a program may reach, an [`egress::ConnectionLog`] for what
-//! is recorded of its connections, a [`services::ServiceSupervisor`] for programs beside calls. How
-//! a sandbox is built is in `zero_sandbox`.
+//! Not here: who asked for a program, and whether it may run. The caller supplies these answers: a
+//! [`CommandPolicy`] for the files and hosts a program may use, an [`egress::ConnectionLog`] for
+//! the records of its connections, and a [`services::ServiceSupervisor`] for services.
+//! `zero_sandbox` builds the sandbox.
 
 mod command_errors;
 mod command_policy;

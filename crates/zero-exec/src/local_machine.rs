@@ -1,7 +1,7 @@
-//! What the judge is told about this machine.
+//! The facts about this machine that policy needs.
 //!
-//! The engine is pure; this is where its questions are answered, with bounded looks at names and
-//! small files. Nothing is opened that could hang, and nothing is changed.
+//! The policy engine is pure; this module answers its questions with bounded lookups of names and
+//! small files. It opens nothing that could block and changes nothing.
 
 mod git_config;
 mod git_helpers;
@@ -14,19 +14,19 @@ use std::path::{Path, PathBuf};
 use zero_policy::{FileSearchOutcome, Machine};
 use zero_sandbox::{FileType, path_survey};
 
-/// Folders and files looked at when something is sought beneath a folder.
+/// Most files and folders visited by one search.
 const SEARCHED_MAX: usize = 100_000;
-/// Entries of one folder that a pattern is compared with.
+/// Most entries of one folder that a pattern is compared with.
 const FOLDER_ENTRIES_MAX: usize = 10_000;
-/// Where looking for something comes to no end, or where it changes while one looks.
+/// Folders that are not searched: the search would not end, or their contents change meanwhile.
 const UNSEARCHABLE_FOLDERS: &[&str] = &["/", "/proc", "/sys", "/dev"];
 
-/// What a repository would run of its own, by the folder that git keeps it in.
+/// The programs that a repository's configuration and hooks run, by its git folder.
 pub(crate) fn list_git_helpers(git: &Path) -> Vec<String> {
     git_helpers::find_repository_helpers(git)
 }
 
-/// Where git keeps the repository that `folder` is; empty when it is none.
+/// The git folders of the repository `folder`; empty if it is not one.
 pub(crate) fn list_git_folders(folder: &Path) -> Vec<PathBuf> {
     git_helpers::find_git_folders(folder).unwrap_or_default()
 }
@@ -36,22 +36,21 @@ pub(crate) fn read_git_setting(git: &Path, name: &str) -> Option<String> {
     git_helpers::read_setting(git, name)
 }
 
-/// The files that a configuration of git takes in, as far down as a bounded look reaches.
+/// The files that a git configuration includes, up to a bound.
 pub(crate) fn list_git_includes(config: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     git_helpers::list_includes(config, home)
 }
 
-/// This machine, seen for the length of one decision: what was looked up once is not looked up
-/// again.
+/// This machine, for the duration of one decision: lookups are cached.
 pub struct LocalMachine<'a> {
-    /// Folders in which programs are found, in order.
+    /// Folders in which programs are searched, in order.
     search_path: &'a [PathBuf],
     programs: RefCell<HashMap<String, Option<PathBuf>>>,
     helpers: RefCell<HashMap<PathBuf, Vec<String>>>,
 }
 
 impl<'a> LocalMachine<'a> {
-    /// The machine as a process with this `PATH` sees it.
+    /// The machine as seen by a process with this `PATH`.
     pub fn new(search_path: &'a [PathBuf]) -> Self {
         Self { search_path, programs: RefCell::default(), helpers: RefCell::default() }
     }
@@ -96,32 +95,32 @@ impl Machine for LocalMachine<'_> {
         found
     }
 
-    fn find_file(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
+    fn find_file(&self, folder: &Path, matches: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
         match UNSEARCHABLE_FOLDERS.iter().any(|endless| folder == Path::new(endless)) {
             true => FileSearchOutcome::Unfinished,
-            false => search_folder(folder, SEARCHED_MAX, wanted),
+            false => search_folder(folder, SEARCHED_MAX, matches),
         }
     }
 }
 
-/// Looks for a file beneath a folder, at no more than `most` names.
-fn search_folder(folder: &Path, most: usize, wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
+/// Searches for a file beneath a folder, visiting at most `most` names.
+fn search_folder(folder: &Path, most: usize, matches: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
     let mut open = vec![folder.to_owned()];
     let mut left = most;
     while let Some(folder) = open.pop() {
         let Some(names) = path_survey::list_sorted(&folder, left) else {
             match path_survey::file_type(&folder) {
-                // It has more names than are left to look at, or cannot be listed.
+                // It has more entries than may be visited, or cannot be listed.
                 Some(FileType::Directory) => return FileSearchOutcome::Unfinished,
-                // A file has nothing beneath it, and what is gone neither.
+                // A file or a missing path has no entries.
                 _ => continue,
             }
         };
         left -= names.len();
         for seen in names {
-            // Some programs follow a link, and then read what it leads to.
+            // Some programs follow links and read the target.
             let leads_to = seen.is_link.then(|| path_survey::canonicalize(&seen.path)).flatten();
-            if wanted(&seen.path) || leads_to.is_some_and(|path| wanted(&path)) {
+            if matches(&seen.path) || leads_to.is_some_and(|path| matches(&path)) {
                 return FileSearchOutcome::Found(seen.path);
             }
             if seen.is_folder {
@@ -158,7 +157,7 @@ mod tests {
             FileSearchOutcome::Found(root.join("a/deep/.env"))
         );
         assert_eq!(find(&root.join("b"), "other"), FileSearchOutcome::NotFound);
-        // A file has nothing beneath it, and neither has what is not there.
+        // A file or a missing path has no entries.
         assert_eq!(find(&root.join("a/deep/.env"), ".env"), FileSearchOutcome::NotFound);
         assert_eq!(find(&root.join("none"), ".env"), FileSearchOutcome::NotFound);
         for endless in ["/", "/proc", "/sys", "/dev"] {

@@ -1,5 +1,5 @@
-//! What a running command writes, for whoever watches it: all of it that comes at a pace people
-//! can follow, and the newest of what comes faster.
+//! Live output of a running command for clients: complete at a readable pace, the newest part of
+//! faster output.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,29 +8,29 @@ use zero_sandbox::output_collector::OutputStream;
 
 use crate::jobs::unread_output::incomplete_char_len;
 
-/// Time between two pieces.
+/// Time between two updates.
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
-/// Bytes of one piece.
+/// Most bytes of one update.
 const BYTES_MAX: usize = 64 * 1024;
-/// Stands where something was left out.
+/// Replaces omitted output.
 const OMISSION_MARK: &str = "[…]\n";
 
-/// What came and was not told yet: whoever reads the command adds to it, whoever waits for its end
-/// takes it every [`PAUSE`].
+/// Output that was not reported yet. The reader thread adds to it; the waiting caller takes it
+/// every [`PAUSE`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct OutputFeed {
-    untold: Arc<Mutex<PendingOutput>>,
+    pending: Arc<Mutex<PendingOutput>>,
 }
 
 #[derive(Debug, Default)]
 struct PendingOutput {
     text: String,
-    /// A character that has come in part, of either stream.
-    begun: [Vec<u8>; 2],
+    /// An incomplete character of each stream.
+    partial: [Vec<u8>; 2],
     is_cut: bool,
 }
 
-/// Whether more can come.
+/// Whether more output can follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FeedRemainder {
     MayCome,
@@ -38,24 +38,24 @@ pub(super) enum FeedRemainder {
 }
 
 impl OutputFeed {
-    /// Takes what came.
+    /// Adds output.
     pub(super) fn add(&self, stream: OutputStream, bytes: &[u8]) {
         let newest = bytes.get(bytes.len().saturating_sub(BYTES_MAX)..).unwrap_or_default();
-        let mut untold = self.lock();
-        let PendingOutput { text, begun, is_cut } = &mut *untold;
-        let [of_output, of_errors] = begun;
-        let begun = match stream {
+        let mut pending = self.lock();
+        let PendingOutput { text, partial, is_cut } = &mut *pending;
+        let [of_output, of_errors] = partial;
+        let partial = match stream {
             OutputStream::Stdout => of_output,
             OutputStream::Stderr => of_errors,
         };
         if newest.len() < bytes.len() {
-            begun.clear();
+            partial.clear();
             *is_cut = true;
         }
-        begun.extend_from_slice(newest);
-        let rest = begun.split_off(begun.len() - incomplete_char_len(begun));
-        text.push_str(&String::from_utf8_lossy(begun));
-        *begun = rest;
+        partial.extend_from_slice(newest);
+        let rest = partial.split_off(partial.len() - incomplete_char_len(partial));
+        text.push_str(&String::from_utf8_lossy(partial));
+        *partial = rest;
         let surplus = text.len().saturating_sub(BYTES_MAX);
         if surplus > 0 {
             text.drain(..text.ceil_char_boundary(surplus));
@@ -63,19 +63,19 @@ impl OutputFeed {
         }
     }
 
-    /// What came since this was last asked, if anything did.
+    /// The output since the last call, if any.
     pub(super) fn take(&self, rest: FeedRemainder) -> Option<String> {
-        let mut untold = self.lock();
+        let mut pending = self.lock();
         if rest == FeedRemainder::Never {
-            for begun in std::mem::take(&mut untold.begun) {
-                untold.text.push_str(&String::from_utf8_lossy(&begun));
+            for partial in std::mem::take(&mut pending.partial) {
+                pending.text.push_str(&String::from_utf8_lossy(&partial));
             }
         }
-        if untold.text.is_empty() {
+        if pending.text.is_empty() {
             return None;
         }
-        let text = std::mem::take(&mut untold.text);
-        Some(if std::mem::take(&mut untold.is_cut) {
+        let text = std::mem::take(&mut pending.text);
+        Some(if std::mem::take(&mut pending.is_cut) {
             format!("{OMISSION_MARK}{text}")
         } else {
             text
@@ -83,7 +83,7 @@ impl OutputFeed {
     }
 
     fn lock(&self) -> MutexGuard<'_, PendingOutput> {
-        self.untold.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -111,9 +111,9 @@ mod tests {
         let line = "0123456é\n".as_bytes();
         printed.add(OutputStream::Stdout, &line.repeat(BYTES_MAX));
         printed.add(OutputStream::Stdout, b"last");
-        let told = printed.take(FeedRemainder::MayCome).unwrap();
-        assert!(told.starts_with(OMISSION_MARK) && told.ends_with("é\nlast"));
-        assert!(told.len() <= BYTES_MAX + OMISSION_MARK.len());
+        let shown = printed.take(FeedRemainder::MayCome).unwrap();
+        assert!(shown.starts_with(OMISSION_MARK) && shown.ends_with("é\nlast"));
+        assert!(shown.len() <= BYTES_MAX + OMISSION_MARK.len());
         printed.add(OutputStream::Stdout, b"next");
         assert_eq!(printed.take(FeedRemainder::MayCome).as_deref(), Some("next"));
     }

@@ -1,4 +1,4 @@
-//! What a running command says, in a few words and not too often.
+//! The last lines of a running command's output, as a rate-limited progress message.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,13 +7,13 @@ use zero_core::ansi_filter;
 
 /// Time between two messages.
 pub(super) const PAUSE: Duration = Duration::from_millis(100);
-/// Bytes of output that a message is made from.
+/// Most bytes of output that a message is made from.
 const BYTES_MAX: usize = 2_000;
-/// Lines of a message.
+/// Most lines of a message.
 const LINES_MAX: usize = 5;
 
-/// The end of what came, told now and then: whoever reads the command adds to it, whoever waits for
-/// its end asks every [`PAUSE`] what to tell.
+/// The end of the output. The reader thread adds to it; the waiting caller asks every [`PAUSE`] for
+/// a new message.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OutputTail {
     tail: Arc<Mutex<TailBuffer>>,
@@ -26,7 +26,7 @@ struct TailBuffer {
 }
 
 impl OutputTail {
-    /// Takes what came.
+    /// Adds output.
     pub(super) fn add(&self, bytes: &[u8]) {
         let newest = bytes.get(bytes.len().saturating_sub(BYTES_MAX)..).unwrap_or_default();
         let mut tail = self.lock();
@@ -36,7 +36,7 @@ impl OutputTail {
         tail.is_new = true;
     }
 
-    /// The last lines, when there is something new in them.
+    /// The last lines, if they changed since the last call.
     pub(super) fn take_new_lines(&self) -> Option<String> {
         let mut tail = self.lock();
         if !std::mem::take(&mut tail.is_new) {

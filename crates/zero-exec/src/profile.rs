@@ -1,9 +1,9 @@
-//! What a command of this host may do, said to whoever confines it.
+//! Builds the sandbox profile of a command.
 //!
-//! What a command may not change is one of two things. The kernel refuses it: everything that
-//! exists, and of what does not exist the little for which something empty may stand in without
-//! misleading anybody. The rest is watched (see [`crate::tree_watch`]): a command that makes it finds it
-//! taken away again.
+//! Two mechanisms keep a command from changing protected paths. The kernel refuses changes to
+//! everything that exists, and to the few missing names for which an empty placeholder misleads
+//! nobody. The rest is watched (see [`crate::tree_watch`]): files that a command creates there are
+//! removed afterwards.
 
 pub(crate) mod folder_scanner;
 mod forbidden_roots;
@@ -28,13 +28,13 @@ use crate::host_commands::HostCommands;
 use crate::launcher::{CommandLauncher, LaunchAccess};
 use crate::tree_watch::{TreeSnapshot, TreeWatch};
 
-/// Files that rules may deny before commands are refused. Each is hidden by a mount of its own, and
-/// the time a start takes grows with their square: 0.3 s for these, four for two thousand. The
-/// walls hold a few more, because secrets of the host and its sockets come on top.
+/// Most files that rules may deny before commands are refused. Each is hidden by its own mount, and
+/// the start time grows with the square of their number: 0.3 s for this many, 4 s for 2,000. The
+/// sandbox itself accepts a few more, because secrets and sockets of the host are added.
 const DENIED_MAX: usize = 400;
 
-/// What a command may do, and what is looked after once it has ended. Fails when what rules deny
-/// cannot be listed: then no command may run.
+/// The sandbox profile of a command, and the watch that runs after it. Fails if the files that
+/// rules deny cannot be listed: then no command may run.
 pub(super) fn build_profile(
     launcher: &CommandLauncher,
     workspace: &Workspace,
@@ -44,12 +44,12 @@ pub(super) fn build_profile(
     let roots: Vec<PathBuf> = workspace.roots().map(Path::to_owned).collect();
     let secrets = cached_secret_paths(&launcher.host, workspace);
     forbidden_roots::check_roots(&roots, &secrets.own)?;
-    // Who changes nothing there needs nothing there to be held or looked after.
+    // A program that cannot change the workspace needs nothing in it protected or watched.
     let changes = match launcher.access {
         LaunchAccess::AsCommands => roots.clone(),
         LaunchAccess::ReadOnly => Vec::new(),
     };
-    let ground = WritableRoots {
+    let scope = WritableRoots {
         writable: match launcher.access {
             LaunchAccess::AsCommands => list_open_folders(&launcher.writable, &roots),
             LaunchAccess::ReadOnly => Vec::new(),
@@ -61,10 +61,10 @@ pub(super) fn build_profile(
     };
     let live = Arc::clone(&launcher.host.live);
     let start = live.start();
-    let found = live.terrain.scan(&ground);
-    let git = find_repositories(&ground, &found);
+    let found = live.scanner.scan(&scope);
+    let git = find_repositories(&scope, &found);
     let mut own = protected_settings::find_protected_settings(
-        &ground,
+        &scope,
         &found,
         &settings.protected,
         &*launcher.policy,
@@ -75,7 +75,7 @@ pub(super) fn build_profile(
     secrets.add_watched_paths(&writable, &mut own);
     let before = TreeSnapshot {
         start,
-        ground,
+        scope,
         watched: own.watched,
         held: own.held_names,
         deep: own.deep,
@@ -99,7 +99,7 @@ pub(super) fn build_profile(
     Ok((profile, watch))
 }
 
-/// What has to be hidden from whatever is started now. Fails when it cannot be listed.
+/// The paths that must be hidden from a program that starts now. Fails if they cannot be listed.
 pub fn list_hidden_paths(
     host: &HostCommands,
     policy: &dyn CommandPolicy,
@@ -108,7 +108,7 @@ pub fn list_hidden_paths(
     list_masked_paths(&cached_secret_paths(host, workspace), &host.settings, policy, workspace)
 }
 
-/// Where secrets lie for a workspace. Its first folder seldom changes, and nothing else does.
+/// The secret paths for a workspace. Cached, because only its first folder can change the result.
 fn cached_secret_paths(host: &HostCommands, workspace: &Workspace) -> Arc<SecretPaths> {
     let mut known = host.secrets.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((folder, secrets)) = known.as_ref()
@@ -119,7 +119,7 @@ fn cached_secret_paths(host: &HostCommands, workspace: &Workspace) -> Arc<Secret
     let mut secrets = SecretPaths::find(&host.settings, workspace.cwd());
     secrets.own.push(host.state.clone());
     let secrets = Arc::new(secrets);
-    // Where the machine could not be asked, as when no more files can be opened, it is asked again.
+    // An incomplete result, for example when no file could be opened, is not cached.
     *known = secrets.is_whole.then(|| (workspace.cwd().to_owned(), Arc::clone(&secrets)));
     secrets
 }
@@ -138,7 +138,7 @@ fn list_masked_paths(
     Ok(masked)
 }
 
-/// What settings and rules deny commands to read. Fails when it cannot be listed.
+/// The paths that settings and rules deny commands to read. Fails if they cannot be listed.
 pub fn list_denied_paths(
     settings: &CommandSettings,
     policy: &dyn CommandPolicy,
@@ -150,7 +150,7 @@ pub fn list_denied_paths(
     }
 }
 
-/// The folders that are open beside the workspace, as far as they are any.
+/// The writable folders outside the workspace that exist.
 fn list_open_folders(writable: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
     let real = writable.iter().filter_map(|path| path_survey::canonicalize(path));
     let is_folder = |path: &PathBuf| path_survey::file_type(path) == Some(FileType::Directory);

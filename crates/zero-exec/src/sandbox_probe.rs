@@ -1,4 +1,4 @@
-//! One harmless command, run as all others are: what this machine really enforces.
+//! Runs one harmless command like all others, to find out what this machine enforces.
 
 use std::time::{Duration, Instant};
 
@@ -9,24 +9,24 @@ use zero_sandbox::{SandboxProperty, Workspace};
 use crate::command_request::StreamMode;
 use crate::launcher::CommandLauncher;
 
-/// What runs: it does nothing, and is everywhere.
+/// The probe: it does nothing, and every system has it.
 const PROBE_PROGRAM: &str = "true";
-/// How long it may take.
+/// Time limit of the probe.
 const PROBE_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// What came of a harmless command.
+/// The result of the probe.
 #[derive(Clone, Debug)]
 pub struct SandboxProbeReport {
-    /// How long it took, from the order to its end.
+    /// Time from the request to the end of the command.
     pub took: Duration,
-    /// Which promises of confinement held for it, and which did not.
+    /// Which sandbox properties were enforced, and which were not.
     pub confinement: ConfinementReport,
-    /// What kept its limits.
+    /// What enforced its limits.
     pub limits: LimitsReport,
 }
 
-/// Runs `true`, confined as a launcher confines commands, and says what held. Where something cannot
-/// be enforced it runs nevertheless, so that all of it is known.
+/// Runs `true`, confined as the launcher confines commands, and reports what was enforced. It runs
+/// even if a property cannot be enforced, so that the report is complete.
 pub fn probe_sandbox(
     launcher: CommandLauncher,
     workspace: &Workspace,
@@ -45,9 +45,6 @@ pub fn probe_sandbox(
             let confinement = std::mem::take(&mut running.confinement);
             Ok(SandboxProbeReport { took, confinement, limits: running.limits })
         }
-        _ => Err(ToolError::failed(
-            ErrorReason::Io,
-            format!("`{PROBE_PROGRAM}` did not come to its end"),
-        )),
+        _ => Err(ToolError::failed(ErrorReason::Io, format!("`{PROBE_PROGRAM}` did not finish"))),
     }
 }

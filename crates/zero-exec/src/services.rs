@@ -1,11 +1,11 @@
-//! Programs that run beside calls and for all of them: servers that bring tools, commands that
-//! list them.
+//! Programs that run beside calls and serve all of them: MCP and language servers, commands that
+//! list tools.
 //!
-//! A service is confined as the commands of a session are: it may change the workspace and its own
-//! temporary folder, reads no secret, and reaches only the hosts that are allowed; one that only
-//! reads changes nothing of the workspace and reaches nobody. It has a
-//! scrubbed environment, its own network and its own end: when its [`ServiceHandle`] is dropped, no
-//! process of it is left. Its [`ServiceSupervisor`] decides whether it starts, and records it.
+//! A service is confined like the commands of a session: it may change the workspace and its own
+//! temporary folder, cannot read secrets, and connects only to allowed hosts. A read-only service
+//! changes nothing in the workspace and has no network. It has a scrubbed environment, its own
+//! network and its own lifetime: when its [`ServiceHandle`] is dropped, no process of it is left.
+//! Its [`ServiceSupervisor`] decides whether it starts, and records it.
 
 mod hidden_files;
 mod request_validation;
@@ -37,49 +37,49 @@ use crate::profile;
 use crate::session_commands::SessionCommands;
 use crate::session_network::{NetworkPolicy, SessionNetwork};
 
-/// How long the end of a service that is dropped is waited for.
+/// How long dropping a service waits for its end.
 const END_MAX: Duration = Duration::from_secs(10);
 
-/// A program that runs beside calls. Dropping it ends every process that came of it, and waits until
-/// they are gone: a moment, unless one hangs in the kernel. Who must not wait asks for its
-/// [end](ServiceHandle::kill) and waits for [that](ServiceHandle::wait) first.
+/// A running service. Dropping it kills every process of it and waits until they are gone, which
+/// takes a moment unless one hangs in the kernel. A caller that must not block calls
+/// [`ServiceHandle::kill`] and awaits [`ServiceHandle::wait`] first.
 pub struct ServiceHandle {
-    /// Where its input goes; dropping it ends the input.
+    /// Its standard input; dropping it closes the input.
     pub stdin: Option<OwnedFd>,
-    /// Where its output comes from.
+    /// Its standard output.
     pub stdout: Option<OwnedFd>,
-    /// Where its error output comes from.
+    /// Its standard error.
     pub stderr: Option<OwnedFd>,
-    /// The number of the process at the top of its tree.
+    /// The process id of the root of its process tree.
     pub pid: i32,
     attended: Arc<ServiceMonitor>,
     sight: HiddenFiles,
 }
 
 impl ServiceHandle {
-    /// Asks its main process to end, by SIGTERM. It may take its time.
+    /// Sends SIGTERM to the main process, which may take its time to exit.
     pub fn terminate(&self) {
         self.attended.terminate();
     }
 
-    /// Ends every process of it at once.
+    /// Kills every process of the service.
     pub fn kill(&self) {
         self.attended.kill();
     }
 
-    /// How it ended; waits for it. Any number may wait.
+    /// Waits for the end and returns the exit status. Any number of callers may wait.
     pub async fn wait(&self) -> CommandExit {
         self.attended.wait_ended().await
     }
 
-    /// Whether it can see a file or folder that may not be read: one that was made or replaced since
-    /// it started. What it says may then be of that. Blocks, as long as looking for those takes.
+    /// Whether the service can see a file that it must not read, because the file was created or
+    /// replaced since the start. Its answers may then contain data from that file. Blocks while it
+    /// searches.
     pub fn is_outdated(&self) -> bool {
         self.sight.is_outdated()
     }
 
-    /// What is to be known of it for a person, such as hosts it was refused and what of its
-    /// confinement is missing.
+    /// Notes for the user, such as refused hosts and sandbox properties that are not enforced.
     pub fn notes(&self) -> Vec<String> {
         self.attended.notes()
     }
@@ -98,33 +98,33 @@ impl fmt::Debug for ServiceHandle {
     }
 }
 
-/// Starts services for a host. Cheap to clone, and keeps no tool alive.
+/// Starts services for a host. Cheap to clone; holds no reference to a tool.
 #[derive(Clone)]
 pub struct ServiceLauncher {
     host: Arc<ServiceHost>,
 }
 
-/// What services need of their host.
+/// What services need from their host.
 pub struct ServiceHost {
-    /// What they have in common with commands.
+    /// State shared with commands.
     pub commands: Arc<HostCommands>,
-    /// Decides what they may reach.
+    /// Decides which paths and hosts they may use.
     pub policy: Arc<dyn CommandPolicy>,
     /// Decides whether they may start, and records them.
     pub supervisor: Arc<dyn ServiceSupervisor>,
     /// Where their connections are recorded.
     pub log: Arc<dyn ConnectionLog>,
-    /// What lies outside.
+    /// How host names are resolved.
     pub internet: ResolverConfig,
-    /// zero's own folder.
+    /// zero's state folder.
     pub state: StateDir,
-    /// The folders they work in.
+    /// The folders that commands work in.
     pub workspace: Workspace,
-    /// How much each may use, unless it says otherwise.
+    /// Resource limits, unless a request changes them.
     pub limits: CommandLimits,
 }
 
-/// What only one service has: its temporary files and its network. They go with it.
+/// The temporary files and the network of one service, released when dropped.
 struct ServiceResources(Arc<SessionCommands>);
 
 impl Drop for ServiceResources {
@@ -142,16 +142,16 @@ struct StartedService {
 }
 
 impl ServiceLauncher {
-    /// Starts services for this host.
+    /// A launcher for the services of this host.
     pub fn new(host: ServiceHost) -> Self {
         Self { host: Arc::new(host) }
     }
 
-    /// Starts a program. Blocks for as long as its walls take to be put up.
+    /// Starts a service. Blocks until its sandbox is built.
     pub fn start(&self, request: &ServiceRequest) -> Result<ServiceHandle, ToolError> {
         let host = &self.host;
         request_validation::check_request(request)?;
-        // Nothing runs without a trace.
+        // Nothing runs without a record.
         let mut record = host.supervisor.open_record(request)?;
         match host.start(request, &mut *record) {
             Ok(begun) => monitor(begun, record),
@@ -162,8 +162,8 @@ impl ServiceLauncher {
         }
     }
 
-    /// What settings and rules deny a program to read that starts now; secrets come on top. Fails where
-    /// that cannot be listed: then none starts either. Blocks.
+    /// The paths that settings and rules deny to a program that starts now, without the known
+    /// secrets. Fails if they cannot be listed: then no service starts either. Blocks.
     pub fn list_denied_paths(&self) -> Result<Vec<PathBuf>, ToolError> {
         let ServiceHost { commands, policy, workspace, .. } = &*self.host;
         profile::list_denied_paths(&commands.settings, &**policy, workspace)
@@ -207,7 +207,7 @@ impl ServiceHost {
         let network = SessionNetwork::new(NetworkPolicy {
             allowed: CommandNetwork { hosts, localhost },
             policy: Arc::clone(&self.policy),
-            // What a person allows for a session is no word about who outlives it.
+            // Grants of a session do not apply to a service, which may outlive it.
             grants: Arc::new(Vec::new),
             internet: self.internet.clone(),
             log: Arc::clone(&self.log),
@@ -217,7 +217,7 @@ impl ServiceHost {
     }
 }
 
-/// Sees to it that its end is noticed, and what it left settled.
+/// Starts the thread that notices the end of the service and cleans up.
 fn monitor(
     StartedService { mut running, ready, home, sight }: StartedService,
     record: Box<dyn ServiceRecord>,
@@ -225,12 +225,12 @@ fn monitor(
     let [stdin, stdout, stderr] =
         [running.stdin.take(), running.stdout.take(), running.stderr.take()];
     let pid = running.pid;
-    let attended = ServiceMonitor::start(running, ready, move |ended, is_asked| {
-        record.write_end(ended, is_asked);
+    let attended = ServiceMonitor::start(running, ready, move |ended, is_requested| {
+        record.write_end(ended, is_requested);
         drop(home);
     });
     let attended = attended.map_err(|error| {
-        ToolError::failed(ErrorReason::Io, format!("the service cannot be watched: {error}"))
+        ToolError::failed(ErrorReason::Io, format!("could not supervise the service: {error}"))
     })?;
     Ok(ServiceHandle { stdin, stdout, stderr, pid, attended, sight })
 }

@@ -1,4 +1,5 @@
-//! What the commands of a session have in common: where they start, what they keep, and their end.
+//! The state that the commands of a session share: the current folder, temporary files, network and
+//! jobs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,38 +13,38 @@ use crate::jobs::JobTable;
 use crate::jobs::monitored_command::MonitoredCommand;
 use crate::session_network::SessionNetwork;
 
-/// Shelf of what commands keep for the length of a session, one folder a session.
+/// Subfolder of the state folder for temporary files, one folder per session.
 pub const TMP_SHELF: &str = "tmp";
 /// How long the start and the end of all commands are waited for.
 const END_MAX: Duration = Duration::from_secs(10);
 
-/// What the commands of a session have in common.
+/// The state that the commands of a session share.
 pub struct SessionCommands {
     /// Where the next command starts; the workspace's first folder when absent.
     folder: Mutex<Option<PathBuf>>,
-    /// Whether a folder and jobs outlive a call.
+    /// Whether the current folder and jobs outlive a call.
     pub(crate) remembers: bool,
     state: StateDir,
     name: String,
-    /// The folder for temporary files, once it was made.
+    /// The folder for temporary files; created on first use.
     pub(crate) tmp: StateDir,
-    /// The network they share, once one needs it.
+    /// The shared network; created on first use.
     pub(crate) network: SessionNetwork,
     open: Mutex<SessionResources>,
     /// Signals that a command is no longer about to start.
     started: Condvar,
-    /// Those of them that go on while others are called.
+    /// The background jobs.
     pub jobs: JobTable,
 }
 
-/// Where a shell ended.
+/// The folder in which a shell ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShellEndFolder {
-    /// Where it started, or nobody knows.
+    /// The folder in which it started, or an unknown one.
     Same,
-    /// In another folder of the workspace, where the next command starts.
+    /// Another folder of the workspace, where the next command starts.
     Moved(PathBuf),
-    /// Outside the workspace; the next command starts in the workspace's first folder.
+    /// A folder outside the workspace; the next command starts in the workspace's first folder.
     Outside(PathBuf),
 }
 
@@ -58,7 +59,7 @@ impl Drop for StartGuard {
     }
 }
 
-/// What has to end with the session.
+/// What must be released when the session ends.
 #[derive(Default)]
 struct SessionResources {
     is_over: bool,
@@ -69,7 +70,8 @@ struct SessionResources {
 }
 
 impl SessionCommands {
-    /// Those of a session of that name. `remembers` says whether a folder and jobs outlive a call.
+    /// The commands of the session `name`. `remembers` tells whether the current folder and jobs
+    /// outlive a call.
     pub fn new(state: &StateDir, name: String, remembers: bool, network: SessionNetwork) -> Self {
         Self {
             folder: Mutex::default(),
@@ -90,7 +92,7 @@ impl SessionCommands {
         folder.filter(|folder| path_survey::file_type(folder) == Some(FileType::Directory))
     }
 
-    /// Learns where a shell ended.
+    /// Records the folder in which a shell ended, and returns it.
     pub(crate) fn record_end_folder(
         &self,
         start: &Path,
@@ -116,13 +118,13 @@ impl SessionCommands {
         if open.lease.is_none() {
             open.lease = Some(FolderLease::acquire(&self.state, TMP_SHELF, &self.name)?);
         }
-        // Where nothing is mounted on it, a command can remove its own.
+        // Without a mount on it, a command can remove its own folder, so create it each time.
         self.tmp.create()?;
         open.starting += 1;
         Ok(StartGuard(Arc::clone(self)))
     }
 
-    /// Takes note of a command. It ends at once when the session is over.
+    /// Registers a command. If the session is over, the command is killed.
     pub fn add(&self, watched: &Arc<MonitoredCommand>) {
         let mut open = self.lock_resources();
         if open.is_over {
@@ -133,11 +135,11 @@ impl SessionCommands {
         open.commands.push(Arc::downgrade(watched));
     }
 
-    /// Takes away what stood in for something while commands ran whose process was killed.
+    /// Removes placeholders that a killed process left behind.
     pub fn sweep(&self) {
         let swept = zero_sandbox::confinement::sweep_placeholders(self.tmp.path());
         if swept > 0 {
-            tracing::info!(swept, "took away what a killed process left");
+            tracing::info!(swept, "removed placeholders that a killed process left behind");
         }
     }
 
@@ -158,7 +160,7 @@ impl SessionCommands {
         for command in commands.iter().filter_map(Weak::upgrade) {
             command.wait(until.saturating_duration_since(Instant::now()));
         }
-        // Walls that stand ready for the next command stand on the folder that goes.
+        // A prewarmed sandbox for the next command holds the temporary folder open.
         zero_sandbox::spawner::Spawner::release_shared_prewarmed();
         self.jobs.clear();
         self.network.end();

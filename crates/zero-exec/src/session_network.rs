@@ -1,12 +1,12 @@
-//! Whom the commands of a session may reach, and the network that they share for it.
+//! The network that the commands of a session share, and the hosts it leads to.
 //!
-//! Commands that may reach nobody have no network. Others share that of their session, so that a
-//! server which one command starts is there for the next. It is made when the first of them needs it
-//! and goes when the session does. Its only way out is one port, and at that port the session's
-//! proxy judges every connection: see [`crate::egress`].
+//! Commands without any allowed host have no network. The others share the network of their
+//! session, so that a server started by one command is reachable for the next. It is created when
+//! the first command needs it and ends with the session. Its only exit is one port, at which the
+//! session's proxy authorizes every connection: see [`crate::egress`].
 //!
-//! Whoever else runs something for a session takes part in the same way: it is given the network,
-//! and holds its [`NetworkUseGuard`] for as long as what it runs may be alive.
+//! Other code that runs programs for a session uses the same network, and holds its
+//! [`NetworkUseGuard`] while these programs may be alive.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,8 +25,8 @@ use crate::egress::{
     RefusalSummary, ResolverConfig,
 };
 
-/// How programs are told of the proxy. Most look at the small names, some at the large ones, and
-/// Node at neither unless it is asked to.
+/// The variables that point programs to the proxy. Most programs read the lower-case names, some
+/// the upper-case ones, and Node neither unless it is told to.
 const PROXY_VARIABLES: &[(&str, &str)] = &[
     ("HTTP_PROXY", "http://127.0.0.1:3128"),
     ("http_proxy", "http://127.0.0.1:3128"),
@@ -39,31 +39,31 @@ const PROXY_VARIABLES: &[(&str, &str)] = &[
     ("NODE_USE_ENV_PROXY", "1"),
 ];
 
-/// Lists what a person allowed. It is asked each time, so that what is taken back no longer counts.
+/// Returns the user's grants. Called for every connection, so a revoked grant takes effect at once.
 pub type GrantProvider = Arc<dyn Fn() -> Vec<GrantScope> + Send + Sync>;
 
-/// On what terms the commands of a session reach others.
+/// Which hosts the commands of a session may connect to, and where connections are recorded.
 pub struct NetworkPolicy {
-    /// What settings allow.
+    /// Hosts that settings allow.
     pub allowed: CommandNetwork,
-    /// What rules allow.
+    /// Decides which hosts rules allow.
     pub policy: Arc<dyn CommandPolicy>,
-    /// What a person allowed for the session.
+    /// The user's grants for the session.
     pub grants: GrantProvider,
-    /// What lies outside.
+    /// How host names are resolved.
     pub internet: ResolverConfig,
     /// Where connections are recorded.
     pub log: Arc<dyn ConnectionLog>,
 }
 
-/// What a command gets.
+/// The network of one command.
 pub(crate) struct NetworkAssignment {
     pub(crate) network: NetworkAccess,
-    /// The network it shares.
+    /// The shared network, if it has one.
     pub(crate) net: Option<Arc<SharedNetwork>>,
-    /// What it has to know to use it.
+    /// Environment variables that point programs to the proxy.
     pub(crate) variables: &'static [(&'static str, &'static str)],
-    /// To be held for as long as it may be alive.
+    /// To be held while the command may be alive.
     pub(crate) network_use: NetworkUseGuard,
 }
 
@@ -73,18 +73,18 @@ impl NetworkAssignment {
         Self::new_unshared(NetworkAccess::Nothing, NetworkUseGuard::default())
     }
 
-    /// A network that is nobody's in particular.
+    /// A network that is not shared with other commands.
     fn new_unshared(network: NetworkAccess, network_use: NetworkUseGuard) -> Self {
         Self { network, net: None, variables: &[], network_use }
     }
 }
 
-/// The use that something makes of its session's network. While it lives, connections are known to
-/// come from its call, if from no other, and the hosts that were judged for the call are open.
+/// A program's use of its session's network. While it exists, connections are attributed to its
+/// call if no other call is alive, and the hosts allowed for the call are open.
 #[derive(Default)]
 pub struct NetworkUseGuard {
     used: Option<ProxyUse>,
-    /// Why it has no network, though some host is allowed.
+    /// Why there is no network, although a host is allowed.
     without: Option<String>,
 }
 
@@ -96,8 +96,8 @@ struct ProxyUse {
 }
 
 impl NetworkUseGuard {
-    /// What is to be known of the network since its beginning: connections that were refused, or
-    /// why there is no network.
+    /// Notes about the network since the start of the program: refused connections, or why there is
+    /// no network.
     pub fn notes(&self) -> Vec<String> {
         let refused = |used: &ProxyUse| used.proxy.refusals_since(used.since, &used.call);
         let refused = self.used.as_ref().map_or_else(RefusalSummary::default, refused);
@@ -114,7 +114,7 @@ pub struct SessionNetwork {
 enum NetworkState {
     Uncreated,
     Shared(ProxiedNetwork),
-    /// The session is over, and nothing is made any more.
+    /// The session is over; no network is created any more.
     Closed,
 }
 
@@ -123,52 +123,53 @@ struct ProxiedNetwork {
     proxy: Arc<EgressProxy>,
 }
 
-/// Why there is no network.
+/// Why the network could not be created.
 enum NetworkSetupError {
     Spawn(SpawnError),
     Other(ToolError),
 }
 
 impl SessionNetwork {
-    /// One that is made when the first command needs it.
+    /// A network that is created when the first command needs it.
     pub fn new(terms: NetworkPolicy) -> Self {
         Self { terms, made: Mutex::new(NetworkState::Uncreated) }
     }
 
-    /// What the next command gets, one of this call. Makes the network if there is none yet and it
-    /// may reach somebody: `judged` are the hosts that were judged for the call and allowed.
+    /// Assigns a network to the next command of this call. Creates the shared network if the
+    /// command may connect to any host: `call_hosts` are the hosts that were allowed for the call.
     ///
-    /// On a machine where none can be made, commands are refused that settings want to have one,
-    /// unless they may do without. Then they have the host's, and their confinement says so. Where
-    /// it is only that rules allow some host, or that one was judged for the call, they have none
-    /// at all, which takes nothing from their confinement; in the latter case their result says so.
+    /// On a machine where no network can be created, a command is refused if settings demand one,
+    /// unless settings accept that weakness. Then it uses the host's network, and its confinement
+    /// report says so. If only rules or this call allow a host, it gets no network, which weakens
+    /// nothing; for a host of this call, its result says so.
     pub(crate) fn assign(
         &self,
         call: &CallId,
-        judged: &[HostName],
+        call_hosts: &[HostName],
         weaknesses: &[AcceptedWeakness],
     ) -> Result<NetworkAssignment, ToolError> {
         let NetworkPolicy { allowed, policy, grants, .. } = &self.terms;
-        let reaches_hosts =
-            !allowed.hosts.is_empty() || !judged.is_empty() || policy.can_allow_any_host(&grants());
+        let reaches_hosts = !allowed.hosts.is_empty()
+            || !call_hosts.is_empty()
+            || policy.can_allow_any_host(&grants());
         if !reaches_hosts && !allowed.localhost {
             return Ok(NetworkAssignment::none());
         }
         let (net, proxy) = match self.get_or_create() {
             Ok(shared) => shared,
             Err(why) => {
-                let wish = match (*allowed != CommandNetwork::default(), judged.is_empty()) {
+                let demand = match (*allowed != CommandNetwork::default(), call_hosts.is_empty()) {
                     (true, _) => NetworkDemand::Settings,
                     (false, false) => NetworkDemand::Call,
                     (false, true) => NetworkDemand::Rules,
                 };
-                return assign_fallback(why, wish, weaknesses);
+                return assign_fallback(why, demand, weaknesses);
             }
         };
         let used = ProxyUse {
             call: call.clone(),
             since: proxy.refusal_cursor(),
-            _alive: proxy.attribute(call.clone(), judged),
+            _alive: proxy.attribute(call.clone(), call_hosts),
             proxy,
         };
         Ok(NetworkAssignment {
@@ -179,8 +180,8 @@ impl SessionNetwork {
         })
     }
 
-    /// Ends the proxy and lets go of the network, which ends with the last command in it. Nothing
-    /// is made afterwards.
+    /// Stops the proxy and releases the network, which ends with the last command in it. No network
+    /// is created afterwards.
     pub fn end(&self) {
         let made = std::mem::replace(&mut *self.lock(), NetworkState::Closed);
         if let NetworkState::Shared(ProxiedNetwork { proxy, .. }) = made {
@@ -188,7 +189,7 @@ impl SessionNetwork {
         }
     }
 
-    /// The network and its proxy, made if need be.
+    /// The network and its proxy, created if necessary.
     fn get_or_create(&self) -> Result<(Arc<SharedNetwork>, Arc<EgressProxy>), NetworkSetupError> {
         let mut made = self.lock();
         if let NetworkState::Uncreated = *made {
@@ -206,17 +207,17 @@ impl SessionNetwork {
 
     fn create(&self) -> Result<ProxiedNetwork, NetworkSetupError> {
         let NetworkPolicy { allowed, policy, grants, internet, log } = &self.terms;
-        let warden = Spawner::shared();
-        let warden = warden
+        let spawner = Spawner::shared();
+        let spawner = spawner
             .map_err(|error| NetworkSetupError::Other(command_errors::spawner_error(&error)))?;
         let (net, port) =
-            SharedNetwork::create_with_proxy(warden).map_err(NetworkSetupError::Spawn)?;
+            SharedNetwork::create_with_proxy(spawner).map_err(NetworkSetupError::Spawn)?;
         let grants = Arc::clone(grants);
-        let gate = PolicyAuthorizer::new(Arc::clone(policy), allowed.hosts.clone())
+        let authorizer = PolicyAuthorizer::new(Arc::clone(policy), allowed.hosts.clone())
             .with_grants(move || grants());
         let config = EgressConfig {
             internet: internet.clone(),
-            ..EgressConfig::new(Arc::clone(log), Arc::new(gate))
+            ..EgressConfig::new(Arc::clone(log), Arc::new(authorizer))
         };
         let proxy = EgressProxy::start(config, port);
         let proxy = proxy.map_err(|error| NetworkSetupError::Other(proxy_start_error(&error)))?;
@@ -234,24 +235,24 @@ impl fmt::Debug for SessionNetwork {
     }
 }
 
-/// Who wants a command to reach somebody.
+/// Why a command needs a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NetworkDemand {
-    /// The settings, for every command.
+    /// Settings allow hosts to every command.
     Settings,
-    /// The call: hosts were judged for it.
+    /// Hosts were allowed for this call.
     Call,
-    /// Nobody in particular; there are rules that allow some host.
+    /// Rules allow some host.
     Rules,
 }
 
-/// What a command gets where no network can be made for it.
+/// The network of a command if the shared one could not be created.
 fn assign_fallback(
     why: NetworkSetupError,
-    wish: NetworkDemand,
+    demand: NetworkDemand,
     weaknesses: &[AcceptedWeakness],
 ) -> Result<NetworkAssignment, ToolError> {
-    match (why, wish) {
+    match (why, demand) {
         (NetworkSetupError::Spawn(error), NetworkDemand::Settings)
             if is_weakness_allowed(&error, weaknesses) =>
         {
@@ -267,8 +268,8 @@ fn assign_fallback(
                 NetworkSetupError::Spawn(error) => error.to_string(),
                 NetworkSetupError::Other(error) => error.message,
             };
-            let said = || format!("network: no host could be reached: {why}");
-            let without = (wish == NetworkDemand::Call).then(said);
+            let note = || format!("network: not available: {why}");
+            let without = (demand == NetworkDemand::Call).then(note);
             Ok(NetworkAssignment::new_unshared(
                 NetworkAccess::Nothing,
                 NetworkUseGuard { used: None, without },
@@ -283,13 +284,11 @@ fn is_weakness_allowed(error: &SpawnError, weaknesses: &[AcceptedWeakness]) -> b
 }
 
 fn session_over_error() -> ToolError {
-    ToolError::failed(ErrorReason::Io, "the session is over, and its network with it")
+    ToolError::failed(ErrorReason::Io, "the session is over, so it has no network")
 }
 
 fn proxy_start_error(error: &std::io::Error) -> ToolError {
-    let message = format!(
-        "the proxy of the session does not start, through which commands reach hosts: {error}; try again"
-    );
+    let message = format!("could not start the session's network proxy: {error}; try again");
     ToolError::failed(ErrorReason::Io, message)
 }
 
@@ -328,7 +327,7 @@ mod tests {
             &[SandboxProperty::Masked, SandboxProperty::Network],
             true,
         );
-        // What failed for another reason is no weakness.
+        // A failure for another reason is not a missing property.
         check(&[], &[SandboxProperty::Network], false);
         assert!(!is_weakness_allowed(&SpawnError::SpawnerLost, &[SandboxProperty::Network]));
     }
@@ -337,7 +336,7 @@ mod tests {
     fn missing_network_never_widens_access() {
         #[track_caller]
         fn check(
-            wish: NetworkDemand,
+            demand: NetworkDemand,
             weaknesses: &[AcceptedWeakness],
             expected: Result<(NetworkAccess, &[&str]), &str>,
         ) {
@@ -348,17 +347,17 @@ mod tests {
             };
             let why = "there is no bubblewrap".to_owned();
             let why = NetworkSetupError::Spawn(SpawnError::Refused { why, gaps: vec![gap] });
-            let given = assign_fallback(why, wish, weaknesses);
+            let given = assign_fallback(why, demand, weaknesses);
             let given = given.map(|given| (given.network, given.network_use.notes()));
             match (given, expected) {
                 (Ok((network, notes)), Ok(expected)) => {
                     let notes: Vec<&str> = notes.iter().map(String::as_str).collect();
-                    assert_eq!((network, &notes[..]), expected, "{wish:?}");
+                    assert_eq!((network, &notes[..]), expected, "{demand:?}");
                 }
                 (Err(error), Err(expected)) => {
-                    assert!(error.message.contains(expected), "{wish:?}: {error:?}");
+                    assert!(error.message.contains(expected), "{demand:?}: {error:?}");
                 }
-                (given, expected) => panic!("{wish:?}: {given:?} and not {expected:?}"),
+                (given, expected) => panic!("{demand:?}: {given:?} and not {expected:?}"),
             }
         }
         let refused = Err("cannot be confined: there is no bubblewrap");
@@ -369,7 +368,7 @@ mod tests {
             Ok((NetworkAccess::Loopback, &[])),
         );
         check(NetworkDemand::Rules, &[SandboxProperty::Network], Ok((NetworkAccess::Nothing, &[])));
-        let note = "network: no host could be reached: there is no bubblewrap";
+        let note = "network: not available: there is no bubblewrap";
         check(
             NetworkDemand::Call,
             &[SandboxProperty::Network],

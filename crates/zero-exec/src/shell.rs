@@ -1,9 +1,9 @@
-//! Runs a line by a shell, and learns in which folder the shell ended.
+//! Runs a command line in a shell, and records the folder in which the shell ended.
 //!
-//! The line is evaluated by a shell that first sets a trap: when it ends, it writes its folder to a
-//! private file. The line sees none of that: no argument, no changed exit code, no output, and
-//! mistakes in it are told with its own line numbers. A line that sets its own trap, replaces the
-//! shell or is killed just leaves no note.
+//! The shell first sets an exit trap that writes its folder to a private file, then evaluates the
+//! line. The line sees nothing of that: no argument, no changed exit code, no output, and errors
+//! show its own line numbers. A line that sets its own trap, replaces the shell or is killed just
+//! leaves no file.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -11,16 +11,16 @@ use std::path::PathBuf;
 
 use zero_sandbox::{FileType, StateDir, path_survey};
 
-/// What the shell is told, with its first argument for the note and the others for the line. The
-/// blank keeps a line that begins with `-` from being an option, and what the line turns on, such as
-/// a trace of every command, ends before the note is written.
+/// The script of the shell; its first argument is the name of the file, the others are the line.
+/// The leading blank keeps a line that begins with `-` from being an option. The trap first
+/// disables what the line turned on, such as tracing.
 const WRAPPER: &str = r#"_zero_note=$TMPDIR/$1 _zero_line=; shift; for _zero_part; do _zero_line=$_zero_line$_zero_part; done; set --; unset _zero_part; trap '{ set +x; } 2>/dev/null; command pwd -P >|"$_zero_note" 2>/dev/null' EXIT; eval " $_zero_line""#;
-/// Bytes of one argument that carries a part of the line: the kernel takes 128 KiB.
+/// Bytes of the line per argument; the kernel's limit is 128 KiB.
 const PART_BYTES_MAX: usize = 100_000;
-/// Bytes of a note: no path is longer.
+/// Most bytes of the file: the longest path.
 const NOTE_BYTES_MAX: u64 = 4_096;
 
-/// The program, its arguments and where it notes its last folder.
+/// The program with its arguments, and the file to which it writes its last folder.
 pub(super) fn wrap(
     line: &str,
     tmp: &StateDir,
@@ -32,7 +32,7 @@ pub(super) fn wrap(
     (shell.into(), args.map(OsString::from).collect(), note)
 }
 
-/// A line in parts that fit into an argument each.
+/// Splits a line into parts that fit into one argument each.
 fn split_line(mut line: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     while line.len() > PART_BYTES_MAX {
@@ -50,7 +50,7 @@ fn has_bash(environment: &[(OsString, OsString)]) -> bool {
     folders.into_iter().any(|folder| path_survey::is_program(&folder.join("bash")))
 }
 
-/// Where a shell notes its last folder.
+/// The file to which a shell writes its last folder.
 #[derive(Debug)]
 pub(super) struct LastFolderFile {
     tmp: Option<StateDir>,
@@ -62,13 +62,13 @@ impl LastFolderFile {
         Self { tmp: Some(tmp.clone()), name: format!(".folder-{:016x}", fastrand::u64(..)) }
     }
 
-    /// For a program that notes nothing.
+    /// For a program that writes none.
     pub(super) fn none() -> Self {
         Self { tmp: None, name: String::new() }
     }
 
-    /// Takes the note away and says what stood in it, if it is a folder. Whatever the command made
-    /// of the file, nothing but the name of a folder comes of it.
+    /// Removes the file and returns the folder in it, if it is one. Nothing else can result from
+    /// it, whatever the command wrote to the file.
     pub(super) fn take_folder(&self) -> Option<PathBuf> {
         let tmp = self.tmp.as_ref()?;
         let noted = path_survey::read_small_file(&tmp.path().join(&self.name), NOTE_BYTES_MAX);

@@ -1,6 +1,6 @@
-//! A file for the output of one command, for when it is too long to be told.
+//! A file for the output of one command that is too long for a result.
 //!
-//! Most commands say little, and all of it is told: for them no file is made.
+//! Most commands write little, and their result holds all of it: no file is created for them.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,10 +10,10 @@ use zero_sandbox::output_collector::OutputSpill;
 
 use crate::spill_folder::SpillFolder;
 
-/// Bytes that are held before a file is made for them.
+/// Bytes that are buffered before the file is created.
 const HELD_BYTES_MAX: usize = 8 * 1024;
 
-/// A file for output that is too long.
+/// A file for output that is too long for a result.
 pub(super) struct SpillFile {
     folder: Arc<SpillFolder>,
     name: String,
@@ -22,12 +22,12 @@ pub(super) struct SpillFile {
     state: Arc<Mutex<SpillState>>,
 }
 
-/// What has become of it.
+/// Whether the file exists.
 enum SpillState {
-    /// It is not made yet; this belongs in it.
+    /// Not created yet; these bytes belong in it.
     Buffered(Vec<u8>),
     Created(File),
-    /// It could not be made, and why. A command whose output cannot be kept runs all the same.
+    /// It could not be created, and why. The command runs anyway.
     Failed(io::ErrorKind, String),
 }
 
@@ -39,7 +39,7 @@ impl SpillFile {
         Self { folder, name, path, bytes_max, state }
     }
 
-    /// What writes to it.
+    /// The writer that fills it.
     pub(super) fn writer(&self) -> OutputSpill {
         let writer = SpillWriter {
             folder: Arc::clone(&self.folder),
@@ -49,20 +49,20 @@ impl SpillFile {
         OutputSpill { file: Box::new(writer), bytes_max: self.bytes_max }
     }
 
-    /// Makes it, with what came until now, and says where it is.
+    /// Creates the file with all output so far, and returns its path.
     pub(super) fn create(&self) -> io::Result<String> {
         lock(&self.state).create(&self.folder, &self.name)?;
         Ok(self.path.clone())
     }
 
-    /// The same for whoever can do without.
+    /// Like [`SpillFile::create`], but a failure is only logged.
     pub(super) fn create_if_possible(&self) -> Option<String> {
         let made = self.create();
-        made.inspect_err(|error| tracing::warn!(%error, "the output of a command cannot be kept"))
+        made.inspect_err(|error| tracing::warn!(%error, "cannot store the output of a command"))
             .ok()
     }
 
-    /// Keeps the file when something is only there, and says where it is.
+    /// Keeps the file if output was omitted from the result, and returns its path.
     pub(super) fn finish(self, omitted_bytes: u64) -> io::Result<Option<String>> {
         if omitted_bytes > 0 {
             return self.create().map(Some);
@@ -75,12 +75,12 @@ impl SpillFile {
 }
 
 impl SpillState {
-    /// The file, made if it was not, with all that was held in it.
+    /// Creates the file if necessary and writes the buffered bytes to it.
     fn create(&mut self, folder: &SpillFolder, name: &str) -> io::Result<&mut File> {
         if let Self::Buffered(held) = self {
             let made = folder.create_new(name).and_then(|mut file| {
                 let written = file.write_all(held);
-                // It is ours, and says less than all.
+                // An incomplete file is useless; remove it.
                 written.inspect_err(|_| drop(folder.remove(name))).map(|()| file)
             });
             *self = match made {
@@ -91,12 +91,12 @@ impl SpillState {
         match self {
             Self::Created(file) => Ok(file),
             Self::Failed(kind, why) => Err(io::Error::new(*kind, why.clone())),
-            Self::Buffered(_) => Err(io::Error::other("it was not made")),
+            Self::Buffered(_) => Err(io::Error::other("it was not created")),
         }
     }
 }
 
-/// Writes to the file, and makes it when there is enough for it.
+/// Writes to the file, and creates it when enough bytes are buffered.
 struct SpillWriter {
     folder: Arc<SpillFolder>,
     name: String,

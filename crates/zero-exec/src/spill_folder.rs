@@ -1,6 +1,6 @@
-//! Where results of a session go that are too large to be told.
+//! The folder for results of a session that are too large to be shown.
 //!
-//! Most sessions have none, so the folder is made for the first.
+//! Most sessions have none, so the folder is created with its first file.
 
 use std::fs::File;
 use std::io;
@@ -11,34 +11,34 @@ use std::time::Duration;
 use zero_sandbox::folder_lease::FolderLease;
 use zero_sandbox::{StateDir, path_survey};
 
-/// Folder for results that are too large to be told; made with its first file.
+/// A folder for results that are too large to be shown; created with its first file.
 #[derive(Debug)]
 pub struct SpillFolder {
     folder: StateDir,
     hold: Mutex<SpillRetention>,
 }
 
-/// What keeps it there.
+/// How long the folder exists.
 #[derive(Debug)]
 enum SpillRetention {
-    /// It stays, whoever leaves.
+    /// It stays.
     Permanent,
-    /// Nothing yet: a lease on the folder of that name, once there is something in it.
+    /// Not created yet; the first file takes a lease on the folder of that name.
     Uncreated { state: StateDir, shelf: &'static str, name: String },
-    /// It goes with whoever uses it last.
+    /// Removed with the last lease.
     Leased { _lease: FolderLease },
     /// The session is over.
     Ended,
 }
 
 impl SpillFolder {
-    /// A folder that outlasts those who use it.
+    /// A folder that is never removed.
     pub fn new_permanent(folder: StateDir) -> Self {
         Self { folder, hold: Mutex::new(SpillRetention::Permanent) }
     }
 
-    /// The folder of that name on a shelf of zero's own folder, which goes when it is not used any
-    /// more. One that is there already is used at once: its session goes on here.
+    /// The folder `name` on a shelf of the state folder, which is removed when its last user ends.
+    /// An existing folder is leased at once, because its session continues here.
     pub fn new_leased(state: &StateDir, shelf: &'static str, name: &str) -> io::Result<Self> {
         let folder = state.child(shelf).child(name);
         let hold = match path_survey::exists(folder.path()) {
@@ -50,12 +50,12 @@ impl SpillFolder {
         Ok(Self { folder, hold: Mutex::new(hold) })
     }
 
-    /// Where it is, or will be.
+    /// Where the folder is, or will be.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Makes a new file in it.
+    /// Creates a new file; fails if it exists.
     pub fn create_new(&self, name: &str) -> io::Result<File> {
         let mut hold = self.lock_retention();
         match &*hold {
@@ -68,16 +68,16 @@ impl SpillFolder {
                 return Err(io::Error::new(io::ErrorKind::NotFound, "the session is over"));
             }
         }
-        // Still held: whoever ends the session now takes away what is made here.
+        // The lock is still held, so a concurrent `end` removes this file too.
         self.folder.create_new(name)
     }
 
-    /// Takes a file away.
+    /// Removes a file.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         self.folder.remove(name)
     }
 
-    /// Takes away the files that are older than that.
+    /// Removes the files that are older than `age_max`.
     pub fn remove_older(&self, age_max: Duration) {
         for name in self.folder.list_names().unwrap_or_default() {
             if self.folder.age(&name).is_ok_and(|age| age > age_max) {
@@ -86,7 +86,7 @@ impl SpillFolder {
         }
     }
 
-    /// The session is over: what is in it goes, unless somebody else uses it.
+    /// Ends the session's use: the folder is removed unless another process uses it.
     pub fn end(&self) {
         let mut hold = self.lock_retention();
         if !matches!(*hold, SpillRetention::Permanent) {
@@ -115,14 +115,14 @@ mod tests {
     fn folder_is_created_on_first_file_and_removed_at_end() {
         let (temp, state) = state();
         let folder = SpillFolder::new_leased(&state, "spill", "sess_1").unwrap();
-        assert!(!temp.path().join("state").exists(), "nothing is made beforehand");
+        assert!(!temp.path().join("state").exists(), "nothing is created beforehand");
         folder.create_new("a.txt").unwrap().write_all(b"a").unwrap();
         let other = SpillFolder::new_leased(&state, "spill", "sess_1").unwrap();
         folder.end();
-        assert!(folder.path().join("a.txt").exists(), "another uses it still");
+        assert!(folder.path().join("a.txt").exists(), "another user still holds it");
         assert_eq!(folder.create_new("c.txt").unwrap_err().to_string(), "the session is over");
         other.create_new("b.txt").unwrap();
-        assert!(other.create_new("a.txt").is_err(), "nothing is written over");
+        assert!(other.create_new("a.txt").is_err(), "no file is overwritten");
         other.end();
         assert!(!folder.path().exists());
         SpillFolder::new_leased(&state, "spill", "sess_2").unwrap().end();

@@ -1,9 +1,9 @@
-//! What is looked after once a command has ended: files that it may not make.
+//! Checks after a command that it created no forbidden files.
 //!
-//! The kernel can only refuse a name by something that stands in its place, and an empty `.vscode`
-//! misleads whoever lists the folder. So most names that decide what runs later are looked at when
-//! nothing of the command is left. One that was not there before is taken away again, and kept: it
-//! may be a person's, who made it meanwhile.
+//! The kernel can refuse the creation of a name only by a placeholder at that name, and an empty
+//! `.vscode` misleads everyone who lists the folder. So most names that decide what runs later are
+//! checked when no process of the command is left. New ones are moved to quarantine instead of
+//! deleted, because the user may have created them meanwhile.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -21,51 +21,52 @@ use crate::local_machine;
 use crate::profile::folder_scanner::{FolderScanResult, FolderScanner, WritableRoots};
 use crate::profile::git_repositories::{GitRepositories, STAND_INS, find_repositories};
 
-/// What a link to a repository and a pointer in one are.
+/// The description of a `.git` file or of a pointer inside a repository.
 const REPOSITORY: &str = "a file that says where the repository is";
-/// What git runs.
+/// The description of a git hook.
 const HOOK: &str = "a hook, which git runs";
-/// Hooks that git does not run, and makes in each new repository.
+/// Suffix of sample hooks, which git creates in each new repository and does not run.
 const SAMPLE_SUFFIX: &str = ".sample";
-/// Hooks of a new repository that are looked at.
+/// Most hooks of a new repository that are checked.
 const HOOKS_MAX: usize = 1_000;
-/// Set by git itself in the repository of a submodule.
+/// A setting that git itself writes in the repository of a submodule.
 const SUBMODULE_SETTING: &str = "core.worktree";
-/// What one command is told it made; of more there is only the number.
+/// Most files reported per command; further ones are only counted.
 const REPORTED_MAX: usize = 100;
-/// What was taken away while other commands ran.
+/// Most quarantined paths remembered while other commands run.
 const QUARANTINED_MAX: usize = 10_000;
 
-/// What commands that run now may not make, and how many of them each path is watched for.
+/// The paths that running commands may not create, with the number of commands that watch each.
 ///
-/// A command that begins while another runs may find what that one made, which looks as if it had
-/// always been there. Once it is taken away, the later command must not make it again.
+/// A command that starts while another runs may find a file that the other created, which looks as
+/// if it had always been there. Once that file is quarantined, the later command must not create it
+/// again.
 #[derive(Debug, Default)]
 pub(super) struct WatchRegistry {
-    /// By their bytes: to compare paths part by part takes longer than to look at what lies there.
+    /// Keyed by bytes: comparing paths by component takes longer than inspecting the file.
     missing: Mutex<HashMap<OsString, usize>>,
     taken: Mutex<QuarantinedPaths>,
-    pub(super) terrain: FolderScanner,
+    pub(super) scanner: FolderScanner,
 }
 
-/// What was taken away of what lies further down, where nobody can say beforehand what is missing.
+/// Paths quarantined further down, where the missing names cannot be listed in advance.
 #[derive(Debug, Default)]
 struct QuarantinedPaths {
     running: usize,
     paths: Vec<PathBuf>,
 }
 
-/// The moment at which a command began.
+/// The state at the start of a command.
 #[derive(Debug)]
 pub(super) struct WatchStart {
     live: Arc<WatchRegistry>,
     at: SystemTime,
-    /// How much had been taken away by then.
+    /// The number of paths quarantined before the start.
     taken: usize,
 }
 
 impl WatchRegistry {
-    /// To be called before anything is looked at.
+    /// Call it before inspecting any file.
     pub(super) fn start(self: &Arc<Self>) -> WatchStart {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.running += 1;
@@ -82,7 +83,7 @@ impl WatchStart {
         self.live.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was taken away since.
+    /// The paths quarantined since the start.
     fn quarantined_since(&self) -> BTreeSet<PathBuf> {
         self.lock_quarantined().paths.iter().skip(self.taken).cloned().collect()
     }
@@ -98,75 +99,76 @@ impl Drop for WatchStart {
     }
 }
 
-/// What was there before a command.
+/// The state of the tree before a command.
 #[derive(Debug)]
 pub(super) struct TreeSnapshot {
     pub(super) start: WatchStart,
-    pub(super) ground: WritableRoots,
-    /// What may not be made, and what is held.
+    pub(super) scope: WritableRoots,
+    /// The paths that must not be created, and those that are read-only.
     pub(super) watched: Vec<WatchedPath>,
     pub(super) held: Vec<WatchedPath>,
-    /// What lies further down and may not be made there.
+    /// Existing settings further down, where new ones must not be created.
     pub(super) deep: BTreeSet<PathBuf>,
-    /// What is too much to be held.
+    /// Paths beyond the mount limit.
     pub(super) unheld: Vec<(PathBuf, Option<ChangeStamp>)>,
-    /// Where not everything could be seen.
+    /// Folders that could not be scanned completely.
     pub(super) overlooked: Vec<PathBuf>,
 }
 
-/// What was there before a command, to be compared with what is there after it.
+/// The state before a command, to be compared with the state after it.
 pub struct TreeWatch {
     before: TreeSnapshot,
-    /// What is there because another command made it, which is to take it away.
+    /// Paths that exist because another running command created them; that command's watch
+    /// quarantines them.
     inherited: Vec<WatchedPath>,
     live: Arc<WatchRegistry>,
     work_folders: BTreeSet<PathBuf>,
     git_folders: BTreeSet<PathBuf>,
-    /// Repositories that could only be read.
+    /// The number of read-only repositories.
     closed: usize,
     policy: Arc<dyn CommandPolicy>,
     kept: Quarantine,
 }
 
-/// A path that commands may not make.
+/// A path that commands may not create.
 #[derive(Clone, Debug)]
 pub(super) struct WatchedPath {
     path: PathBuf,
-    /// How much of it is the folder beneath which it lies.
+    /// The length of its base folder, in bytes.
     root_len: usize,
     pub(super) why: &'static str,
-    /// What was there: nothing, or a link.
+    /// What was there before: nothing, or a link.
     before: EntryKind,
 }
 
-/// What was found once a command had ended.
+/// The findings after a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchReport {
-    /// What was taken away.
+    /// The quarantined files.
     pub taken_away: Vec<QuarantinedFile>,
-    /// What a person should look at.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// Something that a command may not make, and made.
+/// A forbidden file that a command created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuarantinedFile {
     /// Where it was.
     pub path: PathBuf,
-    /// Where it lies now.
+    /// Its path in quarantine.
     pub kept_at: PathBuf,
-    /// What it is.
+    /// What it is, such as "a hook, which git runs".
     pub why: String,
 }
 
 impl WatchedPath {
-    /// A path beneath a folder, relative to it, as one where nothing was.
+    /// A missing path, relative to a base folder.
     pub(super) fn new(root: &Path, relative: &Path, why: &'static str) -> Self {
         let (path, root_len) = (root.join(relative), root.as_os_str().len());
         Self { path, root_len, why, before: EntryKind::Missing }
     }
 
-    /// The same, where this was.
+    /// The same path with its previous state.
     pub(super) fn with_previous(self, before: EntryKind) -> Self {
         Self { before, ..self }
     }
@@ -184,12 +186,12 @@ impl WatchedPath {
         self.path.strip_prefix(self.root()).unwrap_or(&self.path)
     }
 
-    /// What lies there now.
+    /// The current state.
     pub(super) fn inspect(&self) -> EntryKind {
         quarantine::inspect(self.root(), &self.path)
     }
 
-    /// The same, but for what is empty and only stands in for it.
+    /// The current state; an empty placeholder counts as missing.
     fn inspect_ignoring_placeholders(&self) -> EntryKind {
         match self.inspect() {
             EntryKind::Present
@@ -197,7 +199,7 @@ impl WatchedPath {
             {
                 EntryKind::Missing
             }
-            standing => standing,
+            kind => kind,
         }
     }
 }
@@ -229,8 +231,8 @@ impl TreeWatch {
         let links = git.links.iter().filter_map(in_folder);
         let of_git = git.missing.iter().map(|m| WatchedPath::new(&m.folder, &m.relative, m.why));
         before.watched.extend(of_git.chain(links).map(|watched| {
-            let standing = watched.inspect_ignoring_placeholders();
-            watched.with_previous(standing)
+            let kind = watched.inspect_ignoring_placeholders();
+            watched.with_previous(kind)
         }));
         before.unheld.extend(git.unheld.iter().cloned());
         let (work_folders, git_folders) = (git.work_folders.clone(), git.git_folders.clone());
@@ -250,42 +252,42 @@ impl TreeWatch {
         Self { before, inherited, live, work_folders, git_folders, closed, policy, kept }
     }
 
-    /// Takes away what must not be there. To be called when nothing of the command is left.
+    /// Quarantines forbidden files. Call it when no process of the command is left.
     pub fn finish(&self) -> WatchReport {
-        let mut settled = WatchReport::default();
+        let mut report = WatchReport::default();
         for watched in &self.before.watched {
-            self.check_path(watched, &mut settled);
+            self.check_path(watched, &mut report);
         }
         for watched in &self.inherited {
-            // Whoever has watched it from the start tells more about it.
+            // A watch that saw the path missing at its start reports more about it.
             let is_last =
                 self.live.lock().get(watched.path().as_os_str()).is_none_or(|count| *count <= 1);
             if is_last {
-                self.check_path(watched, &mut settled);
+                self.check_path(watched, &mut report);
             }
         }
-        let found = self.live.terrain.scan(&self.before.ground);
-        self.quarantine_deep(&found, &mut settled);
-        self.check_new_repositories(&found, &mut settled);
+        let found = self.live.scanner.scan(&self.before.scope);
+        self.quarantine_deep(&found, &mut report);
+        self.check_new_repositories(&found, &mut report);
         let changed = self
             .before
             .unheld
             .iter()
             .filter(|(path, stamp)| path_survey::read_stamp(path) != *stamp);
-        settled.warnings.extend(changed.take(REPORTED_MAX).map(|(path, _)| {
-            format!("`{}` decides what runs later and was changed; there is too much of that kind here for all of it to be protected, so look at it before you go on", path.display())
+        report.warnings.extend(changed.take(REPORTED_MAX).map(|(path, _)| {
+            format!("`{}` decides what runs later and was changed; this folder has too many such files to protect all of them, so inspect it before you continue", path.display())
         }));
-        settled.warnings.extend(self.list_gaps(&found));
-        if settled.taken_away.len() > REPORTED_MAX {
-            let more = settled.taken_away.len() - REPORTED_MAX;
-            settled.taken_away.truncate(REPORTED_MAX);
-            settled.warnings.push(format!("{more} more files of that kind were taken away"));
+        report.warnings.extend(self.list_gaps(&found));
+        if report.taken_away.len() > REPORTED_MAX {
+            let more = report.taken_away.len() - REPORTED_MAX;
+            report.taken_away.truncate(REPORTED_MAX);
+            report.warnings.push(format!("{more} more such files were taken away"));
         }
-        settled
+        report
     }
 
-    /// Takes away what came to be further down.
-    fn quarantine_deep(&self, found: &FolderScanResult, settled: &mut WatchReport) {
+    /// Quarantines forbidden files that were created further down.
+    fn quarantine_deep(&self, found: &FolderScanResult, report: &mut WatchReport) {
         let gone = self.before.start.quarantined_since();
         for setting in &found.settings {
             let path = setting.path();
@@ -293,22 +295,23 @@ impl TreeWatch {
             if was_there || !self.is_new(&path) || self.policy.may_change(&path) {
                 continue;
             }
-            self.quarantine(&setting.base, &setting.relative, setting.why, settled);
+            self.quarantine(&setting.base, &setting.relative, setting.why, report);
         }
     }
 
-    /// Whether something that was not seen before may be the command's work. Where not everything
-    /// was seen, it may have been there.
+    /// Whether a path that was not seen before may be the command's work. Where the earlier scan
+    /// was incomplete, it may have existed.
     fn is_new(&self, path: &Path) -> bool {
         self.before.overlooked.is_empty()
             || path_survey::read_stamp(path)
                 .is_none_or(|stamp| stamp.is_changed_since(self.before.start.at))
     }
 
-    /// Takes something away. False when it cannot be.
-    fn quarantine(&self, root: &Path, at: &Path, why: &str, settled: &mut WatchReport) -> bool {
+    /// Quarantines a path. Returns false if that fails.
+    fn quarantine(&self, root: &Path, at: &Path, why: &str, report: &mut WatchReport) -> bool {
         let path = root.join(at);
-        // Walls that are being put up for the next command may lie on it, and would make it anew.
+        // A sandbox being prepared for the next command may have a mount on it and would recreate
+        // it.
         Spawner::release_shared_prewarmed();
         match self.kept.move_in(root, at) {
             Ok(kept_at) => {
@@ -316,14 +319,14 @@ impl TreeWatch {
                 if taken.paths.len() < QUARANTINED_MAX {
                     taken.paths.push(path.clone());
                 }
-                settled.taken_away.push(QuarantinedFile { path, kept_at, why: why.to_owned() });
+                report.taken_away.push(QuarantinedFile { path, kept_at, why: why.to_owned() });
                 true
             }
-            // Another command that ended at the same time was quicker.
+            // Another command that ended at the same time was faster.
             Err(_) if !path_survey::exists(&path) => true,
             Err(error) => {
-                settled.warnings.push(format!(
-                    "`{}` is {why}, which commands may not create, and it cannot be taken away ({error}); look at it before you go on",
+                report.warnings.push(format!(
+                    "`{}` is {why}, which commands may not create, and it could not be taken away ({error}); inspect it before you continue",
                     path.display()
                 ));
                 false
@@ -331,7 +334,7 @@ impl TreeWatch {
         }
     }
 
-    /// What could not be protected, for whoever relies on it.
+    /// Reports what could not be protected.
     fn list_gaps(&self, found: &FolderScanResult) -> Vec<String> {
         let mut gaps = Vec::new();
         let overlooked: BTreeSet<&PathBuf> =
@@ -340,33 +343,33 @@ impl TreeWatch {
             let shown: Vec<String> =
                 overlooked.iter().map(|path| format!("`{}`", path.display())).collect();
             gaps.push(format!(
-                "not all repositories and settings that run code could be protected: there are too many files to look through, or they cannot be listed, in {}; what was known before is protected",
+                "not all repositories and settings that run code could be protected: too many files to scan, or not listable, in {}; files found earlier are still protected",
                 shown.join(", ")
             ));
         }
         if self.closed > 0 {
             gaps.push(format!(
-                "there are so many repositories here that commands can only read {} of them; work in a smaller folder to change those",
+                "too many repositories: commands can only read {} of them; work in a smaller folder to change those",
                 self.closed
             ));
         }
         if !self.before.unheld.is_empty() {
             gaps.push(format!(
-                "not all repositories and settings that run code could be protected: {} files are only looked at afterwards; work in a smaller folder",
+                "not all repositories and settings that run code could be protected: {} files are only checked afterwards; work in a smaller folder",
                 self.before.unheld.len()
             ));
         }
         gaps
     }
 
-    fn check_path(&self, watched: &WatchedPath, settled: &mut WatchReport) {
+    fn check_path(&self, watched: &WatchedPath, report: &mut WatchReport) {
         let (after, before) = (watched.inspect_ignoring_placeholders(), &watched.before);
         if after == *before {
             return;
         }
         let (root, relative) = (watched.root(), watched.relative());
         let at = match (before, &after) {
-            // The way is barred by a link that was there, now by something else or nothing.
+            // A link that was there is now missing or something else.
             (EntryKind::Link { at, .. }, _) => at,
             (_, EntryKind::Present) => relative,
             (_, EntryKind::Link { at, .. })
@@ -376,23 +379,23 @@ impl TreeWatch {
             }
             _ => return,
         };
-        if path_survey::exists(&root.join(at)) && !self.quarantine(root, at, watched.why, settled) {
+        if path_survey::exists(&root.join(at)) && !self.quarantine(root, at, watched.why, report) {
             return;
         }
         if let EntryKind::Link { at, target } = before {
             let shown = root.join(at);
             let (shown, target_shown) = (shown.display(), target.display());
-            settled.warnings.push(match quarantine::create_link(root, at, target) {
-                Ok(()) => format!("the link `{shown}` to `{target_shown}` was put back; commands may not replace it"),
-                Err(error) => format!("the link `{shown}` to `{target_shown}` is gone and cannot be put back ({error})"),
+            report.warnings.push(match quarantine::create_link(root, at, target) {
+                Ok(()) => format!("the link `{shown}` to `{target_shown}` was restored; commands may not replace it"),
+                Err(error) => format!("the link `{shown}` to `{target_shown}` is gone and could not be restored ({error})"),
             });
         }
     }
 
-    /// Takes the hooks of repositories that came to be away, and tells what else would run code.
-    fn check_new_repositories(&self, found: &FolderScanResult, settled: &mut WatchReport) {
-        let ground = &self.before.ground;
-        let now = find_repositories(ground, found);
+    /// Quarantines hooks of new repositories, and warns about other helpers in them.
+    fn check_new_repositories(&self, found: &FolderScanResult, report: &mut WatchReport) {
+        let scope = &self.before.scope;
+        let now = find_repositories(scope, found);
         let new = now.work_folders.difference(&self.work_folders);
         let of_new = new.flat_map(|folder| local_machine::list_git_folders(folder));
         let folders: BTreeSet<PathBuf> = of_new
@@ -401,38 +404,38 @@ impl TreeWatch {
             .filter(|git| !self.git_folders.contains(git))
             .collect();
         for git in &folders {
-            let mut bases = ground.roots.iter().chain(&ground.writable);
-            // One that a new pointer leads to may be a person's, elsewhere.
+            let mut bases = scope.roots.iter().chain(&scope.writable);
+            // A new pointer may lead to a repository of the user elsewhere.
             if let Some(base) = bases.find(|base| git.starts_with(base))
                 && let Ok(below) = git.strip_prefix(base)
             {
-                self.quarantine_hooks(base, &below.join("hooks"), settled);
+                self.quarantine_hooks(base, &below.join("hooks"), report);
             }
-            settled.warnings.extend(helper_warning(git));
+            report.warnings.extend(helper_warning(git));
         }
     }
 
-    fn quarantine_hooks(&self, base: &Path, hooks: &Path, settled: &mut WatchReport) {
+    fn quarantine_hooks(&self, base: &Path, hooks: &Path, report: &mut WatchReport) {
         if let EntryKind::Link { .. } = quarantine::inspect(base, &base.join(hooks)) {
-            self.quarantine(base, hooks, HOOK, settled);
+            self.quarantine(base, hooks, HOOK, report);
             return;
         }
         let Some(names) = path_survey::list_sorted(&base.join(hooks), HOOKS_MAX) else {
             if path_survey::exists(&base.join(hooks)) {
-                self.quarantine(base, hooks, HOOK, settled);
+                self.quarantine(base, hooks, HOOK, report);
             }
             return;
         };
         let runs = |name: &OsStr| !name.to_string_lossy().ends_with(SAMPLE_SUFFIX);
         for hook in names.iter().filter(|hook| self.is_new(&hook.path)) {
             if let Some(name) = hook.path.file_name().filter(|name| runs(name)) {
-                self.quarantine(base, &hooks.join(name), HOOK, settled);
+                self.quarantine(base, &hooks.join(name), HOOK, report);
             }
         }
     }
 }
 
-/// Whether something empty stands in for such a path while commands run.
+/// Whether an empty placeholder may be at such a path while commands run.
 fn is_placeholder(relative: &Path) -> bool {
     STAND_INS.iter().any(|name| relative == Path::new(name))
 }
@@ -443,7 +446,7 @@ fn helper_warning(git: &Path) -> Option<String> {
     helpers.retain(|helper| !(is_submodule && helper == SUBMODULE_SETTING));
     (!helpers.is_empty()).then(|| {
         format!(
-            "the new repository in `{}` runs code of its own ({}); look before you run git there yourself",
+            "the new repository in `{}` configures git to run code ({}); inspect it before you run git there",
             git.display(),
             helpers.join(", ")
         )
@@ -490,14 +493,14 @@ mod tests {
             let (held, watched) = watched.partition(|w| w.before == EntryKind::Present);
             let held: Vec<WatchedPath> = held;
             let held = held.into_iter().map(|w| w.with_previous(EntryKind::Missing));
-            let ground = WritableRoots { roots: vec![root], ..WritableRoots::default() };
+            let scope = WritableRoots { roots: vec![root], ..WritableRoots::default() };
             let start = live.start();
-            let found = live.terrain.scan(&ground);
-            let git = find_repositories(&ground, &found);
+            let found = live.scanner.scan(&scope);
+            let git = find_repositories(&scope, &found);
             let kept = Quarantine::new(StateDir::new(self.path("kept")));
             let before = TreeSnapshot {
                 start,
-                ground,
+                scope,
                 watched,
                 held: held.collect(),
                 deep: found.settings.iter().map(|setting| setting.path()).collect(),
@@ -507,7 +510,7 @@ mod tests {
             TreeWatch::new(before, &git, Arc::new(ClosedPolicy), (kept, Arc::clone(live)))
         }
 
-        /// The paths that were taken away.
+        /// The paths that were quarantined.
         fn finish(&self, watch: &TreeWatch) -> Vec<PathBuf> {
             watch.finish().taken_away.into_iter().map(|taken| taken.path).collect()
         }
@@ -515,80 +518,83 @@ mod tests {
 
     #[test]
     fn created_path_is_quarantined() {
-        let place = WatchFixture::new();
-        let watch = place.watch(&[".vscode", ".npmrc"]);
+        let fixture = WatchFixture::new();
+        let watch = fixture.watch(&[".vscode", ".npmrc"]);
         assert_eq!(watch.finish(), WatchReport::default());
-        fs::create_dir(place.path("work/.vscode")).unwrap();
-        fs::write(place.path("work/.vscode/tasks.json"), "made").unwrap();
-        let settled = watch.finish();
-        let [taken] = &settled.taken_away[..] else { panic!("{settled:?}") };
-        assert_eq!((&taken.path, &*taken.why), (&place.path("work/.vscode"), "a setting"));
+        fs::create_dir(fixture.path("work/.vscode")).unwrap();
+        fs::write(fixture.path("work/.vscode/tasks.json"), "made").unwrap();
+        let report = watch.finish();
+        let [taken] = &report.taken_away[..] else { panic!("{report:?}") };
+        assert_eq!((&taken.path, &*taken.why), (&fixture.path("work/.vscode"), "a setting"));
         assert_eq!(fs::read_to_string(taken.kept_at.join("tasks.json")).unwrap(), "made");
         assert_eq!(watch.finish(), WatchReport::default());
     }
 
     #[test]
     fn link_on_path_is_quarantined_without_its_target() {
-        let place = WatchFixture::new();
-        let watch = place.watch(&[".github/workflows", ".config/fish"]);
-        symlink(place.path("outside"), place.path("work/.github")).unwrap();
-        symlink(place.path("outside"), place.path("work/.config")).unwrap();
-        assert_eq!(place.finish(&watch), [place.path("work/.github")]);
-        assert!(place.path("outside/workflows").exists());
-        assert!(place.path("work/.config").exists(), "it leads to nothing of that name");
+        let fixture = WatchFixture::new();
+        let watch = fixture.watch(&[".github/workflows", ".config/fish"]);
+        symlink(fixture.path("outside"), fixture.path("work/.github")).unwrap();
+        symlink(fixture.path("outside"), fixture.path("work/.config")).unwrap();
+        assert_eq!(fixture.finish(&watch), [fixture.path("work/.github")]);
+        assert!(fixture.path("outside/workflows").exists());
+        assert!(fixture.path("work/.config").exists(), "its target has no file of that name");
     }
 
     #[test]
     fn replaced_link_is_restored() {
-        let place = WatchFixture::new();
-        let link = place.path("work/.vscode");
+        let fixture = WatchFixture::new();
+        let link = fixture.path("work/.vscode");
         symlink("shared", &link).unwrap();
-        let watch = place.watch(&[".vscode"]);
+        let watch = fixture.watch(&[".vscode"]);
         assert_eq!(watch.finish(), WatchReport::default());
         fs::remove_file(&link).unwrap();
         fs::create_dir(&link).unwrap();
-        assert_eq!(place.finish(&watch), std::slice::from_ref(&link));
+        assert_eq!(fixture.finish(&watch), std::slice::from_ref(&link));
         assert_eq!(fs::read_link(&link).unwrap(), Path::new("shared"));
         fs::remove_file(&link).unwrap();
         symlink("elsewhere", &link).unwrap();
-        assert_eq!(place.finish(&watch), std::slice::from_ref(&link));
+        assert_eq!(fixture.finish(&watch), std::slice::from_ref(&link));
         fs::remove_file(&link).unwrap();
-        let settled = watch.finish();
-        assert!(settled.taken_away.is_empty() && settled.warnings.len() == 1, "{settled:?}");
+        let report = watch.finish();
+        assert!(report.taken_away.is_empty() && report.warnings.len() == 1, "{report:?}");
         assert_eq!(fs::read_link(&link).unwrap(), Path::new("shared"));
     }
 
     #[test]
     fn path_made_by_other_command_is_reported_once() {
-        let place = WatchFixture::new();
+        let fixture = WatchFixture::new();
         let live = Arc::default();
-        let made = place.path("work/.vscode");
-        let first = place.watch_with_registry(&[".vscode"], &live);
+        let made = fixture.path("work/.vscode");
+        let first = fixture.watch_with_registry(&[".vscode"], &live);
         fs::create_dir(&made).unwrap();
-        let second = place.watch_with_registry(&[".vscode"], &live);
-        assert!(place.finish(&second).is_empty(), "the first is to tell about it");
-        assert_eq!(place.finish(&first), std::slice::from_ref(&made));
+        let second = fixture.watch_with_registry(&[".vscode"], &live);
+        assert!(fixture.finish(&second).is_empty(), "the first command reports it");
+        assert_eq!(fixture.finish(&first), std::slice::from_ref(&made));
         drop(first);
         fs::create_dir(&made).unwrap();
-        assert_eq!(place.finish(&second), std::slice::from_ref(&made));
+        assert_eq!(fixture.finish(&second), std::slice::from_ref(&made));
         drop(second);
-        // Nobody runs who could have made it: it is a person's.
+        // No command runs that could have created it, so the user did.
         fs::create_dir(&made).unwrap();
-        assert!(place.finish(&place.watch_with_registry(&[".vscode"], &live)).is_empty());
+        assert!(fixture.finish(&fixture.watch_with_registry(&[".vscode"], &live)).is_empty());
         assert!(live.lock().is_empty());
     }
 
     #[test]
     fn new_repository_is_checked() {
-        let place = WatchFixture::new();
-        let watch = place.watch(&[]);
+        let fixture = WatchFixture::new();
+        let watch = fixture.watch(&[]);
         for folder in ["work/a/.git/hooks", "work/b/.git/hooks"] {
-            fs::create_dir_all(place.path(folder)).unwrap();
+            fs::create_dir_all(fixture.path(folder)).unwrap();
         }
         assert_eq!(watch.finish(), WatchReport::default());
-        fs::write(place.path("work/a/.git/config"), "[core]\nfsmonitor = ./x\n").unwrap();
-        let settled = watch.finish();
-        let [warning] = &settled.warnings[..] else { panic!("{settled:?}") };
-        assert!(warning.contains("a/.git` runs code of its own (core.fsmonitor)"), "{warning}");
+        fs::write(fixture.path("work/a/.git/config"), "[core]\nfsmonitor = ./x\n").unwrap();
+        let report = watch.finish();
+        let [warning] = &report.warnings[..] else { panic!("{report:?}") };
+        assert!(
+            warning.contains("a/.git` configures git to run code (core.fsmonitor)"),
+            "{warning}"
+        );
     }
 }

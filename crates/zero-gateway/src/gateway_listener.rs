@@ -16,7 +16,7 @@ use crate::gateway::{Gateway, GatewayInner};
 use crate::http_endpoint::{self, NetworkStream};
 use crate::tls::TlsIdentity;
 
-/// How long nothing is taken after taking failed, as for want of file descriptors.
+/// Pause after `accept` failed, for example because no file descriptor is free.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// What somebody is told for whom there is no file.
@@ -187,7 +187,7 @@ async fn serve_stream(
 ) {
     let met = async {
         let at = stream.local_addr().ok()?.ip();
-        // It only makes small messages slower where it fails.
+        // Without it, small messages are only slower.
         let _ = stream.set_nodelay(true);
         let stream: NetworkStream = match tls {
             Some(tls) => {

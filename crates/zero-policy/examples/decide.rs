@@ -82,7 +82,7 @@ fn build_rule(number: usize) -> Result<PolicyRule, RuleError> {
         1 => Verdict::Ask,
         _ => Verdict::Deny,
     };
-    let source = RuleSource { name: "bench".to_owned(), line: None, owner: RuleOwner::Person };
+    let source = RuleSource { name: "bench".to_owned(), line: None, owner: RuleOwner::User };
     PolicyRule::parse(&text, verdict, source)
 }
 

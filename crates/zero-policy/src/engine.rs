@@ -256,14 +256,12 @@ impl PolicyEngine {
 
 /// Whether a rule lets commands change what it names, though it decides what runs later.
 fn opens_protected(rule: &PolicyRule) -> bool {
-    rule.verdict == Verdict::Allow
-        && rule.source.owner == RuleOwner::Person
-        && rule.names_protected()
+    rule.verdict == Verdict::Allow && rule.source.owner == RuleOwner::User && rule.names_protected()
 }
 
 /// Whether nothing that can be allowed at all needs more than this rule.
 fn is_exact_person_allow(rule: &PolicyRule) -> bool {
-    rule.verdict == Verdict::Allow && rule.is_exact() && rule.source.owner == RuleOwner::Person
+    rule.verdict == Verdict::Allow && rule.is_exact() && rule.source.owner == RuleOwner::User
 }
 
 /// One request on its way.

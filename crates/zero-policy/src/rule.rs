@@ -49,16 +49,16 @@ pub struct RuleSource {
     pub name: String,
     /// Its line, in a file.
     pub line: Option<u32>,
-    /// Whose rule it is.
+    /// The owner of the rule.
     pub owner: RuleOwner,
 }
 
-/// Whose rule it is.
+/// The owner of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleOwner {
-    /// The person at the machine: their settings, flags and answers.
-    Person,
-    /// Whoever wrote the project.
+    /// The user: their settings, flags and answers.
+    User,
+    /// The project, whose settings may be untrusted.
     Project,
 }
 
@@ -116,7 +116,7 @@ impl PolicyRule {
 
     /// Whether it is the person's own rule for exactly one thing, which opens what no other does.
     pub(crate) fn is_exact_person_rule(&self) -> bool {
-        self.is_exact() && self.source.owner == RuleOwner::Person
+        self.is_exact() && self.source.owner == RuleOwner::User
     }
 
     /// Whether it was written for something that no other rule opens: `Edit(.vscode/**)`.
@@ -156,7 +156,7 @@ impl PolicyRule {
         }
     }
 
-    /// Why it is a danger to have it, when it lets nearly anything run.
+    /// Why the rule is risky, if it allows nearly anything.
     pub fn overbroad_reason(&self) -> Option<String> {
         match self.verdict {
             Verdict::Allow => overbroad_rule::overbroad_reason(&self.target),

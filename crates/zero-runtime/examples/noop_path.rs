@@ -1,8 +1,9 @@
-//! What the path itself costs: a tool that does nothing, through all ten steps, audit on.
+//! Measures the cost of the call path itself: a tool that does nothing, through all ten steps, with
+//! audit.
 //!
-//! Prints the median of 100,000 calls on one thread, and what the process held in memory after
-//! 100,000 and after 1,000,000 calls. `cargo xtask bench` runs it; the one argument is a folder for
-//! the audit log, which is a few hundred megabytes in the end and is removed.
+//! Prints the median of 100,000 calls on one thread, and the resident memory after 100,000 and
+//! after 1,000,000 calls. `cargo xtask bench` runs it; its one argument is a folder for the audit
+//! log, which grows to a few hundred megabytes and is removed.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -110,7 +111,7 @@ impl NoopHarness {
         Ok(Self { host, session, dialect: Dialect::new(DialectName::Canonical) })
     }
 
-    /// Makes one call and says how long it took.
+    /// Makes one call and returns its duration.
     async fn call(&self) -> Result<Duration, ToolError> {
         let (id, tool, input) = (new_call_id(), "Noop".to_owned(), json!({"thing": "the list"}));
         let call = ToolCall { id, session: None, tool, input, timeout: None };
@@ -122,7 +123,7 @@ impl NoopHarness {
     }
 }
 
-/// What the process holds in memory now, in kilobytes.
+/// The resident memory of the process, in kilobytes.
 fn resident_kb() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

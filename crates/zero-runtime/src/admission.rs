@@ -1,4 +1,4 @@
-//! How many calls run at once, and how many may wait.
+//! Limits how many calls run at once and how many may wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,8 +8,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use zero_core::{ErrorReason, HostLimits, ToolError};
 
-/// A place among the running calls, held by whoever works for the call. The last one to let go
-/// frees it.
+/// A slot among the running calls. Everyone who works for the call holds a clone; dropping the last
+/// one frees the slot.
 #[derive(Clone, Debug)]
 pub struct CallPermit {
     _held: Arc<PermitSlots>,
@@ -28,13 +28,13 @@ impl Drop for PermitSlots {
     }
 }
 
-/// A session's share of the host.
+/// The call slots of one session.
 #[derive(Clone, Debug)]
 pub struct SessionQuota {
     places: Arc<Semaphore>,
 }
 
-/// The host's places.
+/// The call slots of the host.
 #[derive(Debug)]
 pub struct AdmissionController {
     places: Arc<Semaphore>,
@@ -45,7 +45,7 @@ pub struct AdmissionController {
 }
 
 impl AdmissionController {
-    /// Places as the limits say.
+    /// Slots for the given limits.
     pub fn new(limits: &HostLimits) -> Self {
         Self {
             places: Arc::new(bounded_semaphore(limits.host_calls_max)),
@@ -56,23 +56,23 @@ impl AdmissionController {
         }
     }
 
-    /// A new session's share.
+    /// The slots of a new session.
     pub fn new_session_quota(&self) -> SessionQuota {
         SessionQuota { places: Arc::new(bounded_semaphore(self.session_calls_max)) }
     }
 
-    /// Calls waiting for a place.
+    /// Calls that wait for a slot.
     pub fn waiting_calls(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Calls that hold a place.
+    /// Calls that hold a slot.
     pub fn running_calls(&self) -> usize {
         self.running.load(Ordering::Relaxed)
     }
 
-    /// Waits for a place, at most for `longest`. The session's comes first, so that one busy session
-    /// cannot hold places of the host while it waits for its own.
+    /// Waits for a slot, at most `longest`. Acquires the session's slot first, so that a busy
+    /// session cannot hold slots of the host while it waits for its own.
     pub async fn admit(
         &self,
         lane: &SessionQuota,
@@ -103,7 +103,7 @@ impl AdmissionController {
         let waiting = QueueGuard(&self.waiting);
         if before >= self.queue_calls_max {
             let message =
-                format!("{before} calls are waiting already; try again when some have finished");
+                format!("the queue is full ({before} calls are waiting); try again later");
             return Err(ToolError::failed(ErrorReason::QueueFull, message)
                 .with_detail("queue_depth", before));
         }
@@ -111,14 +111,14 @@ impl AdmissionController {
     }
 }
 
-/// So many places, or as many as there can be: more than that are never taken.
+/// A semaphore with `count` permits, capped at tokio's maximum.
 fn bounded_semaphore(count: usize) -> Semaphore {
     Semaphore::new(count.min(Semaphore::MAX_PERMITS))
 }
 
 fn queue_timeout_error(waited: Duration) -> ToolError {
     let message = format!(
-        "no place became free in {} s; other calls take long, try again when they have finished",
+        "no slot became free within {} s because other calls are running; try again later",
         waited.as_secs()
     );
     ToolError::failed(ErrorReason::QueueFull, message)

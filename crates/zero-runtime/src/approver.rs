@@ -1,4 +1,4 @@
-//! How to reach the person: what they are asked, and what they can answer.
+//! Asks the user for approval: the questions and the possible answers.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -12,51 +12,52 @@ use zero_policy::{EffectDecision, GrantScope};
 
 use crate::tool::BoxFuture;
 
-/// What a person is asked.
+/// A question whether a call may run.
 #[derive(Clone, Debug)]
 pub struct ApprovalQuestion {
     /// The call that waits for the answer.
     pub call: CallId,
-    /// The tool, canonically.
+    /// The tool by its canonical name.
     pub tool: ToolName,
     /// What the call will do, in one line.
     pub title: String,
-    /// Why it is asked.
+    /// Why approval is needed.
     pub reason: String,
-    /// How much harm it can do.
+    /// The risk of the call.
     pub risk: RiskLevel,
-    /// What it will touch.
+    /// The effects of the call.
     pub effects: Effects,
-    /// The verdict on each part of it, so that it can be shown which part asks.
+    /// The decision on each effect, so that front ends can show which one needs approval.
     pub judged: Vec<EffectDecision>,
-    /// What "for this session" would settle, exactly; empty when only this call can be.
+    /// The grants that "for this session" would create; empty if only this call can be approved.
     pub grants: Vec<GrantScope>,
-    /// The change it would make, where there is one to show.
+    /// The change that the call would make, if it can be shown.
     pub preview: Option<ResultDisplay>,
-    /// The input as it would run, where hooks made it another than the one that came.
+    /// The input as it would run, if hooks rewrote it.
     pub rewritten: Option<Value>,
-    /// The workspace's first folder, where a command runs that names none.
+    /// The workspace's first folder, in which a command without a folder runs.
     pub workspace: PathBuf,
 }
 
-/// What the person said.
+/// The user's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalAnswer {
-    /// The call may run, and its like is asked again.
+    /// This call may run; similar ones are asked about again.
     AllowOnce,
-    /// This, and its like for the rest of the session.
+    /// This call and similar ones may run for the rest of the session.
     #[serde(rename = "allow_always")]
     AllowSession,
-    /// No.
+    /// This call may not run.
     RejectOnce,
-    /// No, and its like is not asked again in this session.
+    /// This call may not run, and similar ones are rejected without asking for the rest of the
+    /// session.
     #[serde(rename = "reject_always")]
     RejectSession,
 }
 
 impl ApprovalAnswer {
-    /// All of them, in the order they are offered.
+    /// All answers, in the order in which they are offered.
     pub const ALL: [Self; 4] =
         [Self::AllowOnce, Self::AllowSession, Self::RejectOnce, Self::RejectSession];
 
@@ -70,23 +71,23 @@ impl ApprovalAnswer {
         }
     }
 
-    /// The answer of that word.
+    /// The answer with this word.
     pub fn from_id(id: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|answer| answer.id() == id)
     }
 
-    /// Whether the call goes on.
+    /// Whether the call may run.
     pub fn is_allow(self) -> bool {
         matches!(self, Self::AllowOnce | Self::AllowSession)
     }
 
-    /// The same answer about this one call.
+    /// The corresponding answer for this call only.
     #[must_use]
     pub fn to_once(self) -> Self {
         if self.is_allow() { Self::AllowOnce } else { Self::RejectOnce }
     }
 
-    /// Words for the audit log.
+    /// Text for the audit log.
     pub(crate) fn audit_label(self) -> &'static str {
         match self {
             Self::AllowOnce => "allow once",
@@ -104,16 +105,16 @@ pub const REJECTED_BY_USER: &str = "the user rejected this call. Ask how they wa
 /// An answer that the user can choose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AnswerOption {
-    /// What it is chosen by.
+    /// The stable word of the answer.
     pub id: &'static str,
-    /// What kind of answer it is.
+    /// The answer.
     pub kind: ApprovalAnswer,
-    /// What it does, for a button or a line.
+    /// Label for a button or a menu line.
     pub name: String,
 }
 
 impl ApprovalQuestion {
-    /// The answers that make sense here, each with what exactly it settles.
+    /// The answers that this question offers, with the grants in their labels.
     pub fn options(&self) -> Vec<AnswerOption> {
         let option = |kind: ApprovalAnswer| AnswerOption {
             id: kind.id(),
@@ -127,7 +128,7 @@ impl ApprovalQuestion {
             .collect()
     }
 
-    /// Whether this answer is among the options. What can do the greatest harm is asked every time.
+    /// Whether this answer is offered. Calls with critical risk need approval every time.
     pub fn has_option(&self, answer: ApprovalAnswer) -> bool {
         match answer {
             ApprovalAnswer::AllowOnce | ApprovalAnswer::RejectOnce => true,
@@ -138,21 +139,21 @@ impl ApprovalQuestion {
         }
     }
 
-    /// The commands it is about. They are shown on their own, before anything else.
+    /// The commands of the call. Front ends show them first and separately.
     pub fn commands(&self) -> impl Iterator<Item = &CommandExecution> {
         self.effects.iter().filter_map(Effect::execution)
     }
 
-    /// A preview without what it begins with, where that is only the command that was shown.
+    /// A preview without its first part, if that only repeats the command.
     pub fn strip_command_preview<'a>(&self, preview: &'a str) -> &'a str {
         let mut commands = self.commands();
         let (Some(command), None) = (commands.next(), commands.next()) else { return preview };
         let folder = command.folder.as_ref().map_or(&*self.workspace, |folder| folder.canonical());
-        let mut said = format!("{command}\n\nin {}", folder.display());
+        let mut shown = format!("{command}\n\nin {}", folder.display());
         for (variable, value) in &command.variables {
-            said.push_str(&format!("\nwith {variable}={value}"));
+            shown.push_str(&format!("\nwith {variable}={value}"));
         }
-        match preview.strip_prefix(&said) {
+        match preview.strip_prefix(&shown) {
             Some(rest) if rest.is_empty() || rest.starts_with('\n') => {
                 rest.trim_start_matches('\n')
             }
@@ -174,7 +175,7 @@ impl ApprovalQuestion {
     }
 }
 
-/// Grants as a person reads them: a command by its pattern, anything else by its rule.
+/// Grants for display: a command by its pattern, anything else by its rule.
 pub(crate) fn format_grants(grants: &[GrantScope]) -> String {
     let quoted: Vec<String> =
         grants.iter().map(|grant| format!("`{}`", format_grant_pattern(grant))).collect();
@@ -185,47 +186,47 @@ pub(crate) fn format_grants(grants: &[GrantScope]) -> String {
     }
 }
 
-/// A line break or a control character in a pattern must not look like the end of an option.
+/// Escapes line breaks and control characters, which could imitate the end of an option.
 fn format_grant_pattern(grant: &GrantScope) -> String {
     let rule = grant.rule.as_str();
     let command = rule.strip_prefix("Bash(").and_then(|rest| rest.strip_suffix(')'));
     escape_chars(command.unwrap_or(rule), char::is_control).into_owned()
 }
 
-/// How to reach the person. A host without one denies what it would have to ask.
+/// Asks the user. A host without an approver denies calls that need approval.
 pub trait Approver: Send + Sync {
     /// Who answers, for the audit log: `person`, `--yes`, …
     fn name(&self) -> &str;
 
-    /// How a person would allow this, where nobody can be reached who could be asked about this
-    /// very call: it is denied with these words. One approver may serve callers some of whom can be
-    /// asked and some cannot.
+    /// How the user could allow this call if nobody can be asked about it; the call is denied with
+    /// this text. One approver may serve callers of which only some can be asked.
     fn unreachable_hint(&self, _question: &ApprovalQuestion) -> Option<String> {
         None
     }
 
-    /// Asks. May take as long as a person takes; the call can be cancelled meanwhile. An answer
-    /// that the question does not offer counts for this one call.
+    /// Asks the question. May take as long as the user needs; the call can be cancelled meanwhile.
+    /// An answer that the question does not offer applies to this call only.
     fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer>;
 }
 
-/// A question that several can answer, such as two clients attached to one session: the first
-/// answer counts, every other one comes too late.
+/// A question that several clients of a session can answer. The first answer applies; later ones
+/// are ignored.
 #[derive(Debug)]
 pub struct PendingAnswer {
     sender: Mutex<Option<oneshot::Sender<ApprovalAnswer>>>,
 }
 
 impl PendingAnswer {
-    /// The side that is answered, and the side that waits. When nobody is left who could answer,
-    /// the answer is no.
+    /// The side that answers and the side that waits. If all answering sides are dropped, the
+    /// answer is a rejection.
     pub fn new() -> (Self, impl Future<Output = ApprovalAnswer> + Send + use<>) {
         let (sender, receiver) = oneshot::channel();
         let first = async move { receiver.await.unwrap_or(ApprovalAnswer::RejectOnce) };
         (Self { sender: Mutex::new(Some(sender)) }, first)
     }
 
-    /// Answers. True for the answer that counts: the first, while somebody still waits for it.
+    /// Answers. Returns true for the answer that applies: the first one, while the call still
+    /// waits.
     pub fn answer(&self, answer: ApprovalAnswer) -> bool {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
         sender.is_some_and(|sender| sender.send(answer).is_ok())
@@ -324,6 +325,6 @@ mod tests {
         assert_eq!(first.await, ApprovalAnswer::RejectOnce);
         let (pending, first) = PendingAnswer::new();
         drop(first);
-        assert!(!pending.answer(ApprovalAnswer::AllowOnce), "the call was given up");
+        assert!(!pending.answer(ApprovalAnswer::AllowOnce), "the call no longer waits");
     }
 }

@@ -1,9 +1,10 @@
-//! One line for every call, on every way out.
+//! The audit log: one row per call, however the call ends.
 //!
-//! The log is JSON lines, one file a day, private to its owner. A row is cleaned of secrets before
-//! it is written, and it is written with a single append, so rows of several processes do not mix.
-//! Each carries the hash of the one before it ([`chain_link`]), across days and processes (`writer`), so
-//! that a row that was changed, removed, added or moved afterwards is found ([`verification`]).
+//! The log is JSON lines, one file per day, private to its owner. Secrets are redacted before a row
+//! is written, and each row is written with a single append, so rows of several processes do not
+//! mix. Each row carries the hash of the previous one ([`chain_link`]), across days and processes
+//! (`chain_writer`), so that rows that were changed, removed, added or moved afterwards are
+//! detected ([`verification`]).
 
 pub mod chain_link;
 mod chain_writer;
@@ -33,13 +34,13 @@ use crate::dialect::DialectName;
 use crate::metrics::CallStatus;
 use crate::redaction;
 
-/// How a hook begins where otherwise a rule is named. No rule begins so.
+/// Prefix of a hook's name in the `rule` field. No rule begins with it.
 pub(crate) const HOOK_RULE: &str = "hook ";
 
-/// One call, as it is written down.
+/// One call in the audit log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AuditRow {
-    /// When the call came in, in UTC.
+    /// When the call arrived, in UTC.
     pub time: Timestamp,
     /// Id of the call, as in its events.
     pub call: String,
@@ -48,59 +49,61 @@ pub struct AuditRow {
     pub session: Option<String>,
     /// The workspace's first folder.
     pub workspace: String,
-    /// The tool by its canonical name, or as asked for when there is none.
+    /// The tool's canonical name, or the requested name if there is no such tool.
     pub tool: String,
-    /// The name the caller used, where it differs.
+    /// The name that the caller used, if it differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_as: Option<String>,
-    /// The dialect the caller spoke.
+    /// The caller's dialect.
     pub dialect: String,
-    /// What it was to do, in one line.
+    /// What the call was to do, in one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The input, cleaned and shortened.
+    /// The input, redacted and shortened.
     pub input: Value,
-    /// What it was to touch.
+    /// The effects of the call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<AuditEffect>,
-    /// How it was judged; absent when it never came so far.
+    /// The policy decision; absent if the call ended before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<AuditDecision>,
-    /// The hooks that ran for it, in their order.
+    /// The hooks that ran for the call, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<AuditHook>,
     /// `ok`, `error`, `denied`, `cancelled`, `timeout` or `panic`.
     pub status: String,
-    /// The kind of its error.
+    /// The type of its error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_type: Option<String>,
-    /// The error's reason.
+    /// The reason of its error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The first line of the error's message, cleaned and shortened.
+    /// The first line of the error message, redacted and shortened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// How long it took, in microseconds, waiting included.
+    /// Duration in microseconds, including waiting time.
     pub duration_us: u64,
-    /// Calls that were waiting when it was admitted.
+    /// Calls that were waiting when this one was admitted.
     #[serde(default)]
     pub queue_depth: usize,
-    /// How often it was tried, when more than once.
+    /// Number of attempts, if more than one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
-    /// The tool that stood in for it.
+    /// The fallback tool that ran instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
-    /// The connection it is about; then it is no call, and `tool` is `connection`.
+    /// The connection that the row describes; then the row is not a call, and `tool` is
+    /// `connection`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection: Option<AuditConnection>,
-    /// How the service ended that it is about; then it is no call, and `tool` is `service`.
+    /// The end of the service that the row describes; then the row is not a call, and `tool` is
+    /// `service`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<AuditService>,
 }
 
 impl AuditRow {
-    /// The row of something that begins now, in a workspace, and is well until it is not.
+    /// A row for something that starts now, with status `ok` until an error is recorded.
     pub fn new(time: Timestamp, call: &CallId, workspace: &Workspace, tool: &str) -> Self {
         Self {
             time,
@@ -128,34 +131,34 @@ impl AuditRow {
         }
     }
 
-    /// Whether it is about what somebody asked a host for, and not about what came of that.
+    /// Whether the row describes a call, and not a connection or service.
     pub fn is_call(&self) -> bool {
         self.connection.is_none() && self.service.is_none()
     }
 
-    /// The input as it ran: as hooks rewrote it, if they did.
+    /// The input that ran: rewritten by hooks, if they did that.
     pub fn effective_input(&self) -> &Value {
         let rewritten = self.hooks.iter().rev().find_map(|hook| hook.input.as_ref());
         rewritten.unwrap_or(&self.input)
     }
 
-    /// Whether a hook was stricter than the rules: then what these said is not known.
+    /// Whether a hook was stricter than the rules: then the decision of the rules is not recorded.
     pub fn is_decided_by_hook(&self) -> bool {
         let rule = self.decision.as_ref().and_then(|decision| decision.rule.as_deref());
         !self.hooks.is_empty() && rule.is_some_and(|rule| rule.starts_with(HOOK_RULE))
     }
 
-    /// Notes why there is no result.
+    /// Records why there is no result.
     pub fn record_error(&mut self, error: &ToolError) {
         self.error_type = Some(error.error_type.as_str().to_owned());
         self.reason = error.details.get("reason").and_then(Value::as_str).map(str::to_owned);
-        // What stands below the first line may quote the file or the input at length.
+        // Later lines may quote the file or the input at length.
         let first = error.message.lines().next().unwrap_or_default();
         self.message = Some(redaction::redact_and_shorten(first));
     }
 }
 
-/// The error of what is not done because its row could not be written.
+/// The error for an action that was refused because its row could not be written.
 pub fn unwritable_log_error(error: &io::Error) -> ToolError {
     let advice = "free disk space, or set XDG_STATE_HOME to a writable folder";
     let message =
@@ -167,99 +170,99 @@ pub fn unwritable_log_error(error: &io::Error) -> ToolError {
     ToolError::failed(reason, message)
 }
 
-/// A connection that a command made, or tried to make, as it is written down. Where to stands in the
-/// row's title and input; what was said there is nobody's business.
+/// A connection that a command made or tried to make. The row's title and input have its target;
+/// its content is never recorded.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AuditConnection {
-    /// `socks5`, `connect` or `http`; `socks4` or `unknown` where it came to nothing.
+    /// `socks5`, `connect` or `http`; `socks4` or `unknown` if the request was not readable.
     pub protocol: String,
-    /// The call whose connection it was, where that is known.
+    /// The call that opened the connection, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_call: Option<String>,
-    /// The address it went to; absent when none was made.
+    /// The address of the host; absent if no connection was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// Bytes that were sent to the host.
+    /// Bytes sent to the host.
     #[serde(default)]
     pub sent_bytes: u64,
-    /// Bytes that came from it.
+    /// Bytes received from the host.
     #[serde(default)]
     pub received_bytes: u64,
 }
 
-/// How a program ended that ran beside calls, as it is written down. What it was stands in the
-/// row's title and input; the row's duration is how long it ran.
+/// The end of a service. The row's title and input describe the program; the row's duration is its
+/// run time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AuditService {
-    /// What its main process returned, if it returned.
+    /// Exit code of its main process, if it exited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// The signal that ended its main process, if one did.
+    /// Signal that killed its main process, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
 }
 
-/// What a hook of settings said about a call, as it is written down.
+/// The answer of a hook about a call.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AuditHook {
     /// `PreToolUse` or `PostToolUse`.
     pub event: String,
     /// Its command.
     pub hook: String,
-    /// Where it stands.
+    /// Where the hook is configured.
     pub source: String,
     /// `nothing`, `deny`, `ask`, `rewrite`, `remark`, `failed` or `cancelled`.
     pub said: String,
-    /// Why, or what it remarked.
+    /// Its reason or its remark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The input as it rewrote it, cleaned and shortened.
+    /// The input that it wrote, redacted and shortened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
-    /// How long it took, in microseconds, waiting for its turn included.
+    /// Duration in microseconds, including waiting time.
     pub duration_us: u64,
 }
 
-/// One effect, as it is written down.
+/// One effect of a call.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AuditEffect {
-    /// What kind of effect.
+    /// The kind of effect.
     pub kind: String,
-    /// On what.
+    /// The path, host or command.
     pub target: String,
-    /// How it was judged: `allow`, `ask` or `deny`; absent when it never came so far.
+    /// The decision: `allow`, `ask` or `deny`; absent if the call ended before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<String>,
-    /// The rule that decided about it.
+    /// The rule that decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
 }
 
-/// How a call was judged, as it is written down.
+/// The policy decision on a call.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AuditDecision {
     /// `allow`, `ask` or `deny`.
     pub verdict: String,
-    /// Why.
+    /// The reason for the verdict.
     pub reason: String,
     /// The rule that decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
-    /// Where that rule stands.
+    /// Where that rule is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// How much harm the call could do, its arguments considered.
+    /// The risk of the call, including its arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk: Option<String>,
-    /// Who was asked, and what they said.
+    /// Who was asked, and the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered: Option<String>,
-    /// What their answer settled for the rest of the session, as rules.
+    /// The grants that the answer created for the session, as rules.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<String>,
 }
 
-/// The audit log: a chain of rows in files by day, shared by all threads.
+/// The audit log: a chain of rows in daily files, shared by all threads.
 #[derive(Debug)]
 pub struct AuditLog {
     dir: StateDir,
@@ -267,18 +270,18 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// The log kept under `state`.
+    /// The log in the state folder.
     pub fn new(state: &StateDir) -> Self {
         Self { dir: state.child("audit"), writer: Mutex::new(None) }
     }
 
-    /// Makes sure that a row can be written: the files are open, nobody keeps them locked, and there
-    /// is room on the disk. A call whose trace would be lost is not made.
+    /// Checks that a row can be written: the files can be opened and locked, and the disk has
+    /// space. A call that could not be recorded is not made.
     pub fn ensure_writable(&self, now: Timestamp) -> io::Result<()> {
         self.with_writer(|writer| writer.ensure_writable(&self.dir, utc_date(now)))
     }
 
-    /// Writes a row, tied to the one before it.
+    /// Writes a row, linked to the previous one.
     pub fn write(&self, row: &AuditRow) -> io::Result<()> {
         let object = serde_json::to_vec(row)?;
         self.with_writer(|writer| writer.append(&self.dir, utc_date(row.time), &object))
@@ -289,7 +292,7 @@ impl AuditLog {
         mut work: impl FnMut(&mut ChainWriter) -> io::Result<AppendOutcome>,
     ) -> io::Result<()> {
         let mut slot = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        // Somebody who clears the log away while it is written to does not do so twice in a row.
+        // One retry is enough: nobody removes the log twice in a row while it is written.
         for _ in 0..2 {
             let mut writer = match slot.take() {
                 Some(writer) => writer,
@@ -300,10 +303,10 @@ impl AuditLog {
                 return Ok(());
             }
         }
-        Err(io::Error::other("its folder was removed while it was written to"))
+        Err(io::Error::other("its folder was removed during the write"))
     }
 
-    /// Days that have rows, oldest first.
+    /// Days with rows, oldest first.
     pub fn days(&self) -> io::Result<Vec<String>> {
         Ok(list_days(&self.dir)?.iter().map(ToString::to_string).collect())
     }
@@ -326,7 +329,7 @@ fn day_file_name(day: Date) -> String {
     format!("{day}.jsonl")
 }
 
-/// Days that have a file, oldest first.
+/// Days with a file, oldest first.
 fn list_days(dir: &StateDir) -> io::Result<Vec<Date>> {
     let day = |name: &String| {
         let day = name.strip_suffix(".jsonl")?.parse().ok()?;

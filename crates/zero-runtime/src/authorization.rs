@@ -1,7 +1,7 @@
-//! The step that decides whether a call runs: policy, then, where it says so, the person.
+//! Decides whether a call runs: policy first, then the user if policy requires approval.
 //!
-//! Whatever is decided stands in the call's record before anything else happens, and a person's
-//! answer is added to it once.
+//! The decision is stored in the call's record before anything else happens; the user's answer is
+//! added to it once.
 
 use tokio_util::sync::CancellationToken;
 use zero_core::{
@@ -28,32 +28,32 @@ use crate::redaction;
 use crate::tool::AnyPlan;
 use crate::tool_host::ToolHost;
 
-/// Most that one answer settles for a session: nobody reads through more before they answer.
+/// Most grants per answer: nobody reviews more before they answer.
 const GRANTS_PER_ANSWER_MAX: usize = 16;
 
-/// A call that wants to run.
+/// A call that is to be authorized.
 pub(crate) struct AuthorizationRequest<'a> {
     pub(crate) spec: &'a ToolSpec,
     pub(crate) plan: &'a dyn AnyPlan,
     pub(crate) title: &'a str,
     pub(crate) effects: &'a Effects,
-    /// What hooks said about it.
-    pub(crate) say: &'a HookVerdict,
+    /// The verdict of the hooks.
+    pub(crate) hooks: &'a HookVerdict,
 }
 
-/// What a call may do that passed.
+/// What an authorized call may do.
 pub(crate) struct CallAuthorization {
     /// Limits that rules raise for it.
     pub(crate) limits: CommandLimitChange,
-    /// The hosts that it was judged on: rules allow them, or the person who was asked does.
+    /// The hosts that rules or the user allowed for it.
     pub(crate) hosts: Vec<HostName>,
 }
 
 impl CallAuthorization {
-    /// Of a decision that lets the call pass, by itself or by the answer it led to.
+    /// From a decision that allows the call, either itself or by the user's answer.
     fn from_decision(decision: PolicyDecision) -> Self {
         let hosts = decision.effects.iter().filter(|effect| effect.kind == "net");
-        // Only a host that was read with certainty can have been judged as one.
+        // Only a host that was parsed with certainty can have been authorized.
         let hosts = hosts.filter_map(|effect| {
             HostName::from_host(&effect.target)
                 .ok()
@@ -64,7 +64,7 @@ impl CallAuthorization {
 }
 
 impl ToolHost {
-    /// Lets a call pass, with what it may do then, or says why not.
+    /// Authorizes a call, or returns why it is denied.
     pub(crate) async fn authorize(
         &self,
         session: &ToolHostSession,
@@ -77,7 +77,7 @@ impl ToolHost {
         let granted = session.grants.list_grants(GrantDecision::Allowed);
         let judge = |mode: Option<PermissionMode>| self.decide(session, &asked, &granted, mode);
         let mode = session.mode();
-        let decision = asked.say.apply_to(judge(mode)?);
+        let decision = asked.hooks.apply_to(judge(mode)?);
         let noted = ledger.record_decision(&decision);
         if decision.verdict == Verdict::Deny {
             return Err(denial_error(
@@ -92,8 +92,8 @@ impl ToolHost {
         }
         let title =
             format_title(&asked, find_decisive_path(&asked, &decision).map(|(path, _)| path));
-        // That a call can only fail says what stands at its path: only who may look there hears it
-        // before the person was asked.
+        // That a call can only fail reveals what exists at its path. Only a caller that may read
+        // the path learns it before the user is asked.
         let may_look = self.can_read_paths(session, &asked);
         if may_look {
             check()?;
@@ -134,7 +134,7 @@ impl ToolHost {
             judged: decision.effects.clone(),
             grants: if can_stand { offered.clone() } else { Vec::new() },
             preview: catch_panics(|| Ok(asked.plan.preview(cx)))?,
-            rewritten: asked.say.rewritten_input().cloned(),
+            rewritten: asked.hooks.rewritten_input().cloned(),
             workspace: session.workspace().cwd().to_owned(),
         };
         if let Some(how_to_allow) = approver.unreachable_hint(&question) {
@@ -146,7 +146,7 @@ impl ToolHost {
             answer = approver.ask(&question) => answer,
         };
         if record_answer(session, &question, answer, &**approver, noted).is_allow() {
-            // The mode may have become a stricter one while the person thought.
+            // The mode may have become stricter while the user was asked.
             let mode_now = session.mode();
             if mode_now != mode {
                 let again = judge(mode_now)?;
@@ -164,7 +164,7 @@ impl ToolHost {
         Err(denial_error(&decision, ErrorReason::Rejected, message))
     }
 
-    /// The decision on a call by the rules alone. What they deny ends here.
+    /// Applies the rules alone; fails if they deny the call.
     pub(crate) fn refuse_denied(
         &self,
         session: &ToolHostSession,
@@ -184,7 +184,7 @@ impl ToolHost {
         Ok(decision)
     }
 
-    /// Rules meet whatever a model writes; a judge that fails has not allowed anything.
+    /// Rules match arbitrary model input; if the engine panics, nothing is allowed.
     fn decide(
         &self,
         session: &ToolHostSession,
@@ -203,7 +203,7 @@ impl ToolHost {
         })
     }
 
-    /// Whether a caller may know what stands at the call's paths, whatever becomes of the call.
+    /// Whether the caller may learn what exists at the call's paths, whatever happens to the call.
     fn can_read_paths(&self, session: &ToolHostSession, asked: &AuthorizationRequest<'_>) -> bool {
         let tool = asked.spec.name.as_str();
         asked.effects.iter().filter_map(Effect::path).all(|path| {
@@ -214,7 +214,7 @@ impl ToolHost {
     }
 }
 
-/// The first path that was judged as the whole call was.
+/// The first path whose decision equals that of the whole call.
 fn find_decisive_path<'a>(
     asked: &'a AuthorizationRequest<'_>,
     decision: &'a PolicyDecision,
@@ -225,7 +225,7 @@ fn find_decisive_path<'a>(
         .find_map(|(effect, judged)| effect.path().map(|path| (path, judged)))
 }
 
-/// The call in the caller's own words: where a link leads is not for everybody to know.
+/// The call in the caller's own words: the target of a link is not shown.
 fn format_title(asked: &AuthorizationRequest<'_>, path: Option<&TargetPath>) -> String {
     match path {
         Some(path) => failed_plan::call_title(asked.spec, path.written()),
@@ -233,8 +233,8 @@ fn format_title(asked: &AuthorizationRequest<'_>, path: Option<&TargetPath>) -> 
     }
 }
 
-/// Notes an answer and, where it stands for the rest of the session, keeps it. Gives back the
-/// answer as it counts: one that was not offered counts for this one call.
+/// Records an answer and stores its grants for the session. Returns the answer that applies: one
+/// that was not offered applies to this call only.
 fn record_answer(
     session: &ToolHostSession,
     question: &ApprovalQuestion,
@@ -265,20 +265,20 @@ fn record_answer(
     counts
 }
 
-/// Who said that these are not to be asked about again.
+/// Who rejected these grants for the session.
 fn find_rejecter(session: &ToolHostSession, grants: &[GrantScope]) -> String {
     let mut rejections = session.rejections().into_iter();
     let theirs = rejections.find(|rejection| grants.contains(&rejection.grant));
     theirs.map_or_else(|| "person".to_owned(), |rejection| rejection.by)
 }
 
-/// Which rule denied, why, and what would have to change. Of a path it says only what its caller
-/// wrote, and the same whether or not something stands there.
+/// Which rule denied the call, why, and what would have to change. Names only the path that the
+/// caller wrote, whether or not it exists.
 fn rule_denial_message(asked: &AuthorizationRequest<'_>, decision: &PolicyDecision) -> String {
     let PolicyDecision { rule, source, .. } = decision;
     let path = find_decisive_path(asked, decision);
     let title = format_title(asked, path.map(|(path, _)| path));
-    // A rule's own reason repeats the path it denies.
+    // The rule's own reason repeats the path.
     let reason = match path {
         Some((_, judged)) => &judged.reason,
         None => &decision.reason,

@@ -1,4 +1,4 @@
-//! What a running tool can reach: only what was granted.
+//! What a running tool may use.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::seen_files::SeenFiles;
 use crate::text_reader::{TextReader, TextReaderProvider};
 use crate::web::{CallWebAccess, NetworkGuard};
 
-/// What a running tool can reach. Cheap to clone.
+/// What a running tool may use. Cheap to clone.
 #[derive(Clone)]
 pub struct CallContext {
     inner: Arc<CallContextParts>,
@@ -36,7 +36,7 @@ pub(crate) struct CallContextParts {
     pub(crate) policy: Arc<dyn Policy>,
     pub(crate) limits: Arc<HostLimits>,
     pub(crate) cancel: CancellationToken,
-    /// The caller's own, which a deadline does not pull.
+    /// The caller's own token, which a deadline does not cancel.
     pub(crate) caller: CancellationToken,
     pub(crate) seen: Option<Arc<SeenFiles>>,
     pub(crate) observer: Option<Arc<dyn CallEventObserver>>,
@@ -49,7 +49,7 @@ pub(crate) struct CallContextParts {
     pub(crate) buffers: Option<Arc<EditorBuffers>>,
     pub(crate) guard: NetworkGuard,
     pub(crate) readers: Option<Arc<dyn TextReaderProvider>>,
-    /// What the editor has of the files that a person is about to be shown, once it was asked.
+    /// The editor's text of files whose changes the user is about to see, once it was requested.
     pub(crate) foreseen: OnceLock<HashMap<PathBuf, EditorBuffer>>,
 }
 
@@ -62,33 +62,33 @@ impl CallContext {
         &self.inner.commands
     }
 
-    /// The editor of the session, if there is one.
+    /// The session's editor, if there is one.
     pub(crate) fn buffers(&self) -> Option<&Arc<EditorBuffers>> {
         self.inner.buffers.as_ref()
     }
 
-    /// What the editor has of the files that a person is about to be shown.
+    /// The editor's text of files whose changes the user is about to see.
     pub(crate) fn prefetched_buffers(&self) -> &OnceLock<HashMap<PathBuf, EditorBuffer>> {
         &self.inner.foreseen
     }
 
-    /// What the tools of this host share between calls, of that type.
+    /// The value of this type that the host's tools share between calls.
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.inner.companions.get()
     }
 
-    /// The web, as far as this call may reach it: the hosts among its effects, once it was allowed.
+    /// Web access, limited to the hosts among the call's authorized effects.
     pub fn web(&self) -> CallWebAccess {
         let hosts = Arc::clone(&self.inner.commands.launcher.hosts);
         CallWebAccess::new(self.inner.guard.clone(), hosts)
     }
 
-    /// What reads long texts for this call, if anything does.
+    /// Reads long texts for this call, if available.
     pub fn reader(&self) -> Option<Arc<dyn TextReader>> {
         self.inner.readers.as_ref()?.reader(&self.inner.call)
     }
 
-    /// The call being made.
+    /// The id of the call.
     pub fn call(&self) -> &CallId {
         &self.inner.call
     }
@@ -98,8 +98,8 @@ impl CallContext {
         self.inner.session.as_ref()
     }
 
-    /// Asks the person what only they know, and waits for as long as they take. The call gives its
-    /// place among those that run to others meanwhile. The origin says who asks.
+    /// Asks the user a question on behalf of `origin`, and waits for the answer. The call releases
+    /// its slot meanwhile.
     pub async fn elicit(
         &self,
         origin: &str,
@@ -130,14 +130,14 @@ impl CallContext {
         &self.inner.workspace
     }
 
-    /// Whether something met on the way, in a search or a listing, may be read: what a rule denies
-    /// is left out, and its name is not told. What was asked for by name was judged before.
+    /// Whether a path found in a search or listing may be read. Denied paths are omitted with their
+    /// names. Paths named in the call were authorized before.
     pub fn may_read(&self, written: &Path, canonical: &Path) -> bool {
         self.inner.policy.may_read(self.inner.tool.as_str(), written, canonical)
     }
 
-    /// Whether [`CallContext::may_read`] can say no to something in a folder, by its canonical path.
-    /// Results of the session lie in zero's own folder, and are the session's.
+    /// Whether [`CallContext::may_read`] can deny anything in a folder, given by its canonical
+    /// path. The session's own results in zero's folder are readable.
     pub fn filters_reads_in(&self, folder: &Path) -> bool {
         let located = self.inner.workspace.resolve_path(folder, FinalLinkMode::Keep);
         match located.map(|located| located.target().zone()) {
@@ -146,22 +146,22 @@ impl CallContext {
         }
     }
 
-    /// Whether [`CallContext::may_read`] can ever say no.
+    /// Whether [`CallContext::may_read`] can deny anything at all.
     pub fn filters_reads(&self) -> bool {
         self.inner.policy.filters_reads()
     }
 
-    /// The one way to change a file. Text goes through [`CallContext::change_text`].
+    /// The only way to change a file. Text changes go through [`CallContext::change_text`].
     pub fn journal(&self) -> &Journal {
         &self.inner.journal
     }
 
-    /// How this call signs a change.
+    /// The origin that this call records with a change.
     pub fn change_note(&self) -> ChangeOrigin {
         ChangeOrigin { tool: self.inner.tool.to_string(), call: self.inner.call.to_string() }
     }
 
-    /// The bounds of this host.
+    /// The limits of this host.
     pub fn limits(&self) -> &HostLimits {
         &self.inner.limits
     }
@@ -176,17 +176,17 @@ impl CallContext {
         self.inner.cancel.is_cancelled()
     }
 
-    /// True when the call should stop because its time is up, and not because nobody wants it.
+    /// True if the call should stop because of its deadline, not because it was cancelled.
     pub(crate) fn is_past_deadline(&self) -> bool {
         self.is_cancelled() && !self.inner.caller.is_cancelled()
     }
 
-    /// The call's place in the queue.
+    /// The call's slot.
     pub(crate) fn permit(&self) -> Option<CallPermit> {
         self.inner.permit.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Fails once the call should stop; loops call it now and then.
+    /// Fails once the call should stop; long loops call it regularly.
     pub fn check_cancelled(&self) -> Result<(), ToolError> {
         if self.is_cancelled() { Err(ToolError::cancelled()) } else { Ok(()) }
     }
@@ -196,7 +196,7 @@ impl CallContext {
         self.inner.cancel.cancelled().await;
     }
 
-    /// Tells whoever watches how far the call is.
+    /// Sends a progress message to the observer.
     pub fn report_progress(&self, message: impl Into<String>) {
         if let Some(observer) = &self.inner.observer {
             observer.on_event(&CallEvent::Progress {
@@ -206,22 +206,22 @@ impl CallContext {
         }
     }
 
-    /// Whether somebody wants to know what commands write while they run.
+    /// Whether an observer wants the output of commands while they run.
     pub(crate) fn wants_output(&self) -> bool {
         self.inner.observer.as_ref().is_some_and(|observer| observer.wants_output())
     }
 
-    /// Tells whoever watches what its command wrote.
+    /// Sends output of a command to the observer.
     pub(crate) fn report_output(&self, text: String) {
         if let Some(observer) = &self.inner.observer {
             observer.on_event(&CallEvent::Output { call: self.inner.call.clone(), text });
         }
     }
 
-    /// Runs work that blocks, off the async threads.
+    /// Runs blocking work off the async threads.
     ///
-    /// The call's place in the queue is held until the work really ends, also when the call was
-    /// given up before: otherwise a hanging disk could pile up threads without bound.
+    /// The call's slot is held until the work really ends, even if the call was cancelled before:
+    /// otherwise a hanging disk could accumulate threads without bound.
     pub async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<T, ToolError> + Send + 'static,
@@ -235,7 +235,7 @@ impl CallContext {
         match handle.await {
             Ok(result) => result,
             Err(error) => match error.try_into_panic() {
-                // Carried on to where every panic of a tool is caught and counted.
+                // Resumed where every panic of a tool is caught and counted.
                 Ok(panic) => std::panic::resume_unwind(panic),
                 Err(_) => Err(ToolError::failed(ErrorReason::Cancelled, "zero is shutting down")),
             },

@@ -1,8 +1,8 @@
-//! Names for calls.
+//! Generates call ids.
 
 use zero_core::CallId;
 
-/// A name that no other call has.
+/// A new unique call id.
 pub fn new_call_id() -> CallId {
     CallId::from_bits(fastrand::u128(..))
 }

@@ -1,4 +1,4 @@
-//! The record of one call, written exactly once whatever the way out.
+//! The record of one call, written exactly once however the call ends.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,11 +19,10 @@ use crate::result_truncation::json_len;
 use crate::tool::CallDescription;
 use crate::tool_host::ToolHost;
 
-/// What the words of hooks and the inputs that they wrote may take of the row together, in bytes; of
-/// what comes later only how much it was is noted.
+/// Most bytes of hook texts and rewritten inputs in a row; of later ones only the size is recorded.
 const HOOKS_BYTES_MAX: usize = 64 * 1024;
 
-/// The record of one call: collected on the way, written exactly once.
+/// The record of one call: filled while it runs, written exactly once.
 pub(crate) struct CallRecord<'a> {
     host: &'a ToolHost,
     observer: Option<Arc<dyn CallEventObserver>>,
@@ -46,7 +45,7 @@ impl<'a> CallRecord<'a> {
             session: session.id().map(ToString::to_string),
             dialect: dialect.name().to_string(),
             input: redaction::redact_value(&call.input),
-            // Until it is settled: the caller may go away at any moment.
+            // Until the call finishes: the caller may drop it at any moment.
             status: CallStatus::Cancelled.as_str().to_owned(),
             ..AuditRow::new(Timestamp::now(), &call.id, &host.workspace, &call.tool)
         };
@@ -94,13 +93,13 @@ impl<'a> CallRecord<'a> {
         });
     }
 
-    /// Notes how the call was judged, as a whole and effect by effect. Gives back what is still to
-    /// be filled in when a person answers.
+    /// Records the decision, for the call and each effect. Returns the part that the user's answer
+    /// is added to.
     pub(crate) fn record_decision(&mut self, decision: &PolicyDecision) -> &mut AuditDecision {
         self.row.record_decision(decision)
     }
 
-    /// Notes what a hook said. What all of them wrote is bounded, as the rest of a row is.
+    /// Records a hook's answer. The total size of all answers is bounded.
     pub(crate) fn record_hook(&mut self, mut hook: AuditHook) {
         let bytes = |hook: &AuditHook| {
             let reason = hook.reason.as_ref().map_or(0, String::len);
@@ -130,7 +129,7 @@ impl<'a> CallRecord<'a> {
         if std::mem::replace(&mut self.settled, true) {
             return;
         }
-        // Also reached when the call's future is dropped, and then from outside its span.
+        // Also reached when the call's future is dropped, outside of its span.
         let _in_span = self.span.clone().entered();
         let status = error.map_or(CallStatus::Ok, CallStatus::from_error);
         self.span.record("status", status.as_str());
@@ -142,9 +141,9 @@ impl<'a> CallRecord<'a> {
             row.record_error(error);
         }
         if let Err(error) = self.host.audit.write(&self.row) {
-            tracing::error!(%error, "an audit row could not be written");
+            tracing::error!(%error, "cannot write an audit row");
         }
-        // A name nobody registered is the caller's text: it is not worth a counter of its own.
+        // An unknown name is the caller's text and gets no counter of its own.
         let tool = self.tool.as_ref().map_or("(unknown)", ToolName::as_str);
         let error_type = error.map(|error| error.error_type);
         let queue_depth = self.row.queue_depth;
@@ -156,7 +155,7 @@ impl<'a> CallRecord<'a> {
 
 impl Drop for CallRecord<'_> {
     fn drop(&mut self) {
-        // Reached unsettled only when the caller dropped the call's future.
+        // Reached without a result only if the caller dropped the call's future.
         self.finish(Some(&ToolError::cancelled()));
     }
 }

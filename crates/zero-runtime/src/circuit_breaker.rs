@@ -1,4 +1,4 @@
-//! A rest for tools that keep failing by themselves.
+//! Pauses tools that fail repeatedly.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use zero_core::{ErrorReason, HostLimits, ToolError, ToolName};
 
-/// One circuit per tool. It opens after failures in a row that are the tool's own, and after a
-/// pause lets a single call through to see whether the tool is well again.
+/// One circuit per tool. It opens after consecutive failures of the tool itself, and after a pause
+/// lets a single call through to test the tool.
 #[derive(Debug)]
 pub struct CircuitBreakers {
     failures_max: u32,
@@ -24,25 +24,25 @@ enum CircuitState {
     Open {
         since: Instant,
     },
-    /// One call is trying.
+    /// One call tests the tool.
     HalfOpen {
         since: Instant,
     },
 }
 
-/// How a call that was let through ended, as far as its tool is concerned.
+/// What the result of a call says about its tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolHealth {
     /// The tool worked.
     Healthy,
-    /// The tool failed by itself.
+    /// The tool itself failed.
     Failing,
-    /// It says nothing about the tool: bad input, a denial, a cancel.
+    /// Nothing: bad input, a denial, a cancellation.
     Unknown,
 }
 
 impl CircuitBreakers {
-    /// Circuits as the limits say, all closed.
+    /// Closed circuits with the given limits.
     pub fn new(limits: &HostLimits) -> Self {
         Self {
             failures_max: limits.breaker_failures_max,
@@ -51,7 +51,7 @@ impl CircuitBreakers {
         }
     }
 
-    /// Lets a call through, or says when to try again.
+    /// Lets a call through, or returns when to try again.
     pub fn check(&self, tool: &ToolName) -> Result<(), ToolError> {
         let mut circuits = self.circuits.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(circuit) = circuits.get_mut(tool) else { return Ok(()) };
@@ -59,14 +59,14 @@ impl CircuitBreakers {
             CircuitState::Closed { .. } => return Ok(()),
             CircuitState::Open { since } | CircuitState::HalfOpen { since } => *since,
         };
-        // A probe that never came back must not keep the circuit shut for ever.
+        // A probe that never returned must not keep the circuit open forever.
         if since.elapsed() >= self.pause {
             *circuit = CircuitState::HalfOpen { since: Instant::now() };
             return Ok(());
         }
         let wait = self.pause.saturating_sub(since.elapsed());
         let message = format!(
-            "`{tool}` failed {} times in a row and rests; try again in {} s or use another tool",
+            "`{tool}` failed {} times in a row and is paused; try again in {} s or use another tool",
             self.failures_max,
             wait.as_secs().max(1)
         );
@@ -75,7 +75,7 @@ impl CircuitBreakers {
             .with_detail("retry_after_ms", wait_ms))
     }
 
-    /// Learns how a call that was let through ended.
+    /// Records how a call that was let through ended.
     pub fn record_health(&self, tool: &ToolName, health: ToolHealth) {
         let mut circuits = self.circuits.lock().unwrap_or_else(PoisonError::into_inner);
         match (health, circuits.get_mut(tool)) {
@@ -93,7 +93,7 @@ impl CircuitBreakers {
                     }
                 };
             }
-            // A probe that proved nothing: the next call may probe at once.
+            // The probe was inconclusive: the next call may probe at once.
             (ToolHealth::Unknown, Some(circuit @ CircuitState::HalfOpen { .. })) => {
                 let since = Instant::now().checked_sub(self.pause).unwrap_or_else(Instant::now);
                 *circuit = CircuitState::Open { since };

@@ -1,8 +1,7 @@
-//! How a tool runs a command: through its context, and only one that was judged for its call.
+//! Runs commands for a tool, limited to those that were authorized for its call.
 //!
-//! A command lives no longer than its call wants it: it is killed when the call is stopped, or
-//! becomes a job when only its time is up. What it writes meanwhile is told to whoever observes the
-//! call. How commands are started and confined is in `zero_exec`.
+//! A command is killed when its call is stopped, or becomes a job when only its timeout passed. Its
+//! output is reported to the call's observer meanwhile. `zero_exec` starts and confines commands.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +17,10 @@ use crate::admission::CallPermit;
 use crate::call_context::CallContext;
 
 impl CallContext {
-    /// Runs a command. It must be one that was judged for this call.
+    /// Runs a command. It must be one that was authorized for this call.
     ///
-    /// When the call is stopped, every process of it is killed; an error then carries the end of
-    /// its output. When its time is up, it may become a job instead: see [`TimeoutAction`].
+    /// If the call is stopped, every process of the command is killed; the error then has the end
+    /// of its output. If its timeout passes, it may become a job instead: see [`TimeoutAction`].
     pub async fn run_command(
         &self,
         request: CommandRequest,
@@ -75,7 +74,8 @@ impl CallContext {
         self.run_blocking(finish).await.map(|end| CommandDisposition::Ended(Box::new(end)))
     }
 
-    /// Starts a command that goes on after the call. It must be one that was judged for this call.
+    /// Starts a command that continues after the call. It must be one that was authorized for this
+    /// call.
     pub async fn start_job(
         &self,
         request: CommandRequest,
@@ -88,7 +88,7 @@ impl CallContext {
         self.run_blocking(start).await
     }
 
-    /// What becomes of a command that outlives its time.
+    /// What happens to a command that exceeds its timeout.
     pub fn timeout_action(&self) -> TimeoutAction {
         self.commands().timeout_action()
     }
@@ -99,12 +99,12 @@ impl CallContext {
     }
 }
 
-/// A place in the queue, for whoever only has to hold it.
+/// A permit as an opaque value that is only held.
 fn box_permit(permit: CallPermit) -> Box<dyn Send> {
     Box::new(permit)
 }
 
-/// Comes every so often, first after one pause.
+/// A ticker whose first tick comes after one pause.
 fn delayed_interval(pause: Duration) -> Interval {
     let mut interval = tokio::time::interval_at(Instant::now() + pause, pause);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);

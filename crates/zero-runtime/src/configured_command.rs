@@ -1,5 +1,5 @@
-//! Judges commands that settings name: services and hooks. Nobody is asked about them, since a person
-//! wrote or trusted the settings; a rule that denies the command holds all the same.
+//! Applies policy to commands from settings: services and hooks. The user wrote or trusted these
+//! settings, so no approval is needed; a rule that denies the command still applies.
 
 use serde_json::Value;
 use zero_core::{
@@ -11,11 +11,11 @@ use zero_sandbox::Workspace;
 
 use crate::policy::{self, Policy, PolicyDecision, PolicyRequest};
 
-/// The tool whose rules are about commands.
+/// The tool whose rules apply to commands.
 const COMMAND_TOOL: &str = "Bash";
 
-/// Judges something that settings name, by the rules for commands. Only what they deny counts: that
-/// settings name it is as good as being asked. Without a mode, that of the settings holds.
+/// Applies the rules for commands to a command from settings. Only a denial has an effect, because
+/// the settings count as approval. Without a mode, that of the settings applies.
 pub(crate) fn decide_configured_command(
     policy: &dyn Policy,
     workspace: &Workspace,
@@ -31,7 +31,7 @@ pub(crate) fn decide_configured_command(
     }))
 }
 
-/// The error of something that a rule denies.
+/// The error of a command that a rule denies.
 pub(crate) fn denial_error(what: &str, decision: &PolicyDecision) -> ToolError {
     let why = match (&decision.rule, &decision.source) {
         (Some(rule), Some(source)) => {
@@ -43,7 +43,7 @@ pub(crate) fn denial_error(what: &str, decision: &PolicyDecision) -> ToolError {
     policy::denial_error(decision, ErrorReason::Denied, format!("{what}: {why}"))
 }
 
-/// What rules for commands are looked up by.
+/// The tool spec for which command rules are looked up.
 fn command_spec() -> Result<ToolSpec, ToolError> {
     let name = ToolName::new(COMMAND_TOOL)
         .map_err(|error| ToolError::failed(ErrorReason::Panic, error.to_string()))?;

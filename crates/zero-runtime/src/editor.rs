@@ -1,8 +1,8 @@
-//! The buffers of an editor: text that a person sees and may not have saved.
+//! Access to an editor's buffers, whose text may not be saved.
 //!
-//! A session may bring one. Files of the workspace are then read and written through it, so that an
-//! agent sees what the person sees, and they see what it does. It is asked only about what was
-//! judged before, and what it does not have is read from disk.
+//! A session may have an editor. Workspace files are then read and written through it, so that the
+//! agent and the user see the same text. The editor is only asked about authorized files; a file
+//! that it does not have open is read from disk.
 
 use std::path::Path;
 
@@ -10,22 +10,22 @@ use crate::tool::BoxFuture;
 
 /// Reads and writes text through an editor.
 pub trait Editor: Send + Sync {
-    /// The text of a file as the editor has it, unsaved changes included. `None` when it does not
-    /// have the file, cannot say, or takes too long.
+    /// The editor's text of a file, including unsaved changes. `None` if the file is not open, or
+    /// the editor cannot answer in time.
     fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Option<String>>;
 
-    /// Writes a file through the editor, which may change it on the way.
+    /// Writes a file through the editor, which may modify the text.
     fn write<'a>(&'a self, path: &'a Path, text: &'a str) -> BoxFuture<'a, EditorWriteOutcome>;
 }
 
-/// What became of a text that an editor was given to write.
+/// The result of a write through an editor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EditorWriteOutcome {
-    /// It took it.
+    /// The editor took the text.
     Written,
-    /// It cannot, or has nothing to do with the file: nothing was written, and the file on disk is.
+    /// The editor does not handle the file; nothing was written, and zero writes it to disk.
     NotHandled,
-    /// It could, and will not, or its person will not: nothing was written, and nothing is. Why, in
-    /// its words.
+    /// The editor or its user refused; nothing was written, and zero does not write it either. The
+    /// editor's reason.
     Refused(String),
 }

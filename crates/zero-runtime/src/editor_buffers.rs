@@ -1,11 +1,10 @@
-//! The files of a call as its person sees them: the text of their editor where it has a file open,
-//! and what is on disk otherwise.
+//! Files as the user sees them: the editor's text if the file is open there, otherwise the text on
+//! disk.
 //!
-//! This is the one place where an editor is asked. Only files of the workspace are, that may be read
-//! and are UTF-8 text of a reasonable size: what was judged is asked about, by its canonical path. An
-//! editor opens files by name, so it is looked before and after whether that still leads there.
-//! Whatever an editor says or fails to say, a call ends: each answer is waited for so long, and one
-//! that did not come keeps the editor from being asked for a while.
+//! This is the only place that asks an editor. It asks only about authorized workspace files, by
+//! canonical path, that are UTF-8 text of bounded size. An editor opens files by name, so the path
+//! is checked for changes before and after. Each answer has a time limit, and an editor that did
+//! not answer is not asked for a while, so every call ends.
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -24,13 +23,13 @@ use crate::seen_files::SeenFiles;
 
 /// Largest file that an editor is asked about, in bytes.
 pub const BUFFER_BYTES_MAX: usize = 8_000_000;
-/// How long an editor may take to say what it has.
+/// How long an editor may take to return its text.
 const READ_MAX: Duration = Duration::from_secs(10);
-/// How long it may take to write, formatting included.
+/// How long an editor may take to write, including formatting.
 const WRITE_MAX: Duration = Duration::from_secs(10);
-/// How long one that did not answer is left alone.
+/// How long an editor that did not answer is not asked.
 const SILENCE_PAUSE: Duration = Duration::from_secs(60);
-/// The mark that some UTF-8 files begin with; editors keep it to themselves.
+/// The byte order mark of some UTF-8 files; editors do not return it.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// The editor of a session.
@@ -51,51 +50,51 @@ impl EditorBuffers {
     }
 
     fn mark_silent(&self) {
-        tracing::debug!("the editor did not answer; it is not asked for a while");
+        tracing::debug!("the editor did not answer and is not asked for a while");
         let mut until = self.silent_until.lock().unwrap_or_else(PoisonError::into_inner);
         *until = Some(Instant::now() + SILENCE_PAUSE);
     }
 }
 
-/// A file as an editor has it.
+/// The editor's version of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct EditorBuffer {
-    /// As they would stand on disk.
+    /// The bytes as they would be on disk.
     bytes: Vec<u8>,
     endings: LineEndings,
 }
 
-/// How the lines of a file end in the editor.
+/// The line endings in the editor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LineEndings {
-    /// As they do on disk.
+    /// The same as on disk.
     AsOnDisk,
-    /// Bare, though there is a carriage return before each on disk: the editor adds it on saving.
+    /// LF, although the file has CRLF on disk: the editor adds CR when it saves.
     Bare,
 }
 
-/// How new bytes get to a file.
+/// How new bytes are written to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WriteTarget {
     Disk,
     Editor(LineEndings),
 }
 
-/// A text that was changed.
+/// A changed text.
 #[derive(Debug)]
 pub struct TextChange {
-    /// What stood there before, as the person saw it.
+    /// The text before the change, as the user saw it.
     pub before: FileSnapshot,
-    /// What stands there now, or in the editor where that has not saved it.
+    /// The text after the change, on disk or in an editor that has not saved it.
     pub bytes: Vec<u8>,
-    /// What is known of the file on disk; `None` when there is none.
+    /// Facts about the file on disk; `None` if it does not exist.
     pub facts: Option<FileFacts>,
-    /// What has become of what was asked for.
+    /// How the change was written.
     pub landed: WriteOutcome,
 }
 
 impl TextChange {
-    /// Has the session remember the file as it is now.
+    /// Records in the session that it has seen the file in this state.
     pub fn record_seen(&self, path: &Path, seen: &SeenFiles) {
         match (self.facts, &self.landed) {
             (None, _) => {}
@@ -106,29 +105,29 @@ impl TextChange {
 }
 
 impl CallContext {
-    /// Whether files may hold something else than what is on disk.
+    /// Whether a file may have other text than on disk.
     pub fn has_editor(&self) -> bool {
         self.buffers().is_some()
     }
 
-    /// All of a file as the editor has it, where that is not what is on disk. Waits: to be called
-    /// where waiting is fine, such as in [`CallContext::run_blocking`].
+    /// The editor's whole text of a file, if it differs from the disk. Blocks; call it from
+    /// [`CallContext::run_blocking`].
     pub fn unsaved_bytes(&self, path: &Path, on_disk: &[u8]) -> Option<Vec<u8>> {
         let buffer = self.read_buffer(path, on_disk)?;
         (buffer.bytes != on_disk).then_some(buffer.bytes)
     }
 
-    /// What stands at a path, as the person sees it. Waits, but in a preview.
+    /// The state of a path as the user sees it. Blocks, except in a preview.
     pub fn snapshot(&self, file: &ResolvedPath) -> Result<FileSnapshot, ToolError> {
         let on_disk = self.journal().read(file)?;
         Ok(self.visible_snapshot(file.path(), on_disk).0)
     }
 
-    /// Changes the text of a file, through the editor where there is one. `decide` sees what stands
-    /// there, as the person sees it, and says what should. Waits.
+    /// Changes the text of a file, through the editor if there is one. `decide` gets the text that
+    /// the user sees and returns the new one. Blocks.
     ///
-    /// What is on disk is in the journal before anything changes. An editor that does not take the
-    /// change, or not in time, is done without; one that refuses it is not gone round.
+    /// The text on disk is in the journal before anything changes. If the editor does not take the
+    /// change in time, the file is written to disk; if it refuses, the change fails.
     pub fn change_text(
         &self,
         file: &ResolvedPath,
@@ -165,8 +164,8 @@ impl CallContext {
         Ok(TextChange { before, bytes, facts: applied.after, landed: applied.landed })
     }
 
-    /// Asks the editor about the files that a person is going to be shown changes of: what shows
-    /// them cannot wait. Only after the call was judged, and not denied.
+    /// Asks the editor for the files whose changes the user is about to see, because the preview
+    /// itself cannot wait. Only after the call was authorized and not denied.
     pub(crate) async fn prefetch_buffers(&self, effects: &[Effect]) {
         if !self.has_editor() {
             return;
@@ -189,14 +188,14 @@ impl CallContext {
         let _ = self.prefetched_buffers().set(found.await.unwrap_or_default());
     }
 
-    /// Whether the editor is asked about what lies at a canonical path.
+    /// Whether the editor may be asked about a canonical path.
     fn can_ask_editor(&self, path: &Path) -> bool {
         self.buffers().is_some_and(|buffers| buffers.is_responsive())
             && self.workspace().roots().any(|root| path.starts_with(root))
             && self.may_read(path, path)
     }
 
-    /// A file as the editor has it.
+    /// The editor's version of a file.
     fn read_buffer(&self, path: &Path, on_disk: &[u8]) -> Option<EditorBuffer> {
         if let Some(foreseen) = self.prefetched_buffers().get() {
             return foreseen.get(path).cloned();
@@ -211,14 +210,14 @@ impl CallContext {
             false => (text, LineEndings::AsOnDisk),
         };
         let bytes = text.into_bytes();
-        // A text that was saved, and is not what is on disk now: a command changed the file, and
-        // the editor has yet to load it again.
+        // A saved text that differs from the disk: a command changed the file, and the editor has
+        // not reloaded it.
         let is_outdated = bytes != on_disk
             && self.seen_files().is_some_and(|seen| seen.was_seen_on_disk(path, &bytes));
         (is_plain_text(&bytes) && !is_outdated).then_some(EditorBuffer { bytes, endings })
     }
 
-    /// What stands at a path as the person sees it, and how it is changed.
+    /// The state of a path as the user sees it, and how it is changed.
     fn visible_snapshot(&self, path: &Path, on_disk: FileSnapshot) -> (FileSnapshot, WriteTarget) {
         match on_disk {
             FileSnapshot::File { bytes, facts, attributes } => match self.read_buffer(path, &bytes)
@@ -243,7 +242,8 @@ impl CallContext {
         }
     }
 
-    /// Refuses a new file of which the editor has a text that was never on disk: nobody has read it.
+    /// Refuses to create a file for which the editor has text that was never saved: nobody has read
+    /// it.
     fn refuse_unsaved_new(
         &self,
         file: &ResolvedPath,
@@ -255,20 +255,20 @@ impl CallContext {
         }
         let shown = file.display_path();
         let message = format!(
-            "`{shown}` is open in the editor with text that was never saved; ask the person to save it, and read it before you change it"
+            "`{shown}` is open in the editor with text that was never saved; ask the user to save it, and read it before you change it"
         );
         Err(ToolError::invalid(ErrorReason::StaleFile, message).with_detail("file", shown))
     }
 
-    /// Whether a canonical path still leads where it did when it was judged. An editor opens it by
-    /// name, without our walls: a folder on the way that became a link would lead it elsewhere.
+    /// Whether a canonical path still resolves to itself. An editor opens it by name and without a
+    /// sandbox: a folder that became a link would lead it elsewhere.
     fn is_path_unchanged(&self, path: &Path) -> bool {
         let found = self.workspace().resolve_path(path, FinalLinkMode::Follow);
         found.is_ok_and(|found| found.path() == path)
     }
 
-    /// The text that the editor has, if it says so in time and before the call is stopped, and if it
-    /// was asked about what was judged, before and after.
+    /// The editor's text, if it answers in time and before the call is stopped, and if the path did
+    /// not change meanwhile.
     fn ask_editor(&self, path: &Path) -> Option<String> {
         let buffers = self.buffers()?;
         let runtime = tokio::runtime::Handle::try_current().ok()?;
@@ -290,7 +290,7 @@ impl CallContext {
         text.filter(|_| self.is_path_unchanged(path))
     }
 
-    /// Lets the editor write. True when it says that it did.
+    /// Writes through the editor. Returns true if the editor reports success.
     fn write_through_editor(
         &self,
         way: WriteTarget,
@@ -313,8 +313,8 @@ impl CallContext {
             LineEndings::AsOnDisk => text.to_owned(),
             LineEndings::Bare => text.replace("\r\n", "\n"),
         };
-        // It is past the point where it could be taken back: a call that is stopped now still says
-        // what became of it.
+        // From here on the write cannot be undone: a call that is stopped now still reports the
+        // result.
         let writing =
             async { tokio::time::timeout(WRITE_MAX, buffers.editor.write(path, &text)).await };
         let written = runtime.block_on(writing).unwrap_or_else(|_| {
@@ -322,8 +322,8 @@ impl CallContext {
             EditorWriteOutcome::NotHandled
         });
         match written {
-            // What it wrote elsewhere is not taken for the file that was meant, which is written on
-            // disk.
+            // If the path changed, the editor wrote another file; then zero writes the intended one
+            // to disk.
             EditorWriteOutcome::Written => Ok(self.is_path_unchanged(path)),
             EditorWriteOutcome::NotHandled => Ok(false),
             EditorWriteOutcome::Refused(why) => {
@@ -335,13 +335,13 @@ impl CallContext {
 
 fn editor_refusal_error(shown: &str, why: &str) -> ToolError {
     let message = format!(
-        "the editor refused to write `{shown}`: {why}; the file is as it was. Do not write it another way: ask the person, who can allow it in the editor"
+        "the editor refused to write `{shown}`: {why}; the file is unchanged. Do not write it another way: ask the user, who can allow it in the editor"
     );
     ToolError::new(ErrorType::PermissionDenied, ErrorReason::Rejected, message)
         .with_detail("file", shown)
 }
 
-/// Whether an editor and a disk mean the same by these bytes.
+/// Whether these bytes are the same text in an editor and on disk.
 fn is_plain_text(bytes: &[u8]) -> bool {
     bytes.len() <= BUFFER_BYTES_MAX
         && !bytes.starts_with(BYTE_ORDER_MARK)
@@ -349,7 +349,7 @@ fn is_plain_text(bytes: &[u8]) -> bool {
         && std::str::from_utf8(bytes).is_ok()
 }
 
-/// Whether each line ends with a carriage return and a line feed.
+/// Whether every line ends with CRLF.
 fn is_all_crlf(bytes: &[u8]) -> bool {
     let mut ends = 0;
     let mut previous = 0;

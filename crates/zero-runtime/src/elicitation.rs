@@ -1,30 +1,31 @@
-//! How somebody else's tool puts a question to the person, with its name on it.
+//! Questions from servers or the agent to the user.
 //!
-//! A server may need a value or a visit to a page before it can go on, and the agent itself a choice
-//! that only a person can make. It is never answered by itself: the person sees who asks and what
-//! for, and what they say goes to that asker and nowhere else. Permission to run a call is another thing: see [`crate::approver`].
+//! A server may need a value or a visit to a web page before it can continue, and the agent may
+//! need a choice that only the user can make. zero never answers such a question itself: the user
+//! sees who asks and why, and the answer goes to that asker only. For permission to run a call, see
+//! [`crate::approver`].
 
 use serde_json::{Map, Value};
 use zero_core::CallId;
 
 use crate::tool::BoxFuture;
 
-/// What a person is asked on behalf of somebody.
+/// A question for the user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Elicitation {
-    /// Who asks, such as ``MCP server `github` `` or `the agent`, as it stands within a sentence. The
-    /// asker cannot choose it.
+    /// Who asks, such as ``MCP server `github` `` or `the agent`, for use within a sentence. zero
+    /// sets it, not the asker.
     pub origin: String,
-    /// The call it is about, if it is known.
+    /// The call it belongs to, if known.
     pub call: Option<CallId>,
-    /// What they say. It is text of somebody nobody vouches for.
+    /// The question. Untrusted text.
     pub message: String,
-    /// What they want.
+    /// The kind of answer that is requested.
     pub wanted: ElicitationMode,
 }
 
 impl Elicitation {
-    /// Who asks, as it stands at the beginning of a sentence.
+    /// Who asks, for the beginning of a sentence.
     pub fn asker(&self) -> String {
         let mut letters = self.origin.chars();
         let first = letters.next().map(char::to_uppercase);
@@ -32,33 +33,34 @@ impl Elicitation {
     }
 }
 
-/// What is wanted of the person.
+/// The kind of answer that is requested.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ElicitationMode {
-    /// Values: a JSON Schema of an object whose fields are texts, numbers, yes or no, and choices.
+    /// Values: a JSON Schema of an object with fields for text, numbers, booleans and choices.
     Form(Value),
-    /// A visit to a page. It is shown in full, and opened by nobody but the person.
+    /// A visit to a web page. The URL is shown in full, and only the user opens it.
     Url(String),
 }
 
-/// What the person said.
+/// The user's answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ElicitationAnswer {
-    /// These values, which fit the schema; none for a visit.
+    /// Values that match the schema; none for a web page.
     Accept(Map<String, Value>),
-    /// No.
+    /// The user declined.
     Decline,
-    /// Nothing: they went away, or nobody is there.
+    /// No answer: the user left, or nobody is available.
     Cancel,
 }
 
-/// How such a question reaches the person. Without one it is cancelled, and the asker told.
+/// Delivers questions to the user. Without an elicitor, questions are cancelled and the asker is
+/// told so.
 pub trait Elicitor: Send + Sync {
-    /// Whether somebody may be there. Where nobody is, the asker is told so at once.
+    /// Whether a user may be available. If not, the asker is told so at once.
     fn is_reachable(&self) -> bool {
         true
     }
 
-    /// Asks. May take as long as a person takes; the asker can give up meanwhile.
+    /// Asks. May take as long as the user needs; the asker can give up meanwhile.
     fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer>;
 }

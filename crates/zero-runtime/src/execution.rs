@@ -1,4 +1,4 @@
-//! Running a plan: deadline, cancel, panic, retry.
+//! Runs a plan with deadline, cancellation, panic handling and retries.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -15,7 +15,7 @@ use crate::tool::AnyPlan;
 /// First pause between two attempts; it doubles each time and is jittered.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long and how often a plan may run.
+/// The deadline and the number of attempts of a plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExecutionLimits {
     pub(crate) deadline: Duration,
@@ -23,8 +23,8 @@ pub(crate) struct ExecutionLimits {
     pub(crate) stop_grace: Duration,
 }
 
-/// Runs a plan to its one outcome. `stop` is the tool's cancel token: it follows the caller's, and
-/// is also pulled when the deadline passes. Returns how often the plan was tried.
+/// Runs a plan to its outcome. `stop` is the tool's cancellation token: it is cancelled with the
+/// caller's, and when the deadline passes. Returns the number of attempts.
 pub(crate) async fn run(
     plan: &dyn AnyPlan,
     cx: &CallContext,
@@ -69,8 +69,8 @@ async fn run_once(
         () = caller.cancelled() => ToolError::cancelled(),
         () = tokio::time::sleep_until(deadline) => timeout_error(terms.deadline),
     };
-    // The tool is told, and gets a moment to say what became of it: a write that was already past
-    // its point of no return is reported as the success it is.
+    // The tool is notified and gets a moment to finish: a write that could no longer be undone is
+    // reported as a success.
     stop.cancel();
     match tokio::time::timeout(terms.stop_grace, work).await {
         Ok(Ok(Ok(result))) => Ok(result),
@@ -80,8 +80,8 @@ async fn run_once(
     }
 }
 
-/// A verdict with the facts that the tool gave when it was told to stop, such as its output so far,
-/// and with its words where it says the same: it knows better what would help.
+/// An error with the details that the tool returned when it was stopped, such as its output so far,
+/// and with the tool's message if the reason is the same, because it is more specific.
 fn merge_details(mut verdict: ToolError, last_words: ToolError) -> ToolError {
     if last_words.error_type == ErrorType::Timeout && verdict.error_type == ErrorType::Timeout {
         verdict.message = last_words.message;
@@ -92,7 +92,7 @@ fn merge_details(mut verdict: ToolError, last_words: ToolError) -> ToolError {
     verdict
 }
 
-/// Calls into a tool's own code that must not take the host down.
+/// Calls a tool's own code so that its panics do not crash the host.
 pub(crate) fn catch_panics<T>(work: impl FnOnce() -> Result<T, ToolError>) -> Result<T, ToolError> {
     std::panic::catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|panic| Err(panic_error(&*panic)))

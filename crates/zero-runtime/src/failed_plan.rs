@@ -1,7 +1,8 @@
-//! A call whose path could not be settled, judged all the same.
+//! Authorizes a call whose path could not be resolved.
 //!
-//! Why a path cannot be settled tells what stands there: `part of the path is a file` answers
-//! whether that file exists. So the path is judged as far as it leads before anybody is told.
+//! The reason why a path cannot be resolved reveals what exists there: `part of the path is a file`
+//! tells that the file exists. So the resolvable part of the path is authorized before the reason
+//! is reported.
 
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use zero_sandbox::{FinalLinkMode, Workspace};
 use crate::call_context::CallContext;
 use crate::tool::{AnyPlan, AnyTool, BoxFuture, CallDescription};
 
-/// A call that can only fail, with what it would have touched.
+/// A call that can only fail, with the effects it would have had.
 pub(crate) struct FailedPlan {
     description: CallDescription,
     effects: Effects,
@@ -21,7 +22,7 @@ pub(crate) struct FailedPlan {
 }
 
 impl FailedPlan {
-    /// The failed plan of a call about `written`, or the error itself where it is about no path.
+    /// The failed plan of a call about `written`, or the error itself if it is not about a path.
     pub(crate) fn new(
         tool: &dyn AnyTool,
         written: Option<&str>,
@@ -39,22 +40,22 @@ impl FailedPlan {
     }
 }
 
-/// The path an input is about, where it is about one.
+/// The path in an input, if it has one.
 pub(crate) fn path_argument(input: &Value) -> Option<String> {
     let names = ["file_path", "path", "filePath"];
     names.into_iter().find_map(|name| input.get(name)?.as_str()).map(str::to_owned)
 }
 
-/// A call in a few words that say no more than its caller knows.
+/// A title that reveals no more than the caller knows.
 pub(crate) fn call_title(spec: &ToolSpec, written: &str) -> String {
     format!("{} `{written}`", spec.name)
 }
 
-/// What a path denotes as far as it leads; nothing when it is no path at all. The part that cannot
-/// be looked up is taken as it is written.
+/// Resolves a path as far as possible; `None` if it is not a path. The unresolvable part is kept as
+/// written.
 pub fn resolve_partial_path(written: &str, workspace: &Workspace) -> Option<TargetPath> {
     let mut cut = written.len();
-    // As many turns as the path has slashes, and no path that is looked up has many.
+    // One iteration per slash; resolvable paths have few.
     loop {
         let (known, rest) = written.split_at_checked(cut)?;
         let known = match (known, rest) {

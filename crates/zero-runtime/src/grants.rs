@@ -1,8 +1,8 @@
-//! What a person settled for the rest of a session: what is allowed, and what is not asked again.
+//! The user's answers for the rest of a session: allowed and rejected scopes.
 //!
-//! It is kept in memory, and dies with the session unless its owner keeps it: they are told what
-//! stands whenever that changes, and may bring it back. A later answer about the same thing takes the
-//! place of an earlier one, so nothing is ever both allowed and rejected.
+//! Grants are kept in memory and end with the session, unless its owner stores them: the owner is
+//! notified of every change and may restore them. A later answer about the same scope replaces an
+//! earlier one, so no scope is both allowed and rejected.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,42 +11,42 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use zero_policy::GrantScope;
 
-/// Most answers a session keeps; once there is no room for more, none is offered.
+/// Most grants of a session; when it is full, no session answers are offered.
 const GRANTS_MAX: usize = 1_000;
 
-/// Something a person settled for the rest of a session.
+/// An answer of the user for the rest of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SessionGrant {
-    /// What it is revoked by; never used twice in a session.
+    /// The id by which it is revoked; never reused in a session.
     pub id: u64,
-    /// What it is about.
+    /// The scope that it covers.
     #[serde(flatten)]
     pub grant: GrantScope,
-    /// When they said so.
+    /// When it was given.
     pub time: Timestamp,
-    /// Who said so.
+    /// Who gave it.
     pub by: String,
 }
 
-/// Which way something was settled.
+/// Whether a scope is allowed or rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantDecision {
-    /// It is allowed without asking for the rest of the session.
+    /// Allowed without asking for the rest of the session.
     Allowed,
-    /// It is not, and not asked again.
+    /// Rejected without asking for the rest of the session.
     Rejected,
 }
 
-/// A standing answer as the owner of a session keeps it, and brings it back.
+/// A grant as the session's owner stores and restores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedGrant {
-    /// Which way.
+    /// Allowed or rejected.
     pub stand: GrantDecision,
-    /// What it is about.
+    /// The scope that it covers.
     pub grant: GrantScope,
-    /// When they said so.
+    /// When it was given.
     pub time: Timestamp,
-    /// Who said so.
+    /// Who gave it.
     pub by: String,
 }
 
@@ -80,17 +80,17 @@ impl From<GrantRecord> for SavedGrant {
     }
 }
 
-/// Hears all that stands, oldest first, whenever it changes. Must return at once, and must not ask
-/// the session anything.
+/// Receives all grants, oldest first, whenever they change. Must return at once, and must not call
+/// the session.
 pub type GrantStore = Arc<dyn Fn(Vec<SavedGrant>) + Send + Sync>;
 
-/// The standing answers of one session.
+/// The grants of one session.
 #[derive(Default)]
 pub(crate) struct GrantTable {
     kept: Mutex<GrantTableState>,
-    keeper: Option<GrantStore>,
-    /// Held while the keeper hears, so that what it hears last is what stands.
-    telling: Mutex<()>,
+    store: Option<GrantStore>,
+    /// Held while the store is notified, so that its last notification is the current state.
+    notify_lock: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -100,23 +100,23 @@ struct GrantTableState {
 }
 
 impl GrantTable {
-    /// What stood before, for a keeper. Of too much, the newest is kept.
-    pub(crate) fn restore(standing: Vec<SavedGrant>, keeper: Option<GrantStore>) -> Self {
+    /// Restores grants. If there are too many, the newest are kept.
+    pub(crate) fn restore(standing: Vec<SavedGrant>, store: Option<GrantStore>) -> Self {
         let mut kept = GrantTableState::default();
         for SavedGrant { stand, grant, time, by } in standing {
             kept.insert(stand, grant, time, by);
         }
         let too_many = kept.answers.len().saturating_sub(GRANTS_MAX);
         kept.answers.drain(..too_many);
-        Self { kept: Mutex::new(kept), keeper, telling: Mutex::default() }
+        Self { kept: Mutex::new(kept), store, notify_lock: Mutex::default() }
     }
 
-    /// Whether so many more can be kept.
+    /// Whether `more` further grants fit.
     pub(crate) fn has_room(&self, more: usize) -> bool {
         self.lock_state().answers.len().saturating_add(more) <= GRANTS_MAX
     }
 
-    /// Settles all of `grants`, or, where there is no room for them, none. True when it did.
+    /// Records all of `grants`, or none if they do not fit. Returns whether it did.
     pub(crate) fn record(&self, stand: GrantDecision, grants: &[GrantScope], by: &str) -> bool {
         let mut kept = self.lock_state();
         let others =
@@ -133,7 +133,7 @@ impl GrantTable {
         true
     }
 
-    /// All that stands, oldest first.
+    /// All grants, oldest first.
     pub(crate) fn saved_grants(&self) -> Vec<SavedGrant> {
         let standing = |(stand, answer): &(GrantDecision, SessionGrant)| {
             let SessionGrant { grant, time, by, .. } = answer.clone();
@@ -142,17 +142,17 @@ impl GrantTable {
         self.lock_state().answers.iter().map(standing).collect()
     }
 
-    /// What was settled this way, oldest first.
+    /// The grants with this decision, oldest first.
     pub(crate) fn list(&self, stand: GrantDecision) -> Vec<SessionGrant> {
         self.map_matching(stand, Clone::clone)
     }
 
-    /// The same, without when and by whom.
+    /// The scopes with this decision, oldest first.
     pub(crate) fn list_grants(&self, stand: GrantDecision) -> Vec<GrantScope> {
         self.map_matching(stand, |answer| answer.grant.clone())
     }
 
-    /// Takes one back; false when there is none of that id.
+    /// Revokes one grant; returns false if there is none with that id.
     pub(crate) fn revoke(&self, id: u64) -> bool {
         let mut kept = self.lock_state();
         let before = kept.answers.len();
@@ -165,7 +165,7 @@ impl GrantTable {
         is_gone
     }
 
-    /// Takes all back; says how many there were.
+    /// Revokes all grants; returns how many there were.
     pub(crate) fn revoke_all(&self) -> usize {
         let revoked = std::mem::take(&mut self.lock_state().answers).len();
         if revoked > 0 {
@@ -175,15 +175,19 @@ impl GrantTable {
     }
 
     fn notify_store(&self) {
-        let Some(keeper) = &self.keeper else { return };
-        let _in_order = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
-        keeper(self.saved_grants());
+        let Some(store) = &self.store else { return };
+        let _in_order = self.notify_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        store(self.saved_grants());
     }
 
-    fn map_matching<T>(&self, stand: GrantDecision, wanted: impl Fn(&SessionGrant) -> T) -> Vec<T> {
+    fn map_matching<T>(
+        &self,
+        stand: GrantDecision,
+        convert: impl Fn(&SessionGrant) -> T,
+    ) -> Vec<T> {
         let kept = self.lock_state();
         let ours = kept.answers.iter().filter(|(other, _)| *other == stand);
-        ours.map(|(_, answer)| wanted(answer)).collect()
+        ours.map(|(_, answer)| convert(answer)).collect()
     }
 
     fn lock_state(&self) -> MutexGuard<'_, GrantTableState> {
@@ -192,7 +196,7 @@ impl GrantTable {
 }
 
 impl GrantTableState {
-    /// Settles one thing, in the place of what was settled about it before.
+    /// Adds a grant and replaces an earlier one about the same scope.
     fn insert(&mut self, stand: GrantDecision, grant: GrantScope, time: Timestamp, by: String) {
         self.answers.retain(|(_, answer)| answer.grant != grant);
         self.last_id += 1;
@@ -206,7 +210,7 @@ impl fmt::Debug for GrantTable {
     }
 }
 
-/// The same text as a grant of nothing but a rule.
+/// A scope with only a rule.
 #[cfg(test)]
 pub(crate) fn rule_grant(text: &str) -> GrantScope {
     GrantScope { rule: text.to_owned(), folder: None, program: None }
@@ -246,7 +250,7 @@ mod tests {
         assert_eq!(
             grants.list_grants(GrantDecision::Rejected),
             [elsewhere],
-            "another folder is another thing"
+            "another folder is another scope"
         );
     }
 
@@ -265,30 +269,30 @@ mod tests {
 
     #[test]
     fn grant_store_is_notified_and_can_restore() {
-        let heard: Arc<Mutex<Vec<Vec<SavedGrant>>>> = Arc::default();
-        let keeper: GrantStore = {
-            let heard = Arc::clone(&heard);
-            Arc::new(move |standing| heard.lock().unwrap().push(standing))
+        let notifications: Arc<Mutex<Vec<Vec<SavedGrant>>>> = Arc::default();
+        let store: GrantStore = {
+            let notifications = Arc::clone(&notifications);
+            Arc::new(move |standing| notifications.lock().unwrap().push(standing))
         };
-        let told = || heard.lock().unwrap().len();
-        let grants = GrantTable::restore(Vec::new(), Some(Arc::clone(&keeper)));
+        let count = || notifications.lock().unwrap().len();
+        let grants = GrantTable::restore(Vec::new(), Some(Arc::clone(&store)));
         grants.record(GrantDecision::Allowed, &[rule_grant("a"), rule_grant("b")], "person");
         grants.record(GrantDecision::Rejected, &[rule_grant("b"), rule_grant("c")], "person");
-        assert_eq!(told(), 2);
+        assert_eq!(count(), 2);
         assert!(!grants.revoke(99));
-        assert_eq!(told(), 2, "nothing changed");
-        let kept = heard.lock().unwrap().pop().unwrap();
+        assert_eq!(count(), 2, "nothing changed");
+        let kept = notifications.lock().unwrap().pop().unwrap();
         assert_eq!(kept, grants.saved_grants());
 
-        let restored = GrantTable::restore(kept.clone(), Some(keeper));
+        let restored = GrantTable::restore(kept.clone(), Some(store));
         assert_eq!(restored.saved_grants(), kept);
         check(&restored, GrantDecision::Allowed, &[(1, "a")]);
         check(&restored, GrantDecision::Rejected, &[(2, "b"), (3, "c")]);
         assert!(restored.revoke(2));
-        assert_eq!(heard.lock().unwrap().pop().unwrap().len(), 2);
+        assert_eq!(notifications.lock().unwrap().pop().unwrap().len(), 2);
         assert_eq!(restored.revoke_all(), 2);
-        assert_eq!(heard.lock().unwrap().pop().unwrap(), []);
-        assert_eq!((restored.revoke_all(), told()), (0, 1));
+        assert_eq!(notifications.lock().unwrap().pop().unwrap(), []);
+        assert_eq!((restored.revoke_all(), count()), (0, 1));
     }
 
     #[test]
@@ -305,7 +309,7 @@ mod tests {
         assert_eq!(
             grants.list_grants(GrantDecision::Allowed)[0],
             rule_grant("5"),
-            "the newest stay"
+            "the newest are kept"
         );
         let both = vec![one(1, GrantDecision::Allowed), one(1, GrantDecision::Rejected)];
         let grants = GrantTable::restore(both, None);
@@ -328,7 +332,7 @@ mod tests {
         assert_eq!(grants.list_grants(GrantDecision::Allowed).len(), GRANTS_MAX, "all or nothing");
         assert!(
             grants.record(GrantDecision::Rejected, &[rule_grant("0")], "person"),
-            "it takes a place it has"
+            "it replaces an existing grant"
         );
     }
 }

@@ -1,13 +1,14 @@
-//! Commands of settings that have a say before a call, and a word after it.
+//! Commands from settings that run before and after calls.
 //!
-//! A hook is a program that a person wrote into settings, or trusted there. It runs confined, for a
-//! bounded time, and is told of a call on its standard input. Before a call it can deny it, have a
-//! person asked, or rewrite its input; what it rewrote is checked, planned and judged from the start.
-//! After a call it can add a remark for the model. It never allows: what rules deny is denied before
-//! any hook hears of it, and what has to be asked is asked whatever a hook says.
+//! A hook is a program that the user configured or trusted. It runs in a sandbox for a bounded time
+//! and gets the call as JSON on its standard input. Before a call it can deny it, request approval,
+//! or rewrite its input; a rewritten input is validated, planned and authorized from the start.
+//! After a call it can add a remark for the model. A hook never allows anything: a call that rules
+//! deny is denied before any hook runs, and a call that needs approval needs it whatever a hook
+//! answers.
 //!
-//! One that crashes, hangs or answers nonsense has not agreed to anything: the call is denied, unless
-//! settings say otherwise.
+//! If a hook crashes, hangs or prints an invalid answer, the call is denied, unless settings say
+//! otherwise.
 
 mod hook;
 mod hook_answer;
@@ -46,17 +47,17 @@ use crate::registry::RegisteredTool;
 use crate::result_truncation::json_len;
 use crate::tool_host::ToolHost;
 
-/// Hooks of a host that run at the same time; others wait for their turn.
+/// Most hooks of a host that run at the same time; others wait.
 const RUNNING_MAX: usize = 8;
-/// Bytes of a result that a hook is told.
+/// Most bytes of a result that a hook gets.
 const RESULT_BYTES_MAX: usize = 64 * 1024;
 
 /// The hooks of a host, in the order in which they run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookSettings {
-    /// Those that have a say before a call.
+    /// Hooks that run before a call.
     pub before: Vec<Hook>,
-    /// Those that have a word after it.
+    /// Hooks that run after a call.
     pub after: Vec<Hook>,
 }
 
@@ -77,7 +78,7 @@ impl HookEvent {
     }
 }
 
-/// The hooks of a host, and whose turn it is.
+/// The hooks of a host, and the semaphore that limits them.
 pub(crate) struct HookSet {
     before: Vec<Arc<Hook>>,
     after: Vec<Arc<Hook>>,
@@ -85,7 +86,7 @@ pub(crate) struct HookSet {
 }
 
 impl HookSet {
-    /// `None` where there are none: then nothing is done for them.
+    /// `None` if there are no hooks, so that they cost nothing.
     pub(crate) fn new(hooks: HookSettings) -> Option<Self> {
         let HookSettings { before, after } = hooks;
         let shared = |hooks: Vec<Hook>| hooks.into_iter().map(Arc::new).collect();
@@ -105,7 +106,7 @@ impl HookSet {
     }
 }
 
-/// One tool that is tried for a call.
+/// One attempt of a call with one tool.
 #[derive(Clone, Copy)]
 pub(crate) struct HookAttempt<'a> {
     pub(crate) session: &'a ToolHostSession,
@@ -119,10 +120,10 @@ impl HookAttempt<'_> {
         &self.tool.tool.spec().name
     }
 
-    /// What every hook is told.
+    /// The JSON that every hook gets.
     fn hook_input(&self, event: HookEvent, input: &Value) -> Value {
         let workspace = self.session.workspace();
-        // Where a command would start, and relative paths begin.
+        // Where a command would start and relative paths begin.
         let cwd = self.session.commands.folder().unwrap_or_else(|| workspace.cwd().to_owned());
         let roots = workspace.roots().map(|root| root.display().to_string());
         json!({
@@ -138,15 +139,15 @@ impl HookAttempt<'_> {
 }
 
 impl ToolHost {
-    /// The hooks of this host, if any of them is for a tool.
+    /// The hooks of this host, if any applies to a tool.
     pub(crate) fn find_hooks(&self, tool: &ToolName) -> Option<&HookSet> {
         self.hooks.as_ref().filter(|hooks| {
             hooks.before.iter().chain(&hooks.after).any(|hook| hook.is_for(tool.as_str()))
         })
     }
 
-    /// Lets the hooks have their say before a call that no rule denies, one after the other: each
-    /// sees the input as the one before left it. Fails when one denies the call.
+    /// Runs the hooks before a call that no rule denies, in order: each gets the input as the
+    /// previous one left it. Fails if one denies the call.
     pub(crate) async fn run_pre_hooks(
         &self,
         hooks: &HookSet,
@@ -155,20 +156,20 @@ impl ToolHost {
         input: Value,
         ledger: &mut CallRecord<'_>,
     ) -> Result<HookVerdict, ToolError> {
-        let mut say = HookVerdict::new(input);
+        let mut verdict = HookVerdict::new(input);
         let hooks_of_call = hooks.select(HookEvent::PreToolUse, attempt.name());
         if hooks_of_call.is_empty() {
-            return Ok(say);
+            return Ok(verdict);
         }
         let decision = self.refuse_denied(attempt.session, asked, ledger)?;
         for hook in hooks_of_call {
             let began = Instant::now();
-            let time = &mut say.time;
-            let heard = self.run_pre_hook(hooks, attempt, &hook, &say.input, time).await;
-            let note = |said: &str, reason: Option<&str>| {
-                audit_entry(&hook, HookEvent::PreToolUse, said, reason, began)
+            let time = &mut verdict.time;
+            let answer = self.run_pre_hook(hooks, attempt, &hook, &verdict.input, time).await;
+            let note = |outcome: &str, reason: Option<&str>| {
+                audit_entry(&hook, HookEvent::PreToolUse, outcome, reason, began)
             };
-            let before = match heard {
+            let before = match answer {
                 Ok(before) => {
                     let input = before.input.as_ref().map(redaction::redact_value);
                     let note = note(before.audit_label(), before.ruling.reason());
@@ -189,13 +190,13 @@ impl ToolHost {
                 return Err(hook_denial_error(&hook, reason, asked, decision, ledger));
             }
             if let Some(input) = before.input {
-                say.record_rewrite(&hook, input);
+                verdict.record_rewrite(&hook, input);
             }
             if let HookRuling::Ask(reason) = &before.ruling {
-                say.record_ask(&hook, reason);
+                verdict.record_ask(&hook, reason);
             }
         }
-        Ok(say)
+        Ok(verdict)
     }
 
     async fn run_pre_hook(
@@ -206,8 +207,8 @@ impl ToolHost {
         input: &Value,
         time: &mut HookTimeBudget,
     ) -> Result<PreHookOutcome, HookError> {
-        let told = attempt.hook_input(HookEvent::PreToolUse, input);
-        let words = self.run_hook(&hooks.turns, attempt, hook, &told, time).await?;
+        let hook_input = attempt.hook_input(HookEvent::PreToolUse, input);
+        let words = self.run_hook(&hooks.turns, attempt, hook, &hook_input, time).await?;
         let mut before = hook_answer::parse_pre_answer(&words).map_err(HookError::Failed)?;
         if let Some(written) = before.input.take() {
             let taken =
@@ -217,7 +218,7 @@ impl ToolHost {
         Ok(before)
     }
 
-    /// The input that a hook wrote, where the tool takes it.
+    /// Validates the input that a hook wrote.
     fn check_rewritten_input(
         &self,
         tool: &RegisteredTool,
@@ -225,21 +226,21 @@ impl ToolHost {
     ) -> Result<Value, String> {
         let most = self.limits.input_bytes_max;
         if json_len(&written) > most.as_usize() {
-            return Err(format!("the input it wrote has more than {most}"));
+            return Err(format!("the input that it returned is larger than {most}"));
         }
         tool.input.check(written).map_err(|violations| {
             let why = ToolError::from_violations(&violations).message;
-            format!("it rewrote the input into one that the tool does not take: {why}")
+            format!("the input that it returned does not match the tool's schema: {why}")
         })
     }
 
-    /// Tells the hooks how a call ended that ran, and keeps what they remark. What was done is done:
-    /// one that fails is a remark, too.
+    /// Passes the result of a call to the hooks and collects their remarks. The call is done: a
+    /// failed hook is only a remark, too.
     pub(crate) async fn run_post_hooks(
         &self,
         hooks: &HookSet,
         attempt: HookAttempt<'_>,
-        say: &HookVerdict,
+        verdict: &HookVerdict,
         outcome: &Result<ToolResult, ToolError>,
         ledger: &mut CallRecord<'_>,
     ) -> HookRemarks {
@@ -248,16 +249,16 @@ impl ToolHost {
         if hooks_of_call.is_empty() || attempt.cancel.is_cancelled() {
             return remarks;
         }
-        let mut time = say.time;
-        let mut told = attempt.hook_input(HookEvent::PostToolUse, &say.input);
-        told["tool_response"] = tool_response(attempt.name(), outcome);
+        let mut time = verdict.time;
+        let mut hook_input = attempt.hook_input(HookEvent::PostToolUse, &verdict.input);
+        hook_input["tool_response"] = tool_response(attempt.name(), outcome);
         for hook in hooks_of_call {
             let began = Instant::now();
-            let heard = self.run_hook(&hooks.turns, attempt, &hook, &told, &mut time).await;
-            let heard = heard.and_then(|words| {
+            let answer = self.run_hook(&hooks.turns, attempt, &hook, &hook_input, &mut time).await;
+            let answer = answer.and_then(|words| {
                 hook_answer::parse_post_answer(&words).map_err(HookError::Failed)
             });
-            let (said, reason) = match heard {
+            let (label, reason) = match answer {
                 Ok(None) => ("nothing", None),
                 Ok(Some(context)) => {
                     remarks.add_hook_remark(&hook, &context);
@@ -274,9 +275,9 @@ impl ToolHost {
                     ("cancelled", None)
                 }
             };
-            let row = audit_entry(&hook, HookEvent::PostToolUse, said, reason.as_deref(), began);
+            let row = audit_entry(&hook, HookEvent::PostToolUse, label, reason.as_deref(), began);
             ledger.record_hook(row);
-            if said == "cancelled" {
+            if label == "cancelled" {
                 break;
             }
         }
@@ -284,7 +285,7 @@ impl ToolHost {
     }
 }
 
-/// How a call ended, as a hook is told.
+/// The result of a call, as hooks get it.
 fn tool_response(tool: &ToolName, outcome: &Result<ToolResult, ToolError>) -> Value {
     let text = match outcome {
         Ok(result) => {
@@ -302,19 +303,19 @@ fn tool_response(tool: &ToolName, outcome: &Result<ToolResult, ToolError>) -> Va
     })
 }
 
-/// What a hook that failed amounts to.
+/// The ruling for a hook that failed.
 fn ruling_for_failure(hook: &Hook, why: &str) -> HookRuling {
-    let said = format!("it failed: {why}");
+    let failure = format!("it failed: {why}");
     match hook.on_failure {
         HookFailureAction::Deny => HookRuling::Deny(format!(
-            "{said}; correct the hook, take it out of the settings, or set its `onFailure` to `ask` or `ignore`"
+            "{failure}; fix the hook, remove it from the settings, or set its `onFailure` to `ask` or `ignore`"
         )),
-        HookFailureAction::Ask => HookRuling::Ask(said),
+        HookFailureAction::Ask => HookRuling::Ask(failure),
         HookFailureAction::Ignore => HookRuling::Nothing,
     }
 }
 
-/// The error of a call that a hook denies, and its decision in the record.
+/// The error of a call that a hook denies; records the decision.
 fn hook_denial_error(
     hook: &Hook,
     reason: &str,
@@ -334,7 +335,7 @@ fn hook_denial_error(
 fn audit_entry(
     hook: &Hook,
     event: HookEvent,
-    said: &str,
+    label: &str,
     reason: Option<&str>,
     began: Instant,
 ) -> AuditHook {
@@ -342,7 +343,7 @@ fn audit_entry(
         event: event.as_str().to_owned(),
         hook: redaction::redact_and_shorten(&hook.command()),
         source: redaction::redact_and_shorten(&hook.written_at),
-        said: said.to_owned(),
+        said: label.to_owned(),
         reason: reason.map(redaction::redact_and_shorten),
         input: None,
         duration_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),

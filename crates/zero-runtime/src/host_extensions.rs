@@ -1,24 +1,24 @@
-//! What the tools of a host share between its calls, such as the language servers that answer them.
+//! Values that the tools of a host share between calls, such as its language servers.
 //!
-//! A tool is made once and serves every host; what it needs of one host is kept there, by its type,
-//! and goes with it. The runtime knows nothing else of it.
+//! A tool is created once and serves every host. Its per-host state is stored here by type and
+//! dropped with the host; the runtime knows nothing else about it.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Things of which a host has at most one of each type.
+/// At most one value of each type.
 #[derive(Default)]
 pub(crate) struct HostExtensions(Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
 
 impl HostExtensions {
-    /// Keeps one, in the place of an earlier one of the same type.
+    /// Stores a value, and replaces an earlier one of the same type.
     pub(crate) fn insert<T: Send + Sync + 'static>(&self, companion: Arc<T>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.insert(TypeId::of::<T>(), companion);
     }
 
-    /// The one of that type.
+    /// The value of this type.
     pub(crate) fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(kept.get(&TypeId::of::<T>())?).downcast().ok()

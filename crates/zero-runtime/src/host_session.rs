@@ -1,4 +1,4 @@
-//! What a host remembers from one call to the next.
+//! The state of a session on a tool host.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,44 +23,43 @@ use crate::seen_files::SeenFiles;
 use crate::text_reader::TextReaderProvider;
 use crate::tool_host::ToolHost;
 
-/// How long the oversized results of calls without a session are kept.
+/// How long oversized results of calls without a session are kept.
 const ONE_SHOT_SPILL_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// Folder of the oversized results of calls without a session, one folder a workspace. It stands
-/// apart from those of sessions, whose ids are chosen by others.
+/// Folder for oversized results of calls without a session, one folder per workspace. Separate from
+/// those of sessions, whose ids are chosen by clients.
 const ONE_SHOT: &str = "spill-calls";
-/// Shelf of the oversized results of sessions, one folder a session.
+/// Folder for oversized results of sessions, one folder per session.
 const SPILL: &str = "spill";
 
-/// What a session brings along, in the place of what its host has.
+/// What a session overrides of its host's configuration.
 #[derive(Default)]
 pub struct ToolHostSessionConfig {
-    /// How to reach its person.
+    /// Asks the session's user for approval.
     pub approver: Option<Arc<dyn Approver>>,
-    /// How its person is asked what only they know.
+    /// Asks the session's user questions.
     pub elicitor: Option<Arc<dyn Elicitor>>,
-    /// Who watches its calls.
+    /// Observes the session's calls.
     pub observer: Option<Arc<dyn CallEventObserver>>,
-    /// How much it may do without asking, where no rule says otherwise.
+    /// The permission mode.
     pub mode: Option<PermissionMode>,
-    /// What its person settled earlier. It allows no more than it would if they said it now.
+    /// The user's earlier grants. They allow no more than if they were given now.
     pub standing: Vec<SavedGrant>,
-    /// Who keeps what its person settles.
+    /// Stores the user's grants.
     pub keeper: Option<GrantStore>,
-    /// The editor its person works with: text of the workspace is read and written through it.
+    /// The user's editor: workspace text is read and written through it.
     pub editor: Option<Arc<dyn Editor>>,
-    /// What reads long texts for its tools.
+    /// Reads long texts for the session's tools.
     pub readers: Option<Arc<dyn TextReaderProvider>>,
 }
 
-/// What a host remembers from one call to the next. When it ends, its jobs end, and its oversized
-/// results go.
+/// The state of a session. When it ends, its jobs are killed and its oversized results are removed.
 pub struct ToolHostSession {
     id: Option<SessionId>,
     seen: Option<Arc<SeenFiles>>,
     spill: Arc<SpillFolder>,
     workspace: Workspace,
     mode: Mutex<Option<PermissionMode>>,
-    /// Its own, or the host's.
+    /// The session's own, or the host's.
     pub(crate) approver: Option<Arc<dyn Approver>>,
     pub(crate) elicitor: Option<Arc<dyn Elicitor>>,
     pub(crate) observer: Option<Arc<dyn CallEventObserver>>,
@@ -69,8 +68,8 @@ pub struct ToolHostSession {
     pub(crate) grants: Arc<GrantTable>,
     pub(crate) lane: SessionQuota,
     pub(crate) commands: Arc<SessionCommands>,
-    /// Where hooks run: apart from its commands, so that none of those can meddle with them. Absent
-    /// where its host has none.
+    /// Runs hooks: separate from the session's commands, so that commands cannot interfere with
+    /// them. Absent if the host has no hooks.
     pub(crate) hook_commands: Option<Arc<SessionCommands>>,
 }
 
@@ -88,7 +87,7 @@ impl ToolHostSession {
         Self::with_spill(Some(id), spill, name, host, config)
     }
 
-    /// A session for single calls: it remembers nothing, and its results outlive it.
+    /// A session for single calls: it keeps no state, and its results outlive it.
     pub(crate) fn open_one_shot(host: &ToolHost) -> Result<Self, ToolError> {
         let key = sha256(host.workspace.cwd().as_os_str().as_encoded_bytes());
         let spill = SpillFolder::new_permanent(host.state.child(ONE_SHOT).child(&key[..16]));
@@ -133,7 +132,7 @@ impl ToolHostSession {
         };
         let hook_commands = host.hooks.as_ref().map(|_| {
             let name = format!("hooks-{:016x}", fastrand::u64(..));
-            // What a person allows in a session is no word about hooks.
+            // Grants of a session do not apply to hooks.
             let network = network(Arc::new(Vec::new));
             Arc::new(SessionCommands::new(&host.state, name, false, network))
         });
@@ -159,17 +158,17 @@ impl ToolHostSession {
         })
     }
 
-    /// Takes away what sessions left whose processes were killed. Bounded: what is more goes the
-    /// next time.
+    /// Removes the files of sessions whose processes were killed. Bounded: the rest is removed next
+    /// time.
     pub(crate) fn sweep(state: &StateDir) {
         let swept = folder_lease::sweep(state, &[TMP_SHELF, SPILL]);
         if swept > 0 {
-            tracing::info!(swept, "removed what killed sessions left");
+            tracing::info!(swept, "removed files of killed sessions");
         }
     }
 
-    /// Ends its commands, those somebody waits for among them, and takes their temporary files
-    /// away. Returns when they are gone; no command starts afterwards. Dropping it does the same.
+    /// Kills its commands, including foreground ones, and removes their temporary files. Returns
+    /// when they are gone; no command starts afterwards. Dropping the session does the same.
     pub fn end(&self) {
         self.commands.end();
         if let Some(hooks) = &self.hook_commands {
@@ -192,49 +191,49 @@ impl ToolHostSession {
         &self.workspace
     }
 
-    /// The mode it was given; `None` where that of the settings holds.
+    /// The session's own mode; `None` if that of the settings applies.
     pub fn mode(&self) -> Option<PermissionMode> {
         *self.mode.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives it another mode, or that of the settings. It counts for every call that is judged from
-    /// now on, and for those that a person is asked about meanwhile.
+    /// Sets the mode, or `None` for that of the settings. Applies to every call that is authorized
+    /// from now on, including those that wait for approval.
     pub fn set_mode(&self, mode: Option<PermissionMode>) {
         *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
     }
 
-    /// All that a person settled for the rest of it, either way, oldest first.
+    /// All grants and rejections of the session, oldest first.
     pub fn saved_grants(&self) -> Vec<SavedGrant> {
         self.grants.saved_grants()
     }
 
-    /// What a person allowed for the rest of it, oldest first.
+    /// What the user allowed for the session, oldest first.
     pub fn grants(&self) -> Vec<SessionGrant> {
         self.grants.list(GrantDecision::Allowed)
     }
 
-    /// What a person rejected for the rest of it, oldest first; its like is not asked again.
+    /// What the user rejected for the session, oldest first; it is not asked about again.
     pub fn rejections(&self) -> Vec<SessionGrant> {
         self.grants.list(GrantDecision::Rejected)
     }
 
-    /// Takes one of [`ToolHostSession::grants`] or [`ToolHostSession::rejections`] back; false when there is none
-    /// of that id.
+    /// Revokes one of [`ToolHostSession::grants`] or [`ToolHostSession::rejections`]; returns false
+    /// if there is none with that id.
     pub fn revoke(&self, id: u64) -> bool {
         self.grants.revoke(id)
     }
 
-    /// Takes all of them back; says how many there were.
+    /// Revokes all of them; returns how many there were.
     pub fn revoke_all(&self) -> usize {
         self.grants.revoke_all()
     }
 
-    /// Whether an answer can stand for more than one call.
+    /// Whether an answer can apply to more than one call.
     pub(crate) fn is_persistent(&self) -> bool {
         self.id.is_some()
     }
 
-    /// Where results too large for the model go.
+    /// Where results are stored that are too large for the model.
     pub(crate) fn spill(&self) -> &Arc<SpillFolder> {
         &self.spill
     }

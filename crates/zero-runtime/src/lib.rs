@@ -1,11 +1,11 @@
-//! The one path every tool call takes, whoever asked for it.
+//! The only path that tool calls take, whatever front end they come from.
 //!
 //! `resolve → validate → describe → effects → authorize → admit → execute → bound → record →
-//! deliver`, in that order, always: see [`pipeline`]. Faces arrive at [`ToolHost::call`] with a
-//! [`zero_core::ToolCall`] and leave with a [`CallReport`]. No other road leads to a tool, which is
-//! what lets a security property be stated once and tested once.
+//! deliver`, always in that order: see [`pipeline`]. Front ends pass a [`zero_core::ToolCall`] to
+//! [`ToolHost::call`] and get a [`CallReport`]. Nothing else can run a tool, so a security property
+//! is stated and tested once.
 //!
-//! Not here: the tools themselves, rule syntax, files and the kernel, any protocol.
+//! Not here: the tools themselves, rule syntax, files and the kernel, protocols.
 
 pub mod admission;
 pub mod approver;
@@ -79,7 +79,7 @@ pub use tool_host::{ToolHost, ToolHostConfig};
 pub use tool_notes::{ToolBound, ToolNotes};
 pub use web::{CallWebAccess, NetworkGuard};
 
-// What occurs in what a tool calls and a host is made of.
+// Types in the signatures of this crate.
 pub use zero_exec::services::{ServiceHandle, ServiceLauncher, ServiceRequest};
 pub use zero_exec::{
     CommandDisposition, CommandNetwork, CommandOutcome, CommandRequest, CommandSettings,

@@ -1,17 +1,17 @@
-//! Lines from a stream, none of them longer than agreed.
+//! Reads lines of bounded length from a stream.
 
 use std::io;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 
-/// How much is told of either end of a line that is too long.
+/// How much of either end of an overlong line is reported, in bytes.
 pub const ENDS_KEPT: usize = 512;
-/// What is read at a time.
+/// Bytes per read.
 const CHUNK: usize = 64 << 10;
-/// A buffer that has grown beyond this is given back after its line.
+/// A buffer larger than this is released after its line.
 const KEPT_CAPACITY: usize = 256 << 10;
 
-/// Reads lines. Dropping a read half-way loses nothing: the next one goes on from there.
+/// Reads lines. Dropping a read loses nothing: the next one continues from there.
 pub struct LineReader {
     stream: BufReader<Box<dyn AsyncRead + Send + Unpin>>,
     line: Vec<u8>,
@@ -21,21 +21,21 @@ pub struct LineReader {
 
 enum LineReaderState {
     Reading,
-    /// The line was too long: these are the last bytes of it so far.
+    /// The line was too long: its last bytes so far.
     Skipping(Vec<u8>),
     Ended,
 }
 
-/// What was read.
+/// The result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub enum LineEvent {
-    /// A line, without what ends it.
+    /// A line, without its line break.
     Whole(Vec<u8>),
-    /// A line is too long: its beginning. Told at once, since it may never end.
+    /// A line is too long: its beginning. Reported at once, because the line may never end.
     TooLong(Vec<u8>),
     /// A line that was too long has ended: its end.
     TooLongEnd(Vec<u8>),
-    /// Nothing more comes: what came after the last whole line.
+    /// End of the stream: the bytes after the last complete line.
     End(Vec<u8>),
 }
 
@@ -50,7 +50,7 @@ impl LineReader {
         }
     }
 
-    /// Gives back the buffer of a line, for the next one.
+    /// Returns the buffer of a line for reuse.
     pub fn reuse(&mut self, mut line: Vec<u8>) {
         if self.line.is_empty() && line.capacity() <= KEPT_CAPACITY {
             line.clear();
@@ -58,7 +58,7 @@ impl LineReader {
         }
     }
 
-    /// Reads on until there is something to tell.
+    /// Reads until there is something to report.
     pub async fn next(&mut self) -> io::Result<LineEvent> {
         loop {
             if matches!(self.state, LineReaderState::Ended) {
@@ -78,7 +78,7 @@ impl LineReader {
             match &mut self.state {
                 LineReaderState::Skipping(tail) => append_tail(tail, part),
                 _ if self.line.len() + part.len() > self.line_bytes_max => {
-                    // The part stays in the stream, and is skipped by the next read.
+                    // The part stays in the stream, and the next read skips it.
                     let mut head = std::mem::take(&mut self.line);
                     let mut tail = Vec::new();
                     append_tail(&mut tail, &head);
@@ -89,7 +89,7 @@ impl LineReader {
                     return Ok(LineEvent::TooLong(head));
                 }
                 _ => {
-                    // Doubling would reach twice the limit just below it.
+                    // Doubling would allocate up to twice the limit.
                     let room = self.line.capacity() - self.line.len();
                     if part.len() > room {
                         let doubled = self.line.capacity().max(part.len());
@@ -112,7 +112,7 @@ impl LineReader {
     }
 }
 
-/// Adds to what is known of the end of a line.
+/// Appends to the known end of a line.
 fn append_tail(tail: &mut Vec<u8>, part: &[u8]) {
     tail.extend_from_slice(part.get(part.len().saturating_sub(ENDS_KEPT)..).unwrap_or(part));
     let excess = tail.len().saturating_sub(ENDS_KEPT);
@@ -138,7 +138,7 @@ mod tests {
 
     #[tokio::test]
     async fn overlong_line_is_reported_at_both_ends() {
-        let told = read_lines(b"ab\n123456\ncd\nef", 4).await;
+        let events = read_lines(b"ab\n123456\ncd\nef", 4).await;
         let expected = [
             LineEvent::Whole(b"ab".into()),
             LineEvent::TooLong(b"123456".into()),
@@ -146,18 +146,18 @@ mod tests {
             LineEvent::Whole(b"cd".into()),
             LineEvent::End(b"ef".into()),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(events, expected);
     }
 
     #[tokio::test]
     async fn overlong_line_without_end_stops_at_eof() {
-        let told = read_lines(b"123456", 4).await;
+        let events = read_lines(b"123456", 4).await;
         let expected = [
             LineEvent::TooLong(b"123456".into()),
             LineEvent::TooLongEnd(b"123456".into()),
             LineEvent::End(Vec::new()),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(events, expected);
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! Counters of what calls did, per tool, in constant memory.
+//! Counters of calls per tool, in constant memory.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,13 +7,13 @@ use std::time::Duration;
 use serde::Serialize;
 use zero_core::{ErrorReason, ErrorType, ToolError};
 
-/// Tools counted by name; calls of further ones are counted together as `(other)`.
+/// Most tools with their own counters; further ones are counted together as `(other)`.
 const TOOLS_MAX: usize = 1_000;
-/// Each power of two of the duration histogram has this many buckets, so a bucket is at most an
-/// eighth as wide as the durations in it are long.
+/// Buckets per power of two of the duration histogram, so a bucket is at most an eighth as wide as
+/// the durations in it.
 const SUB_BUCKETS: usize = 1 << SUB_BITS;
 const SUB_BITS: u32 = 3;
-/// Buckets of the duration histogram; the last one also holds what is longer (19 hours).
+/// Buckets of the duration histogram; the last one also holds longer durations (19 hours).
 const BUCKETS: usize = 272;
 
 /// How a call ended.
@@ -23,13 +23,13 @@ pub enum CallStatus {
     Ok,
     /// With an error of the tool or its input.
     Error,
-    /// Policy or a person said no.
+    /// Denied by policy or the user.
     Denied,
-    /// The caller stopped it.
+    /// Cancelled by the caller.
     Cancelled,
-    /// It ran out of time.
+    /// Timed out.
     Timeout,
-    /// The tool has a bug.
+    /// The tool panicked.
     Panic,
 }
 
@@ -46,7 +46,7 @@ impl CallStatus {
         }
     }
 
-    /// How a call ended that has this error.
+    /// The status of a call with this error.
     pub(crate) fn from_error(error: &ToolError) -> Self {
         match (error.error_type, error.reason()) {
             (ErrorType::Timeout, _) => Self::Timeout,
@@ -65,7 +65,7 @@ impl CallStatus {
         }
     }
 
-    /// Reads the word back.
+    /// Parses the word.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Ok, Self::Error, Self::Denied, Self::Cancelled, Self::Timeout, Self::Panic]
             .into_iter()
@@ -73,43 +73,43 @@ impl CallStatus {
     }
 }
 
-/// One finished call, as it is counted.
+/// One finished call.
 #[derive(Clone, Copy, Debug)]
 pub struct CallSample<'a> {
-    /// The tool, canonically where it is known.
+    /// The tool's canonical name, if known.
     pub tool: &'a str,
     /// How it ended.
     pub status: CallStatus,
-    /// The kind of its error, if it had one.
+    /// The type of its error, if it had one.
     pub error_type: Option<ErrorType>,
-    /// How long it took, waiting included.
+    /// Duration, including waiting time.
     pub duration: Duration,
     /// Calls that were waiting when it was admitted.
     pub queue_depth: usize,
 }
 
-/// What is known of one tool.
+/// The counters of one tool.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ToolStats {
     /// Calls that ended, whatever their status.
     pub calls: u64,
     /// Calls with a result.
     pub ok: u64,
-    /// Calls that policy or a person refused.
+    /// Calls that policy or the user denied.
     pub denied: u64,
-    /// Calls the caller stopped.
+    /// Calls that the caller cancelled.
     pub cancelled: u64,
-    /// Calls that ran out of time.
+    /// Calls that timed out.
     pub timeouts: u64,
-    /// Calls that hit a bug.
+    /// Calls that panicked.
     pub panics: u64,
-    /// Errors by their kind.
+    /// Errors by type.
     pub errors: BTreeMap<&'static str, u64>,
-    /// Most calls that were seen waiting when one of these was admitted.
+    /// Most calls that were waiting when one of these was admitted.
     pub queue_depth_max: usize,
-    /// Time spent, in microseconds.
+    /// Total duration, in microseconds.
     pub duration_us_total: u128,
-    /// The quickest call, in microseconds.
+    /// The fastest call, in microseconds.
     pub duration_us_min: u64,
     /// The slowest call, in microseconds.
     pub duration_us_max: u64,
@@ -117,7 +117,7 @@ pub struct ToolStats {
     buckets: DurationBuckets,
 }
 
-/// How many calls took how long.
+/// Number of calls per duration.
 #[derive(Clone, Debug)]
 struct DurationBuckets([u64; BUCKETS]);
 
@@ -127,7 +127,7 @@ impl Default for DurationBuckets {
     }
 }
 
-/// The bucket of a duration: exact for the first few microseconds, then eight to a power of two.
+/// The bucket of a duration: exact for the first few microseconds, then eight per power of two.
 fn bucket_index(micros: u64) -> usize {
     if micros < SUB_BUCKETS as u64 {
         return micros as usize;
@@ -137,7 +137,7 @@ fn bucket_index(micros: u64) -> usize {
     bucket.min(BUCKETS - 1)
 }
 
-/// Where a bucket begins, and how wide it is.
+/// The start and width of a bucket.
 fn bucket_bounds(bucket: usize) -> (u64, u64) {
     if bucket < SUB_BUCKETS {
         return (bucket as u64, 1);
@@ -180,7 +180,7 @@ impl ToolStats {
         Duration::from_micros(u64::try_from(mean).unwrap_or(u64::MAX))
     }
 
-    /// Calls that took at most so long; those of a bucket that reaches beyond it are not counted.
+    /// Calls that took at most `limit`; buckets that extend beyond it are not counted.
     pub fn count_within(&self, limit: Duration) -> u64 {
         let limit = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
         let whole = |bucket: usize| {
@@ -191,14 +191,14 @@ impl ToolStats {
         counted.map(|(_, count)| count).sum()
     }
 
-    /// The duration below which a share of the calls stayed: off by an eighth at most, and exact
-    /// where all took equally long.
+    /// The duration that a share of the calls did not exceed: off by at most an eighth, and exact
+    /// if all took equally long.
     pub fn quantile(&self, share: f64) -> Duration {
         let wanted = ((self.calls as f64 * share).ceil() as u64).max(1);
         let mut before = 0;
         for (bucket, count) in self.buckets.0.iter().enumerate() {
             if before + count >= wanted {
-                // Calls of one bucket count as spread evenly over it.
+                // The calls of one bucket are assumed to be spread evenly over it.
                 let (begin, width) = bucket_bounds(bucket);
                 let place = ((wanted - before) as f64 - 0.5) / *count as f64;
                 let micros = begin + (width as f64 * place) as u64;
@@ -211,7 +211,7 @@ impl ToolStats {
     }
 }
 
-/// Counters of a host.
+/// The counters of a host.
 #[derive(Debug, Default)]
 pub struct CallMetrics {
     tools: Mutex<BTreeMap<String, ToolStats>>,
@@ -228,7 +228,7 @@ impl CallMetrics {
         tools.entry(name.to_owned()).or_default().add(sample);
     }
 
-    /// What is known of each tool, by name.
+    /// The counters of each tool, by name.
     pub fn tools(&self) -> BTreeMap<String, ToolStats> {
         self.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(stats.queue_depth_max, 2);
     }
 
-    /// What is said of calls that took so long, and how far that may be from the truth.
+    /// Checks a quantile of calls with these durations, within a tolerance.
     #[track_caller]
     fn check_quantile(micros: &[u64], share: f64, expected: u64, tolerance: u64) {
         let metrics = CallMetrics::default();
@@ -273,8 +273,8 @@ mod tests {
             let (status, error_type, queue_depth) = (CallStatus::Ok, None, 0);
             metrics.record(&CallSample { tool: "t", status, error_type, duration, queue_depth });
         }
-        let said = metrics.tools()["t"].quantile(share).as_micros() as u64;
-        assert!(said.abs_diff(expected) <= tolerance, "{said} is not near {expected}");
+        let measured = metrics.tools()["t"].quantile(share).as_micros() as u64;
+        assert!(measured.abs_diff(expected) <= tolerance, "{measured} is not near {expected}");
     }
 
     #[test]

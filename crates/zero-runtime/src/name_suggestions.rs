@@ -1,11 +1,11 @@
 //! "Did you mean": the known names closest to a wrong one, by spelling or by meaning.
 
-/// Least likeness, between 0 and 1, that is worth a suggestion.
+/// Least similarity, between 0 and 1, of a suggestion.
 const SIMILARITY_MIN: f64 = 0.75;
-/// Letters up to which a name is too short to be misspelt: any other one is another name.
+/// Names up to this many letters are too short to be misspelt.
 const SHORT_CHARS_MAX: usize = 2;
 
-/// Field names that mean the same somewhere. Models carry them from one platform to the next.
+/// Field names that mean the same on different platforms. Models mix them up.
 const SYNONYMS: &[&[&str]] = &[
     &["pattern", "query", "regex", "search"],
     &["-i", "ignore_case", "case_insensitive"],
@@ -22,7 +22,7 @@ const SYNONYMS: &[&[&str]] = &[
     &["pattern", "glob"],
 ];
 
-/// The one of `known` that means what `wanted` means elsewhere.
+/// The synonym of `wanted` among `known`.
 pub fn find_synonym<'a>(wanted: &str, known: &[&'a str]) -> Option<&'a str> {
     let is = |wanted: &str, name: &str| fold_name(wanted) == fold_name(name);
     let rows = SYNONYMS.iter().filter(|row| row.iter().any(|name| is(wanted, name)));
@@ -30,7 +30,7 @@ pub fn find_synonym<'a>(wanted: &str, known: &[&'a str]) -> Option<&'a str> {
     same.find_map(|name| known.iter().find(|known| is(name, known)).copied())
 }
 
-/// Up to `max` of `known` that look like `wanted`, closest first; ones that do not are left out.
+/// Up to `max` of `known` that are similar to `wanted`, most similar first.
 pub fn suggest_names<'a>(
     wanted: &str,
     known: impl IntoIterator<Item = &'a str>,
@@ -46,24 +46,24 @@ pub fn suggest_names<'a>(
     scored.into_iter().take(max).map(|(_, name)| name.to_owned()).collect()
 }
 
-/// How much two folded names look alike: 1 when they are the same, 0 for strangers.
+/// The similarity of two folded names, from 0 to 1.
 fn similarity(wanted: &str, name: &str) -> f64 {
     let letters = [wanted, name].map(|text| text.chars().count());
     let (shorter, longer) = (letters[0].min(letters[1]), letters[0].max(letters[1]));
     if shorter <= SHORT_CHARS_MAX {
         return f64::from(wanted == name);
     }
-    // One slip of the finger weighs little in a long name and would be all of a short one.
+    // A single typo weighs little in a long name, but would be most of a short one.
     let slip = strsim::damerau_levenshtein(wanted, name) == 1;
     let spelling = strsim::jaro_winkler(wanted, name).max(f64::from(slip) * 0.9);
-    // A part of a name is a hint, and the better the more of the name it is.
+    // A part of a name is a hint, the stronger the more of the name it covers.
     let is_part = name.contains(wanted) || wanted.contains(name);
     #[expect(clippy::cast_precision_loss, reason = "names are short")]
     let part = f64::from(is_part) * (SIMILARITY_MIN + 0.2 * shorter as f64 / longer as f64);
     spelling.max(part)
 }
 
-/// Case and separators do not count: `filePath` is `file_path`.
+/// Ignores case and separators: `filePath` equals `file_path`.
 fn fold_name(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '_' | '-' | ' ')).flat_map(char::to_lowercase).collect()
 }

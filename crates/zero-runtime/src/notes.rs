@@ -1,10 +1,9 @@
-//! What is remembered from one session to the next: notes, each a Markdown file.
+//! Notes that persist between sessions, each a Markdown file.
 //!
-//! Those of a project lie in `.zero/memory` of the workspace, where they can be shared and no tool
-//! but the one for notes writes, since `.zero` is protected. Those of the person lie beside their
-//! settings, which no tool opens at all. Files may come with a checkout, so they are read as what
-//! others wrote: ordinary files under names of our own form, no link at any step, of bounded size
-//! and number. A person edits them with whatever they like.
+//! Project notes are in `.zero/memory` of the workspace, where they can be shared and only the note
+//! tool can write, since `.zero` is protected. The user's notes are beside their settings, which no
+//! tool can open. Files may come with a checkout, so they are treated as untrusted: regular files
+//! with valid names, no links, bounded size and number. The user can edit them with any program.
 
 mod note;
 mod note_seal;
@@ -28,26 +27,26 @@ pub const NOTES_MAX: usize = 200;
 pub const TEXT_BYTES_MAX: usize = 8 * 1024;
 /// Most bytes of a file that are read.
 const FILE_BYTES_MAX: usize = TEXT_BYTES_MAX + 2 * 1024;
-/// Most entries of the folder that are looked at.
+/// Most entries of the folder that are read.
 const ENTRIES_MAX: usize = 2_000;
 const PROJECT_FOLDER: &str = ".zero/memory";
 const OWN_FOLDER: &str = "memory";
 const EXTENSION: &str = ".md";
 
-/// Whose notes.
+/// The owner of notes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NoteScope {
-    /// Those of the workspace.
+    /// The workspace.
     Project,
-    /// Those of the person, for all their work.
+    /// The user, in all workspaces.
     User,
 }
 
 impl NoteScope {
-    /// Both, the nearest first.
+    /// Both scopes, the more specific first.
     pub const ALL: [Self; 2] = [Self::Project, Self::User];
 
-    /// The word for it.
+    /// The word in files and inputs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Project => "project",
@@ -55,7 +54,7 @@ impl NoteScope {
         }
     }
 
-    /// What becomes of a note of it, for whoever judges it, seen from a workspace at `root`.
+    /// The change of a note as policy sees it, from a workspace at `root`.
     pub fn note_change(self, name: &NoteName, forgets: bool, root: &Path) -> NoteChange {
         let file = (self == Self::Project).then(|| {
             let written = format!("{PROJECT_FOLDER}/{}", file_name(name));
@@ -66,7 +65,7 @@ impl NoteScope {
     }
 }
 
-/// Where notes are kept. A host keeps one for its tools.
+/// The locations of notes. A host shares one among its tools.
 #[derive(Clone, Debug)]
 pub struct NoteStoreSet {
     own: Option<PathBuf>,
@@ -74,13 +73,13 @@ pub struct NoteStoreSet {
 }
 
 impl NoteStoreSet {
-    /// The person's notes lie in the folder `own` of their settings, if there is one; how notes were
-    /// before they changed lies in `state`.
+    /// The user's notes are in the folder `own` of their settings, if there is one; earlier
+    /// versions of notes are in `state`.
     pub fn new(own: Option<PathBuf>, state: StateDir) -> Self {
         Self { own, state }
     }
 
-    /// The notes of a scope, seen from a workspace; `None` where there is no folder for them yet.
+    /// The notes of a scope, from a workspace; `None` if there is no folder for them yet.
     pub fn open_store(
         &self,
         scope: NoteScope,
@@ -97,7 +96,7 @@ impl NoteStoreSet {
         }
     }
 
-    /// The same, where the folder of the person's settings is made if there is none.
+    /// Like `open_store`, but creates the folder of the user's settings if necessary.
     pub fn open_or_create_store(
         &self,
         scope: NoteScope,
@@ -107,21 +106,21 @@ impl NoteStoreSet {
             (NoteScope::Project, _) => self.open_at(scope, workspace.cwd()),
             (NoteScope::User, Some(own)) => {
                 StateDir::new(own).create().map_err(|error| {
-                    let message = format!("the folder of your settings cannot be made: {error}");
+                    let message = format!("could not create your settings folder: {error}");
                     ToolError::failed(ErrorReason::Io, message)
                 })?;
                 self.open_at(scope, own)
             }
             (NoteScope::User, None) => {
-                let message = "there is no folder for notes of the person; use scope `project`";
+                let message = "there is no folder for your own notes; use scope `project`";
                 Err(ToolError::not_found(ErrorReason::Io, message))
             }
         }
     }
 
-    /// All notes of one scope or of both, those of the project first, and how many more there are.
-    /// `may_read` is asked about each file. Where one scope cannot be read the other still is, unless
-    /// it was asked for.
+    /// All notes of one scope or of both, the project's first, and the number of omitted ones.
+    /// Calls `may_read` for each file. If one scope cannot be read, the other is still listed,
+    /// unless the failing one was requested.
     pub fn list_notes(
         &self,
         scope: Option<NoteScope>,
@@ -141,13 +140,13 @@ impl NoteStoreSet {
                     more += left;
                 }
                 Err(error) if scope.is_some() => return Err(error),
-                Err(error) => tracing::warn!(scope = one.as_str(), %error, "notes cannot be read"),
+                Err(error) => tracing::warn!(scope = one.as_str(), %error, "cannot read notes"),
             }
         }
         Ok((notes, more))
     }
 
-    /// The note of a name, that of the project first.
+    /// The note with this name, the project's first.
     pub fn find(
         &self,
         scope: Option<NoteScope>,
@@ -191,8 +190,8 @@ pub struct NoteStore {
 }
 
 impl NoteStore {
-    /// All notes that may be read, by name, and how many more there are. `may_read` is asked about
-    /// each file by its path.
+    /// All readable notes by name, and the number of omitted ones. Calls `may_read` with the path
+    /// of each file.
     pub fn list_notes(
         &self,
         may_read: &dyn Fn(&Path) -> bool,
@@ -214,7 +213,7 @@ impl NoteStore {
         Ok((names.into_iter().take(NOTES_MAX).filter_map(readable).collect(), more))
     }
 
-    /// Keeps a note, in the place of one of the same name. Says whether there was one.
+    /// Stores a note and replaces one of the same name. Returns whether there was one.
     pub fn put(
         &self,
         note: &Note,
@@ -224,11 +223,11 @@ impl NoteStore {
         let located = self.locate(&note.name)?;
         let is_new = located.facts()?.is_none();
         if is_new && self.list_notes(&|_| true)?.0.len() >= NOTES_MAX {
-            let message = format!("there are {NOTES_MAX} notes already; forget some of them first");
+            let message = format!("the limit of {NOTES_MAX} notes is reached; forget some first");
             return Err(ToolError::failed(ErrorReason::ResourceExhausted, message));
         }
         let seal = NoteSeal::load_or_create(&self.state, &self.folder_path()).map_err(|error| {
-            let message = format!("where the note comes from cannot be kept: {error}");
+            let message = format!("could not store the origin of the note: {error}");
             ToolError::failed(ErrorReason::Io, message)
         })?;
         let bytes = note.to_file_text(&seal).into_bytes();
@@ -240,7 +239,7 @@ impl NoteStore {
         Ok(applied.before != FileSnapshot::Absent)
     }
 
-    /// Takes a note away. Says whether there was one.
+    /// Removes a note. Returns whether there was one.
     pub fn forget(
         &self,
         name: &NoteName,
@@ -255,7 +254,7 @@ impl NoteStore {
         Ok(true)
     }
 
-    /// Where a note lies.
+    /// The path of a note.
     pub fn note_path(&self, name: &NoteName) -> PathBuf {
         self.folder_path().join(file_name(name))
     }
@@ -264,7 +263,7 @@ impl NoteStore {
         self.workspace.cwd().join(self.folder)
     }
 
-    /// Where a note would lie, provided that no link on the way leads elsewhere.
+    /// The path of a note; fails if a link on the way leads elsewhere.
     fn locate(&self, name: &NoteName) -> Result<ResolvedPath, ToolError> {
         let path = self.note_path(name);
         let located = self.workspace.resolve_path(&path, FinalLinkMode::Keep)?;
@@ -300,14 +299,14 @@ impl NoteStore {
         let mut bytes = Vec::new();
         let read = file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
         read.map_err(|error| {
-            let message = format!("the note `{name}` cannot be read: {error}");
+            let message = format!("could not read the note `{name}`: {error}");
             ToolError::failed(ErrorReason::Io, message)
         })?;
         let is_cut = bytes.len() > FILE_BYTES_MAX;
         bytes.truncate(FILE_BYTES_MAX);
         let mut text = String::from_utf8_lossy(&bytes).into_owned();
         if is_cut {
-            text.push_str(&format!("\n[cut here: only the first {FILE_BYTES_MAX} bytes are read]"));
+            text.push_str(&format!("\n[truncated after {FILE_BYTES_MAX} bytes]"));
         }
         Ok(Some(Note::parse(self.scope, name, &text, seal)))
     }
@@ -319,7 +318,7 @@ fn file_name(name: &NoteName) -> String {
 
 fn link_error(shown: &str) -> ToolError {
     let message = format!(
-        "`{shown}` is a link or lies behind one; notes are kept in ordinary folders and files only: remove the link"
+        "`{shown}` is a link or inside one; notes must be in regular folders and files: remove the link"
     );
     ToolError::invalid(ErrorReason::BadPath, message).with_detail("file", shown)
 }

@@ -1,44 +1,45 @@
-//! Who watches calls while they run.
+//! Events of running calls.
 
 use zero_core::{CallId, FileLocation, ToolKind, ToolName};
 
-/// One thing that happened to a call. `Ended` comes exactly once, and last.
+/// An event of a call. `Ended` comes exactly once, and last.
 #[derive(Clone, Debug)]
 pub enum CallEvent {
-    /// The call is understood and will be judged.
+    /// The call was planned and will be authorized.
     Described {
-        /// Names the call in every event about it.
+        /// The id of the call in all its events.
         call: CallId,
-        /// The tool, canonically.
+        /// The tool's canonical name.
         tool: ToolName,
         /// What it will do.
         title: String,
-        /// How to picture it.
+        /// The kind of tool, for an icon.
         kind: ToolKind,
-        /// Places it is about.
+        /// The files it is about.
         locations: Vec<FileLocation>,
     },
-    /// It was allowed, has a place, and runs.
+    /// It was authorized, has a slot, and runs.
     Started {
-        /// The call that `Described` named before.
+        /// The call, which `Described` named before.
         call: CallId,
     },
-    /// It has something to say before it ends.
+    /// A progress message.
     Progress {
         /// The call that sends the message.
         call: CallId,
-        /// What it says.
+        /// The message.
         message: String,
     },
-    /// Its command wrote this, to its output or its error output, as it came; what is no text is
-    /// shown as U+FFFD. Where too much comes at once, the newest of it. The result has everything.
+    /// Output of its command, standard output and standard error as they arrive; invalid UTF-8 is
+    /// shown as U+FFFD. If there is too much at once, only the newest part. The result has all of
+    /// it.
     Output {
         /// The call whose command wrote it.
         call: CallId,
-        /// What it wrote since the last time.
+        /// The output since the last event.
         text: String,
     },
-    /// It is over.
+    /// The call has ended.
     Ended {
         /// The call; no further event names it.
         call: CallId,
@@ -47,12 +48,12 @@ pub enum CallEvent {
     },
 }
 
-/// Watches calls. Must return at once: it is called from the path of the call.
+/// Observes calls. Must return at once: it runs on the call's own path.
 pub trait CallEventObserver: Send + Sync {
-    /// Something happened.
+    /// Called for each event.
     fn on_event(&self, event: &CallEvent);
 
-    /// Whether it wants [`CallEvent::SampleOutput`], which is not made for nobody.
+    /// Whether it wants [`CallEvent::Output`], which is only sent on request.
     fn wants_output(&self) -> bool {
         false
     }

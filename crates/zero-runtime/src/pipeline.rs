@@ -1,9 +1,9 @@
-//! resolve → validate → describe → effects → authorize → admit → execute → bound → record →
-//! deliver: in that order, always.
+//! The steps of a call: resolve → validate → describe → effects → authorize → admit → execute →
+//! bound → record → deliver, always in that order.
 //!
-//! [`ToolHost::call`] is the only way to a tool. Each step can end the call; whatever ends it, and
-//! even if the caller simply goes away, one audit row is written, one sample is counted and one
-//! `Ended` event is sent: [`CallRecord`] does that when it is dropped.
+//! [`ToolHost::call`] is the only way to run a tool. Each step can end the call. However it ends,
+//! even if the caller drops it, one audit row is written, one sample is counted and one `Ended`
+//! event is sent: [`CallRecord`] does that when it is dropped.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -32,31 +32,31 @@ use crate::result_truncation::{json_len, truncate_result};
 use crate::tool::{AnyPlan, CallDescription};
 use crate::tool_host::ToolHost;
 
-/// Stand-ins tried after each other when tools fail by themselves.
+/// Most fallback tools tried one after another.
 const FALLBACKS_MAX: usize = 2;
 
-/// A result in the caller's dialect, with the canonical one it was made from.
+/// A result in the caller's dialect, and the canonical result it was made from.
 #[derive(Debug)]
 pub struct CallOutcome {
     /// The canonical result.
     pub result: ToolResult,
-    /// The result as the caller's dialect writes it.
+    /// The result as the caller's dialect renders it.
     pub rendered: RenderedResult,
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Debug)]
 pub struct CallReport {
-    /// The tool by its canonical name, where one was found.
+    /// The tool's canonical name, if one was found.
     pub tool: Option<ToolName>,
-    /// What it was to do, where it came so far.
+    /// What the call was to do, if it was planned.
     pub title: Option<String>,
     /// The result, or why there is none.
     pub outcome: Result<CallOutcome, ToolError>,
 }
 
 impl ToolHost {
-    /// Makes a call. This is the only way to a tool.
+    /// Makes a call. This is the only way to run a tool.
     pub async fn call(
         &self,
         session: &ToolHostSession,
@@ -105,7 +105,8 @@ impl ToolHost {
                 (Err(error), Some(spare), Some(kept)) if needs_fallback(&error) => {
                     fallbacks += 1;
                     ledger.row.fallback = Some(spare.tool.spec().name.to_string());
-                    // The stand-in takes the same input, by its own schema, and is judged afresh.
+                    // The fallback gets the same input, validated by its own schema, and is
+                    // authorized separately.
                     input = spare.input.check(kept).map_err(|v| ToolError::from_violations(&v))?;
                     tool = spare;
                 }
@@ -115,7 +116,7 @@ impl ToolHost {
         }
     }
 
-    /// Step 1: the tool the caller means.
+    /// Step 1: finds the tool that the caller names.
     fn resolve(&self, dialect: &Dialect, name: &str) -> Result<Arc<RegisteredTool>, ToolError> {
         dialect.resolve(&self.registry, name).ok_or_else(|| {
             let names = dialect.names(&self.registry);
@@ -135,7 +136,8 @@ impl ToolHost {
         })
     }
 
-    /// Step 2: every violation at once, in the caller's own words; then the canonical input.
+    /// Step 2: reports all violations at once, in the caller's field names; then returns the
+    /// canonical input.
     fn validate(
         &self,
         dialect: &Dialect,
@@ -153,7 +155,7 @@ impl ToolHost {
             .map_err(|violations| ToolError::from_violations(&violations))
     }
 
-    /// Steps 3 to 8 for one tool, with the hooks that are for it.
+    /// Steps 3 to 8 for one tool, including its hooks.
     async fn attempt_tool(
         &self,
         attempt: HookAttempt<'_>,
@@ -172,22 +174,22 @@ impl ToolHost {
         };
         let unsaid = HookVerdict::default();
         let asked = planned.authorization_request(spec, &unsaid);
-        let say = self.run_pre_hooks(hooks, attempt, &asked, input, ledger).await?;
-        // What a hook wrote is planned and judged like anything else.
-        let planned = match say.is_rewritten() {
-            true => self.plan(attempt, say.input.clone(), &mut probe, ledger),
+        let verdict = self.run_pre_hooks(hooks, attempt, &asked, input, ledger).await?;
+        // An input that a hook wrote is planned and authorized like any other.
+        let planned = match verdict.is_rewritten() {
+            true => self.plan(attempt, verdict.input.clone(), &mut probe, ledger),
             false => Ok(planned),
         };
         let outcome = match planned {
             Ok(planned) => {
-                self.authorize_and_run(attempt, &planned, &say, &mut probe, ledger).await
+                self.authorize_and_run(attempt, &planned, &verdict, &mut probe, ledger).await
             }
             Err(error) => Err(error),
         };
-        say.annotate_outcome(outcome, &attempt.call.id)
+        verdict.annotate_outcome(outcome, &attempt.call.id)
     }
 
-    /// Steps 3 and 4: what the call will do, said before anybody decides.
+    /// Steps 3 and 4: describes the call and its effects before it is authorized.
     fn plan(
         &self,
         attempt: HookAttempt<'_>,
@@ -217,7 +219,7 @@ impl ToolHost {
         &self,
         attempt: HookAttempt<'_>,
         planned: &PipelineCall,
-        say: &HookVerdict,
+        verdict: &HookVerdict,
         probe: &mut BreakerProbe<'_>,
         ledger: &mut CallRecord<'_>,
     ) -> Result<ToolResult, ToolError> {
@@ -236,7 +238,7 @@ impl ToolHost {
             ),
             workspace: session.workspace().clone(),
             limits: Arc::clone(&self.limits),
-            judged: executions(effects),
+            authorized: executions(effects),
             spill: session.spill().clone(),
             tool: spec.name.clone(),
         };
@@ -266,7 +268,7 @@ impl ToolHost {
         };
         let cx = context(None, commands.clone());
         let leave = self
-            .authorize(session, planned.authorization_request(spec, say), &cx, cancel, ledger)
+            .authorize(session, planned.authorization_request(spec, verdict), &cx, cancel, ledger)
             .await?;
         ledger.row.queue_depth = self.admission.waiting_calls();
         let usual = self.limits.timeout(spec.timeout_class);
@@ -288,21 +290,21 @@ impl ToolHost {
         ledger.row.attempts = (attempts > 1).then_some(attempts);
         match &outcome {
             Ok(_) => probe.health = ToolHealth::Healthy,
-            // A command that takes long says nothing about the tool.
+            // A slow command says nothing about the tool's health.
             Err(error) if is_slow_command(spec, error) => {}
             Err(error) => probe.record_error(error),
         }
-        // Its place is for others while hooks are told.
+        // Releases the slot while hooks run.
         drop(cx);
         let outcome = outcome
             .and_then(|result| truncate_result(result, &call.id, &self.limits, session.spill()));
         let Some(hooks) = self.find_hooks(&spec.name) else { return outcome };
-        let remarks = self.run_post_hooks(hooks, attempt, say, &outcome, ledger).await;
+        let remarks = self.run_post_hooks(hooks, attempt, verdict, &outcome, ledger).await;
         remarks.append_to(outcome)
     }
 }
 
-/// A call that wants to run, and what it will do.
+/// A planned call.
 struct PipelineCall {
     plan: Box<dyn AnyPlan>,
     description: CallDescription,
@@ -313,10 +315,16 @@ impl PipelineCall {
     fn authorization_request<'a>(
         &'a self,
         spec: &'a ToolSpec,
-        say: &'a HookVerdict,
+        verdict: &'a HookVerdict,
     ) -> AuthorizationRequest<'a> {
         let Self { plan, description, effects } = self;
-        AuthorizationRequest { spec, plan: &**plan, title: &description.title, effects, say }
+        AuthorizationRequest {
+            spec,
+            plan: &**plan,
+            title: &description.title,
+            effects,
+            hooks: verdict,
+        }
     }
 }
 
@@ -333,12 +341,12 @@ fn is_slow_command(spec: &ToolSpec, error: &ToolError) -> bool {
     spec.timeout_class == TimeoutClass::Command && error.error_type == ErrorType::Timeout
 }
 
-/// A stand-in helps when the tool is unwell, not when its input is wrong.
+/// A fallback helps if the tool failed, not if its input is wrong.
 fn needs_fallback(error: &ToolError) -> bool {
     error.is_tool_fault() || error.reason() == Some(ErrorReason::CircuitOpen)
 }
 
-/// Tells the breaker how a call ended, also when the caller goes away in the middle.
+/// Reports to the circuit breaker how a call ended, even if the caller drops it.
 struct BreakerProbe<'a> {
     host: &'a ToolHost,
     tool: &'a ToolName,

@@ -1,4 +1,4 @@
-//! The port through which a call is judged, and the judge of a host without rules.
+//! The policy interface, and the policy of a host without rules.
 
 use std::path::Path;
 
@@ -14,45 +14,45 @@ pub use zero_policy::{
     PolicyDecision, Verdict,
 };
 
-/// What a policy looks at.
+/// What a policy decides about.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyRequest<'a> {
     /// The tool.
     pub spec: &'a ToolSpec,
-    /// What the call will touch.
+    /// The effects of the call.
     pub effects: &'a [Effect],
     /// The folders it works in, as its session sees them.
     pub workspace: &'a Workspace,
-    /// What a person allowed for the rest of the session.
+    /// The user's grants for the session.
     pub grants: &'a [GrantScope],
-    /// The mode of the session, where it has one of its own.
+    /// The session's own mode, if it has one.
     pub mode: Option<PermissionMode>,
 }
 
-/// Judges calls on their effects; what commands may reach while they run is in [`CommandPolicy`].
+/// Decides about calls by their effects. [`CommandPolicy`] decides what commands may use while they
+/// run.
 pub trait Policy: CommandPolicy {
-    /// Judges one call.
+    /// Decides about one call.
     fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision;
 
-    /// Whether something met on the way, in a search or a listing, may be read by `tool`: true
-    /// unless a rule denies it. `written` is the path as the caller would write it, `canonical`
-    /// what it denotes.
+    /// Whether `tool` may read a path found in a search or listing: true unless a rule denies it.
+    /// `written` is the path as the caller would write it, `canonical` the resolved path.
     fn may_read(&self, _tool: &str, _written: &Path, _canonical: &Path) -> bool {
         true
     }
 
-    /// Whether [`Policy::may_read`] can ever say no; lets searches skip the question.
+    /// Whether [`Policy::may_read`] can deny anything; if not, searches skip the check.
     fn filters_reads(&self) -> bool {
         false
     }
 
-    /// The same for what lies in a folder, be it outside the workspace.
+    /// Whether [`Policy::may_read`] can deny anything in a folder, inside or outside the workspace.
     fn filters_reads_in(&self, _folder: &Path) -> bool {
         self.filters_reads()
     }
 }
 
-/// The error of a call that may not be made, with what is to be known of the decision.
+/// The error of a denied call, with the details of the decision.
 pub(crate) fn denial_error(
     decision: &PolicyDecision,
     reason: ErrorReason,
@@ -70,8 +70,8 @@ pub(crate) fn denial_error(
     })
 }
 
-/// Judges by risk alone: looking around inside the workspace is allowed, anything more is asked, and
-/// in plan mode denied. It knows too little to be freer in any other mode.
+/// Decides by risk alone: reading inside the workspace is allowed, anything else needs approval,
+/// and is denied in plan mode. Without rules, no other mode allows more.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RiskPolicy;
 

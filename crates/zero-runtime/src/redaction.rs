@@ -1,7 +1,7 @@
-//! Takes secrets out of whatever is about to be written down.
+//! Removes secrets from text that is about to be stored or logged.
 //!
-//! Audit rows, logs and titles quote what a model or a person typed. Two things give a secret
-//! away: the name of the field it stands in, and its own shape.
+//! Audit rows, logs and titles quote what a model or a user typed. A secret is recognized by the
+//! name of its field or by its own format.
 
 mod named_secrets;
 mod secret_shapes;
@@ -16,19 +16,20 @@ use serde_json::{Map, Value};
 
 use self::secret_shapes::SHAPES;
 
-/// What stands where a secret stood.
+/// Replaces a secret.
 pub const REDACTED: &str = "[redacted]";
 
-/// Longest text kept of one value, in bytes.
+/// Longest text of one value, in bytes.
 const TEXT_BYTES_MAX: usize = 1_024;
-/// Longest name of a field that is kept, in bytes.
+/// Longest field name, in bytes.
 const NAME_BYTES_MAX: usize = 128;
-/// Bytes at the edge of a text that was cut in which half a secret may stand.
+/// Bytes at the end of a truncated text that may contain half a secret.
 const EDGE_BYTES: usize = 256;
-/// Items kept of one list or object.
+/// Most items of one list or object.
 const ITEMS_MAX: usize = 64;
 
-/// The marks of all shapes and names in one pattern. Without it, each is looked for.
+/// All markers of secret formats and names in one pattern. If it does not compile, each is searched
+/// separately.
 static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let shapes = SHAPES.iter().chain([&named_secrets::NAMES]);
     let marks: Vec<String> =
@@ -36,8 +37,8 @@ static MARKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!("(?i-u:{})", marks.join("|"))).ok()
 });
 
-/// Fields that carry what stands, or shall stand, in a file, or is sent. It can be anything, so none of it is
-/// written down, only how much it was.
+/// Fields with file contents or data to send. They can hold anything, so only their size is
+/// recorded.
 const CONTENT_FIELDS: &[&str] = &[
     "content",
     "old_string",
@@ -49,7 +50,7 @@ const CONTENT_FIELDS: &[&str] = &[
     "body",
 ];
 
-/// The field with the headers of a request, and those of them that are written down as they are.
+/// The field with the headers of a request, and the headers that are recorded in full.
 const HEADERS: &str = "headers";
 const PLAIN_HEADERS: &[&str] = &[
     "accept",
@@ -63,7 +64,7 @@ const PLAIN_HEADERS: &[&str] = &[
     "user-agent",
 ];
 
-/// Words that, as part of a field's name, say that its value is a secret whatever it looks like.
+/// Words in field names whose values are secrets, whatever they look like.
 const SECRET_WORDS: &[&str] = &[
     "password",
     "passwd",
@@ -93,14 +94,14 @@ const SECRET_WORDS: &[&str] = &[
     "passwort",
 ];
 
-/// Whether a field of that name holds a secret. Of several tokens a number may be how many.
+/// Whether a field holds a secret. A number in a plural field such as `tokens` may be a count.
 fn is_secret_field(name: &str, field: &Value) -> bool {
     let name = snake_case(name);
     let is_many = |name: &str| name.strip_suffix('s').is_some_and(is_secret_name);
     is_secret_name(&name) || !field.is_number() && is_many(&name)
 }
 
-/// `accessToken` and `X-API-Key` as `access_token` and `x_api_key`.
+/// Converts `accessToken` and `X-API-Key` to `access_token` and `x_api_key`.
 fn snake_case(name: &str) -> String {
     let letters: Vec<char> = name.chars().collect();
     let mut snake = String::with_capacity(name.len() + 4);
@@ -133,9 +134,9 @@ fn is_secret_name(name: &str) -> bool {
     })
 }
 
-/// The same text without what looks like a secret.
+/// The text without anything that looks like a secret.
 pub fn redact_text(text: &str) -> Cow<'_, str> {
-    // Nearly every text ends here: one look for all marks at once.
+    // Most texts end here: one search for all markers at once.
     if MARKS.as_ref().is_some_and(|marks| !marks.is_match(text)) {
         return Cow::Borrowed(text);
     }
@@ -165,7 +166,7 @@ fn replace_matches(shape: &Regex, text: &str) -> String {
     clean
 }
 
-/// The same value without secrets, and short enough to be written down.
+/// The value without secrets, and short enough to be stored.
 pub fn redact_value(value: &Value) -> Value {
     match value {
         Value::String(long) => Value::String(redact_and_shorten(long)),
@@ -174,7 +175,7 @@ pub fn redact_value(value: &Value) -> Value {
         }
         Value::Object(fields) => {
             let clean = |(name, field): (&String, &Value)| {
-                // Whatever lies under such a name is a secret, however deep.
+                // Everything below a secret field is secret, at any depth.
                 let clean = match field {
                     Value::Null | Value::Bool(_) => field.clone(),
                     Value::String(text) if CONTENT_FIELDS.contains(&name.as_str()) => {
@@ -192,7 +193,7 @@ pub fn redact_value(value: &Value) -> Value {
     }
 }
 
-/// The text of a field without secrets: none of it where the name says that it is one.
+/// The value of a field without secrets: fully redacted if the name denotes a secret.
 pub fn redact_field<'a>(name: &str, value: &'a str) -> Cow<'a, str> {
     match is_secret_field(name, &Value::Null) {
         true => Cow::Borrowed(REDACTED),
@@ -200,7 +201,7 @@ pub fn redact_field<'a>(name: &str, value: &'a str) -> Cow<'a, str> {
     }
 }
 
-/// Headers of a request: what is not known to be plain may be a secret, whatever its name.
+/// Headers of a request: every header that is not known to be harmless is redacted.
 fn redact_headers(headers: &Map<String, Value>) -> Value {
     let clean = |(name, header): (&String, &Value)| {
         let is_plain = PLAIN_HEADERS.iter().any(|plain| name.eq_ignore_ascii_case(plain));
@@ -216,18 +217,18 @@ fn redact_headers(headers: &Map<String, Value>) -> Value {
     Value::Object(headers.iter().take(ITEMS_MAX).map(clean).collect::<Map<_, _>>())
 }
 
-/// How much it was, instead of what.
+/// The size of a text instead of its contents.
 fn size_placeholder(text: &str) -> Value {
     Value::String(format!("[{} bytes]", text.len()))
 }
 
-/// The name of a field as it is written down: whoever makes a call chooses it too.
+/// A shortened field name, because the caller chooses it.
 fn shorten_name(name: &str) -> String {
     redact_and_cut(&escape_unsafe_chars(head(name, TEXT_BYTES_MAX * 4)), NAME_BYTES_MAX)
 }
 
-/// The same text without secrets, cut to what an audit row holds. It is cleaned before it is cut,
-/// on a longer piece than is kept, so that no half of a secret is left at the edge.
+/// The text without secrets, shortened for an audit row. Redacts a longer part than it keeps before
+/// it cuts, so that no half of a secret remains at the edge.
 pub fn redact_and_shorten(long: &str) -> String {
     redact_and_cut(long, TEXT_BYTES_MAX)
 }
@@ -235,7 +236,7 @@ pub fn redact_and_shorten(long: &str) -> String {
 fn redact_and_cut(long: &str, bytes_max: usize) -> String {
     let window = head(long, TEXT_BYTES_MAX * 4);
     let clean = redact_text(window);
-    // What was taken out may bring the edge of the piece into what is kept.
+    // Redaction may shift the edge of the window into the part that is kept.
     let edge = if window.len() < long.len() { EDGE_BYTES } else { 0 };
     let kept = head(&clean, bytes_max.min(clean.len().saturating_sub(edge)));
     if kept.len() == clean.len() && window.len() == long.len() {

@@ -1,4 +1,4 @@
-//! The tools of one host, from sources that come and go.
+//! The tools of one host, from sources that can change.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -9,29 +9,29 @@ use zero_core::ToolName;
 use crate::schema::InputSchema;
 use crate::tool::AnyTool;
 
-/// Changes a slow listener may lag behind before it has to list everything again.
+/// Changes that a slow subscriber may lag behind before it has to list all tools again.
 const CHANGES_KEPT: usize = 64;
 
-/// A tool with where it came from.
+/// A tool and its source.
 pub struct RegisteredTool {
     /// The implementation, shared by all calls of the tool.
     pub tool: Arc<dyn AnyTool>,
-    /// Who brought it: `builtin`, or the name of a server or command.
+    /// The source: `builtin`, or the name of a server or command.
     pub source: String,
-    /// Its input schema, with the checker.
+    /// Its input schema, with the validator.
     pub input: InputSchema,
-    /// Whether it stands in lists. It can be called either way.
+    /// Whether it is listed. It can be called either way.
     pub shown: ToolVisibility,
 }
 
-/// Whether a tool stands in lists. A model pays for every schema it is shown, so that of many
-/// tools some wait until somebody looks for them.
+/// Whether a tool is listed. Every listed schema costs tokens, so some of many tools are hidden
+/// until the model searches for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolVisibility {
-    /// It does.
+    /// It is listed.
     #[default]
     Always,
-    /// Only once it was looked for: see [`ToolRegistry::reveal`].
+    /// It is listed once it was found: see [`ToolRegistry::reveal`].
     WhenFound,
 }
 
@@ -44,37 +44,37 @@ pub struct MissingTool {
     pub advice: &'static str,
 }
 
-/// What changed, told to everyone who listens.
+/// A change, sent to all subscribers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegistryChange {
-    /// Counts the changes of this registry.
+    /// The number of the change in this registry.
     pub version: u64,
     /// The source whose tools changed.
     pub source: String,
-    /// Names that appeared.
+    /// Added names.
     pub added: Vec<ToolName>,
-    /// Names that vanished.
+    /// Removed names.
     pub removed: Vec<ToolName>,
-    /// Names whose tool is another than before, or is shown now.
+    /// Names whose tool was replaced or is listed now.
     pub changed: Vec<ToolName>,
 }
 
 /// Names that are already taken; nothing was registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{source_name}` cannot bring {}: the name is taken", .taken.iter().map(|(tool, by)| format!("`{tool}` (of `{by}`)")).collect::<Vec<_>>().join(", "))]
+#[error("`{source_name}` cannot register {}: the name is taken", .taken.iter().map(|(tool, by)| format!("`{tool}` (of `{by}`)")).collect::<Vec<_>>().join(", "))]
 pub struct DuplicateTools {
     source_name: String,
     /// Each name with the source that has it.
     pub taken: Vec<(ToolName, String)>,
 }
 
-/// The tools of one host. Cheap to share; a call keeps the tool it resolved even if it vanishes.
+/// The tools of one host. Cheap to share; a call keeps its tool even if the tool is removed.
 pub struct ToolRegistry {
     tools: RwLock<ToolTable>,
     changes: broadcast::Sender<RegistryChange>,
 }
 
-/// What a step changed.
+/// The result of one change.
 #[derive(Default)]
 struct RegistryDiff {
     added: Vec<ToolName>,
@@ -96,7 +96,7 @@ impl Default for ToolRegistry {
 }
 
 impl ToolRegistry {
-    /// Adds tools of a source, all or none: a name that is taken, or comes twice, refuses them all.
+    /// Adds tools of a source, all or none: a taken or duplicate name rejects all of them.
     pub fn add(&self, source: &str, tools: Vec<Arc<dyn AnyTool>>) -> Result<(), DuplicateTools> {
         let mut state = self.tools.write().unwrap_or_else(PoisonError::into_inner);
         let mut taken = Vec::new();
@@ -120,9 +120,9 @@ impl ToolRegistry {
         Ok(())
     }
 
-    /// Puts these in the place of everything a source brought so far, in one step. A name that
-    /// another source has is left to it, and so is the second of two that are the same: the tools
-    /// that found no place are given back. Those that did not change stay as they were.
+    /// Replaces all tools of a source in one step. A name that another source has stays with it,
+    /// and of two equal names the first wins: the rejected tools are returned. Unchanged tools stay
+    /// as they are.
     pub fn replace(
         &self,
         source: &str,
@@ -146,7 +146,7 @@ impl ToolRegistry {
             }
             let earlier = before.remove(&name);
             let shown = match &earlier {
-                // What somebody found stays found.
+                // A revealed tool stays revealed.
                 Some(earlier) if earlier.shown == ToolVisibility::Always => ToolVisibility::Always,
                 _ => shown,
             };
@@ -166,7 +166,7 @@ impl ToolRegistry {
         homeless
     }
 
-    /// Shows tools from now on that waited to be looked for.
+    /// Lists hidden tools from now on.
     pub fn reveal(&self, names: &[ToolName]) {
         let mut state = self.tools.write().unwrap_or_else(PoisonError::into_inner);
         let mut found: BTreeMap<String, Vec<ToolName>> = BTreeMap::new();
@@ -185,7 +185,7 @@ impl ToolRegistry {
         }
     }
 
-    /// Removes everything a source brought.
+    /// Removes all tools of a source.
     pub fn remove_source(&self, source: &str) {
         let mut state = self.tools.write().unwrap_or_else(PoisonError::into_inner);
         let mut removed = Vec::new();
@@ -219,7 +219,7 @@ impl ToolRegistry {
         state.missing.iter().find(|tool| tool.name == name).map(|tool| tool.advice)
     }
 
-    /// The tool of that canonical name.
+    /// The tool with this canonical name.
     pub fn get(&self, name: &str) -> Option<Arc<RegisteredTool>> {
         self.tools.read().unwrap_or_else(PoisonError::into_inner).by_name.get(name).cloned()
     }
@@ -235,12 +235,13 @@ impl ToolRegistry {
             .collect()
     }
 
-    /// Counts the changes so far.
+    /// The number of changes so far.
     pub fn version(&self) -> u64 {
         self.tools.read().unwrap_or_else(PoisonError::into_inner).version
     }
 
-    /// Tells of every change from now on. A listener that lags is told so and lists again.
+    /// Subscribes to all changes from now on. A subscriber that lags behind is told so and must
+    /// list the tools again.
     pub fn subscribe(&self) -> broadcast::Receiver<RegistryChange> {
         self.changes.subscribe()
     }
@@ -253,7 +254,7 @@ impl ToolRegistry {
         state.version += 1;
         let (version, source) = (state.version, source.to_owned());
         let change = RegistryChange { version, source, added, removed, changed };
-        // Nobody listening is fine.
+        // No subscriber is fine.
         let _ = self.changes.send(change);
     }
 }

@@ -1,10 +1,10 @@
-//! Keeps a result within what a model and a client can take.
+//! Truncates a result to what a model and a client can take.
 //!
-//! What is too long keeps its head and its tail, says where and how much is missing, and names a
-//! file that holds all of it. That file is the session's own and can be read like any other.
+//! A text that is too long keeps its head and its tail, states where and how much is missing, and
+//! names a file with the whole text. The file belongs to the session and can be read like any
+//! other.
 //!
-//! A change that was made stays made, so its result is shortened as far as it takes and never
-//! refused.
+//! A completed change stays, so its result is shortened as far as necessary and never refused.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use zero_core::tool_result::{FileDiff, ResultDisplay, SearchHit, ToolResultPart}
 use zero_core::{ByteSize, CallId, ErrorReason, HostLimits, ToolError, ToolResult};
 use zero_exec::SpillFolder;
 
-/// Brings a result within `limits`.
+/// Truncates a result to `limits`.
 pub(crate) fn truncate_result(
     mut result: ToolResult,
     call: &CallId,
@@ -37,7 +37,7 @@ pub(crate) fn truncate_result(
     let size = result_len(&result);
     if size > most.as_usize() && !is_change {
         let message = format!(
-            "the result has {}, more than the {most} a result may have; ask for less at once",
+            "the result has {}, more than the limit of {most}; request less at once",
             ByteSize::bytes(size as u64),
         );
         return Err(ToolError::failed(ErrorReason::TooLarge, message));
@@ -45,7 +45,7 @@ pub(crate) fn truncate_result(
     Ok(result)
 }
 
-/// Brings one piece within what a model takes. Hits become two pieces with a mark between them.
+/// Truncates one part to what a model takes. Hits become two parts with a mark between them.
 fn truncate_content(
     piece: ToolResultPart,
     cap: usize,
@@ -67,8 +67,7 @@ fn truncate_content(
     }
 }
 
-/// Gives up what a result can do without: whole texts beside a diff, and the middle of what the
-/// person sees.
+/// Removes optional parts of a result: whole texts beside a diff, and the middle of the display.
 fn shrink(result: &mut ToolResult, cap: usize) {
     for piece in &mut result.content {
         if let ToolResultPart::Diff { diff, .. } = piece {
@@ -81,7 +80,7 @@ fn shrink(result: &mut ToolResult, cap: usize) {
             drop_texts(diff);
             &mut diff.unified
         }
-        // Its steps are few and short: the tools that make one see to that.
+        // A plan has few and short steps; the tools that create it ensure that.
         ResultDisplay::Plan { .. } => return,
     };
     if shown.len() > cap {
@@ -93,7 +92,7 @@ fn drop_texts(diff: &mut FileDiff) {
     (diff.old_text, diff.new_text, diff.partial) = (None, None, true);
 }
 
-/// Where the whole of a text went.
+/// Where the whole text was stored.
 struct SpillLocation(Option<(String, bool)>);
 
 impl SpillLocation {
@@ -102,25 +101,25 @@ impl SpillLocation {
         let kept = head(text, max.as_usize());
         let written = spill.create_new(&name).and_then(|mut file| file.write_all(kept.as_bytes()));
         if let Err(error) = &written {
-            tracing::warn!(%error, "an oversized result could not be kept");
+            tracing::warn!(%error, "cannot store an oversized result");
         }
         let path = spill.path().join(name).display().to_string();
         Self(written.is_ok().then_some((path, kept.len() < text.len())))
     }
 
-    /// Where all `total` lines or bytes are to be found.
+    /// Describes where all `total` lines or bytes are.
     fn describe_location(&self, total: usize) -> String {
         match &self.0 {
             Some((path, false)) => format!("all {total} are in {path}, read it page by page"),
             Some((path, true)) => {
-                format!("as many as may be kept are in {path}, read it page by page")
+                format!("the first part is in {path}, read it page by page")
             }
-            None => "the rest could not be kept, ask for less at once".to_owned(),
+            None => "the rest could not be stored, request less at once".to_owned(),
         }
     }
 }
 
-/// Keeps the head and the tail of a text, on character boundaries, and says what is missing.
+/// Keeps the head and the tail of a text, on character boundaries, and states what is missing.
 fn cut_text(text: &str, cap: usize, spilled: Option<&SpillLocation>) -> String {
     let total = text.len();
     let rest = spilled.map_or_else(String::new, |s| format!("; {}", s.describe_location(total)));
@@ -136,7 +135,7 @@ fn hits_len(hits: &[SearchHit]) -> usize {
     hits.iter().map(hit_len).sum()
 }
 
-/// Takes hits out of the middle until the rest fits; a mark stands where they were.
+/// Removes hits from the middle until the rest fits, and leaves a mark in their place.
 fn cut_hits(
     mut hits: Vec<SearchHit>,
     numbered: bool,
@@ -169,7 +168,7 @@ fn cut_hits(
     pieces
 }
 
-/// Hits as text, the way `grep` writes them: with context, `--` stands where lines are left out.
+/// Formats hits like `grep`: with context, `--` separates groups of lines.
 pub fn format_hits(hits: &[SearchHit], numbered: bool) -> String {
     let mut text = String::with_capacity(hits_len(hits));
     let grouped = hits.iter().any(|hit| !hit.is_match);
@@ -215,7 +214,7 @@ fn content_len(content: &ToolResultPart) -> usize {
     }
 }
 
-/// Roughly how long a value is as JSON.
+/// The approximate length of a value as JSON.
 pub(crate) fn json_len(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len() + 2,

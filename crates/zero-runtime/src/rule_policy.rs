@@ -1,4 +1,4 @@
-//! The judge of a host with rules.
+//! The policy of a host with rules.
 
 mod denied_files;
 
@@ -17,16 +17,16 @@ use crate::policy::{CommandPolicy, DeniedFiles, Policy, PolicyRequest};
 /// The tool that runs commands.
 const COMMAND_TOOL: &str = "Bash";
 
-/// Judges by rules, mode and risk, on this machine.
+/// Decides by rules, mode and risk, with facts about this machine.
 #[derive(Debug)]
 pub struct RulePolicy {
     engine: PolicyEngine,
-    /// Folders in which programs are found.
+    /// Folders in which programs are searched.
     search_path: Vec<PathBuf>,
 }
 
 impl RulePolicy {
-    /// The judge with this engine, on a machine with this `PATH`.
+    /// A policy with this engine, on a machine with this `PATH`.
     pub fn new(engine: PolicyEngine, search_path: Vec<PathBuf>) -> Self {
         Self { engine, search_path }
     }
@@ -63,7 +63,7 @@ impl CommandPolicy for RulePolicy {
     }
 
     fn denied_files(&self, workspace: &Workspace, most: usize) -> DeniedFiles {
-        // What is zero's own is hidden from commands without being looked for.
+        // zero's own files are hidden from commands anyway.
         if !self.engine.has_read_guards() {
             return DeniedFiles::All(Vec::new());
         }
@@ -115,7 +115,7 @@ mod tests {
         let denied = |rules: &[String]| {
             let rules = rules.iter().map(|text| {
                 let source =
-                    RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+                    RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::User };
                 PolicyRule::parse(text, Verdict::Deny, source).unwrap()
             });
             let engine = PolicyEngine::new(PolicyEngineConfig {
@@ -138,7 +138,7 @@ mod tests {
         check(denied(&["Read(//etc/passwd)".to_owned()]), &base, &["/etc/passwd"]);
         let pattern = format!("Read(/{}/out/**/k*)", base.display());
         check(denied(&[pattern]), &base, &["out/key"]);
-        // Whoever denies a name everywhere gets all of it hidden, or no command.
+        // A name that is denied everywhere is hidden everywhere, or no command runs.
         let everywhere = denied(&["Read(//**/zero-no-such-name)".to_owned()]);
         let expected = [DeniedFiles::TooMany { rules: 1 }, DeniedFiles::All(Vec::new())];
         assert!(expected.contains(&everywhere));

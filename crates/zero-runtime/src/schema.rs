@@ -1,4 +1,4 @@
-//! Input schemas: derived from types, trimmed for models, checked with every violation at once.
+//! Input schemas: derived from types, trimmed for models, validated with all violations at once.
 
 pub mod foreign_schema;
 mod pattern_cost;
@@ -16,36 +16,36 @@ use zero_core::text_shortening::shorten_end;
 
 use crate::name_suggestions::{find_synonym, suggest_names};
 
-/// Most violations reported of one input.
+/// Most violations reported for one input.
 const VIOLATIONS_MAX: usize = 20;
 /// Longest quotation of a wrong value, in characters.
 const QUOTE_CHARS_MAX: usize = 60;
 /// Deepest nesting of an input.
 pub const DEPTH_MAX: usize = 64;
-/// Largest whole number that survives every JSON reader: 2^53 - 1.
+/// Largest integer that every JSON parser represents exactly: 2^53 - 1.
 pub(crate) const WHOLE_MAX: u64 = 9_007_199_254_740_991;
 
-/// The JSON Schema 2020-12 of what a type is read from, as small as it can be: models pay for every
+/// The JSON Schema 2020-12 for deserializing a type, as small as possible: models pay for every
 /// word of it.
 pub fn derive_input_schema<T: JsonSchema + 'static>() -> Value {
     cached_schema::<T>(NullHandling::Dropped)
 }
 
-/// The same of what a type is written as: a field that is left out when empty is not promised.
+/// The schema for serializing a type: a field that is omitted when empty is not required.
 pub fn derive_output_schema<T: JsonSchema + 'static>() -> Value {
     cached_schema::<T>(NullHandling::DroppedWhenAbsent)
 }
 
-/// What becomes of the `null` that an optional field may be.
+/// What happens to the `null` that an optional field may be.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum NullHandling {
-    /// It goes: to leave the field out says the same.
+    /// Removed: omitting the field means the same.
     Dropped,
-    /// It goes where the field is left out instead, and stays where it comes.
+    /// Removed if the field is omitted instead, kept otherwise.
     DroppedWhenAbsent,
 }
 
-/// Made once for each type: to make one takes longer than to copy it, and every host has its own.
+/// Cached per type: generating a schema takes longer than copying it, and every host needs one.
 fn cached_schema<T: JsonSchema + 'static>(nulls: NullHandling) -> Value {
     static CACHE: Mutex<BTreeMap<(TypeId, NullHandling), Value>> = Mutex::new(BTreeMap::new());
     let lock = || CACHE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,7 +53,7 @@ fn cached_schema<T: JsonSchema + 'static>(nulls: NullHandling) -> Value {
     if let Some(schema) = lock().get(&name) {
         return schema.clone();
     }
-    // Not under the lock: whoever makes another one need not wait.
+    // Without the lock, so that other schemas can be generated meanwhile.
     let schema = generate_schema::<T>(nulls);
     lock().insert(name, schema.clone());
     schema
@@ -71,17 +71,18 @@ fn generate_schema<T: JsonSchema>(nulls: NullHandling) -> Value {
     schema
 }
 
-/// Takes the description off a schema: it is the tool's, not the input object's.
+/// Removes and returns the description of a schema: it belongs to the tool, not to the input
+/// object.
 pub fn take_description(schema: &mut Value) -> String {
     let description = schema.as_object_mut().and_then(|schema| schema.shift_remove("description"));
     description.and_then(|text| text.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// Drops what only a Rust reader needs.
+/// Removes what only a Rust reader needs.
 fn trim(schema: &mut Value, nulls: NullHandling) {
     match schema {
         Value::Object(object) => {
-            // A field of that name is no text, and stays.
+            // A field with that name is not a string, and stays.
             if object.get("title").is_some_and(Value::is_string) {
                 object.shift_remove("title");
             }
@@ -101,7 +102,7 @@ fn trim(schema: &mut Value, nulls: NullHandling) {
     }
 }
 
-/// `type: [X, null]` is how an optional field comes out; it becomes X.
+/// An optional field is generated as `type: [X, null]`; it becomes X.
 fn drop_null(object: &mut Map<String, Value>) {
     if let Some(Value::Array(types)) = object.get_mut("type") {
         types.retain(|name| name != "null");
@@ -125,8 +126,8 @@ fn drop_null_of_absent(object: &mut Map<String, Value>) {
     }
 }
 
-/// Turns what a format says of a number into what a checker checks: a number that the type cannot
-/// hold is a violation with a place, not a failure further on.
+/// Converts a number format to bounds that a validator checks: a number that the type cannot hold
+/// is a violation at its location instead of a later failure.
 fn trim_format(object: &mut Map<String, Value>) {
     let Some(format) = object.get("format").and_then(Value::as_str) else { return };
     let most = match format {
@@ -143,7 +144,7 @@ fn trim_format(object: &mut Map<String, Value>) {
     }
 }
 
-/// `anyOf: [X, null]` is how an optional enum comes out; it becomes X.
+/// An optional enum is generated as `anyOf: [X, null]`; it becomes X.
 fn unwrap_nullable(object: &mut Map<String, Value>) {
     let Some(Value::Array(choices)) = object.get_mut("anyOf") else { return };
     choices.retain(|choice| choice.get("type").is_none_or(|name| name != "null"));
@@ -157,7 +158,7 @@ fn unwrap_nullable(object: &mut Map<String, Value>) {
     }
 }
 
-/// `oneOf` of constants is how an enum with documented variants comes out; models know `enum`.
+/// An enum with documented variants is generated as `oneOf` of constants; models know `enum`.
 fn list_constants(object: &mut Map<String, Value>) {
     let Some(Value::Array(choices)) = object.get("oneOf") else { return };
     let constants: Option<Vec<Value>> =
@@ -169,7 +170,7 @@ fn list_constants(object: &mut Map<String, Value>) {
     }
 }
 
-/// A schema with its checker, which is built when first used.
+/// A schema with its validator, which is built on first use.
 #[derive(Debug)]
 pub struct InputSchema {
     schema: Value,
@@ -187,9 +188,8 @@ impl InputSchema {
         &self.schema
     }
 
-    /// Says what is wrong with the schema itself: one that means nothing, points elsewhere, or takes
-    /// too much to check.
-    /// Nothing outside of it is ever fetched.
+    /// Validates the schema itself: fails if it is invalid, refers to another document, or is too
+    /// expensive to check. Never fetches anything.
     pub fn check_schema(&self) -> Result<(), String> {
         pattern_cost::check_patterns(&self.schema)?;
         self.validator().as_ref().map(|_| ()).map_err(Clone::clone)
@@ -204,8 +204,8 @@ impl InputSchema {
         })
     }
 
-    /// Checks `input` and returns it in the form tools take: optional fields that are null are
-    /// dropped, whole numbers written as `3.0` become `3`.
+    /// Validates `input` and normalizes it: optional fields that are null are removed, integers
+    /// written as `3.0` become `3`.
     pub fn check(&self, mut input: Value) -> Result<Value, Vec<SchemaViolation>> {
         if depth_exceeds(&input, DEPTH_MAX) {
             return Err(vec![SchemaViolation::new(
@@ -237,7 +237,7 @@ impl InputSchema {
         Err(violations)
     }
 
-    /// One entry per wrong place; an unknown field and a missing field are places of their own.
+    /// One violation per location; unknown and missing fields count as locations.
     fn explain(&self, error: &jsonschema::ValidationError<'_>) -> Vec<SchemaViolation> {
         let pointer = error.instance_path().as_str();
         match error.kind() {
@@ -308,7 +308,7 @@ fn join_pointer(pointer: &str, field: &str) -> String {
     format!("{pointer}/{}", field.replace('~', "~0").replace('/', "~1"))
 }
 
-/// The part of a schema that speaks of the value at `pointer`.
+/// The part of a schema for the value at `pointer`.
 fn schema_at<'a>(schema: &'a Value, pointer: &str) -> Option<&'a Value> {
     pointer.split('/').skip(1).try_fold(schema, |schema, step| {
         let step = step.replace("~1", "/").replace("~0", "~");
@@ -319,7 +319,7 @@ fn schema_at<'a>(schema: &'a Value, pointer: &str) -> Option<&'a Value> {
     })
 }
 
-/// What a schema wants, in words.
+/// Describes what a schema expects.
 fn describe_expected(schema: &Value) -> String {
     if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
         let choices: Vec<String> = choices.iter().map(Value::to_string).collect();
@@ -349,7 +349,7 @@ fn describe_expected(schema: &Value) -> String {
     ];
     let mut joiner = " ";
     for (key, phrase) in bounds {
-        // What only says how large a number can be at all is news to those who passed it.
+        // Bounds that only come from the integer type are omitted.
         let bound = schema.get(key).filter(|bound| **bound != WHOLE_MAX && **bound != u32::MAX);
         if let Some(bound) = bound {
             words.push_str(&format!("{joiner}{phrase} {bound}"));
@@ -376,7 +376,7 @@ fn quote(value: &Value) -> String {
     }
 }
 
-/// Whether a value is nested deeper than so many levels; looks no deeper than that.
+/// Whether a value is nested deeper than `left` levels; visits no deeper ones.
 pub fn depth_exceeds(value: &Value, left: usize) -> bool {
     match value {
         Value::Array(items) => left == 0 || items.iter().any(|item| depth_exceeds(item, left - 1)),
@@ -387,7 +387,7 @@ pub fn depth_exceeds(value: &Value, left: usize) -> bool {
     }
 }
 
-/// Brings an input into the form tools take; see [`InputSchema::check_patterns`].
+/// Normalizes an input; see [`InputSchema::check`].
 fn normalise(value: &mut Value, schema: &Value) {
     if schema.get("type").is_some_and(|name| name == "integer" || name == "number")
         && let Some(float) = value.as_f64().filter(|_| value.is_f64())

@@ -1,4 +1,4 @@
-//! Which files a session has seen, and in which state.
+//! The files that a session has seen, and in which state.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use zero_core::{ErrorReason, ToolError};
 use zero_sandbox::journal::sha256;
 use zero_sandbox::{FileFacts, FileSnapshot};
 
-/// Files remembered per session; the longest unseen are forgotten first.
+/// Most files per session; the least recently seen are dropped first.
 const FILES_MAX: usize = 10_000;
 
-/// Which files a session has seen, and in which state: what a model has not seen it must not
-/// overwrite.
+/// The files that a session has seen, and in which state: a model must not overwrite a file that it
+/// has not seen.
 #[derive(Debug, Default)]
 pub struct SeenFiles {
     files: Mutex<SeenFileTable>,
@@ -27,9 +27,10 @@ struct SeenFileTable {
 #[derive(Clone, Debug)]
 struct SeenFile {
     facts: FileFacts,
-    /// Known when all of it was read; then a mere touch does not make the file stale.
+    /// Known if the whole file was read; then a changed modification time alone does not make it
+    /// stale.
     sha256: Option<String>,
-    /// Whether that was on disk, and not only in an editor.
+    /// Whether the content was on disk, and not only in an editor.
     on_disk: bool,
     at: u64,
 }
@@ -39,19 +40,19 @@ struct SeenFile {
 pub enum FileFreshness {
     /// It was never seen.
     Unseen,
-    /// It is as it was last seen.
+    /// It is unchanged since it was last seen.
     Fresh,
     /// It changed since it was last seen.
     Stale,
 }
 
 impl SeenFiles {
-    /// Remembers a file as it is now. `bytes` is all of it, where all of it was seen.
+    /// Records the current state of a file. `bytes` is its whole content, if all of it was seen.
     pub fn record(&self, path: &Path, facts: FileFacts, bytes: Option<&[u8]>) {
         self.insert(path, facts, bytes, true);
     }
 
-    /// The same of a file whose bytes are in an editor and not on disk.
+    /// Records a file whose content is in an editor and not on disk.
     pub fn record_unsaved(&self, path: &Path, facts: FileFacts, bytes: &[u8]) {
         self.insert(path, facts, Some(bytes), false);
     }
@@ -69,18 +70,18 @@ impl SeenFiles {
         let sight = SeenFile { facts, sha256: bytes.map(sha256), on_disk, at: seen.clock };
         seen.by_path.insert(path.to_owned(), sight);
         if seen.by_path.len() > FILES_MAX {
-            // Dropping a tenth at once keeps the cost of this scan away from every call.
+            // Removing a tenth at once keeps the cost of this scan off most calls.
             let cutoff = seen.clock - (FILES_MAX as u64) * 9 / 10;
             seen.by_path.retain(|_, sight| sight.at > cutoff);
         }
     }
 
-    /// Forgets a file that is gone.
+    /// Removes a file that no longer exists.
     pub fn forget(&self, path: &Path) {
         self.files.lock().unwrap_or_else(PoisonError::into_inner).by_path.remove(path);
     }
 
-    /// How what stands at `path` now compares with what was seen.
+    /// Compares the current state of `path` with the recorded one.
     pub fn freshness(&self, path: &Path, now: &FileSnapshot) -> FileFreshness {
         let seen = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sight) = seen.by_path.get(path) else { return FileFreshness::Unseen };

@@ -1,4 +1,4 @@
-//! The row that a service leaves in the audit log: one, when it has ended or did not start.
+//! Audit rows of services: one per service, when it has ended or did not start.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,10 +18,10 @@ use crate::metrics::CallStatus;
 use crate::policy::{Policy, PolicyDecision};
 use crate::redaction;
 
-/// What the tool of such a row is called. No tool has this name.
+/// The `tool` of such a row. No tool has this name.
 const SERVICE: &str = "service";
 
-/// Judges services by the rules for commands, and records them in the audit log.
+/// Applies the command rules to services, and records them in the audit log.
 #[derive(Clone)]
 pub(crate) struct ServiceAuditor {
     audit: Arc<AuditLog>,
@@ -53,7 +53,7 @@ struct ServiceRow {
 }
 
 impl ServiceRow {
-    /// Begins one. What variables hold is nobody's business, and words are cleaned.
+    /// Begins a row. Values of variables are not recorded, and arguments are redacted.
     fn new(auditor: ServiceAuditor, request: &ServiceRequest) -> Self {
         let call = new_call_id();
         let row = AuditRow {
@@ -65,7 +65,7 @@ impl ServiceRow {
         Self { auditor, call, began: Instant::now(), row }
     }
 
-    /// Notes how it was judged. What would have to be asked, settings have answered.
+    /// Records the decision. Its setting counts as approval.
     fn record_decision(&mut self, decision: &PolicyDecision) {
         let noted = self.row.record_decision(decision);
         if decision.verdict == Verdict::Ask {
@@ -77,7 +77,7 @@ impl ServiceRow {
         status.as_str().clone_into(&mut self.row.status);
         self.row.duration_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         if let Err(error) = self.auditor.audit.write(&self.row) {
-            tracing::error!(%error, "an audit row could not be written");
+            tracing::error!(%error, "cannot write an audit row");
         }
     }
 }
@@ -102,33 +102,33 @@ impl ServiceRecord for ServiceRow {
         self.write(CallStatus::from_error(error));
     }
 
-    /// One that was asked to end did well, however it took that.
-    fn write_end(mut self: Box<Self>, ended: &CommandExit, is_asked: bool) {
+    /// A service that was asked to end has status `ok`, whatever its exit status.
+    fn write_end(mut self: Box<Self>, ended: &CommandExit, is_requested: bool) {
         let CommandExit { exit_code, signal, .. } = *ended;
         self.row.service = Some(AuditService { exit_code, signal });
-        let trouble = if is_asked { None } else { describe_failure(ended) };
+        let trouble = if is_requested { None } else { describe_failure(ended) };
         let status = if trouble.is_some() { CallStatus::Error } else { CallStatus::Ok };
         self.row.message = trouble;
         self.write(status);
     }
 }
 
-/// What went wrong with one that ended by itself.
+/// Why a service that ended by itself failed.
 fn describe_failure(ended: &CommandExit) -> Option<String> {
     match ended.why {
         ExitCause::Finished => match (ended.exit_code, ended.signal) {
             (Some(0), _) => None,
-            (Some(code), _) => Some(format!("it ended with code {code}")),
-            (None, Some(signal)) => Some(format!("signal {signal} ended it")),
-            (None, None) => Some("nobody knows how it ended".to_owned()),
+            (Some(code), _) => Some(format!("it exited with code {code}")),
+            (None, Some(signal)) => Some(format!("it was killed by signal {signal}")),
+            (None, None) => Some("its exit status is unknown".to_owned()),
         },
         ExitCause::MemoryLimit { limit, used } => {
             let (used, limit) = (ByteSize::bytes(used), ByteSize::bytes(limit));
-            Some(format!("it held {used} of memory, and may hold {limit}"))
+            Some(format!("it used {used} of memory, more than the limit of {limit}"))
         }
         ExitCause::ProcessLimit { limit, used } => {
-            Some(format!("it had {used} processes, and may have {limit}"))
+            Some(format!("it had {used} processes, more than the limit of {limit}"))
         }
-        _ => Some("it was killed from outside".to_owned()),
+        _ => Some("it was killed".to_owned()),
     }
 }

@@ -1,8 +1,8 @@
-//! Our own input and output as streams.
+//! This process's own standard input and output as async streams.
 //!
-//! Whoever starts a server gives it pipes or sockets. Those are waited for by the runtime itself:
-//! a thread that blocks in a read costs tens of microseconds a message, and keeps the process from
-//! ending while nothing comes.
+//! A server's streams are usually pipes or sockets, which the async runtime can wait for itself: a
+//! thread that blocks in a read costs tens of microseconds per message, and keeps the process from
+//! exiting while no input arrives.
 
 use std::fs::File;
 use std::io;
@@ -15,12 +15,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{UnixStream, unix::pipe};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// Our own input.
+/// Standard input.
 pub type StdioInput = Box<dyn AsyncRead + Send + Unpin>;
-/// Our own output.
+/// Standard output.
 pub type StdioOutput = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// Our own input and output. Must be called within a runtime, and once.
+/// Standard input and output. Call it once, within a runtime.
 pub fn open_stdio() -> io::Result<(StdioInput, StdioOutput)> {
     let output = io::stdout().as_fd().try_clone_to_owned()?;
     let output: StdioOutput = match fd_kind(&output)? {
@@ -31,8 +31,8 @@ pub fn open_stdio() -> io::Result<(StdioInput, StdioOutput)> {
     Ok((open_input()?, output))
 }
 
-/// Our own input, and an output that was kept apart from stdout. The input ends when `stop` says so,
-/// as it does when whoever writes to it goes away.
+/// Standard input, and an output that was separated from stdout. The input ends when `stop` is
+/// cancelled, as it does when the writer closes it.
 pub fn open_stdio_with(
     output: OwnedFd,
     stop: CancellationToken,
@@ -55,7 +55,7 @@ fn open_input() -> io::Result<StdioInput> {
     })
 }
 
-/// Input that ends when it is told to.
+/// Input that ends when it is cancelled.
 struct CancellableInput {
     input: StdioInput,
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,

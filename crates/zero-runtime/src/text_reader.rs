@@ -1,8 +1,8 @@
-//! The port to a model that reads for a tool: a long text in, what was asked about it out.
+//! The interface to a model that reads long texts for a tool.
 //!
-//! A page of the web is long and somebody else's. Where a session has a model, that can read the
-//! page by itself, without tools and without the conversation, and only its answer goes on. Where
-//! there is none, tools do without.
+//! A web page is long and untrusted. If a session has a model, it reads the page without tools and
+//! without the conversation, and only its answer is returned. Without a model, tools return the
+//! text itself.
 
 use std::sync::Arc;
 
@@ -10,28 +10,28 @@ use zero_core::CallId;
 
 use crate::tool::BoxFuture;
 
-/// What is to be read, and what for.
+/// A text and a question about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadingRequest {
-    /// What is asked of the text.
+    /// The question about the text.
     pub question: String,
-    /// Where the text comes from, for the reader's eyes.
+    /// Where the text comes from.
     pub source: String,
-    /// The text. A stranger wrote it.
+    /// The text. Untrusted.
     pub text: String,
 }
 
-/// Who reads for the calls of a session: it may be another model from one call to the next.
+/// Provides readers for the calls of a session; the model may differ from one call to the next.
 pub trait TextReaderProvider: Send + Sync {
-    /// What reads for a call, if anything does.
+    /// The reader for a call, if any.
     fn reader(&self, call: &CallId) -> Option<Arc<dyn TextReader>>;
 }
 
-/// Something that reads a text for a tool.
+/// Reads a text for a tool.
 pub trait TextReader: Send + Sync {
-    /// Most of a text that it takes, in bytes; a longer one is cut before.
+    /// Longest text, in bytes; callers truncate longer ones.
     fn text_bytes_max(&self) -> usize;
 
-    /// Answers what is asked of a text, or says why it cannot. Dropping the future stops it.
+    /// Answers the question, or returns why it cannot. Dropping the future cancels it.
     fn read(&self, reading: ReadingRequest) -> BoxFuture<'_, Result<String, String>>;
 }

@@ -1,8 +1,8 @@
-//! What a tool is: typed where it is written, erased where it is called.
+//! The tool interfaces: typed for implementations, type-erased for callers.
 //!
-//! A call is planned before it is judged. Planning turns arguments into handles (paths settled,
-//! patterns compiled), and everything after it, the description, the effects, the run, works on
-//! that plan. So what was judged is what runs: nothing is parsed or resolved a second time.
+//! A call is planned before it is authorized. Planning turns arguments into handles (resolved
+//! paths, compiled patterns), and everything after it (description, effects, run) uses that plan.
+//! So what was authorized is what runs: nothing is parsed or resolved twice.
 
 use std::future::Future;
 use std::path::Path;
@@ -25,30 +25,30 @@ use crate::call_context::CallContext;
 use crate::schema;
 use crate::tool_notes::ToolNotes;
 
-/// A future that can be stored.
+/// A boxed future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What a tool says about itself besides its name and its types.
+/// Static facts about a tool besides its name and its types.
 #[derive(Clone, Debug)]
 pub struct ToolInfo {
-    /// Name for people.
+    /// Name for display.
     pub display_name: &'static str,
-    /// The shelf it stands on.
+    /// Its category in lists.
     pub category: ToolCategory,
-    /// How an editor should picture it.
+    /// The kind of tool, for an icon in editors.
     pub kind: ToolKind,
-    /// Risk before the arguments are looked at.
+    /// Risk before the arguments are known.
     pub risk: RiskLevel,
-    /// Which deadline it works under.
+    /// Its class of deadlines.
     pub timeout_class: TimeoutClass,
-    /// Whether running it twice is the same as running it once.
+    /// Whether running it twice has the same effect as once.
     pub idempotent: bool,
-    /// A tool that takes the same input and can stand in when this one fails by itself.
+    /// A tool with the same input that runs instead if this one fails.
     pub fallback: Option<&'static str>,
 }
 
 impl ToolInfo {
-    /// What most tools of a program's own say: called once, done quickly, at this risk.
+    /// Defaults of most tools: not idempotent, a short deadline, the given risk.
     pub fn new(display_name: &'static str, risk: RiskLevel) -> Self {
         Self {
             display_name,
@@ -62,30 +62,30 @@ impl ToolInfo {
     }
 }
 
-/// What a call will do, for a person.
+/// What a call will do, for the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallDescription {
     /// One line, such as ``Edit `src/main.rs` ``.
     pub title: String,
-    /// Places it is about.
+    /// The files it is about.
     pub locations: Vec<FileLocation>,
 }
 
-/// What a run gives back, before it is bounded and rendered.
+/// The result of a run, before it is truncated and rendered.
 #[derive(Debug)]
 pub struct ToolReply<O> {
     /// For the model.
     pub content: Vec<ToolResultPart>,
-    /// For the person.
+    /// For the user.
     pub display: ResultDisplay,
     /// For programs.
     pub output: O,
-    /// Places touched.
+    /// The files it touched.
     pub locations: Vec<FileLocation>,
 }
 
 impl<O> ToolReply<O> {
-    /// The same text for the model and the person.
+    /// The same text for the model and the user.
     pub fn from_text(text: impl Into<String>, output: O) -> Self {
         let text = text.into();
         let display = ResultDisplay::markdown(text.clone());
@@ -93,32 +93,33 @@ impl<O> ToolReply<O> {
     }
 }
 
-/// A tool. Its `Args` doc comment is the model's description of it; write it for that reader.
+/// A tool. The doc comment of its `Args` is the description that models get; write it for them.
 ///
-/// A tool never asks, spawns, or times itself, and opens nothing but what its plan located.
+/// A tool never asks the user, starts processes or sets timeouts itself, and opens only what its
+/// plan resolved.
 pub trait Tool: Send + Sync + 'static {
     /// The arguments; the input schema is derived from them.
     type Args: DeserializeOwned + JsonSchema + Send;
     /// The structured result; the output schema is derived from it.
     type Output: Serialize + JsonSchema + Send;
-    /// The arguments with everything settled that can be settled before anyone decides.
+    /// The arguments with everything resolved that can be resolved before authorization.
     type Plan: Send + Sync + 'static;
     /// Canonical name.
     const NAME: &'static str;
 
-    /// What it says about itself.
+    /// Static facts about the tool.
     fn info(&self) -> ToolInfo;
 
-    /// What is to be known of it beside its description, for people.
+    /// Further facts about the tool, for users.
     fn notes(&self) -> ToolNotes {
         ToolNotes::default()
     }
 
-    /// Settles the arguments: paths to handles, patterns to matchers. Changes nothing.
+    /// Resolves the arguments: paths to handles, patterns to matchers. Changes nothing.
     fn plan(&self, args: Self::Args, workspace: &Workspace) -> Result<Self::Plan, ToolError>;
 
-    /// The same for a tool that goes on in the folder where the session's last command ended, where
-    /// that is not the workspace's first.
+    /// Like [`Tool::plan`], for a tool that starts in the folder where the session's last command
+    /// ended, if that is not the workspace's first.
     fn plan_in(
         &self,
         args: Self::Args,
@@ -128,38 +129,38 @@ pub trait Tool: Send + Sync + 'static {
         self.plan(args, workspace)
     }
 
-    /// What the call will do, for a person; what the tool is called when nobody says more.
+    /// What the call will do, for the user; by default the tool's name.
     fn describe(&self, _plan: &Self::Plan) -> CallDescription {
         CallDescription { title: self.info().display_name.to_owned(), locations: Vec::new() }
     }
 
-    /// What the call will touch. Policy, sandbox and audit see this.
+    /// The effects of the call, for policy, sandbox and audit.
     fn effects(&self, plan: &Self::Plan) -> Effects;
 
-    /// What a call about this one path touches. It is judged where [`Tool::plan`] failed, before
-    /// anybody is told why: that says what stands there.
+    /// The effects of a call about this one path. If [`Tool::plan`] failed, they are authorized
+    /// before the reason is reported, because that reveals what exists there.
     fn path_effects(&self, path: TargetPath) -> Effects {
         vec![Effect::Read(path)]
     }
 
-    /// How long it may take, where its input says so; the deadline of its class otherwise.
+    /// The deadline that the input sets, if any; otherwise that of its class applies.
     fn deadline(&self, _plan: &Self::Plan) -> Option<Duration> {
         None
     }
 
-    /// Fails when the call could only fail, such as on a file that is not there: asked after the
-    /// call was judged, and where nothing is given away by it before a person is, so that nobody
-    /// is asked for nothing.
+    /// Fails if the call can only fail, for example because a file does not exist. Runs after
+    /// authorization, and before the user is asked if it reveals nothing, so that the user is not
+    /// asked needlessly.
     fn check(&self, _plan: &Self::Plan, _cx: &CallContext) -> Result<(), ToolError> {
         Ok(())
     }
 
-    /// What a person should see before they answer; made only when one is asked.
+    /// What the user should see before they answer; only called if they are asked.
     fn preview(&self, _plan: &Self::Plan, _cx: &CallContext) -> Option<ResultDisplay> {
         None
     }
 
-    /// Does it. May be called again with the same plan when the tool is idempotent.
+    /// Runs the call. May be called again with the same plan if the tool is idempotent.
     fn run(
         &self,
         plan: Arc<Self::Plan>,
@@ -167,31 +168,31 @@ pub trait Tool: Send + Sync + 'static {
     ) -> impl Future<Output = Result<ToolReply<Self::Output>, ToolError>> + Send;
 }
 
-/// A tool whose types are gone. Remote tools implement this directly.
+/// A tool without its types. Remote tools implement this directly.
 pub trait AnyTool: Send + Sync {
-    /// What it says about itself.
+    /// Static facts about the tool.
     fn spec(&self) -> &ToolSpec;
 
-    /// Settles an input that fits the schema.
+    /// Resolves an input that matches the schema.
     fn plan(&self, input: Value, workspace: &Workspace) -> Result<Box<dyn AnyPlan>, ToolError>;
 
-    /// What is to be known of it beside its description, for people.
+    /// Further facts about the tool, for users.
     fn notes(&self) -> ToolNotes {
         ToolNotes::default()
     }
 
-    /// What it says of itself and nobody vouches for, such as `read-only`. People are shown it; no
-    /// decision looks at it.
+    /// Unverified claims of the tool, such as `read-only`. Shown to users; no decision uses them.
     fn claims(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What a call about this one path touches; judged where it could not be planned.
+    /// The effects of a call about this one path; used if it could not be planned.
     fn path_effects(&self, path: TargetPath) -> Effects {
         vec![Effect::Read(path)]
     }
 
-    /// The same for a tool that goes on in the folder where the session's last command ended.
+    /// Like [`AnyTool::plan`], for a tool that starts in the folder where the session's last
+    /// command ended.
     fn plan_in(
         &self,
         input: Value,
@@ -202,34 +203,34 @@ pub trait AnyTool: Send + Sync {
     }
 }
 
-/// A planned call whose types are gone.
+/// A planned call without its types.
 pub trait AnyPlan: Send + Sync {
-    /// What the call will do, for a person.
+    /// What the call will do, for the user.
     fn describe(&self) -> CallDescription;
 
-    /// What the call will touch.
+    /// The effects of the call.
     fn effects(&self) -> Effects;
 
-    /// How long it may take, where its input says so.
+    /// The deadline that the input sets, if any.
     fn deadline(&self) -> Option<Duration> {
         None
     }
 
-    /// Fails when the call could only fail; asked after it was judged.
+    /// Fails if the call can only fail; called after authorization.
     fn check(&self, _cx: &CallContext) -> Result<(), ToolError> {
         Ok(())
     }
 
-    /// What a person should see before they answer.
+    /// What the user should see before they answer.
     fn preview(&self, cx: &CallContext) -> Option<ResultDisplay>;
 
-    /// Does it.
+    /// Runs the call.
     fn run(&self, cx: CallContext) -> BoxFuture<'static, Result<ToolResult, ToolError>>;
 }
 
-/// Takes a tool's types away so that it can be registered.
+/// Erases a tool's types so that it can be registered.
 ///
-/// Panics when the tool's name is no tool name: that is a mistake in the program, seen at once.
+/// Panics if the tool's name is invalid, which is a bug in the program.
 #[expect(
     clippy::expect_used,
     reason = "a tool's name is a constant; a wrong one cannot reach a user"
@@ -286,7 +287,7 @@ impl<T: Tool> AnyTool for ErasedTool<T> {
         let args = serde_json::from_value(input).map_err(|error| {
             ToolError::invalid(
                 ErrorReason::SchemaViolation,
-                format!("the input does not fit: {error}"),
+                format!("the input is invalid: {error}"),
             )
         })?;
         let plan = Arc::new(self.tool.plan_in(args, workspace, folder)?);
@@ -326,7 +327,7 @@ impl<T: Tool> AnyPlan for ErasedPlan<T> {
             let structured = serde_json::to_value(&reply.output).map_err(|error| {
                 ToolError::failed(
                     ErrorReason::Panic,
-                    format!("the result could not be written down: {error}"),
+                    format!("could not serialize the result: {error}"),
                 )
             })?;
             Ok(ToolResult {

@@ -1,4 +1,4 @@
-//! A host: the tools, the judge and the bounds of one workspace.
+//! A host: the tools, the policy and the limits of one workspace.
 
 use std::sync::{Arc, OnceLock};
 
@@ -25,39 +25,40 @@ use crate::registry::ToolRegistry;
 use crate::service_rows::ServiceAuditor;
 use crate::web::NetworkGuard;
 
-/// What a host is made of.
+/// The configuration of a host.
 pub struct ToolHostConfig {
     /// The folders it works in.
     pub workspace: Workspace,
-    /// Where it keeps its own state.
+    /// Its state folder.
     pub state: StateDir,
-    /// Its bounds.
+    /// Its limits.
     pub limits: HostLimits,
-    /// Its judge.
+    /// Its policy.
     pub policy: Arc<dyn Policy>,
-    /// How to reach the person, for sessions that bring no way of their own; without one, what would
-    /// be asked is denied.
+    /// Asks the user for approval in sessions without their own approver. Without any, calls that
+    /// need approval are denied.
     pub approver: Option<Arc<dyn Approver>>,
-    /// How the person is asked what only they know, for sessions that bring no way of their own.
+    /// Asks the user questions in sessions without their own elicitor.
     pub elicitor: Option<Arc<dyn Elicitor>>,
-    /// Who watches the calls of sessions that nobody else watches.
+    /// Observes the calls of sessions without their own observer.
     pub observer: Option<Arc<dyn CallEventObserver>>,
-    /// How a person would allow what was denied for want of an approver, for the message.
+    /// How the user could allow a call that was denied because there is no approver, for the
+    /// message.
     pub how_to_allow: String,
-    /// What holds for its commands.
+    /// The settings of its commands.
     pub commands: CommandSettings,
-    /// What has a say before its calls, and a word after them.
+    /// Commands that run before and after its calls.
     pub hooks: HookSettings,
-    /// What lies outside of this machine.
+    /// How host names are resolved.
     pub internet: ResolverConfig,
-    /// Certificates that are trusted there besides those of the machine.
+    /// Certificates to trust in addition to the machine's.
     pub extra_roots: ExtraRootCertificates,
-    /// Its counters; several hosts may count together.
+    /// Its counters; several hosts may share them.
     pub metrics: Arc<CallMetrics>,
 }
 
 impl ToolHostConfig {
-    /// A host that judges by risk and reaches nobody.
+    /// A host that decides by risk and cannot ask the user.
     pub fn new(workspace: Workspace, state: StateDir) -> Self {
         Self {
             workspace,
@@ -77,8 +78,8 @@ impl ToolHostConfig {
     }
 }
 
-/// The tools, the judge and the bounds of one workspace. See [`crate::pipeline`] for what a call
-/// goes through.
+/// The tools, the policy and the limits of one workspace. [`crate::pipeline`] has the steps of a
+/// call.
 pub struct ToolHost {
     pub(crate) registry: Arc<ToolRegistry>,
     pub(crate) workspace: Workspace,
@@ -157,17 +158,17 @@ impl ToolHost {
         &self.workspace
     }
 
-    /// Where it keeps its own state.
+    /// Its state folder.
     pub fn state(&self) -> &StateDir {
         &self.state
     }
 
-    /// Its bounds.
+    /// Its limits.
     pub fn limits(&self) -> &HostLimits {
         &self.limits
     }
 
-    /// What starts programs that run beside its calls.
+    /// Starts services.
     pub fn services(&self) -> ServiceLauncher {
         let workspace = self.workspace.clone();
         ServiceLauncher::new(ServiceHost {
@@ -186,8 +187,8 @@ impl ToolHost {
         })
     }
 
-    /// Runs `true`, confined as the commands of `tool` are, and says what held. Where something
-    /// cannot be enforced it runs nevertheless, so that all of it is known.
+    /// Runs `true`, confined as the commands of `tool` are, and reports what was enforced. It runs
+    /// even if a property cannot be enforced, so that the report is complete.
     pub fn probe_sandbox(&self, tool: &ToolName) -> Result<SandboxProbeReport, ToolError> {
         let session = self.open_one_shot_session()?;
         let launcher = CommandLauncher::new(
@@ -200,27 +201,28 @@ impl ToolHost {
         zero_exec::probe_sandbox(launcher, session.workspace())
     }
 
-    /// Keeps something that its tools share between calls: one of each type, as long as the host.
+    /// Stores a value that its tools share between calls: one of each type, for the lifetime of the
+    /// host.
     pub fn insert_extension<T: Send + Sync + 'static>(&self, companion: Arc<T>) {
         self.companions.insert(companion);
     }
 
-    /// What was kept of that type.
+    /// The stored value of this type.
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.companions.get()
     }
 
-    /// Its judge.
+    /// Its policy.
     pub fn policy(&self) -> &Arc<dyn Policy> {
         &self.policy
     }
 
-    /// Judges where zero itself connects to, by its policy.
+    /// Applies the policy to zero's own connections.
     pub fn network_guard(&self) -> &NetworkGuard {
         &self.guard
     }
 
-    /// What lies outside of this machine, as it sees it.
+    /// How host names are resolved.
     pub fn resolver_config(&self) -> &ResolverConfig {
         &self.internet
     }
@@ -230,48 +232,48 @@ impl ToolHost {
         &self.metrics
     }
 
-    /// Calls waiting for a place.
+    /// Calls that wait for a slot.
     pub fn queue_depth(&self) -> usize {
         self.admission.waiting_calls()
     }
 
-    /// Calls that hold a place.
+    /// Calls that hold a slot.
     pub fn in_flight(&self) -> usize {
         self.admission.running_calls()
     }
 
-    /// The recorded changes of its workspace.
+    /// The journal of changes in its workspace.
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    /// Its log.
+    /// Its audit log.
     pub fn audit(&self) -> &AuditLog {
         &self.audit
     }
 
-    /// Settles, once, what a process that died in mid-change left behind in this workspace.
+    /// Recovers, once, the changes that a killed process left incomplete in this workspace.
     pub(crate) fn recover(&self) {
         self.recovered.get_or_init(|| {
             if let Err(error) = self.journal.recover() {
-                // It is no reason not to go on.
-                tracing::warn!(%error, "the journal could not be cleaned up");
+                // A failure is no reason to stop.
+                tracing::warn!(%error, "cannot recover the journal");
             }
         });
     }
 
-    /// Takes away, once, what killed processes left of their sessions.
+    /// Removes, once, the files that killed processes left of their sessions.
     fn sweep(&self) {
         self.swept.get_or_init(|| ToolHostSession::sweep(&self.state));
     }
 
-    /// Starts a session that has the host's approver, observer and mode.
+    /// Opens a session with the host's approver, observer and mode.
     pub fn open_session(&self, id: SessionId) -> Result<ToolHostSession, ToolError> {
         self.open_session_with(id, ToolHostSessionConfig::default())
     }
 
-    /// Starts a session that brings some of them along. So one host serves many, each with its own
-    /// person.
+    /// Opens a session with some of its own. So one host serves many sessions, each with its own
+    /// user.
     pub fn open_session_with(
         &self,
         id: SessionId,
@@ -281,7 +283,7 @@ impl ToolHost {
         ToolHostSession::open(id, self, config)
     }
 
-    /// A session for single calls: it remembers nothing, and its results outlive it.
+    /// A session for single calls: it keeps no state, and its results outlive it.
     pub fn open_one_shot_session(&self) -> Result<ToolHostSession, ToolError> {
         self.sweep();
         ToolHostSession::open_one_shot(self)

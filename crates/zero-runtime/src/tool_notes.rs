@@ -1,39 +1,38 @@
-//! What a tool says of itself to a person who decides about it: what it does to the world, when it
-//! is riskier than usual, and where it stops.
+//! Facts about a tool for users who decide about it: its effects, its risk and its bounds.
 //!
-//! It stands beside the code of the tool and is made of the constants that the code holds to, so
-//! that pages which tell it cannot say anything else.
+//! They are defined beside the tool's code, from the same constants, so that generated
+//! documentation agrees with the code.
 
 use std::time::Duration;
 
 use zero_core::ByteSize;
 
-/// What is to be known of a tool beside its description.
+/// Facts about a tool besides its description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolNotes {
-    /// What its calls do to the world, in a line. Each call says exactly what before it runs.
+    /// The effects of its calls, in one line. Each call declares its exact effects before it runs.
     pub effects: &'static str,
-    /// Which of its calls have another risk than the usual.
+    /// Which of its calls have another risk than usual.
     pub other_risks: Option<&'static str>,
-    /// Bounds of its own, beside those of all tools.
+    /// Bounds of its own, in addition to those of all tools.
     pub bounds: Vec<ToolBound>,
 }
 
 impl ToolNotes {
-    /// What its calls do to the world; nothing else is to be known.
+    /// Notes with only the effects.
     pub fn new(effects: &'static str) -> Self {
         Self { effects, other_risks: None, bounds: Vec::new() }
     }
 
-    /// The same of a tool that changes files: some of them are not like others.
+    /// Notes of a tool that changes files; some files have a higher risk.
     pub fn for_file_changes(effects: &'static str) -> Self {
         let other_risks = Some(
-            "high for files that decide what runs later, such as hooks of git and start files of shells",
+            "high for files that decide what runs later, such as git hooks and shell startup files",
         );
         Self { other_risks, ..Self::new(effects) }
     }
 
-    /// The same with bounds of its own.
+    /// Adds bounds of its own.
     #[must_use]
     pub fn with_bounds(self, bounds: impl IntoIterator<Item = ToolBound>) -> Self {
         Self { bounds: self.bounds.into_iter().chain(bounds).collect(), ..self }
@@ -51,32 +50,32 @@ impl Default for ToolNotes {
 pub struct ToolBound {
     /// What is bounded, such as `a line that is shown`.
     pub what: &'static str,
-    /// The most of it that there may be, such as `2,000 characters`.
+    /// The maximum, such as `2,000 characters`.
     pub most: String,
 }
 
 impl ToolBound {
-    /// So many at the most.
+    /// At most this many.
     pub fn count(what: &'static str, most: usize) -> Self {
         Self { what, most: group_digits(most) }
     }
 
-    /// From so many to so many.
+    /// Between these numbers.
     pub fn range(what: &'static str, least: usize, most: usize) -> Self {
         Self { what, most: format!("{} to {}", group_digits(least), group_digits(most)) }
     }
 
-    /// So many lines at the most.
+    /// At most this many lines.
     pub fn lines(what: &'static str, most: usize) -> Self {
         Self { what, most: format!("{} lines", group_digits(most)) }
     }
 
-    /// So many characters at the most.
+    /// At most this many characters.
     pub fn characters(what: &'static str, most: usize) -> Self {
         Self { what, most: format!("{} characters", group_digits(most)) }
     }
 
-    /// So many bytes at the most.
+    /// At most this many bytes.
     pub fn bytes(what: &'static str, most: usize) -> Self {
         let most = match most {
             bytes if bytes % 1_000 == 0 => ByteSize::bytes(bytes as u64).to_string(),
@@ -87,7 +86,7 @@ impl ToolBound {
         Self { what, most }
     }
 
-    /// So long at the most.
+    /// At most this long.
     pub fn time(what: &'static str, most: Duration) -> Self {
         let most = match (most.as_secs(), most.subsec_millis()) {
             (hours, 0) if hours >= 3_600 && hours % 3_600 == 0 => format!("{} h", hours / 3_600),

@@ -1,12 +1,12 @@
-//! The one way by which zero itself goes out to the web.
+//! The only way in which zero itself connects to the web.
 //!
-//! Tools that fetch, MCP servers that are reached by HTTP and the logins these want all connect
-//! here: the [`NetworkGuard`] judges every address by the policy that also judges the proxy of
-//! confined commands, a name is looked up once for a connection and each address of the answer is
-//! checked, and the [`WebClient`] goes to these addresses and no others. No proxy, cookie or
-//! redirect is taken from elsewhere, and whatever comes back is bounded in bytes and time.
+//! Tools that fetch, MCP servers over HTTP and their logins all connect here: the [`NetworkGuard`]
+//! checks every address with the policy that also applies to the proxy of confined commands, a name
+//! is resolved once per connection and each address is checked, and the [`WebClient`] connects to
+//! these addresses only. Proxies, cookies and redirects from elsewhere are ignored, and responses
+//! are bounded in bytes and time.
 //!
-//! Not here: the rules (`zero_policy`), and what a page or a message means.
+//! Not here: the rules (`zero_policy`), and the meaning of a page or a message.
 
 mod network_guard;
 mod response_body;
@@ -30,11 +30,11 @@ pub use self::web_client::{
 };
 pub use self::web_error::{WebError, from_reqwest_error, shorten_untrusted};
 
-/// The web, as far as one call may reach it.
+/// The web access of one call.
 #[derive(Clone, Debug)]
 pub struct CallWebAccess {
     guard: NetworkGuard,
-    /// The hosts that were judged for the call and allowed.
+    /// The hosts that were allowed for the call.
     hosts: Arc<[HostName]>,
 }
 
@@ -43,12 +43,12 @@ impl CallWebAccess {
         Self { guard, hosts }
     }
 
-    /// A client that reaches the hosts the call was judged on, and nobody else.
+    /// A client that connects only to the hosts that were allowed for the call.
     pub fn client(&self, connect_time: Duration) -> Result<WebClient, WebError> {
         WebClient::new(self.guard.gate_for_hosts(Arc::clone(&self.hosts)), connect_time)
     }
 
-    /// A client for a server that the person's settings place at `endpoint`.
+    /// A client for a server whose endpoint is in the user's settings.
     pub fn client_for_endpoint(
         &self,
         endpoint: &Url,
@@ -57,8 +57,8 @@ impl CallWebAccess {
         WebClient::new(self.guard.gate_for_endpoint(endpoint)?, connect_time)
     }
 
-    /// Tells the web of one policy from that of another: what was fetched under one must not be
-    /// given to somebody who is judged by another.
+    /// Identifies the policy: content that was fetched under one policy must not be returned under
+    /// another.
     pub fn policy_number(&self) -> u64 {
         self.guard.policy_number()
     }

@@ -21,7 +21,7 @@ pub struct AgentProfile {
     pub model: Option<String>,
     /// The names and shapes of its tools; those of the model's family when absent.
     pub dialect: Option<DialectName>,
-    /// What its model is told, in place of zero's own words.
+    /// Its system prompt, in place of zero's own.
     pub system_prompt: Option<String>,
     /// The tools it may use, by canonical name; `*` at the end stands for anything. All when absent.
     pub tools: Option<Vec<String>>,

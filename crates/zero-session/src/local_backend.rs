@@ -71,7 +71,7 @@ pub struct LocalToolBackendConfig {
     pub dialects: Arc<DialectCache>,
     /// How its person is asked, and who keeps what they settle.
     pub approver: Arc<dyn CallApprover>,
-    /// How its person is asked what only they know.
+    /// Asks the session's user questions.
     pub elicitor: Option<Arc<dyn Elicitor>>,
     /// How much may be done without asking; that of the settings when absent.
     pub mode: Option<PermissionMode>,

@@ -1,4 +1,4 @@
-//! How editors are served, as settings say it.
+//! Settings for editors (`acp`).
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -6,40 +6,40 @@ use serde::Deserialize;
 /// The keys below `acp`.
 pub const KEYS: [&str; 2] = ["acp.overlap", "acp.onExit"];
 
-/// How editors are served. Only your own settings count here, never a project's.
+/// How zero serves editors. Only your own settings apply here, never a project's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct AcpSettings {
-    /// What a second prompt does while one is at work in its session; `queue` when absent.
+    /// What a second prompt does while a run is active in its session; `queue` when absent.
     pub overlap: PromptOverlapSetting,
-    /// What becomes of what agents work on when the editor goes away; `abort` when absent.
+    /// What happens to running agents when the editor disconnects; `abort` when absent.
     pub on_exit: EditorExitSetting,
 }
 
-/// What a second prompt does while one is at work.
+/// What a second prompt does while a run is active.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PromptOverlapSetting {
-    /// It waits for its turn.
+    /// It waits until the run has finished.
     #[default]
     Queue,
-    /// The one at work is stopped.
+    /// The active run is stopped.
     Replace,
 }
 
-/// What becomes of what agents work on when the editor goes away.
+/// What happens to running agents when the editor disconnects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EditorExitSetting {
-    /// It is stopped.
+    /// They are stopped.
     #[default]
     Abort,
-    /// A gateway elsewhere goes on with it.
+    /// They continue in a remote gateway.
     Detach,
 }
 
 impl AcpSettings {
-    /// The same with the one field that another names.
+    /// Returns these settings with the one field that `field` sets.
     pub(crate) fn with_field(self, field: Self) -> Self {
         let Self { overlap, on_exit } = field;
         let usual = Self::default();

@@ -1,7 +1,7 @@
-//! A command line in settings, taken apart into the words of one program.
+//! Splits a command line in settings into the arguments of one program.
 //!
-//! No shell ever sees it: what needs one (a pipe, a variable, a redirection) is an error where it
-//! is written, and not a program that is started with a `|` among its arguments.
+//! No shell interprets the line. Syntax that needs one (a pipe, a variable, a redirection) is an
+//! error at its location, instead of a program that gets a `|` as an argument.
 
 use zero_policy::shell::ast::{ShellCommandKind, ShellWord, WordPart};
 use zero_policy::shell::parse;
@@ -10,7 +10,7 @@ use zero_policy::shell::parse;
 pub fn split_words(line: &str) -> Result<Vec<String>, String> {
     let parsed = parse(line);
     if let Some(error) = parsed.error {
-        return Err(format!("cannot be read as a command: {error}"));
+        return Err(format!("is not a valid command: {error}"));
     }
     let [item] = parsed.list.items.as_slice() else { return Err(not_single_command_error(line)) };
     let [command] = item.pipeline.commands.as_slice() else {
@@ -23,28 +23,33 @@ pub fn split_words(line: &str) -> Result<Vec<String>, String> {
         return Err(not_single_command_error(line));
     }
     if !command.redirects.is_empty() {
-        return Err("has a redirection, and no shell looks at it; leave it out, or name a script that does it".to_owned());
+        return Err(
+            "has a redirection, but no shell interprets it; remove it, or use a script".to_owned()
+        );
     }
     if !simple.assignments.is_empty() {
-        return Err("sets a variable, and no shell looks at it; name a script that does it, or use `mcpServers` with `env`".to_owned());
+        return Err(
+            "sets a variable, but no shell interprets it; use a script, or `mcpServers` with `env`"
+                .to_owned(),
+        );
     }
     let words: Result<Vec<String>, String> = simple.words.iter().map(literal_word).collect();
     let words = words?;
     match words.first() {
         None => Err(not_single_command_error(line)),
         Some(program) if program.is_empty() => {
-            Err("names no program: its first word is empty".to_owned())
+            Err("has no program: its first word is empty".to_owned())
         }
         Some(_) => Ok(words),
     }
 }
 
 fn not_single_command_error(line: &str) -> String {
-    let what = if line.trim().is_empty() { "is empty" } else { "is not one plain command" };
-    format!("{what}; write one program with its arguments, or name a script")
+    let what = if line.trim().is_empty() { "is empty" } else { "is not a single command" };
+    format!("{what}; write one program with its arguments, or use a script")
 }
 
-/// The text of a word that stands for itself.
+/// The text of a word without expansions.
 fn literal_word(word: &ShellWord) -> Result<String, String> {
     let mut plain = String::new();
     for part in &word.parts {
@@ -52,20 +57,20 @@ fn literal_word(word: &ShellWord) -> Result<String, String> {
             WordPart::Text { text, quoted } => {
                 if plain.is_empty() && !quoted && text.starts_with('~') {
                     return Err(format!(
-                        "has `{text}`, and no shell looks at it; write the path from `/` on"
+                        "has `{text}`, but no shell interprets it; write an absolute path"
                     ));
                 }
                 plain.push_str(text);
             }
             WordPart::Parameter(parameter) => {
                 return Err(format!(
-                    "has the variable `{}`, and no shell looks at it; write its value, or put the word in single quotes",
+                    "has the variable `{}`, but no shell interprets it; write its value, or put the word in single quotes",
                     parameter.name
                 ));
             }
             WordPart::Command { .. } | WordPart::Process { .. } | WordPart::Arithmetic(_) => {
                 return Err(
-                    "has `$(…)` or the like, and no shell looks at it; name a script that does it"
+                    "has a substitution such as `$(…)`, but no shell interprets it; use a script"
                         .to_owned(),
                 );
             }
@@ -101,11 +106,11 @@ mod tests {
     #[test]
     fn command_line_needing_shell_is_error() {
         for line in ["a; b", "a | b", "a && b", "a &", "! a", "(a)", "if a; then b; fi", "a\nb"] {
-            check(line, Err("is not one plain command"));
+            check(line, Err("is not a single command"));
         }
         check("", Err("is empty"));
         check("  ", Err("is empty"));
-        check("'' a", Err("names no program"));
+        check("'' a", Err("has no program"));
         check("a > b", Err("has a redirection"));
         check("A=b c", Err("sets a variable"));
         check("a $HOME", Err("the variable `HOME`"));
@@ -113,7 +118,7 @@ mod tests {
         check("a $(b)", Err("has `$(…)`"));
         check("a `b`", Err("has `$(…)`"));
         check("a <(b)", Err("has `$(…)`"));
-        check("~/bin/a", Err("write the path from `/` on"));
-        check("a 'b", Err("cannot be read"));
+        check("~/bin/a", Err("write an absolute path"));
+        check("a 'b", Err("is not a valid command"));
     }
 }

@@ -1,7 +1,7 @@
-//! JSON with comments and trailing commas, read strictly, with the place of every value.
+//! Parses JSON with comments and trailing commas, and records the location of every value.
 //!
-//! Nothing else is forgiven: a key that stands twice is an error and not "the last one wins",
-//! because a second `deny` far down in a file would silently take the place of the first.
+//! Everything else is strict. A duplicate key is an error instead of "the last one wins", because a
+//! second `deny` far down in a file would silently replace the first.
 
 use std::collections::HashMap;
 
@@ -17,10 +17,10 @@ use crate::problem::{SettingsLocation, SettingsProblem};
 pub const FILE_BYTES_MAX: u64 = 1_000_000;
 /// Deepest nesting of a settings file.
 const DEPTH_MAX: usize = 64;
-/// Some editors begin a file with this mark; it says nothing.
+/// The byte order mark, with which some editors begin a file. It is ignored.
 pub const BOM: &str = "\u{FEFF}";
 
-/// The forms that are understood beyond plain JSON: comments and trailing commas.
+/// The extensions to JSON that are accepted: comments and trailing commas.
 pub fn parse_options() -> ParseOptions {
     ParseOptions {
         allow_comments: true,
@@ -36,16 +36,16 @@ pub fn parse_options() -> ParseOptions {
     }
 }
 
-/// A settings file that was read: what it says and where.
+/// A parsed settings file, with the location of each value.
 #[derive(Clone, Debug)]
 pub struct SettingsDocument {
     value: Value,
-    /// By JSON pointer: where a property's name or an element begins.
+    /// The location of each property name or element, by JSON pointer.
     places: HashMap<String, SettingsLocation>,
 }
 
 impl SettingsDocument {
-    /// Reads the bytes of the file shown as `file`.
+    /// Parses the bytes of a file; `file` is its name in messages.
     pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, Vec<SettingsProblem>> {
         let problem = |place, what: String| SettingsProblem { file: file.to_owned(), place, what };
         let text = std::str::from_utf8(bytes).map_err(|error| {
@@ -65,7 +65,7 @@ impl SettingsDocument {
         let value = match &parsed.value {
             Some(node @ Node::Object(_)) => walk.convert(node, "", 0),
             Some(other) => {
-                walk.add_problem(other.range().start, "settings are an object; write `{ … }`");
+                walk.add_problem(other.range().start, "settings must be an object; write `{ … }`");
                 Value::Null
             }
             None => {
@@ -80,12 +80,13 @@ impl SettingsDocument {
         }
     }
 
-    /// What it says, comments left out.
+    /// The contents, without comments.
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// Where the value at a JSON pointer stands; for one that is absent, what it would stand in.
+    /// The location of the value at a JSON pointer; for a missing value, that of its nearest
+    /// parent.
     pub fn location(&self, pointer: &str) -> SettingsLocation {
         let mut pointer = pointer;
         loop {
@@ -105,7 +106,7 @@ pub fn join_pointer(pointer: &str, step: &str) -> String {
     format!("{pointer}/{}", step.replace('~', "~0").replace('/', "~1"))
 }
 
-/// From the parser's tree to plain values, noting where each stands.
+/// Converts the parser's tree to plain values and records the location of each.
 struct TreeConverter<'a> {
     file: &'a str,
     lines: LineIndex<'a>,
@@ -133,7 +134,7 @@ impl TreeConverter<'_> {
                     let inner = join_pointer(pointer, name);
                     if let Some(first) = self.places.get(&inner) {
                         let what = format!(
-                            "`{name}` stands here a second time, after line {}; join the two",
+                            "`{name}` is a duplicate of line {}; merge the two",
                             first.line
                         );
                         self.add_problem(start, &what);
@@ -158,7 +159,7 @@ impl TreeConverter<'_> {
             Node::NumberLit(number) => match serde_json::from_str(number.value) {
                 Ok(number) => Value::Number(number),
                 Err(_) => {
-                    let what = format!("`{}` is no number that can be kept", number.value);
+                    let what = format!("`{}` is not a valid number", number.value);
                     self.add_problem(number.range.start, &what);
                     Value::Null
                 }
@@ -178,13 +179,13 @@ impl TreeConverter<'_> {
     }
 }
 
-/// The parser's finding in our words, with what to do.
+/// Describes a parser error, with its fix.
 fn describe_syntax_error(kind: &ParseErrorKind) -> String {
     let fix = match kind {
         ParseErrorKind::ExpectedComma => "put a comma between the two",
         ParseErrorKind::ExpectedStringObjectProperty
         | ParseErrorKind::SingleQuotedStringsNotAllowed
-        | ParseErrorKind::UnexpectedWord => "write names and texts in double quotes",
+        | ParseErrorKind::UnexpectedWord => "write names and strings in double quotes",
         ParseErrorKind::UnterminatedArray => "close it with `]`",
         ParseErrorKind::UnterminatedObject => "close it with `}`",
         ParseErrorKind::UnterminatedCommentBlock => "close it with `*/`",
@@ -201,7 +202,7 @@ fn describe_syntax_error(kind: &ParseErrorKind) -> String {
     format!("{found}; {fix}")
 }
 
-/// Where the lines of a text begin.
+/// The offsets at which lines begin.
 struct LineIndex<'a> {
     text: &'a str,
     starts: Vec<usize>,
@@ -252,19 +253,19 @@ mod tests {
     fn other_syntax_errors_are_refused() {
         check(b"", Err(&["f:1:1: the file is empty; write `{}` or remove it"]));
         check(b"// only this", Err(&["f:1:1: the file is empty; write `{}` or remove it"]));
-        check(b"\n [1]", Err(&["f:2:2: settings are an object; write `{ \u{2026} }`"]));
+        check(b"\n [1]", Err(&["f:2:2: settings must be an object; write `{ \u{2026} }`"]));
         check(b"{\"a\": \"\xFF\"}", Err(&["f:1:8: this is not UTF-8; save the file as UTF-8"]));
         check(b"{\"a\": 1 \"b\": 2}", Err(&["f:1:8: expected comma; put a comma between the two"]));
         check(
             b"{a: 1}",
             Err(&[
-                "f:1:2: expected string for object property; write names and texts in double quotes",
+                "f:1:2: expected string for object property; write names and strings in double quotes",
             ]),
         );
         check(
             b"{'a': 1}",
             Err(&[
-                "f:1:2: single-quoted strings are not allowed; write names and texts in double quotes",
+                "f:1:2: single-quoted strings are not allowed; write names and strings in double quotes",
             ]),
         );
         check(b"{\"a\": 1", Err(&["f:1:1: unterminated object; close it with `}`"]));
@@ -274,7 +275,7 @@ mod tests {
                 "f:1:4: text cannot contain more than one JSON value; keep one object in the file",
             ]),
         );
-        check(b"{\"a\": 1e999}", Err(&["f:1:7: `1e999` is no number that can be kept"]));
+        check(b"{\"a\": 1e999}", Err(&["f:1:7: `1e999` is not a valid number"]));
     }
 
     #[test]
@@ -282,8 +283,8 @@ mod tests {
         check(
             b"{\"p\": {\"deny\": [1],\n \"deny\": []},\n\"q\": 1, \"\\u0071\": 2}",
             Err(&[
-                "f:2:2: `deny` stands here a second time, after line 1; join the two",
-                "f:3:9: `q` stands here a second time, after line 3; join the two",
+                "f:2:2: `deny` is a duplicate of line 1; merge the two",
+                "f:3:9: `q` is a duplicate of line 3; merge the two",
             ]),
         );
     }

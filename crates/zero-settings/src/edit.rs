@@ -1,41 +1,41 @@
-//! Changing one value of a settings file and nothing else: comments, order and layout stay.
+//! Changes one value of a settings file and keeps comments, order and layout.
 //!
-//! The file is edited as text by a library that keeps every byte it need not touch. What comes out
-//! is read again and must say exactly what was meant; if it does not, nothing is written.
+//! A library edits the file as text and preserves every byte it does not have to change. The result
+//! is parsed again and must equal the expected value; otherwise nothing is written.
 
 use jsonc_parser::cst::{CstArray, CstInputValue, CstObject, CstRootNode};
 use serde_json::{Map, Value};
 
 use crate::document::{BOM, SettingsDocument, parse_options};
 
-/// What to do with a value.
+/// A change of one value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ValueEdit {
-    /// Give it this value.
+    /// Sets the value.
     Set(Value),
-    /// Take it out.
+    /// Removes the value.
     Unset,
-    /// Add this to the list.
+    /// Appends this item to the list.
     Add(Value),
-    /// Take this out of the list.
+    /// Removes this item from the list.
     Remove(Value),
 }
 
 /// Why a text could not be edited.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsEditError {
-    /// A step of the key leads into something that has no keys.
+    /// A component of the key is not an object.
     #[error("`{0}` is not an object, so nothing can be set in it")]
     NotAnObject(String),
-    /// The key holds no list.
+    /// The key is not a list.
     #[error("`{0}` is not a list; use `zero config set`")]
     NotAList(String),
-    /// The library's text does not say what was meant.
-    #[error("the file could not be changed without risk; change it by hand")]
+    /// The edited text does not have the expected value.
+    #[error("the file could not be edited safely; edit it yourself")]
     Unverified,
 }
 
-/// The text with one value changed; `None` when it says so already.
+/// The text with one value changed; `None` if it already has that value.
 pub fn apply(
     text: &str,
     key: &[&str],
@@ -65,12 +65,12 @@ pub fn apply(
     }
 }
 
-/// Whether a list holds a value: as it is, or as the rule of an entry that explains itself.
+/// Whether a list item is the value, either itself or as the `rule` of an explained rule.
 fn is_same_item(item: &Value, wanted: &Value) -> bool {
     item == wanted || item.get("rule").is_some_and(|rule| rule == wanted)
 }
 
-/// What the file should say afterwards, worked out on plain values.
+/// The expected contents after the edit, computed on plain values.
 fn expected_value(old: &Value, key: &[&str], edit: &ValueEdit) -> Result<Value, SettingsEditError> {
     let mut new = old.clone();
     let Some((last, above)) = key.split_last() else { return Err(SettingsEditError::Unverified) };
@@ -119,7 +119,7 @@ fn expected_value(old: &Value, key: &[&str], edit: &ValueEdit) -> Result<Value, 
     Ok(new)
 }
 
-/// The same change, on the text.
+/// Applies the same edit to the text.
 fn edit_tree(root: CstObject, key: &[&str], edit: &ValueEdit) -> Result<(), SettingsEditError> {
     let Some((last, above)) = key.split_last() else { return Err(SettingsEditError::Unverified) };
     let mut object = root;
@@ -141,7 +141,7 @@ fn edit_tree(root: CstObject, key: &[&str], edit: &ValueEdit) -> Result<(), Sett
         }
         (ValueEdit::Add(value), None) => {
             let list: CstArray = object.array_value_or_set(last);
-            // One line for each, so that a rule can be told by its line.
+            // One line per item, so that a rule can be identified by its line.
             list.ensure_multiline();
             list.append(to_cst_value(value));
         }
@@ -160,14 +160,14 @@ fn edit_tree(root: CstObject, key: &[&str], edit: &ValueEdit) -> Result<(), Sett
     Ok(())
 }
 
-/// A value on its own, comments left out.
+/// Parses a single value, without comments.
 fn parse_value(text: &str) -> Option<Value> {
     let document =
         SettingsDocument::parse("", format!("{{\"value\": {text}\n}}").as_bytes()).ok()?;
     document.value().get("value").cloned()
 }
 
-/// Equality that also minds the order of keys: what was not meant to move has not moved.
+/// Equality that also compares the order of keys, which must not change.
 fn is_same_value(a: &Value, b: &Value) -> bool {
     let [a, b] = [a, b].map(Value::to_string);
     a == b

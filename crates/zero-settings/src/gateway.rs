@@ -1,4 +1,4 @@
-//! The gateway that is run here, and the one that is used elsewhere, as settings name them.
+//! Settings for the gateway that runs here and for a remote one (`gateway`).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use crate::document::join_pointer;
 use crate::models::SecretSetting;
 use crate::sandbox;
 
-/// The keys below `gateway.remote` that can be set one by one.
+/// The keys below `gateway.remote` that can be set individually.
 pub const REMOTE_KEYS: [&str; 6] = [
     "gateway.remote.url",
     "gateway.remote.token",
@@ -20,7 +20,7 @@ pub const REMOTE_KEYS: [&str; 6] = [
     "gateway.remote.tlsFingerprint",
     "gateway.remote.allowPlaintext",
 ];
-/// The other keys of the gateway.
+/// The other keys below `gateway`.
 pub const KEYS: [&str; 12] = [
     "gateway.port",
     "gateway.bind",
@@ -36,71 +36,72 @@ pub const KEYS: [&str; 12] = [
     "gateway.maxSessionBytes",
 ];
 
-/// A gateway. Only your own settings count here, never a project's.
+/// A gateway. Only your own settings apply here, never a project's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct GatewaySettings {
     /// The port that `zero gateway` listens on.
     pub port: Option<u16>,
-    /// The address that it listens on; `127.0.0.1` when absent.
+    /// The address that `zero gateway` listens on; `127.0.0.1` when absent.
     pub bind: Option<IpAddr>,
-    /// Pages that may connect, such as `https://console.example.org`, beside those of no page.
+    /// Origins of web pages that may connect, such as `https://console.example.org`, in addition to
+    /// clients without an origin.
     pub allowed_origins: Vec<String>,
-    /// Names that it may be called by, beside those of this machine.
+    /// Host names that clients may use for the gateway, in addition to those of this machine.
     pub allowed_hosts: Vec<String>,
-    /// Tokens, by the name of who has it.
+    /// Tokens, by the name of their holder.
     pub tokens: BTreeMap<String, GatewayTokenSetting>,
-    /// Folders in which clients may let sessions work with the tools of this machine, those who may
-    /// do everything excepted; the one it was started in when absent.
+    /// Folders in which sessions of clients may work with this machine's tools; the folder the
+    /// gateway was started in when absent. Admin tokens are not restricted.
     pub folders: Option<Vec<String>>,
-    /// A file that holds a password, which may do everything.
+    /// A file with a password that has admin rights.
     pub password_file: Option<String>,
-    /// The certificate, for connections that cannot be read on the way.
+    /// The TLS certificate.
     pub tls: Option<TlsSetting>,
     /// Whether other machines may connect without TLS.
     pub allow_plaintext: bool,
-    /// Where figures and traces are sent.
+    /// Where metrics and traces are sent.
     pub telemetry: Option<TelemetrySettings>,
-    /// Sessions that one owner may have; ten thousand when absent.
+    /// Most sessions per owner; 10,000 when absent.
     #[schemars(range(min = 1))]
     pub max_sessions: Option<u64>,
-    /// Bytes that a session may take before it takes no more prompts; 1 GiB when absent.
+    /// Most bytes of a session; a larger one accepts no more prompts. 1 GiB when absent.
     #[schemars(range(min = 1))]
     pub max_session_bytes: Option<u64>,
-    /// The gateway elsewhere that zero uses instead of its own.
+    /// A remote gateway that zero uses instead of its own.
     pub remote: Option<RemoteGatewaySetting>,
 }
 
-/// A token, and what it may be used for.
+/// A token and its permissions.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GatewayTokenSetting {
-    /// Where it is found.
+    /// Where the secret is stored.
     pub secret: SecretSetting,
-    /// What it may be used for.
+    /// The permissions of the token.
     pub scopes: Vec<TokenScopeSetting>,
-    /// Folders in which its holder may let sessions work, in place of `gateway.folders`.
+    /// Folders in which sessions of this token may work, in place of `gateway.folders`.
     #[serde(default)]
     pub folders: Option<Vec<String>>,
-    /// Whose sessions it is used for, by the name of their token, or `this machine` or `password`;
-    /// for its own when absent.
+    /// The owner whose sessions the token uses: the name of another token, `this machine` or
+    /// `password`; its own when absent.
     #[serde(default)]
     pub owner: Option<String>,
 }
 
-/// What a token may be used for.
+/// A permission of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TokenScopeSetting {
-    /// To look.
+    /// Read sessions.
     Read,
-    /// To talk; includes looking.
+    /// Send prompts; includes `read`.
     Write,
-    /// To answer whether calls may run.
+    /// Answer permission requests.
     Approvals,
-    /// To answer other questions.
+    /// Answer other questions of an agent.
     Questions,
-    /// Everything.
+    /// All permissions.
     Admin,
 }
 
@@ -108,42 +109,42 @@ pub enum TokenScopeSetting {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TlsSetting {
-    /// File of the certificate, with those that vouch for it.
+    /// File with the certificate and its intermediate certificates.
     pub certificate: String,
-    /// File of its key.
+    /// File with the private key.
     pub key: String,
 }
 
-/// Where figures and traces are sent.
+/// Where metrics and traces are sent.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TelemetrySettings {
-    /// An OpenTelemetry collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318`.
+    /// An OpenTelemetry collector that accepts OTLP over HTTP, such as `http://127.0.0.1:4318`.
     pub endpoint: String,
     /// Headers sent with each request.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
 }
 
-/// The gateway elsewhere that zero uses instead of its own.
+/// A remote gateway that zero uses instead of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct RemoteGatewaySetting {
-    /// Its address, such as `wss://gateway-host:18789`.
+    /// Its URL, such as `wss://gateway-host:18789`.
     pub url: Option<String>,
-    /// The token. Better in a file of its own: `tokenFile`.
+    /// The token. Prefer `tokenFile`, which keeps it out of this file.
     pub token: Option<String>,
-    /// A file that holds the token.
+    /// A file with the token.
     pub token_file: Option<String>,
-    /// A file that holds the password.
+    /// A file with the password.
     pub password_file: Option<String>,
-    /// SHA-256 of its certificate; no other is then accepted.
+    /// SHA-256 of its certificate; no other certificate is accepted then.
     pub tls_fingerprint: Option<String>,
-    /// Whether to talk to another machine without TLS.
+    /// Whether to connect to another machine without TLS.
     pub allow_plaintext: bool,
 }
 
-/// Texts that name no folder, and folders that would limit nothing, by their JSON pointer.
+/// Invalid folders, and `folders` that would have no effect, by JSON pointer.
 pub(crate) fn find_wrong_texts(value: &Value) -> Vec<(String, String)> {
     let mut wrong = sandbox::find_wrong_items(value, "/gateway/folders", check_folder);
     let tokens = value.pointer("/gateway/tokens").and_then(Value::as_object);
@@ -152,7 +153,7 @@ pub(crate) fn find_wrong_texts(value: &Value) -> Vec<(String, String)> {
         let scopes = token.get("scopes").and_then(Value::as_array).into_iter().flatten();
         if token.get("folders").is_some() && scopes.into_iter().any(|scope| scope == "admin") {
             let what = format!(
-                "token `{name}` may do everything, so that `folders` would limit nothing; leave out either"
+                "token `{name}` has admin rights, so `folders` has no effect; remove one of them"
             );
             wrong.push((list, what));
             continue;
@@ -166,12 +167,12 @@ fn check_folder(text: &str) -> Result<(), String> {
     if text.starts_with('/') || text.starts_with("~/") || text == "~" {
         return Ok(());
     }
-    Err("is no path that is clear; write it whole, from `/` or `~/` on".to_owned())
+    Err("is not a full path; start it with `/` or `~/`".to_owned())
 }
 
 impl GatewaySettings {
-    /// The same with the one field that another names. All fields are named, so that a new one
-    /// cannot be forgotten here.
+    /// Returns these settings with the one field that `field` sets. Names all fields, so that a new
+    /// one cannot be forgotten here.
     pub(crate) fn with_field(self, field: Self) -> Self {
         let Self {
             port,
@@ -229,10 +230,10 @@ mod tests {
         assert_eq!(own.tokens["ci"].scopes, [TokenScopeSetting::Read]);
         let remote = own.remote.unwrap();
         assert_eq!(remote.url.as_deref(), Some("wss://h:18789"));
-        for standing in [trusted(), TrustState::Never] {
+        for trust_state in [trusted(), TrustState::Never] {
             let project = WorkspaceSettings::merge(
                 &parse_layers(&[(SettingsLayerKind::Project, TEXT)]),
-                standing,
+                trust_state,
             );
             let gateway = project.gateway();
             assert!(
@@ -254,16 +255,10 @@ mod tests {
         }
         let token = |scope: &str, folder: &str| json!({"tokens": {"ci": {"scopes": [scope], "folders": [folder]}}});
         check(json!({"folders": ["/srv/a", "~/b", "~", "/"]}), &[]);
-        check(
-            json!({"folders": ["/a", "b"]}),
-            &[("/gateway/folders/1", "`b` is no path that is clear")],
-        );
+        check(json!({"folders": ["/a", "b"]}), &[("/gateway/folders/1", "`b` is not a full path")]);
         check(token("write", "/srv"), &[]);
-        check(
-            token("write", ".."),
-            &[("/gateway/tokens/ci/folders/0", "`..` is no path that is clear")],
-        );
-        let nothing = "token `ci` may do everything, so that `folders` would limit nothing";
+        check(token("write", ".."), &[("/gateway/tokens/ci/folders/0", "`..` is not a full path")]);
+        let nothing = "token `ci` has admin rights, so `folders` has no effect";
         check(token("admin", "/srv"), &[("/gateway/tokens/ci/folders", nothing)]);
     }
 }

@@ -11,14 +11,14 @@ use crate::hooks::{LISTS, ParsedHook};
 use crate::layer::{SettingsEntry, SettingsLayer};
 use crate::layer_kind::SettingsLayerKind;
 
-/// The files that hooks name, looked at once: what is trusted is what runs.
+/// The files that hooks use, read once: the approved content is what runs.
 pub(crate) struct HookFileSnapshots {
-    /// By whose settings and which command line.
+    /// By layer and command line.
     files: HashMap<(SettingsLayerKind, String), Vec<HookFile>>,
 }
 
 impl HookFileSnapshots {
-    /// Looks at the files of a workspace, by its canonical folder.
+    /// Reads the files of a workspace, given its canonical folder.
     pub(crate) fn read<'a>(
         layers: impl Iterator<Item = &'a SettingsLayer>,
         root: &Path,
@@ -42,7 +42,7 @@ impl HookFileSnapshots {
         Self { files }
     }
 
-    /// Has these hooks fail, since the files that they name are not those that were trusted.
+    /// Makes these hooks fail, because the files they use are not the trusted ones.
     pub(crate) fn mark_untrusted(&mut self, hooks: &[SettingsEntry]) {
         for entry in hooks {
             let (layer, command) = Self::entry_key(entry);
@@ -56,7 +56,7 @@ impl HookFileSnapshots {
         (entry.layer, command.to_owned())
     }
 
-    /// Says of each hook which files it names.
+    /// Attaches the files of each hook to its entry.
     pub(crate) fn attach(&self, entries: &mut [SettingsEntry]) {
         for entry in entries.iter_mut().filter(|entry| LISTS.contains(&entry.key.as_str())) {
             entry.files = self.files.get(&Self::entry_key(entry)).cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Commands that run before and after calls, as settings say it.
+//! Settings for hooks: commands that run before and after calls (`hooks`).
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,23 +13,23 @@ use crate::document::join_pointer;
 use crate::layer_kind::SettingsLayerKind;
 use crate::{command_line, program_path};
 
-/// The keys below `hooks`, each a list that files add to.
+/// The keys below `hooks`; each is a list that files extend.
 pub const LISTS: [&str; 2] = [BEFORE_KEY, AFTER_KEY];
 pub(crate) const BEFORE_KEY: &str = "hooks.PreToolUse";
 pub(crate) const AFTER_KEY: &str = "hooks.PostToolUse";
-/// How long a hook may take that does not say.
+/// The time limit of a hook that sets none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Commands that run before and after calls. They can deny a call, have it asked about, rewrite its
-/// input or add a remark; they never allow anything.
+/// Commands that run before and after calls. They can deny a call, request approval for it, rewrite
+/// its input or add a note; they cannot allow anything.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HooksSettings {
-    /// Commands that are asked before a call, one after the other.
+    /// Commands that run before a call, in order.
     #[serde(rename = "PreToolUse")]
     #[schemars(length(max = 16))]
     before: Vec<HookSetting>,
-    /// Commands that are told how a call ended.
+    /// Commands that run after a call and get its result.
     #[serde(rename = "PostToolUse")]
     #[schemars(length(max = 16))]
     after: Vec<HookSetting>,
@@ -39,28 +39,28 @@ pub struct HooksSettings {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct HookSetting {
-    /// The tools it is for: a name such as `Bash`, several as `Edit|Write` or in an array,
-    /// `server__*`, `mcp__*`, or `*` for all of them, which is what holds when absent.
+    /// The tools it applies to: a name such as `Bash`, several as `Edit|Write` or in an array,
+    /// `server__*`, `mcp__*`, or `*` for all tools, which is the default.
     #[serde(default, rename = "match")]
     #[schemars(schema_with = "names_schema")]
     tools: Option<ToolNamesSetting>,
-    /// One program with its arguments, such as `.zero/hooks/no-push`; no shell looks at it. It gets
-    /// the call as JSON on stdin.
+    /// One program with its arguments, such as `.zero/hooks/no-push`; no shell interprets it. It
+    /// gets the call as JSON on stdin.
     command: String,
-    /// How long it may take, in milliseconds; 10000 when absent.
+    /// Time limit in milliseconds; 10000 when absent.
     #[serde(default)]
     #[schemars(range(min = 1, max = 60000))]
     timeout_ms: Option<u64>,
-    /// `read`: it changes nothing and reaches nobody. `write`: it may do what commands may.
+    /// `read`: it can change nothing and has no network. `write`: it has the access of commands.
     #[serde(default)]
     access: HookAccessSetting,
-    /// What becomes of a call when its hook crashes, takes too long or answers nonsense; only before
-    /// a call.
+    /// What happens to a call if its hook crashes, times out or prints an invalid answer. Only for
+    /// hooks before a call.
     #[serde(default)]
     on_failure: Option<HookFailureSetting>,
 }
 
-/// Names of tools: one text with `|` between them, or a list.
+/// Names of tools: one string with `|` between them, or a list.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum ToolNamesSetting {
@@ -68,31 +68,31 @@ enum ToolNamesSetting {
     Many(Vec<String>),
 }
 
-/// What a hook may do.
+/// The access of a hook.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum HookAccessSetting {
-    /// Look at things.
+    /// Read-only, without network.
     #[default]
     Read,
-    /// What commands may.
+    /// The access of commands.
     Write,
 }
 
-/// What becomes of a call when its hook fails.
+/// What happens to a call if its hook fails.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum HookFailureSetting {
-    /// It is denied, which is what holds when absent.
+    /// The call is denied. This is the default.
     Deny,
-    /// A person decides.
+    /// The user decides.
     Ask,
-    /// It goes on without the hook.
+    /// The call continues without the hook.
     Ignore,
 }
 
 impl HookSetting {
-    /// The names it is for, each with where it stands beneath the hook.
+    /// The tool names, each with its JSON pointer below the hook.
     fn tool_names(&self) -> Vec<(String, &str)> {
         match &self.tools {
             None => vec![("match".to_owned(), "*")],
@@ -106,7 +106,7 @@ impl HookSetting {
         }
     }
 
-    /// What it asks for, but for where it stands and the files that it names.
+    /// Converts the setting, except for its source and the files it uses.
     fn to_hook(&self) -> Result<Hook, String> {
         let names = self.tool_names();
         let tools = names.iter().map(|(_, name)| ToolPattern::parse(name));
@@ -129,7 +129,7 @@ impl HookSetting {
     }
 }
 
-/// A hook of a settings file, parsed once: one that was accepted cannot be lost.
+/// A hook of a settings file, parsed once when the file is checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedHook(Hook);
 
@@ -139,7 +139,7 @@ impl ParsedHook {
         setting.to_hook().map(Self)
     }
 
-    /// The words of its command line, the program's path settled.
+    /// The command line's arguments, with the program's path resolved.
     pub(crate) fn command_words(
         &self,
         layer: SettingsLayerKind,
@@ -158,7 +158,7 @@ impl ParsedHook {
     }
 }
 
-/// Hooks of the right form that say something which means nothing.
+/// Hooks that match the schema but are invalid, by JSON pointer.
 pub(crate) fn find_wrong_hooks(file: &Value) -> Vec<(String, String)> {
     let mut wrong = Vec::new();
     for key in LISTS {
@@ -169,7 +169,7 @@ pub(crate) fn find_wrong_hooks(file: &Value) -> Vec<(String, String)> {
             let pointer = join_pointer(&list, &index.to_string());
             let trouble = match command_line::split_words(&hook.command) {
                 Ok(words) if words.len() > HOOK_WORDS_MAX => {
-                    Some(format!("has more than {HOOK_WORDS_MAX} words; put them into a script"))
+                    Some(format!("has more than {HOOK_WORDS_MAX} words; use a script"))
                 }
                 Ok(_) => None,
                 Err(what) => Some(what.to_string()),
@@ -180,18 +180,18 @@ pub(crate) fn find_wrong_hooks(file: &Value) -> Vec<(String, String)> {
             }
             let names = hook.tool_names();
             if names.is_empty() {
-                let what = "`match` names no tool; name one, or leave it out for all".to_owned();
+                let what = "`match` is empty; name a tool, or remove it to match all".to_owned();
                 wrong.push((join_pointer(&pointer, "match"), what));
             }
             for (place, name) in names {
                 if let Err(what) = ToolPattern::parse(name) {
                     let shown = zero_core::sanitize::to_quoted_line(name);
-                    let what = format!("{shown} cannot be matched: {what}");
+                    let what = format!("{shown} is not a valid tool pattern: {what}");
                     wrong.push((format!("{pointer}/{place}"), what));
                 }
             }
             if key == AFTER_KEY && hook.on_failure.is_some() {
-                let what = "`onFailure` is for hooks before a call: after it there is nothing left to decide; remove it";
+                let what = "`onFailure` applies only to hooks before a call; remove it";
                 wrong.push((join_pointer(&pointer, "onFailure"), what.to_owned()));
             }
         }
@@ -216,8 +216,9 @@ mod tests {
     use crate::trust::TrustState;
     use crate::workspace_settings::tests::parse_layers;
 
-    fn load_hooks(files: &[(SettingsLayerKind, &str)], standing: TrustState) -> HookSettings {
-        WorkspaceSettings::merge(&parse_layers(files), standing).hooks(Some(Path::new("/home/me")))
+    fn load_hooks(files: &[(SettingsLayerKind, &str)], trust_state: TrustState) -> HookSettings {
+        WorkspaceSettings::merge(&parse_layers(files), trust_state)
+            .hooks(Some(Path::new("/home/me")))
     }
 
     fn command_lines(hooks: &[Hook]) -> Vec<String> {
@@ -279,7 +280,7 @@ mod tests {
             }
         }
         check("PreToolUse", json!({"command": "a", "onFailure": "ask", "match": "*"}), &[]);
-        check("PreToolUse", json!({"command": "a | b"}), &[("command", "not one plain command")]);
+        check("PreToolUse", json!({"command": "a | b"}), &[("command", "not a single command")]);
         check("PreToolUse", json!({"command": ""}), &[("command", "is empty")]);
         check("PreToolUse", json!({"command": "a ".repeat(256)}), &[]);
         let long = json!({"command": "a ".repeat(257)});
@@ -291,11 +292,11 @@ mod tests {
             json!({"command": "a", "match": "Bash(ls)"}),
             &[("match", "the input")],
         );
-        check("PreToolUse", json!({"command": "a", "match": []}), &[("match", "names no tool")]);
+        check("PreToolUse", json!({"command": "a", "match": []}), &[("match", "is empty")]);
         check(
             "PostToolUse",
             json!({"command": "a", "onFailure": "ignore"}),
-            &[("onFailure", "nothing left to decide")],
+            &[("onFailure", "only to hooks before a call")],
         );
     }
 }

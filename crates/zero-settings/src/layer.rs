@@ -1,4 +1,4 @@
-//! Where settings come from: one file each, and who wrote it.
+//! The settings files, one layer each.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -17,18 +17,18 @@ use crate::problem::SettingsProblem;
 use crate::rule_entry::RuleParser;
 use crate::{mask, mcp_servers, settings_schema};
 
-/// One settings file that exists and is sound.
+/// One settings file that exists and is valid.
 #[derive(Debug)]
 pub struct SettingsLayer {
-    /// Whose file it is.
+    /// The owner of the file.
     pub kind: SettingsLayerKind,
-    /// The file as it is shown to people, with `~` for their home.
+    /// The file name for messages, with `~` for the home folder.
     pub shown: String,
     entries: Vec<SettingsEntry>,
 }
 
 impl SettingsLayer {
-    /// Reads a file; `None` when there is none.
+    /// Reads a file; `None` if it does not exist.
     pub fn read(
         kind: SettingsLayerKind,
         file: &ConfigFile,
@@ -46,7 +46,7 @@ impl SettingsLayer {
         }
     }
 
-    /// Takes what a file holds.
+    /// Parses the contents of a file.
     pub fn parse(
         kind: SettingsLayerKind,
         shown: String,
@@ -55,7 +55,7 @@ impl SettingsLayer {
         Self::parse_with(kind, shown, bytes, &mut PolicyRule::parse)
     }
 
-    /// The same with another parser of rules.
+    /// Parses the contents of a file with another rule parser.
     pub(crate) fn parse_with(
         kind: SettingsLayerKind,
         shown: String,
@@ -94,22 +94,22 @@ impl SettingsLayer {
         }
     }
 
-    /// Everything it says, one entry for each rule, limit, server and hook.
+    /// The entries of the file, one per rule, limit, server and hook.
     pub fn entries(&self) -> &[SettingsEntry] {
         &self.entries
     }
 }
 
-/// One thing that a settings file says, before anybody looked at what it means.
+/// One entry of a settings file before it is parsed.
 struct UnparsedEntry<'a> {
     key: String,
     pointer: String,
     value: &'a Value,
-    /// Whether it is one of a list.
+    /// Whether it is an item of a list.
     is_item: bool,
 }
 
-/// What a file says, one entry for each rule, limit, server and hook.
+/// Splits a file into entries, one per rule, limit, server and hook.
 fn split_entries(file: &Value) -> Vec<UnparsedEntry<'_>> {
     let mut entries = Vec::new();
     let top = file.as_object().into_iter().flatten();
@@ -169,37 +169,37 @@ fn push_items<'a>(
     }
 }
 
-/// One thing that a settings file says, with where it stands.
+/// One entry of a settings file, with its location.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SettingsEntry {
-    /// Dotted, such as `permissions.mode`; the items of a list share it.
+    /// The dotted key, such as `permissions.mode`; the items of a list share it.
     pub key: String,
-    /// As it is written.
+    /// The value as written.
     pub value: Value,
-    /// What the value means.
+    /// The parsed value.
     #[serde(skip)]
     pub parsed: ParsedSetting,
     #[serde(rename = "source")]
-    /// The file as it is shown to people, with `~` for their home.
+    /// The file name for messages, with `~` for the home folder.
     pub file: String,
-    /// The line in `file` where it begins, from 1.
+    /// The line in `file` where the entry begins, from 1.
     pub line: u32,
-    /// Whose file it is.
+    /// The owner of the file.
     pub layer: SettingsLayerKind,
-    /// Whether it counts.
+    /// Whether the entry applies.
     pub state: SettingsEntryState,
-    /// The files of the workspace that a hook names, as they were when the settings were read.
+    /// The workspace files that a hook uses, as they were when the settings were read.
     #[serde(skip)]
     pub files: Vec<HookFile>,
 }
 
 impl SettingsEntry {
-    /// Whether it is what holds, used or not.
+    /// Whether the entry is in effect, including keys that this version does not use.
     pub fn is_effective(&self) -> bool {
         matches!(self.state, SettingsEntryState::Active | SettingsEntryState::NotUsed)
     }
 
-    /// The mode that it names.
+    /// The permission mode that it sets.
     pub(crate) fn mode(&self) -> Option<PermissionMode> {
         match &self.parsed {
             ParsedSetting::Mode(mode) => Some(*mode),
@@ -215,7 +215,7 @@ impl SettingsEntry {
         }
     }
 
-    /// The same without what may be a secret, to be shown where nobody asked for that.
+    /// A copy without values that may be secrets, for display.
     pub fn to_masked(&self) -> Self {
         match mask::mask(&self.key, &self.value) {
             Cow::Owned(value) => Self { value, parsed: ParsedSetting::Plain, ..self.clone() },
@@ -223,29 +223,29 @@ impl SettingsEntry {
         }
     }
 
-    /// Where it stands, for a person.
+    /// File and line, for messages.
     pub fn location(&self) -> String {
         format!("{}:{}", self.file, self.line)
     }
 }
 
-/// Whether an entry has a say.
+/// Whether an entry applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SettingsEntryState {
-    /// It counts.
+    /// It applies.
     Active,
-    /// A later file says otherwise.
+    /// A later file overrides it.
     Overridden,
-    /// It will not count until the folder is trusted.
+    /// It does not apply until the folder is trusted.
     SetAside,
-    /// This version does nothing with it.
+    /// This version does not use it.
     NotUsed,
-    /// It counts in the person's own file only.
+    /// It applies only in the user's own file.
     OnlyYours,
 }
 
-/// Where the settings files are.
+/// The path of a settings file in a workspace.
 pub fn workspace_file(root: &Path, kind: SettingsLayerKind) -> ConfigFile {
     let name = match kind {
         SettingsLayerKind::Local => ".zero/settings.local.json",
@@ -254,7 +254,7 @@ pub fn workspace_file(root: &Path, kind: SettingsLayerKind) -> ConfigFile {
     ConfigFile::Beneath { root: root.to_owned(), relative: PathBuf::from(name) }
 }
 
-/// A path with `~` for the person's home.
+/// A path with `~` for the user's home folder.
 pub fn display_path(path: &Path, home: Option<&Path>) -> String {
     match home.and_then(|home| path.strip_prefix(home).ok()) {
         Some(below) => format!("~/{}", below.display()),
@@ -262,33 +262,33 @@ pub fn display_path(path: &Path, home: Option<&Path>) -> String {
     }
 }
 
-/// Why a file could not be read, with what to do.
+/// Describes why a file could not be read, with the fix.
 pub fn describe_read_error(error: &ConfigFileError) -> String {
     match error {
         ConfigFileError::Link => {
-            "is a link, and links in a workspace are not followed; put the file itself there"
+            "is a link, and zero does not follow links in a workspace; replace it with the file itself"
                 .to_owned()
         }
         ConfigFileError::Dangling => {
-            "is a link that leads nowhere, or lies behind one; bring back what it leads to, or remove the link"
+            "is a dangling link, or is inside one; restore its target, or remove the link"
                 .to_owned()
         }
         ConfigFileError::NoFolder => {
-            "what should be its folder is a link or a file; make it a folder".to_owned()
+            "its folder is a link or a file; replace it with a folder".to_owned()
         }
         ConfigFileError::NotAFile => {
-            "is not an ordinary file; remove it or put a file there".to_owned()
+            "is not a regular file; remove it or replace it with a file".to_owned()
         }
         ConfigFileError::TooLarge { bytes_max } => {
             format!(
-                "is larger than {} MB; settings are small, look at what is in it",
+                "is larger than {} MB, which is too large for settings; check its contents",
                 bytes_max / 1_000_000
             )
         }
-        ConfigFileError::Locked => "another zero is changing it; try again".to_owned(),
+        ConfigFileError::Locked => "another zero process is changing it; try again".to_owned(),
         ConfigFileError::System(error) => {
             format!(
-                "could not be reached: {error}; check the owner and mode of the file and its folder"
+                "could not be opened: {error}; check the owner and mode of the file and its folder"
             )
         }
     }

@@ -2,15 +2,15 @@
 
 use serde::Serialize;
 
-/// Whose settings they are, weakest first: what stands further down wins.
+/// The owner of a settings file, weakest first: a later layer overrides an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SettingsLayerKind {
-    /// The person's own, for all they do.
+    /// The user's own settings for all folders.
     User,
-    /// The project's, shared by all who work on it.
+    /// The project's settings, shared by everyone who works on it.
     Project,
-    /// The person's own for this project, kept out of version control.
+    /// The user's own settings for this project, not under version control.
     Local,
     /// A file named on the command line.
     Flag,
@@ -27,7 +27,7 @@ impl SettingsLayerKind {
         }
     }
 
-    /// Whether the file lies in the workspace, where it may have come with a checkout.
+    /// Whether the file is in the workspace, where it may have come with a checkout.
     pub fn is_in_workspace(self) -> bool {
         matches!(self, Self::Project | Self::Local)
     }

@@ -1,14 +1,16 @@
-//! Settings of zero: the user's file and those of a workspace, merged, each value with where it stands.
+//! Settings of zero: the user's file and those of a workspace, merged, with the location of each
+//! value.
 //!
-//! [`WorkspaceSettings`] reads `user` → `project` → `local`; a later file wins, and rules of all files
-//! count together. A workspace may have been downloaded a minute ago, so until its folder is trusted
-//! ([`TrustStore`]) its files can only tighten: their ask and deny rules count, a stricter mode, a
-//! smaller limit. The rest is set aside and can be listed. A file that is wrong anywhere is refused as a
-//! whole: half of it would do without the rule that forbids.
+//! [`WorkspaceSettings`] reads `user` → `project` → `local`. A later file overrides an earlier one;
+//! the rules of all files are merged. A workspace may have been downloaded a minute ago, so until
+//! its folder is trusted ([`TrustStore`]) its files can only make zero stricter: their ask and deny
+//! rules apply, and so do a stricter mode or a smaller limit. The rest is inactive and can be
+//! listed. A file with any error is refused as a whole, because the rejected part could be a deny
+//! rule.
 //!
-//! Each value is parsed once, when its file is checked, and kept ([`ParsedSetting`]). What a rule
-//! means is in `zero_policy`. This crate reads no environment variable: [`UserPaths`] says where the
-//! user's files are.
+//! Each value is parsed once, when its file is checked, and stored ([`ParsedSetting`]).
+//! `zero_policy` defines what a rule means. This crate reads no environment variable: the caller
+//! passes the locations of the user's files in [`UserPaths`].
 //!
 //! ```
 //! use zero_settings::{SettingsError, TrustStore, UserPaths, WorkspaceSettings};

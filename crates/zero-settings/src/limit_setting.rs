@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use zero_core::host_limits::InvalidLimitError;
 use zero_core::{CommandLimit, CommandLimitChange};
 
-/// A limit: text with a unit, or a plain number.
+/// A limit: a string with a unit, or a plain number.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum LimitSetting {
@@ -28,7 +28,7 @@ impl LimitSetting {
     }
 }
 
-/// The limits of commands that an object names; the error says which of them is none.
+/// The command limits in an object; the error names the invalid one.
 pub(crate) fn parse_command_limits(
     limits: &BTreeMap<String, LimitSetting>,
 ) -> Result<CommandLimitChange, (&str, InvalidLimitError)> {

@@ -1,4 +1,4 @@
-//! Language servers in settings: others than those that are known, and how the known ones are used.
+//! Settings for language servers (`lspServers`): additional ones, and changes to the built-in ones.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,32 +16,33 @@ use crate::layer_kind::SettingsLayerKind;
 use crate::limit_setting::{LimitSetting, command_limits_schema, parse_command_limits};
 use crate::program_path;
 
-/// One language server. Under the name of a known one, what is written here takes the place of what
-/// is known; under another name, `command` and `extensions` are needed.
+/// One language server. Under the name of a built-in server, the fields override its defaults;
+/// under another name, `command` and `extensions` are required.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct LspServerSetting {
-    /// The program that is started: a name or a path, which begins at the workspace in a project's
-    /// settings and at the home folder in your own. It must speak over stdin and stdout.
+    /// The program to start: a name or a path. A relative path starts at the workspace in a
+    /// project's settings and at the home folder in your own. It must communicate over stdin and
+    /// stdout.
     command: Option<String>,
     /// Its arguments, such as `--stdio`.
     args: Vec<String>,
-    /// The variables it gets beside the usual few.
+    /// Environment variables, in addition to the usual ones.
     env: BTreeMap<String, String>,
-    /// The files it is for: how their names end, such as `.py`, and what the server calls the
+    /// The files it handles: file name suffixes such as `.py`, each with the server's id of the
     /// language.
     extensions: BTreeMap<String, String>,
-    /// What it is told when it starts, in its own words.
+    /// The server's own initialization options.
     #[schemars(schema_with = "any_schema")]
     initialization_options: Option<Value>,
-    /// Its settings by their sections, in its own words, such as
-    /// `{"python": {"analysis": {"typeCheckingMode": "strict"}}}`.
+    /// The server's own settings by section, such as `{"python": {"analysis": {"typeCheckingMode":
+    /// "strict"}}}`.
     #[schemars(schema_with = "any_schema")]
     settings: Option<Value>,
-    /// How much it may use where that is not the usual, such as `{"command-memory": "4GB"}`.
+    /// Resource limits that differ from the defaults, such as `{"command-memory": "4GB"}`.
     #[schemars(schema_with = "command_limits_schema")]
     limits: BTreeMap<String, LimitSetting>,
-    /// Whether it is left alone.
+    /// Whether the server is disabled.
     disabled: bool,
 }
 
@@ -61,12 +62,12 @@ impl ParsedLspServer {
     }
 }
 
-/// The language servers that settings describe.
+/// The language servers in settings.
 #[derive(Debug, Default)]
 pub struct ConfiguredLspServers {
-    /// Those that may be started, known ones included, the better ones first.
+    /// Servers that may be started, including built-in ones, in order of preference.
     pub definitions: Vec<LanguageServerDefinition>,
-    /// The names of those that somebody turned off, each with where.
+    /// The names of disabled servers, each with the location of that setting.
     pub turned_off: Vec<(String, String)>,
 }
 
@@ -97,7 +98,7 @@ impl ConfiguredLspServers {
 }
 
 impl LspServerSetting {
-    /// What is known with what is written here in its place, but for limits.
+    /// The built-in definition with the fields of this setting, except for limits.
     fn apply_to(
         self,
         name: &str,
@@ -126,7 +127,7 @@ impl LspServerSetting {
     }
 }
 
-/// Servers of the right form that say something which means nothing.
+/// Servers that match the schema but are invalid, by JSON pointer.
 pub(crate) fn find_wrong_servers(file: &Value) -> Vec<(String, String)> {
     let pointer = "/lspServers";
     let servers = file.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
@@ -137,13 +138,13 @@ pub(crate) fn find_wrong_servers(file: &Value) -> Vec<(String, String)> {
         let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if name.is_empty() || name.len() > NAME_LEN_MAX || !name.chars().all(is_fine) {
             let what = format!(
-                "`{}` cannot be the name of a language server: take 1 to {NAME_LEN_MAX} letters, digits, `-` or `_`",
+                "`{}` is not a valid name of a language server: use 1 to {NAME_LEN_MAX} letters, digits, `-` or `_`",
                 zero_core::sanitize::to_line(name)
             );
             wrong.push((pointer.clone(), what));
         }
         match parse_command_limits(&setting.limits) {
-            // The schema finds those.
+            // The schema check reports these.
             Ok(_) | Err((_, InvalidLimitError::UnknownName { .. })) => {}
             Err((limit, error)) => {
                 let limit = join_pointer(&join_pointer(&pointer, "limits"), limit);
@@ -151,7 +152,7 @@ pub(crate) fn find_wrong_servers(file: &Value) -> Vec<(String, String)> {
             }
         }
         if setting.command.is_none() && !setting.args.is_empty() {
-            let what = "`args` go with a `command`; add it".to_owned();
+            let what = "`args` needs a `command`; add it".to_owned();
             wrong.push((join_pointer(&pointer, "args"), what));
         }
         let is_known = server_definition::builtin_servers().iter().any(|known| known.name == *name);
@@ -168,7 +169,7 @@ pub(crate) fn find_wrong_servers(file: &Value) -> Vec<(String, String)> {
                     .map(|known| known.name)
                     .collect();
                 let what = format!(
-                    "no language server `{name}` is known, so it needs `{field}`; known are {}",
+                    "`{name}` is not a built-in language server, so it needs `{field}`; built-in servers: {}",
                     names.join(", ")
                 );
                 wrong.push((pointer.clone(), what));
@@ -195,9 +196,9 @@ mod tests {
     fn load_servers(
         kind: SettingsLayerKind,
         text: &str,
-        standing: TrustState,
+        trust_state: TrustState,
     ) -> ConfiguredLspServers {
-        WorkspaceSettings::merge(&parse_layers(&[(kind, text)]), standing)
+        WorkspaceSettings::merge(&parse_layers(&[(kind, text)]), trust_state)
             .lsp_servers(Some(Path::new("/me")))
     }
 
@@ -226,8 +227,8 @@ mod tests {
     fn untrusted_folder_adds_no_lsp_server() {
         let text = r#"{"lspServers": {"mine": {"command": "./evil", "extensions": {"py": "python"}},
             "clangd": {"command": "./evil"}}}"#;
-        for (standing, expected) in [(TrustState::Never, false), (TrustState::assumed(), true)] {
-            let servers = load_servers(SettingsLayerKind::Project, text, standing);
+        for (trust_state, expected) in [(TrustState::Never, false), (TrustState::assumed(), true)] {
+            let servers = load_servers(SettingsLayerKind::Project, text, trust_state);
             let evil = |server: &LanguageServerDefinition| {
                 server
                     .commands
@@ -242,12 +243,12 @@ mod tests {
     #[test]
     fn program_path_resolves_relative_to_its_layer() {
         #[track_caller]
-        fn check(command: &str, [of_project, of_person]: [&str; 2]) {
+        fn check(command: &str, [of_project, of_user]: [&str; 2]) {
             for (layer, expected) in [
                 (SettingsLayerKind::Project, of_project),
                 (SettingsLayerKind::Local, of_project),
-                (SettingsLayerKind::User, of_person),
-                (SettingsLayerKind::Flag, of_person),
+                (SettingsLayerKind::User, of_user),
+                (SettingsLayerKind::Flag, of_user),
             ] {
                 let found = resolve_command(command.to_owned(), layer, Some(Path::new("/me")));
                 assert_eq!(found, expected, "{layer:?}");
@@ -278,7 +279,7 @@ mod tests {
             &[("/lspServers/mine", "needs `command`"), ("/lspServers/mine", "needs `extensions`")],
         );
         check(json!({"clangd": {"args": ["x"]}}), &[("/lspServers/clangd/args", "`command`")]);
-        check(json!({"a b": {"disabled": true}}), &[("/lspServers/a b", "cannot be the name")]);
+        check(json!({"a b": {"disabled": true}}), &[("/lspServers/a b", "is not a valid name")]);
         check(
             json!({"clangd": {"limits": {"command-memory": "1"}}}),
             &[("/lspServers/clangd/limits/command-memory", "command-memory")],

@@ -1,4 +1,4 @@
-//! What settings say, fit to be shown: variables, headers and tokens by name alone.
+//! Masks secrets in settings for display: variables, headers and tokens keep only their names.
 
 use std::borrow::Cow;
 
@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use crate::mcp_servers::is_reference;
 
-/// What stands for a value that is not shown.
+/// Replaces a hidden value.
 const HIDDEN_TEXT: &str = "***";
 
-/// The value of an entry without what may be a secret.
+/// The value of an entry without anything that may be a secret.
 pub fn mask<'a>(key: &str, value: &'a Value) -> Cow<'a, Value> {
     match value {
         Value::Object(server)
@@ -29,7 +29,7 @@ pub fn mask<'a>(key: &str, value: &'a Value) -> Cow<'a, Value> {
     }
 }
 
-/// Whether an entry holds something that is not shown.
+/// Whether an entry has a value that must be hidden.
 pub fn holds_secret(key: &str, value: &Value) -> bool {
     *mask(key, value) != *value
 }
@@ -46,7 +46,7 @@ fn hide_server(server: &mut Map<String, Value>) {
     }
 }
 
-/// `{name: value}` and `[{name, value}]`.
+/// Hides the values of `{name: value}` and `[{name, value}]`.
 fn hide_values(values: &mut Value) {
     match values {
         Value::Object(values) => values.values_mut().for_each(hide_value),
@@ -57,7 +57,7 @@ fn hide_values(values: &mut Value) {
     }
 }
 
-/// Where a value comes from is no secret.
+/// Where a secret is stored is not a secret.
 fn hide_value(value: &mut Value) {
     if !value.as_str().is_some_and(is_reference) {
         *value = Value::from(HIDDEN_TEXT);

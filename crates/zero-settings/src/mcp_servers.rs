@@ -1,8 +1,8 @@
-//! MCP servers in settings, in the forms of several programs.
+//! Settings for MCP servers (`mcpServers`), in the formats of several programs.
 //!
-//! What has the wrong form is an error of the file, as everywhere. What has the right form and
-//! cannot be used here (a variable that is not set, a transport nobody speaks any more) turns off
-//! that server alone, with the reason: a file that came from another program need not be perfect.
+//! A server that violates the schema is an error of the file, as everywhere. A valid server that
+//! cannot be used here (a variable that is not set, an obsolete transport) is disabled by itself,
+//! with the reason: a file from another program does not have to be perfect.
 
 pub mod server_setting;
 pub mod variable_expansion;
@@ -16,17 +16,17 @@ pub use self::variable_expansion::is_reference;
 use crate::document::join_pointer;
 use crate::sandbox;
 
-/// Most tokens that the schemas of all tools may cost before tools are deferred behind a search.
+/// Most tokens that all tool schemas may cost before tools are deferred behind a search.
 pub const TOOL_SCHEMA_BUDGET: u32 = 20_000;
 /// The name of the server that `mcp.mcpServerCommand` starts.
 pub const COMMAND_ALIAS: &str = "default";
 
-/// The name of a server of an array.
+/// The name of a server in an array.
 pub fn server_id(server: &Value) -> Option<&str> {
     server.get("id").or_else(|| server.get("name"))?.as_str()
 }
 
-/// The servers of a file with the JSON pointer of each.
+/// The servers of a file, each with its JSON pointer.
 fn iter_servers(file: &Value) -> Vec<(String, &Value)> {
     let pointer = "/mcpServers";
     match file.pointer(pointer) {
@@ -43,13 +43,13 @@ fn iter_servers(file: &Value) -> Vec<(String, &Value)> {
     }
 }
 
-/// Servers of the wrong form.
+/// Servers that violate the schema.
 pub(crate) fn find_violations(file: &Value) -> Vec<SchemaViolation> {
     let servers = iter_servers(file).into_iter();
     servers.flat_map(|(pointer, server)| violations(&pointer, server)).collect()
 }
 
-/// Servers of the right form that say something which means nothing.
+/// Servers that match the schema but are invalid, by JSON pointer.
 pub(crate) fn find_wrong_servers(file: &Value) -> Vec<(String, String)> {
     let mut wrong = find_unnamed(file);
     for (pointer, server) in iter_servers(file) {
@@ -69,7 +69,7 @@ pub(crate) fn find_wrong_servers(file: &Value) -> Vec<(String, String)> {
     wrong
 }
 
-/// Servers of an array that have no name, or that of another.
+/// Servers in an array without a name or with a duplicate one.
 fn find_unnamed(file: &Value) -> Vec<(String, String)> {
     let Some(Value::Array(servers)) = file.get("mcpServers") else { return Vec::new() };
     let mut wrong = Vec::new();
@@ -81,14 +81,14 @@ fn find_unnamed(file: &Value) -> Vec<(String, String)> {
         };
         let earlier = servers.iter().take(index);
         if earlier.filter_map(server_id).any(|earlier| earlier == name) {
-            let what = format!("`{name}` names an earlier server already; give it another `id`");
+            let what = format!("`{name}` is the name of an earlier server; use another `id`");
             wrong.push((join_pointer(&pointer, "id"), what));
         }
     }
     wrong
 }
 
-/// Two ways of writing the same thing, in one server.
+/// Fields of one server that are aliases of each other.
 fn find_duplicate_fields(pointer: &str, fields: &Map<String, Value>) -> Vec<(String, String)> {
     const SYNONYMS: [&[&str]; 3] = [
         &["url", "httpUrl"],
@@ -97,9 +97,9 @@ fn find_duplicate_fields(pointer: &str, fields: &Map<String, Value>) -> Vec<(Str
     ];
     let mut wrong = Vec::new();
     for names in SYNONYMS {
-        let mut said = names.iter().filter(|name| fields.contains_key(**name));
-        if let (Some(first), Some(second)) = (said.next(), said.next()) {
-            let what = format!("`{second}` says the same as `{first}`; keep one of them");
+        let mut present = names.iter().filter(|name| fields.contains_key(**name));
+        if let (Some(first), Some(second)) = (present.next(), present.next()) {
+            let what = format!("`{second}` is an alias of `{first}`; keep one of them");
             wrong.push((join_pointer(pointer, second), what));
         }
     }

@@ -1,5 +1,5 @@
-//! Which of the things that files say count: what stands later wins, lists add up, and a folder
-//! that is not trusted can only tighten.
+//! Merges settings: a later file overrides an earlier one, lists are joined, and an untrusted
+//! folder can only make zero stricter.
 
 use serde_json::Value;
 use zero_core::HostLimits;
@@ -8,7 +8,7 @@ use zero_policy::PermissionMode;
 use crate::parsed_setting::ParsedSetting;
 use crate::{SettingsEntry, SettingsEntryState, hooks, sandbox};
 
-/// The entries so far, and what they amount to.
+/// The entries so far, and the resulting settings.
 #[derive(Debug, Default)]
 pub(crate) struct SettingsMerger {
     pub(crate) entries: Vec<SettingsEntry>,
@@ -17,11 +17,11 @@ pub(crate) struct SettingsMerger {
 }
 
 impl SettingsMerger {
-    /// Adds what a file says, and settles whether it counts.
+    /// Adds an entry and determines whether it applies.
     pub(crate) fn add(&mut self, mut entry: SettingsEntry, trusted: bool) {
         entry.state = match entry.key.as_str() {
             "permissions.ask" if !trusted && raises_limits(&entry.value) => {
-                // The question counts; what it would raise does not, and waits to be seen.
+                // The rule itself applies; the limits that it raises wait for trust.
                 self.entries.push(without_limits(&entry));
                 SettingsEntryState::SetAside
             }
@@ -45,8 +45,8 @@ impl SettingsMerger {
                 SettingsEntryState::Active
             }
             "bash.on-timeout" => SettingsEntryState::SetAside,
-            // Where prompts go, who may send some, and what becomes of them is never for a project
-            // to say.
+            // A project may not decide where prompts are sent, who may send them, or what happens
+            // to them.
             key if is_user_only(key) && entry.layer.is_in_workspace() => {
                 SettingsEntryState::OnlyYours
             }
@@ -62,8 +62,8 @@ impl SettingsMerger {
         self.entries.push(entry);
     }
 
-    /// Whether a mode gives no freedom. The freer modes differ in kind, not only in degree, so
-    /// none of them counts as the stricter one.
+    /// Whether a mode allows nothing new. The freer modes differ in kind, not only in degree, so
+    /// none of them counts as stricter than another.
     fn tightens_mode(&self, entry: &SettingsEntry) -> bool {
         match entry.mode() {
             Some(PermissionMode::Plan) => true,
@@ -88,18 +88,18 @@ impl SettingsMerger {
     }
 }
 
-/// Whether a key holds a list that every trusted file adds to.
+/// Whether a key is a list that every trusted file extends.
 fn is_extensible_list(key: &str) -> bool {
     sandbox::LISTS.contains(&key) || hooks::LISTS.contains(&key)
 }
 
-/// Whether a key counts in the person's own settings only.
+/// Whether a key applies only in the user's own settings.
 fn is_user_only(key: &str) -> bool {
     ["gateway.", "acp.", "web.", "network."].iter().any(|section| key.starts_with(section))
 }
 
-/// Whether a key holds one thing, of which that of the last file counts as a whole: a server, a
-/// command, a model, an agent, something of the gateway.
+/// Whether a key is a single unit that the last file replaces as a whole: a server, a command, a
+/// model, an agent, a gateway setting.
 fn is_atomic(key: &str) -> bool {
     let sections = [
         "mcpServers.",
@@ -116,8 +116,8 @@ fn is_atomic(key: &str) -> bool {
     matches!(key, "model" | "agent") || sections.iter().any(|section| key.starts_with(section))
 }
 
-/// Whether no limit of `changed` is larger than in `usual`. All fields are named, so that a new
-/// one cannot be forgotten here.
+/// Whether no limit of `changed` is larger than in `usual`. Names all fields, so that a new one
+/// cannot be forgotten here.
 fn is_within_limits(changed: &HostLimits, usual: &HostLimits) -> bool {
     let HostLimits {
         file_timeout,
@@ -184,10 +184,10 @@ mod tests {
     use crate::workspace_settings::tests::{USER_SETTINGS, parse_layers};
     use crate::{SettingsLayerKind, WorkspaceSettings};
 
-    /// What counts and what does not, one line for each thing the files say.
+    /// Checks the state of each entry, one line per entry.
     #[track_caller]
-    fn check(files: &[(SettingsLayerKind, &str)], standing: TrustState, expected: &[&str]) {
-        let settings = WorkspaceSettings::merge(&parse_layers(files), standing);
+    fn check(files: &[(SettingsLayerKind, &str)], trust_state: TrustState, expected: &[&str]) {
+        let settings = WorkspaceSettings::merge(&parse_layers(files), trust_state);
         let shown: Vec<String> = settings
             .entries()
             .iter()

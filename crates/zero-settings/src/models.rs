@@ -1,4 +1,4 @@
-//! Models and agents, as settings name them.
+//! Settings for models and agents (`models`, `agents`).
 
 use std::collections::BTreeMap;
 
@@ -12,99 +12,99 @@ use zero_runtime::DialectName;
 
 use crate::document::join_pointer;
 
-/// A model, by the name people choose it by.
+/// A model, by the name under which users select it.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ModelSetting {
     /// The provider's own name for it, such as `gpt-5-mini` or `qwen3:8b`.
     pub model: String,
-    /// How it is spoken to: `chat` (chat completions, as OpenAI, Ollama, llama.cpp, vLLM and
-    /// OpenRouter speak it), `responses` (OpenAI), `anthropic` or `gemini`.
+    /// The API: `chat` (chat completions, as in OpenAI, Ollama, llama.cpp, vLLM and OpenRouter),
+    /// `responses` (OpenAI), `anthropic` or `gemini`.
     #[schemars(schema_with = "api_schema")]
     pub api: ModelApiSetting,
-    /// Where, such as `http://127.0.0.1:11434/v1`; the provider's own address when absent.
+    /// Base URL, such as `http://127.0.0.1:11434/v1`; the provider's own URL when absent.
     pub base_url: Option<String>,
-    /// Where its key is found; none for a server that wants none.
+    /// Where its API key is stored; absent for a server without one.
     pub api_key: Option<SecretSetting>,
     /// Headers sent with each request.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Tokens it can take, where zero does not know it by its name.
+    /// Context window in tokens, for a model that zero does not know.
     pub context_window: Option<u64>,
-    /// Most tokens it may write at a time.
+    /// Most tokens of one response.
     pub max_output_tokens: Option<u64>,
-    /// Whether it takes pictures, where zero does not know it by its name.
+    /// Whether it accepts images, for a model that zero does not know.
     pub images: Option<bool>,
-    /// US dollars for a million tokens.
+    /// Prices in US dollars per million tokens.
     pub prices: Option<PriceSetting>,
 }
 
-/// Where a secret is found. It never stands in a settings file itself.
+/// Where a secret is stored. It is never part of a settings file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "lowercase")]
 pub enum SecretSetting {
     /// In this environment variable.
     Env(String),
-    /// In this file, which holds nothing else; `~` is your home.
+    /// In this file, which contains nothing else; `~` is your home folder.
     File(String),
-    /// In the keyring of the desktop, under this name; `zero config set-key NAME` puts it there.
+    /// In the desktop's keyring under this name; `zero config set-key NAME` stores it there.
     Keyring(String),
 }
 
-/// US dollars for a million tokens.
+/// Prices in US dollars per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct PriceSetting {
-    /// Read.
+    /// Input tokens.
     pub input: f64,
-    /// Written.
+    /// Output tokens.
     pub output: f64,
-    /// Read from the provider's cache; as `input` when absent.
+    /// Input tokens read from the provider's cache; the price of `input` when absent.
     pub cache_read: Option<f64>,
-    /// Written to the provider's cache; as `input` when absent.
+    /// Input tokens written to the provider's cache; the price of `input` when absent.
     pub cache_write: Option<f64>,
 }
 
-/// An agent, by the name that stands in session keys.
+/// An agent, by its name in session keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct AgentSetting {
     /// Its model: a key of `models`, or `provider/model`.
     pub model: Option<String>,
-    /// Names and shapes of its tools; those that the model's family knows when absent.
+    /// Names and schemas of its tools; those that the model's family was trained on when absent.
     #[serde(deserialize_with = "deserialize_dialect")]
     #[schemars(schema_with = "dialect_schema")]
     pub dialect: Option<DialectName>,
-    /// What its model is told, in place of zero's own words.
+    /// Its system prompt, in place of zero's own.
     pub system_prompt: Option<String>,
-    /// The tools it may use, by canonical name; `*` at the end stands for anything.
+    /// The tools it may use, by canonical name; a name that ends in `*` is a prefix.
     pub tools: Option<Vec<String>>,
-    /// How much it may do without asking.
+    /// Its permission mode: how much it may do without asking.
     #[schemars(schema_with = "mode_schema")]
     pub mode: Option<PermissionMode>,
-    /// How much its model should think.
+    /// How much reasoning its model uses.
     #[schemars(schema_with = "thinking_schema")]
     pub thinking: Option<ThinkingSetting>,
-    /// How often a run may ask the model.
+    /// Most model requests of one run.
     pub max_turns: Option<u32>,
 }
 
-/// How a model is spoken to.
+/// The API of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ModelApiSetting {
-    /// Chat completions, as OpenAI and many others speak it.
+    /// Chat completions, the API of OpenAI and many others.
     Chat,
-    /// OpenAI's responses.
+    /// OpenAI's Responses API.
     Responses,
-    /// Anthropic's messages.
+    /// Anthropic's Messages API.
     Anthropic,
-    /// Google's Gemini.
+    /// Google's Gemini API.
     Gemini,
 }
 
 impl ModelApiSetting {
-    /// All of them.
+    /// All APIs.
     pub const ALL: [Self; 4] = [Self::Chat, Self::Responses, Self::Anthropic, Self::Gemini];
 
     /// The word in settings.
@@ -118,25 +118,25 @@ impl ModelApiSetting {
     }
 }
 
-/// How much a model should think.
+/// How much reasoning a model uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ThinkingSetting {
-    /// As it likes.
+    /// The model's default.
     #[default]
     Default,
-    /// Not at all, where that can be chosen.
+    /// None, where the model allows that.
     Off,
-    /// A little.
+    /// Little reasoning.
     Low,
-    /// More.
+    /// A medium amount of reasoning.
     Medium,
-    /// Much.
+    /// Much reasoning.
     High,
 }
 
 impl ThinkingSetting {
-    /// All of them.
+    /// All levels.
     pub const ALL: [Self; 5] = [Self::Default, Self::Off, Self::Low, Self::Medium, Self::High];
 
     /// The word in settings.
@@ -158,18 +158,18 @@ fn deserialize_dialect<'de, D: Deserializer<'de>>(
     name.map(|name| name.parse().map_err(D::Error::custom)).transpose()
 }
 
-/// Names of agents and models that are none, by their JSON pointer.
+/// Invalid names of agents and models, by JSON pointer.
 pub(crate) fn find_wrong_names(value: &Value) -> Vec<(String, String)> {
     let named = |section: &str| value.get(section).and_then(Value::as_object).into_iter().flatten();
     let agents = named("agents").filter(|(name, _)| !is_agent_id(name)).map(|(name, _)| {
         let what = format!(
-            "`agents.{name}` cannot name an agent; use 1 to 64 lower-case letters, digits, `_` or `-`"
+            "`agents.{name}` is not a valid agent name; use 1 to 64 lower-case letters, digits, `_` or `-`"
         );
         (join_pointer("/agents", name), what)
     });
     let models = named("models").filter(|(name, _)| name.is_empty() || name.contains('/'));
     let models = models.map(|(name, _)| {
-        let what = format!("`models.{name}` cannot name a model; leave out `/`");
+        let what = format!("`models.{name}` is not a valid model name; remove the `/`");
         (join_pointer("/models", name), what)
     });
     agents.chain(models).collect()

@@ -1,7 +1,7 @@
-//! What an entry of a settings file means, parsed when the file is checked and kept with the entry.
+//! The parsed value of a settings entry.
 //!
-//! Whoever uses settings takes the parsed value. None of them parses a text again, so there is no
-//! error left that somebody could ignore: where parsing fails, the file is refused.
+//! Each value is parsed when its file is checked and stored with its entry. No code parses a text
+//! again, so no later error can be ignored: a parse failure refuses the file.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -24,12 +24,12 @@ use crate::tool_commands::COMMAND_LINES;
 use crate::web::SearchEngineSetting;
 use crate::{command_line, limit_range};
 
-/// What an entry means.
+/// The parsed value of an entry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ParsedSetting {
     /// A permission rule.
     Rule(Box<RuleEntry>),
-    /// What holds where no rule does.
+    /// The permission mode.
     Mode(PermissionMode),
     /// A limit of the host.
     Limit(HostLimitChange),
@@ -37,47 +37,48 @@ pub enum ParsedSetting {
     Hook(Box<ParsedHook>),
     /// `localhost` among the hosts of commands.
     Localhost,
-    /// A host that commands may reach.
+    /// A host that commands may connect to.
     Host(HostPattern),
-    /// A file or folder of the sandbox.
+    /// A file or folder of the sandbox settings.
     Path(PathSetting),
-    /// The words of a command line.
+    /// The arguments of a command line.
     CommandLine(Vec<String>),
-    /// An MCP server, or why it cannot be used; the other servers can.
+    /// An MCP server, or why it cannot be used; the other servers still can.
     McpServer(Result<Box<McpServerSetting>, String>),
     /// A language server.
     LspServer(Box<ParsedLspServer>),
-    /// A model that agents can name.
+    /// A model that agents can use.
     Model(Box<ModelSetting>),
     /// One agent with all its fields.
     Agent(Box<AgentSetting>),
-    /// One field of the gateway; the others are absent.
+    /// One field of the gateway settings; the others are absent.
     Gateway(Box<GatewaySettings>),
-    /// One field of how editors are served; the others are absent.
+    /// One field of the editor settings; the others are absent.
     Acp(AcpSettings),
-    /// The search engines of WebSearch, in the order they are asked.
+    /// The search engines of WebSearch, in order.
     SearchEngines(Vec<SearchEngineSetting>),
-    /// Nothing but its JSON value.
+    /// A value without further structure.
     Plain,
 }
 
-/// Where an entry stands.
+/// The location of an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SettingSource<'a> {
-    /// The file as it is shown to people.
+    /// The file name for messages.
     pub(crate) file: &'a str,
     /// The line in `file` where it begins, from 1.
     pub(crate) line: u32,
-    /// Whose file it is.
+    /// The owner of the file.
     pub(crate) layer: SettingsLayerKind,
 }
 
-/// Why an entry means nothing.
+/// Why an entry could not be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SettingFailure {
-    /// Nobody else finds it: the JSON pointer from the entry on, and what is wrong.
+    /// An error that no other check reports: the JSON pointer below the entry, and what is wrong.
     Wrong { below: String, what: String },
-    /// The checks of the whole file find it and say it better; should they not, it still counts.
+    /// An error that the checks of the whole file report in more detail; reported itself if they do
+    /// not.
     Unusable(String),
 }
 
@@ -92,7 +93,7 @@ impl SettingFailure {
 }
 
 impl ParsedSetting {
-    /// Parses the value of a dotted key; `is_item` where it is one of a list.
+    /// Parses the value of a dotted key; `is_item` if it is an item of a list.
     pub(crate) fn parse(
         key: &str,
         is_item: bool,
@@ -101,7 +102,7 @@ impl ParsedSetting {
         parse_rule: &mut RuleParser<'_>,
     ) -> Result<Self, SettingFailure> {
         if is_list(key) && !is_item {
-            return Err(SettingFailure::unusable("a list is needed"));
+            return Err(SettingFailure::unusable("it must be a list"));
         }
         let (section, name) = key.split_once('.').unwrap_or((key, ""));
         Ok(match section {
@@ -161,7 +162,7 @@ fn deserialize<T: DeserializeOwned>(value: &Value) -> Result<T, SettingFailure> 
     T::deserialize(value).map_err(SettingFailure::unusable)
 }
 
-/// A section of which only one field is given.
+/// Deserializes a section of which only one field is set.
 fn deserialize_field<T: DeserializeOwned>(name: &str, value: &Value) -> Result<T, SettingFailure> {
     let fields = Map::from_iter([(name.to_owned(), value.clone())]);
     T::deserialize(Value::Object(fields)).map_err(SettingFailure::unusable)

@@ -1,12 +1,12 @@
-//! Where the path of a program in settings begins.
+//! Resolves the path of a program in settings.
 
 use std::path::Path;
 
 use crate::layer_kind::SettingsLayerKind;
 
-/// A program's path with its beginning settled: in a project's settings that is the project, in the
-/// person's own their home folder. Those count in every folder, and a program that anybody's
-/// project brings along is not what they mean.
+/// Resolves a relative program path: in a project's settings it starts at the project, in the
+/// user's own at the home folder. User settings apply in every folder, and must not run a program
+/// that some project contains.
 pub(crate) fn resolve_command(
     command: String,
     layer: SettingsLayerKind,

@@ -1,7 +1,7 @@
 //! A permission rule of a settings file, parsed once.
 //!
-//! The text is parsed when its file is checked, and the parsed rule is kept. Nobody parses it a
-//! second time, so a deny that was accepted cannot be lost to an error that nobody looks at.
+//! The text is parsed when its file is checked, and the parsed rule is stored. No code parses it a
+//! second time, so an accepted deny rule cannot be lost to an ignored error.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -15,27 +15,27 @@ use crate::layer_kind::SettingsLayerKind;
 use crate::parsed_setting::{SettingFailure, SettingSource};
 use crate::settings_schema::{ExplainedRuleSetting, RuleSetting};
 
-/// What stands for a file where rules come with a request.
+/// The file name of rules that come with a request.
 pub const REQUEST_FILE_NAME: &str = "request";
 
-/// Parses the text of a rule. Tests pass one that fails.
+/// Parses the text of a rule. Tests pass a parser that fails.
 pub(crate) type RuleParser<'a> =
     dyn FnMut(&str, Verdict, RuleSource) -> Result<PolicyRule, RuleError> + 'a;
 
-/// A permission rule and where it stands.
+/// A permission rule with its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleEntry {
     /// The rule, with its source and the limits it raises.
     pub rule: PolicyRule,
     /// The rule as written.
     pub text: String,
-    /// The file, with `~` for the user's home.
+    /// The file, with `~` for the user's home folder.
     pub source_file: String,
-    /// The line in `source_file` where it stands, from 1.
+    /// The line in `source_file`, from 1.
     pub line: u32,
-    /// Whose file it is.
+    /// The owner of the file.
     pub layer: SettingsLayerKind,
-    /// Calls that it must and must not match, and why it stands there.
+    /// Calls that the rule must and must not match, and its reason.
     pub examples: ExplainedRuleSetting,
 }
 
@@ -49,10 +49,10 @@ impl RuleEntry {
         let setting = RuleSetting::deserialize(value).map_err(SettingFailure::unusable)?;
         let examples = setting.into_explained();
         let owner = match at.layer {
-            SettingsLayerKind::User | SettingsLayerKind::Flag => RuleOwner::Person,
+            SettingsLayerKind::User | SettingsLayerKind::Flag => RuleOwner::User,
             SettingsLayerKind::Project | SettingsLayerKind::Local => RuleOwner::Project,
         };
-        // A request is one line; where in it a rule stands says nothing.
+        // A request has no meaningful lines.
         let line = (at.file != REQUEST_FILE_NAME).then_some(at.line);
         let source = RuleSource { name: at.file.to_owned(), line, owner };
         let rule = parse_rule(&examples.rule, verdict, source).map_err(|error| {
@@ -78,12 +78,12 @@ impl RuleEntry {
         })
     }
 
-    /// Why it is a danger to have it, when it lets nearly anything run.
+    /// Why the rule is risky, if it allows nearly anything.
     pub fn overbroad_reason(&self) -> Option<String> {
         self.rule.overbroad_reason()
     }
 
-    /// The same rule, which raises no limits.
+    /// A copy of the rule that raises no limits.
     pub(crate) fn without_limits(&self) -> Self {
         let mut entry = self.clone();
         entry.rule = entry.rule.with_limits(Default::default());
@@ -96,14 +96,16 @@ fn describe_rule_error(text: &str, error: &RuleError) -> String {
     format!("rule `{}`: {error}", shorten_end(text, 80))
 }
 
-/// Whether a rule can raise limits at all.
+/// Fails if this rule cannot raise limits.
 fn check_raises_limits(rule: &PolicyRule) -> Result<(), SettingFailure> {
     if rule.verdict == Verdict::Deny {
-        let what = "a rule in `deny` lets nothing run, so it can raise no limits; remove `limits`";
+        let what =
+            "a rule in `deny` cannot raise limits, because it allows nothing; remove `limits`";
         return Err(SettingFailure::wrong("/limits", what.to_owned()));
     }
     if !rule.tool_name().is_some_and(|tool| HostLimits::COMMAND_TOOLS.contains(&tool)) {
-        let what = "only a rule for commands, such as `Bash(make:*)`, can raise their limits; remove `limits`";
+        let what =
+            "only a rule for commands, such as `Bash(make:*)`, can raise limits; remove `limits`";
         return Err(SettingFailure::wrong("/limits", what.to_owned()));
     }
     Ok(())
@@ -119,7 +121,7 @@ mod tests {
     const TWO_RULES: &str =
         r#"{"permissions": {"allow": ["Bash"], "deny": [{"rule": "Bash(rm:*)", "why": "no"}]}}"#;
 
-    /// The rules that hold where the parser fails at its `failing`th call, and how often it was called.
+    /// The active rules if the parser fails at its `failing`th call, and the number of calls.
     fn load_rules(failing: usize) -> (Result<Vec<String>, Vec<String>>, usize) {
         let mut calls = 0;
         let mut parser = |text: &str, verdict, source| {
@@ -157,6 +159,6 @@ mod tests {
     fn rule_is_parsed_once_and_kept() {
         let (rules, calls) = load_rules(3);
         assert_eq!(rules.unwrap(), ["allow Bash", "deny Bash(rm:*)"]);
-        assert_eq!(calls, 2, "one for each rule, also for those who use them");
+        assert_eq!(calls, 2, "one call per rule, including later uses");
     }
 }

@@ -11,7 +11,7 @@ use crate::simulated_call::{SimulatedCall, SimulationContext};
 const WORKSPACE: &str = "/workspace";
 const HOME: &str = "/home/me";
 
-/// What a rule says of itself that does not hold, each as a sentence.
+/// The examples that a rule contradicts, each as a sentence.
 pub fn failed_examples(rule: &PolicyRule, matches: &[String], not_match: &[String]) -> Vec<String> {
     if matches.is_empty() && not_match.is_empty() {
         return Vec::new();
@@ -24,7 +24,7 @@ pub fn failed_examples(rule: &PolicyRule, matches: &[String], not_match: &[Strin
         home: home.clone(),
         ..PolicyEngineConfig::default()
     });
-    let place = SimulationContext { roots: &roots, home: home.as_deref(), world: &EmptyMachine };
+    let place = SimulationContext { roots: &roots, home: home.as_deref(), machine: &EmptyMachine };
     let wanted = matches.iter().map(|example| (example, true));
     let unwanted = not_match.iter().map(|example| (example, false));
     let mut broken = Vec::new();

@@ -1,4 +1,4 @@
-//! What settings say about commands: whom they reach, what they get, change and may not read.
+//! Settings for commands (`sandbox`, `bash`): hosts, variables, writable and hidden paths.
 
 use std::path::{Path, PathBuf};
 
@@ -11,36 +11,36 @@ use zero_sandbox::SandboxProperty;
 
 use crate::document::join_pointer;
 
-/// The host that means servers of the same session.
+/// The host name that stands for servers of the same session.
 pub const LOCALHOST: &str = "localhost";
 
-/// What commands may reach, get and touch. Lists of several files add up.
+/// Which hosts, variables and files commands may use. Lists of several files are joined.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SandboxSettings {
-    /// Hosts that commands may reach, such as `example.com`, `*.example.org` or
-    /// `example.com:8443`; `localhost` means servers that commands of the same session started.
-    /// Nobody when empty, but hosts that rules for `WebFetch` allow.
+    /// Hosts that commands may connect to, such as `example.com`, `*.example.org` or
+    /// `example.com:8443`; `localhost` stands for servers that commands of the same session
+    /// started. Hosts that rules for `WebFetch` allow are added.
     network: Vec<String>,
-    /// Further environment variables that commands get: `NPM_TOKEN`, or `MY_*` for those of them
-    /// that hold no secret.
+    /// Additional environment variables for commands: `NPM_TOKEN`, or `MY_*` for all that do not
+    /// look like secrets.
     environment: Vec<String>,
-    /// Further folders that commands may change, such as `~/.cache/pip`.
+    /// Additional folders that commands may change, such as `~/.cache/pip`.
     writable: Vec<String>,
-    /// Further files and folders that commands may not read, such as `~/notes`.
+    /// Additional files and folders that commands may not read, such as `~/notes`.
     masked: Vec<String>,
-    /// Properties of confinement that commands may run without where this machine cannot enforce
-    /// them; `zero doctor` names them.
+    /// Sandbox properties that commands may run without if this machine cannot enforce them; `zero
+    /// doctor` lists them.
     #[schemars(schema_with = "weaker_schema")]
     weaker: Vec<String>,
 }
 
-/// How the Bash tool works.
+/// Settings of the Bash tool.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BashSettings {
-    /// What becomes of a command in the foreground that outlives its timeout: `kill` ends it, `job`
-    /// lets it go on in the background.
+    /// What happens to a foreground command that exceeds its timeout: `kill` ends it, `job`
+    /// continues it in the background.
     #[serde(rename = "on-timeout")]
     #[schemars(schema_with = "on_timeout_schema")]
     on_timeout: Option<String>,
@@ -54,7 +54,7 @@ fn on_timeout_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "enum": ["kill", "job"]})
 }
 
-/// The lists of the section.
+/// The lists of this section.
 pub const LISTS: [&str; 5] = [
     "sandbox.network",
     "sandbox.environment",
@@ -63,10 +63,10 @@ pub const LISTS: [&str; 5] = [
     "sandbox.weaker",
 ];
 
-/// Whether a text of a list names something; the error says what is wrong with it.
+/// Checks a text of a list; the error says what is wrong with it.
 pub(crate) type TextCheck = fn(&str) -> Result<(), String>;
 
-/// Texts of the right form that name nothing: by their JSON pointer.
+/// Invalid texts, by JSON pointer.
 pub fn find_wrong_texts(value: &Value) -> Vec<(String, String)> {
     let checks: [(&str, TextCheck); 4] = [
         ("/sandbox/network", check_host),
@@ -81,7 +81,7 @@ pub fn find_wrong_texts(value: &Value) -> Vec<(String, String)> {
     wrong
 }
 
-/// The texts of the list at a JSON pointer that name nothing.
+/// The invalid texts of the list at a JSON pointer.
 pub(crate) fn find_wrong_items(
     value: &Value,
     list: &str,
@@ -113,7 +113,7 @@ fn check_variable(text: &str) -> Result<(), String> {
     if is_name && !text.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) {
         return Ok(());
     }
-    Err("names no variable; write one such as `NPM_TOKEN`, or `MY_*` for many".to_owned())
+    Err("is not a variable; write one such as `NPM_TOKEN`, or `MY_*` for several".to_owned())
 }
 
 pub(crate) fn check_writable(text: &str) -> Result<(), String> {
@@ -124,12 +124,13 @@ pub(crate) fn check_writable(text: &str) -> Result<(), String> {
                 .to_owned(),
         ),
         PathSetting::Absolute(path) if path == Path::new("/") => {
-            Err("is the whole machine; name a folder that holds only what commands make".to_owned())
-        }
-        PathSetting::Home(path) if path.as_os_str().is_empty() => {
-            Err("is your whole home folder; name a folder that holds only what commands make"
+            Err("is the whole machine; name a folder that contains only files created by commands"
                 .to_owned())
         }
+        PathSetting::Home(path) if path.as_os_str().is_empty() => Err(
+            "is your whole home folder; name a folder that contains only files created by commands"
+                .to_owned(),
+        ),
         PathSetting::Absolute(_) | PathSetting::Home(_) => Ok(()),
     }
 }
@@ -137,17 +138,17 @@ pub(crate) fn check_writable(text: &str) -> Result<(), String> {
 fn check_masked(text: &str) -> Result<(), String> {
     match PathSetting::parse(text)? {
         PathSetting::Absolute(path) if path == Path::new("/") => {
-            Err("is the whole machine; no command could run; name what must not be read".to_owned())
+            Err("is the whole machine, so no command could run; name the files to hide".to_owned())
         }
         PathSetting::Workspace(path) if path.as_os_str().is_empty() => {
-            Err("is the whole workspace; no command could run; name what must not be read"
+            Err("is the whole workspace, so no command could run; name the files to hide"
                 .to_owned())
         }
         _ => Ok(()),
     }
 }
 
-/// A path as it stands in settings.
+/// A path in settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathSetting {
     /// `/x`.
@@ -172,8 +173,7 @@ impl PathSetting {
         let leaves = path.components().any(|part| part == std::path::Component::ParentDir);
         if leaves || text.is_empty() || text.starts_with('~') && rest == text {
             return Err(
-                "is no path that is clear; write it whole, from `/` or `~/` on and without `..`"
-                    .to_owned(),
+                "is not a full path; start it with `/` or `~/` and do not use `..`".to_owned()
             );
         }
         if text.contains(['*', '?', '\0']) {
@@ -183,7 +183,7 @@ impl PathSetting {
         Ok(from(path.components().filter(|part| part.as_os_str() != ".").collect()))
     }
 
-    /// `None` when it starts at the home folder and nobody knows where that is.
+    /// Resolves the path; `None` if it starts at the home folder and that is unknown.
     pub(crate) fn resolve(&self, home: Option<&Path>, root: &Path) -> Option<PathBuf> {
         match self {
             Self::Absolute(path) => Some(path.clone()),
@@ -235,7 +235,7 @@ mod tests {
             check("environment", fine, None);
         }
         for bad in ["", "A=B", "*_KEY", "1A", "a-b", "A**"] {
-            let what = format!("`{bad}` names no variable");
+            let what = format!("`{bad}` is not a variable");
             check("environment", bad, Some(&what));
         }
     }
@@ -255,9 +255,9 @@ mod tests {
         let inside = "`build` lies in the workspace, which commands may change anyway";
         check("writable", "build", Some(inside));
         for list in ["writable", "masked"] {
-            check(list, "/a/../b", Some("`/a/../b` is no path that is clear"));
-            check(list, "~you/x", Some("`~you/x` is no path that is clear"));
-            check(list, "", Some("`` is no path that is clear"));
+            check(list, "/a/../b", Some("`/a/../b` is not a full path"));
+            check(list, "~you/x", Some("`~you/x` is not a full path"));
+            check(list, "", Some("`` is not a full path"));
             check(list, "/a/*", Some("`/a/*` is a pattern"));
         }
         check("masked", "/", Some("`/` is the whole machine"));

@@ -1,4 +1,4 @@
-//! Limits of the right form: whether they mean something.
+//! Checks the values of limits that match the schema.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::document::join_pointer;
 use crate::limit_range;
 use crate::limit_setting::LimitSetting;
 
-/// Limits of the right form whose value means nothing.
+/// Limits that match the schema but have an invalid value, by JSON pointer.
 pub(crate) fn find_wrong_limits(value: &Value) -> Vec<(String, String)> {
     let in_object = |pointer: String, tool: &str| {
         let limits = value.pointer(&pointer).and_then(Value::as_object).into_iter().flatten();
@@ -24,18 +24,18 @@ pub(crate) fn find_wrong_limits(value: &Value) -> Vec<(String, String)> {
     in_object("/limits".to_owned(), "").into_iter().chain(of_tools).collect()
 }
 
-/// What is wrong with a limit that has the right form.
+/// What is wrong with a limit that matches the schema.
 fn find_wrong_limit(name: &str, limit: &Value) -> Option<String> {
     let text = match (LimitSetting::deserialize(limit), limit) {
-        // The schema has told them.
+        // The schema check reports it.
         (Ok(LimitSetting::Number(0)), _) => return None,
         (Ok(value), _) => value.to_text(),
-        // `4.0` and what no number of ours can hold.
+        // `4.0`, and numbers outside the supported range.
         (Err(_), Value::Number(number)) => number.to_string(),
         (Err(_), _) => return None,
     };
     match HostLimitChange::parse(name, &text) {
-        // Also told by the schema.
+        // The schema check reports it.
         Err(InvalidLimitError::UnknownName { .. }) => None,
         _ => limit_range::parse_limit(name, &text).err(),
     }

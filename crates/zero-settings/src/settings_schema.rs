@@ -1,7 +1,7 @@
-//! What can stand in a settings file.
+//! The schema of a settings file.
 //!
-//! The types are the reference: the JSON Schema that `zero config schema` prints, and that files
-//! are checked against, is made from them and from the words beside their fields.
+//! These types are the reference: the JSON Schema that `zero config schema` prints, and against
+//! which files are checked, is generated from them and their doc comments.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -31,49 +31,49 @@ use crate::semantic_checks;
 use crate::tool_commands::{self, COMMAND_LINES, ToolsSettings};
 use crate::web::{self, WebSettings};
 
-/// Settings of zero. JSON; comments and trailing commas are fine.
+/// Settings of zero. JSON with comments and trailing commas.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SettingsFile {
-    /// Where an editor finds the schema of this file; zero does not look at it.
+    /// Where an editor finds the schema of this file; zero ignores it.
     #[serde(rename = "$schema")]
     schema: Option<String>,
-    /// What runs without asking, what is asked about, and what never runs.
+    /// What runs without asking, what needs your approval, and what never runs.
     pub permissions: PermissionSettings,
-    /// Limits that differ from the usual ones, by name: times such as "5s", sizes such as "10mb",
-    /// counts such as 4, shares of a processor such as "50%". Those of commands may also stand in
-    /// an object under the name of a tool, for its commands alone.
+    /// Limits that differ from the defaults, by name: times such as "5s", sizes such as "10mb",
+    /// counts such as 4, shares of a processor such as "50%". Limits of commands may also be in an
+    /// object under the name of a tool, for the commands of that tool.
     #[schemars(schema_with = "limits_schema")]
     limits: BTreeMap<String, Value>,
     /// MCP servers: an object from alias to server, or an array of servers with an `id`. Their
-    /// tools are called `alias__tool`.
+    /// tools are named `alias__tool`.
     #[serde(rename = "mcpServers")]
     #[schemars(schema_with = "servers_schema")]
     mcp_servers: Option<Value>,
     /// How MCP servers are used.
     mcp: McpSettings,
-    /// Language servers, by name: others than those that are known, and how the known ones are used.
+    /// Language servers, by name: additional ones, and changes to the built-in ones.
     #[serde(rename = "lspServers")]
     lsp_servers: BTreeMap<String, LspServerSetting>,
-    /// How tools are found that a command of yours brings.
+    /// Tools that your own command provides.
     tools: ToolsSettings,
     /// Commands that run before and after calls.
     hooks: HooksSettings,
-    /// Models, by the name that you choose them by.
+    /// Models, by the name under which you select them.
     models: BTreeMap<String, ModelSetting>,
     /// The model of agents that name none: a key of `models`, or `provider/model`.
     model: Option<String>,
-    /// Agents, by the name that stands in session keys.
+    /// Agents, by their name in session keys.
     agents: BTreeMap<String, AgentSetting>,
     /// The agent of sessions whose key names none.
     agent: Option<String>,
-    /// The gateway that you run, and the one elsewhere that you use.
+    /// The gateway that you run, and a remote one that you use.
     gateway: GatewaySettings,
-    /// How editors are served.
+    /// How zero serves editors.
     acp: AcpSettings,
-    /// What commands may reach, get and touch.
+    /// Which hosts, variables and files commands may use.
     sandbox: SandboxSettings,
-    /// How the Bash tool works.
+    /// Settings of the Bash tool.
     bash: BashSettings,
     /// How tools use the web.
     web: WebSettings,
@@ -81,20 +81,20 @@ pub struct SettingsFile {
     network: NetworkSettings,
 }
 
-/// What runs without asking, what is asked about, and what never runs. Deny comes before ask, ask
-/// before allow, wherever they are written.
+/// What runs without asking, what needs your approval, and what never runs. Deny overrides ask, and
+/// ask overrides allow, wherever they are written.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PermissionSettings {
-    /// What runs without asking.
+    /// Calls that run without asking.
     pub allow: Vec<RuleSetting>,
-    /// What a person is asked about.
+    /// Calls that need your approval.
     pub ask: Vec<RuleSetting>,
-    /// What never runs.
+    /// Calls that never run.
     pub deny: Vec<RuleSetting>,
-    /// What holds where no rule does: `plan` changes nothing, `ask` asks about every change,
-    /// `accept-edits` lets files of the workspace be changed, `auto` asks only about what can do
-    /// much harm.
+    /// The default where no rule applies: `plan` changes nothing, `ask` asks about every change,
+    /// `accept-edits` allows changes to workspace files, `auto` asks only about what can do much
+    /// harm.
     #[schemars(schema_with = "mode_schema")]
     pub mode: Option<PermissionMode>,
 }
@@ -105,40 +105,40 @@ pub struct PermissionSettings {
 pub enum RuleSetting {
     /// A rule such as `Bash(git status:*)`.
     Text(String),
-    /// A rule that explains itself.
+    /// A rule with examples or a reason.
     Explained(ExplainedRuleSetting),
 }
 
-/// A rule that explains itself.
+/// A rule with examples or a reason.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExplainedRuleSetting {
     /// The rule, such as `Bash(git push:*)`.
     pub rule: String,
-    /// Calls that the rule must match, such as `git push origin`; checked when it is read.
+    /// Calls that the rule must match, such as `git push origin`; checked when the file is read.
     #[serde(default, rename = "match")]
     pub matches: Vec<String>,
-    /// Calls that it must not match, such as `git pull`.
+    /// Calls that the rule must not match, such as `git pull`.
     #[serde(default)]
     pub not_match: Vec<String>,
-    /// Why it stands here, for those who meet it.
+    /// The reason for the rule, for other readers.
     pub why: Option<String>,
-    /// Limits that are raised for the commands it decides about, such as
-    /// `{"command-memory": "4GB"}`.
+    /// Limits that are raised for the commands that the rule matches, such as `{"command-memory":
+    /// "4GB"}`.
     #[serde(default)]
     #[schemars(schema_with = "command_limits_schema")]
     pub limits: BTreeMap<String, LimitSetting>,
 }
 
 impl ExplainedRuleSetting {
-    /// The limits it raises; the error says which of them is none.
+    /// The limits it raises; the error names the invalid one.
     pub fn limit_changes(&self) -> Result<CommandLimitChange, (&str, InvalidLimitError)> {
         parse_command_limits(&self.limits)
     }
 }
 
 impl RuleSetting {
-    /// The rule with what explains it.
+    /// The rule in its explained form.
     pub fn into_explained(self) -> ExplainedRuleSetting {
         match self {
             Self::Text(rule) => {
@@ -177,9 +177,9 @@ pub fn schema() -> Value {
 /// A key that can be set.
 #[derive(Clone, Copy, Debug)]
 pub struct SettingsKey {
-    /// Dotted, such as `permissions.mode`.
+    /// The dotted key, such as `permissions.mode`.
     pub key: &'static str,
-    /// Whether anything may stand below it.
+    /// Whether any keys are valid below it.
     pub is_open: bool,
 }
 
@@ -209,7 +209,7 @@ pub fn known_keys() -> Vec<SettingsKey> {
     closed.map(|name| key(name, false)).chain(open.map(|name| key(name, true))).collect()
 }
 
-/// Whether a key holds a list that files add to.
+/// Whether a key is a list that files extend.
 pub fn is_list(key: &str) -> bool {
     matches!(key, "permissions.allow" | "permissions.ask" | "permissions.deny")
         || sandbox::LISTS.contains(&key)
@@ -228,8 +228,8 @@ fn mode_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "enum": PermissionMode::ALL.map(PermissionMode::as_str)})
 }
 
-/// Only the outside of it: each server is checked on its own, so that a mistake is told of the
-/// server it is in, and by whoever has none nothing is made ready to check them.
+/// Only the outer structure: each server is checked separately, so that an error names its server,
+/// and so that files without servers do not pay for compiling the server schema.
 fn servers_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"anyOf": [{"type": "object"}, {"type": "array"}]})
 }
@@ -239,18 +239,18 @@ static SETTINGS_SCHEMA: LazyLock<InputSchema> =
 static EXPLAINED_RULE_SCHEMA: LazyLock<InputSchema> =
     LazyLock::new(|| InputSchema::new(schema::derive_input_schema::<ExplainedRuleSetting>()));
 
-/// Tells what is right from what may be wrong. What explains the latter takes many milliseconds to be
-/// made ready, and hardly anybody needs it.
+/// Tells valid files from possibly invalid ones. The validator that explains errors takes many
+/// milliseconds to compile, and is rarely needed.
 static FAST_VALIDATOR: LazyLock<ParamsChecker> =
     LazyLock::new(|| ParamsChecker::new(schema::derive_input_schema::<SettingsFile>()));
 
-/// Makes ready what checks files: it takes a while, and depends on nothing.
+/// Compiles the validator in advance: it takes a while and depends on nothing.
 pub fn prepare() {
     LazyLock::force(&FAST_VALIDATOR);
 }
 
-/// Everything that is wrong with what a file says, by JSON pointer, but for its rules: these are
-/// checked where they are parsed.
+/// All errors of a file by JSON pointer, except those of rules, which are checked where they are
+/// parsed.
 pub(crate) fn find_problems(value: &Value) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
     for pointer in find_nulls(value) {
@@ -287,7 +287,7 @@ pub(crate) fn find_problems(value: &Value) -> Vec<(String, String)> {
     found
 }
 
-/// What was found in a file, each with its place, from top to bottom.
+/// The errors of a file with their locations, from top to bottom.
 pub(crate) fn to_problems(
     file: &str,
     document: &SettingsDocument,
@@ -307,7 +307,8 @@ fn is_valid_fast(value: &Value) -> bool {
     !schema::depth_exceeds(value, schema::DEPTH_MAX) && FAST_VALIDATOR.check(value).is_ok()
 }
 
-/// Places that hold null where it would be taken for absent. Somebody meant something by it.
+/// Values that are null and would be treated as absent, although the author meant something by
+/// them.
 fn find_nulls(value: &Value) -> impl Iterator<Item = String> {
     let fields = |pointer: &str| {
         value.pointer(pointer).and_then(Value::as_object).into_iter().flatten().map({
@@ -336,7 +337,7 @@ fn find_nulls(value: &Value) -> impl Iterator<Item = String> {
         .map(|(pointer, _)| pointer)
 }
 
-/// What exactly is wrong with a rule that explains itself; the rest is exact as it is.
+/// Replaces the violation of an explained rule by those of its fields; keeps others as they are.
 fn refine_violation(found: SchemaViolation, value: &Value) -> Vec<SchemaViolation> {
     let is_rule = found.pointer.starts_with("/permissions/");
     let Some(rule) = value.pointer(&found.pointer).filter(|rule| is_rule && rule.is_object())
@@ -355,7 +356,7 @@ fn refine_violation(found: SchemaViolation, value: &Value) -> Vec<SchemaViolatio
     }
 }
 
-/// A violation in words, with its fix.
+/// Describes a violation, with its fix.
 fn describe_violation(found: &SchemaViolation) -> String {
     let key = dotted_key(&found.pointer);
     if found.found.starts_with("unknown field") {
@@ -372,7 +373,7 @@ fn describe_violation(found: &SchemaViolation) -> String {
     format!("`{key}` is {}; write {}", found.found, found.expected)
 }
 
-/// A JSON pointer as keys are written on the command line.
+/// A JSON pointer as a dotted key.
 pub fn dotted_key(pointer: &str) -> String {
     let steps = pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
     steps.collect::<Vec<_>>().join(".")
@@ -502,8 +503,8 @@ mod tests {
         check_problems(
             "{\"permissions\": {\"deny\": [\n{\"rule\": \"Bash(rm:*)\", \"limits\": {\"command-cpu\": 1}}], \"allow\": [\n{\"rule\": \"Read\", \"limits\": {\"command-cpu\": 1}},\n{\"rule\": \"Bash(x)\", \"limits\": {\"command-cpu\": 0.5}},\n{\"rule\": \"Bash(x)\", \"limits\": {\"command-memory\": \"much\"}},\n{\"rule\": \"Bash(x)\", \"limits\": {\"memory\": \"1GB\"}}]}}",
             &[
-                "f:2:24: a rule in `deny` lets nothing run, so it can raise no limits; remove `limits`",
-                "f:3:18: only a rule for commands, such as `Bash(make:*)`, can raise their limits; remove `limits`",
+                "f:2:24: a rule in `deny` cannot raise limits, because it allows nothing; remove `limits`",
+                "f:3:18: only a rule for commands, such as `Bash(make:*)`, can raise limits; remove `limits`",
                 "f:4:32: `permissions.allow.1.limits.command-cpu` is 0.5; write a string or a whole number at least 1",
                 "f:5:32: limit `command-memory`: `much` is not a size such as `500 KB` or `10 MB`",
                 "f:6:32: unknown key `permissions.allow.3.limits.memory`; did you mean `command-memory`?",

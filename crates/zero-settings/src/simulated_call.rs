@@ -18,8 +18,8 @@ use zero_runtime::DialectName;
 use zero_runtime::notes::{NoteName, NoteScope};
 use zero_sandbox::FinalLinkMode;
 
-/// What the names of tools begin with that a command of the project brings. A test compares it with
-/// that of the tools.
+/// Prefix of tools that a project's command provides. A test compares it with the prefix in
+/// zero-tools.
 const PREFIX: &str = "cmd";
 
 /// A call as the policy engine evaluates it.
@@ -27,20 +27,20 @@ const PREFIX: &str = "cmd";
 pub struct SimulatedCall {
     /// The tool by its canonical name, or a remote one by `alias__tool`.
     pub tool: String,
-    /// Its risk before the input is looked at.
+    /// Its risk before the input is inspected.
     pub risk: RiskLevel,
-    /// What it would do.
+    /// The effects it would have.
     pub effects: Effects,
 }
 
-/// Where a call would be made.
+/// The context in which a call would be made.
 pub struct SimulationContext<'a> {
     /// Canonical folders of the workspace; relative paths start in the first.
     pub roots: &'a [PathBuf],
-    /// What `~` means.
+    /// The home folder, which replaces `~`.
     pub home: Option<&'a Path>,
-    /// The machine.
-    pub world: &'a dyn Machine,
+    /// Facts about the machine.
+    pub machine: &'a dyn Machine,
 }
 
 /// How a tool uses its input.
@@ -209,7 +209,7 @@ const STDIN_FIELD: &str = "stdin";
 const PATHS_FIELDS: &[&str] = &["paths", "include", "files"];
 
 impl SimulatedCall {
-    /// What a call of `tool` with `input` would do. The error says what is wrong with it.
+    /// The effects of calling `tool` with `input`. The error says what is wrong with the call.
     pub fn new(
         tool: &str,
         input: &Value,
@@ -250,18 +250,18 @@ impl SimulatedCall {
         }
     }
 
-    /// The call as the engine takes it.
+    /// The request for the policy engine.
     pub fn to_request<'a>(
         &'a self,
         grants: &'a [GrantScope],
-        world: &'a dyn Machine,
+        machine: &'a dyn Machine,
     ) -> DecisionRequest<'a> {
         let Self { tool, risk, effects } = self;
-        DecisionRequest { tool, risk: *risk, effects, grants, mode: None, world }
+        DecisionRequest { tool, risk: *risk, effects, grants, mode: None, world: machine }
     }
 }
 
-/// The fields of an input that a judge looks at, whatever the tool.
+/// The fields of an input that policy may match, whatever the tool.
 pub fn relevant_fields(input: &Value) -> impl Iterator<Item = &Value> {
     let lists = [PATH_FIELDS, FOLDER_FIELDS, COMMAND_FIELDS, URL_FIELDS, PATHS_FIELDS];
     let names = lists.into_iter().flatten().copied().chain(["args", "env", "edits", STDIN_FIELD]);
@@ -477,7 +477,7 @@ impl SimulationContext<'_> {
             }
             pattern.push(letter);
         }
-        self.world.expand_glob(&pattern, 1).is_some_and(|found| !found.is_empty())
+        self.machine.expand_glob(&pattern, 1).is_some_and(|found| !found.is_empty())
     }
 
     fn resolve_execution(&self, fields: &Map<String, Value>) -> Result<CommandExecution, String> {
@@ -527,9 +527,9 @@ impl SimulationContext<'_> {
         };
         let canonical = match (last, raw.parent(), raw.file_name()) {
             (FinalLinkMode::Keep, Some(folder), Some(name)) => {
-                self.world.canonicalize(folder).map(|folder| folder.join(name))
+                self.machine.canonicalize(folder).map(|folder| folder.join(name))
             }
-            _ => self.world.canonicalize(&raw),
+            _ => self.machine.canonicalize(&raw),
         };
         let canonical = canonical.ok_or_else(|| format!("could not resolve `{written}`: it has a symlink loop, or a special link of the kernel"))?;
         let inside = self.roots.iter().any(|root| canonical.starts_with(root));
@@ -544,7 +544,7 @@ fn single_text(fields: &Map<String, Value>, names: &[&str]) -> Result<Option<Str
     for name in names {
         match (fields.get(*name), found) {
             (None | Some(Value::Null), _) => {}
-            (Some(Value::String(text)), Some((other, said))) if text != said => {
+            (Some(Value::String(text)), Some((other, earlier))) if text != earlier => {
                 return Err(format!(
                     "`{other}` and `{name}` of the input differ; keep one of them"
                 ));

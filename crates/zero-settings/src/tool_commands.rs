@@ -1,4 +1,5 @@
-//! Tools that a command brings: which one lists them, and which one is called.
+//! Settings for tools that a command provides (`tools`): one command lists them, another calls
+//! them.
 
 use std::path::Path;
 
@@ -9,29 +10,30 @@ use serde_json::Value;
 use crate::command_line;
 use zero_core::text_shortening::shorten_end;
 
-/// How tools are found that a command of yours brings.
+/// Tools that your own command provides.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct ToolsSettings {
-    /// A command that prints the tools as a JSON array of function declarations, such as
-    /// `./tools list`: one program with its arguments; no shell looks at it.
+    /// A command that prints the tools as a JSON array of function declarations, such as `./tools
+    /// list`: one program with its arguments; no shell interprets it.
     tool_discovery_command: Option<String>,
-    /// A command that makes a call: it gets the tool's name as a further argument and the input as
-    /// JSON on stdin, and prints the result.
+    /// A command that makes a call: it gets the tool's name as an additional argument and the input
+    /// as JSON on stdin, and prints the result.
     tool_call_command: Option<String>,
 }
 
-/// The commands that bring tools, and where they are written down.
+/// The commands that provide tools, and the location of their setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolCommands {
-    /// The words that list the tools.
+    /// The command line that lists the tools.
     pub discovery: Vec<String>,
-    /// The words that make a call, without the tool's name; absent where only a list is set.
+    /// The command line that makes a call, without the tool's name; absent if only `discovery` is
+    /// set.
     pub call: Option<Vec<String>>,
-    /// Whether the one that lists them belongs to this project, which is trusted: it may then run
-    /// before anybody asks for its tools.
+    /// Whether the discovery command belongs to this project, which is trusted. It may then run
+    /// before its tools are requested.
     pub is_of_project: bool,
-    /// Where the first stands, for a person.
+    /// File and line of the discovery command.
     pub written_at: String,
 }
 
@@ -39,7 +41,7 @@ pub struct ToolCommands {
 pub const COMMAND_LINES: [&str; 3] =
     ["mcp.mcpServerCommand", "tools.toolDiscoveryCommand", "tools.toolCallCommand"];
 
-/// Command lines that are none: by their JSON pointer.
+/// Invalid command lines, by JSON pointer.
 pub(crate) fn find_wrong_command_lines(value: &Value) -> Vec<(String, String)> {
     let pointers = COMMAND_LINES.map(|key| format!("/{}", key.replace('.', "/")));
     let wrong = pointers.into_iter().filter_map(|pointer| {
@@ -51,7 +53,7 @@ pub(crate) fn find_wrong_command_lines(value: &Value) -> Vec<(String, String)> {
     wrong.collect()
 }
 
-/// Whether a program can be started from a folder: a path that leads to one, or a name of `PATH`.
+/// Whether a program can be started from a folder: an existing path, or a name in `PATH`.
 pub fn is_program_found(program: &str, folder: &Path, search_path: &[std::path::PathBuf]) -> bool {
     use std::os::unix::fs::PermissionsExt;
     let runs = |path: &Path| {
@@ -72,10 +74,10 @@ mod tests {
     use crate::{SettingsLayerKind, WorkspaceSettings};
 
     #[track_caller]
-    fn check(text: &str, standing: TrustState, expected: Option<(&[&str], Option<&[&str]>)>) {
+    fn check(text: &str, trust_state: TrustState, expected: Option<(&[&str], Option<&[&str]>)>) {
         let settings = WorkspaceSettings::merge(
             &parse_layers(&[(SettingsLayerKind::Project, text)]),
-            standing,
+            trust_state,
         );
         let found = settings.tool_commands();
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();

@@ -44,9 +44,9 @@ pub enum TrustError {
         file.display()
     )]
     Damaged {
-        /// The list.
+        /// The trust store.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The parse error.
         error: serde_json::Error,
     },
     /// It could not be read.
@@ -55,17 +55,17 @@ pub enum TrustError {
         file.display()
     )]
     Unreadable {
-        /// The list.
+        /// The trust store.
         file: PathBuf,
-        /// Why not.
+        /// Why it could not be read.
         error: ConfigFileError,
     },
     /// It could not be changed.
     #[error("could not change `{}`: {error}", file.display())]
     Unchangeable {
-        /// The list.
+        /// The trust store.
         file: PathBuf,
-        /// Why not.
+        /// Why it could not be changed.
         error: ConfigFileError,
     },
     /// It could not be written as JSON.
@@ -285,9 +285,9 @@ mod tests {
         TrustStore::add(&state, "/w", &parse_entries(SettingsLayerKind::Project, TRUSTED_SETTINGS))
             .unwrap();
         let store = TrustStore::load(&state).unwrap();
-        let standing =
+        let trust_state =
             store.trust_state(Path::new("/w"), &parse_entries(SettingsLayerKind::Project, now));
-        let shown = match standing {
+        let shown = match trust_state {
             TrustState::Changed { new, gone, .. } => {
                 let new: Vec<String> =
                     new.iter().map(|entry| format!("{} {}", entry.key, entry.value)).collect();
@@ -340,8 +340,8 @@ mod tests {
             (format!("{}, {b}", a.replace("\"a\"", "\"a2\"")), false),
             (format!(r#"{a}, {{"command": "b", "match": "Bash", "access": "write"}}"#), false),
         ] {
-            let standing = store.trust_state(Path::new("/w"), &settings(&now));
-            assert_eq!(standing.is_trusted(), expected, "{now}: {standing:?}");
+            let trust_state = store.trust_state(Path::new("/w"), &settings(&now));
+            assert_eq!(trust_state.is_trusted(), expected, "{now}: {trust_state:?}");
         }
     }
 
@@ -363,14 +363,14 @@ mod tests {
         TrustStore::add(&state, "/w", &looked()).unwrap();
         let store = TrustStore::load(&state).unwrap();
         let check = |expected: &[&str]| {
-            let standing = store.trust_state(Path::new("/w"), &looked());
-            assert!(standing.is_trusted(), "its words are the same: {standing:?}");
-            let strange = match &standing {
+            let trust_state = store.trust_state(Path::new("/w"), &looked());
+            assert!(trust_state.is_trusted(), "its words are the same: {trust_state:?}");
+            let strange = match &trust_state {
                 TrustState::Changed { new, gone: 0, only_files: true, .. } => &new[..],
                 _ => &[],
             };
             let strange: Vec<&str> = strange.iter().map(|entry| entry.key.as_str()).collect();
-            assert_eq!(strange, expected, "{standing:?}");
+            assert_eq!(strange, expected, "{trust_state:?}");
         };
         check(&[]);
         script.write(b"two").unwrap();

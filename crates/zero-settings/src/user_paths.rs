@@ -1,4 +1,4 @@
-//! Where a user's files are, as far as settings need to know it.
+//! The locations of a user's files, as far as settings need them.
 
 use std::path::{Path, PathBuf};
 
@@ -6,12 +6,13 @@ use zero_sandbox::path_survey;
 
 use crate::problem::SettingsError;
 
-/// Where a user's files are. Whoever reads the environment says so; nothing here looks at it.
+/// The locations of a user's files. The caller fills them in from the environment; this crate does
+/// not read it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserPaths {
-    /// What `~` means.
+    /// The home folder, which replaces `~`.
     pub home: Option<PathBuf>,
-    /// The user's own settings.
+    /// The user's own settings file.
     pub settings_file: Option<PathBuf>,
     /// The folder of zero's own state.
     pub state_dir: Option<PathBuf>,
@@ -20,7 +21,7 @@ pub struct UserPaths {
 }
 
 impl UserPaths {
-    /// The usual places below a home folder.
+    /// The usual locations below a home folder.
     pub fn for_home(home: &Path) -> Self {
         Self {
             home: Some(home.to_owned()),
@@ -30,19 +31,19 @@ impl UserPaths {
         }
     }
 
-    /// What `~` means.
+    /// The home folder, which replaces `~`.
     pub fn home(&self) -> Option<&Path> {
         self.home.as_deref()
     }
 
-    /// The user's own settings. When nothing says where they are, nobody may go on without them: what
-    /// is missing might be the rule that forbids.
+    /// The user's own settings file. An unknown location is an error, because the missing settings
+    /// could contain a deny rule.
     pub fn settings_file(&self) -> Result<&Path, SettingsError> {
         self.settings_file.as_deref().ok_or(SettingsError::UnknownLocation)
     }
 }
 
-/// A folder with its links settled; as it is written where it does not exist.
+/// A folder with links resolved; as written if it does not exist.
 pub fn canonical_folder(cwd: &Path, folder: &Path) -> PathBuf {
     let absolute = cwd.join(folder);
     path_survey::canonicalize(&absolute)

@@ -1,4 +1,4 @@
-//! How tools use the web, as settings say it.
+//! Settings for the web tools (`web`).
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -11,25 +11,26 @@ use crate::models::SecretSetting;
 /// The keys below `web`.
 pub const KEYS: [&str; 1] = ["web.search"];
 
-/// How tools use the web. Only your own settings count here, never a project's.
+/// How tools use the web. Only your own settings apply here, never a project's.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct WebSettings {
-    /// The search engines of WebSearch; where one fails, the next is asked. When absent, those whose
-    /// key or address stands in the environment.
+    /// The search engines of WebSearch; if one fails, the next is tried. When absent, those whose
+    /// API key or URL is in the environment.
     search: Vec<SearchEngineSetting>,
 }
 
-/// A search engine that WebSearch may ask, and how to reach it.
+/// A search engine that WebSearch may use.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct SearchEngineSetting {
-    /// Which one: `brave`, `tavily`, `exa` or `searxng`.
+    /// Its name: `brave`, `tavily`, `exa` or `searxng`.
     #[schemars(schema_with = "engine_schema")]
     pub engine: SearchEngineName,
-    /// Where its key is found; in its usual environment variable when absent. SearXNG needs none.
+    /// Where its API key is stored; in its usual environment variable when absent. SearXNG needs
+    /// none.
     pub api_key: Option<SecretSetting>,
-    /// Where it is, such as `http://127.0.0.1:8888`; SearXNG has no usual place.
+    /// Its URL, such as `http://127.0.0.1:8888`; required for SearXNG.
     pub base_url: Option<String>,
 }
 
@@ -43,12 +44,12 @@ pub enum SearchEngineName {
     Tavily,
     /// Exa, which needs an API key.
     Exa,
-    /// A SearXNG of one's own.
+    /// A SearXNG instance that you run.
     Searxng,
 }
 
 impl SearchEngineName {
-    /// All of them.
+    /// All engines.
     pub const ALL: [Self; 4] = [Self::Brave, Self::Tavily, Self::Exa, Self::Searxng];
 
     /// The word in settings.
@@ -62,7 +63,7 @@ impl SearchEngineName {
     }
 }
 
-/// Search engines that cannot be used, by their JSON pointer.
+/// Search engines with invalid settings, by JSON pointer.
 pub(crate) fn find_wrong_engines(value: &Value) -> Vec<(String, String)> {
     let engines = value.pointer("/web/search").and_then(Value::as_array).into_iter().flatten();
     let wrong = engines.enumerate().filter_map(|(index, setting)| {
@@ -70,14 +71,15 @@ pub(crate) fn find_wrong_engines(value: &Value) -> Vec<(String, String)> {
         let pointer = join_pointer("/web/search", &index.to_string());
         match (&setting.base_url, setting.engine) {
             (Some(url), _) if parse_address(url).is_none() => {
-                let what = "is no address; write one such as `http://127.0.0.1:8888`";
+                let what = "is not a URL; write one such as `http://127.0.0.1:8888`";
                 Some((
                     join_pointer(&pointer, "baseUrl"),
                     format!("`web.search.{index}.baseUrl` {what}"),
                 ))
             }
             (None, SearchEngineName::Searxng) => {
-                let what = "is missing; add where your SearXNG is, such as `http://127.0.0.1:8888`";
+                let what =
+                    "is missing; add the URL of your SearXNG, such as `http://127.0.0.1:8888`";
                 Some((pointer, format!("`web.search.{index}.baseUrl` {what}")))
             }
             _ => None,
@@ -86,7 +88,7 @@ pub(crate) fn find_wrong_engines(value: &Value) -> Vec<(String, String)> {
     wrong.collect()
 }
 
-/// The address of a search engine; `None` where a text is none.
+/// The URL of a search engine; `None` if the text is not a valid one.
 pub fn parse_address(written: &str) -> Option<Url> {
     let url = Url::parse(written).ok()?;
     (matches!(url.scheme(), "http" | "https") && url.has_host()).then_some(url)

@@ -1,4 +1,4 @@
-//! The settings that hold in a workspace: files read, merged and checked.
+//! The settings of a workspace: files read, merged and checked.
 
 mod command_settings;
 mod section_values;
@@ -21,45 +21,46 @@ use crate::{
     rule_examples,
 };
 
-/// The settings that hold in a workspace.
+/// The settings that apply in a workspace.
 #[derive(Debug)]
 pub struct WorkspaceSettings {
     entries: Vec<SettingsEntry>,
-    standing: TrustState,
+    trust_state: TrustState,
 }
 
 impl WorkspaceSettings {
-    /// Reads the person's settings and those of a workspace, by its canonical folder.
+    /// Loads the user's settings and those of a workspace, given its canonical folder.
     pub fn load(
         paths: &UserPaths,
         workspace_root: &Path,
         trust: &TrustStore,
     ) -> Result<Self, SettingsError> {
         let layers = read_layers(&Self::files(paths, workspace_root)?, paths.home())?;
-        // Files of a folder that nobody ever trusted are not read: its hooks do not count anyway.
+        // Hook files of a folder that was never trusted are not read: its hooks are inactive
+        // anyway.
         let counts =
             |kind: SettingsLayerKind| !kind.is_in_workspace() || trust.has_folder(workspace_root);
         let looked_at = layers.iter().filter(|layer| counts(layer.kind));
         let mut looks = HookFileSnapshots::read(looked_at, workspace_root, paths.home());
         let mut gated = Self::filter_needing_trust(&layers);
         looks.attach(&mut gated);
-        let standing = trust.trust_state(workspace_root, &gated);
-        if let TrustState::Changed { new, only_files: true, .. } = &standing {
+        let trust_state = trust.trust_state(workspace_root, &gated);
+        if let TrustState::Changed { new, only_files: true, .. } = &trust_state {
             looks.mark_untrusted(new);
         }
-        let mut settings = Self::merge(&layers, standing)
+        let mut settings = Self::merge(&layers, trust_state)
             .with_examples_checked()?
             .with_paths_checked(paths, workspace_root)?;
         looks.attach(&mut settings.entries);
         Ok(settings)
     }
 
-    /// Where no file says anything.
+    /// Settings without any file.
     pub fn empty() -> Self {
         Self::merge(&[], TrustState::Never)
     }
 
-    /// The files that are looked at for a workspace, whether or not they are there.
+    /// The settings files of a workspace, whether or not they exist.
     pub fn files(
         paths: &UserPaths,
         workspace_root: &Path,
@@ -68,19 +69,19 @@ impl WorkspaceSettings {
         Ok(std::iter::once(own).chain(Self::workspace_files(workspace_root)).collect())
     }
 
-    /// Those of them that lie in the workspace.
+    /// The settings files inside the workspace.
     pub fn workspace_files(root: &Path) -> [(SettingsLayerKind, ConfigFile); 2] {
         [SettingsLayerKind::Project, SettingsLayerKind::Local]
             .map(|kind| (kind, layer::workspace_file(root, kind)))
     }
 
-    /// How the workspace's folder stands.
+    /// The trust state of the workspace's folder.
     pub fn trust_state(&self) -> &TrustState {
-        &self.standing
+        &self.trust_state
     }
 
-    /// What the files of a workspace say that counts only once its folder is trusted. Nobody is
-    /// asked to trust what could not be used afterwards.
+    /// The entries of a workspace's files that apply only once its folder is trusted. Fails if they
+    /// are invalid, so that the user is not asked to trust unusable settings.
     pub fn entries_needing_trust(
         paths: &UserPaths,
         workspace_root: &Path,
@@ -94,13 +95,13 @@ impl WorkspaceSettings {
         Ok(gated)
     }
 
-    /// What would be set aside if the folder were not trusted.
+    /// The entries that would be inactive if the folder were not trusted.
     pub fn filter_needing_trust(layers: &[SettingsLayer]) -> Vec<SettingsEntry> {
         Self::merge(layers, TrustState::Never).inactive_entries().cloned().collect()
     }
 
-    /// Whether what one file says could be used in a workspace: its rules match what their
-    /// examples say, and it opens nothing that must stay closed.
+    /// Checks that a file could be used in a workspace: its rules match their examples, and it
+    /// opens no forbidden folder.
     pub fn check_layer(
         layer: SettingsLayer,
         paths: &UserPaths,
@@ -110,7 +111,7 @@ impl WorkspaceSettings {
         settings.with_paths_checked(paths, workspace_root).map(drop)
     }
 
-    /// The permissions that a request brings along, checked as those of a file are.
+    /// Settings with the permissions of a request, checked like those of a file.
     pub fn from_request(permissions: &Value) -> Result<Self, SettingsError> {
         let text = json!({ "permissions": permissions }).to_string();
         let layer = SettingsLayer::parse(
@@ -122,8 +123,8 @@ impl WorkspaceSettings {
         Self::merge(&[layer], TrustState::Never).with_examples_checked()
     }
 
-    /// Reads files named on the command line, and nothing else. They are the person's own word, for
-    /// a workspace by its canonical folder.
+    /// Loads only the files named on the command line. They count as the user's own, for a
+    /// workspace given by its canonical folder.
     pub fn load_files(
         paths: &UserPaths,
         files: &[PathBuf],
@@ -139,7 +140,7 @@ impl WorkspaceSettings {
         Ok(settings)
     }
 
-    /// The same, without trying the rules' examples.
+    /// Like `load_files`, without checking the examples of rules.
     pub fn load_files_unchecked(
         paths: &UserPaths,
         files: &[PathBuf],
@@ -156,7 +157,7 @@ impl WorkspaceSettings {
             .map(|path| (SettingsLayerKind::Flag, ConfigFile::Own(path.clone())))
             .collect();
         let layers = read_layers(&named, paths.home())?;
-        // Nobody names a file that need not be there.
+        // A file named on the command line must exist.
         let missing: Vec<SettingsProblem> = files
             .iter()
             .map(|path| layer::display_path(path, paths.home()))
@@ -166,20 +167,20 @@ impl WorkspaceSettings {
         if missing.is_empty() { Ok(layers) } else { Err(SettingsError::Invalid(missing)) }
     }
 
-    /// The settings of layers that were read already, weakest first. Neither are the examples of rules
-    /// tried, nor the folders looked at that commands may change.
-    pub fn merge(layers: &[SettingsLayer], standing: TrustState) -> Self {
+    /// Merges layers that were read already, weakest first. Checks neither the examples of rules
+    /// nor the writable folders.
+    pub fn merge(layers: &[SettingsLayer], trust_state: TrustState) -> Self {
         let mut merged = SettingsMerger::default();
         for layer in layers {
-            let trusted = !layer.kind.is_in_workspace() || standing.is_trusted();
+            let trusted = !layer.kind.is_in_workspace() || trust_state.is_trusted();
             for entry in layer.entries() {
                 merged.add(entry.clone(), trusted);
             }
         }
-        Self { entries: merged.entries, standing }
+        Self { entries: merged.entries, trust_state }
     }
 
-    /// The permission rules that count, in the order of their files and lines.
+    /// The active permission rules, by file and line.
     pub fn rules(&self) -> impl Iterator<Item = &RuleEntry> {
         self.active_entries().filter_map(|entry| match &entry.parsed {
             ParsedSetting::Rule(rule) => Some(&**rule),
@@ -187,12 +188,12 @@ impl WorkspaceSettings {
         })
     }
 
-    /// The rules that count, ready to judge by.
+    /// The active rules for the policy engine.
     pub fn policy_rules(&self) -> Vec<PolicyRule> {
         self.rules().map(|entry| entry.rule.clone()).collect()
     }
 
-    /// The same settings, when every rule matches what its examples say.
+    /// Checks that every rule matches its examples.
     fn with_examples_checked(self) -> Result<Self, SettingsError> {
         let mut problems = Vec::new();
         for entry in self.rules() {
@@ -209,7 +210,7 @@ impl WorkspaceSettings {
         if problems.is_empty() { Ok(self) } else { Err(SettingsError::Invalid(problems)) }
     }
 
-    /// The same settings, when they open to commands nothing that must stay closed.
+    /// Checks that no forbidden folder is opened to commands.
     fn with_paths_checked(
         self,
         paths: &UserPaths,
@@ -219,12 +220,12 @@ impl WorkspaceSettings {
         if problems.is_empty() { Ok(self) } else { Err(SettingsError::Invalid(problems)) }
     }
 
-    /// What holds where no rule does.
+    /// The permission mode; `ask` if the settings name none.
     pub fn mode(&self) -> PermissionMode {
         self.own_mode().unwrap_or_default()
     }
 
-    /// The mode that the settings name, if they do.
+    /// The permission mode that the settings name, if any.
     pub fn own_mode(&self) -> Option<PermissionMode> {
         self.active_entries().find_map(SettingsEntry::mode)
     }
@@ -238,22 +239,22 @@ impl WorkspaceSettings {
         }
     }
 
-    /// Everything the files say, with whether it counts.
+    /// All entries of all files, with their state.
     pub fn entries(&self) -> &[SettingsEntry] {
         &self.entries
     }
 
-    /// What would count if the folder were trusted.
+    /// The entries that would apply if the folder were trusted.
     pub fn inactive_entries(&self) -> impl Iterator<Item = &SettingsEntry> {
         self.entries.iter().filter(|entry| entry.state == SettingsEntryState::SetAside)
     }
 
-    /// Whether what was set aside is worth a word to the person, and which.
+    /// A note for the user about inactive settings, if it is worth one.
     pub fn trust_note(&self) -> Option<String> {
-        if let TrustState::Changed { new, only_files: true, .. } = &self.standing {
+        if let TrustState::Changed { new, only_files: true, .. } = &self.trust_state {
             let what = match new.len() {
-                1 => "1 hook of this folder fails, because a file that it names".to_owned(),
-                count => format!("{count} hooks of this folder fail, because files that they name"),
+                1 => "1 hook of this folder fails, because a file that it uses".to_owned(),
+                count => format!("{count} hooks of this folder fail, because files that they use"),
             };
             return Some(format!("{what} changed since you trusted it; see `zero trust`"));
         }
@@ -263,20 +264,20 @@ impl WorkspaceSettings {
             1 => "1 setting of this folder is".to_owned(),
             _ => format!("{count} settings of this folder are"),
         };
-        let since = match &self.standing {
+        let since = match &self.trust_state {
             TrustState::Changed { .. } => ", because they changed since you trusted it",
             _ => "",
         };
         Some(format!("{what} not active{since}; see `zero trust`"))
     }
 
-    /// The allow rules that let nearly anything happen, each with why.
+    /// The allow rules that allow nearly anything, each with the reason.
     pub fn dangerous_rules(&self) -> Vec<(&RuleEntry, String)> {
         let danger = |entry| RuleEntry::overbroad_reason(entry).map(|why| (entry, why));
         self.rules().filter_map(danger).collect()
     }
 
-    /// What to tell a person who works under such a rule.
+    /// A warning for a user who works under such a rule.
     pub fn warning(&self) -> Option<String> {
         let dangers = self.dangerous_rules();
         let (RuleEntry { text, source_file, line, .. }, why) = dangers.first()?;
@@ -290,18 +291,18 @@ impl WorkspaceSettings {
         ))
     }
 
-    /// The value of a dotted key as it holds, and the entries it comes from.
+    /// The effective value of a dotted key, and the entries it comes from.
     pub fn value(&self, key: &str) -> Option<(Value, Vec<&SettingsEntry>)> {
         collect_value(self.entries.iter().filter(|entry| entry.is_effective()), key)
     }
 
-    /// What counts.
+    /// The active entries.
     pub fn active_entries(&self) -> impl Iterator<Item = &SettingsEntry> {
         self.entries.iter().filter(|entry| entry.state == SettingsEntryState::Active)
     }
 }
 
-/// The value of a dotted key made of entries, and those it is made of.
+/// The value of a dotted key built from entries, and the entries it is built from.
 pub fn collect_value<'a>(
     entries: impl Iterator<Item = &'a SettingsEntry>,
     key: &str,
@@ -313,7 +314,7 @@ pub fn collect_value<'a>(
         entries.filter(|entry| below(key, &entry.key) || below(&entry.key, key)).collect();
     let mut whole = Value::Object(Map::new());
     for entry in &sources {
-        // An alias may hold dots: only the section is split off.
+        // An alias may contain dots: only the section is split off.
         let (section, name) = entry.key.split_once('.').unwrap_or((&entry.key, ""));
         let Value::Object(sections) = &mut whole else { return None };
         let slot = sections.entry(section).or_insert(Value::Null);
@@ -336,7 +337,7 @@ pub fn collect_value<'a>(
     Some((value.clone(), sources)).filter(|(_, sources)| !sources.is_empty())
 }
 
-/// The value at a dotted key. A name may itself hold dots: the longest that fits is taken.
+/// The value at a dotted key. A name may contain dots: the longest match is used.
 fn descend<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
     let (mut value, mut rest) = (value, key);
     while !rest.is_empty() {

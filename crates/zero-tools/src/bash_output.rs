@@ -99,7 +99,7 @@ impl BashJobReport {
             JobStatus::Running => (BashJobState::Running, None),
             JobStatus::Ended(end) => (BashJobState::Exited, end),
         };
-        let settled = job.watch_report();
+        let report = job.watch_report();
         let stopped = job.stop_error();
         let reason = stopped.as_ref().and_then(|error| error.details.get("reason"));
         let signal = end.as_ref().and_then(|end| end.signal);
@@ -111,12 +111,12 @@ impl BashJobReport {
             signal: signal.map(signal_name),
             unread_bytes: job.unread_bytes() as u64,
             spill_file: job.spill_file().map(str::to_owned),
-            taken_away: quarantine_notice::quarantine_notices(&settled, workspace),
+            taken_away: quarantine_notice::quarantine_notices(&report, workspace),
             reason: reason.and_then(|reason| reason.as_str()).map(str::to_owned),
             notes: [
                 stopped.iter().map(|error| error.message.clone()).collect(),
                 job.sandbox_gaps().iter().map(weaker_sandbox_note).collect(),
-                quarantine_notice::quarantine_notes(&settled, workspace),
+                quarantine_notice::quarantine_notes(&report, workspace),
                 job.network_notes(),
             ]
             .concat(),

@@ -127,7 +127,7 @@ impl PolicyEvaluator {
         let place = SimulationContext {
             roots: &self.surroundings.roots,
             home: self.surroundings.home.as_deref(),
-            world: &machine,
+            machine: &machine,
         };
         SimulatedCall::new(tool, input, dialect, &place)
     }

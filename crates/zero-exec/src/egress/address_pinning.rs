@@ -1,7 +1,9 @@
-//! From a name to the addresses that may be connected to: looked up once, each one checked.
+//! Resolves a host name to the addresses that a connection may use: one lookup, every address
+//! checked.
 //!
-//! Whoever owns a name decides where it leads, and may decide otherwise the next time. So there is
-//! one lookup, every address of its answer is judged, and the connection goes to one of these.
+//! The owner of a name decides which addresses it resolves to and can change them at any time. So
+//! there is one lookup, every address in its answer is checked, and the connection uses one of
+//! these.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -18,18 +20,18 @@ use super::proxy_request::ConnectTarget;
 use super::{EgressConfig, ResolverConfig};
 use crate::detached_thread;
 
-/// Most addresses of an answer; one with more is not used, because not all were checked.
+/// Most addresses in an answer. A longer answer is rejected because not all of it is checked.
 const ADDRESSES_MAX: usize = 64;
 /// Most addresses that are tried.
 const TRIED_MAX: usize = 4;
 
-/// Looks names up.
+/// Resolves host names.
 pub trait HostResolver: Send + Sync {
-    /// All addresses of a host; it may block.
+    /// All addresses of a host. May block.
     fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// Looks names up as this machine does.
+/// Resolves names with this machine's resolver.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemResolver;
 
@@ -39,18 +41,18 @@ impl HostResolver for SystemResolver {
     }
 }
 
-/// The addresses a host may be connected to.
+/// Resolves `host` and returns the addresses that may be connected to.
 pub(super) async fn pin(
     config: &EgressConfig,
     lookups: &Arc<Semaphore>,
-    wanted: &ConnectTarget,
+    target: &ConnectTarget,
 ) -> Result<Vec<SocketAddr>, ProxyError> {
-    let answer = match (wanted.host.ip(), wanted.host.name()) {
+    let answer = match (target.host.ip(), target.host.name()) {
         (Some(address), _) => vec![address],
         (None, Some(name)) => look_up(config, lookups, name).await?,
         (None, None) => Vec::new(),
     };
-    check_addresses(config, answer, wanted.port)
+    check_addresses(config, answer, target.port)
 }
 
 async fn look_up(
@@ -65,18 +67,18 @@ async fn look_up(
     })
 }
 
-/// Why a name has no addresses.
+/// Why a name could not be resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LookupError {
-    /// Nobody answered in time.
+    /// The lookup did not finish in time.
     TimedOut,
-    /// Nobody knows the name.
+    /// The lookup failed or returned no address.
     Unknown,
 }
 
 impl ResolverConfig {
-    /// All addresses of a name, none of them judged. As many lookups run at a time as there are
-    /// `lookups`; one that hangs keeps its place.
+    /// All addresses of a name, unchecked. At most as many lookups run at a time as `lookups` has
+    /// permits; a lookup that hangs keeps its permit.
     pub async fn look_up(
         &self,
         lookups: &Arc<Semaphore>,
@@ -86,10 +88,10 @@ impl ResolverConfig {
         let (resolver, lookups, name) =
             (Arc::clone(&self.resolver), Arc::clone(lookups), name.to_owned());
         let look_up = async {
-            let place = lookups.acquire_owned().await;
-            // The place is given back when the lookup ends, also when nobody waits for it any more.
+            let permit = lookups.acquire_owned().await;
+            // The lookup returns its permit when it ends, even if the caller stopped waiting.
             let lookup = move || {
-                let _place = place;
+                let _permit = permit;
                 resolver.resolve(&name)
             };
             detached_thread::run("zero-lookup", lookup).await
@@ -107,7 +109,7 @@ fn check_addresses(
     answer: Vec<IpAddr>,
     port: u16,
 ) -> Result<Vec<SocketAddr>, ProxyError> {
-    let may_pin = |address, inside| config.gatekeeper.authorize_address(address, inside);
+    let may_pin = |address, inside| config.authorizer.authorize_address(address, inside);
     match validate_addresses(&config.internet, answer, may_pin) {
         Ok(usable) => Ok(usable.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()),
         Err(AddressPinError::NoAddress) => Err(ProxyError::NoAddress),
@@ -118,16 +120,16 @@ fn check_addresses(
 /// Why no address of a host may be connected to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressPinError {
-    /// There is none, or there are more than are checked.
+    /// The name has no address, or more than 64.
     #[error("its address could not be found")]
     NoAddress,
-    /// One of them may not be used, and so the host may not.
+    /// One of the addresses is not allowed, so the host is not either.
     #[error(transparent)]
     Refused(#[from] ConnectDeniedError),
 }
 
-/// The addresses of an answer, when every one of them may be used. One that only wraps another is
-/// that other one.
+/// Returns the addresses of an answer if every one of them is allowed. An IPv6 address that embeds
+/// an IPv4 address counts as the latter.
 pub fn validate_addresses(
     internet: &ResolverConfig,
     answer: Vec<IpAddr>,
@@ -143,8 +145,8 @@ pub fn validate_addresses(
         .collect();
     let inside = addresses.iter().filter(|(_, inside)| inside.is_some()).count();
     if inside != 0 && inside != addresses.len() {
-        // Nobody needs that who means well.
-        let what = "a name that leads to the internet and to a private network at once";
+        // No legitimate setup needs this; an attacker could use it to reach the private address.
+        let what = "a name that resolves to both public and private addresses";
         return Err(ConnectDeniedError::PrivateHost { what, may_be_named: false }.into());
     }
     for (address, inside) in &addresses {
@@ -153,7 +155,7 @@ pub fn validate_addresses(
     Ok(addresses.into_iter().map(|(address, _)| address).collect())
 }
 
-/// Connects to the first of the addresses that answers.
+/// Connects to the first address that answers.
 pub(super) async fn connect(
     addresses: &[SocketAddr],
     time: Duration,
@@ -164,7 +166,7 @@ pub(super) async fn connect(
     for address in addresses.iter().take(tried) {
         failure = match timeout(each, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
-                // It only makes small messages slower where it fails.
+                // Without it, small messages are only slower.
                 let _ = stream.set_nodelay(true);
                 return Ok((stream, *address));
             }

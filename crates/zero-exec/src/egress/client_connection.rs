@@ -1,14 +1,14 @@
-//! The client's end of a connection, while it says what it wants.
+//! The client's side of a connection until its request is complete.
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::proxy_error::ProxyError;
 use super::proxy_request::ClientProtocol;
 
-/// Bytes read at a time.
+/// Bytes per read.
 const READ_BYTES: usize = 4 * 1024;
 
-/// The client's end of a connection: what was read of it, and what it speaks as far as is known.
+/// The client's side of a connection: the bytes read so far and the protocol detected so far.
 pub(super) struct ClientConnection<S> {
     stream: S,
     unread: Vec<u8>,
@@ -20,12 +20,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientConnection<S> {
         Self { stream, unread: Vec::new(), protocol: ClientProtocol::Unknown }
     }
 
-    /// What was read and not taken yet.
+    /// Bytes that were read but not consumed.
     pub(super) fn unread(&self) -> &[u8] {
         &self.unread
     }
 
-    /// Reads more, but keeps no more than `most` bytes in all.
+    /// Reads more bytes, and fails when more than `most` bytes are buffered.
     pub(super) async fn read_more(&mut self, most: usize) -> Result<(), ProxyError> {
         let room = most.saturating_sub(self.unread.len()).min(READ_BYTES);
         if room == 0 {
@@ -42,9 +42,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientConnection<S> {
         }
     }
 
-    /// Takes the next `count` bytes, reading on until they are there.
+    /// Consumes the next `count` bytes and waits until they arrive.
     pub(super) async fn read_exact(&mut self, count: usize) -> Result<Vec<u8>, ProxyError> {
-        // What a command sends ahead is left where it is: it may belong to the tunnel.
+        // Bytes that follow stay in the buffer: they may belong to the tunnel.
         while self.unread.len() < count {
             self.read_more(count).await?;
         }
@@ -55,13 +55,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientConnection<S> {
         self.stream.write_all(bytes).await.map_err(|_| ProxyError::ClientGone)
     }
 
-    /// The stream, and what was read ahead of it.
+    /// The stream, and the bytes that were read but not consumed.
     pub(super) fn into_parts(self) -> (S, Vec<u8>) {
         (self.stream, self.unread)
     }
 
-    /// Says a last thing. What the client still sends is read and dropped for a while: closing on
-    /// unread bytes would take the answer away from it.
+    /// Sends a last reply. Further input is read and discarded for a while, because closing with
+    /// unread bytes would reset the connection before the client gets the reply.
     pub(super) async fn close_with(mut self, bytes: &[u8], most: usize) {
         if self.send(bytes).await.is_err() || self.stream.shutdown().await.is_err() {
             return;

@@ -1,4 +1,4 @@
-//! Who decides which connections are made.
+//! Decides which connections the proxy makes.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use zero_policy::{
 
 use crate::command_policy::CommandPolicy;
 
-/// Decides which connections are made.
+/// Decides which connections the proxy makes.
 pub trait ConnectionAuthorizer: Send + Sync {
-    /// Whether a host may be connected to. `judged` are the hosts that were judged and allowed for
+    /// Whether the proxy may connect to a host. `call_hosts` are the hosts that were allowed for the
     /// calls that run now.
     fn authorize_host(
         &self,
         host: &HostName,
         port: u16,
-        judged: &[HostName],
+        call_hosts: &[HostName],
     ) -> Result<ConnectPermission, ConnectDeniedError>;
 
-    /// Whether an address may be used that a permitted host turned out to have. `inside` says what
-    /// is there when it is not one of the open internet.
+    /// Whether the proxy may use an address that an allowed host resolved to. `inside` describes
+    /// its network if the address is not public.
     fn authorize_address(
         &self,
         address: IpAddr,
@@ -29,10 +29,11 @@ pub trait ConnectionAuthorizer: Send + Sync {
     ) -> Result<(), ConnectDeniedError>;
 }
 
-/// The policy of a host as gatekeeper, with the hosts that settings list for commands.
+/// Decides by the host's policy and by the hosts that settings list for commands.
 ///
-/// To list an address or `localhost` does not open this machine or a private network: that needs a
-/// rule of the person's own that names exactly that private address, as for every other tool.
+/// Listing an address or `localhost` in settings does not open this machine or a private network.
+/// That needs a rule in the user's own settings that names exactly this address, as for every other
+/// tool.
 pub struct PolicyAuthorizer {
     policy: Arc<dyn CommandPolicy>,
     network: Vec<HostPattern>,
@@ -40,13 +41,13 @@ pub struct PolicyAuthorizer {
 }
 
 impl PolicyAuthorizer {
-    /// Lets through what the policy allows, and the hosts in `network` where it does not object.
+    /// Allows what the policy allows, and the hosts in `network` unless the policy denies them.
     pub fn new(policy: Arc<dyn CommandPolicy>, network: Vec<HostPattern>) -> Self {
         Self { policy, network, grants: Box::new(Vec::new) }
     }
 
-    /// Lets through what a person allowed for the session, too; `grants` is asked each time, so that
-    /// what is taken back no longer counts.
+    /// Also allows what the user granted for the session. Calls `grants` for every connection, so a
+    /// revoked grant takes effect at once.
     #[must_use]
     pub fn with_grants(self, grants: impl Fn() -> Vec<GrantScope> + Send + Sync + 'static) -> Self {
         Self { grants: Box::new(grants), ..self }
@@ -58,10 +59,16 @@ impl ConnectionAuthorizer for PolicyAuthorizer {
         &self,
         host: &HostName,
         port: u16,
-        judged: &[HostName],
+        call_hosts: &[HostName],
     ) -> Result<ConnectPermission, ConnectDeniedError> {
         let (network, grants) = (&self.network[..], &(self.grants)()[..]);
-        self.policy.authorize_host(ConnectRequest { host, port, network, grants, judged })
+        self.policy.authorize_host(ConnectRequest {
+            host,
+            port,
+            network,
+            grants,
+            judged: call_hosts,
+        })
     }
 
     fn authorize_address(

@@ -1,4 +1,4 @@
-//! What is recorded of connections, and where.
+//! The record of a connection, and where it is written.
 
 use std::io;
 use std::net::IpAddr;
@@ -12,46 +12,47 @@ use super::proxy_request::ConnectTarget;
 
 /// Where connections are recorded. The proxy calls it on threads that may block.
 pub trait ConnectionLog: Send + Sync {
-    /// Fails where a record cannot be written: then no connection is made.
+    /// Fails if a record could not be written; then the proxy makes no connection.
     fn ensure_writable(&self) -> io::Result<()>;
 
     /// Writes the record of a connection that has ended.
     fn write(&self, record: ConnectionRecord) -> io::Result<()>;
 }
 
-/// What became of one connection.
+/// The record of one connection.
 #[derive(Clone, Debug)]
 pub struct ConnectionRecord {
-    /// When it began.
+    /// When the connection was accepted.
     pub time: Timestamp,
-    /// How long it took.
+    /// Time from accept to close.
     pub duration: Duration,
-    /// The call whose connection it is, where that is known.
+    /// The call that opened the connection, if known.
     pub call: Option<CallId>,
-    /// Where the client wanted to go, if it came so far. A name can be made to carry a secret out.
+    /// The requested host and port, if the request was readable. A host name can carry secret
+    /// data, so the log must redact it.
     pub target: Option<ConnectTarget>,
-    /// What the client spoke: a stable word.
+    /// The client's protocol, as a stable word.
     pub protocol: &'static str,
-    /// The address that was connected to.
+    /// The address that the proxy connected to.
     pub address: Option<IpAddr>,
-    /// How it was decided, if it came so far.
+    /// The policy decision, if the request got that far.
     pub decision: Option<ConnectionDecision>,
-    /// How it ended.
+    /// How the connection ended.
     pub status: ConnectionStatus,
-    /// What there is to know about its end.
+    /// Details about the end, such as the error.
     pub message: Option<String>,
     /// Bytes that the client sent.
     pub sent_bytes: u64,
-    /// Bytes that the client received from the host.
+    /// Bytes that the client received.
     pub received_bytes: u64,
 }
 
-/// How a connection was decided.
+/// The policy decision about a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionDecision {
-    /// What was decided; only `Allow` lets the connection be made.
+    /// Only `Allow` lets the connection be made.
     pub verdict: Verdict,
-    /// Why.
+    /// Why the policy decided so, in words.
     pub reason: String,
     /// The rule that decided, if one did.
     pub rule: Option<String>,
@@ -62,14 +63,14 @@ pub struct ConnectionDecision {
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionStatus {
-    /// One of both sides closed it.
+    /// One side closed it.
     Ok,
-    /// It was not allowed.
+    /// The policy denied it.
     Denied,
-    /// Something took too long.
+    /// A time limit was exceeded.
     TimedOut,
-    /// The client went away, or the proxy ended.
+    /// The client disconnected, or the proxy shut down.
     Cancelled,
-    /// It could not be made, or what was said on it made no sense.
+    /// The connection failed, or the client sent something malformed.
     Failed,
 }

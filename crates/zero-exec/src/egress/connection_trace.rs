@@ -1,4 +1,4 @@
-//! What is collected of a connection on its way, for the record that it leaves.
+//! Collects the data for a connection's record while the connection is open.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::proxy_error::ProxyError;
 use super::proxy_request::{ClientProtocol, ConnectTarget};
 use super::relay::{RelayEnd, TrafficCounters};
 
-/// The record of one connection: collected on the way, written at its end.
+/// The record of one connection: filled while it is open, written when it ends.
 pub(super) struct ConnectionTrace {
     began: Instant,
     record: ConnectionRecord,
@@ -38,13 +38,13 @@ impl ConnectionTrace {
         Self { began: Instant::now(), record }
     }
 
-    /// The call whose connection it is, where that is known.
+    /// The call that opened the connection, if known.
     pub(super) fn call(&self) -> Option<&CallId> {
         self.record.call.as_ref()
     }
 
-    pub(super) fn record_target(&mut self, wanted: &ConnectTarget) {
-        self.record.target = Some(wanted.clone());
+    pub(super) fn record_target(&mut self, target: &ConnectTarget) {
+        self.record.target = Some(target.clone());
     }
 
     pub(super) fn record_permit(&mut self, permit: ConnectPermission) {
@@ -79,20 +79,20 @@ impl ConnectionTrace {
         match end {
             Some(RelayEnd::Closed) => {}
             Some(RelayEnd::Broken(kind)) => {
-                self.set_status(ConnectionStatus::Ok, Some(format!("one end broke off: {kind}")));
+                self.set_status(
+                    ConnectionStatus::Ok,
+                    Some(format!("the connection broke: {kind}")),
+                );
             }
             Some(RelayEnd::Idle) => {
-                self.set_status(
-                    ConnectionStatus::TimedOut,
-                    Some("nothing was said for too long".to_owned()),
-                );
+                self.set_status(ConnectionStatus::TimedOut, Some("idle for too long".to_owned()));
             }
             Some(RelayEnd::NotOneRequest) => {
                 let what = "the body is malformed, or a second request followed";
                 self.set_status(ConnectionStatus::Failed, Some(what.to_owned()));
             }
-            Some(RelayEnd::ServerNameMismatch(said)) => {
-                self.set_status(ConnectionStatus::Denied, Some(said))
+            Some(RelayEnd::ServerNameMismatch(reason)) => {
+                self.set_status(ConnectionStatus::Denied, Some(reason))
             }
             None => {
                 self.set_status(ConnectionStatus::Cancelled, Some("the session ended".to_owned()))
@@ -117,8 +117,8 @@ impl ConnectionTrace {
         let log = Arc::clone(&shared.config.log);
         match tokio::task::spawn_blocking(move || log.write(record)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(%error, "an audit row could not be written"),
-            Err(error) => tracing::error!(%error, "an audit row was not written"),
+            Ok(Err(error)) => tracing::error!(%error, "cannot write an audit row"),
+            Err(error) => tracing::error!(%error, "cannot write an audit row"),
         }
     }
 

@@ -1,8 +1,7 @@
-//! HTTP as a proxy hears it: `CONNECT host:port`, and requests for `http://host/…`.
+//! Parses HTTP proxy requests: `CONNECT host:port`, and requests for `http://host/…`.
 //!
-//! A plain request is taken apart and put together anew, so that whoever gets it reads the same as
-//! was read here: one host, one body, one request a connection. What could be read in two ways is
-//! no request.
+//! A plain request is parsed and rebuilt, so that the server reads exactly what the proxy read: one
+//! host, one body, one request per connection. Anything that could be read in two ways is rejected.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -13,13 +12,13 @@ use super::request_body::RequestBodyReader;
 
 /// Most header lines.
 const HEADERS_MAX: usize = 128;
-/// The port of `http://` where none is named.
+/// The port of an `http://` URL without one.
 const HTTP_PORT: u16 = 80;
 
-/// Headers that are about one connection and not about the request.
+/// Headers that belong to one connection and are not forwarded.
 const HOP_BY_HOP: &[&str] =
     &["connection", "keep-alive", "te", "trailer", "upgrade", "http2-settings"];
-/// Headers that are written anew.
+/// Headers that the proxy writes itself.
 const REWRITTEN: &[&str] = &["host", "content-length", "transfer-encoding"];
 
 /// Reads the head of a request.
@@ -44,7 +43,7 @@ where
     Ok(request)
 }
 
-/// Where the head ends, if it does. The first `seen` bytes were looked at before.
+/// The end of the head, if it is complete. The first `seen` bytes were scanned before.
 fn find_head_end(bytes: &[u8], seen: usize) -> Result<Option<usize>, ProxyError> {
     let lone = ProxyError::Malformed("a line does not end with CR LF");
     for (at, byte) in bytes.iter().enumerate().skip(seen.saturating_sub(1)) {
@@ -56,7 +55,7 @@ fn find_head_end(bytes: &[u8], seen: usize) -> Result<Option<usize>, ProxyError>
             (Some(b'\r'), b'\n') => {}
             (_, b'\n') | (Some(b'\r'), _) => return Err(lone),
             (_, 0) => return Err(ProxyError::Malformed("it contains a zero byte")),
-            // What goes on on the next line belongs to the one before for some readers only.
+            // Some servers treat such a line as a continuation of the previous one, others do not.
             (Some(b'\n'), b' ' | b'\t') => {
                 return Err(ProxyError::Malformed("a line starts with a space"));
             }
@@ -70,18 +69,18 @@ fn ends_with_empty_line(bytes: Option<&[u8]>) -> bool {
     bytes.is_some_and(|bytes| bytes.ends_with(b"\r\n\r\n"))
 }
 
-/// Reads a head with its empty line at the end.
+/// Parses a head, including the empty line at its end.
 pub(super) fn parse(head: &[u8]) -> Result<(ClientProtocol, ProxyRequest), ProxyError> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut parsed = httparse::Request::new(&mut headers);
     match parsed.parse(head) {
         Ok(httparse::Status::Complete(length)) if length == head.len() => {}
         Err(httparse::Error::TooManyHeaders) => return Err(ProxyError::HeadTooLong),
-        _ => return Err(ProxyError::Malformed("it is no HTTP request")),
+        _ => return Err(ProxyError::Malformed("it is not an HTTP request")),
     }
-    let (Some(method), Some(target), Some(minor)) = (parsed.method, parsed.path, parsed.version)
+    let (Some(method), Some(uri), Some(minor)) = (parsed.method, parsed.path, parsed.version)
     else {
-        return Err(ProxyError::Malformed("it is no HTTP request"));
+        return Err(ProxyError::Malformed("it is not an HTTP request"));
     };
     let headers = RequestHeaders(parsed.headers);
     let body = headers.body_reader(minor)?;
@@ -92,38 +91,38 @@ pub(super) fn parse(head: &[u8]) -> Result<(ClientProtocol, ProxyRequest), Proxy
         if !body.is_done() {
             return Err(ProxyError::Malformed("CONNECT has no body"));
         }
-        let (host, port) = split_port(target)?;
+        let (host, port) = split_port(uri)?;
         let port = port.ok_or(ProxyError::Malformed("CONNECT needs a port"))?;
-        let wanted = ConnectTarget { host: proxy_request::parse_host(host)?, port };
-        return Ok((ClientProtocol::Connect, ProxyRequest { wanted, onward: ForwardMode::Tunnel }));
+        let target = ConnectTarget { host: proxy_request::parse_host(host)?, port };
+        return Ok((ClientProtocol::Connect, ProxyRequest { target, onward: ForwardMode::Tunnel }));
     }
-    let (wanted, path) = split_absolute_url(method, target)?;
-    let mut head = format!("{method} {path} HTTP/1.{minor}\r\nHost: {}", wanted.host);
-    if wanted.port != HTTP_PORT {
-        head.push_str(&format!(":{}", wanted.port));
+    let (target, path) = split_absolute_url(method, uri)?;
+    let mut head = format!("{method} {path} HTTP/1.{minor}\r\nHost: {}", target.host);
+    if target.port != HTTP_PORT {
+        head.push_str(&format!(":{}", target.port));
     }
     head.push_str("\r\n");
     let mut head = head.into_bytes();
     headers.write_forwarded(&mut head);
     head.extend_from_slice(body.header().as_bytes());
     head.extend_from_slice(b"Connection: close\r\n\r\n");
-    Ok((ClientProtocol::Http, ProxyRequest { wanted, onward: ForwardMode::Message { head, body } }))
+    Ok((ClientProtocol::Http, ProxyRequest { target, onward: ForwardMode::Message { head, body } }))
 }
 
-/// Takes `http://host:port/path` apart.
-fn split_absolute_url(method: &str, target: &str) -> Result<(ConnectTarget, String), ProxyError> {
-    let Some((scheme, rest)) = target.split_once("://") else {
+/// Splits `http://host:port/path` into its target and its path.
+fn split_absolute_url(method: &str, uri: &str) -> Result<(ConnectTarget, String), ProxyError> {
+    let Some((scheme, rest)) = uri.split_once("://") else {
         return Err(ProxyError::Malformed(
-            "a proxy is asked for `http://host/…` or `CONNECT host:port`",
+            "use `http://host/…` or `CONNECT host:port` with a proxy",
         ));
     };
     if !scheme.eq_ignore_ascii_case("http") {
         return Err(ProxyError::Malformed(
-            "only `http://` is passed on; others go through CONNECT",
+            "only `http://` is forwarded; use CONNECT for other schemes",
         ));
     }
-    if target.contains('#') {
-        return Err(ProxyError::Malformed("an address that is asked for has no `#`"));
+    if uri.contains('#') {
+        return Err(ProxyError::Malformed("the URL contains a `#`"));
     }
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
@@ -131,26 +130,26 @@ fn split_absolute_url(method: &str, target: &str) -> Result<(ConnectTarget, Stri
         return Err(ProxyError::Malformed("the address contains a user; send a header instead"));
     }
     let (host, port) = split_port(authority)?;
-    let wanted =
+    let target =
         ConnectTarget { host: proxy_request::parse_host(host)?, port: port.unwrap_or(HTTP_PORT) };
     let path = match path {
         "" if method == "OPTIONS" => "*".to_owned(),
         path if path.starts_with('/') => path.to_owned(),
         query => format!("/{query}"),
     };
-    Ok((wanted, path))
+    Ok((target, path))
 }
 
-/// Takes `host:port` apart. An IPv6 address stands in brackets.
+/// Splits `host:port`. An IPv6 address must be in brackets.
 fn split_port(authority: &str) -> Result<(&str, Option<u16>), ProxyError> {
-    let wrong = ProxyError::Malformed("the port is no number from 1 to 65535");
+    let wrong = ProxyError::Malformed("the port is not a number from 1 to 65535");
     let is_address = authority.starts_with('[');
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) if !is_address || host.ends_with(']') => (host, port),
         _ => return Ok((authority, None)),
     };
     if !is_address && host.contains(':') {
-        return Err(ProxyError::Malformed("an IPv6 address stands in brackets"));
+        return Err(ProxyError::Malformed("an IPv6 address must be in brackets"));
     }
     let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     match port.parse() {
@@ -168,13 +167,13 @@ impl<'a> RequestHeaders<'a> {
         named.map(|header| header.value)
     }
 
-    /// How the body ends. There must be exactly one way to tell.
+    /// The framing of the body. Rejects a request that declares it more than once.
     fn body_reader(&self, minor: u8) -> Result<RequestBodyReader, ProxyError> {
         let mut lengths = self.values("content-length");
         let mut codings = self.values("transfer-encoding");
         let (length, coding) = (lengths.next(), codings.next());
         if lengths.next().is_some() || codings.next().is_some() {
-            return Err(ProxyError::Malformed("it says twice how long its body is"));
+            return Err(ProxyError::Malformed("it declares the length of its body twice"));
         }
         match (length, coding) {
             (None, None) => Ok(RequestBodyReader::none()),
@@ -185,19 +184,19 @@ impl<'a> RequestHeaders<'a> {
                 let length = length.and_then(|length| length.parse().ok());
                 length
                     .map(RequestBodyReader::with_length)
-                    .ok_or(ProxyError::Malformed("the length of its body is no number"))
+                    .ok_or(ProxyError::Malformed("the length of its body is not a number"))
             }
             (None, Some(coding)) if minor == 1 && coding.eq_ignore_ascii_case(b"chunked") => {
                 Ok(RequestBodyReader::chunked())
             }
-            (None, Some(_)) => Err(ProxyError::Malformed("its body is sent in an unknown way")),
+            (None, Some(_)) => Err(ProxyError::Malformed("its transfer encoding is not supported")),
             (Some(_), Some(_)) => {
-                Err(ProxyError::Malformed("it says in two ways how long its body is"))
+                Err(ProxyError::Malformed("it declares both a length and a transfer encoding"))
             }
         }
     }
 
-    /// Adds the headers that are for the other side.
+    /// Appends the headers that are forwarded.
     fn write_forwarded(&self, head: &mut Vec<u8>) {
         let named: Vec<String> = self
             .values("connection")
@@ -223,7 +222,7 @@ impl<'a> RequestHeaders<'a> {
 mod tests {
     use super::*;
 
-    /// What a head becomes: the target, and what is passed on.
+    /// Formats the parsed head: the target, and what is forwarded.
     fn read_head(head: &str) -> String {
         let whole = match find_head_end(head.as_bytes(), 0) {
             Ok(Some(end)) if end == head.len() => parse(head.as_bytes()),
@@ -232,7 +231,7 @@ mod tests {
         };
         match whole {
             Err(failure) => failure.to_string(),
-            Ok((_, ProxyRequest { wanted: ConnectTarget { host, port }, onward })) => {
+            Ok((_, ProxyRequest { target: ConnectTarget { host, port }, onward })) => {
                 match onward {
                     ForwardMode::Tunnel => format!("tunnel {host} {port}"),
                     ForwardMode::Message { head, .. } => {
@@ -250,8 +249,8 @@ mod tests {
 
     #[track_caller]
     fn check_bad(head: &str) {
-        let said = read_head(head);
-        assert!(said.starts_with("the request is malformed"), "{head:?} gave {said:?}");
+        let outcome = read_head(head);
+        assert!(outcome.starts_with("the request is malformed"), "{head:?} gave {outcome:?}");
     }
 
     #[test]

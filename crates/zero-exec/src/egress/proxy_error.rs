@@ -1,4 +1,4 @@
-//! Why a connection was not made, in the words of each protocol.
+//! Why the proxy made no connection, and the reply in each protocol.
 
 use std::fmt;
 use std::io;
@@ -8,50 +8,50 @@ use zero_policy::{ConnectDeniedError, HostName};
 use super::connection_log::ConnectionStatus;
 use super::proxy_request::{ClientProtocol, ConnectTarget};
 
-/// Why a connection was not made.
+/// Why the proxy made no connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ProxyError {
-    /// What the client says is no request.
+    /// The client sent something that is not a request.
     Malformed(&'static str),
-    /// The protocol allows it, this proxy does not.
+    /// Valid in the protocol, but not supported by this proxy.
     Unsupported(UnsupportedFeature),
     /// The head is longer than allowed.
     HeadTooLong,
-    /// The client did not say in time what it wants.
+    /// The client did not send its request in time.
     HeadTimeout,
-    /// The gatekeeper says no.
+    /// The authorizer denied the connection.
     Refused(ConnectDeniedError),
     /// The name has no address, or more than can be checked.
     NoAddress,
-    /// Looking the name up took too long.
+    /// The name lookup took too long.
     ResolveTimeout,
-    /// Nobody answers there.
+    /// No address accepted the connection.
     Unreachable(io::ErrorKind),
     /// Connecting took too long.
     ConnectTimeout,
-    /// What becomes of it could not be recorded.
+    /// The connection could not be recorded.
     LogUnavailable,
-    /// The client went away before it said what it wants.
+    /// The client disconnected before its request was complete.
     ClientGone,
-    /// The proxy ends.
+    /// The proxy shut down.
     ProxyEnded,
 }
 
-/// What a client may ask for and does not get.
+/// Protocol features that the proxy does not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnsupportedFeature {
     /// SOCKS4.
     Socks4,
-    /// A way to prove who one is, where none is needed.
+    /// The client offers only authentication methods other than "none".
     Authentication,
     /// SOCKS `BIND` or `UDP ASSOCIATE`.
     SocksCommand,
-    /// A kind of address that SOCKS5 does not have.
+    /// An address type that SOCKS5 does not define.
     SocksAddress,
 }
 
 impl ProxyError {
-    /// How the connection ended by it.
+    /// The status for the record.
     pub(super) fn status(&self) -> ConnectionStatus {
         match self {
             Self::Refused(_) => ConnectionStatus::Denied,
@@ -63,11 +63,11 @@ impl ProxyError {
         }
     }
 
-    /// What the client is told; nothing when it is not there to hear it.
+    /// The reply to the client; empty if the client has disconnected.
     pub(super) fn to_reply(
         &self,
         protocol: ClientProtocol,
-        wanted: Option<&ConnectTarget>,
+        target: Option<&ConnectTarget>,
     ) -> Vec<u8> {
         match protocol {
             _ if *self == Self::ClientGone => Vec::new(),
@@ -75,7 +75,7 @@ impl ProxyError {
             ClientProtocol::SocksGreeting => vec![5, 0xff],
             ClientProtocol::Socks5 => vec![5, self.socks_code(), 0, 1, 0, 0, 0, 0, 0, 0],
             ClientProtocol::Connect | ClientProtocol::Http | ClientProtocol::Unknown => {
-                self.to_http_response(wanted)
+                self.to_http_response(target)
             }
         }
     }
@@ -93,7 +93,7 @@ impl ProxyError {
         }
     }
 
-    fn to_http_response(&self, wanted: Option<&ConnectTarget>) -> Vec<u8> {
+    fn to_http_response(&self, target: Option<&ConnectTarget>) -> Vec<u8> {
         let status = match self {
             Self::Malformed(_) | Self::Unsupported(_) => "400 Bad Request",
             Self::HeadTooLong => "431 Request Header Fields Too Large",
@@ -103,7 +103,7 @@ impl ProxyError {
             Self::ResolveTimeout | Self::ConnectTimeout => "504 Gateway Timeout",
             Self::LogUnavailable | Self::ProxyEnded => "503 Service Unavailable",
         };
-        let body = self.explain(wanted);
+        let body = self.explain(target);
         let length = body.len();
         format!(
             "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\n\
@@ -112,16 +112,16 @@ impl ProxyError {
         .into_bytes()
     }
 
-    /// The whole of it for whoever reads the answer: what, why, and what to do.
-    fn explain(&self, wanted: Option<&ConnectTarget>) -> String {
-        let mut text = match wanted {
+    /// The error with its target and what to do about it, as the body of an HTTP reply.
+    fn explain(&self, target: Option<&ConnectTarget>) -> String {
+        let mut text = match target {
             Some(ConnectTarget { host, port }) => {
                 format!("zero: no connection to {host} port {port}: {self}\n")
             }
             None => format!("zero: no connection: {self}\n"),
         };
-        if let (Self::Refused(refusal), Some(wanted)) = (self, wanted)
-            && let Some(remedy) = suggest_remedy(refusal, &wanted.host, wanted.port)
+        if let (Self::Refused(refusal), Some(target)) = (self, target)
+            && let Some(remedy) = suggest_remedy(refusal, &target.host, target.port)
         {
             text.push_str(&remedy);
             text.push('\n');
@@ -130,7 +130,7 @@ impl ProxyError {
     }
 }
 
-/// How the user can allow the connection, if they can.
+/// How the user can allow the connection, if it can be allowed.
 pub(super) fn suggest_remedy(
     refusal: &ConnectDeniedError,
     host: &HostName,

@@ -1,4 +1,4 @@
-//! What a client wants, whichever protocol it speaks.
+//! A client's request, independent of its protocol.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -10,17 +10,17 @@ use super::proxy_error::{ProxyError, UnsupportedFeature};
 use super::request_body::RequestBodyReader;
 use super::{http_request, socks};
 
-/// What a client speaks, as far as it has shown.
+/// The client's protocol, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClientProtocol {
     Unknown,
     Socks4,
-    /// SOCKS5, before both agreed on how the client proves who it is.
+    /// SOCKS5 before the authentication method is agreed on.
     SocksGreeting,
     Socks5,
     /// HTTP `CONNECT`.
     Connect,
-    /// A plain HTTP request to be passed on.
+    /// A plain HTTP request, which is forwarded.
     Http,
 }
 
@@ -36,7 +36,7 @@ impl ClientProtocol {
         }
     }
 
-    /// What the client hears once its connection stands.
+    /// The reply that tells the client that its connection is established.
     pub(super) fn success_reply(self) -> &'static [u8] {
         match self {
             Self::Socks5 => &[5, 0, 0, 1, 0, 0, 0, 0, 0, 0],
@@ -46,32 +46,32 @@ impl ClientProtocol {
     }
 }
 
-/// Where a client wants to go.
+/// The host and port that a client requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectTarget {
     /// The host, by name or address.
     pub host: HostName,
-    /// The TCP port that the client asked for.
+    /// The TCP port that the client requested.
     pub port: u16,
 }
 
-/// What a client wants.
+/// A parsed request.
 #[derive(Debug)]
 pub(super) struct ProxyRequest {
-    pub(super) wanted: ConnectTarget,
+    pub(super) target: ConnectTarget,
     pub(super) onward: ForwardMode,
 }
 
-/// What is passed on once the connection stands.
+/// What is forwarded once the connection is established.
 #[derive(Debug)]
 pub(super) enum ForwardMode {
-    /// Whatever either side says.
+    /// All bytes in both directions.
     Tunnel,
-    /// This head and its body, and then what the other side answers.
+    /// This head and its body, then the server's response.
     Message { head: Vec<u8>, body: RequestBodyReader },
 }
 
-/// Reads what a client wants. The first byte tells the protocols apart.
+/// Reads a client's request. The first byte tells the protocols apart.
 pub(super) async fn read<S>(
     client: &mut ClientConnection<S>,
     head_max: usize,
@@ -91,14 +91,14 @@ where
     }
 }
 
-/// Reads a host that stands alone. IPv6 addresses may do without brackets.
+/// Parses a host without a port. An IPv6 address may omit its brackets.
 pub(super) fn parse_host(text: &str) -> Result<HostName, ProxyError> {
     if let Ok(address) = text.parse::<Ipv6Addr>() {
         return Ok(HostName::from_address(IpAddr::V6(address)));
     }
-    // A zone names an interface of this machine, which is nobody's business.
+    // A zone names a network interface of this machine, which commands may not choose.
     if text.contains('%') {
         return Err(ProxyError::Malformed("the host contains a `%`"));
     }
-    HostName::from_host(text).map_err(|_| ProxyError::Malformed("the host is no host name"))
+    HostName::from_host(text).map_err(|_| ProxyError::Malformed("the host is not a host name"))
 }

@@ -1,4 +1,4 @@
-//! Takes connections and sees each through: read, judge, pin, connect, pass on, write down.
+//! Accepts connections and handles each one: read, authorize, resolve, connect, relay, record.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,32 +19,32 @@ use super::refusals::RefusedHost;
 use super::relay::{RelayEnd, TrafficCounters, UpstreamTransfer, relay};
 use super::{HELPER_THREADS_MAX, address_pinning};
 
-/// How long nothing is taken after taking failed, as for want of file descriptors.
+/// Pause after `accept` failed, for example because no file descriptor is free.
 const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(100);
-/// How long a client that was turned away is listened to, so that it hears why.
+/// How long input of a refused client is drained so that it can read the reply.
 const REFUSED_CLIENT_LINGER: Duration = Duration::from_secs(10);
 
-/// Serves until the proxy ends, and then waits so long for connections to be written down.
-pub(super) async fn serve(shared: &Arc<ProxyState>, listener: TcpListener, farewell: Duration) {
-    let places = Arc::new(Semaphore::new(shared.config.limits.connections_max));
+/// Serves until the proxy ends, then waits up to `shutdown_max` until all connections are recorded.
+pub(super) async fn serve(shared: &Arc<ProxyState>, listener: TcpListener, shutdown_max: Duration) {
+    let slots = Arc::new(Semaphore::new(shared.config.limits.connections_max));
     // Half of the threads stay free for audit rows.
     let lookups = Arc::new(Semaphore::new(HELPER_THREADS_MAX / 2));
     let mut connections = JoinSet::new();
     let take_all = async {
-        // Whoever finds no place waits to be taken.
-        while let Ok(place) = places.clone().acquire_owned().await {
+        // Without a free slot, further connections wait in the accept queue.
+        while let Ok(slot) = slots.clone().acquire_owned().await {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    // It only makes small messages slower where it fails.
+                    // Without it, small messages are only slower.
                     let _ = stream.set_nodelay(true);
                     let (shared, lookups) = (shared.clone(), lookups.clone());
                     connections.spawn(async move {
                         handle_connection(&shared, &lookups, stream).await;
-                        drop(place);
+                        drop(slot);
                     });
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a connection to the proxy could not be taken");
+                    tracing::warn!(%error, "cannot accept a connection to the proxy");
                     tokio::time::sleep(ACCEPT_RETRY_PAUSE).await;
                 }
             }
@@ -57,19 +57,19 @@ pub(super) async fn serve(shared: &Arc<ProxyState>, listener: TcpListener, farew
     }
     drop(listener);
     let all_ended = async { while connections.join_next().await.is_some() {} };
-    if timeout(farewell, all_ended).await.is_err() {
-        tracing::warn!("connections of the proxy were not written down in time");
+    if timeout(shutdown_max, all_ended).await.is_err() {
+        tracing::warn!("not all proxy connections were recorded in time");
     }
 }
 
-/// One connection, from its first byte to its row.
+/// Handles one connection, from its first byte to its audit row.
 async fn handle_connection(shared: &Arc<ProxyState>, lookups: &Arc<Semaphore>, stream: TcpStream) {
     let mut client = ClientConnection::new(stream);
     let mut trace = ConnectionTrace::new(shared);
     let traffic = TrafficCounters::new();
-    let mut wanted = None;
+    let mut target = None;
     let established = {
-        let establish = establish(shared, lookups, &mut client, &mut trace, &mut wanted);
+        let establish = establish(shared, lookups, &mut client, &mut trace, &mut target);
         tokio::select! {
             established = establish => established,
             () = shared.ended.cancelled() => Err(ProxyError::ProxyEnded),
@@ -78,32 +78,32 @@ async fn handle_connection(shared: &Arc<ProxyState>, lookups: &Arc<Semaphore>, s
     let protocol = client.protocol;
     match established {
         Ok((onward, host)) => {
-            let greets = wanted.as_ref().map(|wanted| wanted.host.clone());
+            let greets = target.as_ref().map(|target| target.host.clone());
             let talk = relay_traffic(shared, client, (onward, greets), host, &traffic);
             let end = tokio::select! {
                 end = talk => Some(end),
                 () = shared.ended.cancelled() => None,
             };
             match end {
-                Some(RelayEnd::ServerNameMismatch(said)) => {
-                    let refusal = ConnectDeniedError::OtherName { said };
-                    record_refusal(shared, wanted.as_ref(), &refusal, &trace);
+                Some(RelayEnd::ServerNameMismatch(reason)) => {
+                    let refusal = ConnectDeniedError::OtherName { said: reason };
+                    record_refusal(shared, target.as_ref(), &refusal, &trace);
                     trace.record_failure(&ProxyError::Refused(refusal));
                 }
                 end => trace.record_end(end),
             }
         }
-        // A connection on which nothing was ever said leaves nothing to write down.
-        Err(ProxyError::ClientGone) if client.unread().is_empty() && wanted.is_none() => return,
+        // A connection without any traffic is not recorded.
+        Err(ProxyError::ClientGone) if client.unread().is_empty() && target.is_none() => return,
         Err(failure) => {
             if let ProxyError::Refused(refusal) = &failure {
-                record_refusal(shared, wanted.as_ref(), refusal, &trace);
+                record_refusal(shared, target.as_ref(), refusal, &trace);
             }
             trace.record_failure(&failure);
-            let reply = failure.to_reply(protocol, wanted.as_ref());
-            let farewell = client.close_with(&reply, shared.config.limits.head_bytes_max);
+            let reply = failure.to_reply(protocol, target.as_ref());
+            let closing = client.close_with(&reply, shared.config.limits.head_bytes_max);
             tokio::select! {
-                _ = timeout(REFUSED_CLIENT_LINGER, farewell) => {}
+                _ = timeout(REFUSED_CLIENT_LINGER, closing) => {}
                 () = shared.ended.cancelled() => {}
             }
         }
@@ -111,49 +111,49 @@ async fn handle_connection(shared: &Arc<ProxyState>, lookups: &Arc<Semaphore>, s
     trace.write(shared, protocol, &traffic).await;
 }
 
-/// Remembers that a connection was refused, for the result of its call.
+/// Stores a refused connection for the result of its call.
 fn record_refusal(
     shared: &ProxyState,
-    wanted: Option<&ConnectTarget>,
+    target: Option<&ConnectTarget>,
     refusal: &ConnectDeniedError,
     trace: &ConnectionTrace,
 ) {
-    let Some(ConnectTarget { host, port }) = wanted else { return };
+    let Some(ConnectTarget { host, port }) = target else { return };
     let (host, port, refusal) = (host.clone(), *port, refusal.clone());
     shared.refusals.add(RefusedHost { host, port, refusal, call: trace.call().cloned() });
 }
 
-/// Reads what the client wants, has it judged, and connects.
+/// Reads the request, has it authorized, and connects.
 async fn establish(
     shared: &Arc<ProxyState>,
     lookups: &Arc<Semaphore>,
     client: &mut ClientConnection<TcpStream>,
     trace: &mut ConnectionTrace,
-    asked: &mut Option<ConnectTarget>,
+    request_target: &mut Option<ConnectTarget>,
 ) -> Result<(ForwardMode, TcpStream), ProxyError> {
     let config = &shared.config;
     let limits = config.limits;
     let read = timeout(limits.head_time, proxy_request::read(client, limits.head_bytes_max));
-    let ProxyRequest { wanted, onward } = read.await.unwrap_or(Err(ProxyError::HeadTimeout))?;
-    trace.record_target(&wanted);
-    let wanted = asked.insert(wanted);
+    let ProxyRequest { target, onward } = read.await.unwrap_or(Err(ProxyError::HeadTimeout))?;
+    trace.record_target(&target);
+    let target = request_target.insert(target);
     let permit =
-        config.gatekeeper.authorize_host(&wanted.host, wanted.port, &shared.allowed_hosts());
+        config.authorizer.authorize_host(&target.host, target.port, &shared.allowed_hosts());
     let permit = permit.map_err(ProxyError::Refused)?;
     trace.record_permit(permit);
-    // No connection is made, nor a name looked up, that would leave no trace.
+    // Nothing is connected or looked up that could not be recorded.
     let log = Arc::clone(&config.log);
     let ready = tokio::task::spawn_blocking(move || log.ensure_writable()).await;
     if !matches!(ready, Ok(Ok(()))) {
         return Err(ProxyError::LogUnavailable);
     }
-    let addresses = address_pinning::pin(config, lookups, wanted).await?;
+    let addresses = address_pinning::pin(config, lookups, target).await?;
     let (host, address) = address_pinning::connect(&addresses, limits.connect_time).await?;
     trace.record_address(address);
     Ok((onward, host))
 }
 
-/// Passes on what both say.
+/// Relays bytes between the client and the host.
 async fn relay_traffic(
     shared: &ProxyState,
     mut client: ClientConnection<TcpStream>,

@@ -1,4 +1,4 @@
-//! What was refused lately, so that a command's result can say so.
+//! Recently refused connections, for the results of commands.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,26 +9,26 @@ use zero_policy::{ConnectDeniedError, HostName};
 
 use super::proxy_error::suggest_remedy;
 
-/// Most refusals that are remembered with their host.
+/// Most refusals that are stored with their host.
 const KEPT_MAX: usize = 256;
-/// Most hosts that one answer names.
+/// Most hosts that one summary names.
 const NAMED_MAX: usize = 8;
 
-/// A place in the list of refused connections.
+/// A position in the list of refused connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefusalCursor(u64);
 
-/// What was refused since a mark.
+/// The connections refused since a cursor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RefusalSummary {
-    /// How many connections, as far as is known.
+    /// The number of connections, including those that are no longer stored.
     pub count: u64,
-    /// To which hosts, each once, in the order of their first refusal; not all when there were many.
+    /// The hosts, each once, in the order of their first refusal; at most eight.
     pub hosts: Vec<RefusedHost>,
 }
 
 impl RefusalSummary {
-    /// A sentence for each host, with what the person can do about it.
+    /// One sentence per host, with the command that allows it.
     pub fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = self.hosts.iter().map(ToString::to_string).collect();
         if self.hosts.len() == NAMED_MAX {
@@ -41,16 +41,16 @@ impl RefusalSummary {
     }
 }
 
-/// A host that could not be reached because nothing allowed it.
+/// A host that a command was not allowed to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedHost {
     /// The host that the command asked for, by name or address.
     pub host: HostName,
     /// The TCP port that the command asked for.
     pub port: u16,
-    /// Why.
+    /// Why the connection was refused.
     pub refusal: ConnectDeniedError,
-    /// The call whose connection it was, where that is known.
+    /// The call that opened the connection, if known.
     pub call: Option<CallId>,
 }
 
@@ -90,7 +90,7 @@ impl RefusalLog {
         RefusalCursor(self.lock_recent().count)
     }
 
-    /// What was refused since, without what is known to be of other calls than this one.
+    /// The connections refused since `mark`, without those that belong to other calls.
     pub(super) fn summarize_since(&self, mark: RefusalCursor, call: &CallId) -> RefusalSummary {
         let kept = self.lock_recent();
         let mut count = kept.count.saturating_sub(mark.0);

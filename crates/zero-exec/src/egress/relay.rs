@@ -1,7 +1,7 @@
-//! Passes bytes on between both ends until one of them is done with it.
+//! Relays bytes between both ends until one of them is done.
 //!
-//! Each direction reads no further than it can write, and ends by itself: a client that has said
-//! everything still hears the answer.
+//! Each direction reads no further than it can write, and ends separately: a client that has sent
+//! everything still receives the response.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,10 +14,10 @@ use zero_policy::HostName;
 use super::request_body::RequestBodyReader;
 use super::sni::{self, ClientHelloCheck};
 
-/// Bytes on their way in one direction.
+/// Buffer size of one direction, in bytes.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// How much was passed on, and when something was last.
+/// How many bytes were relayed, and when the last ones were.
 #[derive(Debug)]
 pub(super) struct TrafficCounters {
     began: Instant,
@@ -42,7 +42,7 @@ impl TrafficCounters {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Notes that the head of a request was sent.
+    /// Counts the head of a request, which is sent before the relay starts.
     pub(super) fn record_sent_head(&self, bytes: usize) {
         self.add(&self.sent, bytes);
     }
@@ -57,7 +57,7 @@ impl TrafficCounters {
         self.last_ms.store(now, Ordering::Relaxed);
     }
 
-    /// Waits until nothing was passed on for so long.
+    /// Completes when nothing was relayed for `idle`.
     async fn wait_until_idle(&self, idle: Duration) {
         loop {
             let last = Duration::from_millis(self.last_ms.load(Ordering::Relaxed));
@@ -70,32 +70,32 @@ impl TrafficCounters {
     }
 }
 
-/// How a connection ended that once stood.
+/// How an established connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RelayEnd {
     /// Both ends are done.
     Closed,
-    /// One end broke off.
+    /// One end failed.
     Broken(io::ErrorKind),
-    /// Nothing was passed on for too long.
+    /// Nothing was relayed for too long.
     Idle,
     /// The body is malformed, or a second request followed.
     NotOneRequest,
-    /// The client greets another host than it said; what it says of it.
+    /// The TLS `ClientHello` names another host than the request; the details.
     ServerNameMismatch(String),
 }
 
-/// What is passed on to the host.
+/// What is relayed to the host.
 pub(super) struct UpstreamTransfer {
-    /// What was read already.
+    /// Bytes that were read already.
     pub(super) early: Vec<u8>,
-    /// The one body that may be sent; anything where there is none.
+    /// The only body that may be sent; without one, everything is relayed.
     pub(super) body: Option<RequestBodyReader>,
-    /// The host that a TLS client has to greet.
+    /// The host that a TLS client must name.
     pub(super) greets: Option<HostName>,
 }
 
-/// Passes bytes on until both ends are done, one breaks off, or nothing is said for too long.
+/// Relays bytes until both ends are done, one fails, or the connection is idle for too long.
 pub(super) async fn relay<C, H>(
     client: C,
     host: H,
@@ -122,12 +122,12 @@ where
             stop = &mut send, if !sent => {
                 sent = true;
                 match stop {
-                    // What the host says is heard to its end, even when it no longer listens.
+                    // The response is relayed to its end, even if the host no longer reads.
                     RelayStop::End | RelayStop::Write(_) if !received => {}
                     RelayStop::End => return RelayEnd::Closed,
                     RelayStop::Read(kind) | RelayStop::Write(kind) => return RelayEnd::Broken(kind),
                     RelayStop::NotOneRequest => return RelayEnd::NotOneRequest,
-                    RelayStop::ServerNameMismatch(said) => return RelayEnd::ServerNameMismatch(said),
+                    RelayStop::ServerNameMismatch(reason) => return RelayEnd::ServerNameMismatch(reason),
                 }
             }
             stop = &mut receive, if !received => {
@@ -137,7 +137,7 @@ where
                     RelayStop::End => return RelayEnd::Closed,
                     RelayStop::Read(kind) | RelayStop::Write(kind) => return RelayEnd::Broken(kind),
                     RelayStop::NotOneRequest => return RelayEnd::NotOneRequest,
-                    RelayStop::ServerNameMismatch(said) => return RelayEnd::ServerNameMismatch(said),
+                    RelayStop::ServerNameMismatch(reason) => return RelayEnd::ServerNameMismatch(reason),
                 }
             }
             () = &mut idle => return RelayEnd::Idle,
@@ -167,7 +167,7 @@ where
     let UpstreamTransfer { early, mut body, mut greets } = outgoing;
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut out = Vec::new();
-    // The beginning of a greeting, until all of it is there.
+    // The beginning of a `ClientHello`, until it is complete.
     let mut held = Vec::new();
     let mut early = Some(early).filter(|early| !early.is_empty());
     loop {
@@ -176,7 +176,7 @@ where
             Some(early) => early.as_slice(),
             None => match from.read(&mut buffer).await {
                 Ok(0) => {
-                    // The other side may be gone, which shows when something is read from it.
+                    // The other side may be gone, which a read from it will show.
                     let _ = to.shutdown().await;
                     return RelayStop::End;
                 }
@@ -191,7 +191,7 @@ where
                 let Ok(surplus) = body.feed(bytes, &mut out) else {
                     return RelayStop::NotOneRequest;
                 };
-                // Old clients send a line break after a body, which means nothing.
+                // Old clients send a meaningless line break after a body.
                 if surplus.iter().any(|byte| !b"\r\n".contains(byte)) {
                     return RelayStop::NotOneRequest;
                 }
@@ -203,7 +203,7 @@ where
             match sni::check_client_hello(&held, host) {
                 ClientHelloCheck::Unfinished => continue,
                 ClientHelloCheck::Accepted => greets = None,
-                ClientHelloCheck::Rejected(said) => return RelayStop::ServerNameMismatch(said),
+                ClientHelloCheck::Rejected(reason) => return RelayStop::ServerNameMismatch(reason),
             }
         }
         let bytes = if held.is_empty() { bytes } else { held.as_slice() };

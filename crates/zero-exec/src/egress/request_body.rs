@@ -1,19 +1,19 @@
-//! The body of a plain request, read to its end and no further.
+//! Reads the body of a plain request to its end and no further.
 //!
-//! What follows the body would be another request, perhaps for another host that lives at the same
-//! address. So the end is found here, and a body in chunks is put into chunks anew: whoever gets it
-//! cannot see another end.
+//! Bytes after the body would be another request, perhaps for another host at the same address. So
+//! the proxy finds the end itself and rewrites chunked bodies: the server cannot see a different
+//! end.
 
-/// Longest line before a chunk, in bytes.
+/// Longest chunk-size line, in bytes.
 const SIZE_LINE_MAX: usize = 256;
-/// Longest lines after the last chunk, in bytes.
+/// Longest trailer, in bytes.
 const TRAILER_MAX: usize = 8 * 1024;
 
-/// Why a body cannot be read.
+/// A body that cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MalformedBody;
 
-/// Reads a body as it comes.
+/// Parses a body incrementally.
 #[derive(Debug)]
 pub(super) struct RequestBodyReader {
     form: BodyFraming,
@@ -29,15 +29,15 @@ enum BodyFraming {
 
 #[derive(Debug, PartialEq, Eq)]
 enum BodyState {
-    /// So many bytes are left, of a body that is not in chunks.
+    /// Bytes left of a body that is not chunked.
     Plain(u64),
-    /// The line that says how long the next chunk is.
+    /// The chunk-size line, as far as it was read.
     Size(Vec<u8>),
-    /// So many bytes are left of a chunk.
+    /// Bytes left of a chunk.
     Chunk(u64),
-    /// The line break after a chunk, of which so many bytes were seen.
+    /// The line break after a chunk, of which so many bytes were read.
     ChunkEnd(usize),
-    /// Lines after the last chunk: how long the present one and all of them are.
+    /// The trailer: the length of the current line and of all lines.
     Trailer {
         line: Vec<u8>,
         all: usize,
@@ -59,7 +59,7 @@ impl RequestBodyReader {
         Self { form: BodyFraming::Chunked, state: BodyState::Size(Vec::new()) }
     }
 
-    /// The header that announces it, with its line break.
+    /// The header that declares this body, with its line break.
     pub(super) fn header(&self) -> String {
         match self.form {
             BodyFraming::None => String::new(),
@@ -68,12 +68,12 @@ impl RequestBodyReader {
         }
     }
 
-    /// Whether all of it was read.
+    /// Whether the whole body was read.
     pub(super) fn is_done(&self) -> bool {
         self.state == BodyState::Done
     }
 
-    /// Reads on, and adds to `out` what is to be passed on. Gives what does not belong to the body.
+    /// Parses more input and appends what is forwarded to `out`. Returns the bytes after the body.
     pub(super) fn feed<'a>(
         &mut self,
         mut input: &'a [u8],
@@ -85,7 +85,7 @@ impl RequestBodyReader {
         Ok(input)
     }
 
-    /// Reads one byte or more.
+    /// Parses at least one byte.
     fn step<'a>(&mut self, input: &'a [u8], out: &mut Vec<u8>) -> Result<&'a [u8], MalformedBody> {
         let Some((byte, rest)) = input.split_first() else { return Ok(input) };
         match &mut self.state {
@@ -146,7 +146,7 @@ fn split(input: &[u8], most: u64) -> (&[u8], &[u8]) {
     input.split_at_checked(most).unwrap_or((input, &[]))
 }
 
-/// Adds a byte; gives the line when it ended, which only CR LF does.
+/// Appends a byte. Returns the line when it is complete; only CR LF ends it.
 fn add_to_line(
     line: &mut Vec<u8>,
     byte: u8,
@@ -167,7 +167,7 @@ fn add_to_line(
     }
 }
 
-/// Reads `1a` or `1a;name=value`.
+/// Parses `1a` or `1a;name=value`.
 fn chunk_size(line: &[u8]) -> Result<u64, MalformedBody> {
     let digits = line.split(|byte| *byte == b';').next().unwrap_or_default();
     let is_number = (1..=15).contains(&digits.len()) && digits.iter().all(u8::is_ascii_hexdigit);

@@ -1,16 +1,17 @@
-//! The host that a TLS client greets: a tunnel to one host must not be used to talk to another.
+//! Checks the server name in a TLS `ClientHello`: a tunnel to one host must not be used for
+//! another.
 //!
-//! Many hosts live at one address, and whoever answers there goes by the name in the greeting. So a
-//! greeting that names another host than the tunnel was made for is not passed on. One that names
-//! none is, and so is what is no TLS: it reaches the address that was judged and no other.
+//! Many hosts share one address, and the server selects one by the name in the `ClientHello`. So a
+//! `ClientHello` that names another host than the tunnel's is not relayed. One without a name is
+//! relayed, and so is traffic that is not TLS: it reaches only the address that was authorized.
 //!
-//! The greeting is read whole, however it is cut into records, up to a bound; what begins as one
-//! and cannot be read is not passed on either.
+//! The `ClientHello` is reassembled from its records, up to a bound. One that starts correctly but
+//! cannot be parsed is not relayed either.
 
 use zero_core::text_shortening::excerpt;
 use zero_policy::HostName;
 
-/// Longest greeting, in bytes.
+/// Longest `ClientHello`, in bytes.
 const CLIENT_HELLO_BYTES_MAX: usize = 16 * 1024;
 
 const HANDSHAKE_RECORD: u8 = 22;
@@ -18,21 +19,21 @@ const CLIENT_HELLO: u8 = 1;
 const SERVER_NAME: u16 = 0;
 const HOST_NAME: u8 = 0;
 
-/// What the first bytes of a client are.
+/// The result of checking a client's first bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ClientHelloCheck {
-    /// Too few to tell.
+    /// More bytes are needed.
     Unfinished,
-    /// To be passed on.
+    /// The bytes may be relayed.
     Accepted,
-    /// Not to be passed on; why, after "its TLS greeting".
+    /// The bytes must not be relayed; the reason completes the sentence "its TLS greeting …".
     Rejected(String),
 }
 
-/// Looks at the first bytes that a client sends through a tunnel to `host`.
+/// Checks the first bytes that a client sends through a tunnel to `host`.
 pub(super) fn check_client_hello(bytes: &[u8], host: &HostName) -> ClientHelloCheck {
     match (bytes, host.name()) {
-        // Whoever allows an address allows whatever answers there.
+        // A rule for an address allows every host at that address.
         (_, None) => return ClientHelloCheck::Accepted,
         ([HANDSHAKE_RECORD, 3, ..] | [HANDSHAKE_RECORD] | [], _) => {}
         _ => return ClientHelloCheck::Accepted,
@@ -57,19 +58,19 @@ pub(super) fn check_client_hello(bytes: &[u8], host: &HostName) -> ClientHelloCh
 
 #[derive(Debug)]
 enum ClientHelloError {
-    /// Bytes are missing that may still come.
+    /// More bytes are needed.
     Unfinished,
     Malformed,
 }
 
-/// The hosts that a greeting names.
+/// The host names in a `ClientHello`.
 fn read_server_names(bytes: &[u8]) -> Result<Vec<Vec<u8>>, ClientHelloError> {
     let message = read_first_message(bytes)?;
-    // Of a message that is whole nothing can be missing.
+    // The message is complete, so a missing byte means that it is malformed.
     parse_server_names(ClientHelloReader(&message)).ok_or(ClientHelloError::Malformed)
 }
 
-/// The body of the first message, put together from as many records as it takes.
+/// The body of the first handshake message, reassembled from its records.
 fn read_first_message(bytes: &[u8]) -> Result<Vec<u8>, ClientHelloError> {
     let mut records = ClientHelloReader(bytes);
     let mut message = Vec::new();
@@ -121,7 +122,7 @@ fn parse_server_names(mut hello: ClientHelloReader<'_>) -> Option<Vec<Vec<u8>>> 
     Some(names)
 }
 
-/// What is left to read.
+/// A cursor over the unread bytes.
 struct ClientHelloReader<'a>(&'a [u8]);
 
 impl<'a> ClientHelloReader<'a> {
@@ -135,13 +136,13 @@ impl<'a> ClientHelloReader<'a> {
         self.take(LEN)?.try_into().ok()
     }
 
-    /// What one byte says the length of.
+    /// The contents of a field with a one-byte length prefix.
     fn take_u8_prefixed(&mut self) -> Option<Self> {
         let [length] = self.take_array()?;
         self.take(length.into()).map(Self)
     }
 
-    /// What two bytes say the length of.
+    /// The contents of a field with a two-byte length prefix.
     fn take_u16_prefixed(&mut self) -> Option<Self> {
         let length = u16::from_be_bytes(self.take_array()?);
         self.take(length.into()).map(Self)
@@ -167,7 +168,7 @@ mod tests {
         extension(SERVER_NAME, &u16_prefixed(&each.collect::<Vec<_>>()))
     }
 
-    /// A greeting with these extensions, cut into records of so many bytes.
+    /// A `ClientHello` with these extensions, split into records of `record` bytes.
     fn client_hello(extensions: &[Vec<u8>], record: usize) -> Vec<u8> {
         let mut body = vec![3, 3];
         body.extend([7; 32]);
@@ -182,12 +183,12 @@ mod tests {
 
     #[track_caller]
     fn check(bytes: &[u8], host: &str, expected: &str) {
-        let said = match check_client_hello(bytes, &HostName::from_host(host).unwrap()) {
+        let outcome = match check_client_hello(bytes, &HostName::from_host(host).unwrap()) {
             ClientHelloCheck::Unfinished => "unfinished".to_owned(),
             ClientHelloCheck::Accepted => "fine".to_owned(),
-            ClientHelloCheck::Rejected(said) => said,
+            ClientHelloCheck::Rejected(outcome) => outcome,
         };
-        assert_eq!(said, expected, "{host} {bytes:?}");
+        assert_eq!(outcome, expected, "{host} {bytes:?}");
     }
 
     #[test]
@@ -235,7 +236,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_upset_it_and_none_but_the_host_itself_is_let_through(
+        fn arbitrary_bytes_never_pass_as_another_host(
             name in "[a-c]{1,2}\\.com",
             at in any::<prop::sample::Index>(),
             put in proptest::collection::vec(any::<u8>(), 0..6),

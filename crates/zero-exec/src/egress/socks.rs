@@ -1,4 +1,4 @@
-//! SOCKS5, as far as it makes connections: no passwords, no waiting for others, no UDP.
+//! SOCKS5, limited to `CONNECT` without authentication: no `BIND`, no UDP.
 
 use std::net::IpAddr;
 
@@ -28,7 +28,7 @@ where
     client.protocol = ClientProtocol::Socks5;
     let [version, command, reserved, kind] = read_array(client).await?;
     if version != VERSION || reserved != 0 {
-        return Err(ProxyError::Malformed("it is no SOCKS5 request"));
+        return Err(ProxyError::Malformed("it is not a SOCKS5 request"));
     }
     if command != CONNECT {
         return Err(ProxyError::Unsupported(UnsupportedFeature::SocksCommand));
@@ -39,14 +39,14 @@ where
             let [length] = read_array(client).await?;
             let name = client.read_exact(length.into()).await?;
             let name = std::str::from_utf8(&name)
-                .map_err(|_| ProxyError::Malformed("the host is no text"))?;
+                .map_err(|_| ProxyError::Malformed("the host is not valid UTF-8"))?;
             proxy_request::parse_host(name)?
         }
         4 => HostName::from_address(IpAddr::from(read_array::<16, S>(client).await?)),
         _ => return Err(ProxyError::Unsupported(UnsupportedFeature::SocksAddress)),
     };
     let port = u16::from_be_bytes(read_array(client).await?);
-    Ok(ProxyRequest { wanted: ConnectTarget { host, port }, onward: ForwardMode::Tunnel })
+    Ok(ProxyRequest { target: ConnectTarget { host, port }, onward: ForwardMode::Tunnel })
 }
 
 async fn read_array<const LEN: usize, S>(

@@ -1,4 +1,4 @@
-//! One job: a command that is watched, with a name to ask about it.
+//! A job: a monitored command with an id.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::unread_output::OutputChunk;
 use crate::command_errors::ToolCommandLimits;
 use crate::tree_watch::WatchReport;
 
-/// A command of a session that goes on while others are called.
+/// A background command of a session.
 #[derive(Debug)]
 pub struct Job {
     id: String,
@@ -27,18 +27,18 @@ pub struct Job {
 /// Whether a job runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobStatus {
-    /// It does.
+    /// The job runs.
     Running,
-    /// It ended, and how; `None` when nobody knows.
+    /// The job ended with this status; `None` if the status is unknown.
     Ended(Option<CommandExit>),
 }
 
-/// A command that is to be a job.
+/// A started command that is to become a job.
 pub(crate) struct JobCandidate {
     pub(crate) command: String,
     pub(crate) spill_file: Option<String>,
     pub(crate) allowed: ToolCommandLimits,
-    /// What does not hold of its confinement, by leave of the settings.
+    /// Sandbox properties that are not enforced, as settings allow.
     pub(crate) missing: Vec<ConfinementGap>,
     pub(crate) watched: Arc<MonitoredCommand>,
 }
@@ -50,33 +50,33 @@ impl Job {
         Self { id, command, since: Instant::now(), spill_file, allowed, missing, watched }
     }
 
-    /// How it is called.
+    /// The id by which tools refer to the job.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// What runs.
+    /// The command line.
     pub fn command(&self) -> &str {
         &self.command
     }
 
-    /// How long it has been a job.
+    /// Time since the command became a job.
     pub fn age(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// The file that holds all of its output.
+    /// The file with all of its output.
     pub fn spill_file(&self) -> Option<&str> {
         self.spill_file.as_deref()
     }
 
-    /// Whether it runs.
+    /// Whether the job runs, and how it ended.
     pub fn status(&self) -> JobStatus {
         self.watched.end_status().map_or(JobStatus::Running, JobStatus::Ended)
     }
 
-    /// Why it did not come to its end by itself: a limit or its time. Nothing when it did, when it
-    /// runs, or when somebody ended it.
+    /// Why the job was stopped: a limit or its timeout. `None` if it ended by itself, still runs or
+    /// was killed on request.
     pub fn stop_error(&self) -> Option<ToolError> {
         let ended = self.watched.end_status()??;
         match ended.why {
@@ -85,55 +85,55 @@ impl Job {
         }
     }
 
-    /// What does not hold of its confinement, by leave of the settings.
+    /// Sandbox properties that are not enforced, as settings allow.
     pub fn sandbox_gaps(&self) -> &[ConfinementGap] {
         &self.missing
     }
 
-    /// What it made that it may not make; known once it has ended.
+    /// Files that it created although it may not; empty until it has ended.
     pub fn watch_report(&self) -> WatchReport {
         self.watched.watch_report()
     }
 
-    /// What is to be known of the network since it began, such as connections that were refused.
+    /// Network notes since its start, such as refused connections.
     pub fn network_notes(&self) -> Vec<String> {
         self.watched.network_notes()
     }
 
-    /// Bytes it wrote that nobody has read.
+    /// Bytes of output that were not read.
     pub fn unread_bytes(&self) -> usize {
         self.watched.unread_bytes()
     }
 
-    /// What it wrote since this was last asked, and how many bytes before that are lost.
+    /// The output since the last call, and the number of bytes before it that were dropped.
     pub fn take_output(&self) -> (Vec<OutputChunk>, u64) {
         self.watched.take_unread()
     }
 
-    /// Sends it a text to read.
+    /// Writes a text to the job's standard input.
     pub fn send(&self, text: &str) -> Result<(), ToolError> {
         let failed = |what: &str| {
             Err(ToolError::failed(ErrorReason::Busy, format!("job `{}` {what}", self.id)))
         };
         if self.status() != JobStatus::Running {
-            return failed("has ended and reads nothing any more");
+            return failed("has ended");
         }
         match self.watched.send(text) {
             Ok(()) => Ok(()),
-            Err(SendInputError::Full) => failed("does not read what it was sent before"),
+            Err(SendInputError::Full) => failed("has not read its earlier input yet"),
             Err(SendInputError::Closed) => failed("has closed its input"),
             Err(SendInputError::NoInput) => {
-                failed("has no input: start it with `run_in_background` to send it texts")
+                failed("has no input; start it with `run_in_background` to send input")
             }
         }
     }
 
-    /// Asks for its end. Nothing happens when it has ended already.
+    /// Kills the job. Does nothing if it has ended already.
     pub fn kill(&self) {
         self.watched.kill();
     }
 
-    /// Waits until it has ended, though not longer than `limit`; true when it has.
+    /// Waits up to `limit` for the end of the job. Returns whether it has ended.
     pub fn wait(&self, limit: Duration) -> bool {
         self.watched.wait(limit)
     }

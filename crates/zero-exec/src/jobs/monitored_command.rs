@@ -1,7 +1,7 @@
-//! A command that is watched: a thread reads what it writes, so that it never waits for a reader.
+//! A monitored command: a thread reads its output, so the command never waits for a reader.
 //!
-//! This is what every command is while it runs, whether somebody waits for its end or not. So one
-//! that is waited for can become a job at any time: nothing of it changes hands.
+//! Every running command is one of these, in the foreground or not. So a foreground command can
+//! become a job at any time without moving any of its state.
 
 use std::fmt;
 use std::fs::File;
@@ -20,60 +20,60 @@ use super::unread_output::{OutputChunk, UnreadOutput, UnreadRemainder};
 use crate::session_network::NetworkUseGuard;
 use crate::tree_watch::{TreeWatch, WatchReport};
 
-/// Texts that may wait until the command reads them.
+/// Most inputs that wait until the command reads them.
 const INPUTS_MAX: usize = 16;
 
-/// What is told everything that a command writes.
+/// Receives everything that a command writes.
 pub type OutputSink = Box<dyn FnMut(OutputStream, &[u8]) + Send>;
 
-/// Something that is only held, such as a place in a queue.
+/// A value that is only held until it is dropped, such as a permit.
 pub type HeldPermit = Box<dyn Send>;
 
-/// How a command is watched.
+/// How a command is monitored.
 pub struct MonitorOptions {
-    /// How much of what it writes is kept to its end.
+    /// Collects the output for the result.
     pub collector: OutputCollector,
-    /// Whether what nobody has read yet is kept.
+    /// Whether unread output is kept.
     pub unread: UnreadRetention,
-    /// Whether it can be sent texts.
+    /// What the command's standard input is connected to.
     pub input: CommandInput,
-    /// Sees everything it writes, right when it comes.
-    pub news: OutputSink,
-    /// A place in the queue, held until it ends or becomes a job.
+    /// Receives all output as it arrives.
+    pub output_sink: OutputSink,
+    /// A permit that is held until the command ends or becomes a job.
     pub permit: Option<HeldPermit>,
-    /// What it may not make, looked at once it has ended.
+    /// The paths that the command may not create, checked when it has ended.
     pub watch: TreeWatch,
-    /// The use it makes of its session's network, which ends with it.
+    /// Its use of the session's network, dropped when it ends.
     pub network: NetworkUseGuard,
 }
 
-/// Whether what nobody has read yet is kept.
+/// Whether unread output is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnreadRetention {
-    /// It is, up to a bound.
+    /// Kept, up to a bound.
     Yes,
-    /// It is not.
+    /// Not kept.
     No,
 }
 
-/// What a command reads.
+/// The standard input of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandInput {
-    /// Texts that it is sent.
+    /// Inputs that are sent while it runs.
     Texts,
-    /// These bytes, and then no more.
+    /// These bytes, then end of input.
     Bytes(Vec<u8>),
-    /// Nothing; that is for whoever started it to see to.
+    /// Not handled here: the caller has connected the input.
     Nothing,
 }
 
-/// A command that is watched.
+/// A monitored command.
 pub struct MonitoredCommand {
     killer: KillHandle,
     input: Option<SyncSender<Vec<u8>>>,
     state: Mutex<MonitorState>,
     ended: Condvar,
-    /// For the one who waits without a thread.
+    /// For a waiter that must not block its thread.
     ended_later: Notify,
 }
 
@@ -85,38 +85,38 @@ struct MonitorState {
     finish: Option<CommandEnding>,
 }
 
-/// How a watched command ended.
+/// How a monitored command ended.
 struct CommandEnding {
-    /// `None` when nobody knows.
+    /// `None` if the exit status is unknown.
     ended: Option<CommandExit>,
-    /// What it wrote, until somebody takes it.
+    /// The collected output, until it is taken.
     collected: Option<io::Result<(CollectedOutput, CommandExit)>>,
-    /// What it made that it may not make.
-    settled: WatchReport,
-    /// What is to be known of the network.
+    /// Files that it created although it may not.
+    watch_report: WatchReport,
+    /// Network notes.
     network: Vec<String>,
 }
 
-/// Why a text was not sent.
+/// Why an input was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendInputError {
-    /// It reads nothing.
+    /// The command has no input.
     NoInput,
-    /// It does not read what it was sent before.
+    /// Too many inputs wait to be read.
     Full,
-    /// It has closed its input.
+    /// The command has closed its input.
     Closed,
 }
 
 impl MonitoredCommand {
-    /// Watches a command that was just started. When that fails, the command is gone.
-    pub fn start(mut running: RunningCommand, watching: MonitorOptions) -> io::Result<Arc<Self>> {
-        let MonitorOptions { collector, unread, input, mut news, permit, watch, network } =
-            watching;
+    /// Monitors a command that was just started. If this fails, the command has been killed.
+    pub fn start(mut running: RunningCommand, options: MonitorOptions) -> io::Result<Arc<Self>> {
+        let MonitorOptions { collector, unread, input, mut output_sink, permit, watch, network } =
+            options;
         let input = match input {
             CommandInput::Texts => Some(start_input_thread(&mut running)?),
             CommandInput::Bytes(bytes) => {
-                // There is room for one, and its input ends when nobody can send any more.
+                // The queue is empty, and the input ends when the sender is dropped.
                 let _ = start_input_thread(&mut running)?.try_send(bytes);
                 None
             }
@@ -131,52 +131,58 @@ impl MonitoredCommand {
         });
         let watcher = Arc::clone(&watched);
         std::thread::Builder::new().name("zero-command".to_owned()).spawn(move || {
-            // Whoever waits must hear of the end, also when this is what breaks.
+            // Waiters must learn of the end even if the collector panics.
             let collect = AssertUnwindSafe(|| {
                 collector.collect(&mut running, |came| {
                     if unread == UnreadRetention::Yes {
                         watcher.lock().unread.push(came.stream, came.bytes);
                     }
-                    news(came.stream, came.bytes);
+                    output_sink(came.stream, came.bytes);
                     ControlFlow::Continue(())
                 })
             });
             let collected = catch_unwind(collect).unwrap_or_else(|_| Err(read_error()));
-            // Whatever happened, nothing of it is left when it counts as ended.
+            // No process of the command may be left when it counts as ended.
             drop(running);
-            let settled = catch_unwind(AssertUnwindSafe(|| watch.finish())).unwrap_or_default();
-            watcher.finish(collected, settled);
+            let watch_report =
+                catch_unwind(AssertUnwindSafe(|| watch.finish())).unwrap_or_default();
+            watcher.finish(collected, watch_report);
         })?;
         Ok(watched)
     }
 
-    fn finish(&self, collected: io::Result<(CollectedOutput, CommandExit)>, settled: WatchReport) {
+    fn finish(
+        &self,
+        collected: io::Result<(CollectedOutput, CommandExit)>,
+        watch_report: WatchReport,
+    ) {
         let ended = collected.as_ref().ok().map(|(_, ended)| ended.clone());
         let mut state = self.lock();
         let network = std::mem::take(&mut state.network).notes();
-        state.finish = Some(CommandEnding { ended, collected: Some(collected), settled, network });
+        state.finish =
+            Some(CommandEnding { ended, collected: Some(collected), watch_report, network });
         state.permit = None;
         drop(state);
         self.ended.notify_all();
         self.ended_later.notify_one();
     }
 
-    /// Asks for its end. Nothing happens when it has ended already.
+    /// Kills the command. Does nothing if it has ended already.
     pub fn kill(&self) {
         self.killer.kill(KillReason::Asked);
     }
 
-    /// How it ended, if it did; the inner one is `None` when nobody knows.
+    /// The exit status if it has ended; the inner `None` means that the status is unknown.
     pub fn end_status(&self) -> Option<Option<CommandExit>> {
         self.lock().finish.as_ref().map(|finish| finish.ended.clone())
     }
 
-    /// What it made that it may not make; known once it has ended.
+    /// Files that it created although it may not; empty until it has ended.
     pub fn watch_report(&self) -> WatchReport {
-        self.lock().finish.as_ref().map(|finish| finish.settled.clone()).unwrap_or_default()
+        self.lock().finish.as_ref().map(|finish| finish.watch_report.clone()).unwrap_or_default()
     }
 
-    /// What is to be known of the network so far.
+    /// Network notes so far.
     pub fn network_notes(&self) -> Vec<String> {
         let state = self.lock();
         match &state.finish {
@@ -185,37 +191,37 @@ impl MonitoredCommand {
         }
     }
 
-    /// Waits until it has ended, though not longer than `limit`; true when it has.
+    /// Waits up to `limit` for the end. Returns whether it has ended.
     pub fn wait(&self, limit: Duration) -> bool {
         let still_runs = |state: &mut MonitorState| state.finish.is_none();
         let waited = self.ended.wait_timeout_while(self.lock(), limit, still_runs);
         waited.unwrap_or_else(PoisonError::into_inner).0.finish.is_some()
     }
 
-    /// Completes when it has ended. For one to wait.
+    /// Completes when it has ended. For a single waiter.
     pub async fn wait_ended(&self) {
         while self.lock().finish.is_none() {
             self.ended_later.notified().await;
         }
     }
 
-    /// What it wrote and how it ended, once, after its end.
+    /// The collected output and the exit status. Returns them once, after the end.
     pub fn take_collected(&self) -> Option<io::Result<(CollectedOutput, CommandExit)>> {
         self.lock().finish.as_mut()?.collected.take()
     }
 
-    /// Lets it go on without a place in the queue.
+    /// Drops the permit while the command continues.
     pub fn release_permit(&self) {
         self.lock().permit = None;
     }
 
-    /// Bytes it wrote that nobody has read.
+    /// Bytes of output that were not read.
     pub fn unread_bytes(&self) -> usize {
         self.lock().unread.len()
     }
 
-    /// What it wrote since this was last asked, and how many bytes before that are lost. A
-    /// character that has come in part waits for its rest while there can be one.
+    /// The output since the last call, and the number of bytes before it that were dropped. An
+    /// incomplete character is held back while the rest of it may still arrive.
     pub fn take_unread(&self) -> (Vec<OutputChunk>, u64) {
         let mut state = self.lock();
         let rest =
@@ -223,7 +229,7 @@ impl MonitoredCommand {
         state.unread.take(rest)
     }
 
-    /// Sends it a text to read.
+    /// Writes a text to the command's standard input.
     pub fn send(&self, text: &str) -> Result<(), SendInputError> {
         let input = self.input.as_ref().ok_or(SendInputError::NoInput)?;
         input.try_send(text.as_bytes().to_vec()).map_err(|error| match error {
@@ -238,7 +244,7 @@ impl MonitoredCommand {
 }
 
 fn read_error() -> io::Error {
-    io::Error::other("reading its output broke off")
+    io::Error::other("reading its output failed")
 }
 
 impl fmt::Debug for MonitoredCommand {
@@ -247,16 +253,16 @@ impl fmt::Debug for MonitoredCommand {
     }
 }
 
-/// Where texts for a command go.
+/// Starts a thread that writes inputs to the command, and returns its queue.
 fn start_input_thread(running: &mut RunningCommand) -> io::Result<SyncSender<Vec<u8>>> {
-    // With a terminal, input goes to where output comes from.
+    // A terminal uses one descriptor for input and output.
     let stdin = match (running.stdin.take(), &running.stdout) {
         (Some(stdin), _) => Some(stdin),
         (None, Some(terminal)) => Some(terminal.try_clone()?),
         (None, None) => None,
     };
     let (input, texts) = sync_channel::<Vec<u8>>(INPUTS_MAX);
-    // It ends with the command: writing to one that is gone fails, and then nobody sends any more.
+    // The thread ends with the command: writing fails then, and no sender is left.
     std::thread::Builder::new().name("zero-command-input".to_owned()).spawn(move || {
         let Some(mut stdin) = stdin.map(File::from) else { return };
         while let Ok(text) = texts.recv() {

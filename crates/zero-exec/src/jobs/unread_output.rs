@@ -1,31 +1,31 @@
-//! What a job wrote since somebody last looked, up to a bound: the newest is kept.
+//! Output of a job that was not read yet. Bounded: the oldest bytes are dropped.
 
 use std::collections::VecDeque;
 
 use zero_sandbox::output_collector::OutputStream;
 
-/// Bytes that are kept.
+/// Most bytes that are kept.
 pub const BYTES_MAX: usize = 1_000_000;
 
-/// Bytes that came from one stream without any of the other in between.
+/// Consecutive bytes of one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputChunk {
-    /// Where they came from.
+    /// The stream that the bytes came from.
     pub stream: OutputStream,
-    /// What came.
+    /// The bytes.
     pub bytes: Vec<u8>,
 }
 
-/// Whether more can come.
+/// Whether more output can follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnreadRemainder {
-    /// It can, and what is there may end in the middle of a character.
+    /// More can follow, so the end may be an incomplete character.
     MayCome,
-    /// There is no more.
+    /// The output is complete.
     Never,
 }
 
-/// What nobody has read yet.
+/// Output that was not read yet.
 #[derive(Debug, Default)]
 pub(super) struct UnreadOutput {
     pieces: VecDeque<OutputChunk>,
@@ -43,13 +43,13 @@ impl UnreadOutput {
             _ => self.pieces.push_back(OutputChunk { stream, bytes: bytes.to_vec() }),
         }
         self.len += bytes.len();
-        // Seldom, and then half of it: moving what is kept takes time.
+        // Drops half at once, and therefore rarely: moving the rest takes time.
         if self.len > 2 * BYTES_MAX {
             self.shorten();
         }
     }
 
-    /// Takes what is there, and how many bytes before it are lost.
+    /// Takes the unread output, and the number of bytes before it that were dropped.
     pub(super) fn take(&mut self, rest: UnreadRemainder) -> (Vec<OutputChunk>, u64) {
         self.shorten();
         let mut taken = std::mem::take(&mut self.pieces);
@@ -63,7 +63,7 @@ impl UnreadOutput {
         (taken.into(), std::mem::take(&mut self.lost))
     }
 
-    /// Bytes that nobody has read.
+    /// Bytes that were not read.
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -85,19 +85,19 @@ impl UnreadOutput {
     }
 }
 
-/// Bytes at the end that begin a character and do not end it.
+/// The number of bytes at the end that are an incomplete character.
 pub(crate) fn incomplete_char_len(bytes: &[u8]) -> usize {
-    /// Bytes of the longest character.
+    /// Bytes of the longest UTF-8 character.
     const CHARACTER_BYTES_MAX: usize = 4;
     for (back, byte) in bytes.iter().rev().take(CHARACTER_BYTES_MAX - 1).enumerate() {
-        let wanted = match byte {
+        let char_len = match byte {
             0x80..0xc0 => continue,
             0xc2..0xe0 => 2,
             0xe0..0xf0 => 3,
             0xf0..0xf5 => 4,
             _ => return 0,
         };
-        return if back + 1 < wanted { back + 1 } else { 0 };
+        return if back + 1 < char_len { back + 1 } else { 0 };
     }
     0
 }

@@ -1,13 +1,14 @@
-//! Reads a git configuration as git does: sections that share a line, quoted names, continued values.
+//! Parses a git configuration as git does: several sections on a line, quoted names, continued
+//! values.
 
-/// A setting: its full name in lower case where git folds it, and its value.
+/// A setting: its full name, in lower case where git ignores case, and its value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct GitSetting {
     pub(super) name: String,
     pub(super) value: String,
 }
 
-/// The settings of a configuration; `None` when it cannot be read to its end.
+/// The settings of a configuration; `None` if it is malformed.
 pub(super) fn parse_settings(text: &str) -> Option<Vec<GitSetting>> {
     let mut reader = GitConfigReader { rest: text.strip_prefix('\u{feff}').unwrap_or(text) };
     let mut settings = Vec::new();
@@ -69,7 +70,7 @@ impl GitConfigReader<'_> {
         let key = self.rest[..end].to_ascii_lowercase();
         self.rest = self.rest[end..].trim_start_matches([' ', '\t']);
         let Some(written) = self.rest.strip_prefix('=') else {
-            // A name alone is a switch that is on; anything else after it is no configuration.
+            // A name without a value is a switch that is on; anything else after it is malformed.
             let alone = self.rest.is_empty() || self.rest.starts_with(['\n', '\r', '#', ';']);
             self.skip_line();
             return alone.then(|| (key, "true".to_owned()));
@@ -91,7 +92,7 @@ impl GitConfigReader<'_> {
                 Some((_, '"')) => quoted = !quoted,
                 Some((_, '#' | ';')) if !quoted => commented = true,
                 Some((_, '\\')) => match chars.next() {
-                    // The value goes on in the next line.
+                    // The value continues on the next line.
                     Some((_, '\n')) => {}
                     Some((_, '\r')) => {
                         chars.next();

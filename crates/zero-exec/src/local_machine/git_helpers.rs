@@ -1,7 +1,7 @@
-//! What a repository would run of its own when git works in it.
+//! Finds the programs that a repository itself makes git run.
 //!
-//! Settings of the repository and its hooks can name programs. Whoever wrote the repository wrote
-//! them, so git must not run there without somebody having seen them.
+//! A repository's settings and hooks can name programs. They are as trustworthy as the author of
+//! the repository, so git must not run there before the user has seen them.
 
 use std::path::{Path, PathBuf};
 
@@ -9,22 +9,22 @@ use zero_sandbox::path_survey;
 
 use super::git_config;
 
-/// Bytes of a git configuration that are read; a larger one counts as a helper of its own.
+/// Most bytes of a git configuration that are read; a larger file counts as a helper itself.
 const CONFIG_BYTES_MAX: u64 = 256 * 1024;
-/// Files that a configuration takes in.
+/// Most included files that are read.
 const INCLUDES_MAX: usize = 64;
-/// Hooks that are looked for.
+/// Most hooks that are listed.
 const HOOKS_MAX: usize = 200;
-/// Names looked at for repositories inside this one, and how deep.
+/// Most names visited in search of nested repositories, and the maximum depth.
 const INNER_MAX: usize = 1_000;
 const MODULES_DEPTH_MAX: usize = 3;
 const NESTED_DEPTH_MAX: usize = 1;
 
-/// The helpers of the repository that `folder` lies in; empty when there is none.
+/// The helpers of the repository that contains `folder`; empty if there is none.
 pub(super) fn find_helpers(folder: &Path) -> Vec<String> {
     if path_survey::file_type(folder).is_none() {
-        // Whatever makes the folder may make a repository of it.
-        return vec!["a folder that is not there yet".to_owned()];
+        // The command that creates the folder may create a repository in it.
+        return vec!["a folder that does not exist yet".to_owned()];
     }
     let Some((root, git)) =
         folder.ancestors().find_map(|folder| Some((folder, find_git_folders(folder)?)))
@@ -40,7 +40,7 @@ pub(super) fn find_helpers(folder: &Path) -> Vec<String> {
     helpers
 }
 
-/// The helpers of a repository alone, by the folder that git keeps it in.
+/// The helpers of a single repository, by its git folder.
 pub(super) fn find_repository_helpers(git: &Path) -> Vec<String> {
     let mut helpers = Vec::new();
     collect_helpers(git, &mut helpers);
@@ -54,7 +54,7 @@ pub(super) fn read_setting(git: &Path, name: &str) -> Option<String> {
     settings.into_iter().rev().find(|setting| setting.name == name).map(|setting| setting.value)
 }
 
-/// The files that a configuration takes in, and those that they take in, whatever the condition.
+/// The files that a configuration includes, directly or indirectly, whatever the conditions.
 pub(super) fn list_includes(config: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     let mut open = vec![config.to_owned()];
@@ -107,8 +107,8 @@ fn collect_helpers(git: &Path, helpers: &mut Vec<String>) {
     }
 }
 
-/// Where a repository keeps its configuration: its own folder, and the common one of a worktree. A
-/// folder with the parts of a repository is one, whatever it is called.
+/// The folders with a repository's configuration: its own, and the common one of a worktree. A
+/// folder with the contents of a git folder is one, whatever its name.
 pub(super) fn find_git_folders(folder: &Path) -> Option<Vec<PathBuf>> {
     let git = folder.join(".git");
     let own = match path_survey::file_type(&git) {
@@ -128,8 +128,7 @@ pub(super) fn find_git_folders(folder: &Path) -> Option<Vec<PathBuf>> {
     Some(std::iter::once(own).chain(common).collect())
 }
 
-/// Repositories inside this one, which git looks into as well: submodules, and folders that are
-/// repositories themselves, as far down as a bounded look reaches.
+/// Nested repositories, which git reads as well: submodules and inner repositories, up to a bound.
 fn find_inner_repositories(root: &Path, git: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open: Vec<(PathBuf, usize)> =
@@ -161,7 +160,7 @@ fn is_helper_setting(name: &str, value: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or(name);
     let first = name.split('.').next().unwrap_or(name);
     match name {
-        // A number or a truth value switches a built-in one on; anything else is a program.
+        // A number or a truth value switches the built-in monitor on; anything else is a program.
         "core.fsmonitor" => !off && !matches!(value, "true" | "1" | "yes" | "on"),
         "core.pager"
         | "core.editor"

@@ -1,4 +1,4 @@
-//! File name patterns, expanded as the shell does it.
+//! Expands file name patterns as the shell does.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use zero_sandbox::path_survey;
 
 use super::FOLDER_ENTRIES_MAX;
 
-/// The files an absolute pattern stands for, or `None` when there are more than `most`.
+/// The files that match an absolute pattern, or `None` if there are more than `most`.
 pub(super) fn expand(pattern: &str, most: usize) -> Option<Vec<PathBuf>> {
     let mut found = vec![PathBuf::from("/")];
     for part in pattern.split('/').filter(|part| !part.is_empty()) {
@@ -57,13 +57,13 @@ impl PatternComponent {
         if !part.contains(['*', '?', '[']) {
             return Some(Self::Plain(part.replace('\\', "")));
         }
-        // The shell knows no braces here, and `**` is two stars.
+        // The shell's pathname expansion has no braces, and `**` is the same as `*`.
         let mut glob = part.replace('{', "[{]").replace('}', "[}]");
         while glob.contains("**") {
             glob = glob.replace("**", "*");
         }
         let built = GlobBuilder::new(&glob).literal_separator(true).backslash_escape(true).build();
-        // A pattern that is none, such as a lone `[`, stands for itself.
+        // An invalid pattern, such as a lone `[`, is a literal name.
         match built {
             Ok(glob) => {
                 let hidden = part.starts_with('.') || part.starts_with("\\.");

@@ -1,9 +1,8 @@
-//! The folders in which commands may write, looked through for what runs code later.
+//! Scans the writable folders for files that run code later.
 //!
-//! It is looked through before each command and after it, so it must be quick: of a folder that has
-//! not changed since it was read, the kernel's time says so, and one look at that is enough. And it
-//! must not be outwitted: whoever fills folders until a bound is reached hides nothing that was
-//! known before, and the bound is told.
+//! The scan runs before and after each command, so it must be fast: a folder whose modification
+//! time has not changed is not read again. And it must resist attacks: filling folders until a
+//! bound is reached hides nothing that was known before, and reaching the bound is reported.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -14,17 +13,17 @@ use zero_policy::protected_paths;
 use zero_sandbox::path_survey::{self, ChangeStamp, ScanOutcome};
 use zero_sandbox::quarantine;
 
-/// Folders that are looked at, and names that are read for it.
+/// Most folders visited, and most names read.
 const FOLDERS_MAX: usize = 20_000;
 const NAMES_MAX: usize = 400_000;
-/// Folders of which is remembered what is in them.
+/// Most folders whose summary is cached.
 const REMEMBERED_MAX: usize = 2 * FOLDERS_MAX;
-/// Repositories that are remembered.
+/// Most repositories that are remembered.
 const KNOWN_MAX: usize = 4_096;
-/// Places that are named when not everything could be seen.
+/// Most folders named when the scan was incomplete.
 const OVERLOOKED_MAX: usize = 3;
 
-/// Folders of other people's code and of what tools make, in which no one works.
+/// Folders of dependencies and build output, in which nobody edits files.
 const SKIPPED_FOLDERS: &[&str] = &[
     ".git",
     ".mypy_cache",
@@ -40,36 +39,36 @@ const SKIPPED_FOLDERS: &[&str] = &[
 ];
 /// Three names that make a folder a repository.
 const BARE_REPOSITORY_NAMES: &[&str] = &["HEAD", "objects", "refs"];
-/// On the judge's list, but a matter of repositories here: git makes it in each new one.
+/// On the policy's list, but checked with repositories here: git creates it in each new one.
 const REPOSITORY_ONLY: &str = "HEAD";
 
-/// Where commands may write.
+/// The folders in which commands may write.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WritableRoots {
     /// The folders of the workspace.
     pub(crate) roots: Vec<PathBuf>,
-    /// Folders that settings open beside them.
+    /// Folders that settings open in addition.
     pub(crate) writable: Vec<PathBuf>,
     pub(crate) home: Option<PathBuf>,
-    /// zero's own folder, which no command sees.
+    /// zero's state folder, which commands do not see.
     pub(crate) state: PathBuf,
 }
 
-/// What was found.
+/// The result of a scan.
 #[derive(Debug, Default)]
 pub(crate) struct FolderScanResult {
-    /// Folders beneath those of the workspace that are repositories, those known longest first.
+    /// Repositories beneath the workspace folders, those known longest first.
     pub(super) repositories: Vec<PathBuf>,
-    /// What is on the judge's list, but for what lies right in a folder of the ground.
+    /// Entries of the policy's list, except those directly in a writable folder.
     pub(crate) settings: Vec<SettingPath>,
-    /// Where not everything could be seen.
+    /// Folders that could not be scanned completely.
     pub(crate) overlooked: Vec<PathBuf>,
 }
 
-/// Something on the judge's list.
+/// A path on the policy's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SettingPath {
-    /// The folder of the ground, and the way from there.
+    /// The writable folder, and the relative path from there.
     pub(crate) base: PathBuf,
     pub(crate) relative: PathBuf,
     pub(crate) why: &'static str,
@@ -81,7 +80,7 @@ impl SettingPath {
     }
 }
 
-/// What is remembered of the ground.
+/// Scans folders and caches what it found.
 #[derive(Debug, Default)]
 pub(crate) struct FolderScanner {
     memory: Mutex<ScanCache>,
@@ -94,17 +93,17 @@ struct ScanCache {
     known: Vec<PathBuf>,
 }
 
-/// What matters of a folder.
+/// The relevant contents of a folder.
 #[derive(Debug, Default)]
 struct FolderSummary {
     folders: Vec<OsString>,
     skipped: Vec<OsString>,
     is_repository: bool,
-    /// Names with which an entry of the judge's list ends.
+    /// Names that are the last component of an entry of the policy's list.
     names: Vec<OsString>,
 }
 
-/// An entry of the judge's list: what comes before its last part, innermost first.
+/// An entry of the policy's list: the components before its last one, innermost first.
 struct SettingPattern {
     above: Vec<&'static str>,
     why: &'static str,
@@ -124,18 +123,18 @@ static BY_LAST_PART: LazyLock<HashMap<&'static OsStr, Vec<SettingPattern>>> = La
 });
 
 impl FolderScanner {
-    /// Looks through all of it.
-    pub(crate) fn scan(&self, ground: &WritableRoots) -> FolderScanResult {
+    /// Scans all writable folders.
+    pub(crate) fn scan(&self, scope: &WritableRoots) -> FolderScanResult {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let mut walk =
             FolderScan { memory: &mut memory, found: FolderScanResult::default(), names: 0 };
         let bases: Vec<&Path> =
-            ground.roots.iter().chain(&ground.writable).map(PathBuf::as_path).collect();
-        let apart = [&*bases, &[&*ground.state]].concat();
+            scope.roots.iter().chain(&scope.writable).map(PathBuf::as_path).collect();
+        let apart = [&*bases, &[&*scope.state]].concat();
         let mut done = BTreeSet::new();
         for (at, base) in bases.iter().enumerate() {
             if done.insert(*base) {
-                walk.scan_base(base, at < ground.roots.len(), &apart);
+                walk.scan_base(base, at < scope.roots.len(), &apart);
             }
         }
         let mut found = walk.found;
@@ -145,7 +144,7 @@ impl FolderScanner {
 }
 
 impl ScanCache {
-    /// Adds what was found earlier and is still there, and puts it first.
+    /// Puts what was found earlier and still exists before the new findings.
     fn merge_known(&mut self, found: &mut FolderScanResult, bases: &[&Path]) {
         let seen: BTreeSet<PathBuf> = found.repositories.drain(..).collect();
         self.known.retain(|known| seen.contains(known) || is_repository(known));
@@ -167,15 +166,15 @@ struct FolderScan<'a> {
     names: usize,
 }
 
-/// A folder that is still to be looked at.
+/// A folder that is still to be scanned.
 struct PendingFolder {
     path: PathBuf,
-    /// Whether what lies in it counts: in caches that a setting opens, other people's files lie.
+    /// Whether its contents count: a cache that a setting opens holds other people's files.
     counts: bool,
 }
 
 impl FolderScan<'_> {
-    /// Looks through one folder of the ground, but for what lies `apart` from it.
+    /// Scans one writable folder, except for the folders in `apart`.
     fn scan_base(&mut self, base: &Path, is_root: bool, apart: &[&Path]) {
         let mut open = VecDeque::from([PendingFolder { path: base.to_owned(), counts: is_root }]);
         let mut looked_at = 0;
@@ -188,7 +187,7 @@ impl FolderScan<'_> {
             let inside = self.summarize_folder(&path);
             if inside.is_repository {
                 counts = true;
-                // That of a folder of the workspace itself is somebody else's business.
+                // The root's own repository is handled separately.
                 if !(is_root && path == base) {
                     self.found.repositories.push(path.clone());
                 }
@@ -208,7 +207,7 @@ impl FolderScan<'_> {
                     self.found.repositories.push(folder);
                 }
             }
-            // What is held is held with all that is in it.
+            // A protected folder is protected with all its contents.
             let inner = inside.folders.iter().filter(|name| !held.contains(name));
             let inner = inner.map(|name| PendingFolder { path: path.join(name), counts });
             open.extend(inner.filter(|inner| !apart.contains(&inner.path.as_path())));
@@ -260,18 +259,19 @@ impl FolderScan<'_> {
     }
 }
 
-/// What a name in a folder is, if it is on the judge's list from somewhere below `base` on.
+/// Returns the setting that a name in a folder is, if it matches the policy's list somewhere below
+/// `base`.
 fn match_setting(base: &Path, folder: &Path, name: &OsStr) -> Option<SettingPath> {
     let below = folder.strip_prefix(base).ok()?;
     let fits = |entry: &&SettingPattern| {
         let mut parts = below.iter().rev();
         let all = entry.above.iter().all(|part| parts.next() == Some(OsStr::new(part)));
-        // What begins right in the base is looked up there by its name.
+        // A path directly in the base is looked up there by its name.
         all && parts.next().is_some()
     };
     let entry = BY_LAST_PART.get(name)?.iter().find(fits)?;
     let relative = below.join(name);
-    // An empty folder stands in for it while another command runs.
+    // An empty folder may be the placeholder of a running command.
     let setting = SettingPath { base: base.to_owned(), relative, why: entry.why };
     (name != ".zero" || !quarantine::is_empty(&setting.path())).then_some(setting)
 }
@@ -289,17 +289,17 @@ mod tests {
 
     struct ScanFixture {
         temp: tempfile::TempDir,
-        terrain: FolderScanner,
+        scanner: FolderScanner,
     }
 
     impl ScanFixture {
         fn new(files: &[&str]) -> Self {
-            let place =
-                Self { temp: tempfile::tempdir().unwrap(), terrain: FolderScanner::default() };
+            let fixture =
+                Self { temp: tempfile::tempdir().unwrap(), scanner: FolderScanner::default() };
             for file in files {
-                place.create_file(file);
+                fixture.create_file(file);
             }
-            place
+            fixture
         }
 
         fn path(&self, name: &str) -> PathBuf {
@@ -314,8 +314,8 @@ mod tests {
         fn scan(&self, roots: &[&str], writable: &[&str]) -> FolderScanResult {
             let paths = |names: &[&str]| names.iter().map(|name| self.path(name)).collect();
             let (roots, writable) = (paths(roots), paths(writable));
-            let ground = WritableRoots { roots, writable, ..WritableRoots::default() };
-            self.terrain.scan(&ground)
+            let scope = WritableRoots { roots, writable, ..WritableRoots::default() };
+            self.scanner.scan(&scope)
         }
 
         #[track_caller]
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn settings_are_found_at_every_depth() {
-        let place = ScanFixture::new(&[
+        let fixture = ScanFixture::new(&[
             "w/.envrc",
             "w/a/.envrc",
             "w/a/.github/workflows/ci.yml",
@@ -345,55 +345,58 @@ mod tests {
             "w/target/.git/HEAD",
             "w/b/.zero/settings.json",
         ]);
-        fs::create_dir_all(place.path("w/c/.zero")).unwrap();
+        fs::create_dir_all(fixture.path("w/c/.zero")).unwrap();
         let repositories = ["w/1/2/3/4/5/6/7", "w/target"];
         let settings = ["w/a/.envrc", "w/a/.github/workflows", "w/b/.zero"];
-        place.check(&place.scan(&["w"], &[]), &repositories, &settings);
-        place.check(&place.scan(&["w", "w/a"], &[]), &repositories, &["w/b/.zero"]);
+        fixture.check(&fixture.scan(&["w"], &[]), &repositories, &settings);
+        fixture.check(&fixture.scan(&["w", "w/a"], &[]), &repositories, &["w/b/.zero"]);
     }
 
     #[test]
     fn writable_folder_counts_only_inside_repositories() {
-        let place = ScanFixture::new(&["cache/x/.npmrc", "cache/r/.git/HEAD", "cache/r/s/.npmrc"]);
-        let found = place.scan(&[], &["cache"]);
-        place.check(&found, &["cache/r"], &["cache/r/s/.npmrc"]);
-        place.create_file("cache/.git/HEAD");
-        let found = place.scan(&[], &["cache"]);
-        place.check(&found, &["cache/r", "cache"], &["cache/r/s/.npmrc", "cache/x/.npmrc"]);
+        let fixture =
+            ScanFixture::new(&["cache/x/.npmrc", "cache/r/.git/HEAD", "cache/r/s/.npmrc"]);
+        let found = fixture.scan(&[], &["cache"]);
+        fixture.check(&found, &["cache/r"], &["cache/r/s/.npmrc"]);
+        fixture.create_file("cache/.git/HEAD");
+        let found = fixture.scan(&[], &["cache"]);
+        fixture.check(&found, &["cache/r", "cache"], &["cache/r/s/.npmrc", "cache/x/.npmrc"]);
     }
 
     #[test]
     fn cached_folder_is_rescanned_when_changed() {
-        let place = ScanFixture::new(&["w/a/b/file"]);
-        place.check(&place.scan(&["w"], &[]), &[], &[]);
+        let fixture = ScanFixture::new(&["w/a/b/file"]);
+        fixture.check(&fixture.scan(&["w"], &[]), &[], &[]);
         std::thread::sleep(std::time::Duration::from_millis(1_100));
-        place.check(&place.scan(&["w"], &[]), &[], &[]);
-        assert!(place.terrain.memory.lock().unwrap().folders.contains_key(&place.path("w/a/b")));
-        place.create_file("w/a/b/.envrc");
-        place.create_file("w/a/b/.git/HEAD");
-        place.check(&place.scan(&["w"], &[]), &["w/a/b"], &["w/a/b/.envrc"]);
+        fixture.check(&fixture.scan(&["w"], &[]), &[], &[]);
+        assert!(
+            fixture.scanner.memory.lock().unwrap().folders.contains_key(&fixture.path("w/a/b"))
+        );
+        fixture.create_file("w/a/b/.envrc");
+        fixture.create_file("w/a/b/.git/HEAD");
+        fixture.check(&fixture.scan(&["w"], &[]), &["w/a/b"], &["w/a/b/.envrc"]);
     }
 
     #[test]
     fn scan_limit_is_reported_and_hides_nothing_known() {
-        let place = ScanFixture::new(&["w/z/.git/HEAD"]);
-        place.check(&place.scan(&["w"], &[]), &["w/z"], &[]);
-        let mut memory = place.terrain.memory.lock().unwrap();
+        let fixture = ScanFixture::new(&["w/z/.git/HEAD"]);
+        fixture.check(&fixture.scan(&["w"], &[]), &["w/z"], &[]);
+        let mut memory = fixture.scanner.memory.lock().unwrap();
         let mut walk = FolderScan {
             memory: &mut memory,
             found: FolderScanResult::default(),
             names: NAMES_MAX,
         };
-        let root = place.path("w");
+        let root = fixture.path("w");
         walk.scan_base(&root, true, &[&root]);
         let mut found = walk.found;
-        assert_eq!(found.overlooked, [place.path("w")]);
+        assert_eq!(found.overlooked, [fixture.path("w")]);
         assert!(found.repositories.is_empty());
         memory.merge_known(&mut found, &[&root]);
-        assert_eq!(found.repositories, [place.path("w/z")]);
-        fs::remove_dir_all(place.path("w/z/.git")).unwrap();
+        assert_eq!(found.repositories, [fixture.path("w/z")]);
+        fs::remove_dir_all(fixture.path("w/z/.git")).unwrap();
         memory.merge_known(&mut found, &[&root]);
-        assert!(memory.known.len() == 1, "it was handed in again");
+        assert!(memory.known.len() == 1, "the repository was listed twice");
         memory.merge_known(&mut FolderScanResult::default(), &[&root]);
         assert!(memory.known.is_empty());
     }

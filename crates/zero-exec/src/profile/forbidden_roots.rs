@@ -1,16 +1,16 @@
-//! Folders in which no command can run, because its walls would make no sense there.
+//! Workspace folders in which no command can run, because a sandbox cannot protect anything there.
 
 use std::path::{Path, PathBuf};
 
 use zero_core::{ErrorReason, ErrorType, ToolError};
 use zero_sandbox::path_survey;
 
-/// Folders of which each command has its own.
+/// Folders of which each command has its own instance.
 const PER_COMMAND_FOLDERS: &[&str] = &["/tmp", "/run", "/dev", "/proc"];
-/// Folders that are the kernel's, with all that is in them.
+/// Folders of the kernel, with all their contents.
 const KERNEL_FOLDERS: &[&str] = &["/dev", "/proc", "/sys"];
 
-/// Refuses a workspace that cannot be kept apart from the machine or from zero's own files.
+/// Refuses a workspace that cannot be separated from the machine or from zero's own files.
 pub(super) fn check_roots(roots: &[PathBuf], own: &[PathBuf]) -> Result<(), ToolError> {
     let real = |path: &PathBuf| path_survey::canonicalize(path).unwrap_or_else(|| path.to_owned());
     let own: Vec<PathBuf> = own.iter().map(real).collect();
@@ -38,14 +38,14 @@ fn find_objection(root: &Path, own: &[PathBuf]) -> Option<String> {
     let shown = root.display();
     if let Some(own) = PER_COMMAND_FOLDERS.iter().find(|own| Path::new(own).starts_with(root)) {
         return Some(format!(
-            "`{shown}` holds `{own}`, of which each command has its own (a folder in `/tmp` would do)"
+            "`{shown}` holds `{own}`, which is private to each command (use a folder inside `/tmp` instead)"
         ));
     }
     if KERNEL_FOLDERS.iter().any(|kernels| root.starts_with(kernels)) {
         return Some(format!("`{shown}` belongs to the kernel"));
     }
     let in_own = own.iter().any(|own| root.starts_with(own));
-    in_own.then(|| format!("`{shown}` lies in zero's own folder"))
+    in_own.then(|| format!("`{shown}` is in zero's own folder"))
 }
 
 #[cfg(test)]
@@ -55,10 +55,12 @@ mod tests {
     #[track_caller]
     fn check(root: &str, expected: Option<&str>) {
         let own = ["/home/me/.local/state/zero", "/home/me/.config/zero"].map(PathBuf::from);
-        let said = find_objection(Path::new(root), &own);
+        let objection = find_objection(Path::new(root), &own);
         match expected {
-            Some(part) => assert!(said.as_ref().is_some_and(|s| s.contains(part)), "{said:?}"),
-            None => assert_eq!(said, None),
+            Some(part) => {
+                assert!(objection.as_ref().is_some_and(|s| s.contains(part)), "{objection:?}")
+            }
+            None => assert_eq!(objection, None),
         }
     }
 

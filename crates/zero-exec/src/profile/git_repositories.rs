@@ -1,8 +1,8 @@
-//! Repositories of a workspace: what of them a command may change so that git works, and what it
-//! may not, because git would run it later.
+//! The git repositories of a workspace: what a command may change in them so that git works, and
+//! what it may not because git would run it later.
 //!
-//! A `.git` that is a file names another folder. A command could have written it, so that folder is
-//! opened for changes only when it points back at this very workspace, which no command can forge.
+//! A `.git` file names another folder. A command could have written it, so that folder becomes
+//! writable only if it points back at this workspace, which no command can forge.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,61 +13,62 @@ use zero_sandbox::{FileType, quarantine};
 use super::folder_scanner::{FolderScanResult, WritableRoots};
 use crate::local_machine;
 
-/// What in a repository must not be made: an empty folder stands in for it.
+/// Folders in a repository that must not be created: an empty placeholder is mounted instead.
 const HELD_FOLDERS: &[&str] = &["hooks"];
-/// The same for files; git is at ease with empty ones.
+/// The same for files; git accepts empty ones.
 const HELD_FILES: &[&str] = &["config", "config.worktree", "info/attributes"];
-/// What is empty in a repository, or in a workspace, may only stand in for something.
+/// Names that may be placeholders if they are empty, in a repository or in a workspace.
 pub(crate) const STAND_INS: &[&str] =
     &[".zero", "hooks", "config", "config.worktree", "info/attributes"];
-/// What makes git take another folder for the repository: held where it is, watched where not.
+/// Files that make git use another folder as the repository: read-only if they exist, watched if
+/// not.
 const POINTERS: &[&str] = &["commondir", "gitdir"];
-/// Bytes of a file that says where something is.
+/// Most bytes of a file that names a path.
 const POINTER_BYTES_MAX: u64 = 4_096;
 
-/// How deep repositories of submodules are looked for, and how many names are looked at for that.
+/// How deep repositories of submodules are searched, and how many names are visited for that.
 const DEPTH_MAX: usize = 4;
 const NAMES_MAX: usize = 20_000;
-/// Repositories that commands can work in, those that they can only read, and those of which is
-/// only seen afterwards that they were changed: a wall of many hundred mounts takes seconds.
+/// Most repositories that commands can change, that they can only read, and that are only checked
+/// afterwards: a sandbox with many hundred mounts takes seconds to build.
 const OPEN_MAX: usize = 48;
 const CLOSED_MAX: usize = 80;
 const LOOKED_AT_MAX: usize = 4_096;
 
-/// What is told about a file that a repository's configuration takes in.
+/// The description of a file that a repository's configuration includes.
 const INCLUDED: &str = "a file with settings of git, which can run a command";
-/// What a link to a repository and a pointer in one are.
+/// The description of a `.git` file or of a pointer inside a repository.
 const REPOSITORY: &str = "a file that says where the repository is";
-/// What may be made in a repository by nobody.
+/// The description of a file that must not be created in a repository.
 const IN_GIT: &str = "a setting or hook of git, which can run a command";
 
-/// What is known of the repositories of a workspace.
+/// What must be protected in the repositories of a workspace.
 #[derive(Debug, Default)]
 pub(crate) struct GitRepositories {
-    /// Folders outside the workspace that belong to it.
+    /// Folders outside the workspace that belong to its repositories.
     pub(super) writable: Vec<PathBuf>,
-    /// What must stay as it is, also where it does not exist: folders and files.
+    /// Folders and files that must not change, even if they do not exist.
     pub(super) folders: Vec<PathBuf>,
     pub(super) files: Vec<PathBuf>,
-    /// What must stay as it is and exists.
+    /// Existing paths that must not change.
     pub(crate) held: Vec<PathBuf>,
-    /// Links at which a repository is found.
+    /// Symbolic links that lead to a repository.
     pub(crate) links: Vec<PathBuf>,
-    /// What must not come to be, whether or not the kernel refuses it.
+    /// Paths that must not be created, whether or not the kernel refuses it.
     pub(crate) missing: Vec<ForbiddenPath>,
-    /// Folders in which people work that are repositories.
+    /// Working folders of repositories.
     pub(crate) work_folders: BTreeSet<PathBuf>,
-    /// The folders in which git keeps them.
+    /// The git folders of these repositories.
     pub(crate) git_folders: BTreeSet<PathBuf>,
-    /// How many of them can only be read.
+    /// The number of repositories that are read-only.
     pub(crate) closed: usize,
-    /// What is too much to be held, with what tells that it was changed.
+    /// Paths beyond the mount limit, with a stamp that shows later changes.
     pub(crate) unheld: Vec<(PathBuf, Option<ChangeStamp>)>,
-    /// Submodules that are still to be looked at.
+    /// Submodules that are still to be inspected.
     pending: Vec<(PathBuf, usize)>,
 }
 
-/// Something that must not come to be beneath a folder.
+/// A path that must not be created beneath a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ForbiddenPath {
     pub(crate) folder: PathBuf,
@@ -75,28 +76,28 @@ pub(crate) struct ForbiddenPath {
     pub(crate) why: &'static str,
 }
 
-/// What is protected of the repositories that were found.
+/// Lists what must be protected in the repositories that were found.
 pub(crate) fn find_repositories(
-    ground: &WritableRoots,
+    scope: &WritableRoots,
     found: &FolderScanResult,
 ) -> GitRepositories {
     let mut all = GitRepositories::default();
-    for root in &ground.roots {
-        all.add_root(root, ground);
+    for root in &scope.roots {
+        all.add_root(root, scope);
     }
     for folder in &found.repositories {
-        all.add_nested(folder, ground);
+        all.add_nested(folder, scope);
     }
-    // Last, so that a repository full of them pushes no other one out.
-    // They end: each lies one level less deep than its own may.
+    // Last, so that a repository with many submodules displaces no other one. The loop ends because
+    // each nested repository has a smaller depth limit.
     while let Some((module, depth)) = all.pending.pop() {
-        all.protect_git_folder(&module, None, ground, depth);
+        all.protect_git_folder(&module, None, scope, depth);
     }
     all
 }
 
 impl GitRepositories {
-    fn add_root(&mut self, root: &Path, ground: &WritableRoots) {
+    fn add_root(&mut self, root: &Path, scope: &WritableRoots) {
         let git = root.join(".git");
         if is_link(&git) {
             self.links.push(git.clone());
@@ -107,49 +108,49 @@ impl GitRepositories {
         match path_survey::file_type(&git) {
             Some(FileType::Directory) => {
                 if let Some(git) = path_survey::canonicalize(&git) {
-                    self.protect_git_folder(&git, Some(root), ground, DEPTH_MAX);
+                    self.protect_git_folder(&git, Some(root), scope, DEPTH_MAX);
                 }
             }
             Some(FileType::File) if !is_link(&git) => {
                 self.held.push(git.clone());
                 if let Some(linked) = LinkedGitFolders::find(root) {
                     let folder = linked.outermost_folder();
-                    if !ground.roots.iter().any(|root| folder.starts_with(root)) {
+                    if !scope.roots.iter().any(|root| folder.starts_with(root)) {
                         self.writable.push(folder.to_owned());
                     }
-                    self.protect_git_folder(folder, Some(root), ground, DEPTH_MAX);
+                    self.protect_git_folder(folder, Some(root), scope, DEPTH_MAX);
                 }
             }
-            // The workspace may be what git keeps itself, without anybody's files.
-            None if is_git_folder(root) => self.protect_git_folder(root, None, ground, DEPTH_MAX),
+            // The workspace may be a git folder itself, such as a bare repository.
+            None if is_git_folder(root) => self.protect_git_folder(root, None, scope, DEPTH_MAX),
             _ => {}
         }
     }
 
-    fn add_nested(&mut self, folder: &Path, ground: &WritableRoots) {
+    fn add_nested(&mut self, folder: &Path, scope: &WritableRoots) {
         let git = folder.join(".git");
         match path_survey::file_type(&git) {
             Some(FileType::Directory) if !is_link(&git) => {
-                // Nothing yet that git would look at; if it becomes one, it is a new one.
+                // Not a repository yet for git; if it becomes one, it counts as new.
                 if !is_initialized(&git) {
                     return;
                 }
-                self.protect_git_folder(&git, Some(folder), ground, DEPTH_MAX);
+                self.protect_git_folder(&git, Some(folder), scope, DEPTH_MAX);
             }
-            // Wherever it leads: it must lead there tomorrow.
+            // Wherever it points: it must not change.
             Some(FileType::File) if !is_link(&git) => self.held.push(git),
             Some(_) => self.links.push(git),
-            None => self.protect_git_folder(folder, None, ground, DEPTH_MAX),
+            None => self.protect_git_folder(folder, None, scope, DEPTH_MAX),
         }
         self.work_folders.insert(folder.to_owned());
     }
 
-    /// Protects what git runs or is steered by in a folder of its own.
+    /// Protects the files in a git folder that git runs or that configure it.
     fn protect_git_folder(
         &mut self,
         git: &Path,
         work: Option<&Path>,
-        ground: &WritableRoots,
+        scope: &WritableRoots,
         depth: usize,
     ) {
         if self.git_folders.len() >= LOOKED_AT_MAX {
@@ -161,7 +162,8 @@ impl GitRepositories {
         if depth > 0 {
             match list_submodules(&git.join("modules")) {
                 Some(found) => self.pending.extend(found.into_iter().map(|at| (at, depth - 1))),
-                // Whoever fills it must not hide one in it.
+                // Too many submodules to inspect: the whole folder becomes read-only, so that none
+                // can be hidden in it.
                 None => self.held.push(git.join("modules")),
             }
         }
@@ -185,10 +187,9 @@ impl GitRepositories {
             self.hold_or_watch(work, relative, IN_GIT);
         }
         for name in ["config", "config.worktree"] {
-            for included in
-                local_machine::list_git_includes(&git.join(name), ground.home.as_deref())
+            for included in local_machine::list_git_includes(&git.join(name), scope.home.as_deref())
             {
-                self.protect_included_file(&included, ground);
+                self.protect_included_file(&included, scope);
             }
         }
         let worktrees = list_folders(&git.join("worktrees")).unwrap_or_else(|| {
@@ -203,7 +204,7 @@ impl GitRepositories {
         }
     }
 
-    /// Keeps a repository as it is, as far as that goes.
+    /// Makes a repository read-only, up to the limit.
     fn make_read_only(&mut self, git: &Path) {
         if self.closed < CLOSED_MAX {
             self.closed += 1;
@@ -216,8 +217,8 @@ impl GitRepositories {
         }
     }
 
-    fn protect_included_file(&mut self, file: &Path, ground: &WritableRoots) {
-        let writable = ground.roots.iter().chain(&ground.writable).chain(&self.writable);
+    fn protect_included_file(&mut self, file: &Path, scope: &WritableRoots) {
+        let writable = scope.roots.iter().chain(&scope.writable).chain(&self.writable);
         let inside = writable.into_iter().find(|base| file.starts_with(base)).cloned();
         if let Some(base) = inside
             && let Ok(relative) = file.strip_prefix(&base)
@@ -239,30 +240,30 @@ impl GitRepositories {
     }
 }
 
-/// Whether nothing is there but what stands in for it while another command runs.
+/// Whether the path is missing or only a placeholder of a running command.
 fn is_missing_or_empty(git: &Path, name: &str) -> bool {
     let path = git.join(name);
     !path_survey::exists(&path) || quarantine::is_empty(&path)
 }
 
-/// Whether git, or whoever makes a repository by hand, has begun to fill it.
+/// Whether git, or a user who creates a repository manually, has begun to fill it.
 fn is_initialized(git: &Path) -> bool {
     ["HEAD", "config", "objects", "hooks", "commondir"]
         .iter()
         .any(|name| path_survey::exists(&git.join(name)))
 }
 
-/// The folders of a repository whose `.git` is a file, which point back at it.
+/// The git folders of a repository whose `.git` is a file, if they point back at it.
 struct LinkedGitFolders {
     own: PathBuf,
-    /// The one that all worktrees share.
+    /// The folder that all worktrees share.
     common: Option<PathBuf>,
 }
 
 impl LinkedGitFolders {
     fn find(root: &Path) -> Option<Self> {
         let git_file = root.join(".git");
-        // A link to the file of another worktree would be pointed back at, too.
+        // A link to another worktree's file would be pointed back at as well.
         if is_link(&git_file) {
             return None;
         }
@@ -287,7 +288,7 @@ impl LinkedGitFolders {
         }
     }
 
-    /// The folder that holds all of it: a shared one holds those of its worktrees.
+    /// The folder that contains all others: a shared one contains those of its worktrees.
     fn outermost_folder(&self) -> &Path {
         self.common.as_deref().unwrap_or(&self.own)
     }
@@ -307,16 +308,16 @@ fn is_link(path: &Path) -> bool {
     matches!(quarantine::inspect(parent, &parent.join(name)), quarantine::EntryKind::Link { .. })
 }
 
-/// Another folder for hooks in the folder one works in, when the repository names one. Not one
-/// that holds the repository itself: nothing could be changed then.
+/// The hooks folder in the working folder, if the repository's configuration names one. Not one
+/// that contains the repository itself: then nothing could be changed.
 fn find_hooks_folder(git: &Path, work: &Path) -> Option<PathBuf> {
     let path = work.join(local_machine::read_git_setting(git, "core.hookspath")?);
     let path = path_survey::canonicalize(&path)?;
     (path != work && !git.starts_with(&path)).then_some(path)
 }
 
-/// Repositories of submodules, whose names may have several parts; `None` when there are too many
-/// to look at all.
+/// The repositories of submodules, whose names may have several components; `None` if there are too
+/// many to inspect.
 fn list_submodules(folder: &Path) -> Option<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open: Vec<(PathBuf, usize)> =
@@ -338,7 +339,7 @@ fn list_submodules(folder: &Path) -> Option<Vec<PathBuf>> {
     Some(found)
 }
 
-/// The folders in a folder; `None` when it holds too much to see all.
+/// The folders in a folder; `None` if it has too many entries.
 fn list_folders(folder: &Path) -> Option<Vec<PathBuf>> {
     let mut folders = Vec::new();
     let scanned = path_survey::scan_folder(folder, NAMES_MAX, |name, is_folder| {
@@ -357,8 +358,8 @@ mod tests {
     use crate::profile::folder_scanner::FolderScanner;
     use std::fs;
 
-    /// What of the judge's list git itself has to change: the lock that keeps it from changing its
-    /// configuration, and the list of a rebase that goes on.
+    /// Names on the policy's list that git itself has to change: the lock of its configuration, and
+    /// the to-do list of a running rebase.
     const LEFT_TO_GIT: &[&str] =
         &["config.lock", "git-rebase-todo", "rebase-merge/git-rebase-todo"];
 
@@ -379,7 +380,7 @@ mod tests {
             self.temp.path().canonicalize().unwrap().join(name)
         }
 
-        /// A folder with the parts of a repository.
+        /// Creates a folder with the contents of a git folder.
         fn create_repository(&self, name: &str) {
             for folder in ["objects", "refs"] {
                 fs::create_dir_all(self.path(name).join(folder)).unwrap();
@@ -396,11 +397,11 @@ mod tests {
             self.find_with(&FolderScanner::default(), root)
         }
 
-        fn find_with(&self, terrain: &FolderScanner, root: &str) -> GitRepositories {
+        fn find_with(&self, scanner: &FolderScanner, root: &str) -> GitRepositories {
             let home = Some(self.path("home"));
-            let ground =
+            let scope =
                 WritableRoots { roots: vec![self.path(root)], home, ..WritableRoots::default() };
-            find_repositories(&ground, &terrain.scan(&ground))
+            find_repositories(&scope, &scanner.scan(&scope))
         }
     }
 
@@ -417,12 +418,12 @@ mod tests {
 
     #[test]
     fn new_repository_is_protected() {
-        let place = RepositoryFixture::new(&["w"]);
-        assert!(place.find("w").folders.is_empty());
-        place.create_repository("w/.git");
-        let found = place.find("w");
-        assert_eq!(found.folders, [place.path("w/.git/hooks")]);
-        assert_eq!(found.files, HELD_FILES.join_all(&place.path("w/.git")));
+        let fixture = RepositoryFixture::new(&["w"]);
+        assert!(fixture.find("w").folders.is_empty());
+        fixture.create_repository("w/.git");
+        let found = fixture.find("w");
+        assert_eq!(found.folders, [fixture.path("w/.git/hooks")]);
+        assert_eq!(found.files, HELD_FILES.join_all(&fixture.path("w/.git")));
         let missing = |name: &str| found.missing.iter().any(|m| m.relative == Path::new(name));
         assert!(missing("commondir") && missing("hooks") && missing("config"));
         assert!(found.writable.is_empty());
@@ -430,7 +431,7 @@ mod tests {
 
     #[test]
     fn modules_worktrees_and_inner_repositories_are_found() {
-        let place = RepositoryFixture::new(&["w", "w/node_modules"]);
+        let fixture = RepositoryFixture::new(&["w", "w/node_modules"]);
         for git in [
             "w/.git",
             "w/.git/modules/vendor/lib",
@@ -438,38 +439,38 @@ mod tests {
             "w/bare.git",
             "w/node_modules/x/.git",
         ] {
-            place.create_repository(git);
+            fixture.create_repository(git);
         }
-        place.write_file("w/.git/worktrees/x/gitdir", "/elsewhere/.git\n");
-        place.write_file("w/.git/config", "[core]\nhooksPath = tools/hooks\n");
-        place.write_file("w/tools/hooks/pre-commit", "");
-        let found = place.find("w");
+        fixture.write_file("w/.git/worktrees/x/gitdir", "/elsewhere/.git\n");
+        fixture.write_file("w/.git/config", "[core]\nhooksPath = tools/hooks\n");
+        fixture.write_file("w/tools/hooks/pre-commit", "");
+        let found = fixture.find("w");
         let folders = ["w/.git", "w/.git/modules/vendor/lib", "w/bare.git", "w/a/b/.git"];
         for folder in folders {
-            assert!(found.folders.contains(&place.path(folder).join("hooks")), "{folder}");
+            assert!(found.folders.contains(&fixture.path(folder).join("hooks")), "{folder}");
         }
         assert_eq!(found.folders.len(), folders.len(), "{:?}", found.folders);
-        assert!(found.held.contains(&place.path("w/.git/worktrees/x/gitdir")));
-        assert!(found.held.contains(&place.path("w/tools/hooks")));
-        assert!(found.files.contains(&place.path("w/.git/worktrees/x/config.worktree")));
+        assert!(found.held.contains(&fixture.path("w/.git/worktrees/x/gitdir")));
+        assert!(found.held.contains(&fixture.path("w/tools/hooks")));
+        assert!(found.files.contains(&fixture.path("w/.git/worktrees/x/config.worktree")));
     }
 
     #[test]
     fn excess_repositories_become_read_only() {
-        let place = RepositoryFixture::new(&["w"]);
-        place.create_repository("w/zz/.git");
-        let terrain = FolderScanner::default();
-        let hooks = place.path("w/zz/.git/hooks");
-        assert!(place.find_with(&terrain, "w").folders.contains(&hooks));
+        let fixture = RepositoryFixture::new(&["w"]);
+        fixture.create_repository("w/zz/.git");
+        let scanner = FolderScanner::default();
+        let hooks = fixture.path("w/zz/.git/hooks");
+        assert!(fixture.find_with(&scanner, "w").folders.contains(&hooks));
         for number in 0..100 {
-            fs::create_dir_all(place.path(&format!("w/empty{number}/.git"))).unwrap();
+            fs::create_dir_all(fixture.path(&format!("w/empty{number}/.git"))).unwrap();
         }
-        let found = place.find_with(&terrain, "w");
+        let found = fixture.find_with(&scanner, "w");
         assert_eq!((found.git_folders.len(), found.closed), (1, 0));
         for number in 0..OPEN_MAX + CLOSED_MAX {
-            place.create_repository(&format!("w/a{number}/.git"));
+            fixture.create_repository(&format!("w/a{number}/.git"));
         }
-        let found = place.find_with(&terrain, "w");
+        let found = fixture.find_with(&scanner, "w");
         assert!(found.folders.contains(&hooks), "it was known before");
         assert_eq!((found.folders.len(), found.closed), (OPEN_MAX, CLOSED_MAX));
         let closed = |path: &PathBuf| path.ends_with(".git");
@@ -479,73 +480,77 @@ mod tests {
 
     #[test]
     fn unscannable_modules_folder_is_held_whole() {
-        let place = RepositoryFixture::new(&["w/.git/modules/1/2/3/4/5/6/7/8"]);
-        place.create_repository("w/.git");
-        place.create_repository("w/.git/modules/1/2/3/4/5/6/7/8/9");
-        assert!(place.find("w").held.contains(&place.path("w/.git/modules")));
+        let fixture = RepositoryFixture::new(&["w/.git/modules/1/2/3/4/5/6/7/8"]);
+        fixture.create_repository("w/.git");
+        fixture.create_repository("w/.git/modules/1/2/3/4/5/6/7/8/9");
+        assert!(fixture.find("w").held.contains(&fixture.path("w/.git/modules")));
     }
 
     #[test]
     fn included_config_files_are_held() {
-        let place = RepositoryFixture::new(&["w", "home"]);
-        place.create_repository("w/.git");
+        let fixture = RepositoryFixture::new(&["w", "home"]);
+        fixture.create_repository("w/.git");
         let text = "[include]\npath = ../common.gitconfig\npath = ~/x\npath = ../none\n";
-        place.write_file("w/.git/config", text);
-        place.write_file("w/common.gitconfig", "[includeIf \"onbranch:x\"]\npath = more\n");
-        place.write_file("w/more", "");
-        place.write_file("home/x", "");
-        let found = place.find("w");
-        assert!(found.held.contains(&place.path("w/common.gitconfig")));
-        assert!(found.held.contains(&place.path("w/more")));
-        assert!(!found.held.contains(&place.path("home/x")), "no command can write to it");
+        fixture.write_file("w/.git/config", text);
+        fixture.write_file("w/common.gitconfig", "[includeIf \"onbranch:x\"]\npath = more\n");
+        fixture.write_file("w/more", "");
+        fixture.write_file("home/x", "");
+        let found = fixture.find("w");
+        assert!(found.held.contains(&fixture.path("w/common.gitconfig")));
+        assert!(found.held.contains(&fixture.path("w/more")));
+        assert!(!found.held.contains(&fixture.path("home/x")), "no command can write to it");
         assert!(found.missing.iter().any(|m| m.relative == Path::new("none")));
     }
 
     #[test]
     fn worktree_opens_repository_only_if_linked_back() {
-        let place = RepositoryFixture::new(&["tree"]);
-        place.create_repository("main/.git");
-        let own = place.path("main/.git/worktrees/tree");
-        place.write_file("main/.git/worktrees/tree/commondir", "../..\n");
-        place.write_file(
+        let fixture = RepositoryFixture::new(&["tree"]);
+        fixture.create_repository("main/.git");
+        let own = fixture.path("main/.git/worktrees/tree");
+        fixture.write_file("main/.git/worktrees/tree/commondir", "../..\n");
+        fixture.write_file(
             "main/.git/worktrees/tree/gitdir",
-            place.path("tree/.git").to_str().unwrap(),
+            fixture.path("tree/.git").to_str().unwrap(),
         );
-        place.write_file("tree/.git", &format!("gitdir: {}\n", own.display()));
-        let found = place.find("tree");
-        assert_eq!(found.writable, [place.path("main/.git")]);
-        assert!(found.folders.contains(&place.path("main/.git/hooks")));
-        assert!(found.held.contains(&place.path("tree/.git")));
-        // Another's.
-        place.write_file("evil/.git", &format!("gitdir: {}\n", own.display()));
-        assert!(place.find("evil").writable.is_empty());
-        // One's own in all but the shared folder.
-        place.write_file(
+        fixture.write_file("tree/.git", &format!("gitdir: {}\n", own.display()));
+        let found = fixture.find("tree");
+        assert_eq!(found.writable, [fixture.path("main/.git")]);
+        assert!(found.folders.contains(&fixture.path("main/.git/hooks")));
+        assert!(found.held.contains(&fixture.path("tree/.git")));
+        // A repository of another worktree.
+        fixture.write_file("evil/.git", &format!("gitdir: {}\n", own.display()));
+        assert!(fixture.find("evil").writable.is_empty());
+        // Its own, except for the shared folder.
+        fixture.write_file(
             "evil/fake/worktrees/x/commondir",
-            place.path("main/.git").to_str().unwrap(),
+            fixture.path("main/.git").to_str().unwrap(),
         );
-        place.write_file("evil/fake/worktrees/x/gitdir", place.path("evil/.git").to_str().unwrap());
-        place.write_file("evil/.git", "gitdir: fake/worktrees/x\n");
-        assert!(place.find("evil").writable.is_empty());
-        // By a link to the file of the one that is known.
-        fs::remove_file(place.path("evil/.git")).unwrap();
-        std::os::unix::fs::symlink(place.path("tree/.git"), place.path("evil/.git")).unwrap();
-        assert!(place.find("evil").writable.is_empty());
-        fs::remove_file(place.path("evil/.git")).unwrap();
-        // The main repository, straight.
-        place.write_file("evil/.git", &format!("gitdir: {}\n", place.path("main/.git").display()));
-        assert!(place.find("evil").writable.is_empty());
+        fixture.write_file(
+            "evil/fake/worktrees/x/gitdir",
+            fixture.path("evil/.git").to_str().unwrap(),
+        );
+        fixture.write_file("evil/.git", "gitdir: fake/worktrees/x\n");
+        assert!(fixture.find("evil").writable.is_empty());
+        // By a link to the known worktree's file.
+        fs::remove_file(fixture.path("evil/.git")).unwrap();
+        std::os::unix::fs::symlink(fixture.path("tree/.git"), fixture.path("evil/.git")).unwrap();
+        assert!(fixture.find("evil").writable.is_empty());
+        fs::remove_file(fixture.path("evil/.git")).unwrap();
+        // The main repository itself.
+        fixture
+            .write_file("evil/.git", &format!("gitdir: {}\n", fixture.path("main/.git").display()));
+        assert!(fixture.find("evil").writable.is_empty());
     }
 
     #[test]
     fn submodule_opens_repository_only_if_linked_back() {
-        let place = RepositoryFixture::new(&["top/sub", "evil"]);
-        place.create_repository("top/.git/modules/sub");
-        place.write_file("top/.git/modules/sub/config", "[core]\nworktree = ../../../sub\n");
-        place.write_file("top/sub/.git", "gitdir: ../.git/modules/sub\n");
-        assert_eq!(place.find("top/sub").writable, [place.path("top/.git/modules/sub")]);
-        place.write_file("evil/.git", "gitdir: ../top/.git/modules/sub\n");
-        assert!(place.find("evil").writable.is_empty());
+        let fixture = RepositoryFixture::new(&["top/sub", "evil"]);
+        fixture.create_repository("top/.git/modules/sub");
+        fixture.write_file("top/.git/modules/sub/config", "[core]\nworktree = ../../../sub\n");
+        fixture.write_file("top/sub/.git", "gitdir: ../.git/modules/sub\n");
+        assert_eq!(fixture.find("top/sub").writable, [fixture.path("top/.git/modules/sub")]);
+        fixture.write_file("evil/.git", "gitdir: ../top/.git/modules/sub\n");
+        assert!(fixture.find("evil").writable.is_empty());
     }
 
     trait JoinPaths {

@@ -1,13 +1,13 @@
-//! Folders whose mode keeps the person out, and so a command of theirs, until it changes the mode.
+//! Folders whose mode denies access to the user, and to commands until they change the mode.
 //!
-//! What lies behind such a folder can neither be hidden nor held one by one, because nobody can
-//! reach it to put anything in its place. So all of the folder is.
+//! Paths inside such a folder cannot be hidden or made read-only one by one, because no mount can
+//! be placed there. So the whole folder is.
 
 use std::path::{Path, PathBuf};
 
 use zero_sandbox::path_survey::{self, PathReachability};
 
-/// What has to be hidden so that `path` is. `None` where no command can ever reach it.
+/// The path that must be hidden so that `path` is hidden. `None` if no command can ever reach it.
 pub(super) fn find_maskable_path(path: PathBuf) -> Option<PathBuf> {
     match path_survey::check_reachability(&path) {
         PathReachability::Open | PathReachability::Missing => Some(path),
@@ -15,7 +15,7 @@ pub(super) fn find_maskable_path(path: PathBuf) -> Option<PathBuf> {
     }
 }
 
-/// What is held, as far as it can be.
+/// Read-only paths, adjusted for inaccessible folders.
 #[derive(Debug, Default)]
 pub(super) struct InaccessiblePaths {
     pub(super) writable: Vec<PathBuf>,
@@ -24,8 +24,8 @@ pub(super) struct InaccessiblePaths {
 }
 
 impl InaccessiblePaths {
-    /// Holds each path, or else the folder in which nothing can stand in for it: then that stays as
-    /// it is, and is no folder to be changed, even if it is one of the workspace.
+    /// Makes each path read-only, or the folder in which no mount can be placed. That folder then
+    /// counts as not writable, even if it belongs to the workspace.
     pub(super) fn new(writable: Vec<PathBuf>, folders: Vec<PathBuf>, files: Vec<PathBuf>) -> Self {
         let in_the_way = |path: &PathBuf| find_blocking_folder(path, &writable);
         let (mut held, mut closed) = (Self::default(), Vec::new());
@@ -45,11 +45,11 @@ impl InaccessiblePaths {
     }
 }
 
-/// The folder on the way to `path`, from a writable one on, that cannot be entered, or to which
-/// what is missing cannot be added.
+/// The first folder on the way from a writable folder to `path` that cannot be entered, or to which
+/// a missing entry cannot be added.
 fn find_blocking_folder(path: &Path, writable: &[PathBuf]) -> Option<PathBuf> {
     let inside = |root: &PathBuf| Some((root.clone(), path.strip_prefix(root).ok()?));
-    // From the outermost on.
+    // From the outermost folder inwards.
     let (mut at, rest) =
         writable.iter().filter_map(inside).max_by_key(|(_, rest)| rest.components().count())?;
     for part in rest.components() {

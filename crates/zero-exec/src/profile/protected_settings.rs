@@ -1,5 +1,5 @@
-//! Files of a workspace that decide what runs later: the judge's own list, looked up in each folder
-//! of the workspace, with what was found of it further down.
+//! Workspace files that decide what runs later: the policy's list, looked up in each folder of the
+//! workspace, and matches that the scan found further down.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,41 +12,42 @@ use super::folder_scanner::{FolderScanResult, WritableRoots};
 use crate::command_policy::CommandPolicy;
 use crate::tree_watch::WatchedPath;
 
-/// zero's settings of a project: the one name for which an empty folder stands in where it does not
-/// exist, since they say who may do what.
+/// zero's project settings. The only missing name that gets an empty placeholder, because these
+/// settings hold permissions.
 const ZERO_SETTINGS: &str = ".zero";
-/// What a person's own setting is called in the list of what is protected.
+/// The description of a path that the user's own setting protects.
 const CONFIGURED: &str = "protected by a setting";
 
-/// How much of what was found further down is held: a wall of many hundred mounts takes seconds.
+/// Most matches further down that are made read-only: a sandbox with many hundred mounts takes
+/// seconds to build.
 const DEEP_MAX: usize = 200;
 
-/// What is protected, by how.
+/// The protected paths, by mechanism.
 #[derive(Debug, Default)]
 pub(super) struct ProtectedSettings {
-    /// The kernel keeps it as it is.
+    /// Made read-only by the kernel.
     pub(super) held: Vec<PathBuf>,
-    /// It is looked at afterwards.
+    /// Checked after the command.
     pub(super) watched: Vec<WatchedPath>,
-    /// What is held, as it would be watched if another command had made it.
+    /// The read-only paths, as they would be watched if another command had created them.
     pub(super) held_names: Vec<WatchedPath>,
-    /// What was found further down.
+    /// Matches that the scan found further down.
     pub(super) deep: BTreeSet<PathBuf>,
-    /// What is too much to be held, with what tells that it was changed.
+    /// Paths beyond the mount limit, with a stamp that shows later changes.
     pub(super) unheld: Vec<(PathBuf, Option<ChangeStamp>)>,
 }
 
-/// Looks all of it up. What a rule lets commands change is left out.
+/// Looks up all protected settings, except those that a rule lets commands change.
 pub(super) fn find_protected_settings(
-    ground: &WritableRoots,
+    scope: &WritableRoots,
     found: &FolderScanResult,
     configured: &[PathBuf],
     policy: &dyn CommandPolicy,
 ) -> ProtectedSettings {
     let mut all = ProtectedSettings::default();
-    let bases: Vec<PathBuf> = [&*ground.roots, &*ground.writable].concat();
+    let bases: Vec<PathBuf> = [&*scope.roots, &*scope.writable].concat();
     for base in &bases {
-        all.protect_zero_settings(base, ground);
+        all.protect_zero_settings(base, scope);
         for name in protected_paths::settings_names().filter(|name| name.name != ZERO_SETTINGS) {
             let watched = WatchedPath::new(base, Path::new(name.name), name.why);
             if !policy.may_change(watched.path()) {
@@ -71,10 +72,10 @@ pub(super) fn find_protected_settings(
 }
 
 impl ProtectedSettings {
-    fn protect_zero_settings(&mut self, base: &Path, ground: &WritableRoots) {
+    fn protect_zero_settings(&mut self, base: &Path, scope: &WritableRoots) {
         let path = base.join(ZERO_SETTINGS);
         let is_there = path_survey::exists(&path);
-        // Watched as well: whatever takes away too early what stands in for it opens nothing.
+        // Also watched: then nothing is lost if the placeholder is removed too early.
         if !is_there || quarantine::is_empty(&path) {
             self.watched.push(WatchedPath::new(
                 base,
@@ -82,8 +83,8 @@ impl ProtectedSettings {
                 "zero's own settings",
             ));
         }
-        // Where nobody works, nothing is made to stand in.
-        if is_there || ground.roots.iter().any(|root| root == base) {
+        // No placeholder in a folder that is writable but not part of the workspace.
+        if is_there || scope.roots.iter().any(|root| root == base) {
             self.held.push(path);
         }
     }
@@ -102,12 +103,12 @@ impl ProtectedSettings {
                 self.held.push(watched.path().to_owned());
                 return self.held_names.push(watched);
             }
-            // What it leads to is held; a link itself cannot be.
+            // The target is made read-only; a link itself cannot be.
             EntryKind::Link { .. } => {
                 let real = path_survey::canonicalize(watched.path());
                 match real {
                     Some(real) if path_survey::exists(&real) => self.held.push(real),
-                    // It leads nowhere yet; what would come to be there must not.
+                    // The target does not exist yet, and must not be created.
                     Some(real) => self.watch_target(&real, roots, watched.why),
                     None => {}
                 }
@@ -135,9 +136,9 @@ mod tests {
         std::os::unix::fs::symlink("shared/none", root.join(".fleet")).unwrap();
         std::fs::write(root.join("mine"), "").unwrap();
         let configured = [root.join("mine"), root.join("theirs"), "/elsewhere".into()];
-        let ground = WritableRoots { roots: vec![root.clone()], ..WritableRoots::default() };
+        let scope = WritableRoots { roots: vec![root.clone()], ..WritableRoots::default() };
         let found = find_protected_settings(
-            &ground,
+            &scope,
             &FolderScanResult::default(),
             &configured,
             &ClosedPolicy,
@@ -156,7 +157,7 @@ mod tests {
         ] {
             assert!(watched(name), "{name}");
         }
-        assert!(watched(".zero"), "what stands in for it could be gone early");
+        assert!(watched(".zero"), "its placeholder could be removed too early");
         assert!(!watched(".vscode") && !watched("mine"));
     }
 
@@ -168,9 +169,9 @@ mod tests {
             std::fs::create_dir(root.join(number.to_string())).unwrap();
             std::fs::write(root.join(format!("{number}/.envrc")), "").unwrap();
         }
-        let ground = WritableRoots { roots: vec![root.clone()], ..WritableRoots::default() };
-        let found = super::super::folder_scanner::FolderScanner::default().scan(&ground);
-        let found = find_protected_settings(&ground, &found, &[], &ClosedPolicy);
+        let scope = WritableRoots { roots: vec![root.clone()], ..WritableRoots::default() };
+        let found = super::super::folder_scanner::FolderScanner::default().scan(&scope);
+        let found = find_protected_settings(&scope, &found, &[], &ClosedPolicy);
         assert_eq!(found.held.len(), 1 + DEEP_MAX);
         assert_eq!((found.unheld.len(), found.deep.len()), (1, DEEP_MAX + 1));
     }

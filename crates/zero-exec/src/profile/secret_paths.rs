@@ -1,8 +1,8 @@
-//! What holds secrets on this machine: the judge's own list, looked up where the person's programs
+//! The paths with secrets on this machine: the policy's list, looked up where the user's programs
 //! look.
 //!
-//! That is the home folder, the one of the environment and the one that the machine knows, which
-//! ssh for one takes; and wherever a variable says that a program keeps its secrets instead.
+//! That is the home folder, both the one in the environment and the one in the user database, which
+//! ssh for example uses; and every place to which a variable moves a program's secrets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -16,19 +16,19 @@ use super::protected_settings::ProtectedSettings;
 use crate::command_settings::CommandSettings;
 use crate::tree_watch::WatchedPath;
 
-/// zero's own folders where no variable says otherwise, as it may be tomorrow.
+/// zero's own folders if no variable moves them, as may be the case later.
 const ZERO_FOLDERS: &[&str] = &[".config/zero", ".local/state/zero"];
-/// Entries of the list that belong to the system rather than to a person.
+/// Entries of the list that belong to the system rather than to a user.
 const SYSTEM_PREFIX: &str = "etc/";
 
-/// Variables that move a folder of the home folder, with every name of the list in it.
+/// Variables that move a folder of the home folder, with every listed name in it.
 const FOLDER_VARIABLES: &[(&str, &str)] = &[
     ("XDG_CONFIG_HOME", ".config"),
     ("XDG_DATA_HOME", ".local/share"),
     ("CARGO_HOME", ".cargo"),
     ("DOCKER_CONFIG", ".docker"),
 ];
-/// Variables that name a file or a folder that is a secret as a whole.
+/// Variables that name a secret file or folder.
 const PATH_VARIABLES: &[&str] = &[
     "AWS_CONFIG_FILE",
     "AWS_SHARED_CREDENTIALS_FILE",
@@ -47,24 +47,24 @@ const PATH_VARIABLES: &[&str] = &[
     "TF_CLI_CONFIG_FILE",
     "YARN_RC_FILENAME",
 ];
-/// Those that name several, with `:` in between.
+/// Variables that name several, separated by `:`.
 const PATH_LIST_VARIABLES: &[&str] = &["KUBECONFIG"];
-/// What a place is called that only a variable names.
+/// The description of a path that only a variable names.
 const NAMED_BY_VARIABLE: &str = "credentials, named by a variable";
 
-/// Where secrets lie, or would.
+/// The paths that hold secrets, or would if they existed.
 #[derive(Debug, Default)]
 pub(crate) struct SecretPaths {
-    /// Whether the machine could say where the person's home folder is.
+    /// Whether the user's home folder could be determined.
     pub(super) is_whole: bool,
-    /// zero's own folders: neither read nor changed nor made.
+    /// zero's own folders: commands may not read, change or create them.
     pub(super) own: Vec<PathBuf>,
-    /// The others, with what each is, by their bytes.
+    /// The other paths, keyed by their bytes, with their description.
     places: BTreeMap<OsString, &'static str>,
 }
 
 impl SecretPaths {
-    /// Those of the person for whom commands run, in a workspace whose first folder is `root`.
+    /// The secret paths of the user who runs commands in a workspace whose first folder is `root`.
     pub(super) fn find(settings: &CommandSettings, root: &Path) -> Self {
         let known = path_survey::find_user_home();
         let is_whole = known.is_some();
@@ -108,22 +108,22 @@ impl SecretPaths {
     }
 
     fn add(&mut self, path: PathBuf, why: &'static str) {
-        // A variable that names the whole machine names nothing.
+        // A variable that names the root folder is ignored.
         if path.parent().is_some() {
             self.places.entry(path.into()).or_insert(why);
         }
     }
 
-    /// What is to be hidden. What is missing is among it, and needs nothing.
+    /// The paths to hide. Missing ones are included and need no mount.
     pub(super) fn masked_paths(&self) -> impl Iterator<Item = PathBuf> {
         let places = self.places.keys().map(Path::new);
         let all = self.own.iter().map(PathBuf::as_path).chain(places);
         all.filter(|path| has_content(path)).map(Path::to_owned)
     }
 
-    /// Adds what commands could make in folders they may change: it is taken away again when they
-    /// did, since the person's programs would take it for the person's. With it what is there
-    /// already, as it would be watched if another command had made it.
+    /// Adds the secret paths that commands could create in writable folders. They are quarantined
+    /// afterwards, because the user's programs would take them for the user's own. Existing ones
+    /// are added as they would be watched if another command had created them.
     pub(super) fn add_watched_paths(
         &self,
         writable: &[PathBuf],
@@ -151,8 +151,8 @@ impl SecretPaths {
     }
 }
 
-/// Whether there is anything to hide. `/dev/null` in place of a file says that there is none, and an
-/// empty folder may be the one that stands in for it while another command runs.
+/// Whether there is anything to hide. `/dev/null` in place of a file means that there is none, and
+/// an empty folder may be the placeholder of a running command.
 fn has_content(path: &Path) -> bool {
     let is_empty = || path_survey::list_sorted(path, 1).is_some_and(|names| names.is_empty());
     match path_survey::file_type(path) {
@@ -184,7 +184,7 @@ mod tests {
             std::fs::create_dir_all(home.join(name).join("something")).unwrap();
         }
         std::fs::write(home.join(".npmrc"), "").unwrap();
-        // Nothing to hide, and perhaps only there while another command runs.
+        // Nothing to hide, and perhaps only the placeholder of a running command.
         std::fs::create_dir(home.join(".gnupg")).unwrap();
         let masked: Vec<PathBuf> = find_secrets(Some(home), &[]).masked_paths().collect();
         for name in names.into_iter().chain([".npmrc"]) {

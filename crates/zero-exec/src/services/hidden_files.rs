@@ -1,8 +1,8 @@
-//! What is hidden from a service, and whether that is still all that has to be.
+//! Checks whether the files hidden from a service are still all that must be hidden.
 //!
-//! What a service may not read is hidden by mounts, which are made once, when it starts. A file that
-//! comes to be denied later is not hidden, and one that is replaced is not hidden any more: its mount
-//! goes with the file that was there.
+//! Mounts hide files from a service and are made once, at its start. A file that is denied later is
+//! not hidden, and a file that is replaced is no longer hidden: its mount disappears with the
+//! replaced file.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,20 +14,21 @@ use zero_sandbox::path_survey::{self, FileIdentity};
 use super::ServiceHost;
 use crate::profile;
 
-/// What is hidden from a service, file by file as it was when it started.
+/// The files hidden from a service, as they were at its start.
 pub(super) struct HiddenFiles {
     host: Arc<ServiceHost>,
     hidden: BTreeMap<PathBuf, Option<FileIdentity>>,
 }
 
 impl HiddenFiles {
-    /// Of one from which `masked` will be hidden: to be called before it is.
+    /// Records the state of `masked`. Call it before the service starts.
     pub(super) fn new(host: Arc<ServiceHost>, masked: &[PathBuf]) -> Self {
         let identified = |path: &PathBuf| (path.clone(), path_survey::read_identity(path));
         Self { host, hidden: masked.iter().map(identified).collect() }
     }
 
-    /// Whether it can see something that must be hidden from what starts now, or nobody can say.
+    /// Whether the service can see a path that must be hidden from a program that starts now. Also
+    /// true if that cannot be determined.
     pub(super) fn is_outdated(&self) -> bool {
         match self.host.list_hidden_paths() {
             Ok(now) => now.iter().any(|path| self.is_exposed(path)),

@@ -1,4 +1,4 @@
-//! What settings may wish for a service, and what no setting may.
+//! Validates what settings may request for a service.
 
 use std::path::PathBuf;
 
@@ -9,25 +9,27 @@ use zero_sandbox::{FileType, FinalLinkMode, StateDir, Workspace, path_survey};
 use super::service_request::ServiceRequest;
 use crate::command_settings::CommandSettings;
 
-/// Characters of a name.
+/// Longest name, in characters.
 const NAME_LEN_MAX: usize = 64;
 
-/// Refuses what no program can be given.
+/// Refuses names, arguments and variables that no program can be started with.
 pub(super) fn check_request(request: &ServiceRequest) -> Result<(), ToolError> {
     let ServiceRequest { name, words, variables, .. } = request;
     let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.is_empty() || name.len() > NAME_LEN_MAX || !name.chars().all(is_fine) {
         let message = format!(
-            "`{name}` cannot be the name of a service: take 1 to {NAME_LEN_MAX} letters, digits, `-` or `_`"
+            "`{name}` is not a valid service name: use 1 to {NAME_LEN_MAX} letters, digits, `-` or `_`"
         );
         return Err(invalid_request_error(message));
     }
     if words.first().is_none_or(|program| program.is_empty()) {
-        return Err(invalid_request_error(format!("`{name}` names no program to run; say which")));
+        return Err(invalid_request_error(format!(
+            "`{name}` has no program to run; set its command"
+        )));
     }
     if words.iter().any(|word| word.contains('\0')) {
         return Err(invalid_request_error(format!(
-            "an argument of `{name}` holds a NUL character; leave it out"
+            "an argument of `{name}` contains a NUL character; remove it"
         )));
     }
     let is_bad = |(name, value): &&(String, String)| {
@@ -35,13 +37,13 @@ pub(super) fn check_request(request: &ServiceRequest) -> Result<(), ToolError> {
     };
     match variables.iter().find(is_bad) {
         Some((variable, _)) => Err(invalid_request_error(format!(
-            "variable `{variable}` of `{name}` cannot be set: its name is empty or holds `=`, or it holds a NUL character"
+            "variable `{variable}` of `{name}` cannot be set: its name is empty or contains `=`, or it contains a NUL character"
         ))),
         None => Ok(()),
     }
 }
 
-/// Where it starts.
+/// The folder in which the service starts.
 pub(super) fn resolve_folder(
     request: &ServiceRequest,
     workspace: &Workspace,
@@ -51,14 +53,14 @@ pub(super) fn resolve_folder(
     let located = workspace.resolve_path(&path, FinalLinkMode::Follow)?;
     if path_survey::file_type(located.path()) != Some(FileType::Directory) {
         let message =
-            format!("`{}` cannot start in `{}`: it is no folder", request.name, path.display());
+            format!("`{}` cannot start in `{}`: not a folder", request.name, path.display());
         return Err(ToolError::not_found(ErrorReason::BadPath, message));
     }
     Ok(Some(located.target().clone()))
 }
 
-/// The folders it may change beside those of commands, links settled. What no setting opens to
-/// commands is not opened to it either.
+/// The folders that the service may change in addition to those of commands, with links resolved.
+/// Refuses folders that no setting may open to commands.
 pub(super) fn resolve_writable(
     request: &ServiceRequest,
     workspace: &Workspace,
@@ -80,7 +82,7 @@ pub(super) fn resolve_writable(
         };
         if let Some(why) = [&path, &real].into_iter().find_map(objection) {
             let message = format!(
-                "`{}` is never for `{}` to change: it is {why}; name a folder that holds only what it makes",
+                "`{}` must not be writable for `{}`: it is {why}; name a folder that holds only files of the service",
                 folder.display(),
                 request.name
             );
@@ -92,7 +94,7 @@ pub(super) fn resolve_writable(
         }
         if path_survey::file_type(&real) != Some(FileType::Directory) {
             let message = format!(
-                "`{}`, which `{}` may change, is no folder; make it first",
+                "`{}`, which `{}` may change, is not a folder; create it first",
                 folder.display(),
                 request.name
             );

@@ -1,7 +1,7 @@
-//! A service while it runs: its end is noticed at once, and what it left is settled then.
+//! Supervises a running service: notices its end at once and then cleans up.
 //!
-//! A thread of its own sleeps until the end. What there is to do then, looking after files and
-//! writing a record, blocks, so it would need one anyway.
+//! Each service has its own thread that sleeps until the end. The cleanup (file checks, audit
+//! record) blocks, so it needs a thread anyway.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,28 +17,28 @@ use crate::launcher::PreparedLaunch;
 use crate::session_network::NetworkUseGuard;
 use crate::tree_watch::WatchReport;
 
-/// A service while it runs, and afterwards.
+/// A service, while it runs and afterwards.
 pub(super) struct ServiceMonitor {
     killer: KillHandle,
-    /// Whether somebody here wanted its end.
-    is_asked: AtomicBool,
+    /// Whether zero itself requested the end.
+    is_requested: AtomicBool,
     missing: Vec<ConfinementGap>,
     state: Mutex<ServiceState>,
     ended: Condvar,
-    /// For those who wait without a thread.
+    /// For waiters that must not block their thread.
     ended_later: Notify,
 }
 
 struct ServiceState {
     network: NetworkUseGuard,
     ended: Option<CommandExit>,
-    /// What was to be known when it ended.
+    /// The notes at the end of the service.
     notes: Vec<String>,
 }
 
 impl ServiceMonitor {
-    /// Attends to a service that was just started; `at_end` is told how it ended and whether that
-    /// was asked for. When this fails, the service is gone.
+    /// Supervises a service that was just started. `at_end` gets the exit status and whether zero
+    /// requested the end. If this fails, the service has been killed.
     pub(super) fn start(
         mut running: RunningCommand,
         ready: PreparedLaunch,
@@ -50,7 +50,7 @@ impl ServiceMonitor {
         let state = ServiceState { network, ended: None, notes: Vec::new() };
         let attended = Arc::new(Self {
             killer: running.kill_handle(),
-            is_asked: AtomicBool::new(false),
+            is_requested: AtomicBool::new(false),
             missing: std::mem::take(&mut running.confinement.missing),
             state: Mutex::new(state),
             ended: Condvar::new(),
@@ -59,28 +59,28 @@ impl ServiceMonitor {
         let attendant = Arc::clone(&attended);
         std::thread::Builder::new().name("zero-service".to_owned()).spawn(move || {
             let ended = running.wait(Duration::MAX).unwrap_or_else(CommandExit::new_lost);
-            // Whatever happened, nothing of it is left when it counts as ended.
+            // No process of the service may be left when it counts as ended.
             drop(running);
-            // Whoever waits must hear of the end, also when this is what breaks.
-            let settled = catch_unwind(AssertUnwindSafe(|| watch.finish())).unwrap_or_default();
-            let is_asked = attendant.is_asked.load(Ordering::Relaxed);
-            let _ = catch_unwind(AssertUnwindSafe(|| at_end(&ended, is_asked)));
-            attendant.finish(ended, &settled);
+            // Waiters must learn of the end even if the check panics.
+            let report = catch_unwind(AssertUnwindSafe(|| watch.finish())).unwrap_or_default();
+            let is_requested = attendant.is_requested.load(Ordering::Relaxed);
+            let _ = catch_unwind(AssertUnwindSafe(|| at_end(&ended, is_requested)));
+            attendant.finish(ended, &report);
         })?;
         Ok(attended)
     }
 
-    fn finish(&self, ended: CommandExit, settled: &WatchReport) {
+    fn finish(&self, ended: CommandExit, report: &WatchReport) {
         let mut state = self.lock();
         let network = std::mem::take(&mut state.network).notes();
-        let taken = settled.taken_away.iter().map(|taken| {
+        let taken = report.taken_away.iter().map(|taken| {
             let (path, kept_at) = (taken.path.display(), taken.kept_at.display());
             format!(
-                "`{path}` was taken away: it is {}, which services may not create; it lies in `{kept_at}` now",
+                "`{path}` was taken away: it is {}, which services may not create; it is now in `{kept_at}`",
                 taken.why
             )
         });
-        state.notes = network.into_iter().chain(taken).chain(settled.warnings.clone()).collect();
+        state.notes = network.into_iter().chain(taken).chain(report.warnings.clone()).collect();
         state.ended = Some(ended);
         drop(state);
         self.ended.notify_all();
@@ -88,27 +88,27 @@ impl ServiceMonitor {
     }
 
     pub(super) fn terminate(&self) {
-        self.is_asked.store(true, Ordering::Relaxed);
+        self.is_requested.store(true, Ordering::Relaxed);
         self.killer.terminate();
     }
 
     pub(super) fn kill(&self) {
-        self.is_asked.store(true, Ordering::Relaxed);
+        self.is_requested.store(true, Ordering::Relaxed);
         self.killer.kill(KillReason::Asked);
     }
 
     pub(super) async fn wait_ended(&self) -> CommandExit {
         loop {
-            // Before the look, so that nothing is missed after it.
-            let news = self.ended_later.notified();
+            // Registered before the check, so that no notification is missed.
+            let ended = self.ended_later.notified();
             if let Some(ended) = self.lock().ended.clone() {
                 return ended;
             }
-            news.await;
+            ended.await;
         }
     }
 
-    /// Waits until it has ended and all is settled, though not longer than `limit`.
+    /// Waits up to `limit` for the end and the cleanup.
     pub(super) fn wait(&self, limit: Duration) {
         let still_runs = |state: &mut ServiceState| state.ended.is_none();
         drop(self.ended.wait_timeout_while(self.lock(), limit, still_runs));
@@ -116,7 +116,7 @@ impl ServiceMonitor {
 
     pub(super) fn notes(&self) -> Vec<String> {
         let missing = self.missing.iter().map(|gap| {
-            format!("not enforced here, by leave of the settings: `{}`: {}", gap.property, gap.why)
+            format!("not enforced here, as your settings allow: `{}`: {}", gap.property, gap.why)
         });
         let state = self.lock();
         missing.chain(state.network.notes()).chain(state.notes.clone()).collect()

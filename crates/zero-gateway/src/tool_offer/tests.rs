@@ -110,11 +110,11 @@ fn text_with_hidden_characters_is_refused() {
 fn schema_must_be_object() {
     let at = "/tools/1/inputSchema";
     let no = |why: &str| format!("tool `git__log`: inputSchema: it {why}");
-    check(at, json!("{\"type\": \"object\"}"), &no("is no object"));
-    check(at, json!(null), &no("is no object"));
-    check(at, json!({"type": "string"}), &no("is of type \"string\", not of an object"));
+    check(at, json!("{\"type\": \"object\"}"), &no("is not an object"));
+    check(at, json!(null), &no("is not an object"));
+    check(at, json!({"type": "string"}), &no("has type \"string\" instead of object"));
     check(at, json!({"description": "x".repeat(70_000)}), &no("has 70034 bytes, more than 65536"));
-    let fetched = "refers to `https://a.example/x`, and nothing is fetched for a schema";
+    let fetched = "refers to `https://a.example/x`, but zero does not fetch external schemas";
     check(at, json!({"$ref": "https://a.example/x"}), &no(fetched));
 }
 

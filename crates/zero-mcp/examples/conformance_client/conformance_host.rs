@@ -149,7 +149,7 @@ impl ConformanceHost {
 /// The suite's authorization servers are on other ports of this machine. The address of an MCP
 /// server allows only its own port, so there is a rule, as a user would write it.
 fn build_policy() -> Result<RulePolicy, String> {
-    let source = RuleSource { name: "fixture".to_owned(), line: None, owner: RuleOwner::Person };
+    let source = RuleSource { name: "fixture".to_owned(), line: None, owner: RuleOwner::User };
     let rule = PolicyRule::parse("WebFetch(domain:localhost)", Verdict::Allow, source);
     let rules = vec![rule.map_err(|error| error.to_string())?];
     Ok(RulePolicy::new(

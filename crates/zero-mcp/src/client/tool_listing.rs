@@ -302,7 +302,7 @@ mod tests {
         );
         check(
             json!({"type": "object", "properties": {"a": {"$ref": "http://169.254.169.254/x"}}}),
-            "its input schema refers to `http://169.254.169.254/x`, and nothing is fetched",
+            "its input schema refers to `http://169.254.169.254/x`, but zero does not fetch external schemas",
         );
         check(
             json!({"type": "object", "properties": {"a": {"$ref": "file:///etc/passwd"}}}),

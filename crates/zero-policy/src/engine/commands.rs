@@ -97,7 +97,7 @@ impl<'a> RequestEvaluator<'a> {
         let exact = exact.or(whole);
         if let Some(why) = study.critical {
             let person =
-                exact.filter(|cover| cover.rule.source.owner == RuleOwner::Person && !is_rm(argv));
+                exact.filter(|cover| cover.rule.source.owner == RuleOwner::User && !is_rm(argv));
             return match person {
                 Some(cover) => (by(Verdict::Allow, cover.rule), Some(cover)),
                 None => (new(Verdict::Ask, format!("it {why}; zero asks every time")), None),

@@ -207,7 +207,7 @@ mod tests {
         let rule = |text: &&str| {
             let (owner, text) = match text.strip_prefix("theirs ") {
                 Some(text) => (RuleOwner::Project, text),
-                None => (RuleOwner::Person, *text),
+                None => (RuleOwner::User, *text),
             };
             let (verdict, text) = text.split_once(' ').unwrap();
             let verdict = Verdict::ALL.into_iter().find(|known| known.as_str() == verdict).unwrap();

@@ -170,7 +170,7 @@ impl<'a> RequestEvaluator<'a> {
         }
         if let Some(why) = critical {
             let exact =
-                ruled.filter(|(_, rule)| rule.is_exact() && rule.source.owner == RuleOwner::Person);
+                ruled.filter(|(_, rule)| rule.is_exact() && rule.source.owner == RuleOwner::User);
             return match exact {
                 Some((verdict, rule)) => EffectAssessment::from_rule(word, target, verdict, rule),
                 None => new(Verdict::Ask, format!("{why}; zero asks every time")),

@@ -101,9 +101,7 @@ impl<'a> RequestEvaluator<'a> {
             // Somebody who develops on this machine may name it; nobody else gets there.
             let may_be_named = !why.contains("metadata") && !why.contains("link-local");
             let named = ruled.is_some_and(|(verdict, rule)| {
-                verdict == Verdict::Allow
-                    && rule.is_exact()
-                    && rule.source.owner == RuleOwner::Person
+                verdict == Verdict::Allow && rule.is_exact() && rule.source.owner == RuleOwner::User
             });
             if let Some((verdict @ Verdict::Deny, rule)) = ruled {
                 return EffectAssessment::from_rule("net", target, verdict, rule);

@@ -6,7 +6,7 @@ fn test_source() -> RuleSource {
     RuleSource {
         name: "~/.config/zero/settings.json".into(),
         line: Some(12),
-        owner: RuleOwner::Person,
+        owner: RuleOwner::User,
     }
 }
 
@@ -163,7 +163,7 @@ fn rule_spellings_parse_to_same_target() {
 #[test]
 fn rule_source_displays_as_file_and_line() {
     assert_eq!(test_source().to_string(), "~/.config/zero/settings.json:12");
-    let flag = RuleSource { name: "--allow".into(), line: None, owner: RuleOwner::Person };
+    let flag = RuleSource { name: "--allow".into(), line: None, owner: RuleOwner::User };
     assert_eq!(flag.to_string(), "--allow");
     assert_eq!(parse_rule(" Bash(git:*) ").to_string(), "Bash(git:*)");
 }

@@ -13,7 +13,7 @@ mod host_rules;
 mod path_rules;
 
 fn parse_rule(text: &str, verdict: Verdict) -> PolicyRule {
-    let source = RuleSource { name: "test".into(), line: None, owner: RuleOwner::Person };
+    let source = RuleSource { name: "test".into(), line: None, owner: RuleOwner::User };
     PolicyRule::parse(text, verdict, source).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 

@@ -290,7 +290,7 @@ fn replacing_folder_with_protected_content_is_asked() {
 
 /// An engine whose workspace is the home folder.
 fn engine_at_home(rules: &str, mode: PermissionMode) -> PolicyEngine {
-    let source = || RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+    let source = || RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::User };
     let parse = |text| PolicyRule::parse(text, Verdict::Allow, source()).unwrap();
     PolicyEngine::new(PolicyEngineConfig {
         rules: rules.split("; ").filter(|rule| !rule.is_empty()).map(parse).collect(),
@@ -499,7 +499,7 @@ fn mcp_grant_names_only_that_tool() {
 
 #[test]
 fn braces_in_rule_are_an_error() {
-    let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+    let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::User };
     let error = PolicyRule::parse("Read({s1,s2})", Verdict::Deny, source).unwrap_err().to_string();
     assert!(error.contains("write a rule for each"), "{error}");
 }

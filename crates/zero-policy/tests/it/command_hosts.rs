@@ -13,10 +13,7 @@ fn build_engine(rules: &str, mode: PermissionMode, own_loopback: bool) -> Policy
     let listed = ["example.com", "*.example.org:8443", "10.0.0.7"];
     let listed = listed.map(|text| HostPattern::parse(text).unwrap()).to_vec();
     let network = CommandHosts { listed, own_loopback };
-    PolicyEngine::new(PolicyEngineConfig {
-        network,
-        ..build_config(rules, mode, RuleOwner::Person)
-    })
+    PolicyEngine::new(PolicyEngineConfig { network, ..build_config(rules, mode, RuleOwner::User) })
 }
 
 #[track_caller]

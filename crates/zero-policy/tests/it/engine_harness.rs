@@ -15,7 +15,7 @@ pub(crate) const HOME: &str = "/home/me";
 
 /// An engine with rules such as `allow Bash(git:*); deny Read(.env)`.
 pub(crate) fn build_engine(rules: &str, mode: PermissionMode) -> PolicyEngine {
-    build_engine_for(rules, mode, RuleOwner::Person)
+    build_engine_for(rules, mode, RuleOwner::User)
 }
 
 pub(crate) fn build_engine_for(

@@ -19,7 +19,7 @@ fn build_engine(rules: &str, roots: &[&str]) -> PolicyEngine {
     PolicyEngine::new(PolicyEngineConfig {
         roots: roots.iter().map(PathBuf::from).collect(),
         secret_files: SECRETS.map(PathBuf::from).to_vec(),
-        ..build_config(rules, PermissionMode::Auto, RuleOwner::Person)
+        ..build_config(rules, PermissionMode::Auto, RuleOwner::User)
     })
 }
 

@@ -1,26 +1,26 @@
-//! How a row is tied to the one before it.
+//! The link between a row and the previous one.
 //!
-//! A line of the log ends with `,"seq":N,"prev":"…","hash":"…"}`. `seq` is the row's place in the
-//! whole log, counted from 1; `prev` is the hash of the row before it, 64 zeros for the first;
-//! `hash` is the SHA-256 of the line's bytes up to `,"hash":"`, without it. So a hash stands for its
-//! row and for all rows before it, and any tool that can cut a line can check it.
+//! A line of the log ends with `,"seq":N,"prev":"…","hash":"…"}`. `seq` is the row's number in the
+//! whole log, from 1; `prev` is the hash of the previous row, 64 zeros for the first; `hash` is the
+//! SHA-256 of the line's bytes before `,"hash":"`. So a hash covers its row and all earlier rows,
+//! and any tool that can split a line can check it.
 
 use std::fmt;
 use std::str::FromStr;
 
 use zero_sandbox::journal::sha256;
 
-/// A place in the log, and the hash of the row that stands there.
+/// The number of a row and its hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainPosition {
-    /// The place, from 1; 0 is before the first row.
+    /// The number, from 1; 0 is the position before the first row.
     pub seq: u64,
     /// The hash, 64 lower-case hexadecimal digits.
     pub hash: String,
 }
 
 impl ChainPosition {
-    /// The place before the first row.
+    /// The position before the first row.
     pub(super) fn origin() -> Self {
         Self { seq: 0, hash: "0".repeat(HASH_LEN) }
     }
@@ -32,7 +32,7 @@ impl fmt::Display for ChainPosition {
     }
 }
 
-/// A text that names no row.
+/// A text that is not a chain position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "write it as SEQ:HASH, as `zero audit verify` prints it: a number and 64 hexadecimal digits"
@@ -49,19 +49,19 @@ impl FromStr for ChainPosition {
     }
 }
 
-/// How a line is tied to the one before it, as it says itself.
+/// The link recorded in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChainLink {
-    /// The row's place, and its hash as recorded.
+    /// The row's number, and its recorded hash.
     pub pin: ChainPosition,
-    /// The hash of the row before.
+    /// The recorded hash of the previous row.
     pub prev: String,
-    /// The hash that the line's bytes have.
+    /// The actual hash of the line's bytes.
     pub computed: String,
 }
 
 impl ChainLink {
-    /// Reads the end of a line; nothing when it is not tied to anything.
+    /// Parses the end of a line; `None` if it has no link.
     pub fn parse(line: &[u8]) -> Option<Self> {
         let line = std::str::from_utf8(line.strip_suffix(b"\n").unwrap_or(line)).ok()?;
         let (body, hash) = line.strip_suffix("\"}")?.rsplit_once(HASH)?;
@@ -75,13 +75,13 @@ impl ChainLink {
         })
     }
 
-    /// Whether the line's bytes have the hash it says.
+    /// Whether the recorded hash is the actual one.
     pub fn is_valid(&self) -> bool {
         self.pin.hash == self.computed
     }
 }
 
-/// Ties a row, given as a JSON object, to the one before it. Gives the line and where it stands.
+/// Links a row, given as a JSON object, to the previous one. Returns the line and its position.
 pub(super) fn link_row(object: &[u8], before: &ChainPosition) -> Option<(Vec<u8>, ChainPosition)> {
     let seq = before.seq.checked_add(1)?;
     let open = object.strip_suffix(b"}")?;
@@ -101,14 +101,14 @@ const SEQ: &str = ",\"seq\":";
 const PREV: &str = ",\"prev\":\"";
 const HASH: &str = ",\"hash\":\"";
 const HASH_LEN: usize = 64;
-/// Highest place believed: every JSON reader can hold it, and there is always a next one.
+/// Highest accepted number: every JSON parser can represent it and its successor.
 const SEQ_MAX: u64 = 1 << 53;
 
 pub(super) fn is_hash(text: &str) -> bool {
     text.len() == HASH_LEN && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// A place, in the one way it is written: digits, without zeros in front.
+/// Parses a number in its canonical form: digits without leading zeros.
 fn parse_seq(text: &str) -> Option<u64> {
     let seq = text.parse().ok().filter(|seq| (1..SEQ_MAX).contains(seq))?;
     (seq.to_string() == text).then_some(seq)

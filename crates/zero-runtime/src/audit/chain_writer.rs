@@ -1,12 +1,12 @@
-//! Adds rows to the chain, beside other threads and processes that do the same.
+//! Appends rows to the chain, concurrently with other threads and processes.
 //!
-//! Whoever adds a row holds the lock on `head` from learning what the last row is until the new one
-//! is written. Usually `head` says it: it is believed as long as the file it speaks of has the
-//! length it had then. Otherwise a writer was stopped between the two, or somebody else had a
-//! hand in it, and the file is read from its end.
+//! A writer holds the lock on `head` from reading the last row's position until the new row is
+//! written. Usually `head` has that position; it is trusted while the file it names still has the
+//! recorded length. Otherwise a writer was interrupted or the log was modified, and the file is
+//! read from its end.
 //!
-//! The further of the two counts, and `head` where they are equally far. So rows that somebody
-//! removed or replaced at the end leave a gap or a broken link that no later row closes.
+//! The later of the two positions is used, and `head` if they are equal. So rows that were removed
+//! or replaced at the end leave a gap or a broken link that no later row closes.
 
 use std::io;
 
@@ -19,12 +19,12 @@ use super::chain_link::{ChainLink, ChainPosition, link_row};
 use super::log_head::{HEAD, LogHead};
 use super::{AuditRow, day_file_name, list_days};
 
-/// Room on the disk that a call must find for its row, in bytes; a cleaned row is shorter.
+/// Free disk space required for a row, in bytes; a redacted row is shorter.
 const ROW_ROOM_BYTES: u64 = 64 * 1024;
 /// How far back a file is searched for its last row, in bytes.
 const SEARCH_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// The files that are added to.
+/// The open files of the log.
 #[derive(Debug)]
 pub(super) struct ChainWriter {
     head: LockedLine,
@@ -38,14 +38,14 @@ struct CurrentDayFile {
     file: AppendFile,
 }
 
-/// What a line says about itself, for whoever goes on after it.
+/// The last row, as far as the next row needs it.
 enum LastRow {
     Linked(ChainPosition),
-    /// A row of the time before there was a chain: nothing before it is tied either.
+    /// A row from before the chain existed: nothing before it is linked either.
     Unlinked,
 }
 
-/// Whether the work was done or the files have to be opened anew, because they were removed.
+/// Whether the row was written, or the files must be reopened because they were removed.
 pub(super) enum AppendOutcome {
     Done,
     Removed,
@@ -56,7 +56,7 @@ impl ChainWriter {
         Ok(Self { head: LockedLine::open(dir, HEAD)?, today: None })
     }
 
-    /// Makes sure that a row of `day` can be added: nobody keeps the lock, and there is room.
+    /// Checks that a row of `day` can be added: the lock is available, and the disk has space.
     pub(super) fn ensure_writable(
         &mut self,
         dir: &StateDir,
@@ -74,8 +74,8 @@ impl ChainWriter {
         Ok(AppendOutcome::Done)
     }
 
-    /// Adds a row, given as a JSON object, to the file of its day, or of the newest one: a call may
-    /// end after others of the next day did, and the order of files is that of the rows.
+    /// Appends a row, given as a JSON object, to the file of its day or of the newest day: a call
+    /// may end after calls of the next day, and the files must keep the order of the rows.
     pub(super) fn append(
         &mut self,
         dir: &StateDir,
@@ -99,7 +99,7 @@ impl ChainWriter {
             head => find_last_row(dir, today, size, head)?,
         };
         let Some((line, pin)) = link_row(row, &before) else {
-            return Err(io::Error::other("a row that is no JSON object"));
+            return Err(io::Error::other("the row is not a JSON object"));
         };
         let size = size + today.file.append_line(start, &line)?;
         held.write(LogHead { pin, day, size }.to_line().as_bytes())?;
@@ -107,7 +107,7 @@ impl ChainWriter {
     }
 }
 
-/// What `head` says, if anything; nothing at all when the file was removed.
+/// The contents of `head`, if any; `None` if the file was removed.
 #[expect(clippy::option_option, reason = "no file and no head in it are not the same")]
 fn read_head(held: &LockedLineGuard<'_>) -> io::Result<Option<Option<LogHead>>> {
     Ok(held.read()?.map(|line| LogHead::parse(&line)))
@@ -129,7 +129,7 @@ fn open_day<'a>(
     Ok(today.insert(open))
 }
 
-/// The last row of the log, found by looking, and what the next line of today's file starts with.
+/// Searches for the last row of the log, and returns how the next line of today's file must start.
 fn find_last_row(
     dir: &StateDir,
     today: &CurrentDayFile,

@@ -1,4 +1,4 @@
-//! The row that a connection of a confined program leaves in the audit log.
+//! Audit rows for connections of confined programs.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +16,7 @@ use crate::call_id::new_call_id;
 use crate::metrics::CallStatus;
 use crate::redaction;
 
-/// What the tool of such a row is called. No tool has this name.
+/// The `tool` of such a row. No tool has this name.
 const CONNECTION: &str = "connection";
 
 /// Records connections in the audit log.
@@ -29,14 +29,14 @@ pub struct ConnectionAuditLog {
 }
 
 impl ConnectionAuditLog {
-    /// Those that programs make in a workspace, for a session if they belong to one.
+    /// A log for the connections of a workspace, and of a session if they belong to one.
     pub fn new(state: &StateDir, workspace: Workspace, session: Option<SessionId>) -> Self {
         Self { audit: AuditLog::new(state), workspace, session, turn: Mutex::default() }
     }
 
     fn build_row(&self, record: ConnectionRecord) -> AuditRow {
         let target = record.target.map(|ConnectTarget { host, port }| {
-            // A name can be made to carry a secret out.
+            // A host name can carry secret data.
             (redaction::redact_and_shorten(&host.to_string()), port)
         });
         let title = target.as_ref().map(|(host, port)| format!("{host}:{port}"));
@@ -75,8 +75,8 @@ impl ConnectionLog for ConnectionAuditLog {
     }
 
     fn write(&self, record: ConnectionRecord) -> io::Result<()> {
-        // The first row waits until the shapes of secrets are compiled. Without a turn of its own, the
-        // row of a connection that ended later would overtake it.
+        // The first row waits until the secret patterns are compiled. Without this lock, the row of
+        // a connection that ended later could overtake it.
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.audit.write(&self.build_row(record))
     }

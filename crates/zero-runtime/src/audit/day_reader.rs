@@ -1,21 +1,21 @@
-//! Reads the log of one day, and goes on where it stopped when there is more.
+//! Reads the log of one day, and continues where it stopped when rows are added.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Take};
 
 use super::AuditRow;
 
-/// Longest row read back, in bytes; a longer one is damage.
+/// Longest row that is read, in bytes; a longer one is damage.
 const ROW_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// Reads the log of one day, and goes on where it stopped when there is more.
+/// Reads the log of one day, and continues where it stopped when rows are added.
 #[derive(Debug)]
 pub struct DayReader {
     day: String,
     file: BufReader<Take<File>>,
-    /// The beginning of a line whose end is not written yet.
+    /// The beginning of a line that is not complete yet.
     partial: Vec<u8>,
-    /// Whether the line that is being read is so long that it was handed on in parts.
+    /// Whether the current line is so long that it was passed on in parts.
     overlong: bool,
     lines: u64,
     damaged: usize,
@@ -31,14 +31,14 @@ pub struct DayLogLine<'a> {
 }
 
 impl DayLogLine<'_> {
-    /// The row it holds; nothing when it is damaged.
+    /// Parses the row; `None` if it is damaged.
     pub fn parse_row(&self) -> Option<AuditRow> {
         serde_json::from_slice(self.bytes).ok()
     }
 }
 
 impl DayReader {
-    /// Reads no more than the first `bytes_max` bytes, whatever is added meanwhile.
+    /// Reads at most the first `bytes_max` bytes, even if the file grows.
     pub(super) fn new(day: &str, file: File, bytes_max: u64) -> Self {
         Self {
             day: day.to_owned(),
@@ -50,22 +50,22 @@ impl DayReader {
         }
     }
 
-    /// The day, as the log's file is named.
+    /// The day in the log's file name.
     pub fn day(&self) -> &str {
         &self.day
     }
 
-    /// How many lines were met so far that are no rows.
+    /// Number of lines so far that are not rows.
     pub fn damaged_lines(&self) -> usize {
         self.damaged
     }
 
-    /// Hands on the rows that came since the last look.
+    /// Passes the rows added since the last call to `each`.
     pub fn for_each_row(&mut self, mut each: impl FnMut(AuditRow)) -> io::Result<()> {
         self.for_each_row_line(|row, _| each(row))
     }
 
-    /// The same with each row's line, as it is recorded.
+    /// Like [`DayReader::for_each_row`], with the line of each row.
     pub fn for_each_row_line(
         &mut self,
         mut each: impl FnMut(AuditRow, DayLogLine<'_>),
@@ -79,8 +79,8 @@ impl DayReader {
         Ok(())
     }
 
-    /// Hands on the lines that came since the last look, rows or not. One that is longer than any row
-    /// comes in parts, all with the same number.
+    /// Passes the lines added since the last call to `each`, whether or not they are rows. A line
+    /// longer than any row is passed in parts with the same number.
     pub fn for_each_line(&mut self, mut each: impl FnMut(DayLogLine<'_>)) -> io::Result<()> {
         loop {
             let room = ROW_BYTES_MAX.saturating_sub(self.partial.len() as u64);
@@ -100,7 +100,7 @@ impl DayReader {
         }
     }
 
-    /// The beginning of a line whose end is not there, as far as it was read.
+    /// The beginning of a line that is not complete, as far as it was read.
     pub fn unfinished_line(&self) -> Option<DayLogLine<'_>> {
         let number = self.lines + u64::from(!self.overlong);
         (!self.partial.is_empty()).then_some(DayLogLine { number, bytes: &self.partial })

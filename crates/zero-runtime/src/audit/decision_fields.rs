@@ -1,4 +1,4 @@
-//! How a decision stands in a row, within its bounds.
+//! Converts a policy decision to the fields of a row, within bounds.
 
 use std::cmp::Reverse;
 
@@ -7,13 +7,13 @@ use zero_policy::{EffectDecision, PolicyDecision};
 use super::{AuditDecision, AuditEffect, AuditRow};
 use crate::redaction;
 
-/// Effects a row holds; a command can have any number of them.
+/// Most effects in a row; a command can have any number of them.
 pub(crate) const EFFECTS_MAX: usize = 100;
-/// What those may take of the row together, in bytes.
+/// Most bytes of all effects in a row.
 const EFFECTS_BYTES_MAX: usize = 32 * 1024;
 
 impl AuditRow {
-    /// Notes how something was judged.
+    /// Records a policy decision.
     pub(crate) fn record_decision(&mut self, decision: &PolicyDecision) -> &mut AuditDecision {
         if !decision.effects.is_empty() {
             self.effects = audit_effects(&decision.effects);
@@ -30,7 +30,7 @@ impl AuditRow {
     }
 }
 
-/// The effects as a row holds them, the strictest verdicts first, for not all may fit.
+/// The effects for a row, strictest verdict first, because not all may fit.
 fn audit_effects(effects: &[EffectDecision]) -> Vec<AuditEffect> {
     let mut effects: Vec<&EffectDecision> = effects.iter().collect();
     effects.sort_by_key(|effect| Reverse(effect.decision));
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!((rows.len(), rows[0].target.as_str()), (EFFECTS_MAX, "d"));
         let order: Vec<String> =
             audit_effects(&effects[..2]).into_iter().map(|row| row.target).collect();
-        assert_eq!(order, ["a", "b"], "otherwise they stay as they are");
+        assert_eq!(order, ["a", "b"], "equal verdicts keep their order");
         let long: Vec<EffectDecision> =
             (0..EFFECTS_MAX).map(|_| effect(&"/x y".repeat(1_000), Verdict::Ask)).collect();
         let bytes: usize = audit_effects(&long).iter().map(|row| row.target.len()).sum();

@@ -1,8 +1,8 @@
-//! The file that says where the log ends.
+//! The file that records where the log ends.
 //!
-//! Rows removed from the end leave a chain that is whole, only shorter. `head` remembers the last
-//! row, so that they are missed. It also says how long that row's file was: as long as this is
-//! so, the next row can be added without reading what is there.
+//! If rows are removed from the end, the rest is still a valid chain. `head` records the last row,
+//! so that the removal is detected. It also records the length of that row's file: while the length
+//! is the same, the next row can be added without reading the file.
 
 use jiff::civil::Date;
 
@@ -11,14 +11,14 @@ use super::chain_link::{ChainPosition, is_hash};
 /// The name of the file.
 pub(super) const HEAD: &str = "head";
 
-/// Where the log ends.
+/// The end of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LogHead {
     /// The last row.
     pub(super) pin: ChainPosition,
-    /// The day whose file it is in.
+    /// The day of the file that contains it.
     pub(super) day: Date,
-    /// How long that file is with it, in bytes.
+    /// The length of that file including the row, in bytes.
     pub(super) size: u64,
 }
 
@@ -29,7 +29,7 @@ impl LogHead {
         format!("{seq:020} {hash} {day} {size:020}\n")
     }
 
-    /// Reads the line; nothing when it is none of ours.
+    /// Parses the line; `None` if it is malformed.
     pub(super) fn parse(line: &[u8]) -> Option<Self> {
         let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
         let mut parts = line.split(' ');

@@ -81,7 +81,7 @@ pub struct IntegrityFinding {
     pub file: String,
     /// Line number, from 1; `None` if the fault concerns the whole file.
     pub line: Option<u64>,
-    /// What is wrong there, with the numbers of the rows concerned.
+    /// The fault, with the numbers of the affected rows.
     pub fault: IntegrityFault,
 }
 
@@ -223,7 +223,7 @@ fn format_rows(first: u64, last: u64, one: &str, many: &str) -> String {
 }
 
 impl AuditLog {
-    /// Checks the log; `progress` hears of each day before it is read.
+    /// Verifies the log; calls `progress` with each day before it is read.
     pub fn verify(
         &self,
         check: &VerifyOptions,
@@ -248,7 +248,7 @@ impl AuditLog {
                 file.check_line(&mut chain, line);
             }
         }
-        // A head of a day that is not looked at says nothing about those that are.
+        // The head of an unread day says nothing about the days that are read.
         let head_is_meant = match &snapshot.head {
             LogHeadState::Known(head) => is_wanted(&head.day),
             LogHeadState::Empty | LogHeadState::Missing => true,
@@ -256,7 +256,7 @@ impl AuditLog {
         Ok(chain.finish(check, head_is_meant.then_some(&snapshot.head)))
     }
 
-    /// The log as it stands while nobody adds to it.
+    /// The state of the log at one moment, while no writer holds the lock.
     fn snapshot(&self) -> io::Result<LogSnapshot> {
         let line = LockedLine::open_existing(&self.dir, HEAD)?;
         let held = line.as_ref().map(LockedLine::lock_shared).transpose()?;
@@ -266,7 +266,7 @@ impl AuditLog {
             Some(bytes) => LogHead::parse(bytes).map_or(LogHeadState::Missing, LogHeadState::Known),
             None => LogHeadState::Missing,
         };
-        // Rows may still be added to the file before the last one: the next day's file is made before
+        // Rows may still be added to the second-last file: the next day's file is created before
         // its first row is written.
         let with_size = |day| Ok((day, self.dir.size(&day_file_name(day))?));
         let days = list_days(&self.dir)?.into_iter().map(with_size).collect::<io::Result<_>>()?;
@@ -274,14 +274,14 @@ impl AuditLog {
     }
 }
 
-/// What the head's file says.
+/// The contents of the head file.
 #[derive(Debug)]
 pub(super) enum LogHeadState {
-    /// Where the log ends.
+    /// The end of the log.
     Known(LogHead),
-    /// Nothing yet: the first writer made the file and came no further than its row.
+    /// Empty: the first writer created the file and was interrupted after its row.
     Empty,
-    /// There is none, or none that can be read.
+    /// Missing or unreadable.
     Missing,
 }
 
@@ -295,7 +295,7 @@ struct LogSnapshot {
 struct DayFile {
     index: usize,
     day: Date,
-    /// Whether a row of the chain was met.
+    /// Whether a chained row was found.
     is_begun: bool,
 }
 
@@ -305,7 +305,7 @@ impl DayFile {
         match ChainLink::parse(line.bytes) {
             Some(link) => {
                 let is_first = !std::mem::replace(&mut self.is_begun, true);
-                // A row is put into a later file than its day's only where that file has rows.
+                // A row is only in a later file than its day's if that file already has rows.
                 if is_first
                     && link.is_valid()
                     && line.parse_row().map(|row| utc_date(row.time)) != Some(self.day)
@@ -321,8 +321,8 @@ impl DayFile {
     }
 }
 
-/// Whether a line is the beginning of a row: what is left when its writer was stopped. A whole
-/// object is none, nor is anything else that can no longer become a row.
+/// Whether a line is the beginning of a row, as an interrupted writer leaves it. A complete object
+/// is not, nor is anything that cannot become a row.
 fn is_row_prefix(line: &[u8]) -> bool {
     const ROW_START: &[u8] = br#"{"time":""#;
     let common = line.len().min(ROW_START.len());

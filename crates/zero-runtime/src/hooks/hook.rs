@@ -1,4 +1,4 @@
-//! A hook, as settings describe it.
+//! A hook from settings.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,29 +13,29 @@ use crate::redaction;
 /// A command that runs before or after calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hook {
-    /// The tools it is for.
+    /// The tools it applies to.
     pub tools: Vec<ToolPattern>,
-    /// The program and its arguments; no shell looks at them.
+    /// The program and its arguments; no shell interprets them.
     pub words: Vec<String>,
-    /// How long it may take.
+    /// Its time limit.
     pub timeout: Duration,
-    /// What it may do at all.
+    /// Its access to files and network.
     pub access: LaunchAccess,
-    /// What becomes of a call when it fails. After a call there is nothing left to decide.
+    /// What happens to a call if the hook fails. Ignored after a call.
     pub on_failure: HookFailureAction,
-    /// The files of the workspace that it names, as whoever lets it run has seen them.
+    /// The workspace files that it uses, as they were when it was approved.
     pub files: Vec<HookFile>,
-    /// Where it stands, for a person.
+    /// Where it is configured, for messages.
     pub written_at: String,
 }
 
 impl Hook {
-    /// Whether it is for a tool, by its canonical name.
+    /// Whether it applies to a tool, given by its canonical name.
     pub fn is_for(&self, tool: &str) -> bool {
         self.tools.iter().any(|pattern| pattern.matches(tool))
     }
 
-    /// Its words in one line, for a person, without secrets.
+    /// Its command line for display, without secrets.
     pub fn command(&self) -> String {
         redaction::redact_text(&self.words.join(" ")).into_owned()
     }
@@ -47,14 +47,14 @@ impl fmt::Display for Hook {
     }
 }
 
-/// What becomes of a call when its hook fails.
+/// What happens to a call if its hook fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HookFailureAction {
-    /// It is denied.
+    /// The call is denied.
     #[default]
     Deny,
-    /// A person decides.
+    /// The user decides.
     Ask,
-    /// It goes on as if there were no such hook.
+    /// The call continues without the hook.
     Ignore,
 }

@@ -1,6 +1,6 @@
-//! What a hook answers: by its exit code, and by JSON on its standard output.
+//! Parses the answer of a hook: its exit code, and JSON on its standard output.
 //!
-//! Nothing is guessed. An answer is understood to the last field, or the hook has failed.
+//! Parsing is strict: an answer with anything unknown in it is a failure of the hook.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -8,30 +8,30 @@ use serde_json::{Map, Value};
 use zero_core::sanitize::{to_line, to_quoted_line};
 use zero_core::text_shortening::head_chars;
 
-/// The exit code that denies, or remarks, with the error output as its words.
+/// The exit code that denies a call, or adds a remark, with the standard error as its text.
 const DENY_EXIT_CODE: i32 = 2;
 
-/// How a hook ended by itself, and what it wrote.
+/// The exit code and output of a hook that ended by itself.
 #[derive(Debug)]
 pub(super) struct HookOutput {
     pub(super) exit_code: i32,
     pub(super) stdout: Vec<u8>,
-    /// What it wrote to its error output, as plain text.
+    /// Its standard error, as plain text.
     pub(super) stderr: String,
 }
 
-/// What a hook says before a call.
+/// The answer of a hook before a call.
 #[derive(Debug, PartialEq)]
 pub(super) struct PreHookOutcome {
     pub(super) ruling: HookRuling,
-    /// The input in the place of the one it was told.
+    /// The new input, if the hook rewrote it.
     pub(super) input: Option<Value>,
 }
 
-/// What is to become of the call, each with why.
+/// The hook's ruling on the call, with its reason.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum HookRuling {
-    /// What would become of it anyway.
+    /// No ruling.
     Nothing,
     Ask(String),
     Deny(String),
@@ -69,7 +69,7 @@ struct PreHookAnswer {
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum HookDecision {
-    /// Has no weight: a hook cannot allow.
+    /// Has no effect: a hook cannot allow.
     Allow,
     Ask,
     Deny,
@@ -81,17 +81,17 @@ struct PostHookAnswer {
     context: Option<String>,
 }
 
-/// What a hook says before a call; the error says why it has failed.
+/// Parses the answer of a hook before a call; the error says why the hook failed.
 pub(super) fn parse_pre_answer(words: &HookOutput) -> Result<PreHookOutcome, String> {
     let example = r#"{"decision": "deny", "reason": "…"}"#;
-    let told: Option<PreHookAnswer> = match words.exit_code {
+    let answer: Option<PreHookAnswer> = match words.exit_code {
         DENY_EXIT_CODE => {
             let ruling = HookRuling::Deny(reason_or_default(words.stderr.trim()));
             return Ok(PreHookOutcome { ruling, input: None });
         }
         _ => parse_json_answer(words, example)?,
     };
-    let Some(PreHookAnswer { decision, reason: why, input }) = told else {
+    let Some(PreHookAnswer { decision, reason: why, input }) = answer else {
         return Ok(PreHookOutcome { ruling: HookRuling::Nothing, input: None });
     };
     let why = reason_or_default(why.unwrap_or_default().trim());
@@ -105,21 +105,21 @@ pub(super) fn parse_pre_answer(words: &HookOutput) -> Result<PreHookOutcome, Str
     Ok(PreHookOutcome { ruling, input: input.map(Value::Object) })
 }
 
-/// What a hook remarks after a call, if anything; the error says why it has failed.
+/// Parses the remark of a hook after a call, if any; the error says why the hook failed.
 pub(super) fn parse_post_answer(words: &HookOutput) -> Result<Option<String>, String> {
     let context = match words.exit_code {
         DENY_EXIT_CODE => Some(words.stderr.clone()),
         _ => parse_json_answer::<PostHookAnswer>(words, r#"{"context": "…"}"#)?
-            .and_then(|told| told.context),
+            .and_then(|answer| answer.context),
     };
     Ok(context.filter(|context| !context.trim().is_empty()))
 }
 
 fn reason_or_default(text: &str) -> String {
-    if text.is_empty() { "it gives no reason".to_owned() } else { text.to_owned() }
+    if text.is_empty() { "no reason given".to_owned() } else { text.to_owned() }
 }
 
-/// The JSON of one that ended well; `None` where it wrote nothing.
+/// The JSON of a hook that succeeded; `None` if it printed nothing.
 fn parse_json_answer<T: DeserializeOwned>(
     words: &HookOutput,
     example: &str,
@@ -137,18 +137,18 @@ fn parse_json_answer<T: DeserializeOwned>(
     serde_json::from_slice(&words.stdout).map(Some).map_err(|error| {
         let printed = String::from_utf8_lossy(&words.stdout);
         format!(
-            "what it printed, {}, is no answer: {}; let it print nothing or JSON such as `{example}`, and write messages to its error output",
+            "its output {} is not a valid answer: {}; print nothing or JSON such as `{example}`, and write messages to stderr",
             to_quoted_line(head_chars(&printed, 80)),
             to_line(&error.to_string())
         )
     })
 }
 
-/// The error output, as part of a message.
+/// The standard error, as part of a message.
 pub(super) fn format_stderr(stderr: &str) -> String {
     match stderr.trim() {
         "" => String::new(),
-        stderr => format!(" and said {}", to_quoted_line(stderr)),
+        stderr => format!(" and printed {}", to_quoted_line(stderr)),
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
             2,
             r#"{"decision": "allow"}"#,
             "",
-            ruling_outcome(HookRuling::Deny(text("it gives no reason"))),
+            ruling_outcome(HookRuling::Deny(text("no reason given"))),
         );
         let deny = r#"{"decision": "deny", "reason": "no", "input": {"a": 1}}"#;
         check(0, deny, "", ruling_outcome(HookRuling::Deny(text("no"))));
@@ -193,7 +193,7 @@ mod tests {
             0,
             r#"{"decision": "ask"}"#,
             "",
-            ruling_outcome(HookRuling::Ask(text("it gives no reason"))),
+            ruling_outcome(HookRuling::Ask(text("no reason given"))),
         );
         check(
             0,
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn unparsable_answer_is_a_failure() {
-        check(1, "", "boom", Err("exit code 1 and said `boom`"));
+        check(1, "", "boom", Err("exit code 1 and printed `boom`"));
         check(127, "{}", "", Err("exit code 127"));
         for nonsense in [
             "ok",
@@ -224,10 +224,10 @@ mod tests {
             r#"{"input": "rm"}"#,
             r#"{"reason": 3}"#,
         ] {
-            check(0, nonsense, "", Err("is no answer"));
+            check(0, nonsense, "", Err("is not a valid answer"));
         }
         let error = parse_pre_answer(&hook_output(0, "\u{1b}[2J\nok", "")).unwrap_err();
-        assert!(error.starts_with("what it printed, `[2J ok`"), "{error}");
+        assert!(error.starts_with("its output `[2J ok`"), "{error}");
     }
 
     #[test]
@@ -240,6 +240,8 @@ mod tests {
         assert_eq!(remark(0, r#"{"context": "formatted"}"#), Ok(Some("formatted".to_owned())));
         assert_eq!(remark(2, "x"), Ok(Some("2 warnings\n".to_owned())));
         assert!(remark(1, "").unwrap_err().contains("exit code 1"));
-        assert!(remark(0, r#"{"decision": "deny"}"#).unwrap_err().contains("is no answer"));
+        assert!(
+            remark(0, r#"{"decision": "deny"}"#).unwrap_err().contains("is not a valid answer")
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! The files of the workspace that the command line of a hook names.
+//! The workspace files that a hook's command line names.
 //!
-//! Whoever lets a hook run has looked at these, too: the words `.zero/hooks/check` say nothing of what
-//! it does. So each is remembered as it was then, and a hook whose files are others now does not run.
+//! Approving the words `.zero/hooks/check` says nothing about what that script does, so the
+//! approval also covers the files. Each file is identified by its content, and a hook whose files
+//! changed does not run.
 
 use std::collections::HashMap;
 use std::io::Read as _;
@@ -12,44 +13,44 @@ use zero_policy::path::normalize_lexically;
 use zero_sandbox::journal::sha256;
 use zero_sandbox::{FileType, FinalLinkMode, Workspace};
 
-/// Largest such file, in bytes. A larger one is never known to be what it was.
+/// Largest file that is identified, in bytes. A larger one counts as changed.
 const FILE_BYTES_MAX: u64 = 16_000_000;
-/// Bytes of all files that are read at one look. What comes after them is not known either.
+/// Most bytes of all files read by one reader. Files beyond that count as changed.
 const READ_BYTES_MAX: u64 = 64_000_000;
-/// Longest name of a file, in bytes: a longer word, such as a script for `sh -c`, names none.
+/// Longest file name, in bytes: a longer word, such as a script for `sh -c`, is not a file.
 const NAME_BYTES_MAX: usize = 255;
 /// Most words of a hook's command line.
 pub const HOOK_WORDS_MAX: usize = 256;
 
-/// A place in the workspace that a hook names, and what stood there.
+/// A workspace path that a hook names, and what was there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookFile {
     path: PathBuf,
     stood: HookFileState,
 }
 
-/// What stood at a place.
+/// What was at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum HookFileState {
     Nothing,
     /// A file, by its SHA-256.
     File(String),
-    /// A link that leads out of the workspace, to here.
+    /// A link to this path outside of the workspace.
     OutsideLink(PathBuf),
-    /// A folder, or what else is no file.
+    /// A folder or another non-file.
     Other,
-    /// Nobody knows.
+    /// Not known.
     Unknown,
 }
 
 impl HookFile {
-    /// Where it is.
+    /// The path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What stands there, in a text that is the same only for the same; `None` where nothing does,
-    /// or a folder, which many words name by chance.
+    /// A text that identifies the content; `None` for a missing path or a folder, which many words
+    /// name by chance.
     pub fn identity(&self) -> Option<String> {
         let stood = match &self.stood {
             HookFileState::Nothing | HookFileState::Other => return None,
@@ -60,8 +61,8 @@ impl HookFile {
         Some(format!("{} {stood}", self.path.display()))
     }
 
-    /// Has a hook fail that names these files, since they are not those that were trusted: from now
-    /// on nobody knows them. `command` stands for them where there are none any more.
+    /// Makes a hook that uses these files fail, because they are not the trusted ones: their
+    /// content counts as unknown. `command` stands for them if there are none any more.
     pub fn distrust(files: &mut Vec<Self>, command: &str) {
         let stands = files.iter().any(|file| file.identity().is_some());
         for file in files.iter_mut().filter(|file| !stands || file.identity().is_some()) {
@@ -72,13 +73,13 @@ impl HookFile {
         }
     }
 
-    /// Whether the same stands there now.
+    /// Whether the content is still the same.
     fn is_unchanged(&self, look: &mut HookFileReader<'_>) -> bool {
         self.stood != HookFileState::Unknown && look.file_state(&self.path) == self.stood
     }
 }
 
-/// A look at the files that hooks name: each is read once, and not more of them than is bearable.
+/// Reads the files that hooks name: each once, and at most a bounded number of bytes.
 pub struct HookFileReader<'a> {
     workspace: &'a Workspace,
     seen: HashMap<PathBuf, HookFileState>,
@@ -86,13 +87,13 @@ pub struct HookFileReader<'a> {
 }
 
 impl<'a> HookFileReader<'a> {
-    /// Nothing was looked at so far.
+    /// A reader with its full budget.
     pub fn new(workspace: &'a Workspace) -> Self {
         Self { workspace, seen: HashMap::new(), bytes_left: READ_BYTES_MAX }
     }
 
-    /// The places that a command line names, as they are now. Options name none, and a program
-    /// without a `/` is looked for in `PATH`, never here.
+    /// The paths that a command line names, in their current state. Options are not paths, and a
+    /// program without a `/` is searched in `PATH`, not here.
     pub fn read_files(&mut self, words: &[String]) -> Vec<HookFile> {
         let names = |(at, word): &(usize, &String)| {
             !word.starts_with('-') && (*at > 0 || word.contains('/'))
@@ -103,8 +104,8 @@ impl<'a> HookFileReader<'a> {
         named.into_iter().map(|path| HookFile { stood: self.file_state(&path), path }).collect()
     }
 
-    /// The first place that a command line names where not the same stands as when `known` was seen,
-    /// or where something stands that was not seen at all.
+    /// The first path that a command line names whose content differs from `known`, or that is not
+    /// in `known`.
     pub(super) fn find_changed(&mut self, words: &[String], known: &[HookFile]) -> Option<PathBuf> {
         let changed = known.iter().find(|file| !file.is_unchanged(self));
         let is_new = |file: &&HookFile| {
@@ -114,7 +115,7 @@ impl<'a> HookFileReader<'a> {
         changed.map(path).or_else(|| self.read_files(words).iter().find(is_new).map(path))
     }
 
-    /// Whether a path lies in the workspace, as it is written or wherever its links lead.
+    /// Whether a path is in the workspace, as written or with links resolved.
     fn is_inside(&self, path: &Path) -> bool {
         let leads_inside = || {
             let located = self.workspace.resolve_path(path, FinalLinkMode::Follow);
@@ -184,15 +185,15 @@ mod tests {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             HookFileReader::new(&workspace).read_files(&words)
         };
-        let told = |words: &[&str]| {
+        let identities = |words: &[&str]| {
             look(words).iter().filter_map(HookFile::identity).collect::<Vec<_>>().join(", ")
         };
         let own = |name: &str| format!("{} {}", at(name).display(), sha256(b"one"));
-        assert_eq!(told(&["python3", "-x", "./check", "--of=check"]), own("check"));
-        assert_eq!(told(&["sh", "link"]), own("link"));
-        assert!(told(&["./out"]).contains("/out -> /"), "{}", told(&["./out"]));
-        assert_eq!(told(&["check"]), "", "a program without a path is none of these");
-        assert_eq!(told(&["/bin/true", "../w2/x", "new", "."]), "");
+        assert_eq!(identities(&["python3", "-x", "./check", "--of=check"]), own("check"));
+        assert_eq!(identities(&["sh", "link"]), own("link"));
+        assert!(identities(&["./out"]).contains("/out -> /"), "{}", identities(&["./out"]));
+        assert_eq!(identities(&["check"]), "", "a program without a path is not a file");
+        assert_eq!(identities(&["/bin/true", "../w2/x", "new", "."]), "");
 
         let seen = look(&["sh", "check", "new", "link", "out", "."]);
         let changed = || {
@@ -213,9 +214,13 @@ mod tests {
         assert_eq!(changed(), ["out"]);
         let large = std::fs::File::create(at("large")).unwrap();
         large.set_len(FILE_BYTES_MAX + 1).unwrap();
-        assert_ne!(told(&["./large"]), told(&["./large"]), "nobody knows it again");
+        assert_ne!(
+            identities(&["./large"]),
+            identities(&["./large"]),
+            "an unknown file never matches"
+        );
         assert!(!look(&["./large"])[0].is_unchanged(&mut HookFileReader::new(&workspace)));
-        assert_eq!(told(&["sh", "-c", &"x".repeat(300)]), "", "no file has such a name");
+        assert_eq!(identities(&["sh", "-c", &"x".repeat(300)]), "", "no file has such a name");
     }
 
     #[test]
@@ -242,7 +247,11 @@ mod tests {
         let mut none = Vec::new();
         HookFile::distrust(&mut none, "sh");
         let strange = HookFileReader::new(&workspace).find_changed(&["sh".to_owned()], &none);
-        assert_eq!(strange, Some(PathBuf::from("sh")), "one that names none any more fails, too");
+        assert_eq!(
+            strange,
+            Some(PathBuf::from("sh")),
+            "a hook that no longer names a file fails, too"
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Runs a hook: confined, in bounded time and with bounded output, and leaves no process behind.
+//! Runs a hook in a sandbox, with bounded time and output, and leaves no process behind.
 
 use std::io;
 use std::sync::Arc;
@@ -27,32 +27,32 @@ use crate::configured_command::{decide_configured_command, denial_error};
 use crate::policy::Policy;
 use crate::tool_host::ToolHost;
 
-/// Bytes of an answer, and of error output.
+/// Most bytes of an answer, and of standard error.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// How long the end of one that was killed is waited for.
+/// How long the end of a killed hook is waited for.
 const END_MAX: Duration = Duration::from_secs(10);
 
 /// Why a hook has no answer.
 #[derive(Debug)]
 pub(super) enum HookError {
-    /// The call is not wanted any more.
+    /// The call was cancelled.
     Cancelled,
-    /// It failed: why, for whoever wrote it.
+    /// It failed, with the reason for its author.
     Failed(String),
 }
 
 impl ToolHost {
-    /// Runs a hook to its end, when it is its turn and while the call's hooks have time.
+    /// Runs a hook when a slot is free and while the call's hook budget lasts.
     pub(super) async fn run_hook(
         &self,
         turns: &Semaphore,
         attempt: HookAttempt<'_>,
         hook: &Arc<Hook>,
-        told: &Value,
+        input: &Value,
         time: &mut HookTimeBudget,
     ) -> Result<HookOutput, HookError> {
         let began = Instant::now();
-        let words = self.run_with_budget(turns, attempt, hook, told, *time).await;
+        let words = self.run_with_budget(turns, attempt, hook, input, *time).await;
         time.spend(began.elapsed());
         words
     }
@@ -62,12 +62,12 @@ impl ToolHost {
         turns: &Semaphore,
         attempt: HookAttempt<'_>,
         hook: &Arc<Hook>,
-        told: &Value,
+        input: &Value,
         mut time: HookTimeBudget,
     ) -> Result<HookOutput, HookError> {
         let HookAttempt { session, call, cancel, .. } = attempt;
         let Some(place) = &session.hook_commands else {
-            return Err(HookError::Failed("its session has no place for hooks".to_owned()));
+            return Err(HookError::Failed("its session cannot run hooks".to_owned()));
         };
         let waited = Instant::now();
         let turn = tokio::select! {
@@ -88,7 +88,7 @@ impl ToolHost {
             mode: session.mode(),
             call: call.id.clone(),
             hook: Arc::clone(hook),
-            told: told.to_string().into_bytes(),
+            input: input.to_string().into_bytes(),
         };
         let started = tokio::task::spawn_blocking(move || launch.start());
         let started = started.await.map_err(|_| hook_failure("zero is shutting down"))?;
@@ -101,7 +101,7 @@ impl ToolHost {
         };
         if is_late || is_cancelled {
             watched.kill();
-            // Nothing of it may touch anything when the call goes on.
+            // No process of the hook may be left when the call continues.
             let _ = tokio::time::timeout(END_MAX, watched.wait_ended()).await;
         }
         match (is_late, is_cancelled) {
@@ -117,7 +117,7 @@ fn hook_failure(why: &str) -> HookError {
     HookError::Failed(why.to_owned())
 }
 
-/// What it takes to start a hook.
+/// What is needed to start a hook.
 struct HookLaunch {
     commands: Arc<HostCommands>,
     place: Arc<SessionCommands>,
@@ -127,10 +127,10 @@ struct HookLaunch {
     mode: Option<PermissionMode>,
     call: CallId,
     hook: Arc<Hook>,
-    told: Vec<u8>,
+    input: Vec<u8>,
 }
 
-/// A hook that runs. When nobody waits for it any more, it is killed.
+/// A running hook. Dropping it kills the hook.
 struct HookProcess(Arc<MonitoredCommand>);
 
 impl Drop for HookProcess {
@@ -140,13 +140,13 @@ impl Drop for HookProcess {
 }
 
 impl HookLaunch {
-    /// Blocks for as long as its walls take to be put up.
+    /// Starts the hook. Blocks until its sandbox is built.
     fn start(self) -> Result<HookProcess, ToolError> {
         let command = CommandLine::Program(self.hook.words.clone());
         let mut execution = CommandExecution { command, folder: None, variables: Vec::new() };
         self.check_policy(&execution)?;
         self.check_files_unchanged()?;
-        // What it runs by name is nothing that a call could have put there.
+        // The hook's own programs must not be found in folders that calls can write to.
         execution
             .variables
             .push(("PATH".to_owned(), self.commands.trusted_search_path(&self.workspace)));
@@ -167,27 +167,27 @@ impl HookLaunch {
                 ..OutputCollector::default()
             },
             unread: UnreadRetention::No,
-            input: CommandInput::Bytes(self.told),
-            news: Box::new(|_, _| {}),
+            input: CommandInput::Bytes(self.input),
+            output_sink: Box::new(|_, _| {}),
             permit: None,
             watch: ready.watch,
             network: ready.network,
         };
         let watched = MonitoredCommand::start(running, watching).map_err(|error| {
-            ToolError::failed(ErrorReason::Io, format!("it cannot be watched: {error}"))
+            ToolError::failed(ErrorReason::Io, format!("could not supervise it: {error}"))
         })?;
         self.place.add(&watched);
         Ok(HookProcess(watched))
     }
 
-    /// Refuses to run another file than the one that was looked at.
+    /// Refuses to run if the hook's files are not the approved ones.
     fn check_files_unchanged(&self) -> Result<(), ToolError> {
         let mut look = HookFileReader::new(&self.workspace);
         match look.find_changed(&self.hook.words, &self.hook.files) {
             None => Ok(()),
             Some(path) => {
                 let message = format!(
-                    "`{}`, which it names, is not what it was when this hook was let run, or was not looked at then; look at it, `zero trust` it if it is the project's, and begin a new session; keep scripts in the workspace's first folder, or outside of it",
+                    "`{}`, which it uses, changed since this hook was approved, or was not part of the approval; review it, run `zero trust` if it belongs to the project, and start a new session; keep scripts in the workspace's first folder, or outside of the workspace",
                     path.display()
                 );
                 Err(ToolError::failed(ErrorReason::StaleFile, message))
@@ -195,10 +195,10 @@ impl HookLaunch {
         }
     }
 
-    /// Refuses what a rule for commands denies. That settings name it is as good as being asked.
+    /// Refuses a hook that a rule for commands denies. Its setting counts as approval.
     fn check_policy(&self, execution: &CommandExecution) -> Result<(), ToolError> {
         let mode = match self.hook.access {
-            // It changes nothing, whatever the mode.
+            // A read-only hook changes nothing, whatever the mode.
             LaunchAccess::ReadOnly => Some(PermissionMode::Ask),
             LaunchAccess::AsCommands => self.mode,
         };
@@ -210,33 +210,36 @@ impl HookLaunch {
     }
 }
 
-/// What one that ended by itself leaves; the error says why it has failed.
+/// The output of a hook that ended by itself; the error says why it failed.
 fn read_output(
     collected: Option<io::Result<(CollectedOutput, CommandExit)>>,
     settled: &WatchReport,
 ) -> Result<HookOutput, String> {
     let (output, ended) = match collected {
         Some(Ok(collected)) => collected,
-        Some(Err(error)) => return Err(format!("what it printed cannot be read: {error}")),
-        None => return Err("nobody knows how it ended".to_owned()),
+        Some(Err(error)) => return Err(format!("could not read its output: {error}")),
+        None => return Err("its exit status is unknown".to_owned()),
     };
     let stderr = ansi_filter::strip(output.stderr.head());
     let exit_code = match (ended.why, ended.exit_code, ended.signal) {
         (ExitCause::Finished, Some(code), _) => code,
         (ExitCause::Finished, None, Some(signal)) => {
-            return Err(format!("signal {signal} ended it{}", hook_answer::format_stderr(&stderr)));
+            return Err(format!(
+                "it was killed by signal {signal}{}",
+                hook_answer::format_stderr(&stderr)
+            ));
         }
         (ExitCause::MemoryLimit { .. }, ..) => {
-            return Err("it used more memory than it may".to_owned());
+            return Err("it exceeded its memory limit".to_owned());
         }
         (ExitCause::ProcessLimit { .. }, ..) => {
-            return Err("it had more processes than it may".to_owned());
+            return Err("it exceeded its process limit".to_owned());
         }
-        _ => return Err("it was killed from outside".to_owned()),
+        _ => return Err("it was killed".to_owned()),
     };
     if let Some(taken) = settled.taken_away.first() {
         return Err(format!(
-            "it made `{}`, which is {} and which hooks may not create; it lies in `{}` now",
+            "it created `{}`, which is {} and which hooks may not create; it is now in `{}`",
             taken.path.display(),
             taken.why,
             taken.kept_at.display()
@@ -244,7 +247,7 @@ fn read_output(
     }
     if output.stdout.omitted_bytes() > 0 {
         return Err(format!(
-            "it printed more than {} kB; let it write messages to its error output",
+            "it printed more than {} kB; write messages to stderr instead",
             ANSWER_BYTES_MAX / 1024
         ));
     }

@@ -1,7 +1,6 @@
-//! What hooks said, as the judge, the person and the model are told.
+//! The combined verdict of hooks, for policy, the user and the model.
 //!
-//! A hook may repeat words of whatever it looked at, so its own are made harmless, bounded, and
-//! marked as what they are.
+//! A hook may repeat untrusted text, so its own text is sanitized, bounded and labelled.
 
 use serde_json::Value;
 use zero_core::ansi_filter;
@@ -15,26 +14,26 @@ use super::time_budget::HookTimeBudget;
 use crate::audit::HOOK_RULE;
 use crate::policy::{PolicyDecision, Verdict};
 
-/// Characters of a reason.
+/// Most characters of a reason.
 const REASON_CHARS_MAX: usize = 1_000;
-/// Characters of one remark.
+/// Most characters of one remark.
 const REMARK_CHARS_MAX: usize = 4_000;
-/// Characters of all remarks about a call.
+/// Most characters of all remarks about a call.
 const REMARKS_CHARS_MAX: usize = 16_000;
 
-/// What the hooks said before a call.
+/// The verdict of all hooks before a call.
 #[derive(Debug, Default)]
 pub(crate) struct HookVerdict {
-    /// The input as it is to run.
+    /// The input that will run.
     pub(crate) input: Value,
-    /// The time that is left to the hooks of the call.
+    /// The remaining time budget of the call's hooks.
     pub(super) time: HookTimeBudget,
-    /// Who rewrote it.
+    /// The hooks that rewrote the input.
     rewriters: Vec<String>,
     wishes: Vec<HookAskRequest>,
 }
 
-/// A hook that wants a person to be asked.
+/// A hook's request for approval.
 #[derive(Debug)]
 struct HookAskRequest {
     rule: String,
@@ -43,7 +42,7 @@ struct HookAskRequest {
 }
 
 impl HookVerdict {
-    /// Nothing about an input.
+    /// No verdict about an input.
     pub(super) fn new(input: Value) -> Self {
         Self { input, ..Self::default() }
     }
@@ -62,17 +61,18 @@ impl HookVerdict {
         });
     }
 
-    /// Whether the call is another than the one that was made.
+    /// Whether the input differs from the caller's.
     pub(crate) fn is_rewritten(&self) -> bool {
         !self.rewriters.is_empty()
     }
 
-    /// The input as it is to run, where that is another than the one that came.
+    /// The input that will run, if it differs from the caller's.
     pub(crate) fn rewritten_input(&self) -> Option<&Value> {
         self.is_rewritten().then_some(&self.input)
     }
 
-    /// A decision that is at least as strict as the hooks want it, and tells a person what they did.
+    /// A decision that is at least as strict as the hooks require, and that tells the user what
+    /// they did.
     pub(crate) fn apply_to(&self, mut decision: PolicyDecision) -> PolicyDecision {
         if let (Verdict::Allow, Some(first)) = (decision.verdict, self.wishes.first()) {
             decision.verdict = Verdict::Ask;
@@ -90,7 +90,7 @@ impl HookVerdict {
         decision
     }
 
-    /// Tells the model that its call is not the one that it made.
+    /// Tells the model that the input of its call was rewritten.
     pub(crate) fn annotate_outcome(
         &self,
         outcome: Result<ToolResult, ToolError>,
@@ -118,12 +118,12 @@ pub(super) fn deny_decision(hook: &Hook, reason: &str, decision: PolicyDecision)
     }
 }
 
-/// A hook where otherwise a rule is named.
+/// The name of a hook in the `rule` field.
 fn hook_rule(hook: &Hook) -> String {
     format!("{HOOK_RULE}{}", clean_line(&hook.command()))
 }
 
-/// Words of a hook in several lines.
+/// A hook's text of several lines.
 pub(super) fn clean_text(words: &str) -> String {
     clean(words, REASON_CHARS_MAX)
 }
@@ -133,13 +133,13 @@ fn clean_line(words: &str) -> String {
 }
 
 fn clean(words: &str, chars_max: usize) -> String {
-    // What is cut off anyway need not be looked at.
+    // Text beyond the limit is not scanned.
     let plain = ansi_filter::strip(head_chars(words, 4 * chars_max).as_bytes());
     shorten_end(replace_unsafe_chars(&plain).trim_end(), chars_max)
 }
 
-/// Remarks about a call for the model, each marked with a number that nobody who wrote what a hook
-/// looked at could know.
+/// Remarks about a call for the model. Each is delimited with a number that the author of untrusted
+/// content cannot guess.
 #[derive(Debug)]
 pub(crate) struct HookRemarks {
     number: String,
@@ -152,7 +152,7 @@ impl HookRemarks {
         Self { number: call.to_string(), chars_left: REMARKS_CHARS_MAX, texts: Vec::new() }
     }
 
-    /// Adds what a hook says.
+    /// Adds a hook's remark.
     pub(super) fn add_hook_remark(&mut self, hook: &Hook, words: &str) {
         self.add(&format!("{hook} says"), words);
     }
@@ -162,14 +162,14 @@ impl HookRemarks {
         if chars_max == 0 {
             return;
         }
-        // A hook is told the number, and may repeat words of strangers.
+        // A hook knows the number and may repeat untrusted text.
         let words = clean(&words.replace(&self.number, "…"), chars_max);
         self.chars_left -= chars_max.min(words.chars().count());
         let number = &self.number;
         self.texts.push(format!("[{head}, {number}:]\n{words}\n[end of {number}]"));
     }
 
-    /// The same outcome with the remarks at its end.
+    /// The outcome with the remarks appended.
     pub(crate) fn append_to(
         self,
         mut outcome: Result<ToolResult, ToolError>,
@@ -224,8 +224,8 @@ mod tests {
     #[test]
     fn hooks_only_make_decision_stricter() {
         #[track_caller]
-        fn check(say: &HookVerdict, verdict: Verdict, expected: (Verdict, &str, &str)) {
-            let PolicyDecision { verdict, reason, rule, .. } = say.apply_to(decision(verdict));
+        fn check(hooks: &HookVerdict, verdict: Verdict, expected: (Verdict, &str, &str)) {
+            let PolicyDecision { verdict, reason, rule, .. } = hooks.apply_to(decision(verdict));
             assert_eq!(
                 (verdict, reason.as_str(), rule.as_deref()),
                 (expected.0, expected.1, Some(expected.2))
@@ -247,10 +247,10 @@ mod tests {
         check(&asks, Verdict::Ask, (Verdict::Ask, &format!("by rule; {asked}"), "Bash"));
         check(&asks, Verdict::Deny, (Verdict::Deny, "by rule", "Bash"));
         check(&rewrites, Verdict::Allow, (Verdict::Allow, "by rule", "Bash"));
-        let told = "by rule; hook `./b` (s:1) rewrote the input";
-        check(&rewrites, Verdict::Ask, (Verdict::Ask, told, "Bash"));
-        let told = "hook `./a` (s:1) asks: sure?; hook `./b` (s:1) rewrote the input";
-        check(&both, Verdict::Allow, (Verdict::Ask, told, "hook ./a"));
+        let reason = "by rule; hook `./b` (s:1) rewrote the input";
+        check(&rewrites, Verdict::Ask, (Verdict::Ask, reason, "Bash"));
+        let reason = "hook `./a` (s:1) asks: sure?; hook `./b` (s:1) rewrote the input";
+        check(&both, Verdict::Allow, (Verdict::Ask, reason, "hook ./a"));
         check(&rewrites, Verdict::Deny, (Verdict::Deny, "by rule", "Bash"));
     }
 
@@ -285,9 +285,9 @@ mod tests {
 
     #[test]
     fn rewritten_call_error_keeps_message_and_reason() {
-        let mut say = HookVerdict::default();
-        say.record_rewrite(&hook("./b"), json!({"a": 1}));
-        let error = say.annotate_outcome(
+        let mut verdict = HookVerdict::default();
+        verdict.record_rewrite(&hook("./b"), json!({"a": 1}));
+        let error = verdict.annotate_outcome(
             Err(ToolError::failed(ErrorReason::Io, "no")),
             &CallId::new("c1").unwrap(),
         );

@@ -1,13 +1,13 @@
-//! How long the hooks of one call may take together: whoever waits for a call waits for all of them.
+//! The time budget that the hooks of one call share, because the caller waits for all of them.
 
 use std::time::Duration;
 
 use super::hook::Hook;
 
-/// What all hooks of a call may take together, waiting for their turn included.
+/// Total time of all hooks of a call, including waiting time.
 const CALL_TIME_MAX: Duration = Duration::from_secs(120);
 
-/// The time that is left to the hooks of a call.
+/// The remaining time of a call's hooks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HookTimeBudget {
     left: Duration,
@@ -20,12 +20,12 @@ impl Default for HookTimeBudget {
 }
 
 impl HookTimeBudget {
-    /// What is left.
+    /// The remaining time.
     pub(super) fn remaining(self) -> Duration {
         self.left
     }
 
-    /// How long the next hook may take; the error says why it may not run.
+    /// The time limit of the next hook; the error says why it may not run.
     pub(super) fn time_for(self, hook: &Hook) -> Result<Duration, String> {
         match self.left.is_zero() {
             true => Err(Self::not_run_reason()),
@@ -33,23 +33,23 @@ impl HookTimeBudget {
         }
     }
 
-    /// Why a hook did not run whose turn did not come in time.
+    /// Why a hook did not run because no slot became free in time.
     pub(super) fn not_run_reason() -> String {
         format!("it did not run: {}", budget_spent_reason())
     }
 
-    /// Why a hook was stopped that took so long.
+    /// Why a hook was stopped.
     pub(super) fn timeout_reason(self, hook: &Hook) -> String {
         match self.left < hook.timeout {
             true => format!("it was stopped: {}", budget_spent_reason()),
             false => format!(
-                "it took longer than {} s and was stopped; make it quicker, or raise its `timeoutMs`",
+                "it timed out after {} s; make it faster, or raise its `timeoutMs`",
                 hook.timeout.as_secs_f32()
             ),
         }
     }
 
-    /// Takes off what a hook took.
+    /// Subtracts the time that a hook took.
     pub(super) fn spend(&mut self, taken: Duration) {
         self.left = self.left.saturating_sub(taken);
     }
@@ -57,7 +57,7 @@ impl HookTimeBudget {
 
 fn budget_spent_reason() -> String {
     format!(
-        "the hooks of a call have {} s together, which were up; make them quicker, or fewer",
+        "the hooks of this call used up their shared {} s; make them faster, or use fewer",
         CALL_TIME_MAX.as_secs()
     )
 }

@@ -1,4 +1,4 @@
-//! Which tools a hook is for.
+//! The tools that a hook applies to.
 
 use zero_policy::rule::RuleOwner;
 use zero_policy::{PolicyRule, RuleSource, Verdict};
@@ -6,26 +6,26 @@ use zero_policy::{PolicyRule, RuleSource, Verdict};
 /// The tools that one name in a hook's `match` stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolPattern {
-    /// `*`: all of them.
+    /// `*`: all tools.
     All,
-    /// One, by its canonical name.
+    /// One tool, by its canonical name.
     Named(String),
-    /// `server__*`: those of one MCP server, or of a command that brings tools.
+    /// `server__*`: the tools of one MCP server or of a tool command.
     Server(String),
-    /// `mcp__*`: those of all servers.
+    /// `mcp__*`: the tools of all servers.
     EveryServer,
 }
 
 impl ToolPattern {
-    /// Reads a name as rules have it: any platform's name for a tool of ours, `server__tool`,
+    /// Parses a name as rules do: any platform's name for a built-in tool, `server__tool`,
     /// `server__*`, `mcp__*` or `*`. The error says what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if text.contains(['(', ')']) {
-            let what = "a hook is for tools by their names; let the hook itself look at the input";
+            let what = "a hook matches tools by name; inspect the input in the hook itself";
             return Err(what.to_owned());
         }
-        let source = RuleSource { name: String::new(), line: None, owner: RuleOwner::Person };
+        let source = RuleSource { name: String::new(), line: None, owner: RuleOwner::User };
         let rule =
             PolicyRule::parse(text, Verdict::Deny, source).map_err(|error| error.to_string())?;
         if let Some(tool) = rule.tool_name() {
@@ -41,7 +41,7 @@ impl ToolPattern {
         })
     }
 
-    /// Whether it stands for a tool, by its canonical name.
+    /// Whether it matches a tool, given by its canonical name.
     pub fn matches(&self, tool: &str) -> bool {
         match self {
             Self::All => true,
@@ -86,7 +86,7 @@ mod tests {
         for (text, part) in [
             ("Bsh", "Bash"),
             ("", "empty"),
-            ("Bash(git push:*)", "look at the input"),
+            ("Bash(git push:*)", "inspect the input"),
             ("Ed*", "Ed*"),
             ("a b__c", "a b__c"),
         ] {

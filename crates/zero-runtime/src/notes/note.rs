@@ -1,8 +1,9 @@
-//! One note: its name, what it says, and where it comes from.
+//! One note: its name, its text and its origin.
 //!
-//! In its file, a few lines between `---` say when it was kept and by whom; the text follows. A file
-//! without them is a note that a person wrote. What the lines say counts where zero wrote them here and
-//! nobody changed anything since, which their [`NoteSeal`] tells: anybody can write such lines.
+//! The file begins with a few lines between `---` that say when and by whom the note was saved; the
+//! text follows. A file without them was written by the user. The lines are trusted only if zero
+//! wrote them on this machine and nothing changed since, which the [`NoteSeal`] proves: anybody can
+//! write such lines.
 
 use std::fmt;
 
@@ -15,29 +16,29 @@ use super::note_seal::NoteSeal;
 
 /// Longest name, in characters.
 pub const NAME_CHARS_MAX: usize = 64;
-/// Words of a text that make a name.
+/// Most words of a text that become a name.
 const NAME_WORDS_MAX: usize = 6;
 const FENCE: &str = "---";
 const SEAL: &str = "seal";
-/// Most lines between the fences that are looked at.
+/// Most lines between the fences that are read.
 const HEAD_LINES_MAX: usize = 20;
-/// Longest value in them that is kept, in characters.
+/// Longest value in them, in characters.
 const VALUE_CHARS_MAX: usize = 200;
 
-/// Name of a note: small letters, digits and `-`, at most 64, so that it is a file name everywhere
-/// and leads nowhere else.
+/// Name of a note: at most 64 lower-case letters, digits and `-`, so that it is a valid file name
+/// everywhere and cannot leave the folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NoteName(String);
 
-/// A text that is no name of a note.
+/// A text that is not a valid note name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a note's name has 1 to {NAME_CHARS_MAX} small letters, digits and `-`, such as `build-command`"
+    "a note's name has 1 to {NAME_CHARS_MAX} lower-case letters, digits and `-`, such as `build-command`"
 )]
 pub struct InvalidNoteName;
 
 impl NoteName {
-    /// Checks a name.
+    /// Validates a name.
     pub fn new(name: &str) -> Result<Self, InvalidNoteName> {
         let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let is_name = !name.starts_with('-')
@@ -75,28 +76,28 @@ impl fmt::Display for NoteName {
     }
 }
 
-/// Where a note comes from.
+/// The origin of a note.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NoteProvenance {
-    /// When it was kept; unknown for a file that somebody wrote.
+    /// When it was saved; unknown for a file that zero did not write.
     pub saved: Option<Timestamp>,
-    /// By whom: `agent`, or `person`.
+    /// By whom: `agent` or `person`.
     pub by: Option<String>,
     /// In which session.
     pub session: Option<String>,
-    /// When a person last changed what it says, where somebody else had kept it.
+    /// When the user last changed a note that someone else saved.
     pub edited: Option<Timestamp>,
-    /// Whether that is so; otherwise it is only what the file says of itself.
+    /// Whether the seal proves these facts; otherwise they are only claims of the file.
     pub vouched: bool,
 }
 
 impl NoteProvenance {
-    /// An agent, now.
+    /// Saved by an agent, now.
     pub fn from_agent(session: Option<String>) -> Self {
         Self { session, ..Self::saved_now("agent") }
     }
 
-    /// The person, now.
+    /// Saved by the user, now.
     pub fn from_person() -> Self {
         Self::saved_now("person")
     }
@@ -106,7 +107,8 @@ impl NoteProvenance {
         Self { saved, by, session: None, edited: None, vouched: true }
     }
 
-    /// The same after a person changed the note, now: where it comes from stays, unless nobody knows.
+    /// The origin after the user edited the note, now. The original author stays, unless it is
+    /// unknown.
     pub fn with_person_edit(self) -> Self {
         match self.vouched {
             true => Self { edited: Some(Timestamp::now()), ..self },
@@ -123,35 +125,35 @@ impl fmt::Display for NoteProvenance {
         let origin: Vec<String> = by.into_iter().chain(session).collect();
         let origin = Some(origin.join(" ")).filter(|origin| !origin.is_empty());
         let edited = self.edited.map(|edited| format!("edited by person, {}", day(edited)));
-        let said: Vec<String> =
+        let claims: Vec<String> =
             origin.into_iter().chain(self.saved.map(day)).chain(edited).collect();
-        let said = said.join(", ");
-        match (self.vouched, said.is_empty()) {
-            (true, false) => f.write_str(&said),
-            // None of it is zero's word.
+        let claims = claims.join(", ");
+        match (self.vouched, claims.is_empty()) {
+            (true, false) => f.write_str(&claims),
+            // Nothing of it is verified.
             (false, false) => {
-                write!(f, "by a file that somebody wrote or changed, which says: {said}")
+                write!(f, "by a file that somebody wrote or changed, which says: {claims}")
             }
             (_, true) => f.write_str("by a file that somebody wrote"),
         }
     }
 }
 
-/// A note that outlives its session, as read from its file.
+/// A note, as read from its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Whose it is.
+    /// Its owner.
     pub scope: NoteScope,
-    /// Its name, unique within the scope; also names its file.
+    /// Its name, unique within the scope; also its file name.
     pub name: NoteName,
-    /// What it says.
+    /// Its text.
     pub text: String,
-    /// Where it comes from.
+    /// Its origin.
     pub provenance: NoteProvenance,
 }
 
 impl Note {
-    /// Takes a file apart. Without a seal to hold it against, nobody vouches for what it says.
+    /// Parses a file. Without a seal, its origin is not verified.
     pub(super) fn parse(
         scope: NoteScope,
         name: NoteName,
@@ -160,7 +162,7 @@ impl Note {
     ) -> Self {
         let file = file.strip_prefix('\u{feff}').unwrap_or(file);
         let (head, text) = split_header(file).unwrap_or((NoteHeader::default(), file));
-        // Lines may end as another system ends them: it is the same note.
+        // Line endings of another system do not change the note.
         let text = text.trim().replace("\r\n", "\n");
         let mut note = Self { scope, name, text, provenance: head.provenance };
         note.provenance.vouched = match (seal, head.seal) {
@@ -170,7 +172,7 @@ impl Note {
         note
     }
 
-    /// The file it is written as.
+    /// The contents of its file.
     pub(super) fn to_file_text(&self, seal: &NoteSeal) -> String {
         let head: String =
             self.header_fields().map(|(key, value)| format!("{key}: {value}\n")).collect();
@@ -178,7 +180,7 @@ impl Note {
         format!("{FENCE}\n{head}{SEAL}: {seal}\n{FENCE}\n\n{text}\n")
     }
 
-    /// The lines at its top.
+    /// The lines of its header.
     fn header_fields(&self) -> impl Iterator<Item = (&'static str, String)> {
         let NoteProvenance { saved, by, session, edited, .. } = &self.provenance;
         let time = |time: &Option<Timestamp>| time.map(|time| time.to_string());
@@ -191,14 +193,14 @@ impl Note {
         lines.into_iter().filter_map(|(key, value)| Some((key, clean_value(&value?))))
     }
 
-    /// What its seal is about, part by part.
+    /// The parts that its seal covers.
     fn sealed_parts(&self) -> Vec<String> {
         let head = self.header_fields().map(|(key, value)| format!("{key}: {value}"));
         let (name, text) = (self.name.to_string(), self.plain_text());
         [self.scope.as_str().to_owned(), name].into_iter().chain(head).chain([text]).collect()
     }
 
-    /// Its text as it stands in its file.
+    /// Its text as written to the file.
     fn plain_text(&self) -> String {
         self.text.trim().replace("\r\n", "\n")
     }
@@ -209,21 +211,21 @@ impl Note {
         shorten_end(&zero_core::sanitize::to_line(line), chars_max)
     }
 
-    /// Whether all words are in its name or text, whatever their case.
+    /// Whether its name or text contains all words, ignoring case.
     pub fn contains_words(&self, words: &[String]) -> bool {
         let text = format!("{} {}", self.name, self.text).to_lowercase();
         words.iter().all(|word| text.contains(word.as_str()))
     }
 }
 
-/// What stands at the top of a file.
+/// The header of a file.
 #[derive(Default)]
 struct NoteHeader {
     provenance: NoteProvenance,
     seal: Option<String>,
 }
 
-/// What is said of a note, and its text.
+/// Splits a file into its header and its text.
 fn split_header(file: &str) -> Option<(NoteHeader, &str)> {
     let mut rest = file.strip_prefix(FENCE)?;
     rest = rest.strip_prefix("\r\n").or_else(|| rest.strip_prefix('\n'))?;
@@ -240,7 +242,7 @@ fn split_header(file: &str) -> Option<(NoteHeader, &str)> {
         match key.trim() {
             "saved" => provenance.saved = value.parse().ok(),
             "edited" => provenance.edited = value.parse().ok(),
-            // It is told beside the note, not as a part of it: no words of somebody's own.
+            // Shown beside the note and not as a part of it, so it must not be free text.
             "by" => provenance.by = Some(value).filter(|by| by == "agent" || by == "person"),
             "session" => {
                 provenance.session = Some(value).filter(|id| SessionId::new(id.as_str()).is_ok())
@@ -252,7 +254,7 @@ fn split_header(file: &str) -> Option<(NoteHeader, &str)> {
     None
 }
 
-/// A value that stands in one line and does nothing there.
+/// A value on one line, without control characters.
 fn clean_value(value: &str) -> String {
     let harmless =
         value.trim().chars().filter(|c| zero_core::sanitize::is_safe_char(*c) && *c != '\n');

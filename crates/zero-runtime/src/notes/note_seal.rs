@@ -1,14 +1,14 @@
-//! What shows that zero wrote a note here, and that it is as it was.
+//! Proves that zero wrote a note on this machine and that it is unchanged.
 //!
-//! A digest of the note, its place and a secret of this machine's own. Whoever changes the note, brings
-//! it from elsewhere or writes one of their own cannot make it.
+//! A seal is a digest of the note, its path and a secret of this machine. Nobody can create a valid
+//! one for a note that was changed, copied from elsewhere or written by hand.
 
 use std::path::Path;
 
 use zero_sandbox::StateDir;
 use zero_sandbox::journal::sha256;
 
-/// The secret, among what is zero's own.
+/// The file with the secret, in the state folder.
 const SECRET: &str = "notes.key";
 
 /// Seals the notes of one folder.
@@ -18,12 +18,12 @@ pub(super) struct NoteSeal {
 }
 
 impl NoteSeal {
-    /// For notes in a folder; `None` where none was ever sealed.
+    /// The seal for notes in a folder; `None` if no note was ever sealed.
     pub(super) fn load(state: &StateDir, folder: &Path) -> Option<Self> {
         Some(Self::from_secret(state.read_secret(SECRET).ok()??, folder))
     }
 
-    /// For notes that are to be sealed.
+    /// The seal for notes in a folder; creates the secret if necessary.
     pub(super) fn load_or_create(state: &StateDir, folder: &Path) -> std::io::Result<Self> {
         Ok(Self::from_secret(state.read_or_create_secret(SECRET)?, folder))
     }
@@ -32,8 +32,8 @@ impl NoteSeal {
         Self { secret, place: folder.display().to_string() }
     }
 
-    /// The seal of a note with these parts. Each is counted, so that none can pass for two; and the
-    /// secret goes in twice, so that nobody can add to what was sealed.
+    /// The seal of a note with these parts. Each part is length-prefixed, so that parts cannot be
+    /// merged; the secret is hashed at both ends, so that nothing can be appended.
     pub(super) fn compute(&self, parts: &[String]) -> String {
         let mut bytes = self.secret.to_vec();
         for part in [&self.place].into_iter().chain(parts) {

@@ -1,4 +1,4 @@
-//! Notes in real folders, with links and files that others wrote.
+//! Notes in real folders, with links and files that zero did not write.
 
 #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
 
@@ -119,10 +119,10 @@ fn provenance_is_vouched_only_while_note_is_unchanged() {
         ),
     ] {
         std::fs::write(folder.join("a.md"), &changed).unwrap();
-        let (vouched, told) = origin("a");
-        assert!(!vouched && told.starts_with(&format!("{unknown}{says}")), "{told}: {changed}");
+        let (vouched, shown) = origin("a");
+        assert!(!vouched && shown.starts_with(&format!("{unknown}{says}")), "{shown}: {changed}");
     }
-    // Under another name, or brought to another project, it is not that note.
+    // A copy under another name or in another project is not the same note.
     std::fs::write(folder.join("b.md"), &kept).unwrap();
     assert!(!origin("b").0);
     let elsewhere = fixture.path("w2/.zero/memory");
@@ -132,7 +132,7 @@ fn provenance_is_vouched_only_while_note_is_unchanged() {
     let other = Workspace::open(&[fixture.path("w2")], None).unwrap();
     let (notes, _) = memories.list_notes(None, &other, &|_, _| true).unwrap();
     assert!(!notes[0].provenance.vouched);
-    // As it was, it is again, however its lines end.
+    // The original text verifies again, whatever its line endings.
     fixture.put(NoteScope::Project, "c", "Use tabs.\r\nAlways.").unwrap();
     for (name, endings) in [("a", "\n"), ("a", "\r\n"), ("c", "\n"), ("c", "\r\n")] {
         let path = folder.join(name).with_extension("md");
@@ -142,7 +142,11 @@ fn provenance_is_vouched_only_while_note_is_unchanged() {
         assert!(origin(name).0, "{name} with {endings:?}");
     }
     let note = NoteProvenance { vouched: false, ..NoteProvenance::from_agent(None) };
-    assert_eq!(note.with_person_edit().by.as_deref(), Some("person"), "nobody else is vouched for");
+    assert_eq!(
+        note.with_person_edit().by.as_deref(),
+        Some("person"),
+        "no other author is verified"
+    );
 }
 
 #[test]
@@ -157,7 +161,7 @@ fn links_are_never_followed() {
     let refused = fixture.put(NoteScope::Project, "key", "mine").unwrap_err();
     assert_eq!(refused.reason(), Some(ErrorReason::BadPath), "{refused}");
     assert_eq!(std::fs::read_to_string(fixture.path("secret/key.md")).unwrap(), "secret");
-    // A folder that is one is none.
+    // A folder that is a link is not used.
     std::fs::remove_dir_all(fixture.path("w/.zero")).unwrap();
     for (link, target) in [("w/.zero", "secret"), ("w/.zero/memory", "../../secret")] {
         if link.ends_with("memory") {
@@ -214,7 +218,9 @@ fn note_count_and_size_are_bounded() {
     std::fs::write(folder.join("n0000.md"), "ü".repeat(TEXT_BYTES_MAX)).unwrap();
     let (notes, more) = fixture.open_store(NoteScope::Project).list_notes(&|_| true).unwrap();
     assert_eq!((notes.len(), more), (NOTES_MAX, 5));
-    assert!(notes[0].text.len() < FILE_BYTES_MAX + 100 && notes[0].text.contains("[cut here"));
+    assert!(
+        notes[0].text.len() < FILE_BYTES_MAX + 100 && notes[0].text.contains("[truncated after")
+    );
     let refused = fixture.put(NoteScope::Project, "another", "x").unwrap_err();
     assert_eq!(refused.reason(), Some(ErrorReason::ResourceExhausted));
     assert!(fixture.put(NoteScope::Project, "n0001", "replaced").unwrap());

@@ -1,7 +1,7 @@
-//! Secrets that the name before them gives away: `password=…`, `"api_key": "…"`, `--token …`.
+//! Secrets that follow a name: `password=…`, `"api_key": "…"`, `--token …`.
 //!
-//! A pattern finds the name and what stands between it and the value; how far the value goes
-//! depends on how it is written, and that is read by hand. Where it is not clear, more is taken.
+//! A pattern finds the name and the separator; code determines the end of the value, which depends
+//! on how it is written. If that is ambiguous, more is redacted.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,18 +11,18 @@ use regex::Captures;
 use super::REDACTED;
 use super::secret_shapes::SecretShape;
 
-/// A name of a secret, with what separates it from its value.
+/// The name of a secret with the separator before its value.
 pub(super) static NAMES: SecretShape = SecretShape::new(
     &["pass", "pwd", "pw", "otp", "secret", "token", "key", "credential", "session"],
     r#"(?i)([\w-]*(?:passw(?:or)?[dt]|passphrase|\bpass\b|[_-]pass\b|pwd|secret|token|(?:api|access|private|account|signing|encryption|master|ssh)[_-]?key|key-data|(?-i:[A-Z0-9]_KEY\b)|credential|session[_-]?id|\bpw\b|[_-]pw\b|\botp\b|[_-]otp\b|motdepasse)[\w-]*)(?:\\*["'`])?\]?([ \t]*(?:=>|:=|[=!]={0,2}|:)|[ \t]+)[ \t]*"#,
 );
 
-/// What stands where a value would and is none: the words of zero's own messages, and nothings.
+/// Words in place of a value that are not one: words of zero's own messages, and empty values.
 const NO_VALUES: &[&str] = &["expected", "null", "true", "false"];
-/// Shortest value behind a name and nothing but a space.
+/// Shortest value that follows a name and only a space.
 const SPACED_CHARS_MIN: usize = 4;
 
-/// The same text without the values of secrets.
+/// The text without the values of secrets.
 pub(super) fn redact_values<'a>(text: &'a str, lower: &str) -> Cow<'a, str> {
     let Some(names) = NAMES.regex_for(lower) else { return Cow::Borrowed(text) };
     let mut clean = String::new();
@@ -43,12 +43,12 @@ pub(super) fn redact_values<'a>(text: &'a str, lower: &str) -> Cow<'a, str> {
     Cow::Owned(clean)
 }
 
-/// A name of a secret in a text.
+/// The name of a secret in a text.
 struct SecretName<'a> {
     text: &'a str,
     start: usize,
     word: &'a str,
-    /// `=`, `:`, … with the space before it; only space where there is nothing else.
+    /// `=`, `:`, … with the space before it; only space if there is nothing else.
     separator: &'a str,
     /// Where the value starts.
     end: usize,
@@ -66,7 +66,7 @@ impl<'a> SecretName<'a> {
         })
     }
 
-    /// Where its value stands.
+    /// The range of its value.
     fn value_range(&self) -> Option<Range<usize>> {
         let rest = &self.text[self.end..];
         let sign = self.separator.trim();
@@ -86,8 +86,8 @@ impl<'a> SecretName<'a> {
         (!value.is_empty()).then(|| self.end + value.start..self.end + value.end)
     }
 
-    /// Length of a value behind nothing but a space. In prose that is a word like any other,
-    /// except behind a flag or a password.
+    /// Length of a value after only a space. In prose that is an ordinary word, except after a flag
+    /// or a password.
     fn spaced_value_len(&self, rest: &str) -> Option<usize> {
         let value = leading_word(rest);
         let bare = value.trim_matches(|c: char| !c.is_alphanumeric());
@@ -97,21 +97,21 @@ impl<'a> SecretName<'a> {
         (counts && bare.chars().count() >= SPACED_CHARS_MIN).then_some(value.len())
     }
 
-    /// What stands before it on its line.
+    /// The text before it on its line.
     fn line_prefix(&self) -> &'a str {
         let line = self.text[..self.start].rfind('\n').map_or(0, |at| at + 1);
         &self.text[line..self.start]
     }
 
-    /// True for `name: value` and `name = value` on a line of their own, as in YAML, TOML and INI:
-    /// there a value may hold spaces.
+    /// True for `name: value` and `name = value` on a separate line, as in YAML, TOML and INI,
+    /// where a value may contain spaces.
     fn has_own_line(&self) -> bool {
         let is_first = self.line_prefix().chars().all(|c| c.is_whitespace() || "-\"'".contains(c));
         let is_spaced = self.text[..self.end].ends_with([' ', '\t']);
         is_first && is_spaced && (self.separator == ":" || self.separator.trim() != self.separator)
     }
 
-    /// The lines below it that are indented deeper, or are items of its list.
+    /// The lines below it that are indented further, or are items of its list.
     fn block_range(&self) -> Option<Range<usize>> {
         let indent = indent(self.line_prefix());
         let from = self.end + self.text[self.end..].find('\n')? + 1;
@@ -137,20 +137,20 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start_matches([' ', '\t']).len()
 }
 
-/// Nothing, or the `|` and `>-` of YAML: the value stands on the lines below.
+/// Nothing, or the `|` and `>-` of YAML: the value is on the lines below.
 fn is_block_mark(line: &str) -> bool {
     line.is_empty() || line.len() <= 3 && line.starts_with(['|', '>'])
 }
 
 fn is_no_value(word: &str) -> bool {
-    // A call without arguments gives nothing away.
+    // A call without arguments reveals nothing.
     let is_call = word.strip_suffix("()").is_some_and(|name| {
         !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_.:".contains(c))
     });
     is_call || NO_VALUES.contains(&word)
 }
 
-/// Everything up to a space, without what closes a sentence or a bracket around it.
+/// Everything up to a space, without closing punctuation.
 fn leading_word(rest: &str) -> &str {
     let word = rest.split(char::is_whitespace).next().unwrap_or_default();
     match word.find("()") {
@@ -165,8 +165,8 @@ fn trim_closers(text: &str) -> &str {
     text.trim_end_matches(['"', '\'', '`', ')', ']', '}', ',', ';', '\\'])
 }
 
-/// A value within quotes, which may themselves be escaped: up to the same quote, and to the end
-/// where it is missing.
+/// A quoted value, whose quotes may be escaped: up to the same quote, or to the end if it is
+/// missing.
 fn quoted_range(rest: &str) -> Option<Range<usize>> {
     let depth = rest.bytes().take_while(|byte| *byte == b'\\').count();
     let quote = rest[depth..].chars().next().filter(|c| matches!(c, '"' | '\'' | '`'))?;
@@ -184,7 +184,7 @@ fn quoted_range(rest: &str) -> Option<Range<usize>> {
     Some(depth + 1..rest.len())
 }
 
-/// Length of what a shell would join to a quoted value.
+/// Length of the text that a shell would join to a quoted value.
 fn joined_len(rest: &str) -> usize {
     if rest.starts_with(char::is_alphanumeric) { leading_word(rest).len() } else { 0 }
 }

@@ -1,13 +1,13 @@
-//! Secrets that their own shape gives away: a maker's mark, a header, a place on a command line.
+//! Secrets with a recognizable format: a vendor prefix, a header, an option on a command line.
 
 use std::sync::OnceLock;
 
 use regex::Regex;
 
-/// One shape of secrets. Where the pattern has a group, only the group is taken out.
+/// One secret format. If the pattern has a group, only the group is redacted.
 pub(super) struct SecretShape {
-    /// Texts without any of these, in any case, cannot have the shape: the pattern, which is dear
-    /// to build, is not even looked at.
+    /// A text without any of these markers, ignoring case, cannot match. The pattern is only
+    /// compiled for texts with a marker, because that is expensive.
     pub(super) marks: &'static [&'static str],
     pub(super) pattern: &'static str,
     built: OnceLock<Option<Regex>>,
@@ -18,7 +18,7 @@ impl SecretShape {
         Self { marks, pattern, built: OnceLock::new() }
     }
 
-    /// The pattern, where `lower`, a text in lower case, may have the shape.
+    /// The pattern, if `lower`, a text in lower case, may match.
     pub(super) fn regex_for(&self, lower: &str) -> Option<&Regex> {
         let may_have = self.marks.iter().any(|mark| lower.contains(mark));
         let built = may_have.then(|| self.built.get_or_init(|| Regex::new(self.pattern).ok()));
@@ -27,12 +27,12 @@ impl SecretShape {
 }
 
 pub(super) static SHAPES: [SecretShape; 29] = [
-    // Private keys in PEM form, whole or cut off.
+    // Private keys in PEM format, complete or truncated.
     SecretShape::new(
         &["-----begin"],
         r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)",
     ),
-    // Keys with a maker's mark: OpenAI, Anthropic, Stripe, GitHub, GitLab, Slack, AWS, Google, …
+    // Keys with a vendor prefix: OpenAI, Anthropic, Stripe, GitHub, GitLab, Slack, AWS, Google, …
     SecretShape::new(
         &["sk-", "pk-", "rk-", "sk_", "pk_", "rk_"],
         r"\b(?:sk|pk|rk)[-_](?:[A-Za-z]+[-_])*[A-Za-z0-9_-]{16,}",
@@ -52,12 +52,12 @@ pub(super) static SHAPES: [SecretShape; 29] = [
     SecretShape::new(&["eyj"], r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
     // `Authorization: Bearer …`, `Basic …`.
     SecretShape::new(&["bearer", "basic"], r"(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{8,})"),
-    // `https://user:password@host`, `https://token@host`; a password may hold `@` and `/` too.
-    // A number behind the colon is a port, and what follows its slash a path.
+    // `https://user:password@host`, `https://token@host`; a password may contain `@` and `/` too. A
+    // number after the colon is a port, and the text after its slash a path.
     SecretShape::new(&["://"], r#"[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@]*:([^\s/"'<>]+)@"#),
     SecretShape::new(&["://"], r#"[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@]+:([^\s\d/"'<>][^\s"'<>]*)@"#),
     SecretShape::new(&["://"], r#"[a-zA-Z][a-zA-Z0-9+.-]*://([^\s/:@"'<>]{8,})@"#),
-    // Headers, whatever scheme they name.
+    // Headers, whatever their scheme.
     SecretShape::new(
         &["authorization", "cookie"],
         r#"(?i)\b(?:proxy-)?(?:authorization|(?:set-)?cookie)["']?\s*[:=]\s*["']?([^\r\n"']+)"#,
@@ -73,24 +73,24 @@ pub(super) static SHAPES: [SecretShape; 29] = [
         &["passw", "secret", "token", "key("],
         r#"(?i)(?:passw(?:or)?d|secret|token|api_?key)\w*\(\s*(?:\[\]byte\()?["'`]([^"'`]+)"#,
     ),
-    // `let password: &str = "…"`: the value stands behind the type.
+    // `let password: &str = "…"`: the value follows the type.
     SecretShape::new(
         &["passw", "secret", "token", "key"],
         r#"(?i)(?:passw(?:or)?d|secret|token|api_?key)\w*\s*:\s*[^=\n"']{1,60}=\s*\w*["'`]+([^"'`]+)"#,
     ),
-    // Addresses that let whoever knows them post: Slack, Discord.
+    // Webhook URLs, with which anyone can post: Slack, Discord.
     SecretShape::new(
         &["hooks.slack.com", "/webhooks/"],
         r"(?i)(?:hooks\.slack\.com/[a-z]+|discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d+)/([\w/+-]+)",
     ),
-    // Bots of Telegram.
+    // Telegram bot tokens.
     SecretShape::new(&[":aa"], r"\d{6,12}:AA[A-Za-z0-9_-]{30,}"),
     // Vault, Shopify.
     SecretShape::new(
         &["hvs.", "hvb.", "hvr.", "shpat_", "shpss_", "shpca_", "shppa_"],
         r"\b(?:hv[sbr]\.|shp(?:at|ss|ca|pa)_)[A-Za-z0-9_.-]{16,}",
     ),
-    // Addresses that are signed, or carry a key; a short code is no secret.
+    // Signed URLs and URLs with a key; a short code is not a secret.
     SecretShape::new(
         &["sig=", "signature=", "x-amz-", "x-goog-"],
         r#"(?i)[?&;](?:sig|signature|x-(?:amz|goog)-(?:signature|credential|security-token))=([^&#\s"'<>]+)"#,
@@ -105,7 +105,7 @@ pub(super) static SHAPES: [SecretShape; 29] = [
         &["curl", "--cookie"],
         r#"(?:\bcurl\b[^\r\n|]*?\s-b|--cookie)[ =]?([^\s"'=]+=[^\s"']+)"#,
     ),
-    // Programs that take a password as an option of one letter.
+    // Programs with a one-letter option for a password.
     SecretShape::new(
         &["sshpass", "login"],
         r#"\b(?:sshpass|(?:docker|podman|buildah|skopeo|oras|registry|az)\s+login)\b[^\r\n|;&]*?\s-p[ =]?["']?([^\s"']+)"#,
@@ -122,6 +122,6 @@ pub(super) static SHAPES: [SecretShape; 29] = [
         &["htpasswd"],
         r#"\bhtpasswd\b[^\r\n|;&]*?\s-\w*b\w*\s+\S+\s+\S+\s+["']?([^\s"']+)"#,
     ),
-    // What Docker and npm keep: a name and a password in one text.
+    // Credentials of Docker and npm: a name and a password in one text.
     SecretShape::new(&["auth"], r#"(?:"auth"\s*:\s*"|\b_?auth=["']?)([^\s"'&]{6,})"#),
 ];

@@ -1,25 +1,25 @@
-//! Finds what rules deny to be read, so that it can be hidden from commands.
+//! Finds the files that rules deny, so that they can be hidden from commands.
 //!
-//! A folder that cannot be listed cannot be searched. Its mode is no wall, though: whoever owns it
-//! can change that, and so can a command of theirs. So it is hidden as a whole.
+//! A folder that cannot be listed cannot be searched. Its mode is no protection: the owner, and so
+//! a command of the owner, can change it. So it is hidden as a whole.
 
 use std::path::{Path, PathBuf};
 
 use zero_sandbox::path_survey::{self, FolderListing, PathReachability};
 
-/// Names that are looked at in all.
+/// Most names visited in total.
 const LOOKED_MAX: usize = 200_000;
-/// Names in one folder that are looked at.
+/// Most names visited in one folder.
 const FOLDER_MAX: usize = 50_000;
 
-/// Folders that are the kernel's: no person keeps files there, and looking comes to no end.
+/// Folders of the kernel: they hold no user files, and a search in them would not end.
 const KERNEL_FOLDERS: &[&str] = &["/proc", "/sys", "/dev"];
 
-/// Whether something may be read, by its path as it is found and by what that denotes.
+/// Whether a path may be read, given as found and as resolved.
 pub(super) type ReadPredicate<'a> = dyn Fn(&Path, &Path) -> bool + 'a;
 
-/// Everything at or beneath `starts` that `may_read` refuses, and every folder of which that cannot
-/// be said. `None` when there is more than `most`, or too much to look at.
+/// Every path at or beneath `starts` that `may_read` denies, and every folder that cannot be
+/// searched. `None` if there are more than `most`, or too many names to visit.
 pub(super) fn find(
     starts: Vec<PathBuf>,
     most: usize,
@@ -47,8 +47,8 @@ struct DeniedFileSearch<'a> {
     may_read: &'a ReadPredicate<'a>,
 }
 
-/// A folder to look into. What lies in it and is no link denotes the same name in what it denotes,
-/// so that no way has to be followed again for every file.
+/// A folder to search. An entry that is not a link resolves to the same name in the resolved
+/// folder, so links are not followed again for every file.
 struct SearchFolder {
     path: PathBuf,
     denotes: PathBuf,
@@ -81,7 +81,7 @@ impl DeniedFileSearch<'_> {
         if self.looked > LOOKED_MAX {
             return Err(TooManyFiles);
         }
-        // One buffer for all of them: most are judged and forgotten.
+        // One buffer for all entries: most are checked and dropped.
         let (mut path, mut denotes) = (folder.path.clone(), folder.denotes.clone());
         for name in names {
             path.push(&name.name);
@@ -102,13 +102,12 @@ impl DeniedFileSearch<'_> {
         Ok(())
     }
 
-    /// What a link stands for is what has to be hidden.
+    /// The target of a link is what must be hidden.
     fn check_link(&mut self, path: &Path) {
         match path_survey::canonicalize(path) {
             Some(denotes) if (self.may_read)(path, &denotes) => {}
             Some(denotes) => self.found.push(denotes),
-            // It leads round in circles, or through a folder that is closed: what would be entered
-            // behind it says which.
+            // A link loop, or a link through an inaccessible folder: hide what it would lead to.
             None if (self.may_read)(path, path) => {}
             None => {
                 if let PathReachability::Closed(folder) =

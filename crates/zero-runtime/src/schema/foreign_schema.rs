@@ -1,7 +1,7 @@
-//! Schemas that somebody else wrote: whether one can be used, before anybody relies on it.
+//! Validates schemas from external sources before they are used.
 //!
-//! Servers list tools and clients offer them; both bring schemas that a model is shown and that
-//! inputs are checked by. What is fit for that is said here, once for all who bring any.
+//! MCP servers and clients provide schemas that models see and inputs are validated with. This
+//! module decides which are usable, for all sources.
 
 use std::collections::BTreeSet;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -14,25 +14,25 @@ use super::{DEPTH_MAX, InputSchema};
 
 /// Largest schema, in bytes of JSON.
 pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of all schemas that are known to be fit.
+/// Most bytes of the cache of accepted schemas.
 const KNOWN_BYTES_MAX: usize = 512 * 1024;
 
-/// Brings the schema of an input into the form that the pipeline and models need: that of an object.
-/// Otherwise says why it is unfit, as words that follow "the schema".
+/// Converts an input schema to the form that the pipeline and models need, an object. The error
+/// completes the sentence "the schema …".
 pub fn vet_input(schema: &mut Value) -> Result<(), String> {
-    let fields = schema.as_object_mut().ok_or("is no object")?;
+    let fields = schema.as_object_mut().ok_or("is not an object")?;
     match fields.get("type") {
         Some(kind) if kind == "object" => {}
         None => drop(fields.insert("type".to_owned(), "object".into())),
         Some(other) => {
             let other = shorten_end(&other.to_string(), 40);
-            return Err(format!("is of type {other}, not of an object"));
+            return Err(format!("has type {other} instead of object"));
         }
     }
     check_usable(schema)
 }
 
-/// Whether a schema can be used; otherwise, why not, as words that follow "the schema".
+/// Checks whether a schema is usable. The error completes the sentence "the schema …".
 pub fn check_usable(schema: &Value) -> Result<(), String> {
     if is_deeper_than(schema, DEPTH_MAX) {
         return Err(format!("is nested more than {DEPTH_MAX} levels deep"));
@@ -47,7 +47,7 @@ pub fn check_usable(schema: &Value) -> Result<(), String> {
     }
     if let Some(reference) = find_remote_reference(schema) {
         let reference = sanitize::to_quoted_line(reference);
-        return Err(format!("refers to {reference}, and nothing is fetched for a schema"));
+        return Err(format!("refers to {reference}, but zero does not fetch external schemas"));
     }
     InputSchema::new(schema.clone())
         .check_schema()
@@ -56,13 +56,13 @@ pub fn check_usable(schema: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes a schema for fit that is zero's own: its tests say so.
+/// Accepts one of zero's own schemas without a check; tests cover them.
 pub fn mark_accepted(own: &Value) {
     AcceptedSchemas::lock().add(own.to_string());
 }
 
-/// Schemas that were found fit: whoever offers tools to a gateway in the same process asks for each of
-/// them twice, and with every session again.
+/// Accepted schemas: a client that offers tools to a gateway in the same process validates each of
+/// them twice, and again for every session.
 #[derive(Default)]
 struct AcceptedSchemas {
     texts: BTreeSet<String>,
@@ -86,8 +86,8 @@ impl AcceptedSchemas {
     }
 }
 
-/// The first reference that leads out of the document. What the document itself names with `$id`
-/// is inside.
+/// The first reference that leaves the document. Names that the document declares with `$id` are
+/// inside.
 fn find_remote_reference(schema: &Value) -> Option<&str> {
     let is_remote = |text: &str| {
         let scheme = text.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
@@ -126,7 +126,7 @@ fn collect_references<'a>(
     }
 }
 
-/// Whether a value is nested deeper; looks no deeper than that.
+/// Whether a value is nested deeper than `levels`; visits no deeper ones.
 fn is_deeper_than(value: &Value, levels: usize) -> bool {
     let Some(left) = levels.checked_sub(1) else { return true };
     match value {
@@ -178,9 +178,9 @@ mod tests {
         check(json!({}), Ok(json!({"type": "object"})));
         check(json!({"type": "object", "x": 1}), Ok(json!({"type": "object", "x": 1})));
         for schema in [json!("object"), json!([]), json!(true), json!(null), json!(1)] {
-            check(schema, Err("is no object"));
+            check(schema, Err("is not an object"));
         }
-        check(json!({"type": "string"}), Err("is of type \"string\", not of an object"));
+        check(json!({"type": "string"}), Err("has type \"string\" instead of object"));
         check(json!({"properties": {"a": {"type": "strnig"}}}), Err("is broken: "));
         check(json!({"$ref": "file:///etc/passwd"}), Err("refers to `file:///etc/passwd`"));
         check(json!({"description": "x".repeat(70_000)}), Err("has 70034 bytes, more than 65536"));

@@ -1,22 +1,22 @@
-//! What the patterns of a schema from elsewhere may cost.
+//! Limits the cost of patterns in external schemas.
 //!
-//! A pattern of ten letters, such as `(a{900}){300}`, can take half a second and ten megabytes to
-//! compile, and a schema can have thousands. They are looked at before anything compiles them.
+//! A pattern of ten characters, such as `(a{900}){300}`, can take half a second and ten megabytes
+//! to compile, and a schema can have thousands. They are checked before anything compiles them.
 
 use regex::RegexBuilder;
 use serde_json::Value;
 use zero_core::text_shortening::excerpt;
 
-/// Patterns of one schema.
+/// Most patterns of one schema.
 const PATTERNS_MAX: usize = 50;
-/// Bytes that a pattern may take when it is compiled.
+/// Most bytes of a compiled pattern.
 const COMPILED_BYTES_MAX: usize = 256 * 1024;
-/// How often a part of a pattern that is no regular expression may be repeated, at the most.
+/// Most nested repetitions of a pattern that the regex crate cannot parse.
 const REPEATED_MAX: u64 = 1_000;
-/// Characters of a pattern that are quoted.
+/// Most characters of a pattern that are quoted.
 const QUOTED_CHARS_MAX: usize = 40;
 
-/// Refuses a schema whose patterns would take too much. Its depth must be bounded.
+/// Refuses a schema whose patterns are too expensive. Its depth must be bounded.
 pub(super) fn check_patterns(schema: &Value) -> Result<(), String> {
     let mut patterns = Vec::new();
     collect_patterns(schema, &mut patterns);
@@ -31,7 +31,7 @@ pub(super) fn check_patterns(schema: &Value) -> Result<(), String> {
     }
 }
 
-/// Whatever may be a pattern, wherever it stands; one too many is enough.
+/// Collects everything that may be a pattern, up to one more than allowed.
 fn collect_patterns<'a>(schema: &'a Value, patterns: &mut Vec<&'a str>) {
     if patterns.len() > PATTERNS_MAX {
         return;
@@ -55,17 +55,17 @@ fn collect_patterns<'a>(schema: &'a Value, patterns: &mut Vec<&'a str>) {
 }
 
 fn is_large(pattern: &str) -> bool {
-    // These mean ASCII in JSON Schema, and far more here.
+    // These mean ASCII in JSON Schema, and far more in the regex crate.
     let ascii = pattern.replace(r"\w", "[A-Za-z0-9_]").replace(r"\d", "[0-9]");
     match RegexBuilder::new(&ascii).size_limit(COMPILED_BYTES_MAX).build() {
         Ok(_) => false,
         Err(regex::Error::CompiledTooBig(_)) => true,
-        // Look-around and the like, which only the checker understands.
+        // Look-around and the like, which only the validator supports.
         Err(_) => count_repetitions(pattern) > REPEATED_MAX,
     }
 }
 
-/// How often the innermost part may be repeated if all repetitions lie within each other.
+/// The repetitions of the innermost part if all repetitions are nested.
 fn count_repetitions(pattern: &str) -> u64 {
     let counts = pattern.split('{').skip(1).filter_map(|rest| {
         let numbers = rest.split('}').next()?.split(',');

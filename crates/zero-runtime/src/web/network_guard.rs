@@ -1,10 +1,10 @@
-//! Where zero itself connects to: one gate for each purpose, and one judge for all of them.
+//! Decides where zero itself connects: one gate per purpose, one policy for all of them.
 //!
-//! A call reaches the hosts that it was judged on. A server that settings name is allowed by that;
-//! one that wants a login says where that is done, and so has a stranger choose what zero fetches:
-//! that is reached on the open internet only. A rule that denies a host holds for all. A name is
-//! looked up once for a connection, every address is checked, and the connection goes to one of
-//! exactly these.
+//! A call connects to the hosts that it was authorized for. A server in settings is allowed by
+//! being there. A server that requires a login names the login server itself, so an untrusted party
+//! chooses what zero fetches: such addresses must be public. A rule that denies a host applies to
+//! all of them. A name is resolved once per connection, every address is checked, and the
+//! connection uses one of exactly these.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -21,13 +21,13 @@ use zero_policy::{ConnectDeniedError, ConnectPermission, ConnectRequest, HostNam
 
 use crate::policy::Policy;
 
-/// Lookups at a time; more wait.
+/// Most simultaneous lookups; more wait.
 const LOOKUPS_MAX: usize = 8;
-/// How long looking a name up may take.
+/// How long a lookup may take.
 const LOOKUP_TIME: Duration = Duration::from_secs(10);
 
-/// Ports at which something else than a web server listens, and might take a request for its own
-/// language. Browsers do not fetch from them either.
+/// Ports of other services that might interpret a request in their own protocol. Browsers block
+/// them too.
 const BLOCKED_PORTS: &[u16] = &[
     0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101,
     102, 103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427,
@@ -36,7 +36,7 @@ const BLOCKED_PORTS: &[u16] = &[
     6667, 6668, 6669, 6679, 6697, 10080, 11211,
 ];
 
-/// Judges where zero connects to. Cheap to clone.
+/// Decides where zero connects. Cheap to clone.
 #[derive(Clone)]
 pub struct NetworkGuard {
     policy: Arc<dyn Policy>,
@@ -47,7 +47,7 @@ pub struct NetworkGuard {
 }
 
 impl NetworkGuard {
-    /// A guard that refuses what this policy denies.
+    /// A guard that applies this policy.
     pub fn new(policy: Arc<dyn Policy>, internet: ResolverConfig) -> Self {
         static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
         Self {
@@ -59,13 +59,13 @@ impl NetworkGuard {
         }
     }
 
-    /// The same, where these certificates are trusted besides those of the machine.
+    /// Trusts these certificates in addition to the machine's.
     #[must_use]
     pub fn with_extra_roots(self, extra_roots: ExtraRootCertificates) -> Self {
         Self { extra_roots, ..self }
     }
 
-    /// The gate for a server that settings place at `endpoint`.
+    /// The gate for a server whose endpoint is in settings.
     pub fn gate_for_endpoint(&self, endpoint: &Url) -> Result<ConnectionGate, UnreachableError> {
         let (host, port) = host_and_port(endpoint)?;
         let own = is_open_by_name(&host).then_some((host, port));
@@ -74,12 +74,12 @@ impl NetworkGuard {
         Ok(gate)
     }
 
-    /// The gate for a call that was judged on these hosts, and allowed.
+    /// The gate for a call that was authorized for these hosts.
     pub fn gate_for_hosts(&self, judged: Arc<[HostName]>) -> ConnectionGate {
         ConnectionGate { guard: self.clone(), purpose: GatePurpose::Call { judged } }
     }
 
-    /// Tells it from others; its clones have the same.
+    /// Identifies the guard; clones have the same number.
     pub(super) fn policy_number(&self) -> u64 {
         self.number
     }
@@ -91,73 +91,74 @@ impl fmt::Debug for NetworkGuard {
     }
 }
 
-/// Why zero does not connect somewhere.
+/// Why zero does not connect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnreachableError {
-    /// It is no address of the web, or not certainly one.
-    #[error("`{origin}` is not reached: {why}")]
+    /// The URL is not a web address, or not certainly one.
+    #[error("`{origin}` cannot be fetched: {why}")]
     Address {
-        /// Where it is, without path and query.
+        /// The origin, without path and query.
         origin: String,
         /// What is wrong with it.
         why: String,
     },
-    /// A rule denies it, or it leads inside.
+    /// A rule denies it, or the address is not public.
     #[error("no connection to {host} port {port}: {refusal}")]
     Refused {
         /// The refused host, by name or address.
         host: String,
-        /// The TCP port that was asked for.
+        /// The requested TCP port.
         port: u16,
-        /// Who refuses, and why.
+        /// Why it was refused.
         refusal: ConnectDeniedError,
     },
     /// Its addresses cannot be used.
     #[error("no connection to {host}: {why}")]
     Addresses {
-        /// The host that was asked for, without its port.
+        /// The requested host, without its port.
         host: String,
-        /// Why not.
+        /// Why the addresses cannot be used.
         why: AddressPinError,
     },
-    /// Looking its address up failed, or took too long.
-    #[error("the address of {host} could not be found: {why}")]
+    /// The lookup failed or took too long.
+    #[error("could not resolve {host}: {why}")]
     Lookup {
         /// The name that was looked up.
         host: String,
-        /// Why not.
+        /// Why the lookup failed.
         why: String,
     },
 }
 
-/// Judges the connections for one purpose.
+/// Decides about the connections for one purpose.
 pub struct ConnectionGate {
     guard: NetworkGuard,
     purpose: GatePurpose,
 }
 
-/// What connections are made for.
+/// The purpose of connections.
 enum GatePurpose {
-    /// A server that settings name, and whatever that refers to.
+    /// A server in settings, and the addresses it refers to.
     Server {
-        /// Its endpoint, where that is on this machine or a private address that settings write
-        /// out: only this host and port is open then, and nothing else inside.
+        /// Its endpoint, if that is this machine or a private address written in settings: only
+        /// this host and port is open then, and no other address that is not public.
         own: Option<(HostName, u16)>,
     },
-    /// A tool call, which reaches only the hosts it was judged on.
+    /// A tool call, which connects only to the hosts it was authorized for.
     Call {
-        /// The hosts that it was judged on and that were allowed.
+        /// The hosts that were allowed for the call.
         judged: Arc<[HostName]>,
     },
 }
 
 impl ConnectionGate {
-    /// The certificates that are trusted besides those of the machine.
+    /// The certificates to trust in addition to the machine's.
     pub(super) fn extra_roots(&self) -> &ExtraRootCertificates {
         &self.guard.extra_roots
     }
 
-    /// Whether an address may be fetched. For a name, the addresses are judged when they are known.
+    /// Whether a URL may be fetched. If it has a host name, its addresses are checked once they are
+    /// resolved.
     pub fn check_url(&self, url: &Url) -> Result<(), UnreachableError> {
         let (host, port) = host_and_port(url)?;
         let refused = |refusal| UnreachableError::Refused { host: host.to_string(), port, refusal };
@@ -186,7 +187,7 @@ impl ConnectionGate {
         }
     }
 
-    /// Whether a server that settings name, or one it refers to, may be connected to.
+    /// Whether zero may connect to a server in settings or to one it refers to.
     fn check_server(
         &self,
         host: &HostName,
@@ -198,15 +199,15 @@ impl ConnectionGate {
         let reach = ConnectRequest { host, port, network: &network, grants: &[], judged: &judged };
         match self.guard.policy.authorize_host(reach) {
             Err(ConnectDeniedError::PrivateHost { .. }) if is_own => Ok(()),
-            said => allow_unless_denied(
-                said,
+            decision => allow_unless_denied(
+                decision,
                 host.private_reason().filter(|_| host.name().is_some() && !is_own),
             ),
         }
     }
 
-    /// Whether a host may be connected to for a call. Which port it is, was seen by whoever judged
-    /// the call; a rule about a host says nothing of ports.
+    /// Whether a call may connect to a host. Its port was part of the authorization; a rule about a
+    /// host applies to all ports.
     fn check_call(
         &self,
         host: &HostName,
@@ -218,16 +219,17 @@ impl ConnectionGate {
         }
         let reach = ConnectRequest { host, port, network: &[], grants: &[], judged };
         match self.guard.policy.authorize_host(reach) {
-            // It has passed everything else.
+            // Only the port was refused, which does not matter here.
             Err(ConnectDeniedError::Port { .. }) => Ok(()),
-            said => {
-                allow_unless_denied(said, host.private_reason().filter(|_| host.name().is_some()))
-            }
+            decision => allow_unless_denied(
+                decision,
+                host.private_reason().filter(|_| host.name().is_some()),
+            ),
         }
     }
 
-    /// The addresses of an answer, when all of them may be used. `is_opened` says which addresses
-    /// inside are open because settings name them.
+    /// The addresses of an answer, if all of them are allowed. `is_opened` tells which addresses
+    /// that are not public are open because settings name them.
     fn check_addresses(
         &self,
         host: &HostName,
@@ -237,7 +239,7 @@ impl ConnectionGate {
         let may_pin = |address: IpAddr, inside: Option<&'static str>| {
             let inside = inside.filter(|_| !is_opened(address));
             match (self.guard.policy.authorize_address(address, inside), inside) {
-                // A policy without rules has no objection to the open internet, and opens nothing.
+                // Without a matching rule, public addresses are allowed and others are not.
                 (Err(ConnectDeniedError::NoRule), Some(what)) => {
                     Err(ConnectDeniedError::PrivateHost { what, may_be_named: false })
                 }
@@ -249,7 +251,7 @@ impl ConnectionGate {
             .map_err(|why| UnreachableError::Addresses { host: host.to_string(), why })
     }
 
-    /// Looks a name up, and judges what comes.
+    /// Resolves a name and checks the addresses.
     async fn look_up(&self, name: &str) -> Result<Vec<IpAddr>, UnreachableError> {
         let failed =
             |why: &str| UnreachableError::Lookup { host: name.to_owned(), why: why.to_owned() };
@@ -257,11 +259,11 @@ impl ConnectionGate {
         let NetworkGuard { internet, lookups, .. } = &self.guard;
         let answer = internet.look_up(lookups, name, LOOKUP_TIME).await.map_err(|why| {
             failed(match why {
-                LookupError::TimedOut => "it took too long",
-                LookupError::Unknown => "nobody knows it",
+                LookupError::TimedOut => "the lookup took too long",
+                LookupError::Unknown => "unknown host",
             })
         })?;
-        // `localhost` in settings opens this machine, wherever else the name may lead.
+        // `localhost` in settings opens this machine, whatever the name resolves to.
         let opens_this_machine = match &self.purpose {
             GatePurpose::Server { own } => own.as_ref().is_some_and(|(own, _)| *own == host),
             GatePurpose::Call { judged } => is_this_machine(&host) && judged.contains(&host),
@@ -270,13 +272,13 @@ impl ConnectionGate {
     }
 }
 
-/// What a policy says, where nothing has to allow the open internet: that no rule names a host is no
-/// objection, but opens nothing inside either.
+/// The policy's decision if public addresses need no rule: a host without a rule is allowed, but
+/// only at public addresses.
 fn allow_unless_denied(
-    said: Result<ConnectPermission, ConnectDeniedError>,
+    decision: Result<ConnectPermission, ConnectDeniedError>,
     inside: Option<&'static str>,
 ) -> Result<(), ConnectDeniedError> {
-    match (said, inside) {
+    match (decision, inside) {
         (Ok(_), _) | (Err(ConnectDeniedError::NoRule | ConnectDeniedError::Port { .. }), None) => {
             Ok(())
         }
@@ -287,7 +289,7 @@ fn allow_unless_denied(
     }
 }
 
-/// The gate looks names up for the HTTP client, which connects to what it is given and nothing else.
+/// Resolves names for the HTTP client, which connects to these addresses only.
 pub(super) struct GateResolver(pub(super) Arc<ConnectionGate>);
 
 impl Resolve for GateResolver {
@@ -303,18 +305,18 @@ impl Resolve for GateResolver {
     }
 }
 
-/// The scheme, host and port of an address: what may be shown of it.
+/// The scheme, host and port of a URL: the part that may be shown.
 pub fn format_origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-/// Whether two addresses belong to the same origin.
+/// Whether two URLs have the same origin.
 pub(super) fn is_same_origin(one: &Url, other: &Url) -> bool {
     one.origin() == other.origin()
 }
 
-/// Whether an address is one of the open internet, as far as it tells: a server that settings place
-/// inside, by naming it, is the person's own.
+/// Whether a URL may be public, as far as its host tells. A server at a private address in settings
+/// belongs to the user.
 pub fn is_public_url(url: &Url) -> bool {
     host_and_port(url).is_ok_and(|(host, _)| !is_open_by_name(&host))
 }
@@ -334,8 +336,8 @@ fn host_and_port(url: &Url) -> Result<(HostName, u16), UnreachableError> {
     Ok((host, port))
 }
 
-/// Whether settings open a host inside by naming it: this machine, or a private address written out.
-/// A name that only leads to one does not count, for whoever owns the name decides where it leads.
+/// Whether settings open a host that is not public by naming it: this machine, or a private
+/// address. A name that resolves to one does not count, because its owner decides where it leads.
 fn is_open_by_name(host: &HostName) -> bool {
     const PRIVATE: [&str; 2] = ["a private network", "a carrier's private network"];
     let is_private = |what: &str| host.ip().is_some() && PRIVATE.contains(&what);
@@ -359,7 +361,7 @@ mod tests {
     use zero_policy::rule::RuleOwner;
     use zero_policy::{PolicyEngine, PolicyEngineConfig, PolicyRule, RuleSource, Verdict};
 
-    /// Knows a few names.
+    /// Resolves a few names.
     struct FixedResolver;
 
     impl HostResolver for FixedResolver {
@@ -384,8 +386,7 @@ mod tests {
             return Arc::new(RiskPolicy);
         }
         let rule = |(verdict, text): &(Verdict, &str)| {
-            let source =
-                RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+            let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::User };
             PolicyRule::parse(text, *verdict, source).unwrap()
         };
         let rules = rules.iter().map(rule).collect();
@@ -394,7 +395,7 @@ mod tests {
         Arc::new(RulePolicy::new(engine, Vec::new()))
     }
 
-    /// What becomes of a connection to `url` for the server at `endpoint`.
+    /// The outcome of a connection to `url` for the server at `endpoint`.
     async fn connect_outcome(rules: &[(Verdict, &str)], endpoint: &str, url: &str) -> String {
         let internet =
             ResolverConfig { resolver: Arc::new(FixedResolver), ..ResolverConfig::default() };
@@ -417,8 +418,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_outcome(said: &str, row: &str, expected: &str) {
-        assert!(said.contains(expected), "{row}: {said}");
+    fn check_outcome(outcome: &str, row: &str, expected: &str) {
+        assert!(outcome.contains(expected), "{row}: {outcome}");
     }
 
     #[tokio::test]
@@ -455,11 +456,11 @@ mod tests {
             (public, public, "fine"),
             (public, "https://rebinds.example/token", "it is this machine"),
             (public, "https://intranet.example/token", "it is a private network"),
-            (public, "https://mixed.example/", "to the internet and to a private network"),
+            (public, "https://mixed.example/", "to both public and private addresses"),
             (public, "https://cloud.example/", "it is a cloud metadata service"),
             (public, "https://mapped.example/", "it is this machine"),
             (public, "https://many.example/", "could not be found"),
-            (public, "https://unknown.example/", "nobody knows it"),
+            (public, "https://unknown.example/", "unknown host"),
             (public, "http://public.example/token", "only `https` is used"),
             (public, "ftp://public.example/token", "begin with `https://`"),
             (public, "https://user:pass@public.example/", "use `headers`"),

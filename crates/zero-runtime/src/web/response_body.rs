@@ -1,4 +1,4 @@
-//! Bodies of answers, read only as far as they may be long.
+//! Reads response bodies up to a limit.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use tokio::time::{Instant, timeout_at};
 use super::network_guard::format_origin;
 use super::web_error::{WebError, from_reqwest_error, shorten_untrusted};
 
-/// How much of a body is read, and for how long.
+/// Limits for reading a body.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
     /// Most bytes.
     pub bytes_max: usize,
-    /// How long it may be without a byte.
+    /// Longest time without a byte.
     pub idle: Duration,
-    /// How long all of it may take.
+    /// Longest total time.
     pub whole: Duration,
 }
 
@@ -28,7 +28,7 @@ impl BodyLimits {
     }
 }
 
-/// Reads a body to its end. What the head says of its length is not believed.
+/// Reads a body to its end. Does not trust the declared length.
 pub async fn read(response: reqwest::Response, limits: BodyLimits) -> Result<Vec<u8>, WebError> {
     match read_start(response, limits).await? {
         (body, BodyRemainder::Ended) => Ok(body),
@@ -36,16 +36,16 @@ pub async fn read(response: reqwest::Response, limits: BodyLimits) -> Result<Vec
     }
 }
 
-/// Whether a body goes on after what was read.
+/// Whether a body continues after the part that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyRemainder {
-    /// It does not.
+    /// It ended.
     Ended,
-    /// It does, and was left.
+    /// It continues, and the rest was not read.
     More,
 }
 
-/// Reads as much of a body as is allowed.
+/// Reads a body up to the limit.
 pub async fn read_start(
     response: reqwest::Response,
     limits: BodyLimits,
@@ -60,8 +60,8 @@ pub async fn read_start(
     Ok((body, rest))
 }
 
-/// Reads a body to its end and unpacks it. The bound is on what is unpacked: a few bytes can be
-/// packed that are more than all memory.
+/// Reads a body to its end and decompresses it. The limit applies to the decompressed size: a few
+/// bytes can expand to more than all memory.
 pub(super) async fn read_decoded(
     response: reqwest::Response,
     limits: BodyLimits,
@@ -73,7 +73,7 @@ pub(super) async fn read_decoded(
         (Some(b"gzip" | b"x-gzip"), None) => read_gunzipped(response, limits).await,
         (packing, _) => {
             let packing = packing.and_then(shorten_untrusted).unwrap_or_default();
-            let why = format!("it is packed as `{packing}`, which was not asked for");
+            let why = format!("it is encoded as `{packing}`, which was not requested");
             Err(WebError::Unusable { why })
         }
     }
@@ -83,7 +83,7 @@ async fn read_gunzipped(
     response: reqwest::Response,
     limits: BodyLimits,
 ) -> Result<Vec<u8>, WebError> {
-    let broken = || WebError::Unusable { why: "it is no valid gzip".to_owned() };
+    let broken = || WebError::Unusable { why: "it is not valid gzip".to_owned() };
     let bounded = BoundedBody { body: Vec::new(), bytes_max: limits.bytes_max };
     let mut decoder = MultiGzDecoder::new(bounded);
     let mut packed_bytes = 0_usize;
@@ -107,7 +107,7 @@ async fn read_gunzipped(
     }
 }
 
-/// Takes bytes until there are too many.
+/// Collects bytes up to a limit.
 struct BoundedBody {
     body: Vec<u8>,
     bytes_max: usize,
@@ -127,7 +127,7 @@ impl Write for BoundedBody {
     }
 }
 
-/// Hands each piece of a body to `take` as it comes, until `take` leaves the rest or there is none.
+/// Passes each chunk of a body to `take` as it arrives, until `take` stops or the body ends.
 async fn for_each_chunk(
     response: reqwest::Response,
     limits: BodyLimits,

@@ -1,4 +1,4 @@
-//! The HTTP client: everything that is sent passes a gate.
+//! The HTTP client: every request passes a gate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,49 +15,49 @@ use super::network_guard::{ConnectionGate, GateResolver, format_origin, is_same_
 use super::response_body::{self, BodyLimits};
 use super::web_error::{WebError, from_reqwest_error};
 
-/// Lines of a head.
+/// Most header lines of a response.
 const HEADERS_MAX: usize = 100;
-/// Connections that are kept for the next request.
+/// Most idle connections that are kept for later requests.
 const IDLE_CONNECTIONS_MAX: usize = 2;
 
-/// An HTTP client that goes through a gate.
+/// An HTTP client that connects through a gate.
 pub struct WebClient {
     client: reqwest::Client,
     gate: Arc<ConnectionGate>,
     connect_time: Duration,
 }
 
-/// A request that is to be sent.
+/// A request.
 #[derive(Clone)]
 pub struct OutgoingRequest {
     /// The HTTP method, kept when a redirect is followed.
     pub method: Method,
-    /// Where to.
+    /// The URL.
     pub url: Url,
-    /// Its headers, beside those that make it a request at all.
+    /// Its headers, in addition to those that the client sets.
     pub headers: HeaderMap,
     /// The bytes to send; empty for a request without body.
     pub body: Bytes,
-    /// What becomes of an answer that sends elsewhere.
+    /// How redirects are handled.
     pub redirects: RedirectPolicy,
-    /// How long the head of the answer may take.
+    /// How long the head of the response may take.
     pub head_time: Duration,
 }
 
-/// What becomes of an answer that sends elsewhere.
+/// How redirects are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedirectPolicy {
-    /// The request is sent again, as it is and within the same origin; another way is an error.
+    /// The same request is sent again within the same origin; a redirect elsewhere is an error.
     SameOrigin,
-    /// The page is fetched from where it is, as long as that is on the same host and no less safe;
-    /// an answer that leads to another host is given back as any other. For requests that only get.
+    /// The redirect is followed on the same host and without a downgrade to HTTP; a redirect to
+    /// another host is returned like any other response. For requests without a body.
     SameHost,
-    /// The answer is given back as any other.
+    /// The redirect is returned like any other response.
     Return,
 }
 
 impl RedirectPolicy {
-    /// How many are followed, one after the other.
+    /// Most redirects that are followed.
     pub fn max_redirects(self) -> usize {
         match self {
             Self::SameOrigin => 3,
@@ -67,18 +67,18 @@ impl RedirectPolicy {
     }
 }
 
-/// An answer, all of it.
+/// A complete response.
 #[derive(Clone, Debug)]
 pub struct WebResponse {
-    /// Where it came from in the end.
+    /// The final URL.
     pub url: Url,
-    /// The HTTP status of the last answer; not checked for success.
+    /// The HTTP status of the last response; not checked for success.
     pub status: StatusCode,
-    /// Its head.
+    /// Its headers.
     pub headers: HeaderMap,
-    /// Its body, unpacked.
+    /// Its body, decompressed.
     pub body: Vec<u8>,
-    /// Where it sends instead, if it does.
+    /// The target of a redirect that was not followed.
     pub redirect: Option<Url>,
 }
 
@@ -101,7 +101,7 @@ pub fn client_builder(
 }
 
 impl WebClient {
-    /// A client for what passes this gate.
+    /// A client for connections that pass this gate.
     pub fn new(gate: ConnectionGate, connect_time: Duration) -> Result<Self, WebError> {
         let gate = Arc::new(gate);
         let unmade = |error: reqwest::Error| WebError::Client { why: error.to_string() };
@@ -116,13 +116,13 @@ impl WebClient {
         Ok(Self { client, gate, connect_time })
     }
 
-    /// Sends a request, and waits for the head of the answer.
+    /// Sends a request and waits for the head of the response.
     pub async fn send(&self, outgoing: OutgoingRequest) -> Result<reqwest::Response, WebError> {
         let mut url = outgoing.url.clone();
         for _ in 0..=outgoing.redirects.max_redirects() {
             let response = self.send_once(&outgoing, url.clone()).await?;
             let Some(next) = redirect_target(&response) else { return Ok(response) };
-            // The others would turn a request into one without its message.
+            // Other status codes would turn the request into one without its body.
             let keeps_request = matches!(
                 response.status(),
                 StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
@@ -137,10 +137,10 @@ impl WebClient {
                 }
             };
         }
-        Err(WebError::Unusable { why: "it redirects in a circle".to_owned() })
+        Err(WebError::Unusable { why: "too many redirects".to_owned() })
     }
 
-    /// Sends a request, and reads the whole of the answer.
+    /// Sends a request and reads the whole response.
     pub async fn fetch(
         &self,
         mut outgoing: OutgoingRequest,
@@ -174,7 +174,7 @@ impl WebClient {
     }
 }
 
-/// Where an answer sends instead.
+/// The target of a redirect.
 fn redirect_target(response: &reqwest::Response) -> Option<Url> {
     if !response.status().is_redirection() {
         return None;
@@ -183,7 +183,7 @@ fn redirect_target(response: &reqwest::Response) -> Option<Url> {
     response.url().join(location).ok()
 }
 
-/// Whether a page that moved is still at the host it was asked from, and reached as safely.
+/// Whether a redirect stays on the same host and does not downgrade to HTTP.
 fn is_same_host(from: &Url, to: &Url) -> bool {
     let is_default = |url: &Url| url.port().is_none();
     from.host() == to.host()

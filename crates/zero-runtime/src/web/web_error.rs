@@ -1,4 +1,4 @@
-//! Why nothing came from the web.
+//! Why a web request failed.
 
 use std::error::Error;
 use std::time::Duration;
@@ -7,74 +7,75 @@ use zero_core::text_shortening::one_line;
 
 use super::network_guard::UnreachableError;
 
-/// Why nothing came from the web.
+/// Why a web request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WebError {
-    /// It may not be connected to.
+    /// The gate refused the connection.
     #[error(transparent)]
     Refused(#[from] UnreachableError),
-    /// No client could be made.
-    #[error("no HTTP client could be made: {why}")]
+    /// The HTTP client could not be created.
+    #[error("could not create an HTTP client: {why}")]
     Client {
-        /// Why not.
+        /// The cause.
         why: String,
     },
-    /// It could not be connected to.
-    #[error("{origin} could not be reached: {why}")]
+    /// Connecting failed.
+    #[error("could not connect to {origin}: {why}")]
     Connect {
-        /// Where.
+        /// The origin.
         origin: String,
-        /// Why not.
+        /// The cause.
         why: String,
     },
-    /// It took too long.
-    #[error("{what} did not come within {} s", .after.as_secs())]
+    /// A time limit was exceeded.
+    #[error("{what} did not arrive within {} s", .after.as_secs())]
     TimedOut {
         /// What was waited for.
         what: &'static str,
-        /// For how long.
+        /// The time limit.
         after: Duration,
     },
-    /// It sent too much.
-    #[error("{what} is larger than {bytes_max} bytes, and was not read further")]
+    /// The response is too large.
+    #[error("{what} is larger than {bytes_max} bytes")]
     TooLarge {
         /// What was too large.
         what: &'static str,
-        /// How large it may be.
+        /// The limit.
         bytes_max: usize,
     },
-    /// It sent something that is no answer.
-    #[error("the server's answer is unusable: {why}")]
+    /// The response is invalid.
+    #[error("the server's response is invalid: {why}")]
     Unusable {
         /// What is wrong with it.
         why: String,
     },
-    /// It sends elsewhere.
+    /// A redirect that is not followed.
     #[error("the server redirects to `{to}`, which is not followed")]
     Redirect {
-        /// Where to, without path and query.
+        /// Its target, without path and query.
         to: String,
     },
     /// The connection broke.
     #[error("the connection to {origin} broke: {why}")]
     Broken {
-        /// Where to.
+        /// The origin.
         origin: String,
-        /// How.
+        /// The cause.
         why: String,
     },
 }
 
-/// What a stranger says, for an error: one line, no control characters, not long.
+/// Untrusted text for an error: one short line without control characters.
 pub fn shorten_untrusted(text: &[u8]) -> Option<String> {
     const CHARS_MAX: usize = 200;
-    // More than enough to find the characters that are shown.
+    // Enough for the characters that are shown.
     let start = text.get(..text.len().min(CHARS_MAX * 8)).unwrap_or_default();
     let shown = one_line(&String::from_utf8_lossy(start), CHARS_MAX);
     (!shown.is_empty()).then_some(shown)
 }
 
-/// Why the HTTP client failed. Its own words name the address with its query, and are not used.
+/// Converts an error of the HTTP client. Its own message contains the URL with its query, and is
+/// not used.
 pub fn from_reqwest_error(origin: &str, error: &reqwest::Error, connect: Duration) -> WebError {
     let mut source = error.source();
     let mut why = None;
@@ -87,7 +88,7 @@ pub fn from_reqwest_error(origin: &str, error: &reqwest::Error, connect: Duratio
         source = error.source();
     }
     let why = why.and_then(|why| shorten_untrusted(why.as_bytes()));
-    let why = why.unwrap_or_else(|| "no reason is known".to_owned());
+    let why = why.unwrap_or_else(|| "unknown cause".to_owned());
     let origin = origin.to_owned();
     if error.is_timeout() && error.is_connect() {
         return WebError::TimedOut { what: "a connection", after: connect };

@@ -1,4 +1,4 @@
-//! What is denied, what a person answers, and how long an answer stands.
+//! Denials, the user's answers, and how long an answer applies.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use zero_runtime::{
 
 use crate::fixture::{FixedApprover, HostFixture, PuppetTool};
 
-/// Decides as it is told, except that what a grant covers is allowed.
+/// Decides as configured, except that a granted scope is allowed.
 struct ScriptedPolicy {
     verdict: Verdict,
     risk: RiskLevel,
@@ -194,7 +194,7 @@ async fn rejection_covers_calls_containing_rejected_part() {
     assert_eq!(count_questions(&no), 2, "nothing is rejected any more");
 }
 
-/// What an answer comes to where it does not stand for the session.
+/// Checks an answer that does not apply to the session.
 #[track_caller]
 fn check_once(fixture: &HostFixture, row: usize, expected: &str) {
     let rows = fixture.rows();
@@ -216,7 +216,7 @@ async fn unoffered_answer_counts_once() {
         call_puppet(&answered).await.unwrap();
         check_once(&answered, row, "test: allow once");
     }
-    assert_eq!(count_questions(&yes), 2, "what can do the greatest harm is asked every time");
+    assert_eq!(count_questions(&yes), 2, "calls with critical risk are asked about every time");
 
     let many = (0..17).map(|number| grant(&format!("Bash(a{number})"))).collect();
     let unreadable = ScriptedPolicy { grants: many, ..ScriptedPolicy::new(Verdict::Ask) };

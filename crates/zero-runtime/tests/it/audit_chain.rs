@@ -1,4 +1,4 @@
-//! The audit log as a chain: what was done to it is found, and nothing that zero does breaks it.
+//! The audit log as a chain: tampering is detected, and zero's own writes never break it.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write as _};
@@ -78,7 +78,7 @@ fn row(folder: &Path, day: &str) -> AuditRow {
     AuditRow::new(time, &new_call_id(), &workspace, "Read")
 }
 
-/// What is found, one a line: place, word and rows.
+/// The findings, one per line: location, kind and rows.
 fn format_findings(verified: &VerificationReport) -> String {
     let line = |line: Option<u64>| line.map_or_else(String::new, |line| format!(":{line}"));
     let rows = |rows: Option<(u64, u64)>| match rows {
@@ -103,13 +103,13 @@ fn check(tamper: impl FnOnce(&LogFixture), expected: &str) {
     let log = LogFixture::new();
     tamper(&log);
     assert_eq!(format_findings(&log.verify(&VerifyOptions::default())), expected);
-    // What was done is still found when more rows have come.
+    // The tampering is still detected after more rows were added.
     log.add(DAYS[2]);
     log.add(DAYS[2]);
     assert_eq!(log.verify(&VerifyOptions::default()).is_intact(), expected.is_empty());
 }
 
-/// A row with a right hash of its own.
+/// A row with a valid hash of its own.
 fn forge_row(line: &str, seq: u64, prev: &str) -> String {
     let body = line.split(",\"seq\":").next().unwrap().replace("Read", "Forged");
     let body = format!("{body},\"seq\":{seq},\"prev\":\"{prev}\"");
@@ -154,7 +154,7 @@ fn every_tampering_is_located() {
         line.replace_range(at..=at, flipped);
     };
     check(|log| log.edit_lines(1, |l| flip_hash(&mut l[1])), "2026-01-02:2 edited 5");
-    // Edited, with the hash made to fit.
+    // Edited, with a matching hash.
     check(
         |log| log.edit_lines(1, |l| l[1] = forge_row(&l[1], 5, &parse_link(&l[1]).prev)),
         "2026-01-02:3 replaced 6",
@@ -188,7 +188,7 @@ fn every_tampering_is_located() {
     // Repeated.
     check(|log| log.edit_lines(1, |l| l.insert(1, l[0].clone())), "2026-01-02:2 repeated 4");
     check(|log| log.edit_lines(1, |l| l.extend_from_within(..2)), "2026-01-02:4 repeated 4-5");
-    // Put in.
+    // Inserted.
     check(
         |log| log.edit_lines(1, |l| l.insert(1, forge_row(&l[0], 5, &parse_link(&l[0]).pin.hash))),
         "2026-01-02:2 inserted 5",
@@ -208,16 +208,16 @@ fn every_tampering_is_located() {
     }
     let untied = |line: &str| format!("{}}}", line.split(",\"seq\":").next().unwrap());
     check(|log| log.edit_lines(1, |l| l.insert(1, untied(&l[0]))), "2026-01-02:2 untied");
-    // The chain taken off a row: the row is there and its place is empty.
+    // The link removed from a row: the row exists, and its number is missing.
     check(
         |log| log.edit_lines(1, |l| l[1] = untied(&l[1])),
         "2026-01-02:2 untied; 2026-01-02:3 removed 5",
     );
-    // Cut off at the end.
+    // Truncated at the end.
     check(|log| log.edit_lines(2, |l| l.truncate(1)), "2026-01-03 cut_off 8-9");
     check(|log| fs::remove_file(log.day_path(2)).unwrap(), "2026-01-02 cut_off 7-9");
     check(|log| log.edit_lines(2, |l| l[2].truncate(60)), "2026-01-03 cut_off 9");
-    // Two things at once.
+    // Two changes at once.
     check(
         |log| {
             log.edit_lines(0, |l| l[1] = l[1].replace("Read", "Reed"));
@@ -227,7 +227,7 @@ fn every_tampering_is_located() {
     );
 }
 
-/// One thing done to a day's file, at places given as shares of its length.
+/// One change to a day's file, at positions given as shares of its length.
 #[derive(Clone, Debug)]
 enum Tampering {
     Byte(f64, u8),
@@ -311,7 +311,7 @@ fn random_tampering_is_detected() {
                 let rows = lines.filter(|(day, (_, line))| is_row(day, *line));
                 rows.map(|(_, (bytes, _))| bytes.to_vec()).collect()
             };
-            // What stands before the chain and is tied to nothing is told as older than it, by number.
+            // Unchained rows before the chain are reported by number.
             let older = usize::try_from(verified.untied).unwrap();
             let tied: Vec<_> = rows(&changed, &verified.torn).into_iter().skip(older).collect();
             prop_assert_eq!(verified.is_intact(), tied == rows(&days, &[]));
@@ -340,7 +340,7 @@ fn tampered_head_is_detected() {
     assert_eq!(format_findings(&log.verify(&VerifyOptions::default())), "head head_missing");
     fs::remove_file(log.path("head")).unwrap();
     assert_eq!(format_findings(&log.verify(&VerifyOptions::default())), "head head_missing");
-    // The next row makes a new one, and the chain goes on.
+    // The next row creates a new head, and the chain continues.
     log.add(DAYS[2]);
     let verified = log.verify(&VerifyOptions::default());
     assert_eq!((format_findings(&verified), verified.head.unwrap().seq), (String::new(), 10));
@@ -360,7 +360,7 @@ fn expected_position_detects_rewritten_log() {
     assert_eq!(format_findings(&log.verify(&expect(&other))), "2026-01-02:1 not_expected 4");
     let later = ChainPosition { seq: 40, ..pin.clone() };
     assert_eq!(format_findings(&log.verify(&expect(&later))), "2026-01-03 expected_missing 40");
-    // All of it written anew: whole in itself.
+    // The whole log rewritten: consistent in itself.
     let anew = LogFixture::new();
     assert_eq!(format_findings(&anew.verify(&VerifyOptions::default())), "");
     assert_eq!(format_findings(&anew.verify(&expect(&pin))), "2026-01-03:3 not_expected 9");
@@ -378,7 +378,7 @@ fn old_days_may_be_removed_and_unlinked_rows_kept() {
     let verified = log.verify(&since);
     assert_eq!((format_findings(&verified), verified.rows, verified.days), (String::new(), 3, 1));
 
-    // Rows of the time before the chain, in a file of their own and at the beginning of the next.
+    // Unchained rows, in a separate file and at the beginning of the next one.
     let log = LogFixture::empty();
     let old = serde_json::to_string(&log.row(DAYS[0])).unwrap();
     fs::create_dir(log.path("")).unwrap();
@@ -414,7 +414,7 @@ fn torn_line_is_reported_and_breaks_nothing() {
     let verified = log.verify(&VerifyOptions::default());
     assert_eq!((format_findings(&verified), verified.torn.len()), (String::new(), 1));
     log.add(DAYS[2]);
-    // Another process, which did not see what happened.
+    // Another process, which did not see the interruption.
     AuditLog::new(&StateDir::new(log.folder.path())).write(&log.row(DAYS[2])).unwrap();
     tear("{");
     log.add("2026-01-04");
@@ -481,7 +481,7 @@ fn concurrent_writers_make_one_chain() {
             scope.spawn(move || {
                 let audit = AuditLog::new(&StateDir::new(log.folder.path()));
                 for turn in 0..200 {
-                    // Some begin the next day while others still end calls of the old one.
+                    // Some begin the next day while others still finish calls of the previous one.
                     let day = if turn < 100 + writer { DAYS[0] } else { DAYS[1] };
                     row.time = format!("{day}T12:00:00Z").parse().unwrap();
                     audit.ensure_writable(row.time).unwrap();
@@ -489,7 +489,7 @@ fn concurrent_writers_make_one_chain() {
                 }
             });
         }
-        // Whoever looks meanwhile sees no damage that is none.
+        // A concurrent verification finds no damage.
         for _ in 0..20 {
             assert_eq!(format_findings(&log.verify(&VerifyOptions::default())), "");
         }

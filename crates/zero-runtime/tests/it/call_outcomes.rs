@@ -1,4 +1,4 @@
-//! Every way out of a call, and what is written down about it.
+//! Every outcome of a call, and its records.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,7 +26,7 @@ fn error_reason(report: &CallReport) -> Option<ErrorReason> {
     report.outcome.as_ref().err().and_then(|error| error.reason())
 }
 
-/// Makes one call and checks that exactly one row, one sample and one ending tell of it.
+/// Makes one call and checks that exactly one row, one sample and one event record it.
 async fn check_call(
     fixture: &HostFixture,
     input: Value,
@@ -215,7 +215,7 @@ async fn fallback_runs_its_own_hooks() {
     let first = PuppetTool::<'p'> { fallback: Some("Spare"), ..PuppetTool::new() };
     let spare = PuppetTool::<'s'>::new();
     let runs = [Arc::clone(&first.runs), Arc::clone(&spare.runs)];
-    // Nothing can be started by this program, so the hook fails, and that is a no.
+    // This program cannot start processes, so the hook fails and denies the call.
     let hook = Hook {
         tools: vec![ToolPattern::Named("Spare".to_owned())],
         words: vec!["true".to_owned()],
@@ -260,7 +260,7 @@ async fn repeatedly_failing_tool_is_paused() {
     assert!(fixture.call("Puppet", json!({"act": "work"})).await.outcome.is_ok());
 }
 
-/// Time goes on when nobody has anything left to do.
+/// Time advances when no task can make progress.
 #[tokio::test(start_paused = true)]
 async fn running_calls_and_queue_are_bounded() {
     let limits = HostLimits { session_calls_max: 2, queue_calls_max: 3, ..HostLimits::default() };

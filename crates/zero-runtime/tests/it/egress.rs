@@ -1,4 +1,4 @@
-//! What gets through the proxy of confined commands, and what does not.
+//! What the proxy of confined commands relays and refuses.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -33,10 +33,10 @@ fn socks_address(kind: u8, address: &[u8], port: u16) -> Vec<u8> {
     bytes
 }
 
-/// The code with which SOCKS5 answers a request.
+/// The code of a SOCKS5 reply.
 #[track_caller]
-fn socks_code(world: &ProxyFixture, request: &[u8]) -> u8 {
-    let mut stream = world.connect();
+fn socks_code(fixture: &ProxyFixture, request: &[u8]) -> u8 {
+    let mut stream = fixture.connect();
     stream.write_all(request).unwrap();
     assert_eq!(read_exactly(&mut stream, 2), [5, 0], "the greeting");
     let reply = read_exactly(&mut stream, 10);
@@ -44,12 +44,12 @@ fn socks_code(world: &ProxyFixture, request: &[u8]) -> u8 {
     reply[1]
 }
 
-/// Both sides talk, the client ends its half, and still hears the end of the answer.
+/// Both sides send, the client closes its half, and still receives the rest of the response.
 #[track_caller]
-fn check_tunnel(world: &ProxyFixture, request: &[u8], granted: &[u8]) {
-    let mut stream = world.connect();
+fn check_tunnel(fixture: &ProxyFixture, request: &[u8], granted: &[u8]) {
+    let mut stream = fixture.connect();
     stream.write_all(request).unwrap();
-    // What is sent ahead of the answer must not be lost.
+    // Bytes sent before the reply must not be lost.
     stream.write_all(b"early ").unwrap();
     assert_eq!(read_exactly(&mut stream, granted.len()), granted);
     assert_eq!(read_exactly(&mut stream, 6), b"early ");
@@ -66,16 +66,16 @@ fn every_way_to_name_allowed_host_reaches_it() {
     let port = EchoServer::default().serve();
     let mut setup = ProxySetup::with_hosts(&["a.test"], port);
     setup.network.push(format!("127.0.0.1:{port}"));
-    let mut world = setup.start();
-    check_tunnel(&world, &socks_name("A.test.", port), SOCKS_GRANTED);
-    check_tunnel(&world, &socks_name("127.0.0.1", port), SOCKS_GRANTED);
-    check_tunnel(&world, &socks_address(1, &[127, 0, 0, 1], port), SOCKS_GRANTED);
+    let mut fixture = setup.start();
+    check_tunnel(&fixture, &socks_name("A.test.", port), SOCKS_GRANTED);
+    check_tunnel(&fixture, &socks_name("127.0.0.1", port), SOCKS_GRANTED);
+    check_tunnel(&fixture, &socks_address(1, &[127, 0, 0, 1], port), SOCKS_GRANTED);
     check_tunnel(
-        &world,
+        &fixture,
         format!("CONNECT a.test:{port} HTTP/1.1\r\nHost: other.test\r\n\r\n").as_bytes(),
         CONNECT_GRANTED,
     );
-    let rows = world.end();
+    let rows = fixture.end();
     assert_eq!(rows.len(), 4);
     let row = &rows[0];
     let connection = row.connection.as_ref().unwrap();
@@ -94,27 +94,27 @@ fn every_way_to_name_allowed_host_reaches_it() {
 #[test]
 fn ipv6_literals_are_reached_where_named() {
     let port = EchoServer::default().serve_at("::1");
-    let world =
+    let fixture =
         ProxySetup { network: vec![format!("[::1]:{port}")], ..ProxySetup::default() }.start();
     let mut address = [0; 16];
     address[15] = 1;
-    check_tunnel(&world, &socks_address(4, &address, port), SOCKS_GRANTED);
-    check_tunnel(&world, &socks_name("::1", port), SOCKS_GRANTED);
+    check_tunnel(&fixture, &socks_address(4, &address, port), SOCKS_GRANTED);
+    check_tunnel(&fixture, &socks_name("::1", port), SOCKS_GRANTED);
     check_tunnel(
-        &world,
+        &fixture,
         format!("CONNECT [0:0::1]:{port} HTTP/1.1\r\n\r\n").as_bytes(),
         CONNECT_GRANTED,
     );
     address[15] = 2;
-    assert_eq!(socks_code(&world, &socks_address(4, &address, port)), 2);
+    assert_eq!(socks_code(&fixture, &socks_address(4, &address, port)), 2);
 }
 
 #[test]
 fn plain_request_goes_to_its_host_alone() {
     let hello = HelloServer::default();
     let port = hello.serve();
-    let world = ProxySetup::with_hosts(&["a.test"], port).start();
-    let answer = world.send_request(format!(
+    let fixture = ProxySetup::with_hosts(&["a.test"], port).start();
+    let answer = fixture.send_request(format!(
         "POST http://a.test:{port}/x?secret=1 HTTP/1.1\r\nHost: evil.test\r\n\
          Proxy-Authorization: Basic eDp5\r\nContent-Length: 4\r\n\r\nbody"
     ));
@@ -138,15 +138,15 @@ fn second_request_on_connection_is_dropped() {
         for apart in [false, true] {
             let hello = HelloServer::default();
             let port = hello.serve();
-            let world = ProxySetup::with_hosts(&["a.test"], port).start();
-            let mut stream = world.connect();
+            let fixture = ProxySetup::with_hosts(&["a.test"], port).start();
+            let mut stream = fixture.connect();
             let first = format!("POST http://a.test:{port}/ HTTP/1.1\r\n{how}\r\n{body}");
             let second = "GET http://a.test/second HTTP/1.1\r\nHost: evil.test\r\n\r\n";
             if apart {
                 stream.write_all(first.as_bytes()).unwrap();
                 let mut begin = [0; 12];
                 stream.read_exact(&mut begin).unwrap();
-                // The proxy may have closed already, which is fine as well.
+                // The proxy may have closed the connection already, which is fine as well.
                 let _ = stream.write_all(second.as_bytes());
             } else {
                 stream.write_all((first + second).as_bytes()).unwrap();
@@ -177,8 +177,8 @@ fn refused_client_gets_reason_and_remedy() {
     ]
     .map(str::to_owned)
     .to_vec();
-    let mut world = setup.start();
-    let mark = world.egress().refusal_cursor();
+    let mut fixture = setup.start();
+    let mark = fixture.egress().refusal_cursor();
     for (target, expected) in [
         (
             "b.other:443",
@@ -192,22 +192,22 @@ fn refused_client_gets_reason_and_remedy() {
         ("b.test:22", "not port 22\nto allow it: zero config add sandbox.network 'b.test:22'"),
         ("127.0.0.1:80", "no rule allows this host"),
     ] {
-        let answer = world.tunnel_to(target);
+        let answer = fixture.tunnel_to(target);
         assert!(answer.starts_with("HTTP/1.1 403 Forbidden\r\n"), "{target}: {answer}");
         assert!(answer.contains(expected), "{target}: {answer}");
     }
-    let answer = world.send_request("GET http://b.other/path?token=s3cret HTTP/1.1\r\n\r\n");
+    let answer = fixture.send_request("GET http://b.other/path?token=s3cret HTTP/1.1\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
     assert!(!answer.contains("s3cret"), "{answer}");
-    assert_eq!(socks_code(&world, &socks_name("denied.test", port)), 2);
-    assert_eq!(world.lookups(), 0, "what is refused is not even looked up");
+    assert_eq!(socks_code(&fixture, &socks_name("denied.test", port)), 2);
+    assert_eq!(fixture.lookups(), 0, "what is refused is not even looked up");
 
-    let since = world.egress().refusals_since(mark, &new_call_id());
+    let since = fixture.egress().refusals_since(mark, &new_call_id());
     let hosts: Vec<String> =
         since.hosts.iter().map(|host| format!("{}:{}", host.host, host.port)).collect();
     assert_eq!(since.count, 7);
     assert_eq!(hosts[..2], ["b.other:443", "denied.test:443"]);
-    let rows = world.end();
+    let rows = fixture.end();
     assert!(rows.iter().all(|row| row.status == "denied" && row.connection.is_some()));
     let text = serde_json::to_string(&rows).unwrap();
     assert!(!text.contains("s3cret") && !text.contains("path"), "{text}");
@@ -230,7 +230,7 @@ fn no_spelling_of_this_machine_is_allowed() {
         strict: true,
         ..ProxySetup::default()
     };
-    let world = setup.start();
+    let fixture = setup.start();
     for host in [
         "127.0.0.1",
         "127.1",
@@ -252,13 +252,13 @@ fn no_spelling_of_this_machine_is_allowed() {
         "169.254.169.254",
         "metadata.google.internal",
     ] {
-        let answer = world.tunnel_to(&format!("{host}:{port}"));
+        let answer = fixture.tunnel_to(&format!("{host}:{port}"));
         assert!(answer.starts_with("HTTP/1.1 403 "), "{host}: {answer}");
         let name = host.trim_matches(['[', ']']);
-        assert_eq!(socks_code(&world, &socks_name(name, port)), 2, "{host}");
+        assert_eq!(socks_code(&fixture, &socks_name(name, port)), 2, "{host}");
     }
     for host in ["127.0.0.1%25lo", "[fe80::1%25lo]", "127.0.0.1:80@a.test", "1.2.3.4.5", "%31"] {
-        let answer = world.tunnel_to(&format!("{host}:{port}"));
+        let answer = fixture.tunnel_to(&format!("{host}:{port}"));
         assert!(answer.starts_with("HTTP/1.1 400 "), "{host}: {answer}");
     }
     assert_eq!(echo.total.load(Ordering::SeqCst), 0, "nobody was reached");
@@ -274,13 +274,13 @@ fn this_machine_is_reached_only_by_exact_rule() {
         strict: true,
         ..ProxySetup::default()
     };
-    let world = setup.start();
+    let fixture = setup.start();
     check_tunnel(
-        &world,
+        &fixture,
         format!("CONNECT 127.1:{port} HTTP/1.1\r\n\r\n").as_bytes(),
         CONNECT_GRANTED,
     );
-    let answer = world.tunnel_to(&format!("a.test:{port}"));
+    let answer = fixture.tunnel_to(&format!("a.test:{port}"));
     assert!(answer.contains("it is this machine"), "{answer}");
 }
 
@@ -300,10 +300,10 @@ fn name_is_resolved_once_and_every_address_counts() {
         ("none.test", ""),
         ("many.test", many),
     ]);
-    let world = setup.start();
+    let fixture = setup.start();
     let request = |name: &str| format!("CONNECT {name}:{port} HTTP/1.1\r\n\r\n").into_bytes();
-    check_tunnel(&world, &request("rebind.test"), CONNECT_GRANTED);
-    assert_eq!(world.lookups(), 1, "a second answer was never asked for");
+    check_tunnel(&fixture, &request("rebind.test"), CONNECT_GRANTED);
+    assert_eq!(fixture.lookups(), 1, "a second answer was never asked for");
     for (name, expected) in [
         ("rebind.test", "HTTP/1.1 403 "),
         ("mixed.test", "HTTP/1.1 403 "),
@@ -312,12 +312,12 @@ fn name_is_resolved_once_and_every_address_counts() {
         ("many.test", "HTTP/1.1 502 "),
         ("unknown.test", "HTTP/1.1 502 "),
     ] {
-        let answer = world.tunnel_to(&format!("{name}:{port}"));
+        let answer = fixture.tunnel_to(&format!("{name}:{port}"));
         assert!(answer.starts_with(expected), "{name}: {answer}");
     }
-    assert_eq!(socks_code(&world, &socks_name("mixed.test", port)), 2);
-    assert_eq!(socks_code(&world, &socks_name("unknown.test", port)), 4);
-    check_tunnel(&world, &request("good.test"), CONNECT_GRANTED);
+    assert_eq!(socks_code(&fixture, &socks_name("mixed.test", port)), 2);
+    assert_eq!(socks_code(&fixture, &socks_name("unknown.test", port)), 4);
+    check_tunnel(&fixture, &request("good.test"), CONNECT_GRANTED);
 }
 
 #[test]
@@ -333,30 +333,30 @@ fn address_rule_applies_to_every_name() {
 fn unresponsive_host_is_not_a_refusal() {
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut world = ProxySetup::with_hosts(&["a.test"], port).start();
-    let mark = world.egress().refusal_cursor();
-    let answer = world.tunnel_to(&format!("a.test:{port}"));
+    let mut fixture = ProxySetup::with_hosts(&["a.test"], port).start();
+    let mark = fixture.egress().refusal_cursor();
+    let answer = fixture.tunnel_to(&format!("a.test:{port}"));
     assert!(answer.starts_with("HTTP/1.1 502 Bad Gateway\r\n"), "{answer}");
-    assert_eq!(socks_code(&world, &socks_name("a.test", port)), 5);
-    assert_eq!(world.egress().refusals_since(mark, &new_call_id()).count, 0);
-    let rows = world.end();
+    assert_eq!(socks_code(&fixture, &socks_name("a.test", port)), 5);
+    assert_eq!(fixture.egress().refusals_since(mark, &new_call_id()).count, 0);
+    let rows = fixture.end();
     assert!(rows.iter().all(|row| row.status == "error"), "{rows:?}");
 }
 
 #[test]
 fn unsupported_socks_requests_get_socks_errors() {
-    let world = ProxySetup::default().start();
+    let fixture = ProxySetup::default().start();
     for command in [2, 3, 0, 9] {
         let request = [5, 1, 0, 5, command, 0, 1, 127, 0, 0, 1, 0, 80];
-        assert_eq!(socks_code(&world, &request), 7, "{command}");
+        assert_eq!(socks_code(&fixture, &request), 7, "{command}");
     }
-    assert_eq!(socks_code(&world, &[5, 1, 0, 5, 1, 0, 2, 0, 0, 0, 0, 0]), 8);
-    assert_eq!(socks_code(&world, &[5, 1, 0, 5, 1, 1, 1, 0, 0, 0, 0, 0, 80]), 1);
-    assert_eq!(socks_code(&world, &[5, 2, 2, 0, 5, 1, 0, 3, 1, 0xff, 0, 80]), 1);
-    let mut stream = world.connect();
+    assert_eq!(socks_code(&fixture, &[5, 1, 0, 5, 1, 0, 2, 0, 0, 0, 0, 0]), 8);
+    assert_eq!(socks_code(&fixture, &[5, 1, 0, 5, 1, 1, 1, 0, 0, 0, 0, 0, 80]), 1);
+    assert_eq!(socks_code(&fixture, &[5, 2, 2, 0, 5, 1, 0, 3, 1, 0xff, 0, 80]), 1);
+    let mut stream = fixture.connect();
     stream.write_all(&[5, 1, 2]).unwrap();
     assert_eq!(read_exactly(&mut stream, 2), [5, 0xff], "a password is not to be had");
-    let mut stream = world.connect();
+    let mut stream = fixture.connect();
     stream.write_all(&[4, 1, 0, 80, 127, 0, 0, 1, 0]).unwrap();
     assert_eq!(read_exactly(&mut stream, 8), [0, 0x5b, 0, 0, 0, 0, 0, 0]);
 }
@@ -366,7 +366,7 @@ fn slow_or_oversized_client_is_disconnected() {
     let port = EchoServer::default().serve();
     let limits = EgressLimits { head_time: Duration::from_millis(700), ..EgressLimits::default() };
     let mut hasty = ProxySetup { limits, ..ProxySetup::with_hosts(&["a.test"], port) }.start();
-    // A byte now and then does not buy more time.
+    // A byte now and then does not extend the time limit.
     let began = Instant::now();
     let mut slow = hasty.connect();
     let mut trickle = slow.try_clone().unwrap();
@@ -384,21 +384,21 @@ fn slow_or_oversized_client_is_disconnected() {
     writer.join().unwrap();
     let rows = hasty.end();
     assert_eq!(rows.iter().filter(|row| row.status == "timeout").count(), 1, "{rows:?}");
-    let world = ProxySetup::with_hosts(&["a.test"], port).start();
+    let fixture = ProxySetup::with_hosts(&["a.test"], port).start();
     for giant in ["a".repeat(100_000), format!("GET http://a.test/{}", "a".repeat(100_000))] {
-        let mut stream = world.connect();
-        // It is let go before it has said all of it.
+        let mut stream = fixture.connect();
+        // The proxy disconnects it before all of it is sent.
         let _ = stream.write_all(giant.as_bytes());
         let answer = read_to_end(&mut stream);
         assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
     }
-    drop(world);
+    drop(fixture);
     let limits = EgressLimits { idle_time: Duration::from_millis(700), ..EgressLimits::default() };
-    let mut world = ProxySetup { limits, ..ProxySetup::with_hosts(&["a.test"], port) }.start();
-    // On a busy machine a pause may be longer than it was meant to be, but not every time.
+    let mut fixture = ProxySetup { limits, ..ProxySetup::with_hosts(&["a.test"], port) }.start();
+    // On a busy machine a pause may be longer than intended, but not every time.
     let mut tries = 0;
     let talks = || -> std::io::Result<()> {
-        let mut idle = world.connect();
+        let mut idle = fixture.connect();
         idle.write_all(&socks_name("a.test", port))?;
         idle.read_exact(&mut [0; 12])?;
         for _ in 0..5 {
@@ -406,14 +406,14 @@ fn slow_or_oversized_client_is_disconnected() {
             idle.write_all(b"x")?;
             idle.read_exact(&mut [0; 1])?;
         }
-        assert_eq!(read_to_end(&mut idle), "", "it ends when nothing is said any more");
+        assert_eq!(read_to_end(&mut idle), "", "an idle connection is closed");
         Ok(())
     };
     assert!((0..20).any(|_| {
         tries += 1;
         talks().is_ok()
     }));
-    let rows = world.end();
+    let rows = fixture.end();
     assert_eq!(rows.iter().filter(|row| row.status == "timeout").count(), tries, "{rows:?}");
 }
 
@@ -421,7 +421,7 @@ fn slow_or_oversized_client_is_disconnected() {
 fn malformed_requests_are_answered_and_not_forwarded() {
     let echo = EchoServer::default();
     let port = echo.serve();
-    let world = ProxySetup::with_hosts(&["a.test"], port).start();
+    let fixture = ProxySetup::with_hosts(&["a.test"], port).start();
     let to = format!("http://a.test:{port}/");
     for request in [
         format!("POST {to} HTTP/1.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"),
@@ -432,7 +432,7 @@ fn malformed_requests_are_answered_and_not_forwarded() {
         "\u{16}\u{3}\u{1}".to_owned(),
         "\r\nGET / HTTP/1.1\r\n\r\n".to_owned(),
     ] {
-        let answer = world.send_request(&request);
+        let answer = fixture.send_request(&request);
         assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{request:?}: {answer}");
     }
     assert_eq!(echo.total.load(Ordering::SeqCst), 0);
@@ -443,12 +443,12 @@ fn connections_are_bounded_and_all_served() {
     let echo = EchoServer::default();
     let port = echo.serve();
     let limits = EgressLimits { connections_max: 64, ..EgressLimits::default() };
-    let world = ProxySetup { limits, ..ProxySetup::with_hosts(&["a.test"], port) }.start();
+    let fixture = ProxySetup { limits, ..ProxySetup::with_hosts(&["a.test"], port) }.start();
     std::thread::scope(|scope| {
         for _ in 0..300 {
-            let world = &world;
+            let fixture = &fixture;
             scope.spawn(move || {
-                let mut stream = world.connect();
+                let mut stream = fixture.connect();
                 stream.write_all(&socks_name("a.test", port)).unwrap();
                 read_exactly(&mut stream, 12);
                 stream.write_all(b"x").unwrap();
@@ -459,48 +459,48 @@ fn connections_are_bounded_and_all_served() {
         }
     });
     assert_eq!(echo.total.load(Ordering::SeqCst), 300);
-    // The server counts a connection out before it closes it, so none is counted twice.
+    // The server decrements its count before it closes a connection, so none is counted twice.
     assert!(echo.most.load(Ordering::SeqCst) <= 64, "{:?}", echo.most);
 }
 
 #[test]
 fn proxy_end_closes_its_connections() {
     let port = EchoServer::default().serve();
-    let mut world = ProxySetup::with_hosts(&["a.test"], port).start();
-    let mut tunnel = world.connect();
+    let mut fixture = ProxySetup::with_hosts(&["a.test"], port).start();
+    let mut tunnel = fixture.connect();
     tunnel.write_all(&socks_name("a.test", port)).unwrap();
     read_exactly(&mut tunnel, 12);
-    let mut half = world.connect();
+    let mut half = fixture.connect();
     half.write_all(b"CONNECT a.te").unwrap();
-    let mut silent = world.connect();
+    let mut silent = fixture.connect();
     let began = Instant::now();
-    let rows = world.end();
+    let rows = fixture.end();
     assert!(began.elapsed() < TEST_TIMEOUT, "{:?}", began.elapsed());
     assert_eq!(read_to_end(&mut tunnel), "");
     read_to_end(&mut half);
     read_to_end(&mut silent);
-    assert!(std::net::TcpStream::connect(("127.0.0.1", world.port)).is_err());
+    assert!(std::net::TcpStream::connect(("127.0.0.1", fixture.port)).is_err());
     assert!(rows.iter().any(|row| {
         row.status == "cancelled" && row.title.as_deref() == Some(&format!("a.test:{port}"))
     }));
-    let verified = AuditLog::new(&world.state).verify(&VerifyOptions::default(), |_| {}).unwrap();
+    let verified = AuditLog::new(&fixture.state).verify(&VerifyOptions::default(), |_| {}).unwrap();
     assert!(verified.findings.is_empty(), "{:?}", verified.findings);
 }
 
 #[test]
 fn connection_is_attributed_to_only_call() {
-    let mut world = ProxySetup::default().start();
+    let mut fixture = ProxySetup::default().start();
     let (first, second) = (new_call_id(), new_call_id());
-    world.tunnel_to("none.test:443");
-    let one = world.egress().attribute(first.clone(), &[]);
-    world.tunnel_to("one.test:443");
-    let two = world.egress().attribute(second, &[]);
-    world.tunnel_to("two.test:443");
+    fixture.tunnel_to("none.test:443");
+    let one = fixture.egress().attribute(first.clone(), &[]);
+    fixture.tunnel_to("one.test:443");
+    let two = fixture.egress().attribute(second, &[]);
+    fixture.tunnel_to("two.test:443");
     drop(two);
-    world.tunnel_to("again.test:443");
+    fixture.tunnel_to("again.test:443");
     drop(one);
-    let rows = world.end();
-    // Rows are written when a connection has ended on both sides, whichever that is first.
+    let rows = fixture.end();
+    // A row is written when a connection has ended on both sides.
     let call_of = |host: &str| {
         let row = rows.iter().find(|row| row.title.as_deref() == Some(&format!("{host}.test:443")));
         row.unwrap().connection.as_ref().unwrap().of_call.clone()
@@ -517,29 +517,29 @@ fn host_allowed_for_call_is_open_while_call_lives() {
         answers: vec![("a.test", "127.0.0.1")],
         ..ProxySetup::default()
     };
-    let mut world = setup.start();
+    let mut fixture = setup.start();
     let call = new_call_id();
     let judged = ["a.test", "denied.test"].map(|host| HostName::from_host(host).unwrap());
-    let open = world.egress().attribute(call.clone(), &judged);
-    // Whether anybody answers there or not: it was looked up and tried.
-    world.tunnel_to("a.test:80");
-    assert_eq!(world.lookups(), 1);
+    let open = fixture.egress().attribute(call.clone(), &judged);
+    // Whether or not the host answers: it was resolved and tried.
+    fixture.tunnel_to("a.test:80");
+    assert_eq!(fixture.lookups(), 1);
     for closed in ["b.test:80", "denied.test:80", "a.test:22"] {
-        let answer = world.tunnel_to(closed);
+        let answer = fixture.tunnel_to(closed);
         assert!(answer.starts_with("HTTP/1.1 403 "), "{closed}: {answer}");
     }
     drop(open);
-    let answer = world.tunnel_to("a.test:80");
+    let answer = fixture.tunnel_to("a.test:80");
     assert!(answer.contains("requires approval"), "{answer}");
-    assert_eq!(world.lookups(), 1);
-    let rows = world.end();
+    assert_eq!(fixture.lookups(), 1);
+    let rows = fixture.end();
     let row = rows.iter().find(|row| row.status != "denied").unwrap();
     let decision = row.decision.as_ref().unwrap();
     assert_eq!((&*decision.verdict, decision.source.as_deref()), ("allow", Some("call")));
     assert_eq!(row.connection.as_ref().unwrap().of_call, Some(call.to_string()));
 }
 
-/// A TLS greeting that names a host.
+/// A TLS `ClientHello` that names a host.
 fn client_hello(host: &str) -> Vec<u8> {
     let long = |bytes: &[u8]| [&(bytes.len() as u16).to_be_bytes(), bytes].concat();
     let name = long(&[&[0][..], &long(host.as_bytes())].concat());
@@ -553,11 +553,11 @@ fn client_hello(host: &str) -> Vec<u8> {
 fn tunnel_cannot_greet_other_host() {
     let echo = EchoServer::default();
     let port = echo.serve();
-    let mut world = ProxySetup::with_hosts(&["a.test"], port).start();
-    let mark = world.egress().refusal_cursor();
+    let mut fixture = ProxySetup::with_hosts(&["a.test"], port).start();
+    let mark = fixture.egress().refusal_cursor();
     let connect = format!("CONNECT a.test:{port} HTTP/1.1\r\n\r\n");
     for apart in [1, 9, 1000] {
-        let mut stream = world.connect();
+        let mut stream = fixture.connect();
         stream.write_all(connect.as_bytes()).unwrap();
         read_exactly(&mut stream, CONNECT_GRANTED.len());
         for part in client_hello("a.test").chunks(apart) {
@@ -566,23 +566,23 @@ fn tunnel_cannot_greet_other_host() {
         let length = client_hello("a.test").len();
         assert_eq!(read_exactly(&mut stream, length), client_hello("a.test"));
 
-        let mut stream = world.connect();
+        let mut stream = fixture.connect();
         stream.write_all(&socks_name("a.test", port)).unwrap();
         read_exactly(&mut stream, SOCKS_GRANTED.len());
         for part in client_hello("other.test").chunks(apart) {
             stream.write_all(part).unwrap();
         }
-        let heard = read_to_end(&mut stream);
-        assert!(heard.is_empty() || heard == " bye", "{heard:?}");
+        let received = read_to_end(&mut stream);
+        assert!(received.is_empty() || received == " bye", "{received:?}");
     }
-    let since = world.egress().refusals_since(mark, &new_call_id());
-    let said = "its TLS greeting names another host, `other.test`";
-    assert_eq!(since.notes(), [format!("network: a.test:{port} was refused: {said}")]);
-    let rows = world.end();
+    let since = fixture.egress().refusals_since(mark, &new_call_id());
+    let reason = "its TLS greeting names another host, `other.test`";
+    assert_eq!(since.notes(), [format!("network: a.test:{port} was refused: {reason}")]);
+    let rows = fixture.end();
     let denied: Vec<_> = rows.iter().filter(|row| row.status == "denied").collect();
     assert_eq!(denied.len(), 3, "{rows:?}");
     for row in denied {
-        assert_eq!(row.message.as_deref(), Some(said));
+        assert_eq!(row.message.as_deref(), Some(reason));
         assert_eq!(row.decision.as_ref().unwrap().verdict, "deny");
         assert_eq!(row.connection.as_ref().unwrap().sent_bytes, 0);
     }
@@ -592,17 +592,17 @@ fn tunnel_cannot_greet_other_host() {
 fn unwritable_audit_log_refuses_connection() {
     let echo = EchoServer::default();
     let port = echo.serve();
-    let world = ProxySetup::with_hosts(&["a.test"], port).start();
-    // A folder cannot be made where a file stands.
-    std::fs::create_dir_all(world.state.path()).unwrap();
-    std::fs::write(world.state.path().join("audit"), "in the way").unwrap();
-    let answer = world.tunnel_to(&format!("a.test:{port}"));
+    let fixture = ProxySetup::with_hosts(&["a.test"], port).start();
+    // A folder cannot be created at the path of a file.
+    std::fs::create_dir_all(fixture.state.path()).unwrap();
+    std::fs::write(fixture.state.path().join("audit"), "in the way").unwrap();
+    let answer = fixture.tunnel_to(&format!("a.test:{port}"));
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
-    assert_eq!(world.lookups(), 0);
+    assert_eq!(fixture.lookups(), 0);
     assert_eq!(echo.total.load(Ordering::SeqCst), 0);
 }
 
-/// Lets nobody through, and remembers who tried.
+/// Refuses every connection and records the requests.
 #[derive(Default)]
 struct RefusingAuthorizer {
     asked: Mutex<Vec<String>>,
@@ -628,7 +628,7 @@ impl ConnectionAuthorizer for RefusingAuthorizer {
     }
 }
 
-/// Bytes that are nearly requests.
+/// Bytes that resemble requests.
 fn near_requests() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         proptest::collection::vec(any::<u8>(), 0..40),
@@ -657,7 +657,7 @@ fn near_requests() -> impl Strategy<Value = Vec<u8>> {
         Just(socks_name("a.test", 443)),
         Just(socks_address(1, &[127, 0, 0, 1], 80)),
     ];
-    // A whole request, cut somewhere, with something put in.
+    // A complete request, cut somewhere, with something inserted.
     let damaged = (whole.clone(), any::<prop::sample::Index>(), pieces.clone()).prop_map(
         |(whole, at, middle)| {
             let (begin, end) = whole.split_at(at.index(whole.len()));

@@ -1,4 +1,4 @@
-//! Programs that people use, through the proxy, as they come out of a sandbox: by a TCP port.
+//! Common programs through the proxy, as they connect from a sandbox: by a TCP port.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use crate::egress_fixture::{ProxySetup, serve};
 
-/// Runs a program whose proxy is this port.
+/// Runs a program with this port as its proxy.
 fn run(door: u16, folder: &Path, line: &[&str]) -> Output {
     let (program, arguments) = line.split_first().unwrap();
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -37,7 +37,7 @@ fn format_output(output: &Output) -> String {
     format!("{}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr))
 }
 
-/// Serves the files of a folder, one request a connection.
+/// Serves the files of a folder, one request per connection.
 fn serve_files(folder: PathBuf) -> u16 {
     serve(move |mut stream| {
         let Some(path) = read_request_path(&mut stream) else { return };
@@ -86,8 +86,8 @@ fn programs_reach_allowed_hosts_and_report_refusals() {
     let port = serve_files(folder.to_owned());
     let mut setup = ProxySetup::with_hosts(&["a.test"], port);
     setup.answers.push(("b.test", "127.0.0.1"));
-    let mut world = setup.start();
-    let door = world.port;
+    let mut fixture = setup.start();
+    let door = fixture.port;
     let allowed = format!("http://a.test:{port}/greeting");
     let denied = format!("http://b.test:{port}/greeting");
     let socks = format!("socks5h://127.0.0.1:{door}");
@@ -119,7 +119,7 @@ fn programs_reach_allowed_hosts_and_report_refusals() {
         );
         ran += 1;
     }
-    let rows = world.end();
+    let rows = fixture.end();
     let with = |status: &str| rows.iter().filter(|row| row.status == status).count();
     assert_eq!(with("ok"), ran, "{rows:?}");
     assert!(with("denied") >= ran, "{rows:?}");
@@ -132,8 +132,8 @@ fn git_clones_from_an_allowed_host_only() {
     let port = serve_files(folder.join("served"));
     let mut setup = ProxySetup::with_hosts(&["a.test"], port);
     setup.answers.push(("b.test", "127.0.0.1"));
-    let world = setup.start();
-    let door = world.port;
+    let fixture = setup.start();
+    let door = fixture.port;
     std::fs::create_dir(folder.join("served")).unwrap();
     let git = |line: &[&str]| run(door, folder, &[&["git"], line].concat());
     for line in [
@@ -176,8 +176,8 @@ fn package_managers_reach_an_allowed_registry_only() {
     let port = serve_files(served);
     let mut setup = ProxySetup::with_hosts(&["a.test"], port);
     setup.answers.push(("b.test", "127.0.0.1"));
-    let mut world = setup.start();
-    let door = world.port;
+    let mut fixture = setup.start();
+    let door = fixture.port;
     let mut ran = 0;
     for line in [
         &["npm", "view", "hi", "version", "--fetch-retries=0", "--registry", "http://HOST/"][..],
@@ -205,7 +205,7 @@ fn package_managers_reach_an_allowed_registry_only() {
         assert!(!format_output(&output).contains("1.2.3"), "{line:?}: {}", format_output(&output));
         ran += 1;
     }
-    let rows = world.end();
+    let rows = fixture.end();
     let with = |status: &str| rows.iter().filter(|row| row.status == status).count();
     assert!(with("ok") >= ran && with("denied") >= ran, "{ran} {rows:?}");
 }

@@ -1,5 +1,4 @@
-//! A proxy in a temp folder, servers on loopback for it to reach, and a resolver that says what it
-//! is told.
+//! A proxy in a temporary folder, servers on loopback, and a resolver with fixed answers.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -22,7 +21,7 @@ use zero_sandbox::{StateDir, Workspace};
 /// Longest wait for an answer in a test.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Answers for names: each lookup takes the next one, the last stays.
+/// Fixed answers for names: each lookup takes the next one; the last one repeats.
 #[derive(Default)]
 pub(crate) struct TableResolver {
     answers: HashMap<String, Vec<Vec<IpAddr>>>,
@@ -39,7 +38,7 @@ impl HostResolver for TableResolver {
     }
 }
 
-/// What is there at an address, where a test server on loopback counts as the open internet.
+/// Describes an address; a test server on loopback counts as public.
 pub(crate) fn loopback_is_public(address: IpAddr) -> Option<&'static str> {
     let is_test_server = ["127.0.0.1", "::1"].iter().any(|test| test.parse() == Ok(address));
     HostName::from_address(address).private_reason().filter(|_| !is_test_server)
@@ -52,12 +51,12 @@ pub(crate) struct ProxySetup {
     pub(crate) network: Vec<String>,
     pub(crate) answers: Vec<(&'static str, &'static str)>,
     pub(crate) limits: EgressLimits,
-    /// Whether loopback is what it is.
+    /// Whether loopback counts as this machine.
     pub(crate) strict: bool,
 }
 
 impl ProxySetup {
-    /// Hosts that may be reached, at `127.0.0.1`, on this port.
+    /// Allows these hosts, at `127.0.0.1`, on this port.
     pub(crate) fn with_hosts(hosts: &[&'static str], port: u16) -> Self {
         Self {
             network: hosts.iter().map(|host| format!("{host}:{port}")).collect(),
@@ -75,8 +74,7 @@ impl ProxySetup {
         let rule = |text: &String| {
             let (verdict, text) = text.split_once(' ').unwrap();
             let verdict = Verdict::ALL.into_iter().find(|known| known.as_str() == verdict).unwrap();
-            let source =
-                RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+            let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::User };
             PolicyRule::parse(text, verdict, source).unwrap()
         };
         let rules = self.rules.iter().map(rule).collect();
@@ -106,10 +104,10 @@ impl ProxySetup {
     }
 }
 
-/// A running proxy and all around it.
+/// A running proxy and its environment.
 pub(crate) struct ProxyFixture {
     egress: Option<EgressProxy>,
-    /// Where the proxy listens, on loopback.
+    /// The proxy's port on loopback.
     pub(crate) port: u16,
     pub(crate) resolver: Arc<TableResolver>,
     pub(crate) state: StateDir,
@@ -121,29 +119,29 @@ impl ProxyFixture {
         self.egress.as_ref().unwrap()
     }
 
-    /// A connection to the proxy.
+    /// Connects to the proxy.
     pub(crate) fn connect(&self) -> TcpStream {
         connect(self.port)
     }
 
-    /// Says something, and gives all that comes back.
+    /// Sends a request and returns the whole response.
     pub(crate) fn send_request(&self, request: impl AsRef<[u8]>) -> String {
         let mut stream = self.connect();
         stream.write_all(request.as_ref()).unwrap();
         read_to_end(&mut stream)
     }
 
-    /// What a `CONNECT` to this target is answered: the status and the text.
+    /// The response to a `CONNECT` to this target: status and text.
     pub(crate) fn tunnel_to(&self, target: &str) -> String {
         self.send_request(format!("CONNECT {target} HTTP/1.1\r\n\r\n"))
     }
 
-    /// How often a name was looked up.
+    /// The number of lookups.
     pub(crate) fn lookups(&self) -> usize {
         self.resolver.lookups.lock().unwrap().len()
     }
 
-    /// Ends the proxy, and gives the rows it left.
+    /// Stops the proxy and returns its audit rows.
     pub(crate) fn end(&mut self) -> Vec<AuditRow> {
         self.egress = None;
         let audit = AuditLog::new(&self.state);
@@ -155,14 +153,14 @@ impl ProxyFixture {
     }
 }
 
-/// A port of loopback to listen at.
+/// Binds a port on loopback.
 pub(crate) fn bind_port() -> (TcpListener, u16) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     (listener, port)
 }
 
-/// A connection to a port of loopback.
+/// Connects to a port on loopback.
 pub(crate) fn connect(port: u16) -> TcpStream {
     let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
@@ -170,7 +168,7 @@ pub(crate) fn connect(port: u16) -> TcpStream {
     stream
 }
 
-/// Reads to the end; a connection that is cut off has ended too.
+/// Reads to the end; a reset connection has ended too.
 pub(crate) fn read_to_end(stream: &mut impl Read) -> String {
     let mut bytes = Vec::new();
     let mut part = [0; 4096];
@@ -185,14 +183,14 @@ pub(crate) fn read_to_end(stream: &mut impl Read) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Reads exactly so many bytes.
+/// Reads exactly `count` bytes.
 pub(crate) fn read_exactly(stream: &mut impl Read, count: usize) -> Vec<u8> {
     let mut bytes = vec![0; count];
     stream.read_exact(&mut bytes).unwrap();
     bytes
 }
 
-/// Serves each connection to a fresh port of loopback on a thread of its own.
+/// Serves each connection to a new loopback port on a separate thread.
 pub(crate) fn serve(each: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
     serve_at("127.0.0.1", each)
 }
@@ -210,7 +208,7 @@ pub(crate) fn serve_at(host: &str, each: impl Fn(TcpStream) + Send + Sync + 'sta
     port
 }
 
-/// Says back what it hears, and counts who is there.
+/// Echoes its input, and counts its connections.
 #[derive(Clone, Default)]
 pub(crate) struct EchoServer {
     pub(crate) present: Arc<AtomicUsize>,
@@ -237,25 +235,25 @@ impl EchoServer {
     }
 }
 
-/// An HTTP server that keeps what it was asked and answers `hello`.
+/// An HTTP server that records its requests and answers `hello`.
 #[derive(Clone, Default)]
 pub(crate) struct HelloServer {
-    pub(crate) heard: Arc<Mutex<String>>,
+    pub(crate) received: Arc<Mutex<String>>,
 }
 
 impl HelloServer {
     pub(crate) fn serve(&self) -> u16 {
-        let heard = self.heard.clone();
+        let received = self.received.clone();
         serve(move |mut stream| {
             stream.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
             let mut part = [0; 4096];
             let mut answered = false;
             while let Ok(count @ 1..) = stream.read(&mut part) {
-                let mut heard = heard.lock().unwrap();
-                heard.push_str(&String::from_utf8_lossy(&part[..count]));
-                if heard.contains("\r\n\r\n") && !answered {
+                let mut received = received.lock().unwrap();
+                received.push_str(&String::from_utf8_lossy(&part[..count]));
+                if received.contains("\r\n\r\n") && !answered {
                     answered = true;
-                    // It goes on listening, as servers do that hope for a second request.
+                    // Continues to read, like servers that expect a second request.
                     stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
                     let _ = stream.write_all(
                         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello",
@@ -266,6 +264,6 @@ impl HelloServer {
     }
 
     pub(crate) fn request_text(&self) -> String {
-        self.heard.lock().unwrap().clone()
+        self.received.lock().unwrap().clone()
     }
 }

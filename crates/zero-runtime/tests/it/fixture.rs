@@ -1,4 +1,4 @@
-//! A host in a temp folder, and a tool that does whatever its input says.
+//! A host in a temporary folder, and a tool that does what its input says.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -57,7 +57,7 @@ pub(crate) struct PuppetOutput {
     done: bool,
 }
 
-/// A tool that does whatever its input says.
+/// A tool that does what its input says.
 pub(crate) struct PuppetTool<const NAME: char> {
     pub(crate) risk: RiskLevel,
     pub(crate) idempotent: bool,
@@ -168,7 +168,7 @@ async fn perform(
     })
 }
 
-/// Answers every question the same way and remembers them.
+/// Gives the same answer to every question and records the questions.
 pub(crate) struct FixedApprover {
     pub(crate) answer: ApprovalAnswer,
     pub(crate) questions: Mutex<Vec<ApprovalQuestion>>,
@@ -185,7 +185,7 @@ impl Approver for FixedApprover {
     }
 }
 
-/// Writes down how calls ended.
+/// Records how calls ended.
 #[derive(Default)]
 pub(crate) struct StatusRecorder(pub(crate) Mutex<Vec<&'static str>>);
 
@@ -197,7 +197,7 @@ impl CallEventObserver for StatusRecorder {
     }
 }
 
-/// A host in a temp folder.
+/// A host in a temporary folder.
 pub(crate) struct HostFixture {
     pub(crate) temp: tempfile::TempDir,
     pub(crate) host: ToolHost,
@@ -274,7 +274,7 @@ impl HostFixture {
         self.host.call(&self.session, &self.dialect, Self::tool_call(tool, input), cancel).await
     }
 
-    /// Every audit row so far.
+    /// All audit rows so far.
     pub(crate) fn rows(&self) -> Vec<AuditRow> {
         let mut rows = Vec::new();
         for day in self.host.audit().days().unwrap() {

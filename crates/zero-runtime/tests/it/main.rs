@@ -1,4 +1,4 @@
-//! The path of a call, walked from outside with tools made for the purpose.
+//! Tests of the call path from outside, with tools made for the purpose.
 #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

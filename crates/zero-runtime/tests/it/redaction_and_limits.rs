@@ -1,4 +1,4 @@
-//! What must not be written down, and what must not be too long.
+//! Tests of what must not be recorded, and of size limits.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -43,7 +43,7 @@ async fn oversized_result_is_cut_and_kept_until_session_ends() {
     assert!(text.len() < 51_000 && text.contains("of 200000 bytes left out"), "{}", text.len());
     let file = fixture.temp.path().join(format!("state/spill/s1/{id}-0.txt"));
     assert_eq!(std::fs::metadata(&file).unwrap().len(), 200_000);
-    // Its own session may read it without being asked, another may not.
+    // The session itself may read it without approval, another may not.
     let path = json!({"act": "work", "path": file});
     let own = HostFixture::tool_call("Puppet", path.clone());
     assert!(
@@ -62,7 +62,7 @@ async fn oversized_result_is_cut_and_kept_until_session_ends() {
 #[tokio::test]
 async fn unwritable_audit_log_refuses_call() {
     let fixture = HostFixture::new();
-    // A file where the audit folder should be: rows cannot be written, whoever asks.
+    // A file at the path of the audit folder: rows cannot be written.
     std::fs::write(fixture.temp.path().join("state/audit"), "").unwrap();
     let error = fixture.call("Puppet", json!({"act": "work"})).await.outcome.unwrap_err();
     assert!(error.message.contains("the audit log cannot be written"), "{error}");

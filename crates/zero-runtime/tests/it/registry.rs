@@ -1,4 +1,4 @@
-//! Tools that come and go.
+//! Tools that are added, replaced and removed.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ fn taken_name_rejects_whole_source() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "`server` cannot bring `Puppet` (of `builtin`): the name is taken"
+        "`server` cannot register `Puppet` (of `builtin`): the name is taken"
     );
     assert!(registry.get("Spare").is_none());
     let twice = registry
@@ -77,7 +77,7 @@ fn spare_tool() -> Arc<dyn AnyTool> {
     erase(PuppetTool::<'s'>::new())
 }
 
-/// A registry, and what it has told so far: what appeared, vanished and changed.
+/// A registry, and the changes it announced so far.
 struct RegistryListener {
     registry: ToolRegistry,
     changes: tokio::sync::broadcast::Receiver<RegistryChange>,
@@ -91,7 +91,7 @@ impl RegistryListener {
 
     #[track_caller]
     fn check(&mut self, expected: &[&str]) {
-        let mut heard = Vec::new();
+        let mut listener = Vec::new();
         loop {
             let RegistryChange { source, added, removed, changed, .. } =
                 match self.changes.try_recv() {
@@ -100,10 +100,10 @@ impl RegistryListener {
                     Err(error) => panic!("{error}"),
                 };
             for (sign, names) in [('+', added), ('-', removed), ('~', changed)] {
-                heard.extend(names.iter().map(|name| format!("{source}{sign}{name}")));
+                listener.extend(names.iter().map(|name| format!("{source}{sign}{name}")));
             }
         }
-        assert_eq!(heard, expected);
+        assert_eq!(listener, expected);
     }
 
     fn visibility(&self, name: &str) -> Option<ToolVisibility> {
@@ -113,42 +113,42 @@ impl RegistryListener {
 
 #[test]
 fn source_tools_are_replaced_atomically() {
-    let mut heard = RegistryListener::new();
-    let replace = |heard: &RegistryListener, source: &str, tools: Vec<Arc<dyn AnyTool>>| {
+    let mut listener = RegistryListener::new();
+    let replace = |listener: &RegistryListener, source: &str, tools: Vec<Arc<dyn AnyTool>>| {
         let tools = tools.into_iter().map(|tool| (tool, ToolVisibility::Always)).collect();
-        let homeless = heard.registry.replace(source, tools);
+        let homeless = listener.registry.replace(source, tools);
         homeless.iter().map(|tool| tool.spec().name.to_string()).collect::<Vec<_>>()
     };
-    assert!(replace(&heard, "a", vec![puppet_tool(RiskLevel::Low)]).is_empty());
-    heard.check(&["a+Puppet"]);
-    // The same again is no news, another tool of the same name is.
-    replace(&heard, "a", vec![puppet_tool(RiskLevel::Low)]);
-    heard.check(&[]);
-    replace(&heard, "a", vec![puppet_tool(RiskLevel::High), spare_tool()]);
-    heard.check(&["a+Spare", "a~Puppet"]);
-    assert_eq!(heard.registry.get("Puppet").unwrap().tool.spec().risk, RiskLevel::High);
-    // A name stays with who has it, and with the first of two.
+    assert!(replace(&listener, "a", vec![puppet_tool(RiskLevel::Low)]).is_empty());
+    listener.check(&["a+Puppet"]);
+    // The same tool again is not a change; another tool of the same name is.
+    replace(&listener, "a", vec![puppet_tool(RiskLevel::Low)]);
+    listener.check(&[]);
+    replace(&listener, "a", vec![puppet_tool(RiskLevel::High), spare_tool()]);
+    listener.check(&["a+Spare", "a~Puppet"]);
+    assert_eq!(listener.registry.get("Puppet").unwrap().tool.spec().risk, RiskLevel::High);
+    // A name stays with its source, and with the first of two.
     assert_eq!(
-        replace(&heard, "b", vec![spare_tool(), puppet_tool(RiskLevel::Low)]),
+        replace(&listener, "b", vec![spare_tool(), puppet_tool(RiskLevel::Low)]),
         ["Spare", "Puppet"]
     );
-    heard.check(&[]);
-    assert_eq!(replace(&heard, "a", vec![spare_tool(), spare_tool()]), ["Spare"]);
-    heard.check(&["a-Puppet"]);
-    assert!(replace(&heard, "b", vec![puppet_tool(RiskLevel::Low)]).is_empty());
-    heard.check(&["b+Puppet"]);
-    replace(&heard, "a", Vec::new());
-    heard.check(&["a-Spare"]);
-    assert_eq!(heard.registry.get("Puppet").unwrap().source, "b");
-    assert_eq!(heard.registry.version(), 5);
+    listener.check(&[]);
+    assert_eq!(replace(&listener, "a", vec![spare_tool(), spare_tool()]), ["Spare"]);
+    listener.check(&["a-Puppet"]);
+    assert!(replace(&listener, "b", vec![puppet_tool(RiskLevel::Low)]).is_empty());
+    listener.check(&["b+Puppet"]);
+    replace(&listener, "a", Vec::new());
+    listener.check(&["a-Spare"]);
+    assert_eq!(listener.registry.get("Puppet").unwrap().source, "b");
+    assert_eq!(listener.registry.version(), 5);
 }
 
 #[test]
 fn revealed_tool_stays_visible() {
-    let mut heard = RegistryListener::new();
+    let mut listener = RegistryListener::new();
     let names = ["Puppet", "Nobody"].map(|name| ToolName::new(name).unwrap());
-    let wait = |heard: &RegistryListener, risk| {
-        heard.registry.replace(
+    let wait = |listener: &RegistryListener, risk| {
+        listener.registry.replace(
             "a",
             vec![
                 (puppet_tool(risk), ToolVisibility::WhenFound),
@@ -156,23 +156,23 @@ fn revealed_tool_stays_visible() {
             ],
         )
     };
-    wait(&heard, RiskLevel::Low);
-    assert_eq!(heard.visibility("Puppet"), Some(ToolVisibility::WhenFound));
-    heard.check(&["a+Puppet", "a+Spare"]);
-    heard.registry.reveal(&names);
-    assert_eq!(heard.visibility("Puppet"), Some(ToolVisibility::Always));
-    assert_eq!(heard.visibility("Spare"), Some(ToolVisibility::WhenFound));
-    heard.check(&["a~Puppet"]);
-    // Once is enough.
-    heard.registry.reveal(&names);
-    heard.check(&[]);
-    wait(&heard, RiskLevel::High);
-    assert_eq!(heard.visibility("Puppet"), Some(ToolVisibility::Always));
-    heard.check(&["a~Puppet"]);
-    // One that went and came back is looked for again.
-    heard.registry.replace("a", Vec::new());
-    wait(&heard, RiskLevel::High);
-    assert_eq!(heard.visibility("Puppet"), Some(ToolVisibility::WhenFound));
+    wait(&listener, RiskLevel::Low);
+    assert_eq!(listener.visibility("Puppet"), Some(ToolVisibility::WhenFound));
+    listener.check(&["a+Puppet", "a+Spare"]);
+    listener.registry.reveal(&names);
+    assert_eq!(listener.visibility("Puppet"), Some(ToolVisibility::Always));
+    assert_eq!(listener.visibility("Spare"), Some(ToolVisibility::WhenFound));
+    listener.check(&["a~Puppet"]);
+    // Revealing again has no effect.
+    listener.registry.reveal(&names);
+    listener.check(&[]);
+    wait(&listener, RiskLevel::High);
+    assert_eq!(listener.visibility("Puppet"), Some(ToolVisibility::Always));
+    listener.check(&["a~Puppet"]);
+    // A tool that was removed and added again must be found again.
+    listener.registry.replace("a", Vec::new());
+    wait(&listener, RiskLevel::High);
+    assert_eq!(listener.visibility("Puppet"), Some(ToolVisibility::WhenFound));
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Many sessions on one host: each has its own person, watcher and mode, and none the other's.
+//! Many sessions on one host: each has its own user, observer and mode.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ use zero_runtime::{
 
 use crate::fixture::{FixedApprover, HostFixture, PuppetTool, StatusRecorder};
 
-/// A host whose one tool changes something, with somebody who says no to it.
+/// A host with one tool that changes something, and an approver that rejects it.
 struct SessionFixture {
     fixture: HostFixture,
     host_person: Arc<FixedApprover>,
@@ -25,8 +25,7 @@ struct SessionFixture {
 impl SessionFixture {
     fn new(rules: &[(Verdict, &str)], mode: PermissionMode) -> Self {
         let rule = |(verdict, text): &(Verdict, &str)| {
-            let source =
-                RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+            let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::User };
             PolicyRule::parse(text, *verdict, source).unwrap()
         };
         let rules = rules.iter().map(rule).collect();
@@ -68,13 +67,13 @@ fn fixed_approver(answer: ApprovalAnswer) -> Arc<FixedApprover> {
     Arc::new(FixedApprover { answer, questions: Mutex::default() })
 }
 
-fn count_questions(person: &FixedApprover) -> usize {
-    person.questions.lock().unwrap().len()
+fn count_questions(approver: &FixedApprover) -> usize {
+    approver.questions.lock().unwrap().len()
 }
 
-fn session_config(person: &Arc<FixedApprover>, mode: PermissionMode) -> ToolHostSessionConfig {
+fn session_config(approver: &Arc<FixedApprover>, mode: PermissionMode) -> ToolHostSessionConfig {
     ToolHostSessionConfig {
-        approver: Some(Arc::clone(person) as Arc<dyn Approver>),
+        approver: Some(Arc::clone(approver) as Arc<dyn Approver>),
         mode: Some(mode),
         ..ToolHostSessionConfig::default()
     }
@@ -119,7 +118,7 @@ async fn each_session_has_own_approver_observer_and_mode() {
     assert_eq!(*watcher.0.lock().unwrap(), ["ok", "ok"]);
     assert_eq!(*rig.fixture.endings.0.lock().unwrap(), ["denied"; 4], "of the two others");
 
-    // What one changes of itself is nothing to the others.
+    // A change in one session does not affect the others.
     asks.set_mode(Some(PermissionMode::Plan));
     plans.set_mode(Some(PermissionMode::Ask));
     assert_eq!(rig.call_puppet(&asks).await.unwrap_err().reason(), Some(ErrorReason::Denied));
@@ -151,7 +150,7 @@ async fn deny_rule_applies_in_every_mode() {
             stand: GrantDecision::Allowed,
             grant: GrantScope { rule: rule.to_owned(), folder: None, program: None },
             time: jiff::Timestamp::now(),
-            by: "person".to_owned(),
+            by: "approver".to_owned(),
         });
         let config =
             ToolHostSessionConfig { standing: standing.to_vec(), ..session_config(&yes, mode) };
@@ -167,7 +166,7 @@ async fn deny_rule_applies_in_every_mode() {
     }
 }
 
-/// Somebody who takes their time.
+/// An approver that answers late.
 #[derive(Default)]
 struct SlowApprover {
     asked: Notify,

@@ -287,7 +287,7 @@ mod tests {
     fn denied_file_is_not_read() {
         let fixture =
             InstructionsFixture::new(&[GIT, ("repo/AGENTS.md", "no"), ("repo/CLAUDE.md", "yes")]);
-        let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+        let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::User };
         let rule = PolicyRule::parse("Read(//**/AGENTS.md)", Verdict::Deny, source).unwrap();
         let roots = vec![fixture.path("repo/sub/work")];
         let config =

@@ -147,7 +147,7 @@ mod tests {
     fn denied_notes_are_not_included() {
         let files = [("w/.zero/memory/no.md", "no"), ("w/.zero/memory/yes.md", "yes")];
         let fixture = MemoryFixture::new(&files);
-        let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+        let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::User };
         let rule = PolicyRule::parse("Read(//**/no.md)", Verdict::Deny, source).unwrap();
         let roots = vec![fixture.path("w")];
         let config =

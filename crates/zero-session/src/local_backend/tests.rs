@@ -107,8 +107,7 @@ impl BackendFixture {
         let folder = temp.path().canonicalize().unwrap();
         std::fs::create_dir(folder.join("work")).unwrap();
         let rule = |(verdict, text): &(Verdict, &str)| {
-            let source =
-                RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+            let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::User };
             PolicyRule::parse(text, *verdict, source).unwrap()
         };
         let engine = PolicyEngine::new(PolicyEngineConfig {

@@ -57,7 +57,7 @@ impl ModelCatalog {
         Self::with_extra_roots(ExtraRootCertificates::default(), configs, default)
     }
 
-    /// The same, where these certificates are trusted besides those of the machine.
+    /// Trusts these certificates in addition to the machine's.
     pub fn with_extra_roots(
         extra_roots: ExtraRootCertificates,
         configs: Vec<ModelConfig>,

@@ -1,7 +1,6 @@
-//! What can stand in the settings of one MCP server.
+//! The settings of one MCP server.
 //!
-//! zero's own names, and those of the programs that people bring their servers from, as far as
-//! they mean one thing.
+//! zero's own field names, and those of other programs where they mean the same.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -16,124 +15,125 @@ use zero_runtime::schema::{self, InputSchema};
 
 use crate::limit_setting::LimitSetting;
 
-/// Longest time that a server may be given for anything.
+/// Longest timeout that a server may have.
 const TIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How MCP servers are used.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct McpSettings {
-    /// A command that starts one MCP server, which is then called `default`: one program with its
-    /// arguments; no shell looks at it.
+    /// A command that starts one MCP server, named `default`: one program with its arguments; no
+    /// shell interprets it.
     mcp_server_command: Option<String>,
-    /// Most tokens that the schemas of all MCP tools may cost; beyond that the tools are found by
-    /// a search tool. 20000 when absent.
+    /// Most tokens that the schemas of all MCP tools may cost; above that the model finds tools
+    /// with a search tool. 20000 when absent.
     tool_schema_budget: Option<u32>,
 }
 
-/// One MCP server: a command that is started here, confined, or an address that is reached by
-/// HTTP. `${NAME}` and `${NAME:-default}` stand for variables in `command`, `args`, `env`, `url`,
+/// One MCP server: a command that zero starts in a sandbox, or a URL that it connects to over HTTP.
+/// `${NAME}` and `${NAME:-default}` are replaced with variables in `command`, `args`, `env`, `url`,
 /// `headers` and `oauth`.
 #[derive(Clone, Debug, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct McpServerSetting {
-    /// In an array: what the server is called, the first part of the names of its tools.
+    /// In an array: the server's name, which is the first part of its tool names.
     id: Option<String>,
-    /// In an array without `id`: the same. Elsewhere zero does not look at it.
+    /// In an array without `id`: the server's name. Ignored elsewhere.
     name: Option<String>,
-    /// For people; zero does not look at it.
+    /// A comment; zero ignores it.
     description: Option<String>,
-    /// How it is reached: `stdio` for a command, `http` for an address. May be left out.
+    /// The transport: `stdio` for a command, `http` for a URL. Optional.
     #[serde(rename = "type")]
     #[schemars(schema_with = "transport_schema")]
     pub transport: Option<TransportSetting>,
-    /// The program that is started: a name or a path.
+    /// The program to start: a name or a path.
     pub command: Option<McpCommandSetting>,
     /// Its arguments.
     pub args: Vec<String>,
-    /// The variables it gets beside the usual few: an object, or an array of name and value.
+    /// Environment variables, in addition to the usual ones: an object, or an array of names and
+    /// values.
     pub env: VariablesSetting,
-    /// The folder it starts in, from the workspace's folder on. That folder when absent.
+    /// The folder it starts in, relative to the workspace; the workspace itself when absent.
     pub cwd: Option<String>,
-    /// Hosts that the command may reach, such as `api.example.com`, beside those that all commands
-    /// may.
+    /// Hosts that the command may connect to, such as `api.example.com`, in addition to those of
+    /// all commands.
     pub network: Vec<String>,
-    /// Folders that the command may change, such as `~/.cache/server`, beside those that all
-    /// commands may.
+    /// Folders that the command may change, such as `~/.cache/server`, in addition to those of all
+    /// commands.
     pub writable: Vec<String>,
-    /// The address: `https`, or `http` on this machine.
+    /// The URL: `https`, or `http` on this machine.
     pub url: Option<String>,
-    /// The same as `url`.
+    /// Alias of `url`.
     pub http_url: Option<String>,
-    /// Headers that every request carries.
+    /// Headers sent with each request.
     pub headers: BTreeMap<String, String>,
-    /// How to log in, where the server does not say.
+    /// OAuth parameters that the server does not announce itself.
     pub oauth: OauthSetting,
-    /// How long a call may be without an answer or a word of progress: milliseconds, or a text
+    /// How long a call may go without an answer or a progress message: milliseconds, or a string
     /// such as "120s". 120 seconds when absent.
     #[schemars(schema_with = "time_schema")]
     timeout: Option<LimitSetting>,
-    /// How long the server may take until it has listed its tools. 30 seconds when absent.
+    /// How long the server may take to start and list its tools. 30 seconds when absent.
     #[schemars(schema_with = "time_schema")]
     startup_timeout: Option<LimitSetting>,
-    /// How long a call may take however much progress it tells of. 30 minutes when absent.
+    /// How long a call may take in total, even if it reports progress. 30 minutes when absent.
     #[schemars(schema_with = "time_schema")]
     max_timeout: Option<LimitSetting>,
-    /// The same as `timeout` for some tools, by the server's own names for them.
+    /// `timeout` of single tools, by the server's own tool names.
     #[schemars(schema_with = "times_schema")]
     tool_timeouts: BTreeMap<String, LimitSetting>,
-    /// The tools that are taken, by the server's own names for them. All when absent.
+    /// The tools that are offered, by the server's own names. All when absent.
     include_tools: Option<Vec<String>>,
-    /// The same as `includeTools`.
+    /// Alias of `includeTools`.
     allowed_tools: Option<Vec<String>>,
-    /// The same as `includeTools`.
+    /// Alias of `includeTools`.
     #[serde(rename = "enabled_tools")]
     enabled_tools: Option<Vec<String>>,
-    /// The tools that are not taken.
+    /// The tools that are not offered.
     exclude_tools: Option<Vec<String>>,
-    /// The same as `excludeTools`.
+    /// Alias of `excludeTools`.
     denied_tools: Option<Vec<String>>,
-    /// The same as `excludeTools`.
+    /// Alias of `excludeTools`.
     #[serde(rename = "disabled_tools")]
     disabled_tools: Option<Vec<String>>,
-    /// Whether the server is left alone.
+    /// Whether the server is disabled.
     disabled: bool,
-    /// Whether it is used. True when absent.
+    /// Whether the server is used; true when absent.
     enabled: Option<bool>,
-    /// Allows nothing: rules in `permissions.allow` do that.
+    /// Has no effect: use rules in `permissions.allow`.
     #[schemars(schema_with = "any_schema")]
     trust: Option<Value>,
-    /// Allows nothing: rules in `permissions.allow` do that.
+    /// Has no effect: use rules in `permissions.allow`.
     #[schemars(schema_with = "any_schema")]
     auto_approve: Option<Value>,
-    /// Allows nothing: rules in `permissions.allow` do that.
+    /// Has no effect: use rules in `permissions.allow`.
     #[schemars(schema_with = "any_schema")]
     always_allow: Option<Value>,
-    /// zero does not look at it.
+    /// Ignored.
     source: Option<String>,
 }
 
-/// How a server is reached.
+/// The transport of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum TransportSetting {
-    /// By the standard streams of a command.
+    /// The standard streams of a command.
     #[serde(rename = "stdio")]
     Stdio,
-    /// By streamable HTTP at the server's URL.
+    /// Streamable HTTP at the server's URL.
     #[serde(rename = "http", alias = "streamable-http", alias = "streamableHttp")]
     Http,
-    /// By server-sent events, which nobody speaks any more.
+    /// Server-sent events, an obsolete transport that zero does not support.
     #[serde(rename = "sse")]
     Sse,
 }
 
-/// A program; alone, or with its arguments and variables.
+/// A program, alone or with its arguments and variables.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum McpCommandSetting {
     /// A name or a path.
     Program(String),
-    /// A path with what belongs to it.
+    /// A path with arguments and variables.
     Parts(McpCommandParts),
 }
 
@@ -146,7 +146,7 @@ pub struct McpCommandParts {
     /// Its arguments.
     #[serde(default)]
     pub args: Vec<String>,
-    /// The variables it gets beside the usual few.
+    /// Environment variables, in addition to the usual ones.
     #[serde(default)]
     pub env: VariablesSetting,
 }
@@ -157,7 +157,7 @@ pub struct McpCommandParts {
 pub enum VariablesSetting {
     /// An object with the value of each variable by its name.
     ByName(BTreeMap<String, String>),
-    /// One after the other.
+    /// A list of names and values.
     Listed(Vec<VariableSetting>),
 }
 
@@ -187,35 +187,35 @@ impl VariablesSetting {
 pub struct VariableSetting {
     /// Name of the variable in the server's environment.
     name: String,
-    /// Value that the variable has for the server.
+    /// Value of the variable.
     value: String,
 }
 
-/// How to log in at a server that wants it and does not say how.
+/// OAuth parameters for a server that does not announce them.
 #[derive(Clone, Debug, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct OauthSetting {
-    /// The id of a client that was registered beforehand.
+    /// The id of a client that was registered in advance.
     pub client_id: Option<String>,
-    /// Its secret, if it has one.
+    /// The client's secret, if it has one.
     pub client_secret: Option<String>,
-    /// What to ask for.
+    /// The scopes to request.
     pub scopes: Vec<String>,
-    /// The port of this machine that the browser is sent back to. Any free one when absent.
+    /// The local port of the redirect URL; any free port when absent.
     #[schemars(range(min = 1))]
     pub callback_port: Option<u16>,
 }
 
-/// The times that are set for a server.
+/// The timeouts that are set for a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerTimeouts {
-    /// How long a call may be without an answer.
+    /// How long a call may go without an answer.
     pub call: Option<Duration>,
-    /// How long it may take to start.
+    /// How long the server may take to start.
     pub startup: Option<Duration>,
-    /// How long a call may take at most.
+    /// How long a call may take in total.
     pub longest: Option<Duration>,
-    /// How long calls of some tools may be without an answer.
+    /// How long calls of single tools may go without an answer.
     pub of_tools: BTreeMap<String, Duration>,
 }
 
@@ -227,7 +227,7 @@ impl ServerTimeouts {
 }
 
 impl McpServerSetting {
-    /// The times that are set; the error says which of them is none.
+    /// The timeouts that are set; the error names the invalid one.
     pub fn timeouts(&self) -> Result<ServerTimeouts, String> {
         let time = |setting: &Option<LimitSetting>| setting.as_ref().map(parse_time).transpose();
         let of_tools = self.tool_timeouts.iter();
@@ -241,24 +241,24 @@ impl McpServerSetting {
         })
     }
 
-    /// The tools that are taken; all when absent.
+    /// The tools that are offered; all when absent.
     pub fn tools_allowed(&self) -> Option<Vec<String>> {
-        let said = [&self.include_tools, &self.allowed_tools, &self.enabled_tools];
-        said.into_iter().flatten().next().cloned()
+        let aliases = [&self.include_tools, &self.allowed_tools, &self.enabled_tools];
+        aliases.into_iter().flatten().next().cloned()
     }
 
-    /// The tools that are not taken.
+    /// The tools that are not offered.
     pub fn tools_denied(&self) -> Vec<String> {
-        let said = [&self.exclude_tools, &self.denied_tools, &self.disabled_tools];
-        said.into_iter().flatten().next().cloned().unwrap_or_default()
+        let aliases = [&self.exclude_tools, &self.denied_tools, &self.disabled_tools];
+        aliases.into_iter().flatten().next().cloned().unwrap_or_default()
     }
 
-    /// Whether the server is left alone.
+    /// Whether the server is disabled.
     pub fn is_disabled(&self) -> bool {
         self.disabled || self.enabled == Some(false)
     }
 
-    /// Keys that would let tools run elsewhere, and are set to do so.
+    /// Fields that would allow tools without asking in other programs, if they are set.
     pub fn self_trust_fields(&self) -> Vec<&'static str> {
         let claims = [
             ("trust", &self.trust),
@@ -278,16 +278,16 @@ impl McpServerSetting {
     }
 }
 
-/// Whether a value is a time that a server can be given.
+/// Checks that a value is a valid timeout.
 pub fn check_time(value: &Value) -> Result<(), String> {
     match LimitSetting::deserialize(value) {
         Ok(value) => parse_time(&value).map(drop),
-        // The schema has told them.
+        // The schema check reports it.
         Err(_) => Ok(()),
     }
 }
 
-/// A number is in milliseconds, as other programs have it.
+/// A number is in milliseconds, as in other programs.
 fn parse_time(value: &LimitSetting) -> Result<Duration, String> {
     let parsed = match value {
         LimitSetting::Number(milliseconds) => Some(Duration::from_millis(*milliseconds)),
@@ -295,7 +295,7 @@ fn parse_time(value: &LimitSetting) -> Result<Duration, String> {
     };
     parsed.filter(|time| !time.is_zero() && *time <= TIME_MAX).ok_or_else(|| {
         format!(
-            "`{}` is no time up to a day; write milliseconds such as 120000, or a text such as \"120s\"",
+            "`{}` is not a timeout of at most a day; write milliseconds such as 120000, or a string such as \"120s\"",
             value.to_text()
         )
     })
@@ -331,7 +331,7 @@ static MAP_SCHEMA: LazyLock<InputSchema> = LazyLock::new(|| {
     InputSchema::new(json!({"type": "object", "additionalProperties": {"type": "string"}}))
 });
 
-/// What is wrong with the form of a server that stands at a JSON pointer.
+/// Schema violations of the server at a JSON pointer.
 pub fn violations(pointer: &str, server: &Value) -> Vec<SchemaViolation> {
     let found = SERVER_SCHEMA.check(server.clone()).err().unwrap_or_default();
     let exact = found.into_iter().flat_map(|violation| refine_violation(violation, server, 0));
@@ -340,7 +340,7 @@ pub fn violations(pointer: &str, server: &Value) -> Vec<SchemaViolation> {
     placed.collect()
 }
 
-/// What exactly is wrong with something that has several forms, by the form it has.
+/// Replaces the violation of a value with several forms by those of the form it has.
 fn refine_violation(found: SchemaViolation, server: &Value, depth: u8) -> Vec<SchemaViolation> {
     let name = found.pointer.rsplit('/').next().unwrap_or_default();
     let value = server.pointer(&found.pointer);
@@ -350,7 +350,7 @@ fn refine_violation(found: SchemaViolation, server: &Value, depth: u8) -> Vec<Sc
         ("env", Some(Value::Array(_))) => &LIST_SCHEMA,
         _ => return vec![found],
     };
-    // A command has variables of its own; nothing lies deeper than that.
+    // A command can have variables; nothing is nested deeper.
     let inner = value.map(|value| form.check(value.clone()));
     let Some(Err(inner)) = inner.filter(|_| depth < 2) else { return vec![found] };
     let placed = inner.into_iter().map(|inner| {

@@ -1,8 +1,8 @@
-//! `${VAR}` and `${VAR:-default}` in what settings say of a server.
+//! Expands `${VAR}` and `${VAR:-default}` in the settings of a server.
 
 use zero_core::text_shortening::shorten_end;
 
-/// The text with its variables put in. The error says which one is not set, or is none.
+/// The text with its variables expanded. The error names the variable that is unset or invalid.
 pub fn expand<'a>(
     text: &str,
     variable: &dyn Fn(&str) -> Option<&'a str>,
@@ -22,17 +22,17 @@ pub fn expand<'a>(
         if !is_variable(name) {
             let shown = shorten_end(inside, 60);
             return Err(format!(
-                "`${{{shown}}}` is no variable; write `${{NAME}}` or `${{NAME:-default}}`"
+                "`${{{shown}}}` is not a variable; write `${{NAME}}` or `${{NAME:-default}}`"
             ));
         }
-        // As in a shell: a default stands in for what is empty, too.
+        // As in a shell, the default also replaces an empty value.
         let value = match default {
             Some(default) => variable(name).filter(|value| !value.is_empty()).or(Some(default)),
             None => variable(name),
         };
         let Some(value) = value else {
             return Err(format!(
-                "the variable `{name}` is not set; set it before zero is started, or write `${{{name}:-default}}`"
+                "the variable `{name}` is not set; set it before you start zero, or write `${{{name}:-default}}`"
             ));
         };
         expanded.push_str(value);
@@ -41,14 +41,14 @@ pub fn expand<'a>(
     Ok(expanded)
 }
 
-/// Whether a text can name an environment variable.
+/// Whether a text is a valid name of an environment variable.
 pub fn is_variable(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Whether a text is one variable and nothing else, so that it says nothing by itself.
+/// Whether a text is a single variable and nothing else.
 pub fn is_reference(text: &str) -> bool {
     let inside = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
     inside.is_some_and(is_variable)
@@ -88,7 +88,7 @@ mod tests {
         check("${B}", Err("the variable `B` is not set"));
         check("x ${A", Err("is not closed"));
         for none in ["${}", "${input:x}", "${1A}", "${A-b}", "${A:+b}"] {
-            check(none, Err("is no variable"));
+            check(none, Err("is not a variable"));
         }
     }
 

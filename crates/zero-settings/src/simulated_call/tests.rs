@@ -1,4 +1,4 @@
-//! What is derived here of a call is what the real tools say of themselves.
+//! Compares the derived effects of calls with those that the real tools declare.
 
 #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
 
@@ -19,7 +19,7 @@ fn discovered_tool_prefix_is_that_of_the_tools() {
     assert_eq!(PREFIX, zero_tools::tool_discovery::PREFIX);
 }
 
-/// A workspace with files, folders and links, and a home beside it.
+/// A workspace with files, folders and links, and a home folder beside it.
 struct CallFixture {
     folder: TempDir,
     registry: ToolRegistry,
@@ -46,7 +46,7 @@ impl CallFixture {
         self.folder.path().canonicalize().unwrap()
     }
 
-    /// What the real tool says of a call, and what is derived of it here.
+    /// The effects that the real tool declares, and those derived from the input.
     fn effects_both_ways(
         &self,
         dialect: DialectName,
@@ -65,8 +65,8 @@ impl CallFixture {
             })
             .map(|plan| self.format_effects(&plan.effects()));
         let machine = LocalMachine::new(&[]);
-        let place = SimulationContext { roots: &roots, home: Some(&home), world: &machine };
-        let derived = SimulatedCall::new(name, input, Some(dialect), &place).map(|subject| {
+        let context = SimulationContext { roots: &roots, home: Some(&home), machine: &machine };
+        let derived = SimulatedCall::new(name, input, Some(dialect), &context).map(|subject| {
             assert_eq!(subject.tool, tool.tool.spec().name.as_str(), "{name}");
             assert_eq!(subject.risk, tool.tool.spec().risk, "{name}");
             self.format_effects(&subject.effects)
@@ -86,7 +86,7 @@ impl CallFixture {
         shown.into_iter().collect::<Vec<_>>().join(", ")
     }
 
-    /// The two agree, and this is what they say.
+    /// Checks that both agree and equal `expected`.
     #[track_caller]
     fn check(&self, name: &str, input: Value, expected: &str) {
         self.check_in(DialectName::Canonical, name, input, expected);

@@ -14,8 +14,8 @@ use crate::user_paths::canonical_folder;
 use crate::{ParsedSetting, SettingsEntry, SettingsLocation, SettingsProblem, UserPaths};
 
 impl WorkspaceSettings {
-    /// What holds for the commands of a host in the workspace whose first folder is `root`.
-    /// `commands` is what holds for them without settings.
+    /// The settings for the commands of a host, in the workspace whose first folder is `root`.
+    /// `commands` has the defaults.
     pub fn command_settings(
         &self,
         mut commands: CommandSettings,
@@ -36,7 +36,7 @@ impl WorkspaceSettings {
         commands
     }
 
-    /// Whether commands of a session may reach each other, and the hosts that are listed.
+    /// Whether `localhost` is listed, and the other listed hosts.
     fn listed_hosts(&self) -> (bool, Vec<HostPattern>) {
         let (mut localhost, mut hosts) = (false, Vec::new());
         for entry in self.active_entries() {
@@ -49,28 +49,28 @@ impl WorkspaceSettings {
         (localhost, hosts)
     }
 
-    /// Whom commands reach by these settings, for the judge.
+    /// The hosts that commands may use by these settings, for policy.
     pub fn command_hosts(&self) -> CommandHosts {
         let (localhost, listed) = self.listed_hosts();
-        // Where the network may be the machine's, so may its loopback.
+        // If commands may use the machine's network, they also reach its loopback.
         let is_enforced = !self.weaker_properties().contains(&SandboxProperty::Network);
         CommandHosts { listed, own_loopback: localhost && is_enforced }
     }
 
-    /// Hosts that commands may reach, as they are written.
+    /// Hosts that commands may connect to, as written.
     pub fn network_hosts(&self) -> Vec<String> {
         self.text_values("sandbox.network")
     }
 
-    /// What commands may do without.
+    /// Sandbox properties that commands may run without.
     pub fn weaker_properties(&self) -> Vec<SandboxProperty> {
         let words = self.text_values("sandbox.weaker");
         let meant = |property: &SandboxProperty| words.iter().any(|word| word == property.as_str());
         SandboxProperty::ALL.into_iter().filter(meant).collect()
     }
 
-    /// Folders that no setting may open to commands, though they are named, and files to be hidden
-    /// that cannot be found. What is wrong with the texts alone was found before.
+    /// Listed writable folders that no setting may open, and paths to hide that cannot be resolved.
+    /// Errors in the texts themselves were reported before.
     pub(crate) fn find_forbidden_folders(
         &self,
         paths: &UserPaths,
@@ -92,8 +92,7 @@ impl WorkspaceSettings {
         problems
     }
 
-    /// A folder that is written to be opened to commands, links settled; the error says why it
-    /// must stay closed.
+    /// A writable folder with links resolved; the error says why it must stay read-only.
     pub fn resolve_writable(
         &self,
         written: &str,
@@ -123,7 +122,7 @@ impl WorkspaceSettings {
         theirs.filter_map(|entry| entry.value.as_str().map(str::to_owned)).collect()
     }
 
-    /// The files and folders that a list names, links settled.
+    /// The files and folders of a list, with links resolved.
     fn resolve_paths(&self, key: &str, paths: &UserPaths, root: &Path) -> Vec<PathBuf> {
         let written = self.active_entries().filter(|entry| entry.key == key);
         let resolved = written.filter_map(|entry| match &entry.parsed {

@@ -17,7 +17,7 @@ use crate::web::SearchEngineSetting;
 use crate::{ParsedSetting, SettingsLayerKind};
 
 impl WorkspaceSettings {
-    /// What the user's own settings say of editors.
+    /// The editor settings in the user's own file.
     pub fn acp(&self) -> AcpSettings {
         let fields = self.active_entries().filter_map(|entry| match &entry.parsed {
             ParsedSetting::Acp(field) => Some(*field),
@@ -26,7 +26,7 @@ impl WorkspaceSettings {
         fields.fold(AcpSettings::default(), AcpSettings::with_field)
     }
 
-    /// What the person's own settings say of gateways.
+    /// The gateway settings in the user's own file.
     pub fn gateway(&self) -> GatewaySettings {
         let fields = self.active_entries().filter_map(|entry| match &entry.parsed {
             ParsedSetting::Gateway(field) => Some((**field).clone()),
@@ -35,9 +35,9 @@ impl WorkspaceSettings {
         fields.fold(GatewaySettings::default(), GatewaySettings::with_field)
     }
 
-    /// The hooks that count: those of the workspace, then the person's own, so that these see an
-    /// input as it was rewritten. Those of a folder that is not trusted do not count. `home` is the
-    /// person's folder.
+    /// The active hooks: those of the workspace first, then the user's own, so that the latter see
+    /// the rewritten input. Hooks of an untrusted folder are inactive. `home` is the user's home
+    /// folder.
     pub fn hooks(&self, home: Option<&Path>) -> HookSettings {
         let of = |key: &str| {
             let mut entries: Vec<_> =
@@ -53,8 +53,8 @@ impl WorkspaceSettings {
         HookSettings { before: of(BEFORE_KEY), after: of(AFTER_KEY) }
     }
 
-    /// The language servers that count. Those of a folder that is not trusted do not. `home` is the
-    /// person's folder.
+    /// The active language servers. Those of an untrusted folder are inactive. `home` is the user's
+    /// home folder.
     pub fn lsp_servers(&self, home: Option<&Path>) -> ConfiguredLspServers {
         let servers = self.active_entries().filter_map(|entry| match &entry.parsed {
             ParsedSetting::LspServer(server) => {
@@ -73,7 +73,7 @@ impl WorkspaceSettings {
         tokens.unwrap_or(TOOL_SCHEMA_BUDGET)
     }
 
-    /// The models that settings name, each with its name.
+    /// The models in settings, by name.
     pub fn models(&self) -> impl Iterator<Item = (&str, &ModelSetting)> {
         self.active_entries().filter_map(|entry| match &entry.parsed {
             ParsedSetting::Model(setting) => {
@@ -83,13 +83,13 @@ impl WorkspaceSettings {
         })
     }
 
-    /// Where the key of one of those is found, if it wants one.
+    /// Where the API key of a model is stored, if it has one.
     pub fn model_key(&self, model: &str) -> Option<&SecretSetting> {
         let (_, setting) = self.models().find(|(name, _)| *name == model)?;
         setting.api_key.as_ref()
     }
 
-    /// Where the keys of those are found.
+    /// Where the API keys of all models are stored.
     pub fn model_keys(&self) -> impl Iterator<Item = &SecretSetting> {
         self.models().filter_map(|(_, setting)| setting.api_key.as_ref())
     }
@@ -99,7 +99,7 @@ impl WorkspaceSettings {
         self.text("model")
     }
 
-    /// The agents that settings name, each with its name.
+    /// The agents in settings, by name.
     pub fn agents(&self) -> impl Iterator<Item = (&str, &AgentSetting)> {
         self.active_entries().filter_map(|entry| match &entry.parsed {
             ParsedSetting::Agent(setting) => {
@@ -109,7 +109,7 @@ impl WorkspaceSettings {
         })
     }
 
-    /// The agent of bare keys, if settings choose one.
+    /// The agent of session keys without one, if settings choose one.
     pub fn default_agent(&self) -> Option<String> {
         self.text("agent")
     }
@@ -119,19 +119,19 @@ impl WorkspaceSettings {
         entry.value.as_str().map(str::to_owned)
     }
 
-    /// The file of certificates that are trusted besides those of this machine, as it is written.
+    /// The file with additional certificates, as written.
     pub fn extra_ca(&self) -> Option<&str> {
         let entry = self.active_entries().find(|entry| entry.key == EXTRA_CA_KEY)?;
         entry.value.as_str()
     }
 
-    /// Whether anybody else brings tools: servers, or a command.
+    /// Whether settings add tools: by MCP servers or by a command.
     pub fn has_external_tools(&self) -> bool {
         let brings = |key: &str| key.starts_with("mcpServers.") || COMMAND_LINES.contains(&key);
         self.active_entries().any(|entry| brings(&entry.key))
     }
 
-    /// The commands that bring tools, where the settings name one that lists them.
+    /// The commands that provide tools, if settings name a discovery command.
     pub fn tool_commands(&self) -> Option<ToolCommands> {
         let words = |key: &str| {
             let entry = self.active_entries().find(|entry| entry.key == key)?;
@@ -147,7 +147,7 @@ impl WorkspaceSettings {
         Some(ToolCommands { discovery, call, is_of_project, written_at: entry.location() })
     }
 
-    /// The search engines that settings name, in the order they are asked.
+    /// The search engines in settings, in order.
     pub fn search_engines(&self) -> &[SearchEngineSetting] {
         let named = self.active_entries().find_map(|entry| match &entry.parsed {
             ParsedSetting::SearchEngines(engines) => Some(engines.as_slice()),
@@ -156,7 +156,7 @@ impl WorkspaceSettings {
         named.unwrap_or_default()
     }
 
-    /// Where the keys of those are found.
+    /// Where the API keys of the search engines are stored.
     pub fn search_keys(&self) -> impl Iterator<Item = &SecretSetting> {
         self.search_engines().iter().filter_map(|setting| setting.api_key.as_ref())
     }

@@ -21,7 +21,7 @@ pub(super) struct CommandReport {
 
 impl CommandReport {
     pub(super) fn from_outcome(outcome: &CommandOutcome, workspace: &Workspace) -> Self {
-        let CommandOutcome { output, ended, folder, spill_file, missing, settled, network } =
+        let CommandOutcome { output, ended, folder, spill_file, missing, watch_report, network } =
             outcome;
         let omitted = output.mixed.omitted_bytes();
         let code = ended.exit_code.or_else(|| Some(SIGNAL_BASE + ended.signal?)).unwrap_or(-1);
@@ -41,7 +41,7 @@ impl CommandReport {
         if output.spill_error.is_some() && omitted > 0 {
             notes.push("the rest of the output could not be saved".to_owned());
         }
-        notes.extend(quarantine_notice::quarantine_notes(settled, workspace));
+        notes.extend(quarantine_notice::quarantine_notes(watch_report, workspace));
         notes.extend(network.iter().cloned());
         let place = spill_file.as_deref();
         let mut text = render_mixed(&output.mixed, place);
@@ -87,7 +87,7 @@ impl CommandReport {
                 truncated: (omitted > 0).then_some(true),
                 spill_file: spill_file.clone(),
                 job_id: None,
-                taken_away: quarantine_notice::quarantine_notices(settled, workspace),
+                taken_away: quarantine_notice::quarantine_notices(watch_report, workspace),
                 notes,
             },
         }

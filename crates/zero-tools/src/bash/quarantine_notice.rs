@@ -18,7 +18,7 @@ pub struct QuarantineNotice {
 
 /// Returns the notices for programs.
 pub(crate) fn quarantine_notices(
-    settled: &WatchReport,
+    report: &WatchReport,
     workspace: &Workspace,
 ) -> Vec<QuarantineNotice> {
     let to_notice = |taken: &zero_runtime::QuarantinedFile| QuarantineNotice {
@@ -26,12 +26,12 @@ pub(crate) fn quarantine_notices(
         kept_at: taken.kept_at.display().to_string(),
         why: taken.why.clone(),
     };
-    settled.taken_away.iter().map(to_notice).collect()
+    report.taken_away.iter().map(to_notice).collect()
 }
 
 /// Returns the notices as sentences, and other notes about the watched files.
-pub(crate) fn quarantine_notes(settled: &WatchReport, workspace: &Workspace) -> Vec<String> {
-    let taken = quarantine_notices(settled, workspace).into_iter().map(|QuarantineNotice { path, kept_at, why }| {
+pub(crate) fn quarantine_notes(report: &WatchReport, workspace: &Workspace) -> Vec<String> {
+    let taken = quarantine_notices(report, workspace).into_iter().map(|QuarantineNotice { path, kept_at, why }| {
         // No rule can allow changes to a repository's own settings.
         let rule = match path.split('/').any(|part| part == ".git") {
             true => String::new(),
@@ -41,5 +41,5 @@ pub(crate) fn quarantine_notes(settled: &WatchReport, workspace: &Workspace) -> 
             "`{path}` was taken away: it is {why}, which commands may not create; it is now in `{kept_at}`. Create it with Write instead, which asks the user{rule}"
         )
     });
-    taken.chain(settled.warnings.iter().cloned()).collect()
+    taken.chain(report.warnings.iter().cloned()).collect()
 }

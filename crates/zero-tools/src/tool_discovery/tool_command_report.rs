@@ -21,7 +21,7 @@ pub(super) fn result_from_outcome(
     let place = outcome.spill_file.as_deref();
     let (stdout, stderr) = (&outcome.output.stdout, &outcome.output.stderr);
     let mut notes: Vec<String> = outcome.missing.iter().map(weaker_sandbox_note).collect();
-    notes.extend(quarantine_notice::quarantine_notes(&outcome.settled, cx.workspace()));
+    notes.extend(quarantine_notice::quarantine_notes(&outcome.watch_report, cx.workspace()));
     notes.extend(outcome.network.iter().cloned());
     let outcome_report = ToolCommandReport {
         stdout: render_stream(stdout, place),

@@ -132,8 +132,8 @@ async fn oversized_input_and_terminal_input_are_refused() {
     check(&f, &["wc", "-c"], Some(10_000), (0, 6, "10000")).await;
     let error = f.call("Feeder", json!({"words": ["cat"], "bytes": 10_001})).await.unwrap_err();
     assert_eq!(error.reason(), Some(ErrorReason::TooLarge));
-    assert_eq!(error.message, "a command cannot be sent more than 10 KB to read; send less");
+    assert_eq!(error.message, "the input of a command is limited to 10 KB; send less");
     let input = json!({"words": ["cat"], "bytes": 1, "terminal": true});
     let error = f.call("Feeder", input).await.unwrap_err();
-    assert!(error.message.contains("give it pipes"), "{error:?}");
+    assert!(error.message.contains("use pipes"), "{error:?}");
 }

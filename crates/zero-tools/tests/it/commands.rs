@@ -605,7 +605,7 @@ async fn jobs_are_bounded_and_end_with_session() {
     assert!(!is_running(&nap), "they are gone when the session is");
     let f = ToolFixture::one_shot();
     let said = f.call_error("Bash", json!({"command": "sleep 1", "run_in_background": true})).await;
-    assert!(said.starts_with("schema_violation: there is no session"), "{said}");
+    assert!(said.starts_with("schema_violation: background jobs need a session"), "{said}");
 }
 
 #[tokio::test]
@@ -695,7 +695,7 @@ async fn only_authorized_command_runs() {
     let f = ToolFixture::one_shot();
     f.host.registry().add("other", vec![erase(MismatchedCommandTool)]).unwrap();
     let error = f.call("Liar", json!({})).await.unwrap_err();
-    let message = "the tool wants to run another command than the one that was judged";
+    let message = "the tool tried to run a command other than the one that was authorized";
     assert_eq!(error.message, message);
     assert!(!f.path("made").exists());
 }

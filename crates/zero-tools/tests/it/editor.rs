@@ -125,7 +125,7 @@ fn fixture_with_rules(editor: &Arc<ScriptedEditor>, denied: &[&str]) -> ToolFixt
             }
             let rule = |text: &&str| {
                 let source =
-                    RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+                    RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::User };
                 PolicyRule::parse(text, Verdict::Deny, source).unwrap()
             };
             let engine = PolicyEngine::new(PolicyEngineConfig {

@@ -62,7 +62,7 @@ impl HookFixture {
             let (verdict, text) = text.split_once(' ').unwrap();
             let verdict = Verdict::ALL.into_iter().find(|known| known.as_str() == verdict).unwrap();
             let source =
-                RuleSource { name: "rules".to_owned(), line: None, owner: RuleOwner::Person };
+                RuleSource { name: "rules".to_owned(), line: None, owner: RuleOwner::User };
             PolicyRule::parse(text, verdict, source).unwrap()
         };
         let rules = rules.iter().map(rule).collect();
@@ -316,7 +316,7 @@ async fn invalid_rewritten_input_is_a_hook_failure() {
     let hook = printing_hook(&json!({"input": {"fil_path": "a.txt"}}));
     let lab = HookFixture::new(&[], before_hooks(std::slice::from_ref(&hook)));
     let error = expect_denied(lab.read_file().await);
-    for part in ["(test:1): it failed: it rewrote the input", "fil_path", "`onFailure`"] {
+    for part in ["(test:1): it failed: the input that it returned", "fil_path", "`onFailure`"] {
         assert!(error.message.contains(part), "{part}: {error}");
     }
     assert_eq!(lab.last_audit_row().hooks[0].said, "failed");
@@ -371,10 +371,10 @@ async fn hook_output_in_audit_is_bounded() {
 async fn failing_hook_denies() {
     for (script, part) in [
         ("exit 1", "it ended with exit code 1"),
-        ("echo broken >&2; exit 3", "exit code 3 and said `broken`"),
+        ("echo broken >&2; exit 3", "exit code 3 and printed `broken`"),
         ("kill -9 $$", "ended"),
-        ("echo all fine", "is no answer"),
-        ("echo '{\"decision\": \"yes\"}'", "is no answer"),
+        ("echo all fine", "is not a valid answer"),
+        ("echo '{\"decision\": \"yes\"}'", "is not a valid answer"),
         ("head -c 100000000 /dev/zero", "it printed more than 1024 kB"),
         ("yes '{}' | head -c 100000000 >&2; exit 1", "exit code 1"),
     ] {
@@ -396,7 +396,7 @@ async fn hanging_hook_is_killed_with_its_children() {
     let hook = Hook { timeout: Duration::from_millis(500), ..shell_hook(&script) };
     let lab = HookFixture::new(&[], before_hooks(&[hook]));
     let error = expect_denied(lab.read_file().await);
-    assert!(error.message.contains("it took longer than 0.5 s and was stopped"), "{error}");
+    assert!(error.message.contains("it timed out after 0.5 s"), "{error}");
     assert_eq!(count_processes_with_arg(&mark), 0);
     // Processes that it leaves behind are killed, and not waited for.
     let script = format!("setsid sleep {mark} & sleep {mark} & exit 0");
@@ -584,7 +584,7 @@ async fn script_changed_after_check_does_not_run() {
     assert!(expect_denied(read().await).message.ends_with("(test:1): no"));
     f.write_file("check", "exit 0");
     let error = expect_denied(read().await);
-    assert!(error.message.contains("check`, which it names, is not what it was"), "{error}");
+    assert!(error.message.contains("check`, which it uses, changed since"), "{error}");
     f.write_file("check", "echo no >&2; exit 2");
     assert!(expect_denied(read().await).message.ends_with("(test:1): no"));
 }
@@ -616,7 +616,7 @@ async fn after_hook_remark_may_be_exit_code_flood_or_failure() {
         ("echo two warnings >&2; exit 2", "\ntwo warnings\n", "remark"),
         ("head -c 900000 /dev/zero | tr '\\0' x >&2; exit 2", "xxx…\n", "remark"),
         ("exit 7", "(it failed: it ended with exit code 7", "failed"),
-        ("echo formatted", "(it failed: what it printed, `formatted`", "failed"),
+        ("echo formatted", "(it failed: its output `formatted`", "failed"),
     ] {
         let lab = HookFixture::with_after_hook(script);
         let outcome = lab.read_file().await.unwrap();

@@ -232,7 +232,7 @@ async fn rules_apply_to_servers_and_their_files() {
             configure_host(config);
             let rule = |text: &&str| {
                 let source =
-                    RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+                    RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::User };
                 PolicyRule::parse(text, Verdict::Deny, source).unwrap()
             };
             let engine = PolicyEngine::new(PolicyEngineConfig {

@@ -80,8 +80,7 @@ impl MaskSetup<'_> {
         let workspace = Workspace::open(std::slice::from_ref(&root), None).unwrap();
         let home = self.home.map(|home| base.join(home));
         let rules = self.deny.iter().map(|text| {
-            let source =
-                RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+            let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::User };
             PolicyRule::parse(text, Verdict::Deny, source).unwrap()
         });
         let engine = PolicyEngine::new(PolicyEngineConfig {
@@ -252,7 +251,7 @@ async fn workspace_inside_own_folder_is_refused() {
     let place = MaskSetup { root: "conf/zero/x", own: &["conf/zero"], ..MaskSetup::default() }
         .open(temp.path());
     let error = place.call_bash("true").await.unwrap_err();
-    assert!(error.message.contains("lies in zero's own folder"), "{error}");
+    assert!(error.message.contains("is in zero's own folder"), "{error}");
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ pub(crate) fn session_with_rules(rules: &[&str], network: &[&str]) -> ToolFixtur
     let rule = |text: &&str| {
         let (verdict, text) = text.split_once(' ').unwrap();
         let verdict = Verdict::ALL.into_iter().find(|known| known.as_str() == verdict).unwrap();
-        let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+        let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::User };
         PolicyRule::parse(text, verdict, source).unwrap()
     };
     let rules = rules.iter().map(rule).collect();

@@ -176,10 +176,10 @@ async fn writable_setting_cannot_expose_own_or_secret_folders() {
     std::fs::create_dir_all(state.join("mcp")).unwrap();
     for folder in [home.join(".ssh"), home.join("own"), home.join("link"), state.join("mcp")] {
         let said = start_error(&f, &ask(folder.clone()), ErrorReason::AccessDenied);
-        assert!(said.contains("is never for `test` to change"), "{folder:?}: {said}");
+        assert!(said.contains("must not be writable for `test`"), "{folder:?}: {said}");
     }
     let said = start_error(&f, &ask(home.join("missing")), ErrorReason::BadPath);
-    assert!(said.contains("make it first"), "{said}");
+    assert!(said.contains("create it first"), "{said}");
     assert_eq!(run_service(&f, &ask(home.join("fine"))).await.1.exit_code, Some(0));
 }
 
@@ -295,7 +295,7 @@ async fn audit_row_records_service_end() {
         .iter()
         .map(|row| (row.title.as_deref(), &*row.status, row.message.as_deref().unwrap()))
         .collect();
-    assert_eq!(seen[0], (Some("test"), "error", "it ended with code 4"));
+    assert_eq!(seen[0], (Some("test"), "error", "it exited with code 4"));
     assert!(seen[1].1 == "error" && seen[1].2.contains("was not found"), "{seen:?}");
     assert!(rows.len() == 2 && rows.iter().all(|row| !row.is_call()));
     let input = rows[0].input.to_string();

@@ -440,8 +440,7 @@ async fn approval_shows_whole_command() {
 async fn command_rules_apply_to_both_commands() {
     let with_rule = |verdict: Verdict, rule: &'static str| {
         ToolFixture::session_with_host(move |config| {
-            let source =
-                RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+            let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::User };
             let rule = PolicyRule::parse(rule, verdict, source).unwrap();
             let roots = vec![config.workspace.cwd().to_owned()];
             let engine = PolicyEngine::new(PolicyEngineConfig {

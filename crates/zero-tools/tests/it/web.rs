@@ -154,7 +154,7 @@ fn rule_policy(rules: &[&str]) -> Arc<RulePolicy> {
     let rule = |text: &&str| {
         let (verdict, text) = text.split_once(' ').unwrap();
         let verdict = Verdict::ALL.into_iter().find(|known| known.as_str() == verdict).unwrap();
-        let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::Person };
+        let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::User };
         PolicyRule::parse(text, verdict, source).unwrap()
     };
     let rules = rules.iter().map(rule).collect();

@@ -190,7 +190,7 @@ fn every_file_error_is_reported_and_nothing_runs() {
     error: the settings have 3 errors:
       ~/.config/zero/settings.json:2:3: unknown key `permisions`; did you mean `permissions`?
       ~/.config/zero/settings.json:3:14: limit `file-timeout`: `soon` is not a time such as `250 ms`, `30 s` or `2 m`
-      [FOLDER]/.zero/settings.json:2:1: `deny` stands here a second time, after line 1; join the two
+      [FOLDER]/.zero/settings.json:2:1: `deny` is a duplicate of line 1; merge the two
     ");
     for args in [&["config", "list"][..], &["config", "get", "permissions.mode"]] {
         assert!(zero.run(args).starts_with("exit 2"), "{args:?}");
@@ -215,9 +215,9 @@ fn hostile_files_are_refused() {
         (deep.as_bytes(), "flatten it"),
         (large.as_bytes(), "is larger than 1 MB"),
         (b"{\"permissions\": {\"allow\": [\"\xFF\"]}}", "is not UTF-8"),
-        (b"[]", "settings are an object"),
+        (b"[]", "settings must be an object"),
         (b"", "the file is empty"),
-        (b"{\"hooks\": {}, \"\\u0068ooks\": {}}", "a second time"),
+        (b"{\"hooks\": {}, \"\\u0068ooks\": {}}", "is a duplicate of line"),
     ] {
         for path in [USER_FILE, PROJECT_FILE, LOCAL_FILE] {
             let zero = TestProgram::new();
@@ -251,7 +251,7 @@ fn checkout_cannot_redirect_its_settings() {
     exit 2
     --- stderr
     error: the settings have an error:
-      [FOLDER]/work/.zero/settings.json: is a link, and links in a workspace are not followed; put the file itself there
+      [FOLDER]/work/.zero/settings.json: is a link, and zero does not follow links in a workspace; replace it with the file itself
     ");
     assert!(set().starts_with("exit 2"), "{}", set());
     std::fs::remove_file(&settings).unwrap();
@@ -261,7 +261,7 @@ fn checkout_cannot_redirect_its_settings() {
     exit 2
     --- stderr
     error: the settings have an error:
-      [FOLDER]/work/.zero/settings.json: is not an ordinary file; remove it or put a file there
+      [FOLDER]/work/.zero/settings.json: is not a regular file; remove it or replace it with a file
     ");
     std::fs::remove_dir_all(zero.folder().join("work/.zero")).unwrap();
     symlink("../outside", zero.folder().join("work/.zero")).unwrap();
@@ -269,8 +269,8 @@ fn checkout_cannot_redirect_its_settings() {
     exit 2
     --- stderr
     error: the settings have 2 errors:
-      [FOLDER]/work/.zero/settings.json: what should be its folder is a link or a file; make it a folder
-      [FOLDER]/work/.zero/settings.local.json: what should be its folder is a link or a file; make it a folder
+      [FOLDER]/work/.zero/settings.json: its folder is a link or a file; replace it with a folder
+      [FOLDER]/work/.zero/settings.local.json: its folder is a link or a file; replace it with a folder
     ");
     assert!(set().starts_with("exit 2"), "{}", set());
     let secret = std::fs::read_to_string(zero.folder().join("outside/secret.json")).unwrap();

@@ -65,7 +65,10 @@ fn project_hook_runs_once_trusted_and_unchanged() {
     // One whose script does something else fails: nobody gets rid of a hook by writing to a file.
     write_script(&zero, ".zero/hooks/no", "#!/bin/sh\nexit 0\n");
     let seen = zero.run(&READ);
-    assert!(seen.starts_with("exit 3") && seen.contains("is not what it was when"), "{seen}");
+    assert!(
+        seen.starts_with("exit 3") && seen.contains("changed since this hook was approved"),
+        "{seen}"
+    );
     assert!(seen.contains("1 hook of this folder fails"), "{seen}");
     assert!(zero.run(&["doctor"]).contains("these hooks fail"));
     assert!(zero.run(&["trust"]).contains("1 new, marked +"));
@@ -104,7 +107,7 @@ fn unreviewed_hook_script_does_not_run() {
     write_file(&zero, "inner/a.txt", "alpha\n");
     let folders = ["--workspace", "inner", "--workspace", "other", "--settings", "inner/own.json"];
     let seen = zero.run(&[&READ[..], &folders].concat());
-    assert!(seen.starts_with("exit 3") && seen.contains("was not looked at then"), "{seen}");
+    assert!(seen.starts_with("exit 3") && seen.contains("was not part of the approval"), "{seen}");
 }
 
 #[test]
@@ -182,11 +185,11 @@ fn meaningless_hook_is_settings_error() {
             "`hooks.PreToolUse.0.command` is missing",
         ),
         (r#"{"hooks": {"PreToolUse": [{"match": "Bsh", "command": "x"}]}}"#, "Bash"),
-        (r#"{"hooks": {"PreToolUse": [{"command": "a && b"}]}}"#, "is not one plain command"),
+        (r#"{"hooks": {"PreToolUse": [{"command": "a && b"}]}}"#, "is not a single command"),
         (r#"{"hooks": {"PreToolUse": [{"command": "a", "timeoutMs": 60001}]}}"#, "60000"),
         (
             r#"{"hooks": {"PostToolUse": [{"command": "a", "onFailure": "ask"}]}}"#,
-            "nothing left to decide",
+            "applies only to hooks before a call",
         ),
         (r#"{"hooks": {"PreToolUse": [{"command": "a", "access": "all"}]}}"#, "access"),
         (&many, "16"),

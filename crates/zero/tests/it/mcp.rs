@@ -144,7 +144,7 @@ fn status_reads_settings_without_starting_servers() {
     unset   invalid                                   ~/.config/zero/settings.json:5
     --- stderr
     note: 1 setting of this folder is not active; see `zero trust`
-    note: server `unset`: `command`: the variable `NOT_SET_ANYWHERE` is not set; set it before zero is started, or write `${NOT_SET_ANYWHERE:-default}`
+    note: server `unset`: `command`: the variable `NOT_SET_ANYWHERE` is not set; set it before you start zero, or write `${NOT_SET_ANYWHERE:-default}`
     ");
     assert!(!zero.folder().join("started").exists());
     let json = zero.run(&["mcp", "status", "git", "--offline", "--json"]);

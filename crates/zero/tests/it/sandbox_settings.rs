@@ -163,14 +163,14 @@ fn protected_folders_cannot_be_opened() {
     exit 2
     --- stderr
     error: the settings have an error:
-      ~/.config/zero/settings.json:4:1: `~/.ssh` is never for commands to change: it is SSH keys and settings; name a folder that holds only what they make
+      ~/.config/zero/settings.json:4:1: `~/.ssh` must not be writable for commands: it is SSH keys and settings; name a folder that contains only files created by commands
     nothing was written
     ");
     insta::assert_snapshot!(zero.run(&["config", "add", "sandbox.writable", "/"]), @"
     exit 2
     --- stderr
     error: the settings have an error:
-      ~/.config/zero/settings.json:4:7: `/` is the whole machine; name a folder that holds only what commands make
+      ~/.config/zero/settings.json:4:7: `/` is the whole machine; name a folder that contains only files created by commands
     nothing was written
     ");
     insta::assert_snapshot!(zero.run(&["config", "add", "sandbox.weaker", "walls"]), @r#"
@@ -185,7 +185,7 @@ fn protected_folders_cannot_be_opened() {
     exit 2
     --- stderr
     error: the settings have an error:
-      ~/.config/zero/settings.json:2:1: `~/.local/state` is never for commands to change: it is a folder with files that can run code; name a folder that holds only what they make
+      ~/.config/zero/settings.json:2:1: `~/.local/state` must not be writable for commands: it is a folder with files that can run code; name a folder that contains only files created by commands
     ");
 }
 

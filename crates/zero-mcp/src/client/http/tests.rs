@@ -235,7 +235,7 @@ async fn missing_answers_time_out() {
         tokio::time::sleep(10 * ELAPSED_MAX).await;
         drop(stream);
     });
-    check("no head", silent.await, "an answer did not come within 1 s");
+    check("no head", silent.await, "an answer did not arrive within 1 s");
     let hasty = McpHttpClientLimits { body_time: 2 * second, ..usual };
     let drip = call_outcome_within(hasty, |_, mut stream: TcpStream| async move {
         let _ = stream.write_all(format!("{JSON_HEAD}\r\n").as_bytes()).await;
@@ -243,13 +243,13 @@ async fn missing_answers_time_out() {
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     });
-    check("a byte at a time", drip.await, "the whole of the server's answer did not come");
+    check("a byte at a time", drip.await, "the whole of the server's answer did not arrive");
     let hasty = McpHttpClientLimits { idle_time: second, ..usual };
     let stops = call_outcome_within(hasty, |_, mut stream: TcpStream| async move {
         let _ = stream.write_all(format!("{JSON_HEAD}\r\n{{").as_bytes()).await;
         tokio::time::sleep(10 * ELAPSED_MAX).await;
     });
-    check("half a body", stops.await, "the rest of the server's answer did not come");
+    check("half a body", stops.await, "the rest of the server's answer did not arrive");
     let cut = call_outcome(|_, mut stream: TcpStream| async move {
         let head = format!("{JSON_HEAD}Content-Length: 100\r\n\r\n{{");
         let _ = stream.write_all(head.as_bytes()).await;
@@ -367,7 +367,7 @@ async fn secrets_are_sent_only_to_their_origin() {
     })
     .await;
     let error = connect_client(&circle.url, &[]).await.unwrap_err();
-    assert!(error.contains("in a circle"), "{error}");
+    assert!(error.contains("too many redirects"), "{error}");
     assert_eq!(circle.requests().len(), 4);
 }
 
@@ -391,10 +391,10 @@ async fn configured_headers_are_checked_and_refusal_gives_hint() {
     }
     let gone = Url::parse("http://127.0.0.1:1/mcp").unwrap();
     let error = connect_client(&gone, &[]).await.unwrap_err();
-    assert!(error.contains("http://127.0.0.1:1 could not be reached"), "{error}");
+    assert!(error.contains("could not connect to http://127.0.0.1:1"), "{error}");
     let https = Url::parse("https://127.0.0.1:1/mcp?key=hush").unwrap();
     let error = connect_client(&https, &[]).await.unwrap_err();
-    assert!(error.contains("could not be reached") && !error.contains("hush"), "{error}");
+    assert!(error.contains("could not connect to") && !error.contains("hush"), "{error}");
 }
 
 #[tokio::test]

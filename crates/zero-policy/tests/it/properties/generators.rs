@@ -465,7 +465,7 @@ const RULES: &[&str] = &[
 ];
 
 pub(crate) fn random_rule(verdict: Verdict, choices: &mut ChoiceSource<'_>) -> PolicyRule {
-    let owner = if choices.one_in(4) { RuleOwner::Project } else { RuleOwner::Person };
+    let owner = if choices.one_in(4) { RuleOwner::Project } else { RuleOwner::User };
     let source = RuleSource { name: "random".to_owned(), line: None, owner };
     PolicyRule::parse(choices.pick(RULES), verdict, source).unwrap()
 }

@@ -1,8 +1,8 @@
-//! Follows the chain from line to line, and tells what was done to it from where it breaks.
+//! Follows the chain from line to line and derives from its breaks how the log was changed.
 //!
-//! One change shows at more than one row: the row after a removed one has no predecessor, the row
-//! after an edited one names a hash that is gone. Each change is to be reported once, and where it was
-//! made. So a break is judged only when the row after it is seen.
+//! One change affects more than one row: the row after a removed one has no predecessor, the row
+//! after an edited one names an unknown hash. Each change is reported once, at its own position. So
+//! a break is classified only when the next row is known.
 
 use super::{
     FINDINGS_MAX, IntegrityFault, IntegrityFinding, LogHeadState, LogStart, VerificationReport,
@@ -11,15 +11,15 @@ use super::{
 use crate::audit::chain_link::{ChainLink, ChainPosition};
 use crate::audit::log_head::HEAD;
 
-/// Most rows that claim one place and are told apart by the row that follows.
+/// Most rows with the same number that are told apart by the row that follows.
 const RIVALS_MAX: usize = 16;
 
-/// Where a line stands.
+/// The position of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LogLinePosition {
-    /// Which of the files.
+    /// Index of the file.
     pub(super) day: usize,
-    /// Its number, from 1.
+    /// Line number, from 1.
     pub(super) line: u64,
 }
 
@@ -31,21 +31,21 @@ struct LinkedRow {
 }
 
 impl LinkedRow {
-    /// Whether a row that names `prev` follows this one. An edited row has two hashes: the one it
-    /// says and the one its bytes have. Either may be the true one.
+    /// Whether a row that names `prev` follows this one. An edited row has two hashes, the recorded
+    /// and the actual one; either may be the original.
     fn is_followed_by(&self, prev: &str) -> bool {
         self.link.pin.hash == prev || self.link.computed == prev
     }
 }
 
-/// Rows that claim the furthest place, in the order of the file. Usually one.
+/// The rows with the highest number so far, in file order. Usually one.
 #[derive(Clone, Debug)]
 struct ChainTip {
     seq: u64,
     rows: Vec<LinkedRow>,
 }
 
-/// Rows that were skipped, which may still come.
+/// Missing numbers, whose rows may still follow.
 #[derive(Debug)]
 struct SequenceGap {
     first: u64,
@@ -53,7 +53,7 @@ struct SequenceGap {
     place: LogLinePosition,
 }
 
-/// A row known elsewhere, which must be in the log.
+/// A row that must be in the log.
 #[derive(Debug)]
 struct ExpectedRow {
     pin: ChainPosition,
@@ -67,9 +67,9 @@ pub(super) struct ChainVerifier {
     files: Vec<String>,
     begin: LogStart,
     tip: Option<ChainTip>,
-    /// Where the chain stood before the row that skipped some, until a row follows that one.
+    /// The tip before a row that skipped numbers, until a row follows that one.
     before_jump: Option<ChainTip>,
-    /// A row that skipped some which then came: it stands too early, or does not belong here.
+    /// A row that skipped numbers which then followed: it is misplaced or inserted.
     early: Option<LinkedRow>,
     gaps: Vec<SequenceGap>,
     watched: Vec<ExpectedRow>,
@@ -96,12 +96,12 @@ impl ChainVerifier {
         chain
     }
 
-    /// Remembers whether this row comes by.
+    /// Records whether this row occurs.
     pub(super) fn expect_row(&mut self, pin: &ChainPosition) {
         self.watched.push(ExpectedRow { pin: pin.clone(), is_there: false, other: None });
     }
 
-    /// Notes what is wrong.
+    /// Records a fault.
     pub(super) fn report_fault(&mut self, place: LogLinePosition, fault: IntegrityFault) {
         if let Some((begin, last)) = self.findings.last_mut()
             && let Some((joined, lines)) = merge_faults(last, &fault)
@@ -115,7 +115,7 @@ impl ChainVerifier {
         }
     }
 
-    /// A line that was cut off.
+    /// Records a truncated line.
     pub(super) fn record_torn_line(&mut self, place: LogLinePosition) {
         if self.verified.torn.len() < FINDINGS_MAX {
             self.verified.torn.push((self.file_name(place), place.line));
@@ -124,7 +124,7 @@ impl ChainVerifier {
         }
     }
 
-    /// A row that has no place in the chain.
+    /// Adds a row without a chain link.
     pub(super) fn add_unlinked_row(&mut self, place: LogLinePosition) {
         if self.tip.is_some() {
             self.report_fault(place, IntegrityFault::Untied);
@@ -133,7 +133,7 @@ impl ChainVerifier {
         }
     }
 
-    /// A row that has one.
+    /// Adds a row with a chain link.
     pub(super) fn add_linked_row(&mut self, place: LogLinePosition, link: ChainLink) {
         self.verified.rows += 1;
         for watched in self.watched.iter_mut().filter(|watched| watched.pin.seq == link.pin.seq) {
@@ -150,7 +150,7 @@ impl ChainVerifier {
         };
         let seq = row.link.pin.seq;
         match self.early.take() {
-            // The row that came too early is the one between these two.
+            // The misplaced row belongs between these two.
             Some(early)
                 if early.link.pin.seq == tip.seq + 1
                     && seq == tip.seq + 2
@@ -181,7 +181,7 @@ impl ChainVerifier {
         }
     }
 
-    /// The first row that is there.
+    /// Starts with the first row.
     fn start_chain(&mut self, row: LinkedRow) {
         let ChainLink { pin: ChainPosition { seq, .. }, prev, .. } = &row.link;
         let seq = *seq;
@@ -189,15 +189,15 @@ impl ChainVerifier {
         if seq == 1 && *prev != ChainPosition::origin().hash {
             self.report_fault(row.place, IntegrityFault::Replaced(1));
         }
-        // Old days go first: where rows of the time before the chain are still there, nothing of the
-        // chain was removed on purpose.
+        // Old days are removed first: if unchained rows are still there, no chained row was removed
+        // on purpose.
         if seq > 1 && (self.begin == LogStart::FirstRow || self.verified.untied > 0) {
             self.add_gap(1, seq - 1, row.place);
         }
         self.tip = Some(ChainTip { seq, rows: vec![row] });
     }
 
-    /// The next row, as it should be.
+    /// Adds the expected next row.
     fn advance_tip(&mut self, tip: &ChainTip, row: LinkedRow) {
         let is_tied = self.close_tip(tip, Some(&row.link.prev));
         if !is_tied {
@@ -207,7 +207,7 @@ impl ChainVerifier {
         self.tip = Some(ChainTip { seq: row.link.pin.seq, rows: vec![row] });
     }
 
-    /// Another row for the same place.
+    /// Adds another row with the same number.
     fn add_rival(&mut self, mut tip: ChainTip, row: LinkedRow) {
         let is_same = tip.rows.iter().any(|other| other.link == row.link);
         if is_same {
@@ -220,7 +220,7 @@ impl ChainVerifier {
         self.tip = Some(tip);
     }
 
-    /// A row from before the furthest place.
+    /// Handles a row with a lower number than the tip's.
     fn handle_earlier_row(&mut self, tip: ChainTip, row: LinkedRow) {
         let seq = row.link.pin.seq;
         let before = self.before_jump.take();
@@ -229,7 +229,7 @@ impl ChainVerifier {
                 && before.rows.iter().any(|other| other.is_followed_by(&row.link.prev))
         });
         if goes_on && let [early] = &tip.rows[..] {
-            // Nothing was missing: the row that seemed to skip some is the one that is wrong here.
+            // No row was missing: the row that seemed to skip numbers is the wrong one.
             self.fill_gap(seq, tip.seq - 1);
             if let Some(other) = self.early.replace(early.clone()) {
                 self.report_fault(other.place, IntegrityFault::Inserted(other.link.pin.seq));
@@ -247,7 +247,7 @@ impl ChainVerifier {
         self.tip = Some(tip);
     }
 
-    /// A row that belongs to the chain, but elsewhere.
+    /// Reports a row of the chain that is at the wrong position.
     fn report_misplaced(&mut self, row: &LinkedRow) {
         let seq = row.link.pin.seq;
         self.report_fault(row.place, IntegrityFault::Moved(seq, seq));
@@ -256,8 +256,9 @@ impl ChainVerifier {
         }
     }
 
-    /// Judges the rows of a place, given what the next row names. Says whether that one is tied to
-    /// one of them; where it is not and one of them was edited, the edit explains it.
+    /// Classifies the rows with one number, given the hash that the next row names. Returns whether
+    /// the next row is linked to one of them; if not and one of them was edited, the edit explains
+    /// it.
     fn close_tip(&mut self, tip: &ChainTip, prev: Option<&str>) -> bool {
         let follows = |row: &LinkedRow| prev.is_some_and(|prev| row.is_followed_by(prev));
         let chosen = tip.rows.iter().position(follows);
@@ -282,7 +283,7 @@ impl ChainVerifier {
         }
     }
 
-    /// Takes rows out of what is missing; says whether they were.
+    /// Removes numbers from the gaps; returns whether they were missing.
     fn fill_gap(&mut self, first: u64, last: u64) -> bool {
         let Some(at) = self.gaps.iter().position(|gap| gap.first <= first && last <= gap.last)
         else {
@@ -298,7 +299,7 @@ impl ChainVerifier {
         true
     }
 
-    /// Judges what is left open, and compares the end with what is known of it elsewhere.
+    /// Classifies what is left, and compares the end with the head and the expected row.
     pub(super) fn finish(
         mut self,
         check: &VerifyOptions,
@@ -307,7 +308,7 @@ impl ChainVerifier {
         let mut tip = self.tip.take();
         if let (Some(before), Some(early)) = (&tip, self.early.take()) {
             if early.link.pin.seq == before.seq + 1 {
-                // The last two rows changed places.
+                // The last two rows were swapped.
                 self.close_tip(before, Some(&early.link.prev));
                 self.report_fault(
                     early.place,
@@ -351,7 +352,8 @@ impl ChainVerifier {
         let last = tip.map_or(0, |tip| tip.seq);
         let at_head = |fault| IntegrityFinding { file: HEAD.to_owned(), line: None, fault };
         let head = match head {
-            // A writer may be stopped between its row and the head: one row it need not know of.
+            // A writer may be interrupted between its row and the head, so the head may lack one
+            // row.
             LogHeadState::Empty => return (last > 1).then(|| at_head(IntegrityFault::HeadMissing)),
             LogHeadState::Missing => {
                 return (last > 0).then(|| at_head(IntegrityFault::HeadMissing));
@@ -367,7 +369,7 @@ impl ChainVerifier {
                 fault: IntegrityFault::CutOff(last + 1, seq),
             }),
             _ if seq + 1 < last => Some(at_head(IntegrityFault::HeadBehind(seq, last))),
-            // A row that was edited and kept its hash is reported as that.
+            // An edited row that kept its hash is reported as edited.
             _ if watched.is_there || self.is_reported(seq) => None,
             _ => Some(at_head(IntegrityFault::HeadDiffers(seq))),
         }
@@ -377,7 +379,7 @@ impl ChainVerifier {
         self.findings.iter().any(|(_, fault)| *fault == IntegrityFault::Edited(seq))
     }
 
-    /// Says whether the expected row is there.
+    /// Checks that the expected row exists.
     fn check_expected(&self, check: &VerifyOptions) -> Option<IntegrityFinding> {
         let pin = check.expect.as_ref()?;
         let watched = self.watched.iter().find(|watched| watched.pin == *pin)?;
@@ -401,7 +403,8 @@ impl ChainVerifier {
     }
 }
 
-/// Two faults that are one, and how many lines the first took: the same was done to the next row.
+/// Merges two faults of the same kind on consecutive rows; returns the number of lines of the
+/// first.
 fn merge_faults(one: &IntegrityFault, next: &IntegrityFault) -> Option<(IntegrityFault, u64)> {
     match (one, next) {
         (IntegrityFault::Moved(first, last), IntegrityFault::Moved(next, _))

@@ -176,7 +176,10 @@ async fn new_repository_is_created_and_inspected() {
     assert_eq!(facts["taken_away"][0]["path"], "evil/.git/hooks/post-checkout");
     assert!(!place.path("work/evil/.git/hooks/post-checkout").exists());
     let note = facts["notes"][1].as_str().unwrap_or_default();
-    assert!(note.contains("work/evil/.git` runs code of its own (core.fsmonitor)"), "{facts}");
+    assert!(
+        note.contains("work/evil/.git` configures git to run code (core.fsmonitor)"),
+        "{facts}"
+    );
     let begun = "mkdir -p begun/.git/hooks && echo evil > begun/.git/hooks/pre-commit";
     let facts = place.run_structured(begun).await;
     assert_eq!(facts["taken_away"][0]["path"], "begun/.git/hooks/pre-commit");
@@ -219,10 +222,10 @@ async fn many_folders_do_not_hide_a_repository() {
     place.expect_success(many).await;
     let facts = place.run_structured("true").await;
     let note = facts["notes"][0].as_str().unwrap_or_default();
-    assert!(note.contains("so many repositories here"), "{facts}");
+    assert!(note.contains("too many repositories"), "{facts}");
     assert_no_hook_planted(&place, &["sub", "1/2/3/4/5/6/7/8/deep", "b10", "b99"]).await;
     let facts = place.run_structured("cd sub && echo two >> file && git commit -qam two").await;
-    assert_eq!(facts["exit_code"], 0, "what was known before can be worked in: {facts}");
+    assert_eq!(facts["exit_code"], 0, "known repositories stay usable: {facts}");
 }
 
 #[tokio::test]

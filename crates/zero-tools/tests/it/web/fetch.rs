@@ -124,7 +124,7 @@ async fn same_host_redirects_are_followed_others_reported() {
         assert!(content.contains("redirects to another origin"), "{content}");
     }
     let error = fetch_page(&f, &server.url("/round"), "x").await.unwrap_err();
-    check_error(&error, ErrorType::ExecutionFailed, "in a circle", "/round");
+    check_error(&error, ErrorType::ExecutionFailed, "too many redirects", "/round");
     let round =
         server.requests().iter().filter(|request| request.starts_with("GET /round")).count();
     assert_eq!(round, 11);

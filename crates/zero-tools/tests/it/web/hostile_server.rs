@@ -46,7 +46,7 @@ async fn hostile_servers_end_within_bounds() {
             WebFetchLimits { head_time: short, ..long },
             Box::new(|_, stream| drip_bytes(stream, b"", Duration::from_secs(60))),
             ErrorType::Timeout,
-            "an answer did not come",
+            "an answer did not arrive",
         ),
         (
             "a head without an end",
@@ -138,7 +138,7 @@ async fn hostile_servers_end_within_bounds() {
                 )
             }),
             ErrorType::ExecutionFailed,
-            "no valid gzip",
+            "not valid gzip",
         ),
         (
             "packed otherwise",

@@ -252,8 +252,8 @@ mod tests {
     #[test]
     fn install_leaves_uncertain_entry_unchanged() {
         check("{\"mcpServers\": {", Err("f:1:"));
-        check("[]", Err("settings are an object"));
-        check("{\"a\": 1, \"a\": 2}", Err("a second time"));
+        check("[]", Err("settings must be an object"));
+        check("{\"a\": 1, \"a\": 2}", Err("is a duplicate of line"));
         check("{\"mcpServers\": []}", Err("`mcpServers` is not an object"));
         for there in [
             r#"{"command": "/opt/other", "args": ["mcp"]}"#,

@@ -292,9 +292,9 @@ impl DefinitionBuilder<'_> {
         let below_home = if cwd == "~" { Some("") } else { cwd.strip_prefix("~/") };
         match (below_home, self.config.home()) {
             (Some(below), Some(home)) => Ok(home.join(below)),
-            (Some(_), None) => Err(format!(
-                "`cwd` is `{cwd}`, and where your home folder is is not known; set HOME"
-            )),
+            (Some(_), None) => {
+                Err(format!("`cwd` is `{cwd}`, and your home folder is unknown; set HOME"))
+            }
             (None, _) => Ok(zero_policy::path::normalize_lexically(&self.root.join(cwd))),
         }
     }

@@ -200,7 +200,7 @@ fn unusable_server_disables_only_itself() {
     check_refused(json!({"url": "https://me:secret@x.org/"}), "holds a name or password");
     check_refused(
         json!({"command": "x", "writable": ["~/.ssh"]}),
-        "is never for commands to change",
+        "must not be writable for commands",
     );
     check_refused(json!({"command": "x", "args": ["a\0b"]}), "holds a zero byte");
     let found = parse_servers(json!({"my server": {"command": "x"}, "mcp": {"command": "x"}}));
@@ -318,19 +318,19 @@ fn wrong_form_is_settings_error() {
         json!({"mcpServers": [{"command": "x"}, {"id": "a"}, {"id": "a"}]}),
         &[
             "the server has no name; add an `id`",
-            "`a` names an earlier server already; give it another `id`",
+            "`a` is the name of an earlier server; use another `id`",
         ],
     );
     check_wrong(
         json!({"mcpServers": {"a": {"url": "https://x", "httpUrl": "https://x", "includeTools": [], "allowedTools": []}}}),
         &[
-            "`httpUrl` says the same as `url`; keep one of them",
-            "`allowedTools` says the same as `includeTools`; keep one of them",
+            "`httpUrl` is an alias of `url`; keep one of them",
+            "`allowedTools` is an alias of `includeTools`; keep one of them",
         ],
     );
     let time = |text: &str| {
         format!(
-            "`{text}` is no time up to a day; write milliseconds such as 120000, or a text such as \"120s\""
+            "`{text}` is not a timeout of at most a day; write milliseconds such as 120000, or a string such as \"120s\""
         )
     };
     check_wrong(
@@ -349,19 +349,19 @@ fn wrong_form_is_settings_error() {
     );
     check_wrong(
         json!({"mcpServers": {"a": {"command": "x", "writable": ["/"]}}}),
-        &["`/` is the whole machine; name a folder that holds only what commands make"],
+        &["`/` is the whole machine; name a folder that contains only files created by commands"],
     );
     check_wrong(
         json!({"mcp": {"mcpServerCommand": "a | b", "toolSchemaBudget": -1}}),
         &[
-            "`a | b` is not one plain command; write one program with its arguments, or name a script",
+            "`a | b` is not a single command; write one program with its arguments, or use a script",
             "`mcp.toolSchemaBudget` is -1; write a whole number at least 0",
         ],
     );
     check_wrong(
         json!({"tools": {"toolDiscoveryCommand": "", "toolCallComand": "x"}}),
         &[
-            "`` is empty; write one program with its arguments, or name a script",
+            "`` is empty; write one program with its arguments, or use a script",
             "unknown key `tools.toolCallComand`; did you mean `toolCallCommand`?",
         ],
     );
