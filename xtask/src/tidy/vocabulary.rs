@@ -80,13 +80,20 @@ pub(super) fn check(files: &[RepositoryFile]) -> Vec<TidyFinding> {
                     "name it with a noun of the field",
                 ));
             }
-            if is_shared {
+            if is_shared && !is_stand_in(files, &file.path) {
                 owners.entry(name).or_default().push(location);
             }
         }
     }
     findings.extend(shared_names(&owners, SHARED_NAMES));
     findings
+}
+
+/// Whether a module takes the place of `enabled.rs` beside it in a build without a cargo feature. Its types are the same
+/// concepts, and never in the same build.
+fn is_stand_in(files: &[RepositoryFile], path: &str) -> bool {
+    let enabled = path.strip_suffix("/disabled.rs").map(|folder| format!("{folder}/enabled.rs"));
+    enabled.is_some_and(|enabled| files.iter().any(|file| file.path == enabled))
 }
 
 /// Names with several owners, and exceptions that no longer apply.
@@ -238,6 +245,20 @@ mod tests {
         let associated =
             "impl Tool for Read {\n    type Args = A;\n}\npub trait Tool {\n    type Args;\n}";
         check_files(&[(a, associated), (b, associated.replace("Tool", "Kit").as_str())], &[]);
+    }
+
+    #[test]
+    fn module_of_disabled_feature_shares_names() {
+        let (a, b) = ("crates/zero/src/a/enabled.rs", "crates/zero/src/a/disabled.rs");
+        check_files(&[(a, "pub struct FilePosition;"), (b, "pub enum FilePosition {}")], &[]);
+        let alone = ["crates/zero/src/b.rs", b];
+        let told = |it: &str, other: &str| {
+            format!("{it}:1: type `FilePosition` is also defined in {other}:1")
+        };
+        check_files(
+            &alone.map(|path| (path, "pub struct FilePosition;")),
+            &[&told(alone[0], alone[1]), &told(alone[1], alone[0])],
+        );
     }
 
     #[test]
