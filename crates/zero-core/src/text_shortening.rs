@@ -144,7 +144,8 @@ mod tests {
         check("aaabbbccc", 6, TextFocus::End, "aa<3>bccc");
         check("aaabbbccc", 7, TextFocus::End, "aa<2>bbccc");
         check("ääää", 6, TextFocus::Start, "ää<2>ä");
-        check("ääää", 5, TextFocus::Start, "ä<6>");
+        check("ääää", 5, TextFocus::Start, "ää<4>");
+        check("ääää", 4, TextFocus::Start, "ä<6>");
         check("abc", 0, TextFocus::End, "<3>");
     }
 

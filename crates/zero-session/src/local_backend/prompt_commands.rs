@@ -332,7 +332,7 @@ mod tests {
         check("---\ndescription:\n---\nDo.", "Do.", None, "Do.");
         check("---\nnever closed\nDo.", "---", None, "---\nnever closed\nDo.");
         check("---\ndescription: \u{1b}[31mred\n---\nDo.", "[31mred", None, "Do.");
-        check(&"x".repeat(300), &"x".repeat(200), None, &"x".repeat(300));
+        check(&"x".repeat(300), &format!("{}…", "x".repeat(200)), None, &"x".repeat(300));
         assert_eq!(parse_command("x".to_owned(), "---\ndescription: a\n---"), None);
     }
 }

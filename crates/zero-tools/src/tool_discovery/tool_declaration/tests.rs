@@ -114,7 +114,7 @@ fn invalid_declaration_rejects_only_itself() {
         "--rm: its name begins with `-` and would be taken for an option",
     );
     let long = "n".repeat(257);
-    let expected = format!("{}: its name is longer than 256 bytes", "n".repeat(256));
+    let expected = format!("{}…: its name is longer than 256 bytes", "n".repeat(256));
     check_rejected(json!({"name": long}), &expected);
     check_rejected(json!({"name": "x", "description": []}), "x: its description is a list");
     check_rejected(
