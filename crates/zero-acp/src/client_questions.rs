@@ -83,9 +83,10 @@ impl ClientQuestions {
         let permission = self.request_permission(&request, call);
         self.pending.spawn_question(id, subject, |taken_back| async move {
             let answer = tokio::select! {
-                answer = taken_back.run_unless_withdrawn(permission) => answer,
+                biased;
                 // The call went away meanwhile.
                 () = reply.closed() => return,
+                answer = taken_back.run_unless_withdrawn(permission) => answer,
             };
             let _ = reply.send(answer);
         });

@@ -348,8 +348,11 @@ async fn serve_questions(
     while let Some(letter) = letters.recv().await {
         match letter {
             SessionMessage::RequestApproval(asked) => {
-                let (_, call) = presenter.present_approval(&asked.request);
-                questions.ask_local_permission(*asked, call);
+                // What a call asks that was stopped meanwhile is not asked.
+                if !book.is_cancelled(&session, &asked.request.call) {
+                    let (_, call) = presenter.present_approval(&asked.request);
+                    questions.ask_local_permission(*asked, call);
+                }
             }
             SessionMessage::Elicit(elicited) => questions.elicit(*elicited),
             SessionMessage::ShowChoice { question, message, shown } => {
@@ -359,7 +362,12 @@ async fn serve_questions(
                 drop(presenter.resolve_question(&question, answer))
             }
             // Somebody gave up instead of answering.
-            SessionMessage::CancelAll => book.cancel_all(&session),
+            SessionMessage::CancelAll => {
+                // Before the calls let go of their questions, one of which would let the next be asked.
+                let withdrawn = questions.withdraw_all();
+                book.cancel_all(&session);
+                drop(withdrawn);
+            }
             _ => {}
         }
     }

@@ -46,6 +46,13 @@ impl CallTable {
         }
     }
 
+    /// Whether a call is under way that was stopped.
+    pub(crate) fn is_cancelled(&self, session: &str, call: &str) -> bool {
+        let calls = self.lock();
+        let call = calls.get(session).and_then(|calls| calls.get(call));
+        call.is_some_and(CancellationToken::is_cancelled)
+    }
+
     /// Whether a call is under way.
     pub(crate) fn contains(&self, session: &str, call: &str) -> bool {
         self.lock().get(session).is_some_and(|calls| calls.contains_key(call))
@@ -112,6 +119,7 @@ mod tests {
         let elsewhere = book.register("t", "1").unwrap();
         book.cancel_all("s");
         assert!(first.cancel.is_cancelled() && !elsewhere.cancel.is_cancelled());
+        assert!(book.is_cancelled("s", "1") && !book.is_cancelled("t", "1"));
         drop(first);
         let many: Vec<CallGuard> =
             (0..CALLS_MAX).map(|id| book.register("s", &id.to_string()).unwrap()).collect();

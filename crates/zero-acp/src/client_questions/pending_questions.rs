@@ -50,9 +50,12 @@ impl QuestionCanceller {
 pub(super) struct PendingQuestions {
     stops: Arc<QuestionCanceller>,
     waiting: HashMap<String, PendingEntry>,
+    /// Those that were asked so far.
+    asked: u64,
 }
 
 struct PendingEntry {
+    number: u64,
     subject: QuestionSubject,
     taken_back: WithdrawalSignal,
     task: QuestionTaskGuard,
@@ -86,7 +89,7 @@ impl WithdrawalSignal {
 
 impl PendingQuestions {
     pub(super) fn new(stops: Arc<QuestionCanceller>) -> Self {
-        Self { stops, waiting: HashMap::new() }
+        Self { stops, waiting: HashMap::new(), asked: 0 }
     }
 
     /// Whoever asks too much at a time is told no: what waits for the answer is dropped.
@@ -105,7 +108,8 @@ impl PendingQuestions {
         }
         let taken_back = WithdrawalSignal(self.stops.lock_token().child_token());
         let task = QuestionTaskGuard(tokio::spawn(question(taken_back.clone())).abort_handle());
-        self.waiting.insert(id, PendingEntry { subject, taken_back, task });
+        self.asked += 1;
+        self.waiting.insert(id, PendingEntry { number: self.asked, subject, taken_back, task });
         QuestionAdmission::Admitted
     }
 
@@ -120,11 +124,14 @@ impl PendingQuestions {
         which: impl Fn(&str, &QuestionSubject) -> bool,
     ) -> WithdrawnQuestions {
         let taken = self.waiting.extract_if(|id, waiting| which(id, &waiting.subject));
-        let withdraw = |(id, waiting): (String, PendingEntry)| {
+        let mut taken: Vec<(String, PendingEntry)> = taken.collect();
+        taken.sort_unstable_by_key(|(_, waiting)| waiting.number);
+        // The newest first: when the one before it lets go of its turn, it is not asked any more.
+        for (_, waiting) in taken.iter().rev() {
             waiting.taken_back.0.cancel();
-            (id, waiting.task)
-        };
-        WithdrawnQuestions { questions: taken.map(withdraw).collect() }
+        }
+        let questions = taken.into_iter().map(|(id, waiting)| (id, waiting.task)).collect();
+        WithdrawnQuestions { questions }
     }
 }
 
@@ -215,6 +222,40 @@ mod tests {
         assert_eq!(answer.try_recv(), Err(oneshot::error::TryRecvError::Empty));
         drop(withdrawn);
         assert!(answer.await.is_err(), "let go without an answer");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn withdrawn_questions_do_not_get_their_turn() {
+        use tokio::sync::Mutex;
+        use zero_session::ordered_lock::queue_for_lock;
+
+        for _ in 0..200 {
+            let mut pending = PendingQuestions::new(Arc::default());
+            let (turn, asked) = (Arc::<Mutex<()>>::default(), Arc::new(Mutex::new(Vec::new())));
+            let (first, is_first_asked) = oneshot::channel();
+            let mut first = Some(first);
+            for number in 0..WAITING_MAX {
+                let (place, asked, first) =
+                    (queue_for_lock(&turn), Arc::clone(&asked), first.take());
+                let question = |taken_back: WithdrawalSignal| async move {
+                    let ask = async {
+                        let _turn = place.await;
+                        asked.lock().await.push(number);
+                        if let Some(first) = first {
+                            first.send(()).unwrap();
+                        }
+                        std::future::pending::<()>().await;
+                    };
+                    taken_back.run_unless_withdrawn(ask).await;
+                };
+                pending.spawn_question(number.to_string(), QuestionSubject::Unknown, question);
+            }
+            is_first_asked.await.unwrap();
+            drop(pending.withdraw_matching(|_, _| true));
+            // Everybody has left the queue when the turn is free.
+            drop(turn.lock().await);
+            assert_eq!(*asked.lock().await, [0]);
+        }
     }
 
     #[tokio::test]

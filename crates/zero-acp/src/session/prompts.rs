@@ -24,10 +24,9 @@ use crate::session_message::{PromptMessage, SessionMessage};
 
 /// Prompts that are not answered yet.
 const PROMPTS_MAX: usize = 16;
-/// How long a run that was stopped may take to say so.
+/// How long a run that was stopped may take to say so, and its gateway to hear of it, before its
+/// prompt is answered and what waits for a person is let go.
 const STOP_MAX: Duration = Duration::from_secs(10);
-/// How long a gateway may take to hear that a run is stopped, before what waits for a person is let go.
-const CANCEL_ACK_MAX: Duration = Duration::from_secs(1);
 /// How long a gateway may take to stop the runs of a session that is closed.
 const ABORT_MAX: Duration = Duration::from_secs(2);
 
@@ -130,7 +129,7 @@ impl SessionActor {
         }
         tokio::spawn(async move {
             let all_heard = join_all(heard.iter().map(CancellationToken::cancelled));
-            if timeout(CANCEL_ACK_MAX, all_heard).await.is_err() {
+            if timeout(STOP_MAX, all_heard).await.is_err() {
                 tracing::debug!("a gateway has not heard of a run that was stopped");
             }
             drop(withdrawn);

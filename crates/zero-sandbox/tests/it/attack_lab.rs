@@ -191,13 +191,22 @@ impl AttackLab {
     /// Runs many attacks in one sandbox, each in its own process, and returns what each printed, or
     /// how it ended.
     pub(crate) fn attempt_all(&self, setup: SandboxSetup, all: &[&str]) -> Vec<String> {
+        self.attempt_all_under(setup, &self.profile(setup), all)
+    }
+
+    pub(crate) fn attempt_all_under(
+        &self,
+        setup: SandboxSetup,
+        profile: &SandboxProfile,
+        all: &[&str],
+    ) -> Vec<String> {
         let attack = self.path("attack");
         let line = |words: &&str| {
             let words = self.expand_placeholders(words);
             format!("{} try {words} 2>/dev/null || echo exit $?\n", attack.display())
         };
         let script: String = all.iter().map(line).collect();
-        let output = self.run(setup, &self.profile(setup), "sh", &["-c", &script]);
+        let output = self.run(setup, profile, "sh", &["-c", &script]);
         // What the shell prints about a killed process is not an answer.
         let output = output.split("\nstderr: ").next().unwrap_or_default();
         output.lines().map(str::to_owned).collect()

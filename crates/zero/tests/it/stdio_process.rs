@@ -21,7 +21,7 @@ pub(crate) struct StdioProcess {
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     /// What was said and nobody asked for yet.
-    unheard: VecDeque<Value>,
+    pub(crate) unheard: VecDeque<Value>,
     /// What is said to every question about permission; nothing where this is `None`.
     pub(crate) answer: Option<&'static str>,
     next_id: u64,

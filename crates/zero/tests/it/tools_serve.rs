@@ -76,18 +76,25 @@ fn caller_can_cancel_a_question() {
     tools.answer = None;
     let wanted = |name: &str| json!({"path": name, "content": "x"});
     for round in ["1", "2"] {
-        let (first, second) = (format!("a{round}"), format!("b{round}"));
-        let first =
-            tools.send_request("tools/use", call_params(&first, "write_file", wanted("never.txt")));
-        let second =
-            tools.send_request("tools/use", call_params(&second, "write_file", wanted("nor.txt")));
+        let names = [format!("a{round}"), format!("b{round}")];
+        let calls = [(&names[0], "never.txt"), (&names[1], "nor.txt")].map(|(name, file)| {
+            tools.send_request("tools/use", call_params(name, "write_file", wanted(file)))
+        });
+        // Both have begun.
+        for name in &names {
+            tools.wait_for_message(|said| {
+                said["method"] == "tools/progress" && said["params"]["toolCallId"] == **name
+            });
+        }
         let asked = tools.wait_for_call("session/request_permission");
         let outcome = json!({"outcome": {"outcome": "cancelled"}});
         let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": outcome});
         tools.write(&answer.to_string());
-        for call in [first, second] {
+        for call in calls {
             assert_eq!(tools.wait_for_answer(call)["result"]["isError"], true);
         }
+        let other = tools.unheard.iter().find(|said| said["method"] == asked["method"]);
+        assert_eq!(other, None, "the next question is not asked any more");
     }
     assert!(!zero.folder().join("never.txt").exists() && !zero.folder().join("nor.txt").exists());
     tools.answer = Some("allow_once");

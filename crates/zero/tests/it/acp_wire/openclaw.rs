@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use super::AcpFixture;
-use super::acp_client::{AcpClient, ClientReply};
+use super::acp_client::{AcpClient, ClientReply, selected_outcome};
 use super::openclaw_gateway::{OpenClawGateway, ScriptedResponse};
 
 /// More than waits for anybody who does not listen.
@@ -95,10 +95,16 @@ fn start_with_approvals(approvals: usize) -> (AcpFixture, OpenClawGateway, AcpCl
 #[test]
 fn simultaneous_approval_requests_are_asked_in_order() {
     let (desk, gateway, mut acp) = start_with_approvals(40);
-    acp.always_select("allow_once");
+    acp.set_reply_policy(|_, _| ClientReply::Defer);
     let session = acp.open_session(&desk);
+    let mut from = acp.log_position();
     let turn = acp.begin_prompt(&session, "look");
     for number in 0..40 {
+        let asked = acp.wait_for_message(from, "a question", |said| {
+            said["method"] == "session/request_permission"
+        });
+        from = acp.log_position();
+        acp.reply(&asked["id"], selected_outcome("allow_once"));
         let allowed = gateway.next_request("exec.approval.resolve");
         assert_eq!(allowed["id"], format!("ask-{number}"), "{allowed}");
     }
