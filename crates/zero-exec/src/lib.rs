@@ -18,6 +18,7 @@ mod host_commands;
 pub mod jobs;
 mod launcher;
 mod local_machine;
+mod network_failure;
 mod output_feed;
 mod output_tail;
 mod profile;

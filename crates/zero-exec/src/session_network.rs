@@ -86,6 +86,8 @@ pub struct NetworkUseGuard {
     used: Option<ProxyUse>,
     /// Why there is no network, although a host is allowed.
     without: Option<String>,
+    /// Whether it leads to any host.
+    has_hosts: bool,
 }
 
 struct ProxyUse {
@@ -102,6 +104,11 @@ impl NetworkUseGuard {
         let refused = |used: &ProxyUse| used.proxy.refusals_since(used.since, &used.call);
         let refused = self.used.as_ref().map_or_else(RefusalSummary::default, refused);
         self.without.iter().cloned().chain(refused.notes()).collect()
+    }
+
+    /// Whether the program can connect to any host.
+    pub(crate) fn has_hosts(&self) -> bool {
+        self.has_hosts
     }
 }
 
@@ -176,7 +183,11 @@ impl SessionNetwork {
             network: NetworkAccess::Loopback,
             net: Some(net),
             variables: if reaches_hosts { PROXY_VARIABLES } else { &[] },
-            network_use: NetworkUseGuard { used: Some(used), without: None },
+            network_use: NetworkUseGuard {
+                used: Some(used),
+                without: None,
+                has_hosts: reaches_hosts,
+            },
         })
     }
 
@@ -256,7 +267,8 @@ fn assign_fallback(
         (NetworkSetupError::Spawn(error), NetworkDemand::Settings)
             if is_weakness_allowed(&error, weaknesses) =>
         {
-            Ok(NetworkAssignment::new_unshared(NetworkAccess::Loopback, NetworkUseGuard::default()))
+            let network_use = NetworkUseGuard { has_hosts: true, ..NetworkUseGuard::default() };
+            Ok(NetworkAssignment::new_unshared(NetworkAccess::Loopback, network_use))
         }
         (NetworkSetupError::Spawn(error), NetworkDemand::Settings) => {
             Err(command_errors::start_error(&error))
@@ -272,7 +284,7 @@ fn assign_fallback(
             let without = (demand == NetworkDemand::Call).then(note);
             Ok(NetworkAssignment::new_unshared(
                 NetworkAccess::Nothing,
-                NetworkUseGuard { used: None, without },
+                NetworkUseGuard { used: None, without, has_hosts: false },
             ))
         }
     }

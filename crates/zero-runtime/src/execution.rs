@@ -80,11 +80,17 @@ async fn run_once(
     }
 }
 
-/// An error with the details that the tool returned when it was stopped, such as its output so far,
-/// and with the tool's message if the reason is the same, because it is more specific.
+/// An error with the details that the tool returned when it was stopped, such as its output so far.
+/// If the tool reports a timeout too, its advice is more specific and replaces the general one.
 fn merge_details(mut verdict: ToolError, last_words: ToolError) -> ToolError {
     if last_words.error_type == ErrorType::Timeout && verdict.error_type == ErrorType::Timeout {
-        verdict.message = last_words.message;
+        verdict.message = match last_words.message.strip_prefix("timed out; ") {
+            Some(advice) => {
+                let what = verdict.message.split("; ").next().unwrap_or_default();
+                format!("{what}; {advice}")
+            }
+            None => last_words.message,
+        };
     }
     for (key, value) in last_words.details {
         verdict.details.entry(key).or_insert(value);

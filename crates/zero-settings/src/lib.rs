@@ -17,7 +17,7 @@
 //!
 //! fn print_rules(home: &std::path::Path, folder: &std::path::Path) -> Result<(), SettingsError> {
 //!     let paths = UserPaths::for_home(home);
-//!     // Nobody trusts the folder yet: of its files only what tightens counts.
+//!     // The folder is not trusted yet, so its files can only make zero stricter.
 //!     let settings = WorkspaceSettings::load(&paths, folder, &TrustStore::default())?;
 //!     for rule in settings.policy_rules() {
 //!         println!("{} {} ({})", rule.verdict, rule.text, rule.source);

@@ -118,11 +118,11 @@ fn check_variable(text: &str) -> Result<(), String> {
 
 pub(crate) fn check_writable(text: &str) -> Result<(), String> {
     match PathSetting::parse(text)? {
-        PathSetting::Workspace(_) => Err(
-            "lies in the workspace, which commands may change anyway; write an absolute path or \
+        PathSetting::Workspace(_) => {
+            Err("is in the workspace, which commands may change anyway; write an absolute path or \
              one with `~/`"
-                .to_owned(),
-        ),
+                .to_owned())
+        }
         PathSetting::Absolute(path) if path == Path::new("/") => {
             Err("is the whole machine; name a folder that contains only files created by commands"
                 .to_owned())
@@ -252,7 +252,7 @@ mod tests {
         check("writable", "/.", Some("`/.` is the whole machine"));
         check("writable", "~", Some("`~` is your whole home folder"));
         check("writable", "~/", Some("`~/` is your whole home folder"));
-        let inside = "`build` lies in the workspace, which commands may change anyway";
+        let inside = "`build` is in the workspace, which commands may change anyway";
         check("writable", "build", Some(inside));
         for list in ["writable", "masked"] {
             check(list, "/a/../b", Some("`/a/../b` is not a full path"));

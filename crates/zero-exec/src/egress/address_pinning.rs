@@ -52,7 +52,7 @@ pub(super) async fn pin(
         (None, Some(name)) => look_up(config, lookups, name).await?,
         (None, None) => Vec::new(),
     };
-    check_addresses(config, answer, target.port)
+    check_addresses(config, answer, target)
 }
 
 async fn look_up(
@@ -107,11 +107,11 @@ impl ResolverConfig {
 fn check_addresses(
     config: &EgressConfig,
     answer: Vec<IpAddr>,
-    port: u16,
+    target: &ConnectTarget,
 ) -> Result<Vec<SocketAddr>, ProxyError> {
     let may_pin = |address, inside| config.authorizer.authorize_address(address, inside);
-    match validate_addresses(&config.internet, answer, may_pin) {
-        Ok(usable) => Ok(usable.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()),
+    match validate_addresses(&config.internet, &target.host, answer, may_pin) {
+        Ok(usable) => Ok(usable.into_iter().map(|ip| SocketAddr::new(ip, target.port)).collect()),
         Err(AddressPinError::NoAddress) => Err(ProxyError::NoAddress),
         Err(AddressPinError::Refused(refusal)) => Err(ProxyError::Refused(refusal)),
     }
@@ -128,10 +128,11 @@ pub enum AddressPinError {
     Refused(#[from] ConnectDeniedError),
 }
 
-/// Returns the addresses of an answer if every one of them is allowed. An IPv6 address that embeds
-/// an IPv4 address counts as the latter.
+/// Returns the addresses of `host` if every one of them is allowed. An IPv6 address that embeds an
+/// IPv4 address counts as the latter.
 pub fn validate_addresses(
     internet: &ResolverConfig,
+    host: &HostName,
     answer: Vec<IpAddr>,
     may_pin: impl Fn(IpAddr, Option<&'static str>) -> Result<(), ConnectDeniedError>,
 ) -> Result<Vec<IpAddr>, AddressPinError> {
@@ -147,10 +148,15 @@ pub fn validate_addresses(
     if inside != 0 && inside != addresses.len() {
         // No legitimate setup needs this; an attacker could use it to reach the private address.
         let what = "a name that resolves to both public and private addresses";
-        return Err(ConnectDeniedError::PrivateHost { what, may_be_named: false }.into());
+        return Err(
+            ConnectDeniedError::PrivateHost { what, address: None, may_be_named: false }.into()
+        );
     }
     for (address, inside) in &addresses {
-        may_pin(*address, *inside)?;
+        may_pin(*address, *inside).map_err(|refusal| match host.ip() {
+            Some(_) => refusal,
+            None => refusal.resolved_to(*address),
+        })?;
     }
     Ok(addresses.into_iter().map(|(address, _)| address).collect())
 }

@@ -136,14 +136,17 @@ pub(super) fn suggest_remedy(
     host: &HostName,
     port: u16,
 ) -> Option<String> {
-    let allow = format!("zero config add permissions.allow 'WebFetch(domain:{host})'");
+    let allow =
+        |host: String| format!("zero config add permissions.allow 'WebFetch(domain:{host})'");
     match refusal {
-        ConnectDeniedError::NoRule => Some(format!("to allow it: {allow}")),
+        ConnectDeniedError::NoRule => Some(format!("to allow it: {}", allow(host.to_string()))),
         ConnectDeniedError::Port { .. } => {
             Some(format!("to allow it: zero config add sandbox.network '{host}:{port}'"))
         }
-        ConnectDeniedError::PrivateHost { may_be_named: true, .. } if host.ip().is_some() => {
-            Some(format!("to allow it in your own settings: {allow}"))
+        ConnectDeniedError::PrivateHost { may_be_named: true, address, .. } => {
+            let host = address.map_or_else(|| host.clone(), HostName::from_address);
+            host.ip()
+                .map(|ip| format!("to allow it in your own settings: {}", allow(ip.to_string())))
         }
         ConnectDeniedError::Rule { place, .. } => Some(format!("the rule is in {place}")),
         ConnectDeniedError::PrivateHost { .. } | ConnectDeniedError::OtherName { .. } => None,

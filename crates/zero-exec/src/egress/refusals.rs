@@ -178,6 +178,12 @@ mod tests {
             ConnectDeniedError::Port { rule, port: 443 },
             "rule `a.com:22` allows this host, but not port 443; to allow it: zero config add sandbox.network 'a.com:443'",
         );
+        let what = "a reserved documentation address";
+        check(
+            ConnectDeniedError::PrivateHost { what, address: None, may_be_named: true }
+                .resolved_to("192.0.2.10".parse().unwrap()),
+            "it resolves to 192.0.2.10, a reserved documentation address; to allow it in your own settings: zero config add permissions.allow 'WebFetch(domain:192.0.2.10)'",
+        );
         check(
             ConnectDeniedError::OtherName { said: "names another host, `b.com`".to_owned() },
             "its TLS greeting names another host, `b.com`",

@@ -17,6 +17,7 @@ use zero_sandbox::output_collector::{CollectedOutput, OutputCollector, OutputStr
 use zero_sandbox::running_command::{CommandExit, KillHandle, KillReason, RunningCommand};
 
 use super::unread_output::{OutputChunk, UnreadOutput, UnreadRemainder};
+use crate::network_failure;
 use crate::session_network::NetworkUseGuard;
 use crate::tree_watch::{TreeWatch, WatchReport};
 
@@ -157,8 +158,15 @@ impl MonitoredCommand {
         watch_report: WatchReport,
     ) {
         let ended = collected.as_ref().ok().map(|(_, ended)| ended.clone());
+        let is_network_failure = collected
+            .as_ref()
+            .is_ok_and(|(output, ended)| network_failure::is_network_failure(output, ended));
         let mut state = self.lock();
-        let network = std::mem::take(&mut state.network).notes();
+        let network_use = std::mem::take(&mut state.network);
+        let mut network = network_use.notes();
+        if is_network_failure && network.is_empty() && !network_use.has_hosts() {
+            network.push(network_failure::NO_NETWORK_NOTE.to_owned());
+        }
         state.finish =
             Some(CommandEnding { ended, collected: Some(collected), watch_report, network });
         state.permit = None;

@@ -63,10 +63,12 @@ pub enum ConnectDeniedError {
         place: String,
     },
     /// It leads inside, not to the open internet.
-    #[error("it is {what}")]
+    #[error("{}", describe_private(*.address, .what))]
     PrivateHost {
         /// What is there.
         what: &'static str,
+        /// The address that the host's name resolved to; absent if the host itself is not public.
+        address: Option<IpAddr>,
         /// Whether the person's own rule for exactly this host would open it.
         may_be_named: bool,
     },
@@ -76,6 +78,13 @@ pub enum ConnectDeniedError {
         /// What the greeting says instead.
         said: String,
     },
+}
+
+fn describe_private(address: Option<IpAddr>, what: &str) -> String {
+    match address {
+        Some(address) => format!("it resolves to {address}, {what}"),
+        None => format!("it is {what}"),
+    }
 }
 
 fn describe_verdict(verdict: Verdict) -> &'static str {
@@ -94,7 +103,16 @@ impl ConnectDeniedError {
     fn private_host(what: &'static str) -> Self {
         // The same places that no rule opens for a fetch.
         let may_be_named = !what.contains("metadata") && !what.contains("link-local");
-        Self::PrivateHost { what, may_be_named }
+        Self::PrivateHost { what, address: None, may_be_named }
+    }
+
+    /// The same refusal of a host whose name resolved to `address`.
+    #[must_use]
+    pub fn resolved_to(mut self, resolved: IpAddr) -> Self {
+        if let Self::PrivateHost { address, .. } = &mut self {
+            *address = Some(resolved);
+        }
+        self
     }
 }
 

@@ -241,13 +241,17 @@ impl ConnectionGate {
             match (self.guard.policy.authorize_address(address, inside), inside) {
                 // Without a matching rule, public addresses are allowed and others are not.
                 (Err(ConnectDeniedError::NoRule), Some(what)) => {
-                    Err(ConnectDeniedError::PrivateHost { what, may_be_named: false })
+                    Err(ConnectDeniedError::PrivateHost {
+                        what,
+                        address: None,
+                        may_be_named: false,
+                    })
                 }
                 (Err(ConnectDeniedError::NoRule), None) => Ok(()),
                 (judged, _) => judged,
             }
         };
-        validate_addresses(&self.guard.internet, answer, may_pin)
+        validate_addresses(&self.guard.internet, host, answer, may_pin)
             .map_err(|why| UnreachableError::Addresses { host: host.to_string(), why })
     }
 
@@ -283,7 +287,7 @@ fn allow_unless_denied(
             Ok(())
         }
         (Err(ConnectDeniedError::NoRule | ConnectDeniedError::Port { .. }), Some(what)) => {
-            Err(ConnectDeniedError::PrivateHost { what, may_be_named: false })
+            Err(ConnectDeniedError::PrivateHost { what, address: None, may_be_named: false })
         }
         (Err(refusal), _) => Err(refusal),
     }
@@ -454,17 +458,25 @@ mod tests {
         let public = "https://public.example/mcp";
         for (endpoint, url, expected) in [
             (public, public, "fine"),
-            (public, "https://rebinds.example/token", "it is this machine"),
-            (public, "https://intranet.example/token", "it is a private network"),
+            (public, "https://rebinds.example/token", "it resolves to 127.0.0.1, this machine"),
+            (
+                public,
+                "https://intranet.example/token",
+                "it resolves to 10.0.0.5, a private network",
+            ),
             (public, "https://mixed.example/", "to both public and private addresses"),
-            (public, "https://cloud.example/", "it is a cloud metadata service"),
-            (public, "https://mapped.example/", "it is this machine"),
+            (public, "https://cloud.example/", "169.254.169.254, a cloud metadata service"),
+            (public, "https://mapped.example/", "it resolves to 127.0.0.1, this machine"),
             (public, "https://many.example/", "could not be found"),
             (public, "https://unknown.example/", "unknown host"),
             (public, "http://public.example/token", "only `https` is used"),
             (public, "ftp://public.example/token", "begin with `https://`"),
             (public, "https://user:pass@public.example/", "use `headers`"),
-            ("https://rebinds.example/mcp", "https://rebinds.example/mcp", "it is this machine"),
+            (
+                "https://rebinds.example/mcp",
+                "https://rebinds.example/mcp",
+                "127.0.0.1, this machine",
+            ),
             ("http://public.example/mcp", "https://public.example/", "endpoint: "),
         ] {
             check_outcome(

@@ -361,9 +361,9 @@ fn expected_position_detects_rewritten_log() {
     let later = ChainPosition { seq: 40, ..pin.clone() };
     assert_eq!(format_findings(&log.verify(&expect(&later))), "2026-01-03 expected_missing 40");
     // The whole log rewritten: consistent in itself.
-    let anew = LogFixture::new();
-    assert_eq!(format_findings(&anew.verify(&VerifyOptions::default())), "");
-    assert_eq!(format_findings(&anew.verify(&expect(&pin))), "2026-01-03:3 not_expected 9");
+    let rewritten = LogFixture::new();
+    assert_eq!(format_findings(&rewritten.verify(&VerifyOptions::default())), "");
+    assert_eq!(format_findings(&rewritten.verify(&expect(&pin))), "2026-01-03:3 not_expected 9");
 }
 
 #[test]
@@ -444,7 +444,7 @@ fn interrupted_writer_loses_nothing() {
 }
 
 #[test]
-fn cleared_log_starts_anew() {
+fn cleared_log_restarts_the_chain() {
     let log = LogFixture::new();
     fs::remove_dir_all(log.path("")).unwrap();
     log.audit.ensure_writable(log.row(DAYS[2]).time).unwrap();
@@ -553,7 +553,7 @@ fn killed_writers_leave_a_whole_chain() {
     assert!(verified.rows > 30, "{}", verified.rows);
 }
 
-#[expect(clippy::print_stdout, reason = "tells whoever ends it that it is at work")]
+#[expect(clippy::print_stdout, reason = "signals that it is writing")]
 fn write_until_killed(folder: PathBuf) -> ! {
     let row = row(&folder, DAYS[0]);
     let audit = AuditLog::new(&StateDir::new(folder));

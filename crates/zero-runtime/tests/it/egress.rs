@@ -261,7 +261,7 @@ fn no_spelling_of_this_machine_is_allowed() {
         let answer = fixture.tunnel_to(&format!("{host}:{port}"));
         assert!(answer.starts_with("HTTP/1.1 400 "), "{host}: {answer}");
     }
-    assert_eq!(echo.total.load(Ordering::SeqCst), 0, "nobody was reached");
+    assert_eq!(echo.total.load(Ordering::SeqCst), 0, "no connection was made");
 }
 
 #[test]
@@ -281,7 +281,8 @@ fn this_machine_is_reached_only_by_exact_rule() {
         CONNECT_GRANTED,
     );
     let answer = fixture.tunnel_to(&format!("a.test:{port}"));
-    assert!(answer.contains("it is this machine"), "{answer}");
+    let reason = "it resolves to 127.0.0.2, this machine\nto allow it in your own settings: zero config add permissions.allow 'WebFetch(domain:127.0.0.2)'";
+    assert!(answer.contains(reason), "{answer}");
 }
 
 #[test]
@@ -673,9 +674,9 @@ fn arbitrary_bytes_reach_no_host_unauthorized() {
     let state = zero_sandbox::StateDir::new(temp.path().join("state"));
     let workspace = Workspace::open(&[temp.path().to_owned()], None).unwrap();
     let log = Arc::new(ConnectionAuditLog::new(&state, workspace, None));
-    let nobody = Arc::new(RefusingAuthorizer::default());
+    let authorizer = Arc::new(RefusingAuthorizer::default());
     let resolver = Arc::new(crate::egress_fixture::TableResolver::default());
-    let mut config = EgressConfig::new(log, nobody.clone());
+    let mut config = EgressConfig::new(log, authorizer.clone());
     config.internet.resolver = resolver.clone();
     let (listener, port) = crate::egress_fixture::bind_port();
     let _egress = EgressProxy::start(config, listener).unwrap();
@@ -685,12 +686,12 @@ fn arbitrary_bytes_reach_no_host_unauthorized() {
     });
     runner
         .run(&near_requests(), |bytes| {
-            let before = nobody.asked.lock().unwrap().len();
+            let before = authorizer.asked.lock().unwrap().len();
             let mut stream = crate::egress_fixture::connect(port);
             let _ = stream.write_all(&bytes);
             let _ = stream.shutdown(Shutdown::Write);
             let answer = read_to_end(&mut stream);
-            let asked = nobody.asked.lock().unwrap().len() - before;
+            let asked = authorizer.asked.lock().unwrap().len() - before;
             prop_assert!(asked <= 1, "one connection, one host");
             let granted = answer.contains(" 200 ") || answer.starts_with("\u{5}\0\u{5}\0");
             prop_assert!(!granted, "{:?}", answer);
@@ -701,5 +702,5 @@ fn arbitrary_bytes_reach_no_host_unauthorized() {
         })
         .unwrap();
     assert!(resolver.lookups.lock().unwrap().is_empty());
-    assert!(!nobody.asked.lock().unwrap().is_empty(), "some of it was a request");
+    assert!(!authorizer.asked.lock().unwrap().is_empty(), "some of it was a request");
 }

@@ -322,7 +322,10 @@ async fn timeout_kills_whole_process_tree() {
     assert_eq!(error.details["output"], "begun\n", "{error:?}");
     assert_eq!(
         error.message,
-        "timed out; pass a larger `timeout` (up to 600000 ms) or use `run_in_background`"
+        format!(
+            "timed out after {} s; pass a larger `timeout` (up to 600000 ms) or use `run_in_background`",
+            error.details["limit_ms"].as_u64().unwrap() / 1_000
+        )
     );
     // However often that happens, the tool stays available.
     for _ in 0..6 {

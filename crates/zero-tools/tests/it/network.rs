@@ -219,7 +219,10 @@ async fn network_is_closed_by_default() {
         assert!(answer.contains("Operation not permitted"), "{answer}");
         let answer = run_fetch(&f, "http://a.test/").await;
         assert_ne!(answer["exit_code"], 0);
-        assert_eq!(answer.get("notes"), None, "what was wrong is not guessed: {answer}");
+        let note = "network: commands have no network access; to allow a host: zero config add sandbox.network HOST";
+        assert_eq!(answer["notes"], json!([note]), "{answer}");
+        let answer = run_bash(&f, "echo mismatched types; exit 1").await;
+        assert!(!answer.contains("network:"), "{answer}");
     }
     let answer = run_script(&network_session(&["localhost"]), connect).await;
     assert!(answer.contains("Connection refused"), "{answer}");

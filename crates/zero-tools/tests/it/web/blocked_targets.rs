@@ -72,7 +72,12 @@ async fn user_can_allow_a_named_private_host() {
     // A name that resolves to that address is not covered by the rule.
     let (f, _) = open("allow WebFetch(domain:a.test)");
     let error = fetch_page(&f, &server.url("/"), "x").await.unwrap_err();
-    check_error(&error, ErrorType::PermissionDenied, "it is this machine", "a.test");
+    check_error(
+        &error,
+        ErrorType::PermissionDenied,
+        "it resolves to 127.0.0.1, this machine",
+        "a.test",
+    );
     assert_eq!(server.requests().len(), 2);
 }
 
