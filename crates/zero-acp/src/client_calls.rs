@@ -16,10 +16,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use zero_core::event::ToolCallStatus;
+use zero_core::{CallId, ErrorReason, ToolCall, ToolError};
 use zero_runtime::DialectName;
-use zero_runtime::tool_backend::{BackendCall, BackendResult, CatalogEntry, ToolBackend};
+use zero_runtime::tool_backend::{CatalogEntry, ToolBackend};
 
-use self::call_progress::{ClientCallObserver, content_json};
+use self::call_progress::{ClientCallObserver, outcome_json};
 pub(crate) use self::call_table::{CallGuard, CallTable};
 use crate::client_handle::ClientHandle;
 use crate::rpc_error;
@@ -29,8 +30,6 @@ use crate::session_message::{SessionMessage, SessionSender};
 const EXTENSION_PREFIX: &str = "_zero/";
 /// How long a client may take to say that it has a result.
 const RESULT_ACK_MAX: Duration = Duration::from_secs(30);
-/// Longest name of a call.
-const ID_BYTES_MAX: usize = 256;
 
 /// What a client can say about tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +113,7 @@ impl ToolListParams {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ToolUseParams {
     pub(crate) session_id: String,
-    pub(crate) tool_call_id: String,
+    pub(crate) tool_call_id: CallId,
     tool_name: String,
     #[serde(default)]
     input: Value,
@@ -125,10 +124,6 @@ pub(crate) struct ToolUseParams {
 impl ToolUseParams {
     pub(crate) fn from_params(params: Value) -> Result<Self, Error> {
         let mut wanted: Self = rpc_error::parse_params("tools/use", params)?;
-        if wanted.tool_call_id.is_empty() || wanted.tool_call_id.len() > ID_BYTES_MAX {
-            let message = format!("`toolCallId` has to have between 1 and {ID_BYTES_MAX} bytes");
-            return Err(rpc_error::invalid_params(message));
-        }
         match &wanted.input {
             Value::Object(_) => {}
             Value::Null => wanted.input = json!({}),
@@ -188,7 +183,7 @@ impl ClientCalls {
 
     /// Notes a call. From now on it can be stopped, though nothing was done for it yet.
     pub(crate) fn register_call(&self, wanted: &ToolUseParams) -> Result<CallGuard, Error> {
-        self.book.register(&wanted.session_id, &wanted.tool_call_id)
+        self.book.register(&wanted.session_id, wanted.tool_call_id.as_str())
     }
 
     /// Makes a call, and gives its result as the client is told it. `unasked` ends when the client
@@ -202,19 +197,22 @@ impl ClientCalls {
         unasked: impl Future<Output = ()> + Send,
     ) -> Result<Value, Error> {
         let named = wanted.dialect.clone();
-        let ToolUseParams { session_id, tool_call_id, tool_name, input, .. } = wanted;
+        let ToolUseParams { session_id, tool_call_id: id, tool_name, input, .. } = wanted;
+        let tool_call_id = String::from(id.clone());
         let place = place.await?;
         let dialect = parse_dialect(named.as_deref(), place.dialect)?;
         if let Some(shown) = &place.shown {
             let (call, tool, input) = (tool_call_id.clone(), tool_name.clone(), input.clone());
             shown.send(SessionMessage::ClientCallStarted { call, tool, input }).await;
         }
-        let call = BackendCall { id: tool_call_id.clone(), tool: tool_name, input, dialect };
+        let (session, timeout) = (None, None);
+        let call = ToolCall { id, session, tool: tool_name.clone(), input, timeout };
         let (watch, mut heard) = ClientCallObserver::new();
         let mut calling = match begun.cancel.is_cancelled() {
-            false => place.hands.call(call, begun.cancel.clone(), Arc::new(watch)),
+            false => place.hands.call(call, dialect, begun.cancel.clone(), Arc::new(watch)),
             true => Box::pin(async {
-                BackendResult::from_text(ToolCallStatus::Cancelled, "stopped before it was begun")
+                let why = "stopped before it was begun";
+                ToolError::failed(ErrorReason::Cancelled, why).into()
             }),
         };
         let mut unasked = std::pin::pin!(unasked);
@@ -244,15 +242,13 @@ impl ClientCalls {
             // The result comes after what is shown of it.
             let _ = is_told.await;
         }
-        if is_unasked && end.status == ToolCallStatus::Cancelled {
+        if is_unasked && end.status() == ToolCallStatus::Cancelled {
             return Err(Error::request_cancelled());
         }
-        let is_error = end.status != ToolCallStatus::Completed;
-        let content = content_json(&end);
-        Ok(json!({
-            "sessionId": session_id, "toolCallId": tool_call_id, "content": content,
-            "isError": is_error,
-        }))
+        let mut told = outcome_json((dialect, &tool_name), &end);
+        told.insert("sessionId".to_owned(), json!(session_id));
+        told.insert("toolCallId".to_owned(), json!(tool_call_id));
+        Ok(Value::Object(told))
     }
 
     /// Says what became of a call that nobody waits for, by a request of our own. A client need not know
@@ -324,7 +320,10 @@ mod tests {
         let call = |input: Value, id: &str| json!({"sessionId": "s", "toolCallId": id, "toolName": "t", "input": input});
         assert_eq!(ToolUseParams::from_params(call(Value::Null, "1")).unwrap().input, json!({}));
         check(call(json!([]), "1"), "`input` has to be an object");
-        check(call(json!({}), ""), "`toolCallId` has to have between 1 and 256 bytes");
+        check(
+            call(json!({}), ""),
+            "the parameters of `tools/use` do not fit: `` is not an id: use 1 to 128 ASCII letters, digits, `_`, `-`, `.` or `:`, starting with a letter or digit",
+        );
         check(json!({}), "the parameters of `tools/use` do not fit: missing field `sessionId`");
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{SessionId, SessionNotification, SessionUpdate};
 use agent_client_protocol::{Client, Error, JsonRpcRequest, UntypedMessage};
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::line_transport::WriteBacklog;
@@ -26,8 +27,10 @@ impl ClientHandle {
     /// noticed elsewhere.
     pub(crate) async fn send_update(&self, session: &SessionId, update: SessionUpdate) {
         self.gauge.admit_update().await;
-        let _ =
-            self.connection.send_notification(SessionNotification::new(session.clone(), update));
+        let notification = SessionNotification::new(session.clone(), update);
+        if let Ok(message) = to_message(&notification) {
+            let _ = self.connection.send_notification(message);
+        }
     }
 
     /// Tells all of these, in order.
@@ -57,5 +60,33 @@ impl ClientHandle {
                 Err(rpc_error::operation_failed("timeout", "the client did not answer", true))
             }
         }
+    }
+}
+
+/// An update as it is sent. The schema leaves out the status of a call that waits, which clients
+/// should not have to know.
+fn to_message(notification: &SessionNotification) -> Result<UntypedMessage, Error> {
+    let mut params = serde_json::to_value(notification).map_err(Error::into_internal_error)?;
+    if let SessionUpdate::ToolCall(call) = &notification.update
+        && let Some(update) = params.get_mut("update").and_then(Value::as_object_mut)
+    {
+        update.insert("status".to_owned(), json!(call.status));
+    }
+    UntypedMessage::new("session/update", params)
+}
+
+#[cfg(test)]
+mod tests {
+    use agent_client_protocol::v1::schema::ToolCall;
+
+    use super::*;
+
+    #[test]
+    fn announced_call_says_that_it_is_pending() {
+        let update = SessionUpdate::ToolCall(ToolCall::new("c1", "Read"));
+        let message = to_message(&SessionNotification::new("s1", update)).unwrap();
+        assert_eq!(message.method, "session/update");
+        assert_eq!(message.params["update"]["status"], "pending");
+        assert_eq!(message.params["sessionId"], "s1");
     }
 }

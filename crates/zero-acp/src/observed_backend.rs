@@ -4,14 +4,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
-use zero_core::ToolKind;
-use zero_core::event::FilePosition;
+use zero_core::{FileLocation, ToolCall, ToolKind, ToolOutcome};
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
 use zero_runtime::tool::BoxFuture;
-use zero_runtime::tool_backend::{
-    BackendCall, BackendResult, CallObserver, ToolBackend, ToolBackendError, ToolCatalog,
-};
+use zero_runtime::tool_backend::{CallObserver, ToolBackend, ToolBackendError, ToolCatalog};
 
 use crate::local_mode::LocalMode;
 use crate::output_buffer::OutputBuffer;
@@ -34,18 +31,19 @@ impl ToolBackend for ObservedToolBackend {
 
     fn call(
         &self,
-        call: BackendCall,
+        call: ToolCall,
+        dialect: DialectName,
         cancel: CancellationToken,
         watch: Arc<dyn CallObserver>,
-    ) -> BoxFuture<'_, BackendResult> {
+    ) -> BoxFuture<'_, ToolOutcome> {
         let tap = ForwardingObserver {
-            call: call.id.clone(),
+            call: String::from(call.id.clone()),
             watch,
             mailbox: self.mailbox.clone(),
             printed: Arc::default(),
             untold: Mutex::default(),
         };
-        self.hands.call(call, cancel, Arc::new(tap))
+        self.hands.call(call, dialect, cancel, Arc::new(tap))
     }
 
     fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
@@ -74,7 +72,7 @@ struct ForwardingObserver {
 }
 
 impl CallObserver for ForwardingObserver {
-    fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FilePosition>) {
+    fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FileLocation>) {
         let _ = self.mailbox.try_send(SessionMessage::CallDescribed {
             call: self.call.clone(),
             title: title.clone(),

@@ -11,10 +11,10 @@ use serde_json::json;
 use tokio::sync::{OwnedMutexGuard, oneshot};
 use tokio_util::sync::CancellationToken;
 use zero_client::SendRequest;
-use zero_core::ToolKind;
-use zero_core::event::{FilePosition, PromptAttachment, ResultContent, ToolCallStatus};
+use zero_core::event::PromptAttachment;
+use zero_core::{CallId, FileLocation, ToolCall, ToolKind, ToolOutcome, ToolResultPart};
 use zero_runtime::DialectName;
-use zero_runtime::tool_backend::{BackendCall, BackendResult, CallObserver};
+use zero_runtime::tool_backend::CallObserver;
 
 use crate::cancelled_runs;
 use crate::prompt_content::PromptContent;
@@ -142,42 +142,41 @@ async fn read_picture(
     path: &str,
     cancel: &CancellationToken,
 ) -> Result<PromptAttachment, String> {
-    let id = format!("picture_{:032x}", fastrand::u128(..));
-    let call = BackendCall {
+    let id = CallId::from_bits(fastrand::u128(..));
+    let call = ToolCall {
         id: id.clone(),
+        session: None,
         tool: "Read".to_owned(),
         input: json!({"file_path": path}),
-        dialect: DialectName::Canonical,
+        timeout: None,
     };
-    let end = active.hands.call(call, cancel.clone(), Arc::new(SilentObserver)).await;
-    let (mut words, mut picture) = (String::new(), None);
-    for piece in end.content {
-        match piece {
-            ResultContent::Image { mime, data } if end.status == ToolCallStatus::Completed => {
-                let name = path.rsplit('/').next().map(str::to_owned);
-                picture = Some(PromptAttachment { mime, data, name });
+    let (dialect, watch) = (DialectName::Canonical, Arc::new(SilentObserver));
+    let mut outcome = active.hands.call(call, dialect, cancel.clone(), watch).await;
+    let picture = match &mut outcome {
+        ToolOutcome::Result(result) => {
+            let name = path.rsplit('/').next().map(str::to_owned);
+            // Where a person was asked about it, they see what became of it; the picture they have.
+            let is_picture = |part: &ToolResultPart| matches!(part, ToolResultPart::Image { .. });
+            let at = result.content.iter().position(is_picture);
+            match at.map(|at| result.content.remove(at)) {
+                Some(ToolResultPart::Image { mime, data }) => {
+                    Ok(PromptAttachment { mime, data, name })
+                }
+                _ => Err("it is no picture that models take (PNG, JPEG, GIF, WebP)".to_owned()),
             }
-            ResultContent::Image { .. } => {}
-            ResultContent::Text { text } => words.push_str(&text),
         }
-    }
-    // Where a person was asked about it, they see what became of it; the picture they have.
-    let (told, _) = oneshot::channel();
-    let seen = Arc::new(BackendResult::from_text(end.status, words.clone()));
-    active.mailbox.send(SessionMessage::ClientCallEnded { call: id, end: seen, told }).await;
-    picture.ok_or_else(|| match end.status {
-        ToolCallStatus::Completed => {
-            "it is no picture that models take (PNG, JPEG, GIF, WebP)".to_owned()
-        }
-        _ => words,
-    })
+        ToolOutcome::Error(error) => Err(error.message.clone()),
+    };
+    let ((told, _), end) = (oneshot::channel(), Arc::new(outcome));
+    active.mailbox.send(SessionMessage::ClientCallEnded { call: id.into(), end, told }).await;
+    picture
 }
 
 /// Nobody hears of a picture being read, unless a person is asked: the client named it itself.
 struct SilentObserver;
 
 impl CallObserver for SilentObserver {
-    fn on_described(&self, _title: String, _kind: ToolKind, _locations: Vec<FilePosition>) {}
+    fn on_described(&self, _title: String, _kind: ToolKind, _locations: Vec<FileLocation>) {}
 
     fn on_progress(&self, _message: String) {}
 }

@@ -7,10 +7,9 @@ use agent_client_protocol::v1::schema::{SessionUpdate, ToolCallUpdate};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use zero_client::GatewayUpdate;
-use zero_core::ToolKind;
-use zero_core::event::{ApprovalRequest, FilePosition};
+use zero_core::event::ApprovalRequest;
+use zero_core::{FileLocation, ToolKind, ToolOutcome};
 use zero_runtime::ApprovalAnswer;
-use zero_runtime::tool_backend::BackendResult;
 
 use crate::client_questions;
 use crate::config::DisconnectPolicy;
@@ -36,7 +35,7 @@ pub(crate) enum SessionMessage {
     /// Something happened at the gateway.
     GatewayUpdate(Box<GatewayUpdate>),
     /// The tools here know what a call will do.
-    CallDescribed { call: String, title: String, kind: ToolKind, locations: Vec<FilePosition> },
+    CallDescribed { call: String, title: String, kind: ToolKind, locations: Vec<FileLocation> },
     /// A call was allowed and runs.
     CallStarted { call: String },
     /// A command printed something.
@@ -56,7 +55,7 @@ pub(crate) enum SessionMessage {
     /// The client makes a call itself.
     ClientCallStarted { call: String, tool: String, input: Value },
     /// A call is over that the ledger does not know of; whoever waits hears when that was told.
-    ClientCallEnded { call: String, end: Arc<BackendResult>, told: oneshot::Sender<()> },
+    ClientCallEnded { call: String, end: Arc<ToolOutcome>, told: oneshot::Sender<()> },
     /// It is over with this session.
     Close { done: oneshot::Sender<()>, runs: DisconnectPolicy },
 }

@@ -9,7 +9,6 @@ mod call_content;
 mod call_index;
 mod call_view;
 mod entry_updates;
-mod exit_status;
 mod message_assembler;
 mod prompt_response;
 
@@ -25,9 +24,8 @@ use agent_client_protocol::v1::schema::{
 };
 use serde_json::Value;
 use zero_client::wire::SessionInfo;
-use zero_core::event::{ApprovalRequest, Event, EventKind, FilePosition, RunOutcome, TokenUsage};
-use zero_core::{RunId, ToolKind};
-use zero_runtime::tool_backend::BackendResult;
+use zero_core::event::{ApprovalRequest, Event, EventKind, RunOutcome, TokenUsage};
+use zero_core::{FileLocation, RunId, ToolKind, ToolOutcome, ToolResult};
 
 pub(crate) use self::approval_content::permission_options;
 use self::call_content::CallResultView;
@@ -137,6 +135,10 @@ impl UpdatePresenter {
             EventKind::Thought { text } => self.present_text(run, MessageKind::Thought, text),
             EventKind::ToolStarted { call, name, title, kind, input, locations } => {
                 self.talks.break_message(run);
+                let named = match locations.is_empty() {
+                    true => call_content::input_locations(*kind, input),
+                    false => locations.clone(),
+                };
                 let facts = CallFacts {
                     rank: FactRank::Named,
                     title: Some(call_title(name, title, *kind, input)),
@@ -144,7 +146,7 @@ impl UpdatePresenter {
                     name: Some(name),
                     input: Some(call_content::raw_input(input)),
                     is_rewritten: false,
-                    places: locations,
+                    places: &named,
                 };
                 self.learn_call(call, run, facts).1
             }
@@ -161,11 +163,9 @@ impl UpdatePresenter {
                 }
                 updates
             }
-            EventKind::ToolEnded { call, status, content, display, locations } => {
+            EventKind::ToolEnded { call, outcome, .. } => {
                 self.talks.break_message(run);
-                let outcome =
-                    CallResultView { status: *status, content, display: display.as_ref() };
-                self.end_call(call, run, &outcome, locations)
+                self.end_call(call, run, outcome)
             }
             EventKind::Plan { entries } => vec![plan_update(entries)],
             EventKind::ApprovalResolved { id, answer, .. } if is_live => {
@@ -199,7 +199,7 @@ impl UpdatePresenter {
         call: &str,
         title: &str,
         kind: ToolKind,
-        locations: &[FilePosition],
+        locations: &[FileLocation],
     ) -> Vec<SessionUpdate> {
         let facts = CallFacts {
             title: Some(clean_title(title)),
@@ -253,7 +253,9 @@ impl UpdatePresenter {
         tool: &str,
         input: &Value,
     ) -> Vec<SessionUpdate> {
+        let named = call_content::input_locations(ToolKind::Other, input);
         let facts = CallFacts {
+            places: &named,
             title: Some(call_title(tool, "", ToolKind::Other, input)),
             name: Some(tool),
             input: Some(call_content::raw_input(input)),
@@ -266,15 +268,13 @@ impl UpdatePresenter {
     pub(crate) fn present_client_call_end(
         &mut self,
         call: &str,
-        end: &BackendResult,
+        outcome: &ToolOutcome,
     ) -> Vec<SessionUpdate> {
         if !self.calls.contains(call) {
             return Vec::new();
         }
-        let BackendResult { status, content, display, locations, plan: steps } = end;
-        let outcome = CallResultView { status: *status, content, display: display.as_ref() };
-        let mut updates = self.end_call(call, None, &outcome, locations);
-        updates.extend(steps.as_deref().map(plan_update));
+        let mut updates = self.end_call(call, None, outcome);
+        updates.extend(outcome.result().and_then(ToolResult::plan).map(plan_update));
         updates
     }
 
@@ -449,13 +449,12 @@ impl UpdatePresenter {
         &mut self,
         call: &str,
         run: Option<&RunId>,
-        outcome: &CallResultView<'_>,
-        places: &[FilePosition],
+        outcome: &ToolOutcome,
     ) -> Vec<SessionUpdate> {
         let cwd = self.cwd.clone();
         let (known, mut updates) = self.learn_call(call, run, CallFacts::empty(FactRank::Guessed));
         if let Some(call) = known {
-            updates.extend(wrap_updates(call.finish(outcome, places, &cwd)));
+            updates.extend(wrap_updates(call.finish(&CallResultView::new(outcome), &cwd)));
         }
         self.calls.drop_ended();
         updates

@@ -2,7 +2,7 @@
 
 use serde::Deserialize as _;
 use zero_core::event::ToolCallStatus;
-use zero_runtime::tool_backend::BackendResult;
+use zero_core::{ErrorReason, ToolError, ToolOutcome};
 use zero_wire::EventFrame;
 use zero_wire::tools::{ToolsResultParams, ToolsUseEvent};
 
@@ -25,18 +25,28 @@ impl CallRejection {
                 "this call was not made: the tools are not ready yet, and too many calls wait for them; make it again"
             }
         };
-        let end = BackendResult::from_text(ToolCallStatus::Failed, words);
-        Some(ToolsResultParams {
-            session_id: wanted.session_id,
-            tool_call_id: wanted.tool_call_id,
-            content: end.content.into_iter().map(Into::into).collect(),
-            is_error: true,
-            status: Some(end.status),
-            title: None,
-            kind: None,
-            display: None,
-            locations: Vec::new(),
-            plan: None,
-        })
+        let reason = match self {
+            Self::NotHosted => ErrorReason::ServerUnavailable,
+            Self::QueueFull => ErrorReason::QueueFull,
+        };
+        let error = ToolError::failed(reason, words).with_tool(&wanted.tool_name);
+        Some(to_result_params(&wanted, error.into()))
+    }
+}
+
+/// What became of a call, as a gateway is told it.
+pub(crate) fn to_result_params(wanted: &ToolsUseEvent, outcome: ToolOutcome) -> ToolsResultParams {
+    ToolsResultParams {
+        session_id: wanted.session_id.clone(),
+        tool_call_id: wanted.tool_call_id.clone(),
+        is_error: outcome.status() != ToolCallStatus::Completed,
+        outcome: Some(Box::new(outcome)),
+        content: Vec::new(),
+        status: None,
+        title: None,
+        kind: None,
+        display: None,
+        locations: Vec::new(),
+        plan: None,
     }
 }

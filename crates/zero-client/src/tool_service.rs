@@ -12,15 +12,14 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use zero_core::event::{FilePosition, ToolCallStatus};
 use zero_core::text_shortening::shorten_end;
-use zero_core::{ToolKind, sanitize};
+use zero_core::{
+    CallId, ErrorReason, FileLocation, ToolCall, ToolError, ToolKind, ToolOutcome, sanitize,
+};
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
 use zero_runtime::schema::foreign_schema;
-use zero_runtime::tool_backend::{
-    BackendCall, BackendResult, CallObserver, CatalogEntry, ToolBackend, ToolCatalog,
-};
+use zero_runtime::tool_backend::{CallObserver, CatalogEntry, ToolBackend, ToolCatalog};
 use zero_wire::client::{EncodedParams, GatewayClient, GatewayClientError};
 use zero_wire::tools::{
     DESCRIPTION_LEN_MAX, OfferedCommand, OfferedInstruction, OfferedTool, TOOLS_CANCEL,
@@ -29,6 +28,8 @@ use zero_wire::tools::{
     ToolsProgressParams, ToolsResult, ToolsResultParams, ToolsTerms, ToolsUseEvent,
 };
 use zero_wire::{EventFrame, GatewayMethod as _};
+
+use crate::call_rejection::to_result_params;
 
 /// Calls at a time; more are refused. The loop of a gateway makes fewer.
 pub(crate) const CALLS_MAX: usize = 64;
@@ -197,9 +198,11 @@ impl ToolService {
 
     fn start_call(self: &Arc<Self>, wanted: ToolsUseEvent) {
         let cancel = CancellationToken::new();
+        let id = CallId::new(&wanted.tool_call_id);
         let (dialect, refused) = {
             let mut state = self.lock_state();
-            let refused = state.session_id != wanted.session_id
+            let refused = id.is_err()
+                || state.session_id != wanted.session_id
                 || state.calls.len() >= CALLS_MAX
                 || state.calls.contains_key(&wanted.tool_call_id);
             if !refused {
@@ -209,20 +212,22 @@ impl ToolService {
         };
         let service = Arc::clone(self);
         tokio::spawn(async move {
-            if refused {
-                let words = "this call was not made: it is not of this session, is under way already, or too many are";
-                let end = BackendResult::from_text(ToolCallStatus::Failed, words);
-                return service.send_result(&wanted, end, None).await;
-            }
+            let (Ok(id), false) = (id, refused) else {
+                let words = "this call was not made: it is not of this session, is under way already, has no valid id, or too many are under way";
+                let error = ToolError::failed(ErrorReason::Busy, words);
+                let error = error.with_tool(&wanted.tool_name);
+                return service.send_result(&wanted, error.into(), None).await;
+            };
             let (watch, mut told) = RemoteCallObserver::new();
-            let call = BackendCall {
-                id: wanted.tool_call_id.clone(),
+            let call = ToolCall {
+                id,
+                session: None,
                 tool: wanted.tool_name.clone(),
                 input: wanted.input.clone(),
-                dialect,
+                timeout: wanted.timeout_ms.map(Duration::from_millis),
             };
             let mut made = pin!(async {
-                let end = service.hands.call(call, cancel, Arc::new(watch)).await;
+                let end = service.hands.call(call, dialect, cancel, Arc::new(watch)).await;
                 service.lock_state().calls.remove(&wanted.tool_call_id);
                 end
             });
@@ -257,22 +262,16 @@ impl ToolService {
     async fn send_result(
         &self,
         wanted: &ToolsUseEvent,
-        end: BackendResult,
+        mut outcome: ToolOutcome,
         untold: Option<ToolsProgressParams>,
     ) {
         let ToolsProgressParams { title, kind, locations: about, .. } = untold.unwrap_or_default();
-        let result = ToolsResultParams {
-            session_id: wanted.session_id.clone(),
-            tool_call_id: wanted.tool_call_id.clone(),
-            content: end.content.into_iter().map(Into::into).collect(),
-            is_error: end.status != ToolCallStatus::Completed,
-            status: Some(end.status),
-            title,
-            kind,
-            display: end.display,
-            locations: if end.locations.is_empty() { about } else { end.locations },
-            plan: end.plan,
-        };
+        if let ToolOutcome::Result(result) = &mut outcome
+            && result.locations.is_empty()
+        {
+            result.locations = about;
+        }
+        let result = ToolsResultParams { title, kind, ..to_result_params(wanted, outcome) };
         if let Err(error) = self.client.request::<ToolsResult>(result).await {
             tracing::warn!(%error, call = %wanted.tool_call_id, "a result did not reach the gateway");
         }
@@ -371,7 +370,7 @@ impl RemoteCallObserver {
 }
 
 impl CallObserver for RemoteCallObserver {
-    fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FilePosition>) {
+    fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FileLocation>) {
         let (title, kind) = (Some(title), Some(kind));
         let _ = self.told.try_send(ToolsProgressParams {
             title,

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{RunId, ToolKind};
+use crate::{FileLocation, ResultDisplay, RunId, ToolKind, ToolOutcome};
 
 /// One entry of a session's ledger.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -68,7 +68,7 @@ pub enum EventKind {
         input: Value,
         /// Places it is about.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        locations: Vec<FilePosition>,
+        locations: Vec<FileLocation>,
     },
     /// More is known of a call: a better title, or how far it is.
     ToolUpdated {
@@ -82,7 +82,7 @@ pub enum EventKind {
         kind: Option<ToolKind>,
         /// Places it is about, where they are known better now.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        locations: Vec<FilePosition>,
+        locations: Vec<FileLocation>,
         /// What it says of its progress.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         progress: Option<String>,
@@ -91,16 +91,10 @@ pub enum EventKind {
     ToolEnded {
         /// The call.
         call: String,
-        /// How.
+        /// How: what the outcome amounts to, for readers that need no more.
         status: ToolCallStatus,
-        /// What the model is told.
-        content: Vec<ResultContent>,
-        /// What the person sees.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        display: Option<CallDisplay>,
-        /// Places it touched.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        locations: Vec<FilePosition>,
+        /// What became of it, whole.
+        outcome: ToolOutcome,
     },
     /// The plan as it is now.
     Plan {
@@ -191,6 +185,11 @@ pub enum ToolCallStatus {
 }
 
 impl EventKind {
+    /// The end of a call.
+    pub fn tool_ended(call: impl Into<String>, outcome: ToolOutcome) -> Self {
+        Self::ToolEnded { call: call.into(), status: outcome.status(), outcome }
+    }
+
     /// Bytes of what can be long in it, as far as that counts.
     pub fn bytes(&self) -> usize {
         match self {
@@ -199,36 +198,12 @@ impl EventKind {
                 text.len() + attachments.iter().map(|attached| attached.data.len()).sum::<usize>()
             }
             Self::ToolStarted { input, .. } => input.to_string().len(),
-            Self::ToolEnded { content, display, .. } => {
-                let content = content.iter().map(ResultContent::bytes).sum::<usize>();
-                content + display.as_ref().map_or(0, CallDisplay::bytes)
-            }
+            Self::ToolEnded { outcome, .. } => outcome.bytes(),
             Self::ApprovalRequested(request) => {
-                request.preview.as_ref().map_or(0, CallDisplay::bytes)
+                request.preview.as_ref().map_or(0, ResultDisplay::bytes)
             }
             Self::Compacted { summary, .. } => summary.len(),
             _ => 0,
-        }
-    }
-}
-
-impl ResultContent {
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Text { text } => text.len(),
-            Self::Image { data, .. } => data.len(),
-        }
-    }
-}
-
-impl CallDisplay {
-    fn bytes(&self) -> usize {
-        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        match self {
-            Self::Markdown { text } => text.len(),
-            Self::Diff { unified, old_text, new_text, .. } => {
-                unified.len() + length(old_text) + length(new_text)
-            }
         }
     }
 }
@@ -280,43 +255,6 @@ pub struct PromptAttachment {
     pub name: Option<String>,
 }
 
-/// A place in a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FilePosition {
-    /// Absolute path.
-    pub path: String,
-    /// Line, counted from 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub line: Option<u64>,
-}
-
-/// What the person sees of a call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum CallDisplay {
-    /// Text with Markdown.
-    Markdown {
-        /// The text.
-        text: String,
-    },
-    /// A changed file.
-    Diff {
-        /// The file.
-        path: String,
-        /// Unified hunks with three lines of context, without file headers.
-        unified: String,
-        /// The text before; `None` for a new file, or where it is too long.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        old_text: Option<String>,
-        /// The text after; `None` for a removed file, or where it is too long.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        new_text: Option<String>,
-        /// True when the texts hold only the part that changed, or its beginning.
-        #[serde(default)]
-        partial: bool,
-    },
-}
-
 /// One step of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanEntry {
@@ -350,7 +288,7 @@ pub struct ApprovalRequest {
     pub effects: Vec<ApprovalEffect>,
     /// The change it would make, where there is one to show.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preview: Option<CallDisplay>,
+    pub preview: Option<ResultDisplay>,
     /// The input as it would run, where hooks made it another than the one that the model wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Box<Value>>,

@@ -19,6 +19,7 @@ pub mod thinking_effort;
 pub mod tool_call;
 pub mod tool_error;
 pub mod tool_name;
+pub mod tool_outcome;
 pub mod tool_result;
 pub mod tool_spec;
 
@@ -36,5 +37,6 @@ pub use thinking_effort::ThinkingEffort;
 pub use tool_call::ToolCall;
 pub use tool_error::{ErrorReason, ErrorType, ToolError};
 pub use tool_name::ToolName;
+pub use tool_outcome::ToolOutcome;
 pub use tool_result::{FileDiff, FileLocation, ResultDisplay, ToolResult, ToolResultPart};
 pub use tool_spec::{RiskLevel, TimeoutClass, ToolCategory, ToolKind, ToolSpec};

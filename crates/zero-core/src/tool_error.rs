@@ -3,13 +3,16 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::SchemaViolation;
 
 /// The five kinds of failure every client knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorType {
     /// Policy, a person or the operating system said no.
@@ -64,6 +67,8 @@ pub enum ErrorReason {
     Untrusted,
     /// The caller stopped the call.
     Cancelled,
+    /// zero stopped, or lost who ran the call, before it was known what became of it.
+    Interrupted,
     /// It did not finish in time.
     Deadline,
     /// The tool failed too often lately and rests.
@@ -127,7 +132,7 @@ impl ErrorReason {
 }
 
 /// Why a call gave no result. The model and the person read the message, programs the rest.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolError {
     /// The tool, by the name the caller used.
     pub tool: String,
@@ -135,7 +140,8 @@ pub struct ToolError {
     pub error_type: ErrorType,
     /// What happened and what to do next.
     pub message: String,
-    /// Facts for programs; `reason` is always among them.
+    /// Facts for programs; `reason` is among them, but for errors of other programs that name none.
+    #[serde(default)]
     pub details: Map<String, Value>,
 }
 

@@ -2,13 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::{Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::event::PlanEntry;
+use crate::event::{PlanEntry, ResultContent};
 
 /// One piece of what the model gets. Dialects decide how each is written down.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum ToolResultPart {
     /// Plain text.
     Text(String),
@@ -19,8 +21,10 @@ pub enum ToolResultPart {
         /// The lines, joined by `\n`, without a trailing one.
         text: String,
         /// Set where lines follow that the caller did not choose to leave out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         rest: Option<RemainingLines>,
         /// What else the model must know about this page.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<String>,
     },
     /// Search hits: `file`, line number, text of the line.
@@ -30,6 +34,7 @@ pub enum ToolResultPart {
         /// Whether to show line numbers.
         numbered: bool,
         /// What was left out, if anything.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<String>,
     },
     /// A changed file.
@@ -65,7 +70,7 @@ pub enum ToolResultPart {
 }
 
 /// The lines that follow a page. How to ask for them is a dialect's to say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RemainingLines {
     /// The first line that was not shown, counted from 1.
     pub next: u64,
@@ -74,7 +79,7 @@ pub struct RemainingLines {
 }
 
 /// One line that a search shows.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SearchHit {
     /// The file, as a path the model can pass on.
     pub file: String,
@@ -87,22 +92,25 @@ pub struct SearchHit {
 }
 
 /// A change to one file, complete enough for any face to draw it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileDiff {
     /// The file, as a path the model can pass on.
     pub path: String,
     /// Unified hunks with three lines of context, without file headers.
     pub unified: String,
     /// The text before; `None` for a new file, or, when `partial`, where it is too long.
+    #[serde(default)]
     pub old_text: Option<String>,
     /// The text after; `None` for a removed file, or, when `partial`, where it is too long.
+    #[serde(default)]
     pub new_text: Option<String>,
     /// True when the texts hold only the part that changed, or its beginning, because that is large.
+    #[serde(default)]
     pub partial: bool,
 }
 
 /// What the person sees.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ResultDisplay {
     /// Text with Markdown.
@@ -119,7 +127,84 @@ pub enum ResultDisplay {
     },
 }
 
+impl From<ResultContent> for ToolResultPart {
+    fn from(content: ResultContent) -> Self {
+        match content {
+            ResultContent::Text { text } => Self::Text(text),
+            ResultContent::Image { mime, data } => Self::Image { mime, data },
+        }
+    }
+}
+
+impl ToolResultPart {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) | Self::Lines { text, .. } => text.len(),
+            Self::Matches { hits, .. } => hits.iter().map(|hit| hit.text.len()).sum(),
+            Self::Diff { diff, .. } => diff.bytes(),
+            Self::Image { data, .. } | Self::Audio { data, .. } | Self::Resource { data, .. } => {
+                data.len()
+            }
+        }
+    }
+}
+
+impl FileDiff {
+    fn bytes(&self) -> usize {
+        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        self.unified.len() + length(&self.old_text) + length(&self.new_text)
+    }
+}
+
+impl ToolResult {
+    /// A result of nothing but words.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self {
+            content: vec![ToolResultPart::Text(text.into())],
+            display: ResultDisplay::markdown(""),
+            structured: Value::Null,
+            locations: Vec::new(),
+        }
+    }
+
+    /// The plan that it sets.
+    pub fn plan(&self) -> Option<&[PlanEntry]> {
+        match &self.display {
+            ResultDisplay::Plan { entries } => Some(entries),
+            ResultDisplay::Markdown { .. } | ResultDisplay::Diff(_) => None,
+        }
+    }
+
+    /// Bytes of what can be long in it.
+    pub(crate) fn bytes(&self) -> usize {
+        self.content.iter().map(ToolResultPart::bytes).sum::<usize>()
+            + self.display.bytes()
+            + json_bytes(&self.structured)
+    }
+}
+
+/// Bytes of the texts in a value.
+pub(crate) fn json_bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(json_bytes).sum(),
+        Value::Object(fields) => {
+            fields.iter().map(|(key, item)| key.len() + json_bytes(item)).sum()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
+    }
+}
+
 impl ResultDisplay {
+    /// Bytes of what can be long in it.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Markdown { text } => text.len(),
+            Self::Diff(diff) => diff.bytes(),
+            Self::Plan { entries } => entries.iter().map(|entry| entry.content.len()).sum(),
+        }
+    }
+
     /// A text for the person.
     pub fn markdown(text: impl Into<String>) -> Self {
         Self::Markdown { text: text.into() }
@@ -140,13 +225,14 @@ pub fn render_checklist(entries: &[PlanEntry]) -> String {
 }
 
 /// A place in a file that the call touched.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileLocation {
     /// Absolute path.
     #[serde(serialize_with = "lossy")]
+    #[schemars(with = "String")]
     pub path: PathBuf,
     /// Line, counted from 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
 }
 
@@ -157,15 +243,17 @@ fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
 }
 
 /// What a call gives back.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolResult {
     /// For the model.
     pub content: Vec<ToolResultPart>,
     /// For the person.
     pub display: ResultDisplay,
     /// For programs; fits the tool's output schema.
+    #[serde(default)]
     pub structured: Value,
     /// Places touched.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locations: Vec<FileLocation>,
 }
 

@@ -8,6 +8,7 @@ use std::io;
 use zero_core::event::{Event, EventKind, ResultContent, ToolCallStatus};
 use zero_core::text_shortening::shorten_to_fit;
 use zero_core::{RunId, SessionId};
+use zero_runtime::dialect::render_plain;
 use zero_session::store::{Store, StoreError};
 use zero_wire::chat::{ChatBlock, ChatMessage};
 use zero_wire::sessions::PreviewItem;
@@ -130,10 +131,10 @@ fn add_event(said: &mut Vec<ChatMessage>, event: &Event) {
             let call = ChatBlock::ToolCall { id, name, arguments };
             extend_reply(said, event.time_ms, |_| Some(call));
         }
-        EventKind::ToolEnded { call, status, content, .. } => {
+        EventKind::ToolEnded { call, status, outcome } => {
             let result = ChatBlock::ToolResult {
                 tool_call_id: call.clone(),
-                text: result_text(content),
+                text: result_text(&render_plain(outcome)),
                 is_error: *status != ToolCallStatus::Completed,
             };
             said.push(new_message("toolResult", vec![result], event.time_ms));
@@ -207,7 +208,7 @@ mod tests {
     use super::*;
     use crate::testing::{run_id, run_ledger};
     use serde_json::json;
-    use zero_core::ToolKind;
+    use zero_core::{ErrorReason, ToolError, ToolKind};
 
     fn prompt(text: &str) -> EventKind {
         EventKind::Prompt { text: text.to_owned(), attachments: Vec::new() }
@@ -226,13 +227,8 @@ mod tests {
             input: json!({"path": "a"}),
             locations: Vec::new(),
         };
-        let ended = EventKind::ToolEnded {
-            call: call.to_owned(),
-            status: ToolCallStatus::Failed,
-            content: vec![ResultContent::Text { text: "no such file".to_owned() }],
-            display: None,
-            locations: Vec::new(),
-        };
+        let error = ToolError::not_found(ErrorReason::Io, "no such file");
+        let ended = EventKind::tool_ended(call, error.into());
         [started, ended]
     }
 

@@ -411,9 +411,10 @@ impl RunEventWriter<'_, '_> {
                 let shown = translation::partial_result(progress.as_deref());
                 self.write_tool_details(call, "update", "partialResult", shown, locations);
             }
-            EventKind::ToolEnded { call, status, content, display, locations } => {
+            EventKind::ToolEnded { call, status, outcome } => {
                 if interest.tools {
-                    let shown = translation::tool_result(*status, content, display.as_ref());
+                    let shown = translation::tool_result(*status, outcome);
+                    let locations = outcome.locations();
                     self.write_tool_details(call, "result", "result", shown, locations);
                 }
                 self.track.calls.remove(call);
@@ -499,7 +500,7 @@ impl RunEventWriter<'_, '_> {
         phase: &str,
         field: &str,
         mut shown: translation::OpenClawToolResult,
-        locations: &[zero_core::event::FilePosition],
+        locations: &[zero_core::FileLocation],
     ) {
         if let Some(known) = self.track.calls.get(call) {
             shown.details["title"] = json!(known.title);

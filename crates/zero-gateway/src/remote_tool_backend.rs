@@ -12,14 +12,16 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use zero_core::text_shortening::{excerpt, head, one_line};
-use zero_core::{ToolKind, sanitize};
+use zero_core::{
+    ErrorReason, FileLocation, ResultDisplay, ToolCall, ToolError, ToolKind, ToolOutcome, sanitize,
+};
 use zero_runtime::DialectName;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
-    BackendCall, BackendResult, CallObserver, ToolBackend, ToolBackendError, ToolCatalog, ToolList,
+    CallObserver, ToolBackend, ToolBackendError, ToolCatalog, ToolList,
 };
 use zero_session::PermissionMode;
-use zero_session::event::{FilePosition, ToolCallStatus};
+use zero_session::event::ToolCallStatus;
 use zero_session::store::SessionRecord;
 use zero_wire::ErrorPayload;
 use zero_wire::tools::{
@@ -73,8 +75,10 @@ struct HostSettings {
 /// A call that the host was asked for.
 struct PendingCall {
     /// Takes the result; gone once it came.
-    answer: oneshot::Sender<BackendResult>,
+    answer: oneshot::Sender<ToolOutcome>,
     watch: Arc<dyn CallObserver>,
+    /// The tool, in the dialect.
+    tool: String,
     /// What is known of it, for progress that says only part.
     title: String,
     kind: ToolKind,
@@ -82,7 +86,7 @@ struct PendingCall {
 
 impl PendingCall {
     /// The host says what it does.
-    fn describe(&mut self, title: &str, kind: Option<ToolKind>, locations: Vec<FilePosition>) {
+    fn describe(&mut self, title: &str, kind: Option<ToolKind>, locations: Vec<FileLocation>) {
         self.title = one_line(title, TITLE_LEN_MAX);
         self.kind = kind.unwrap_or(self.kind);
         self.watch.on_described(self.title.clone(), self.kind, limit_locations(locations));
@@ -211,13 +215,14 @@ impl RemoteToolBackend {
         if bytes > RESULT_BYTES_MAX {
             let why = format!("the result has {bytes} bytes, more than {RESULT_BYTES_MAX}");
             let told = format!("{why}; ask for less at a time");
-            let _ = waiting.answer.send(BackendResult::from_text(ToolCallStatus::Failed, told));
+            let error = ToolError::failed(ErrorReason::TooLarge, told).with_tool(&waiting.tool);
+            let _ = waiting.answer.send(error.into());
             return Err(ErrorPayload::invalid(format!("{why}; the call was settled as failed")));
         }
         if let Some(title) = &params.title {
             waiting.describe(title, params.kind, Vec::new());
         }
-        let _ = waiting.answer.send(to_tool_result(params));
+        let _ = waiting.answer.send(to_outcome(params, &waiting.tool));
         Ok(())
     }
 
@@ -286,52 +291,53 @@ impl RemoteToolBackend {
 
     async fn run_call(
         &self,
-        call: BackendCall,
+        call: ToolCall,
+        dialect: DialectName,
         cancel: CancellationToken,
         watch: Arc<dyn CallObserver>,
-    ) -> BackendResult {
-        let failed = |text: String| BackendResult::from_text(ToolCallStatus::Failed, text);
+    ) -> ToolOutcome {
+        let ToolCall { id, tool, input, timeout, .. } = call;
+        let id = String::from(id);
+        let failed = |reason, text: String| ToolError::failed(reason, text).with_tool(&tool).into();
         if self.gone.is_cancelled() {
-            return failed(self.disconnected_error().to_string());
+            let why = self.disconnected_error().to_string();
+            return failed(ErrorReason::ServerUnavailable, why);
         }
         if cancel.is_cancelled() {
-            return BackendResult::from_text(
-                ToolCallStatus::Cancelled,
-                "stopped before it was begun",
-            );
+            return failed(ErrorReason::Cancelled, "stopped before it was begun".to_owned());
         }
-        let kind = self.tool_kind(&call);
-        let Some(kind) = kind else {
-            return failed(format!(
-                "there is no tool `{}` with the tool host {} now",
-                call.tool, self.host
-            ));
+        let Some(kind) = self.tool_kind(&tool, dialect) else {
+            let why = format!("there is no tool `{tool}` with the tool host {} now", self.host);
+            let error = ToolError::not_found(ErrorReason::UnknownTool, why);
+            return error.with_tool(&tool).into();
         };
         let (answer, mut answered) = oneshot::channel();
         {
             let mut calls = self.lock_calls();
             if calls.len() >= CALLS_MAX {
-                return failed(format!(
+                let why = format!(
                     "the tool host {} has {CALLS_MAX} calls at work; wait for one to end",
                     self.host
-                ));
+                );
+                return failed(ErrorReason::QueueFull, why);
             }
-            if calls.contains_key(&call.id) {
-                return failed(format!("a call `{}` is at work already", call.id));
+            if calls.contains_key(&id) {
+                return failed(ErrorReason::Busy, format!("a call `{id}` is at work already"));
             }
-            let waiting = PendingCall { answer, watch, title: call.tool.clone(), kind };
-            calls.insert(call.id.clone(), waiting);
+            let (title, tool) = (tool.clone(), tool.clone());
+            calls.insert(id.clone(), PendingCall { answer, watch, tool, title, kind });
         }
-        let mut asked = PendingCallGuard { hands: self, id: &call.id, settled: false };
+        let mut asked = PendingCallGuard { hands: self, id: &id, settled: false };
         let order = ToolsUseEvent {
             session_id: self.session_id.clone(),
-            tool_call_id: call.id.clone(),
-            tool_name: call.tool,
-            input: call.input,
+            tool_call_id: id.clone(),
+            tool_name: tool.clone(),
+            input,
+            timeout_ms: timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
         };
         if !self.outbox.send_event(TOOLS_USE, &order) {
             asked.settled = true;
-            return failed(self.disconnect_message());
+            return failed(ErrorReason::ServerUnavailable, self.disconnect_message());
         }
         let end = tokio::select! {
             biased;
@@ -345,7 +351,7 @@ impl RemoteToolBackend {
                     () = self.gone.cancelled() => None,
                     () = tokio::time::sleep(CANCEL_GRACE) => {
                         asked.settled = true;
-                        return BackendResult::from_text(ToolCallStatus::Cancelled, format!(
+                        return failed(ErrorReason::Cancelled, format!(
                             "stopped; the tool host {} did not say within {} s what became of it",
                             self.host,
                             CANCEL_GRACE.as_secs()
@@ -355,7 +361,7 @@ impl RemoteToolBackend {
             }
         };
         asked.settled = true;
-        end.unwrap_or_else(|| failed(self.disconnect_message()))
+        end.unwrap_or_else(|| failed(ErrorReason::ServerUnavailable, self.disconnect_message()))
     }
 
     fn disconnect_message(&self) -> String {
@@ -366,10 +372,10 @@ impl RemoteToolBackend {
     }
 
     /// What kind of tool a call is for; `None` where the host offers none by that name.
-    fn tool_kind(&self, call: &BackendCall) -> Option<ToolKind> {
+    fn tool_kind(&self, name: &str, dialect: DialectName) -> Option<ToolKind> {
         let offer = self.offer.borrow();
-        let offer = offer.as_ref().filter(|offer| offer.dialect == call.dialect)?;
-        offer.bench.tools.iter().find(|tool| tool.name == call.tool).map(|tool| tool.kind)
+        let offer = offer.as_ref().filter(|offer| offer.dialect == dialect)?;
+        offer.bench.tools.iter().find(|tool| tool.name == name).map(|tool| tool.kind)
     }
 }
 
@@ -410,11 +416,12 @@ impl ToolBackend for RemoteToolBackend {
 
     fn call(
         &self,
-        call: BackendCall,
+        call: ToolCall,
+        dialect: DialectName,
         cancel: CancellationToken,
         watch: Arc<dyn CallObserver>,
-    ) -> BoxFuture<'_, BackendResult> {
-        Box::pin(self.run_call(call, cancel, watch))
+    ) -> BoxFuture<'_, ToolOutcome> {
+        Box::pin(self.run_call(call, dialect, cancel, watch))
     }
 
     fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
@@ -448,22 +455,29 @@ fn unknown_call_error(call: &str) -> ErrorPayload {
 }
 
 /// What became of a call. A host cannot call an error a success: `isError` counts more.
-fn to_tool_result(params: ToolsResultParams) -> BackendResult {
-    let status = match (params.status, params.is_error) {
-        (Some(ToolCallStatus::Completed) | None, true) => ToolCallStatus::Failed,
-        (None, false) => ToolCallStatus::Completed,
-        (Some(status), _) => status,
+fn to_outcome(params: ToolsResultParams, tool: &str) -> ToolOutcome {
+    let mut outcome = match params.outcome {
+        Some(outcome) => *outcome,
+        None => {
+            let status = match (params.status, params.is_error) {
+                (Some(ToolCallStatus::Completed) | None, true) => ToolCallStatus::Failed,
+                (None, false) => ToolCallStatus::Completed,
+                (Some(status), _) => status,
+            };
+            let display = params.plan.map(|entries| ResultDisplay::Plan { entries });
+            let display = display.or(params.display);
+            let content = params.content.into_iter().map(Into::into).collect();
+            ToolOutcome::from_content(status, content, display, params.locations)
+        }
     };
-    BackendResult {
-        status,
-        content: params.content.into_iter().map(Into::into).collect(),
-        display: params.display,
-        locations: limit_locations(params.locations),
-        plan: params.plan,
+    match &mut outcome {
+        ToolOutcome::Result(result) => result.locations.truncate(PLACES_MAX),
+        ToolOutcome::Error(error) => tool.clone_into(&mut error.tool),
     }
+    outcome
 }
 
-fn limit_locations(mut places: Vec<FilePosition>) -> Vec<FilePosition> {
+fn limit_locations(mut places: Vec<FileLocation>) -> Vec<FileLocation> {
     places.truncate(PLACES_MAX);
     places
 }

@@ -15,7 +15,8 @@ mod tool_mapping;
 use std::sync::Arc;
 
 use serde_json::Value;
-use zero_core::{SchemaViolation, ToolResult};
+use zero_core::event::ResultContent;
+use zero_core::{SchemaViolation, ToolOutcome, ToolResult};
 
 pub use self::dialect_name::{DialectName, UnknownDialect};
 use self::result_rendering::PagingHint;
@@ -57,13 +58,7 @@ struct DialectEntry {
 impl Dialect {
     /// The dialect of that name.
     pub fn new(name: DialectName) -> Self {
-        let lines: &'static [ToolMapping] = match name {
-            DialectName::Canonical => &[],
-            DialectName::Acp => acp::TOOLS,
-            DialectName::Qwen => qwen::TOOLS,
-            DialectName::Opencode => opencode::TOOLS,
-        };
-        let entries = lines
+        let entries = mappings(name)
             .iter()
             .map(|line| DialectEntry { line, input: InputSchema::new(line.schema()) })
             .collect();
@@ -136,19 +131,9 @@ impl Dialect {
             .map_err(|violations| entry.line.to_dialect_violations(violations))
     }
 
-    /// Writes a result down as this dialect does.
+    /// Writes a result down as this dialect's platform does.
     pub fn render(&self, name: &str, result: &ToolResult) -> RenderedResult {
-        let done = self.find_entry(name).and_then(|entry| entry.line.done);
-        result_rendering::render(self.name, done, self.paging_hint(name), result)
-    }
-
-    /// How a caller of `name` asks for the next page of a file.
-    fn paging_hint(&self, name: &str) -> PagingHint<'static> {
-        let reader = self.entries.iter().find(|entry| entry.line.canonical == "Read");
-        let (tool, (field, first)) = reader
-            .and_then(|entry| Some((entry.line.name, entry.line.line_field("offset")?)))
-            .unwrap_or(("Read", ("offset", 1)));
-        PagingHint { tool: (tool != name).then_some(tool), field, first }
+        render_for_platform(self.name, name, result)
     }
 
     fn find_entry(&self, name: &str) -> Option<&DialectEntry> {
@@ -169,6 +154,66 @@ impl Dialect {
     fn keeps_name(&self, tool: &RegisteredTool) -> bool {
         self.name == DialectName::Canonical || tool.source != BUILTIN || is_job_tool(tool)
     }
+}
+
+/// A result of `tool` as the platform of a dialect writes it down.
+pub fn render_for_platform(
+    dialect: DialectName,
+    tool: &str,
+    result: &ToolResult,
+) -> RenderedResult {
+    let (done, paging) = (done_message(dialect, tool), paging_hint(dialect, tool));
+    result_rendering::render(dialect, done, paging, result)
+}
+
+/// What a model that speaks a dialect is told of the outcome of a call to `tool`.
+pub fn render_for_model(
+    dialect: DialectName,
+    tool: &str,
+    outcome: &ToolOutcome,
+) -> Vec<ResultContent> {
+    match outcome {
+        ToolOutcome::Result(result) => render_result(dialect, tool, result),
+        ToolOutcome::Error(error) => result_rendering::render_error(error),
+    }
+}
+
+/// What a model that speaks a dialect is told of the result of a call to `tool`.
+pub fn render_result(dialect: DialectName, tool: &str, result: &ToolResult) -> Vec<ResultContent> {
+    let (done, paging) = (done_message(dialect, tool), paging_hint(dialect, tool));
+    result_rendering::render_for_model(dialect, done, paging, result)
+}
+
+/// An outcome in words and pictures, for clients that show nothing else: a result as the canonical
+/// tools write it, an error as its message and what a command had printed.
+pub fn render_plain(outcome: &ToolOutcome) -> Vec<ResultContent> {
+    match outcome {
+        ToolOutcome::Result(result) => render_result(DialectName::Canonical, "Read", result),
+        ToolOutcome::Error(error) => result_rendering::render_plain_error(error),
+    }
+}
+
+fn mappings(dialect: DialectName) -> &'static [ToolMapping] {
+    match dialect {
+        DialectName::Canonical => &[],
+        DialectName::Acp => acp::TOOLS,
+        DialectName::Qwen => qwen::TOOLS,
+        DialectName::Opencode => opencode::TOOLS,
+    }
+}
+
+/// What a platform says in place of a change that `tool` made, where it says so.
+fn done_message(dialect: DialectName, tool: &str) -> Option<&'static str> {
+    mappings(dialect).iter().find(|line| line.name == tool).and_then(|line| line.done)
+}
+
+/// How a caller of `tool` asks for the next page of a file.
+fn paging_hint(dialect: DialectName, tool: &str) -> PagingHint<'static> {
+    let reader = mappings(dialect).iter().find(|line| line.canonical == "Read");
+    let (reader, (field, first)) = reader
+        .and_then(|line| Some((line.name, line.line_field("offset")?)))
+        .unwrap_or(("Read", ("offset", 1)));
+    PagingHint { tool: (reader != tool).then_some(reader), field, first }
 }
 
 fn is_job_tool(tool: &RegisteredTool) -> bool {

@@ -13,8 +13,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use zero_core::event::{CallDisplay, FilePosition, PlanEntry, ResultContent, ToolCallStatus};
-use zero_core::{SessionId, ToolKind};
+use zero_core::{FileLocation, SessionId, ToolCall, ToolKind, ToolOutcome};
 use zero_policy::PermissionMode;
 
 pub use self::approval_request::{approval_request, new_question_id, question_expiry_ms};
@@ -36,14 +35,16 @@ pub trait ToolBackend: Send + Sync {
         dialect: DialectName,
     ) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>>;
 
-    /// Makes a call. `watch` hears of it until the future ends; when `cancel` is cancelled it ends
-    /// soon, with [`ToolCallStatus::Cancelled`].
+    /// Makes a call, whose tool and input are written in a dialect. `watch` hears of it until the
+    /// future ends; when `cancel` is cancelled it ends soon, with
+    /// [`ErrorReason::Cancelled`](zero_core::ErrorReason::Cancelled).
     fn call(
         &self,
-        call: BackendCall,
+        call: ToolCall,
+        dialect: DialectName,
         cancel: CancellationToken,
         watch: Arc<dyn CallObserver>,
-    ) -> BoxFuture<'_, BackendResult>;
+    ) -> BoxFuture<'_, ToolOutcome>;
 
     /// Changes how much may be done without asking.
     fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>>;
@@ -115,23 +116,10 @@ pub struct PromptCommand {
     pub prompt: String,
 }
 
-/// A call, as the loop makes it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BackendCall {
-    /// Names the call in every event about it.
-    pub id: String,
-    /// The tool, in the dialect.
-    pub tool: String,
-    /// Its arguments.
-    pub input: Value,
-    /// The dialect they are written in.
-    pub dialect: DialectName,
-}
-
 /// Hears of a call while it runs. Must return at once.
 pub trait CallObserver: Send + Sync {
     /// What it will do is known.
-    fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FilePosition>);
+    fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FileLocation>);
 
     /// It has something to say before it ends.
     fn on_progress(&self, message: String);
@@ -145,34 +133,6 @@ pub trait CallObserver: Send + Sync {
     /// What reads long texts for the call, where a model does.
     fn reader(&self) -> Option<Arc<dyn TextReader>> {
         None
-    }
-}
-
-/// What became of a call.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BackendResult {
-    /// How it ended.
-    pub status: ToolCallStatus,
-    /// What the model is told.
-    pub content: Vec<ResultContent>,
-    /// What the person sees.
-    pub display: Option<CallDisplay>,
-    /// Places it touched.
-    pub locations: Vec<FilePosition>,
-    /// The plan as it is now, if the call changed it.
-    pub plan: Option<Vec<PlanEntry>>,
-}
-
-impl BackendResult {
-    /// A call that gave only words.
-    pub fn from_text(status: ToolCallStatus, text: impl Into<String>) -> Self {
-        Self {
-            status,
-            content: vec![ResultContent::Text { text: text.into() }],
-            display: None,
-            locations: Vec::new(),
-            plan: None,
-        }
     }
 }
 

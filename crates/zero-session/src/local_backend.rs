@@ -6,7 +6,6 @@
 pub mod instructions;
 mod memory_notes;
 pub mod prompt_commands;
-mod result_content;
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -14,25 +13,20 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio_util::sync::CancellationToken;
-use zero_core::{
-    CallId, ErrorReason, ErrorType, RiskLevel, SessionId, ToolCall, ToolError, ToolKind,
-};
+use zero_core::{CallId, RiskLevel, SessionId, ToolCall, ToolKind, ToolOutcome};
 use zero_policy::PermissionMode;
 use zero_runtime::dialect::{BUILTIN, DialectTool};
 use zero_runtime::notes::NoteStoreSet;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
-    BackendCall, BackendResult, CallApprover, CallObserver, CatalogEntry, ToolBackend,
-    ToolBackendError, ToolCatalog, ToolList,
+    CallApprover, CallObserver, CatalogEntry, ToolBackend, ToolBackendError, ToolCatalog, ToolList,
 };
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
-    ApprovalAnswer, ApprovalQuestion, Approver, CallEvent, CallEventObserver, CallOutcome,
-    CallReport, Dialect, DialectName, Editor, Elicitor, GrantRecord, GrantStore, SavedGrant,
-    TextReader, TextReaderProvider, ToolHost, ToolHostSession, ToolHostSessionConfig,
+    ApprovalAnswer, ApprovalQuestion, Approver, CallEvent, CallEventObserver, Dialect, DialectName,
+    Editor, Elicitor, GrantRecord, GrantStore, SavedGrant, TextReader, TextReaderProvider,
+    ToolHost, ToolHostSession, ToolHostSessionConfig,
 };
-
-use crate::event::ToolCallStatus;
 
 /// What the person's file of instructions is called, in the folder of their settings.
 const USER_INSTRUCTIONS: &str = "AGENTS.md";
@@ -210,22 +204,18 @@ impl LocalToolBackend {
 
     async fn run_call(
         &self,
-        call: BackendCall,
+        call: ToolCall,
+        dialect: DialectName,
         cancel: CancellationToken,
         watch: Arc<dyn CallObserver>,
-    ) -> BackendResult {
-        let BackendCall { id, tool, input, dialect } = call;
+    ) -> ToolOutcome {
         let dialect = self.dialects.get(dialect);
         let session = &self.alive.session;
-        let line = self.switchboard.add_route(id, watch);
-        let call = ToolCall {
-            id: line.call.clone(),
-            session: session.id().cloned(),
-            tool,
-            input,
-            timeout: None,
-        };
-        to_backend_result(self.host.call(session, dialect, call, &cancel).await)
+        // Its id is the loop's, or that of a gateway elsewhere: here it may have been used before.
+        let line = self.switchboard.add_route(call.id, watch);
+        let call = ToolCall { id: line.call.clone(), session: session.id().cloned(), ..call };
+        let report = self.host.call(session, dialect, call, &cancel).await;
+        report.outcome.map(|outcome| outcome.result).into()
     }
 }
 
@@ -239,11 +229,12 @@ impl ToolBackend for LocalToolBackend {
 
     fn call(
         &self,
-        call: BackendCall,
+        call: ToolCall,
+        dialect: DialectName,
         cancel: CancellationToken,
         watch: Arc<dyn CallObserver>,
-    ) -> BoxFuture<'_, BackendResult> {
-        Box::pin(self.run_call(call, cancel, watch))
+    ) -> BoxFuture<'_, ToolOutcome> {
+        Box::pin(self.run_call(call, dialect, cancel, watch))
     }
 
     fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
@@ -291,32 +282,6 @@ fn catalog_entry(offered: DialectTool) -> CatalogEntry {
     }
 }
 
-/// A report as the loop takes it. What went wrong is an answer, too.
-fn to_backend_result(report: CallReport) -> BackendResult {
-    match report.outcome {
-        Ok(CallOutcome { result, rendered }) => BackendResult {
-            status: ToolCallStatus::Completed,
-            content: result_content::convert_content(rendered.content),
-            plan: result_content::extract_plan(&result.display),
-            display: result_content::convert_display(result.display),
-            locations: result_content::convert_locations(&result.locations),
-        },
-        Err(error) => BackendResult::from_text(error_status(&error), error.message),
-    }
-}
-
-fn error_status(error: &ToolError) -> ToolCallStatus {
-    match (error.error_type, error.reason()) {
-        (_, Some(ErrorReason::Cancelled)) => ToolCallStatus::Cancelled,
-        // The operating system's no is a failure; policy and people deny.
-        (ErrorType::PermissionDenied, Some(ErrorReason::AccessDenied | ErrorReason::ReadOnly)) => {
-            ToolCallStatus::Failed
-        }
-        (ErrorType::PermissionDenied, _) => ToolCallStatus::Denied,
-        _ => ToolCallStatus::Failed,
-    }
-}
-
 /// Which call of the loop a call of the host is, while it runs.
 #[derive(Default)]
 struct CallRouter {
@@ -326,7 +291,7 @@ struct CallRouter {
 /// The loop's end of a line.
 #[derive(Clone)]
 struct CallRoute {
-    id: String,
+    id: CallId,
     watch: Arc<dyn CallObserver>,
 }
 
@@ -337,7 +302,7 @@ struct CallRouteGuard<'a> {
 }
 
 impl CallRouter {
-    fn add_route(&self, id: String, watch: Arc<dyn CallObserver>) -> CallRouteGuard<'_> {
+    fn add_route(&self, id: CallId, watch: Arc<dyn CallObserver>) -> CallRouteGuard<'_> {
         let call = new_call_id();
         self.lock_routes().insert(call.clone(), CallRoute { id, watch });
         CallRouteGuard { switchboard: self, call }
@@ -363,11 +328,7 @@ impl CallEventObserver for CallRouter {
         match event {
             CallEvent::Described { call, title, kind, locations, .. } => {
                 if let Some(CallRoute { watch, .. }) = self.route(call) {
-                    watch.on_described(
-                        title.clone(),
-                        *kind,
-                        result_content::convert_locations(locations),
-                    );
+                    watch.on_described(title.clone(), *kind, locations.clone());
                 }
             }
             CallEvent::Progress { call, message } => {
@@ -419,7 +380,7 @@ impl Approver for RoutedApprover {
     fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             match self.switchboard.route(&question.call) {
-                Some(far) => self.approver.ask(&far.id, question).await,
+                Some(far) => self.approver.ask(far.id.as_str(), question).await,
                 // Nobody waits for this call any more.
                 None => ApprovalAnswer::RejectOnce,
             }

@@ -11,6 +11,7 @@ mod checkpoint;
 mod database_error;
 mod database_file;
 mod ledger;
+mod old_entries;
 mod reader_pool;
 mod runs;
 mod schema;

@@ -4,7 +4,7 @@
 //! lets every order of events be tried, a stop at every point of it included. [`crate::sessions`]
 //! does what is decided here and reports back.
 
-mod call_batch;
+pub(crate) mod call_batch;
 mod compaction;
 mod context_meter;
 mod loop_guard;
@@ -13,20 +13,21 @@ mod turn_io;
 
 use std::sync::Arc;
 
+use zero_core::ToolOutcome;
+
 use self::call_batch::{BatchedCall, CallBatch};
 use self::compaction::TranscriptSplit;
 use self::context_meter::ContextMeter;
 use self::loop_guard::{LoopGuard, LoopVerdict};
 pub use self::turn_io::{
-    LoopGuardAnswer, RequestContext, ToolCallRequest, TranscriptSummary, TurnAction, TurnConfig,
-    TurnGoal, TurnInput,
+    LoopGuardAnswer, RequestContext, TranscriptSummary, TurnAction, TurnConfig, TurnGoal, TurnInput,
 };
 use crate::event::{EventKind, RunOutcome, TokenUsage};
 use crate::message::{MessageBlock, ModelMessage, join_text, share_messages};
 use crate::model::{
     ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelRequest, ModelStopReason, UNBOUNDED,
 };
-use zero_runtime::tool_backend::{BackendResult, ToolBackendError};
+use zero_runtime::tool_backend::ToolBackendError;
 
 /// What to do when a conversation cannot be made to fit.
 const TOO_LONG: &str = "reset the session, or choose a model with a larger window";
@@ -117,7 +118,9 @@ impl Turn {
                 }));
             }
             TurnInput::Described { .. } | TurnInput::Progress { .. } => {}
-            TurnInput::CallEnded { call, end } => self.handle_call_end(&call, end, &mut actions),
+            TurnInput::CallEnded { call, outcome } => {
+                self.handle_call_end(&call, outcome, &mut actions)
+            }
             TurnInput::Guard(answer) => self.handle_guard_answer(answer, &mut actions),
             TurnInput::Summary(summary) => self.handle_summary(summary, &mut actions),
             TurnInput::Stop(end) => self.stop(end, &mut actions),
@@ -264,7 +267,9 @@ impl Turn {
         self.add_assistant_message(blocks, actions);
         self.meter.record_usage(reply.usage, &self.bench, &self.transcript);
         self.report_usage(actions);
-        self.phase = TurnPhase::RunningCalls(CallBatch::new(plans));
+        let batch = CallBatch::new(plans, self.config.dialect);
+        batch.announce(actions);
+        self.phase = TurnPhase::RunningCalls(batch);
         self.advance(actions);
     }
 
@@ -287,10 +292,9 @@ impl Turn {
                 self.config.call_seed.wrapping_add(u128::from(self.calls_made)),
             );
             self.calls_made = self.calls_made.saturating_add(1);
-            let own = String::from(own);
             let is_used =
                 used.contains(id.as_str()) || plans.iter().any(|plan| plan.has_transcript_id(&id));
-            let id = if id.is_empty() || is_used { own.clone() } else { id };
+            let id = if id.is_empty() || is_used { own.as_str().to_owned() } else { id };
             let cut = if cut && at == last {
                 call_batch::CallCompleteness::Truncated
             } else {
@@ -336,12 +340,12 @@ impl Turn {
         }
     }
 
-    fn handle_call_end(&mut self, call: &str, end: BackendResult, actions: &mut Vec<TurnAction>) {
+    fn handle_call_end(&mut self, call: &str, outcome: ToolOutcome, actions: &mut Vec<TurnAction>) {
         let (TurnPhase::RunningCalls(batch) | TurnPhase::Stopping { batch, .. }) = &mut self.phase
         else {
             return;
         };
-        if !batch.finish_call(call, end, actions) {
+        if !batch.finish_call(call, outcome, actions) {
             return;
         }
         match self.phase {
@@ -494,7 +498,8 @@ impl Turn {
 
     fn stop(&mut self, end: RunOutcome, actions: &mut Vec<TurnAction>) {
         match std::mem::replace(&mut self.phase, TurnPhase::Finished) {
-            TurnPhase::RunningCalls(batch) => {
+            TurnPhase::RunningCalls(mut batch) => {
+                batch.cancel_waiting(actions);
                 self.phase = TurnPhase::Stopping { batch, end };
                 actions.push(TurnAction::CancelCalls);
                 self.finish_when_idle(actions);

@@ -44,6 +44,9 @@ pub struct WriteOutput {
     success: bool,
     /// Bytes on disk, in the file's own encoding.
     bytes_written: u64,
+    /// The file with the earlier content, when one was asked for and there was any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backup: Option<String>,
 }
 
 /// A validated call, with the resolved path.
@@ -166,14 +169,18 @@ fn write_file(
     let kind = if changed.before == FileSnapshot::Absent { "new file" } else { "replaced" };
     let unit = if bytes_written == 1 { "byte" } else { "bytes" };
     let mut summary = format!("Wrote {bytes_written} {unit} to {shown} ({kind}){}", written.note);
-    if let (Some(backup), FileSnapshot::File { .. }) = (&plan.backup, &changed.before) {
-        summary.push_str(&format!("; the earlier content is in {}", backup.display_path()));
+    let backup = match (&plan.backup, &changed.before) {
+        (Some(backup), FileSnapshot::File { .. }) => Some(backup.display_path().to_string()),
+        _ => None,
+    };
+    if let Some(backup) = &backup {
+        summary.push_str(&format!("; the earlier content is in {backup}"));
     }
     summary.push_str(&editor_note.unwrap_or_default());
     let reply = ToolReply {
         content: vec![build_content(summary, &diff)],
         display: ResultDisplay::Diff(diff),
-        output: WriteOutput { success: true, bytes_written },
+        output: WriteOutput { success: true, bytes_written, backup },
         locations: vec![FileLocation { path: plan.file.path().to_owned(), line: None }],
     };
     Ok((reply, ChangedText::from_change(&plan.file, &changed)))

@@ -8,8 +8,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use zero_core::ToolKind;
-use zero_core::event::{CallDisplay, FilePosition, PlanEntry, ResultContent, ToolCallStatus};
+use zero_core::event::{PlanEntry, ResultContent, ToolCallStatus};
+use zero_core::{FileLocation, ResultDisplay, ToolKind, ToolOutcome};
 
 use crate::approvals::Acknowledgement;
 use crate::methods;
@@ -159,6 +159,9 @@ pub struct ToolsUseEvent {
     pub tool_name: String,
     /// Arguments of the call.
     pub input: Value,
+    /// A shorter deadline than the tool's own, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
 }
 
 /// Payload of `tools/cancel`.
@@ -202,7 +205,7 @@ pub struct ToolsProgressParams {
     /// Files that the call uses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10000))]
-    pub locations: Vec<FilePosition>,
+    pub locations: Vec<FileLocation>,
     /// Progress or output so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -218,7 +221,12 @@ pub struct ToolsResultParams {
     /// Id of the call, as in `tools/use`.
     #[schemars(length(min = 1))]
     pub tool_call_id: String,
+    /// What became of the call, whole. It counts more than the fields below, which are for hosts
+    /// that know no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Box<ToolOutcome>>,
     /// The result for the model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10000))]
     pub content: Vec<ToolContent>,
     /// Whether the call failed.
@@ -234,11 +242,11 @@ pub struct ToolsResultParams {
     pub kind: Option<ToolKind>,
     /// The result for the user, such as a diff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub display: Option<CallDisplay>,
+    pub display: Option<ResultDisplay>,
     /// Files that the call used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10000))]
-    pub locations: Vec<FilePosition>,
+    pub locations: Vec<FileLocation>,
     /// The plan of the session, if the call changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 10000))]

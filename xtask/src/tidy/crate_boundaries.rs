@@ -80,6 +80,7 @@ const RESTRICTED_CRATES: &[(&[&str], &[&str], &str)] = &[
     (
         &["base64"],
         &[
+            "zero-runtime",
             "zero-tools",
             "zero-mcp",
             "zero-session",

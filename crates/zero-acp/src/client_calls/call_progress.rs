@@ -3,23 +3,32 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
-use zero_core::ToolKind;
-use zero_core::event::{CallDisplay, FilePosition, ResultContent, ToolCallStatus};
-use zero_runtime::tool_backend::{BackendResult, CallObserver};
+use zero_core::event::ResultContent;
+use zero_core::{FileDiff, FileLocation, ResultDisplay, ToolKind, ToolOutcome};
+use zero_runtime::DialectName;
+use zero_runtime::dialect::{RenderedResult, render_for_platform, render_plain, render_result};
+use zero_runtime::tool_backend::CallObserver;
 
 use crate::output_buffer::OutputBuffer;
 
 /// Words about a call that wait to be told.
 const PROGRESS_WAITING_MAX: usize = 16;
 
-/// The result in the client's form.
-pub(super) fn content_json(end: &BackendResult) -> Vec<Value> {
-    let is_error = end.status != ToolCallStatus::Completed;
-    let mut told: Vec<Value> = end
-        .content
-        .iter()
+/// The outcome of a call in the client's form: content, and for programs what a result or an error
+/// holds.
+pub(super) fn outcome_json(
+    (dialect, tool): (DialectName, &str),
+    outcome: &ToolOutcome,
+) -> Map<String, Value> {
+    let is_error = outcome.error().is_some();
+    let content = match outcome {
+        ToolOutcome::Result(result) => render_result(dialect, tool, result),
+        ToolOutcome::Error(_) => render_plain(outcome),
+    };
+    let mut content: Vec<Value> = content
+        .into_iter()
         .map(|piece| match piece {
             ResultContent::Text { text } if is_error => {
                 json!({"type": "text", "text": text, "isError": true})
@@ -31,9 +40,32 @@ pub(super) fn content_json(end: &BackendResult) -> Vec<Value> {
             }),
         })
         .collect();
-    if let Some(CallDisplay::Diff { path, unified, .. }) = &end.display {
-        told.push(json!({"type": "diff", "path": path, "diff": unified}));
+    let mut told = Map::new();
+    match outcome {
+        ToolOutcome::Result(result) => {
+            if let ResultDisplay::Diff(FileDiff { path, unified, .. }) = &result.display {
+                content.push(json!({"type": "diff", "path": path, "diff": unified}));
+            }
+            if !result.structured.is_null() {
+                told.insert("structured".to_owned(), result.structured.clone());
+            }
+            if dialect == DialectName::Qwen {
+                let RenderedResult { content, display } =
+                    render_for_platform(dialect, tool, result);
+                told.insert("llmContent".to_owned(), Value::Array(content));
+                told.insert("returnDisplay".to_owned(), display);
+            }
+        }
+        ToolOutcome::Error(error) => {
+            told.insert("error".to_owned(), json!(error));
+            if dialect == DialectName::Qwen {
+                told.insert("llmContent".to_owned(), json!([{"text": error.message}]));
+                told.insert("returnDisplay".to_owned(), json!(error.message));
+            }
+        }
     }
+    told.insert("content".to_owned(), Value::Array(content));
+    told.insert("isError".to_owned(), Value::Bool(is_error));
     told
 }
 
@@ -72,7 +104,7 @@ impl CallProgress {
 }
 
 impl CallObserver for ClientCallObserver {
-    fn on_described(&self, title: String, _kind: ToolKind, _locations: Vec<FilePosition>) {
+    fn on_described(&self, title: String, _kind: ToolKind, _locations: Vec<FileLocation>) {
         let _ = self.words.try_send(CallProgress::Title(title));
     }
 
@@ -90,28 +122,47 @@ impl CallObserver for ClientCallObserver {
 
 #[cfg(test)]
 mod tests {
+    use zero_core::{ErrorReason, ErrorType, ToolError, ToolResult, ToolResultPart};
+
     use super::*;
 
     #[test]
     fn result_content_uses_client_format() {
-        let mut end = BackendResult::from_text(ToolCallStatus::Completed, "done");
-        end.content.push(ResultContent::Image { mime: "image/png".into(), data: "AA==".into() });
+        let mut result = ToolResult::text("done");
+        let (mime, data) = ("image/png".to_owned(), "AA==".to_owned());
+        result.content.push(ToolResultPart::Image { mime, data });
         let (path, unified) = ("/a".to_owned(), "@@ -1 +1 @@".to_owned());
-        end.display = Some(CallDisplay::Diff {
+        result.display = ResultDisplay::Diff(FileDiff {
             path,
             unified,
             old_text: None,
             new_text: None,
             partial: false,
         });
-        let told = content_json(&end);
+        result.structured = json!({"replacements": 1});
+        let called = (DialectName::Canonical, "Edit");
+        let outcome = ToolOutcome::from(result);
+        let told = outcome_json(called, &outcome);
         let expected = json!([
             {"type": "text", "text": "done"},
             {"type": "image", "source": {"type": "base64", "mediaType": "image/png", "data": "AA=="}},
             {"type": "diff", "path": "/a", "diff": "@@ -1 +1 @@"},
         ]);
-        assert_eq!(Value::Array(told), expected);
-        let failed = content_json(&BackendResult::from_text(ToolCallStatus::Denied, "no"));
-        assert_eq!(Value::Array(failed), json!([{"type": "text", "text": "no", "isError": true}]));
+        assert_eq!(told["content"], expected);
+        assert_eq!(
+            (&told["isError"], &told["structured"]),
+            (&json!(false), &json!({"replacements": 1}))
+        );
+        let error = ToolError::new(ErrorType::PermissionDenied, ErrorReason::Denied, "no")
+            .with_detail("matched_rule", "Bash(rm *)");
+        let failed = outcome_json(called, &error.clone().into());
+        assert_eq!(failed["content"], json!([{"type": "text", "text": "no", "isError": true}]));
+        assert_eq!((&failed["isError"], &failed["error"]), (&json!(true), &json!(error)));
+        assert!(!told.contains_key("llmContent") && !failed.contains_key("llmContent"));
+        let qwen = outcome_json((DialectName::Qwen, "edit"), &outcome);
+        let parts =
+            json!([{"text": "done"}, {"inlineData": {"mimeType": "image/png", "data": "AA=="}}]);
+        assert_eq!(qwen["llmContent"], parts);
+        assert_eq!(qwen["returnDisplay"]["fileName"], "/a");
     }
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use agent_client_protocol::v1::schema::{PermissionOption, PermissionOptionKind, ToolCallContent};
 use serde_json::{Value, json};
-use zero_core::ToolKind;
-use zero_core::event::{ApprovalEffect, ApprovalRequest, CallDisplay};
+use zero_core::event::{ApprovalEffect, ApprovalRequest};
+use zero_core::{ResultDisplay, ToolKind};
 
 use super::call_content::{diff_content, text_content};
 use crate::text_sanitizer::{
@@ -62,7 +62,7 @@ pub(super) fn question_title(request: &ApprovalRequest, chars_max: usize) -> Str
 pub(super) fn question_kind(request: &ApprovalRequest) -> Option<ToolKind> {
     match (&request.commands[..], &request.preview) {
         ([_, ..], _) => Some(ToolKind::Execute),
-        (_, Some(CallDisplay::Diff { .. })) => Some(ToolKind::Edit),
+        (_, Some(ResultDisplay::Diff(_))) => Some(ToolKind::Edit),
         _ => None,
     }
 }
@@ -80,12 +80,12 @@ pub(super) fn question_input(request: &ApprovalRequest) -> Option<Value> {
 pub(super) fn question_content(request: &ApprovalRequest, cwd: &Path) -> Vec<ToolCallContent> {
     let mut shown = Vec::new();
     let mut preview = request.preview.as_ref();
-    if let Some(CallDisplay::Diff { .. }) = preview {
+    if let Some(ResultDisplay::Diff(_)) = preview {
         shown.extend(preview.take().and_then(|diff| diff_content(diff, cwd)));
     }
     let mut beside = match preview {
-        Some(CallDisplay::Markdown { text }) => text.as_str(),
-        _ => "",
+        Some(ResultDisplay::Markdown { text }) => text.as_str(),
+        Some(ResultDisplay::Plan { .. } | ResultDisplay::Diff(_)) | None => "",
     };
     if let [first, others @ ..] = request.commands.as_slice() {
         // A preview that begins with the command says next where it would run, and with what.
@@ -149,11 +149,12 @@ fn reason_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use zero_core::FileDiff;
     use zero_core::event::ApprovalOption;
 
     use super::*;
 
-    fn request(commands: &[&str], preview: Option<CallDisplay>) -> ApprovalRequest {
+    fn request(commands: &[&str], preview: Option<ResultDisplay>) -> ApprovalRequest {
         ApprovalRequest {
             id: "ask_1".to_owned(),
             call: "c1".to_owned(),
@@ -195,7 +196,7 @@ mod tests {
         let long = format!("echo {}\nrm -rf ~\u{202e}", "x".repeat(5000));
         let shown = long.replace('\u{202e}', "\\u{202e}");
         check(&request(&[&long], None), &[&format!("```sh\n{shown}\n```\n\nin `/w`"), &said]);
-        let preview = |text: &str| Some(CallDisplay::Markdown { text: text.to_owned() });
+        let preview = |text: &str| Some(ResultDisplay::Markdown { text: text.to_owned() });
         check(
             &request(&["ls"], preview("ls\n\nin /w/sub\nwith A=`b`\nin the background")),
             &["```sh\nls\n```\n\nin `/w/sub`\n\n```\nwith A=`b`\nin the background\n```", &said],
@@ -209,13 +210,13 @@ mod tests {
 
     #[test]
     fn diff_is_shown_before_reason() {
-        let diff = CallDisplay::Diff {
+        let diff = ResultDisplay::Diff(FileDiff {
             path: "a".to_owned(),
             unified: "-a\n+b".to_owned(),
             old_text: Some("a".to_owned()),
             new_text: Some("b".to_owned()),
             partial: false,
-        };
+        });
         let shown = r#"{"type":"diff","path":"/w/a","oldText":"a","newText":"b"}"#;
         check(&request(&[], Some(diff)), &[shown, WHY]);
     }

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use agent_client_protocol::v1::schema::{
     self as acp, ContentBlock, Diff, ImageContent, Meta, ToolCallContent, ToolCallLocation,
 };
-use serde_json::{Value, json};
-use zero_core::ToolKind;
+use serde_json::{Map, Value, json};
 use zero_core::ansi_filter::{AnsiFilter, AnsiFilterMode};
-use zero_core::event::{CallDisplay, FilePosition, ResultContent, ToolCallStatus};
+use zero_core::event::{ResultContent, ToolCallStatus};
 use zero_core::text_shortening::head;
+use zero_core::tool_result::render_checklist;
+use zero_core::{FileDiff, FileLocation, ResultDisplay, ToolKind, ToolOutcome, ToolResultPart};
+use zero_runtime::dialect::render_plain;
 
 use crate::text_sanitizer::{code_block, make_visible, shorten_middle};
 
@@ -24,19 +26,60 @@ const PICTURES_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Most places told of a call.
 const PLACES_MAX: usize = 50;
 
-/// Of a call that is over: what became of it.
-#[derive(Clone, Copy)]
+/// Of a call that is over: what became of it, and the words and pictures of that.
 pub(super) struct CallResultView<'a> {
+    outcome: &'a ToolOutcome,
     pub(super) status: ToolCallStatus,
-    pub(super) content: &'a [ResultContent],
-    pub(super) display: Option<&'a CallDisplay>,
+    content: Vec<ResultContent>,
 }
 
-impl CallResultView<'_> {
-    /// What the model is told, in words.
-    pub(super) fn model_text(&self) -> String {
+impl<'a> CallResultView<'a> {
+    pub(super) fn new(outcome: &'a ToolOutcome) -> Self {
+        Self { outcome, status: outcome.status(), content: render_plain(outcome) }
+    }
+
+    /// Places it touched.
+    pub(super) fn locations(&self) -> &'a [FileLocation] {
+        self.outcome.locations()
+    }
+
+    /// What it gives for programs.
+    fn structured(&self) -> &'a Value {
+        self.outcome.result().map_or(&Value::Null, |result| &result.structured)
+    }
+
+    /// How its command ended: the exit code and the signal, as far as known.
+    pub(super) fn exit_status(&self) -> (Option<i64>, Option<&'a str>) {
+        let field = |name: &str| match self.outcome {
+            ToolOutcome::Result(result) => result.structured.get(name),
+            ToolOutcome::Error(error) => error.details.get(name),
+        };
+        (field("exit_code").and_then(Value::as_i64), field("signal").and_then(Value::as_str))
+    }
+
+    /// What is to be known of a command beside what it wrote, one line each.
+    pub(super) fn command_notes(&self) -> Vec<String> {
+        let structured = self.structured();
+        let word = |name: &str| structured.get(name).and_then(Value::as_str);
+        let mut notes = Vec::new();
+        match self.exit_status() {
+            (Some(code), Some(signal)) => {
+                notes.push(format!("(ended by {signal}, exit code {code})"));
+            }
+            (Some(code), None) if code != 0 => notes.push(format!("(exit code {code})")),
+            _ => {}
+        }
+        notes.extend(word("cwd").map(|folder| format!("(now in `{folder}`)")));
+        notes.extend(word("job_id").map(|job| format!("(continues as job `{job}`)")));
+        let others = structured.get("notes").and_then(Value::as_array).into_iter().flatten();
+        notes.extend(others.filter_map(Value::as_str).map(|note| format!("({note})")));
+        notes
+    }
+
+    /// The words of it.
+    pub(super) fn text(&self) -> String {
         let mut told = String::new();
-        for piece in self.content {
+        for piece in &self.content {
             if let ResultContent::Text { text } = piece {
                 if !told.is_empty() && !told.ends_with('\n') {
                     told.push('\n');
@@ -47,28 +90,31 @@ impl CallResultView<'_> {
         told
     }
 
+    fn display(&self) -> Option<&'a ResultDisplay> {
+        self.outcome.result().map(|result| &result.display)
+    }
+
     /// What a command wrote, with its colours where they are known.
     pub(super) fn command_output(&self) -> String {
-        match self.display {
-            Some(CallDisplay::Markdown { text }) if !text.is_empty() => text.clone(),
-            _ => self.model_text(),
+        match self.display() {
+            Some(ResultDisplay::Markdown { text }) if !text.is_empty() => text.clone(),
+            _ => self.text(),
         }
     }
 
     /// Everything that is shown of it where there is no terminal.
     pub(super) fn display_content(&self, kind: ToolKind, cwd: &Path) -> Vec<ToolCallContent> {
         let mut shown = Vec::new();
-        let told = self.model_text();
-        match (self.status, self.display) {
-            (_, Some(CallDisplay::Diff { unified, .. })) => {
-                shown.extend(self.display.and_then(|display| diff_content(display, cwd)));
+        let told = self.text();
+        match (self.status, self.display()) {
+            (_, Some(display @ ResultDisplay::Diff(_))) => {
+                shown.extend(diff_content(display, cwd));
                 // The change is not told twice.
-                let words = told.trim_end().strip_suffix(unified.trim_end()).unwrap_or(&told);
-                shown.extend(text_content(words.trim_end()));
+                shown.extend(text_content(&self.change_summary()));
             }
             (ToolCallStatus::Completed, display) => {
                 let summary = match display {
-                    Some(CallDisplay::Markdown { text }) => text.as_str(),
+                    Some(ResultDisplay::Markdown { text }) => text.as_str(),
                     _ => "",
                 };
                 match kind {
@@ -97,6 +143,18 @@ impl CallResultView<'_> {
         shown
     }
 
+    /// What a call that changed a file says beside the change.
+    fn change_summary(&self) -> String {
+        let parts = self.outcome.result().map_or(&[][..], |result| &result.content);
+        let words = parts.iter().filter_map(|part| match part {
+            ToolResultPart::Diff { summary: text, .. } | ToolResultPart::Text(text) => {
+                Some(text.as_str())
+            }
+            _ => None,
+        });
+        words.collect::<Vec<_>>().join("\n")
+    }
+
     fn image_content(&self) -> Vec<ToolCallContent> {
         let mut left = PICTURES_BYTES_MAX;
         let picture = |piece: &ResultContent| match piece {
@@ -113,26 +171,46 @@ impl CallResultView<'_> {
         self.content.iter().filter_map(picture).collect()
     }
 
-    /// What programs read.
-    pub(super) fn raw_output(&self) -> Value {
+    /// What programs read. `attempted` is the first place of the call, for an error that names none.
+    pub(super) fn raw_output(&self, attempted: Option<&Path>) -> Value {
         let mut left = RAW_BYTES_MAX;
-        let piece = |piece: &ResultContent| match piece {
-            ResultContent::Text { text } => {
-                let short = shorten_middle(text, left);
-                left = left.saturating_sub(text.len());
-                let is_cut = short.len() != text.len();
-                let mut piece = json!({ "type": "text", "text": short });
-                if let (true, Some(piece)) = (is_cut, piece.as_object_mut()) {
-                    piece.insert("truncated".to_owned(), Value::Bool(true));
+        let mut metadata = Map::new();
+        let (exit_code, signal) = self.exit_status();
+        metadata.extend(exit_code.map(|code| ("exitCode".to_owned(), json!(code))));
+        metadata.extend(signal.map(|signal| ("signal".to_owned(), json!(signal))));
+        metadata.insert("status".to_owned(), json!(self.status));
+        match self.outcome {
+            ToolOutcome::Result(result) => {
+                if let ResultDisplay::Diff(diff) = &result.display {
+                    let is_changed = |line: &&str| line.starts_with(['+', '-']);
+                    let lines = diff.unified.lines().filter(is_changed).count();
+                    let backup = result.structured.get("backup").is_some_and(Value::is_string);
+                    metadata.insert("linesChanged".to_owned(), json!(lines));
+                    metadata.insert("backupCreated".to_owned(), json!(backup));
                 }
-                piece
+                let text = self.text();
+                let output = shorten_middle(&text, left);
+                left = left.saturating_sub(output.len());
+                if output.len() != text.len() {
+                    metadata.insert("truncated".to_owned(), Value::Bool(true));
+                }
+                let structured = truncate_value(&result.structured, &mut left, 0);
+                if !structured.is_null() {
+                    metadata.insert("structured".to_owned(), structured);
+                }
+                json!({ "output": output, "metadata": metadata })
             }
-            ResultContent::Image { mime, data } => {
-                json!({ "type": "image", "mimeType": mime, "bytes": data.len() / 4 * 3 })
+            ToolOutcome::Error(error) => {
+                metadata.insert("errorCode".to_owned(), json!(error.error_type));
+                let file = error.details.get("file").and_then(Value::as_str).map(Path::new);
+                let path = file.or(attempted).map(|path| path.display().to_string());
+                metadata.extend(path.map(|path| ("attemptedPath".to_owned(), json!(path))));
+                let details = Value::Object(error.details.clone());
+                let details = truncate_value(&details, &mut left, 0);
+                metadata.insert("details".to_owned(), details);
+                json!({ "error": shorten_middle(&error.message, RAW_BYTES_MAX), "metadata": metadata })
             }
-        };
-        let content: Vec<Value> = self.content.iter().map(piece).collect();
-        json!({ "status": self.status, "isError": self.status != ToolCallStatus::Completed, "content": content })
+        }
     }
 }
 
@@ -163,10 +241,11 @@ pub(super) fn code_content(text: &str, language: &str) -> Option<ToolCallContent
 
 /// A change, as clients draw it. Where its texts are not known it is told as hunks, since a change
 /// without the text before would look like a new file.
-pub(super) fn diff_content(shown: &CallDisplay, cwd: &Path) -> Option<ToolCallContent> {
+pub(super) fn diff_content(shown: &ResultDisplay, cwd: &Path) -> Option<ToolCallContent> {
     let (path, unified, old, new, partial) = match shown {
-        CallDisplay::Markdown { text } => return text_content(text),
-        CallDisplay::Diff { path, unified, old_text, new_text, partial } => {
+        ResultDisplay::Markdown { text } => return text_content(text),
+        ResultDisplay::Plan { entries } => return text_content(&render_checklist(entries)),
+        ResultDisplay::Diff(FileDiff { path, unified, old_text, new_text, partial }) => {
             (path, unified, old_text.as_deref(), new_text.as_deref(), *partial)
         }
     };
@@ -201,9 +280,9 @@ pub(super) fn diff_content(shown: &CallDisplay, cwd: &Path) -> Option<ToolCallCo
 }
 
 /// Places, absolute, each once.
-pub(super) fn call_locations(places: &[FilePosition], cwd: &Path) -> Vec<ToolCallLocation> {
+pub(super) fn call_locations(places: &[FileLocation], cwd: &Path) -> Vec<ToolCallLocation> {
     let mut told: Vec<ToolCallLocation> = Vec::new();
-    for place in places.iter().filter(|place| !place.path.is_empty()) {
+    for place in places.iter().filter(|place| !place.path.as_os_str().is_empty()) {
         let line = place.line.and_then(|line| u32::try_from(line).ok()).filter(|line| *line > 0);
         let location = ToolCallLocation::new(to_absolute(&place.path, cwd)).line(line);
         if !told.contains(&location) {
@@ -216,11 +295,28 @@ pub(super) fn call_locations(places: &[FilePosition], cwd: &Path) -> Vec<ToolCal
     told
 }
 
-fn to_absolute(path: &str, cwd: &Path) -> PathBuf {
+fn to_absolute(path: impl AsRef<Path>, cwd: &Path) -> PathBuf {
     // `components` leaves out every `.` but the first.
-    let path = Path::new(path);
+    let path = path.as_ref();
     let inner = path.strip_prefix(".").unwrap_or(path);
     cwd.join(inner).components().collect()
+}
+
+/// Files that a call names, before its tool says what it is about.
+pub(super) fn input_locations(kind: ToolKind, input: &Value) -> Vec<FileLocation> {
+    const PATH_FIELDS: [&str; 5] = ["file_path", "absolute_path", "path", "filePath", "paths"];
+    if kind == ToolKind::Execute || kind == ToolKind::Fetch {
+        return Vec::new();
+    }
+    let named = PATH_FIELDS.iter().filter_map(|name| input.get(*name));
+    let paths = named.flat_map(|value| match value {
+        Value::Array(paths) => paths.iter().collect(),
+        path => vec![path],
+    });
+    // A pattern names no file.
+    let is_path = |path: &&str| !path.contains(['*', '?', '[', '{']);
+    let paths = paths.filter_map(Value::as_str).filter(is_path).take(PLACES_MAX);
+    paths.map(|path| FileLocation { path: path.into(), line: None }).collect()
 }
 
 /// What a call was given, as programs read it.
@@ -278,18 +374,18 @@ pub(super) fn tool_kind(kind: ToolKind) -> acp::ToolKind {
 mod tests {
     use super::*;
 
-    fn diff(old: Option<&str>, new: Option<&str>, unified: &str, partial: bool) -> CallDisplay {
-        CallDisplay::Diff {
+    fn diff(old: Option<&str>, new: Option<&str>, unified: &str, partial: bool) -> ResultDisplay {
+        ResultDisplay::Diff(FileDiff {
             path: "src/a.rs".to_owned(),
             unified: unified.to_owned(),
             old_text: old.map(str::to_owned),
             new_text: new.map(str::to_owned),
             partial,
-        }
+        })
     }
 
     #[track_caller]
-    fn check(shown: &CallDisplay, expected: Value) {
+    fn check(shown: &ResultDisplay, expected: Value) {
         let content = diff_content(shown, Path::new("/w")).unwrap();
         assert_eq!(serde_json::to_value(content).unwrap(), expected);
     }
@@ -321,7 +417,7 @@ mod tests {
 
     #[test]
     fn locations_are_absolute_and_limited() {
-        let place = |path: &str, line| FilePosition { path: path.to_owned(), line };
+        let place = |path: &str, line| FileLocation { path: path.into(), line };
         let places = [
             place("./a", Some(3)),
             place("/w/a", Some(3)),
@@ -332,27 +428,28 @@ mod tests {
         let told = call_locations(&places, Path::new("/w"));
         let expected = json!([{"path": "/w/a", "line": 3}, {"path": "/x/b"}, {"path": "/w/c"}]);
         assert_eq!(serde_json::to_value(told).unwrap(), expected);
-        let many: Vec<FilePosition> = (0..1000).map(|n| place(&format!("/{n}"), None)).collect();
+        let many: Vec<FileLocation> = (0..1000).map(|n| place(&format!("/{n}"), None)).collect();
         assert_eq!(call_locations(&many, Path::new("/w")).len(), PLACES_MAX);
     }
 
     #[test]
     fn raw_values_are_truncated_and_omit_images() {
         let long = "ä".repeat(RAW_BYTES_MAX);
-        let content = [
-            ResultContent::Text { text: long.clone() },
-            ResultContent::Image { mime: "image/png".to_owned(), data: "AAAA".repeat(9000) },
-            ResultContent::Text { text: "more".to_owned() },
+        let picture = "AAAA".repeat(9000);
+        let content = vec![
+            ToolResultPart::Text(long.clone()),
+            ToolResultPart::Image { mime: "image/png".to_owned(), data: picture.clone() },
+            ToolResultPart::Text("more".to_owned()),
         ];
-        let outcome =
-            CallResultView { status: ToolCallStatus::Completed, content: &content, display: None };
-        let raw = outcome.raw_output();
+        let outcome = ToolOutcome::Result(zero_core::ToolResult {
+            content,
+            structured: json!({"content": long}),
+            ..zero_core::ToolResult::text("")
+        });
+        let raw = CallResultView::new(&outcome).raw_output(None);
         assert!(raw.to_string().len() < RAW_BYTES_MAX + 1024);
-        assert_eq!(raw["content"][0]["truncated"], true);
-        assert_eq!(
-            raw["content"][1],
-            json!({"type": "image", "mimeType": "image/png", "bytes": 27000})
-        );
+        assert_eq!(raw["metadata"]["truncated"], true);
+        assert!(!raw.to_string().contains(&picture));
         let input = raw_input(&json!({"content": long, "list": [1, {"deep": "x"}]}));
         assert!(input.to_string().len() < RAW_BYTES_MAX + 1024);
         assert_eq!(input["list"][0], 1);

@@ -12,12 +12,11 @@ use agent_client_protocol::v1::schema::{
 };
 use serde_json::{Value, json};
 use zero_core::ansi_filter::{AnsiFilter, AnsiFilterMode};
-use zero_core::event::{FilePosition, ToolCallStatus};
+use zero_core::event::ToolCallStatus;
 use zero_core::text_shortening::tail;
-use zero_core::{RunId, ToolKind};
+use zero_core::{FileLocation, RunId, ToolKind};
 
 use super::call_content::{self, CallResultView, SHOWN_BYTES_MAX, call_locations, text_content};
-use super::exit_status;
 use crate::text_sanitizer::{code_block, one_line, shorten_middle};
 
 /// Longest title.
@@ -55,7 +54,7 @@ pub(super) struct CallFacts<'a> {
     pub(super) input: Option<Value>,
     /// Whether the call runs with this input, whatever the model wrote.
     pub(super) is_rewritten: bool,
-    pub(super) places: &'a [FilePosition],
+    pub(super) places: &'a [FileLocation],
 }
 
 impl CallFacts<'_> {
@@ -360,7 +359,6 @@ impl CallView {
     pub(super) fn finish(
         &mut self,
         outcome: &CallResultView<'_>,
-        places: &[FilePosition],
         cwd: &Path,
     ) -> Vec<ToolCallUpdate> {
         if self.is_over() {
@@ -370,15 +368,12 @@ impl CallView {
             ToolCallStatus::Completed => acp::ToolCallStatus::Completed,
             _ => acp::ToolCallStatus::Failed,
         };
-        let mut raw = outcome.raw_output();
+        let attempted = self.locations.first().map(|place| place.path.as_path());
+        let raw = outcome.raw_output(attempted);
         let mut updates = Vec::new();
         let mut shown = outcome.display_content(self.kind, cwd);
         let is_command = self.has_terminal || self.kind == ToolKind::Execute;
-        let exit = is_command.then(|| exit_status::parse_exit_status(outcome, self.input.as_ref()));
-        if let (Some((code, signal)), Some(raw)) = (&exit, raw.as_object_mut()) {
-            raw.insert("exitCode".to_owned(), json!(code));
-            raw.insert("signal".to_owned(), json!(signal));
-        }
+        let exit = is_command.then(|| outcome.exit_status());
         if self.has_terminal && outcome.status == ToolCallStatus::Completed {
             updates.extend(self.stream_remaining_output(outcome));
             shown.retain(|content| !is_text(content));
@@ -387,7 +382,7 @@ impl CallView {
             shown.insert(0, self.terminal_content());
         }
         let mut fields = ToolCallUpdateFields::new().status(status).content(shown).raw_output(raw);
-        let places = call_locations(places, cwd);
+        let places = call_locations(outcome.locations(), cwd);
         if !places.is_empty() && places != self.locations {
             fields.locations = Some(places);
         }
@@ -470,18 +465,16 @@ impl CallView {
 
     /// What the terminal does not show yet of a command that has ended.
     fn stream_remaining_output(&mut self, outcome: &CallResultView<'_>) -> Vec<ToolCallUpdate> {
-        let told = outcome.model_text();
+        let notes = outcome.command_notes();
         let missing = match (self.printed.sent_bytes, self.printed.is_full) {
             (0, _) => {
                 let wrote = shorten_middle(&outcome.command_output(), SHOWN_BYTES_MAX).into_owned();
-                let unsaid = exit_status::trailing_notes(&told)
-                    .into_iter()
-                    .filter(|note| !wrote.contains(note));
+                let unsaid = notes.iter().filter(|note| !wrote.ends_with(note.as_str()));
                 let notes: String = unsaid.map(|note| format!("\n{note}")).collect();
                 wrote + &notes
             }
             (_, true) => tail(&outcome.command_output(), SNAPSHOT_BYTES_MAX).to_owned(),
-            (_, false) => exit_status::trailing_notes(&told).join("\n"),
+            (_, false) => notes.join("\n"),
         };
         let mut clean = AnsiFilter::filter_all(AnsiFilterMode::Styled, &missing);
         if !clean.is_empty() && !self.printed.ends_line {

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use zero_core::event::{
-    ApprovalOption, CallDisplay, Event, EventKind, PlanEntry, PromptAttachment, ResultContent,
-    TokenUsage, ToolCallStatus,
+    ApprovalOption, Event, EventKind, PlanEntry, PromptAttachment, ResultContent, TokenUsage,
+    ToolCallStatus,
 };
+use zero_core::{FileDiff, ResultDisplay, ToolError, ToolResultPart};
 
 use super::*;
 
@@ -86,13 +87,13 @@ fn text_content(text: &str) -> Vec<ResultContent> {
 }
 
 fn call_ended(call: &str, status: ToolCallStatus, text: &str) -> EventKind {
-    EventKind::ToolEnded {
-        call: call.to_owned(),
-        status,
-        content: text_content(text),
-        display: None,
-        locations: vec![],
-    }
+    let outcome = ToolOutcome::from_content(status, text_content(text), None, vec![]);
+    EventKind::tool_ended(call, outcome)
+}
+
+/// The end of a command that wrote a text and left what programs are told of it.
+fn command_ended(call: &str, text: &str, structured: Value) -> EventKind {
+    EventKind::tool_ended(call, ToolResult { structured, ..ToolResult::text(text) }.into())
 }
 
 fn run_ended(end: RunOutcome) -> EventKind {
@@ -117,6 +118,6 @@ fn request(call: &str, commands: &[&str]) -> ApprovalRequest {
     }
 }
 
-fn location(path: &str, line: Option<u64>) -> FilePosition {
-    FilePosition { path: path.to_owned(), line }
+fn location(path: &str, line: Option<u64>) -> FileLocation {
+    FileLocation { path: path.into(), line }
 }

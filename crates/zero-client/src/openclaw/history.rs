@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use zero_core::RunId;
 use zero_core::event::{Event, EventKind, ResultContent, RunOutcome, TokenUsage, ToolCallStatus};
+use zero_core::{ErrorReason, RunId, ToolError, ToolOutcome};
 
 use super::run::message_texts;
 use super::tool_calls;
@@ -109,8 +109,8 @@ impl HistoryBuilder {
             let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
             let status = if is_error { ToolCallStatus::Failed } else { ToolCallStatus::Completed };
             self.open.remove(&call);
-            let (display, locations) = (None, Vec::new());
-            self.push_event(EventKind::ToolEnded { call, status, content, display, locations });
+            let outcome = ToolOutcome::from_content(status, content, None, Vec::new());
+            self.push_event(EventKind::tool_ended(call, outcome));
         }
     }
 
@@ -126,11 +126,9 @@ impl HistoryBuilder {
             return;
         }
         for call in std::mem::take(&mut self.open) {
-            let text = "the gateway does not say what became of it".to_owned();
-            let content = vec![ResultContent::Text { text }];
-            let status = ToolCallStatus::Interrupted;
-            let (display, locations) = (None, Vec::new());
-            self.push_event(EventKind::ToolEnded { call, status, content, display, locations });
+            let text = "the gateway does not say what became of it";
+            let error = ToolError::failed(ErrorReason::Interrupted, text);
+            self.push_event(EventKind::tool_ended(call, error.into()));
         }
         self.push_event(EventKind::RunEnded {
             end: RunOutcome::Completed,

@@ -78,13 +78,8 @@ impl OpenClawRun {
                     told.push(EventKind::ToolUpdated { call, title, kind, locations, progress });
                 }
                 self.calls.remove(call);
-                told.push(EventKind::ToolEnded {
-                    call: call.to_owned(),
-                    status: parse_status(is_error, details),
-                    content: tool_calls::parse_content(result),
-                    display: tool_calls::parse_display(details),
-                    locations: tool_calls::result_locations(details),
-                });
+                let outcome = tool_calls::parse_outcome(parse_status(is_error, details), result);
+                told.push(EventKind::tool_ended(call, outcome));
             }
             _ => {}
         }

@@ -1,9 +1,10 @@
 //! Calls of a gateway's own tools, in the words of the ledger.
 
-use serde_json::Value;
-use zero_core::ToolKind;
-use zero_core::event::{CallDisplay, FilePosition, ResultContent};
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+use zero_core::event::{ResultContent, ToolCallStatus};
 use zero_core::text_shortening::one_line;
+use zero_core::{FileLocation, ResultDisplay, ToolError, ToolKind, ToolOutcome};
 
 /// Characters of a title.
 const TITLE_LEN_MAX: usize = 200;
@@ -77,8 +78,8 @@ pub(crate) fn parse_kind(word: &str) -> Option<ToolKind> {
 }
 
 /// Files that arguments name. Only absolute ones: where the others are is not known here.
-pub(crate) fn argument_locations(args: &Value) -> Vec<FilePosition> {
-    let mut places: Vec<FilePosition> = Vec::new();
+pub(crate) fn argument_locations(args: &Value) -> Vec<FileLocation> {
+    let mut places: Vec<FileLocation> = Vec::new();
     let mut waiting = vec![(args, 0)];
     let mut seen = 0;
     while let Some((value, depth)) = waiting.pop() {
@@ -95,7 +96,7 @@ pub(crate) fn argument_locations(args: &Value) -> Vec<FilePosition> {
                         Some(path)
                             if PATH_ARGUMENTS.contains(&key.as_str()) && path.starts_with('/') =>
                         {
-                            let place = FilePosition { path: path.to_owned(), line };
+                            let place = FileLocation { path: path.into(), line };
                             if !places.contains(&place) {
                                 places.push(place);
                             }
@@ -112,9 +113,27 @@ pub(crate) fn argument_locations(args: &Value) -> Vec<FilePosition> {
 }
 
 /// Places that a result names itself.
-pub(crate) fn result_locations(details: &Value) -> Vec<FilePosition> {
+pub(crate) fn result_locations(details: &Value) -> Vec<FileLocation> {
     let named = details.get("locations").cloned().unwrap_or_default();
     serde_json::from_value(named).unwrap_or_default()
+}
+
+/// What became of a call: whole, where the gateway is of our kind; what it shows of it, otherwise.
+pub(crate) fn parse_outcome(status: ToolCallStatus, result: &Value) -> ToolOutcome {
+    let details = result.get("details").unwrap_or(&Value::Null);
+    let error = details.get("error").and_then(|error| ToolError::deserialize(error).ok());
+    if let Some(error) = error.filter(|_| status != ToolCallStatus::Completed) {
+        return error.into();
+    }
+    let (content, display) = (parse_content(result), parse_display(details));
+    let mut outcome =
+        ToolOutcome::from_content(status, content, display, result_locations(details));
+    if let ToolOutcome::Result(result) = &mut outcome {
+        let exit_code = || Some(json!({"exit_code": details.get("exitCode")?.as_i64()?}));
+        let structured = details.get("structured").cloned();
+        result.structured = structured.or_else(exit_code).unwrap_or_default();
+    }
+    outcome
 }
 
 /// What a tool gave.
@@ -151,9 +170,9 @@ pub(crate) fn parse_progress(partial: &Value) -> Option<String> {
 }
 
 /// What a person sees, where the gateway says it.
-pub(crate) fn parse_display(details: &Value) -> Option<CallDisplay> {
+pub(crate) fn parse_display(details: &Value) -> Option<ResultDisplay> {
     let text = details.get("markdown").and_then(Value::as_str)?;
-    Some(CallDisplay::Markdown { text: text.to_owned() })
+    Some(ResultDisplay::Markdown { text: text.to_owned() })
 }
 
 #[cfg(test)]
@@ -166,8 +185,10 @@ mod tests {
     fn check(name: &str, args: Value, title: &str, kind: ToolKind, places: &[&str]) {
         assert_eq!(super::call_title(name, &args), title);
         assert_eq!(super::tool_kind(name), kind, "{name}");
-        let found: Vec<String> =
-            super::argument_locations(&args).into_iter().map(|place| place.path).collect();
+        let found: Vec<String> = super::argument_locations(&args)
+            .into_iter()
+            .map(|place| place.path.display().to_string())
+            .collect();
         assert_eq!(found, places, "{name}");
     }
 

@@ -6,10 +6,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::Value;
-use zero_core::RunId;
-use zero_core::event::{
-    Event, EventKind, PromptAttachment, ResultContent, RunOutcome, ToolCallStatus,
-};
+use zero_core::event::{Event, EventKind, PromptAttachment, RunOutcome};
+use zero_core::{ErrorReason, RunId, ToolError};
 
 use super::approval::parse_approval;
 use super::cumulative_text::TextStage;
@@ -331,21 +329,14 @@ impl OpenClawTranslator {
             return Vec::new();
         };
         self.remember_ended(id);
-        let status = match end {
-            RunOutcome::Aborted { .. } => ToolCallStatus::Cancelled,
-            _ => ToolCallStatus::Interrupted,
+        let reason = match end {
+            RunOutcome::Aborted { .. } => ErrorReason::Cancelled,
+            _ => ErrorReason::Interrupted,
         };
         let mut told = Vec::new();
         for call in run.calls {
-            let text = "the run ended before the gateway said what became of it".to_owned();
-            let content = vec![ResultContent::Text { text }];
-            told.push(EventKind::ToolEnded {
-                call,
-                status,
-                content,
-                display: None,
-                locations: Vec::new(),
-            });
+            let text = "the run ended before the gateway said what became of it";
+            told.push(EventKind::tool_ended(call, ToolError::failed(reason, text).into()));
         }
         let of_run = |asker: &Option<RunId>| asker.as_ref() == Some(&run_id);
         let open: Vec<String> = self

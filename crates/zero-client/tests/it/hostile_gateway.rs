@@ -10,11 +10,10 @@ use tokio_util::sync::CancellationToken;
 use zero_client::wire::SessionInfo;
 use zero_client::{GatewayLink, GatewayLinkError, GatewayUpdate, SessionHandle, SessionUpdates};
 use zero_core::event::{Event, EventKind};
+use zero_core::{ToolCall, ToolOutcome};
 use zero_runtime::DialectName;
 use zero_runtime::tool::BoxFuture;
-use zero_runtime::tool_backend::{
-    BackendCall, BackendResult, CallObserver, ToolBackend, ToolBackendError, ToolCatalog,
-};
+use zero_runtime::tool_backend::{CallObserver, ToolBackend, ToolBackendError, ToolCatalog};
 use zero_session::PermissionMode;
 
 use crate::openclaw_server::OpenClawServer;
@@ -132,11 +131,12 @@ impl ToolBackend for SlowToolBackend {
 
     fn call(
         &self,
-        call: BackendCall,
+        call: ToolCall,
+        dialect: DialectName,
         cancel: CancellationToken,
         watch: Arc<dyn CallObserver>,
-    ) -> BoxFuture<'_, BackendResult> {
-        self.looking.call(call, cancel, watch)
+    ) -> BoxFuture<'_, ToolOutcome> {
+        self.looking.call(call, dialect, cancel, watch)
     }
 
     fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {

@@ -153,7 +153,7 @@ async fn description_comes_with_result_unless_call_is_slow() {
         let early = usize::from(!told_with_end);
         assert_eq!(told, Some((Some("Look at a"), Some(ToolKind::Search), early)), "{entries:?}");
         let places = entries.iter().find_map(|event| match &event.what {
-            EventKind::ToolEnded { locations, .. } => Some(locations.len()),
+            EventKind::ToolEnded { outcome, .. } => Some(outcome.locations().len()),
             _ => None,
         });
         assert_eq!(places, Some(usize::from(told_with_end)), "{entries:?}");

@@ -17,7 +17,8 @@ use zero_client::{
     GatewayConnection, GatewayDialer, GatewayLink, GatewayLinkError, GatewayLocality,
     GatewayUpdate, OpenRequest, OverlapPolicy, SendRequest, SessionHandle, SessionUpdates,
 };
-use zero_core::event::{Event, EventKind, RunOutcome, ToolCallStatus};
+use zero_core::event::{Event, EventKind, RunOutcome};
+use zero_core::{ToolCall, ToolOutcome, ToolResult};
 use zero_gateway::{
     AuthConfig, Gateway, GatewayConfig, GatewayLimits, MetricsSource, PlaintextPolicy, Principal,
 };
@@ -25,8 +26,8 @@ use zero_runtime::DialectName;
 use zero_runtime::metrics::ToolStats;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
-    BackendCall, BackendResult, CallObserver, CatalogEntry, ToolBackend, ToolBackendError,
-    ToolBackendFactory, ToolBackendRequest, ToolCatalog,
+    CallObserver, CatalogEntry, ToolBackend, ToolBackendError, ToolBackendFactory,
+    ToolBackendRequest, ToolCatalog,
 };
 use zero_session::PermissionMode;
 use zero_session::agent::AgentRegistry;
@@ -351,16 +352,17 @@ impl ToolBackend for RecordingToolBackend {
 
     fn call(
         &self,
-        call: BackendCall,
+        call: ToolCall,
+        _dialect: DialectName,
         _cancel: CancellationToken,
         watch: Arc<dyn CallObserver>,
-    ) -> BoxFuture<'_, BackendResult> {
-        self.calls.lock().unwrap().push(call.id);
-        let place = zero_core::event::FilePosition { path: "a".to_owned(), line: None };
+    ) -> BoxFuture<'_, ToolOutcome> {
+        self.calls.lock().unwrap().push(call.id.into());
+        let place = zero_core::FileLocation { path: "a".into(), line: None };
         watch.on_described("Look at a".to_owned(), zero_core::ToolKind::Search, vec![place]);
         Box::pin(async move {
             tokio::time::sleep(self.takes).await;
-            BackendResult::from_text(ToolCallStatus::Completed, "seen")
+            ToolResult::text("seen").into()
         })
     }
 

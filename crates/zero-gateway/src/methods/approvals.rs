@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use zero_core::ResultDisplay;
+use zero_core::tool_result::render_checklist;
 use zero_runtime::ApprovalAnswer;
 use zero_session::approvals::{PendingApproval, QuestionAnswer};
-use zero_session::event::{ApprovalRequest, CallDisplay};
+use zero_session::event::ApprovalRequest;
 use zero_session::store::{GrantRecord, SessionRecord};
 use zero_wire::approvals::{
     Acknowledgement, ExecApproval, ExecApprovalDecision, ExecApprovalGetParams,
@@ -43,8 +45,9 @@ pub(super) async fn get(
 
 fn approval_preview(request: &ApprovalRequest) -> Option<String> {
     match request.preview.as_ref()? {
-        CallDisplay::Diff { path, unified, .. } => Some(format!("{path}\n{unified}")),
-        CallDisplay::Markdown { text } => Some(text.clone()),
+        ResultDisplay::Diff(diff) => Some(format!("{}\n{}", diff.path, diff.unified)),
+        ResultDisplay::Markdown { text } => Some(text.clone()),
+        ResultDisplay::Plan { entries } => Some(render_checklist(entries)),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::testing::{run_id, run_ledger};
-use zero_core::event::{ApprovalOption, CallDisplay, FilePosition, ResultContent, ToolCallStatus};
+use zero_core::event::{ApprovalOption, ResultContent, ToolCallStatus};
+use zero_core::{FileDiff, FileLocation, ResultDisplay, ToolOutcome};
 
 const ALL: RelayInterest = RelayInterest { tools: true, approvals: true };
 
@@ -68,19 +69,20 @@ fn tool_started(call: &str) -> EventKind {
 }
 
 fn tool_ended(call: &str, status: ToolCallStatus) -> EventKind {
-    EventKind::ToolEnded {
-        call: call.to_owned(),
+    let diff = FileDiff {
+        path: "/w/a.rs".to_owned(),
+        unified: "@@ -1 +1 @@\n-a\n+b\n".to_owned(),
+        old_text: None,
+        new_text: None,
+        partial: false,
+    };
+    let outcome = ToolOutcome::from_content(
         status,
-        content: vec![ResultContent::Text { text: "done".to_owned() }],
-        display: Some(CallDisplay::Diff {
-            path: "/w/a.rs".to_owned(),
-            unified: "@@ -1 +1 @@\n-a\n+b\n".to_owned(),
-            old_text: None,
-            new_text: None,
-            partial: false,
-        }),
-        locations: vec![FilePosition { path: "/w/a.rs".to_owned(), line: Some(1) }],
-    }
+        vec![ResultContent::Text { text: "done".to_owned() }],
+        Some(ResultDisplay::Diff(diff)),
+        vec![FileLocation { path: "/w/a.rs".into(), line: Some(1) }],
+    );
+    EventKind::tool_ended(call, outcome)
 }
 
 fn approval_requested() -> EventKind {

@@ -1,10 +1,9 @@
 //! Ledger words and their counterparts in the family's protocol.
 
 use serde_json::{Value, json};
-use zero_core::RunId;
-use zero_core::event::{
-    ApprovalRequest, CallDisplay, ResultContent, RunOutcome, TokenUsage, ToolCallStatus,
-};
+use zero_core::event::{ApprovalRequest, RunOutcome, TokenUsage, ToolCallStatus};
+use zero_core::{ResultDisplay, RunId, ToolOutcome};
+use zero_runtime::dialect::render_plain;
 use zero_wire::approvals::ExecApprovalDecision;
 use zero_wire::chat::{ChatBlock, ChatMessage};
 use zero_wire::events::{
@@ -138,21 +137,27 @@ pub(super) fn partial_result(progress: Option<&str>) -> OpenClawToolResult {
     OpenClawToolResult { is_error: None, content, details: json!({}) }
 }
 
-pub(super) fn tool_result(
-    status: ToolCallStatus,
-    content: &[ResultContent],
-    display: Option<&CallDisplay>,
-) -> OpenClawToolResult {
+pub(super) fn tool_result(status: ToolCallStatus, outcome: &ToolOutcome) -> OpenClawToolResult {
     let mut details = json!({"status": status});
-    match display {
-        Some(CallDisplay::Diff { path, unified, .. }) => {
-            details["path"] = json!(path);
-            details["diff"] = json!(unified);
+    match outcome {
+        ToolOutcome::Result(result) => {
+            match &result.display {
+                ResultDisplay::Diff(diff) => {
+                    details["path"] = json!(diff.path);
+                    details["diff"] = json!(diff.unified);
+                }
+                ResultDisplay::Markdown { text } if !text.is_empty() => {
+                    details["markdown"] = json!(text);
+                }
+                ResultDisplay::Markdown { .. } | ResultDisplay::Plan { .. } => {}
+            }
+            if !result.structured.is_null() {
+                details["structured"] = result.structured.clone();
+            }
         }
-        Some(CallDisplay::Markdown { text }) => details["markdown"] = json!(text),
-        None => {}
+        ToolOutcome::Error(error) => details["error"] = json!(error),
     }
-    let content = content.iter().cloned().map(ToolContent::from).collect();
+    let content = render_plain(outcome).into_iter().map(ToolContent::from).collect();
     OpenClawToolResult { is_error: Some(status != ToolCallStatus::Completed), content, details }
 }
 

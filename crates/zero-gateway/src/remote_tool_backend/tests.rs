@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use super::*;
 use crate::testing::{SentFrames, send_queue};
 use serde_json::{Value, json};
-use zero_core::SessionId;
-use zero_session::event::ResultContent;
+use zero_core::{CallId, SessionId, ToolResult, ToolResultPart};
 use zero_session::key::SessionKey;
 use zero_session::store::ToolHostLocation;
 use zero_wire::tools::{OfferedTool, ToolContent, ToolsOfferParams};
@@ -23,7 +22,7 @@ struct RemoteBackendFixture {
 struct CallLog(Mutex<Vec<String>>);
 
 impl CallObserver for CallLog {
-    fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FilePosition>) {
+    fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FileLocation>) {
         let note = format!("{title} {} {}", kind.as_str(), locations.len());
         self.0.lock().unwrap().push(note);
     }
@@ -88,6 +87,7 @@ fn result(call: &str, text: &str, is_error: bool) -> ToolsResultParams {
     ToolsResultParams {
         session_id: "sess_1".to_owned(),
         tool_call_id: call.to_owned(),
+        outcome: None,
         content: vec![ToolContent::Text { text: text.to_owned() }],
         is_error,
         status: None,
@@ -99,18 +99,25 @@ fn result(call: &str, text: &str, is_error: bool) -> ToolsResultParams {
     }
 }
 
-fn call(id: &str, tool: &str) -> BackendCall {
-    BackendCall {
-        id: id.to_owned(),
+fn call(id: &str, tool: &str) -> ToolCall {
+    ToolCall {
+        id: CallId::new(id).unwrap(),
+        session: None,
         tool: tool.to_owned(),
         input: json!({"path": "a"}),
-        dialect: DialectName::Acp,
+        timeout: None,
     }
 }
 
-fn result_text(end: &BackendResult) -> (ToolCallStatus, &str) {
-    let [ResultContent::Text { text }] = end.content.as_slice() else { panic!("{end:?}") };
-    (end.status, text)
+fn result_text(end: &ToolOutcome) -> (ToolCallStatus, &str) {
+    let text = match end {
+        ToolOutcome::Error(error) => &error.message,
+        ToolOutcome::Result(result) => match &result.content[..] {
+            [ToolResultPart::Text(text)] => text,
+            other => panic!("{other:?}"),
+        },
+    };
+    (end.status(), text)
 }
 
 impl RemoteBackendFixture {
@@ -121,10 +128,10 @@ impl RemoteBackendFixture {
         rig
     }
 
-    fn start_call(&self, id: &str, tool: &str) -> tokio::task::JoinHandle<BackendResult> {
+    fn start_call(&self, id: &str, tool: &str) -> tokio::task::JoinHandle<ToolOutcome> {
         let (hands, cancel) = (Arc::clone(&self.hands), self.cancel.clone());
         let (call, watch) = (call(id, tool), Arc::clone(&self.heard));
-        tokio::spawn(async move { hands.call(call, cancel, watch).await })
+        tokio::spawn(async move { hands.call(call, DialectName::Acp, cancel, watch).await })
     }
 
     async fn next_event(&mut self) -> (String, Value) {
@@ -319,6 +326,27 @@ fn error_result_cannot_be_success() {
         (Some(ToolCallStatus::Cancelled), false, ToolCallStatus::Cancelled),
     ] {
         let params = ToolsResultParams { status, ..result("c", "x", is_error) };
-        assert_eq!(to_tool_result(params).status, expected, "{status:?} {is_error}");
+        assert_eq!(to_outcome(params, "read").status(), expected, "{status:?} {is_error}");
+    }
+}
+
+#[tokio::test]
+async fn whole_outcome_arrives() {
+    let mut rig = RemoteBackendFixture::with_offer();
+    let result_of = ToolResult { structured: json!({"exit_code": 7}), ..ToolResult::text("x") };
+    let error = ToolError::new(zero_core::ErrorType::Timeout, ErrorReason::Deadline, "slow")
+        .with_detail("output", "half")
+        .with_tool("read");
+    for (id, outcome) in [("c1", ToolOutcome::Result(result_of)), ("c2", error.into())] {
+        let asked = rig.start_call(id, "read");
+        rig.next_event().await;
+        let is_error = outcome.error().is_some();
+        let told = ToolsResultParams {
+            outcome: Some(Box::new(outcome.clone())),
+            content: Vec::new(),
+            ..result(id, "", is_error)
+        };
+        rig.hands.handle_result(told).unwrap();
+        assert_eq!(asked.await.unwrap(), outcome);
     }
 }

@@ -245,10 +245,11 @@ impl ToolBackend for EmptyToolBackend {
 
     fn call(
         &self,
-        call: zero_runtime::tool_backend::BackendCall,
+        call: zero_core::ToolCall,
+        _dialect: zero_runtime::DialectName,
         _cancel: CancellationToken,
         _watch: Arc<dyn zero_runtime::tool_backend::CallObserver>,
-    ) -> BoxFuture<'_, zero_runtime::tool_backend::BackendResult> {
+    ) -> BoxFuture<'_, zero_core::ToolOutcome> {
         panic!("the gateway must not run `{}`", call.tool)
     }
 

@@ -2,7 +2,11 @@
 
 use std::fmt::Write as _;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use zero_core::ToolError;
+use zero_core::event::ResultContent;
 use zero_core::tool_result::{
     FileDiff, RemainingLines, ResultDisplay, SearchHit, ToolResult, ToolResultPart,
     render_checklist,
@@ -41,23 +45,25 @@ impl PagingHint<'_> {
     }
 }
 
-/// Writes a result down. `done` stands in for a change that was made, where the platform says so.
+/// A piece of a result, in a dialect's words; how it is wrapped depends on who gets it.
+enum RenderedPiece<'a> {
+    Text(String),
+    Change { summary: &'a str, diff: &'a FileDiff },
+    Image { mime: &'a str, data: &'a str },
+    Audio { mime: &'a str, data: &'a str },
+    Resource { uri: &'a str, mime: &'a str, data: &'a str },
+}
+
+/// Writes a result down as the dialect's platform does. `done` stands in for a change that was made,
+/// where the platform says so.
 pub(super) fn render(
     dialect: DialectName,
     done: Option<&str>,
     paging: PagingHint<'_>,
     result: &ToolResult,
 ) -> RenderedResult {
-    let content = result
-        .content
-        .iter()
-        .flat_map(|content| match (content, done) {
-            (ToolResultPart::Diff { .. }, Some(done)) => {
-                vec![render_text(dialect, done.to_owned())]
-            }
-            _ => render_content(dialect, paging, content),
-        })
-        .collect();
+    let pieces = render_pieces(dialect, done, paging, result);
+    let content = pieces.into_iter().map(|piece| piece_json(dialect, piece)).collect();
     let display = match (dialect, &result.display) {
         (DialectName::Qwen, ResultDisplay::Markdown { text }) => json!(text),
         (DialectName::Qwen, ResultDisplay::Diff(diff)) => json!({
@@ -72,100 +78,183 @@ pub(super) fn render(
     RenderedResult { content, display }
 }
 
-/// One piece of content; notes follow in a piece of their own where the text must stay as it is.
-fn render_content(
+/// Writes a result down as a model is told it: words and pictures.
+pub(super) fn render_for_model(
     dialect: DialectName,
+    done: Option<&str>,
     paging: PagingHint<'_>,
-    content: &ToolResultPart,
-) -> Vec<Value> {
-    let canonical = dialect == DialectName::Canonical;
-    match content {
-        ToolResultPart::Text(plain) => vec![render_text(dialect, plain.clone())],
-        ToolResultPart::Lines { first, text: lines, rest, note } => {
-            let go_on = rest.map(|rest| paging.describe_next_page(*first, rest));
-            let notes: Vec<String> = go_on.into_iter().chain(note.clone()).collect();
-            let note = (!notes.is_empty()).then(|| notes.join("; "));
-            if canonical {
-                return vec![render_text(
-                    dialect,
-                    with_note(number_lines(*first, lines), note.as_deref()),
-                )];
+    result: &ToolResult,
+) -> Vec<ResultContent> {
+    let pieces = render_pieces(dialect, done, paging, result);
+    pieces.into_iter().map(|piece| piece_content(dialect, piece)).collect()
+}
+
+/// An error as a model is told it: what happened, what a command had printed until then, and the
+/// facts for programs as one line of JSON.
+pub(super) fn render_error(error: &ToolError) -> Vec<ResultContent> {
+    let mut details = error.details.clone();
+    details.remove("output");
+    let facts = json!({"error_type": error.error_type, "details": details});
+    vec![text_content(join_paragraphs([&error.message, error_output(error), &facts.to_string()]))]
+}
+
+/// An error as people are told it: what happened, and what a command had printed until then.
+pub(super) fn render_plain_error(error: &ToolError) -> Vec<ResultContent> {
+    let text = join_paragraphs([&error.message, error_output(error)]);
+    if text.is_empty() { Vec::new() } else { vec![text_content(text)] }
+}
+
+fn error_output(error: &ToolError) -> &str {
+    error.details.get("output").and_then(Value::as_str).unwrap_or_default().trim_end()
+}
+
+fn join_paragraphs<const N: usize>(paragraphs: [&str; N]) -> String {
+    let said: Vec<&str> = paragraphs.into_iter().filter(|text| !text.is_empty()).collect();
+    said.join("\n\n")
+}
+
+/// The pieces of a result; notes follow in a piece of their own where the text must stay as it is.
+fn render_pieces<'a>(
+    dialect: DialectName,
+    done: Option<&str>,
+    paging: PagingHint<'_>,
+    result: &'a ToolResult,
+) -> Vec<RenderedPiece<'a>> {
+    let mut pieces = Vec::with_capacity(result.content.len());
+    for part in &result.content {
+        match (part, done) {
+            (ToolResultPart::Diff { .. }, Some(done)) => {
+                pieces.push(RenderedPiece::Text(done.to_owned()));
             }
-            let mut pieces = vec![render_text(dialect, lines.clone())];
-            pieces.extend(note.map(|note| render_text(dialect, format!("({note})"))));
-            pieces
-        }
-        ToolResultPart::Matches { hits, numbered, note } => {
-            let lines = match dialect {
-                DialectName::Acp => render_hits(hits),
-                _ => format_hits(hits, *numbered),
-            };
-            vec![render_text(dialect, with_note(lines, note.as_deref()))]
-        }
-        ToolResultPart::Diff { summary, diff } => vec![render_change(dialect, summary, diff)],
-        ToolResultPart::Image { mime, data } => vec![render_image(dialect, mime, data)],
-        ToolResultPart::Audio { mime, data } => vec![render_audio(dialect, mime, data)],
-        ToolResultPart::Resource { uri, mime, data } => {
-            vec![render_resource(dialect, uri, mime, data)]
-        }
-    }
-}
-
-fn render_text(dialect: DialectName, text: String) -> Value {
-    match dialect {
-        DialectName::Canonical | DialectName::Acp => json!({"type": "text", "text": text}),
-        DialectName::Qwen => json!({"text": text}),
-        DialectName::Opencode => {
-            json!({"type": "content", "content": {"type": "text", "text": text}})
-        }
-    }
-}
-
-fn render_change(dialect: DialectName, summary: &str, diff: &FileDiff) -> Value {
-    match dialect {
-        DialectName::Canonical | DialectName::Qwen => {
-            render_text(dialect, format!("{summary}\n{}", diff.unified))
-        }
-        // The texts were too long to be carried: two nulls would say that nothing is there.
-        DialectName::Opencode if diff.old_text.is_none() && diff.new_text.is_none() => {
-            render_text(dialect, format!("{summary}\n{}", diff.unified))
-        }
-        DialectName::Acp => json!({"type": "diff", "path": diff.path, "diff": diff.unified}),
-        DialectName::Opencode => {
-            json!({"type": "diff", "path": diff.path, "oldText": diff.old_text, "newText": diff.new_text})
+            (ToolResultPart::Diff { summary, diff }, None) => {
+                pieces.push(RenderedPiece::Change { summary, diff });
+            }
+            (ToolResultPart::Text(plain), _) => pieces.push(RenderedPiece::Text(plain.clone())),
+            (ToolResultPart::Lines { first, text, rest, note }, _) => {
+                let go_on = rest.map(|rest| paging.describe_next_page(*first, rest));
+                let notes: Vec<String> = go_on.into_iter().chain(note.clone()).collect();
+                let note = (!notes.is_empty()).then(|| notes.join("; "));
+                if dialect == DialectName::Canonical {
+                    let numbered = with_note(number_lines(*first, text), note.as_deref());
+                    pieces.push(RenderedPiece::Text(numbered));
+                } else {
+                    pieces.push(RenderedPiece::Text(text.clone()));
+                    pieces.extend(note.map(|note| RenderedPiece::Text(format!("({note})"))));
+                }
+            }
+            (ToolResultPart::Matches { hits, numbered, note }, _) => {
+                let lines = match dialect {
+                    DialectName::Acp => render_hits(hits),
+                    _ => format_hits(hits, *numbered),
+                };
+                pieces.push(RenderedPiece::Text(with_note(lines, note.as_deref())));
+            }
+            (ToolResultPart::Image { mime, data }, _) => {
+                pieces.push(RenderedPiece::Image { mime, data });
+            }
+            (ToolResultPart::Audio { mime, data }, _) => {
+                pieces.push(RenderedPiece::Audio { mime, data });
+            }
+            (ToolResultPart::Resource { uri, mime, data }, _) => {
+                pieces.push(RenderedPiece::Resource { uri, mime, data });
+            }
         }
     }
+    pieces
 }
 
-fn render_image(dialect: DialectName, mime: &str, data: &str) -> Value {
-    let plain = json!({"type": "image", "mimeType": mime, "data": data});
-    match dialect {
-        DialectName::Canonical => plain,
-        DialectName::Acp => {
-            json!({"type": "image", "source": {"type": "base64", "mediaType": mime, "data": data}})
+/// A piece as the dialect's platform writes it.
+fn piece_json(dialect: DialectName, piece: RenderedPiece<'_>) -> Value {
+    let plain = match piece {
+        RenderedPiece::Change { diff, .. } if dialect == DialectName::Acp => {
+            return json!({"type": "diff", "path": diff.path, "diff": diff.unified});
         }
-        DialectName::Qwen => json!({"inlineData": {"mimeType": mime, "data": data}}),
+        RenderedPiece::Change { diff, .. }
+            if dialect == DialectName::Opencode && has_texts(diff) =>
+        {
+            return json!({"type": "diff", "path": diff.path, "oldText": diff.old_text, "newText": diff.new_text});
+        }
+        RenderedPiece::Image { mime, data } if dialect == DialectName::Acp => {
+            let source = json!({"type": "base64", "mediaType": mime, "data": data});
+            return json!({"type": "image", "source": source});
+        }
+        RenderedPiece::Image { mime, data }
+        | RenderedPiece::Audio { mime, data }
+        | RenderedPiece::Resource { mime, data, .. }
+            if dialect == DialectName::Qwen =>
+        {
+            return json!({"inlineData": {"mimeType": mime, "data": data}});
+        }
+        RenderedPiece::Text(text) if dialect == DialectName::Qwen => return json!({"text": text}),
+        RenderedPiece::Change { summary, diff } if dialect == DialectName::Qwen => {
+            return json!({"text": describe_change(summary, diff)});
+        }
+        RenderedPiece::Text(text) => json!({"type": "text", "text": text}),
+        RenderedPiece::Change { summary, diff } => {
+            json!({"type": "text", "text": describe_change(summary, diff)})
+        }
+        RenderedPiece::Image { mime, data } => {
+            json!({"type": "image", "mimeType": mime, "data": data})
+        }
+        RenderedPiece::Audio { mime, data } => {
+            json!({"type": "audio", "mimeType": mime, "data": data})
+        }
+        RenderedPiece::Resource { uri, mime, data } => {
+            json!({"type": "resource", "resource": {"uri": uri, "mimeType": mime, "blob": data}})
+        }
+    };
+    match dialect {
         DialectName::Opencode => json!({"type": "content", "content": plain}),
+        DialectName::Canonical | DialectName::Acp | DialectName::Qwen => plain,
     }
 }
 
-fn render_audio(dialect: DialectName, mime: &str, data: &str) -> Value {
-    let plain = json!({"type": "audio", "mimeType": mime, "data": data});
-    match dialect {
-        DialectName::Canonical | DialectName::Acp => plain,
-        DialectName::Qwen => json!({"inlineData": {"mimeType": mime, "data": data}}),
-        DialectName::Opencode => json!({"type": "content", "content": plain}),
+/// A piece as a model is told it.
+fn piece_content(dialect: DialectName, piece: RenderedPiece<'_>) -> ResultContent {
+    match piece {
+        RenderedPiece::Text(text) => text_content(text),
+        RenderedPiece::Change { diff, .. } if dialect == DialectName::Acp => {
+            text_content(format!("{}\n{}", diff.path, diff.unified))
+        }
+        RenderedPiece::Change { diff, .. }
+            if dialect == DialectName::Opencode && has_texts(diff) =>
+        {
+            text_content(format!("changed {}", diff.path))
+        }
+        RenderedPiece::Change { summary, diff } => text_content(describe_change(summary, diff)),
+        RenderedPiece::Image { mime, data }
+        | RenderedPiece::Audio { mime, data }
+        | RenderedPiece::Resource { mime, data, .. } => media_content(mime, data),
     }
 }
 
-fn render_resource(dialect: DialectName, uri: &str, mime: &str, data: &str) -> Value {
-    let plain =
-        json!({"type": "resource", "resource": {"uri": uri, "mimeType": mime, "blob": data}});
-    match dialect {
-        DialectName::Canonical | DialectName::Acp => plain,
-        DialectName::Qwen => json!({"inlineData": {"mimeType": mime, "data": data}}),
-        DialectName::Opencode => json!({"type": "content", "content": plain}),
+fn describe_change(summary: &str, diff: &FileDiff) -> String {
+    format!("{summary}\n{}", diff.unified)
+}
+
+/// Whether the texts of a change are carried. Where they were too long, two nulls would say that
+/// nothing is there.
+fn has_texts(diff: &FileDiff) -> bool {
+    diff.old_text.is_some() || diff.new_text.is_some()
+}
+
+/// Bytes, by what they are. What is neither a picture nor text cannot be shown to a model here.
+fn media_content(mime: &str, data: &str) -> ResultContent {
+    let text = || String::from_utf8(STANDARD.decode(data).ok()?).ok();
+    match mime.split('/').next() {
+        Some("image") => ResultContent::Image { mime: mime.to_owned(), data: data.to_owned() },
+        Some("text") => text().map_or_else(|| omitted_media(mime, data), text_content),
+        _ => omitted_media(mime, data),
     }
+}
+
+fn omitted_media(mime: &str, data: &str) -> ResultContent {
+    let bytes = data.len() / 4 * 3;
+    text_content(format!("(about {bytes} bytes of {mime}, which cannot be shown here)"))
+}
+
+fn text_content(text: String) -> ResultContent {
+    ResultContent::Text { text }
 }
 
 /// `cat -n`: the number in six columns, a tab, the line.
@@ -200,6 +289,8 @@ fn with_note(text: String, note: Option<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use zero_core::{ErrorReason, ErrorType};
+
     use super::*;
     use crate::dialect::Dialect;
 
@@ -263,5 +354,75 @@ mod tests {
         check(DialectName::Acp, plain.clone());
         check(DialectName::Qwen, json!({"inlineData": {"mimeType": "audio/wav", "data": "AA=="}}));
         check(DialectName::Opencode, json!({"type": "content", "content": plain}));
+    }
+
+    #[track_caller]
+    fn check_for_model(one: ToolResultPart, dialects: &[DialectName], expected: ResultContent) {
+        for dialect in dialects {
+            let result = ToolResult {
+                content: vec![one.clone()],
+                display: ResultDisplay::markdown(""),
+                structured: json!({}),
+                locations: vec![],
+            };
+            let told = crate::dialect::render_for_model(*dialect, "x", &result.into());
+            assert_eq!(told[0], expected, "{dialect}");
+        }
+    }
+
+    #[test]
+    fn model_is_told_text_and_images_in_every_dialect() {
+        let all = &DialectName::ALL;
+        let data = || "AAAA".to_owned();
+        check_for_model(ToolResultPart::Text("a".into()), all, text_content("a".into()));
+        let (mime, picture) = ("image/png".to_owned(), data());
+        check_for_model(
+            ToolResultPart::Image { mime: mime.clone(), data: data() },
+            all,
+            ResultContent::Image { mime, data: picture },
+        );
+        let note = "(about 3 bytes of audio/wav, which cannot be shown here)";
+        check_for_model(
+            ToolResultPart::Audio { mime: "audio/wav".into(), data: data() },
+            all,
+            text_content(note.into()),
+        );
+        let resource = |mime: &str, data: &str| ToolResultPart::Resource {
+            uri: "file:///a".into(),
+            mime: mime.into(),
+            data: data.into(),
+        };
+        check_for_model(resource("text/plain", "w7w="), all, text_content("ü".into()));
+        let note = "(about 3 bytes of application/pdf, which cannot be shown here)";
+        check_for_model(resource("application/pdf", "AAAA"), all, text_content(note.into()));
+    }
+
+    #[test]
+    fn diff_is_text_for_model() {
+        let diff = |texts: Option<&str>| FileDiff {
+            path: "a.rs".into(),
+            unified: "-a\n+b".into(),
+            old_text: texts.map(str::to_owned),
+            new_text: texts.map(str::to_owned),
+            partial: false,
+        };
+        let change = |diff| ToolResultPart::Diff { summary: "changed a.rs".into(), diff };
+        use DialectName::{Acp, Canonical, Opencode, Qwen};
+        let full = text_content("changed a.rs\n-a\n+b".into());
+        check_for_model(change(diff(None)), &[Canonical, Qwen, Opencode], full);
+        check_for_model(change(diff(Some("b"))), &[Opencode], text_content("changed a.rs".into()));
+        check_for_model(change(diff(None)), &[Acp], text_content("a.rs\n-a\n+b".into()));
+    }
+
+    #[test]
+    fn model_is_told_every_field_of_error() {
+        let error = ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, "too slow")
+            .with_detail("output", "line 1\nline 2\n")
+            .with_detail("spill_file", "/tmp/all");
+        for dialect in DialectName::ALL {
+            let told = crate::dialect::render_for_model(dialect, "Bash", &error.clone().into());
+            let expected = "too slow\n\nline 1\nline 2\n\n{\"error_type\":\"timeout\",\"details\":{\"reason\":\"deadline\",\"spill_file\":\"/tmp/all\"}}";
+            assert_eq!(told, [text_content(expected.into())], "{dialect}");
+        }
     }
 }

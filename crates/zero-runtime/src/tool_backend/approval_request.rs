@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use zero_core::ResultDisplay;
-use zero_core::event::{ApprovalEffect, ApprovalOption, ApprovalRequest, CallDisplay};
-use zero_core::tool_result::render_checklist;
+use zero_core::event::{ApprovalEffect, ApprovalOption, ApprovalRequest};
 
 use crate::approver::ApprovalQuestion;
 
@@ -30,7 +28,7 @@ pub fn approval_request(
         risk: question.risk.as_str().to_owned(),
         commands: question.commands().map(ToString::to_string).collect(),
         effects: question.judged.iter().map(effect).collect(),
-        preview: question.preview.clone().map(to_preview),
+        preview: question.preview.clone(),
         input: question.rewritten.clone().map(Box::new),
         options: options
             .map(|option| ApprovalOption { id: option.id.to_owned(), name: option.name })
@@ -49,20 +47,4 @@ pub fn new_question_id() -> String {
 pub fn question_expiry_ms(most: Duration) -> i64 {
     let now = jiff::Timestamp::now().as_millisecond();
     now.saturating_add(i64::try_from(most.as_millis()).unwrap_or(i64::MAX))
-}
-
-fn to_preview(display: ResultDisplay) -> CallDisplay {
-    match display {
-        ResultDisplay::Markdown { text } => CallDisplay::Markdown { text },
-        ResultDisplay::Diff(diff) => CallDisplay::Diff {
-            path: diff.path,
-            unified: diff.unified,
-            old_text: diff.old_text,
-            new_text: diff.new_text,
-            partial: diff.partial,
-        },
-        ResultDisplay::Plan { entries } => {
-            CallDisplay::Markdown { text: render_checklist(&entries) }
-        }
-    }
 }

@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
+use zero_core::{FileDiff, FileLocation, ResultDisplay};
 use zero_policy::rule::{PolicyRule, RuleOwner, RuleSource};
 use zero_policy::{PolicyEngine, PolicyEngineConfig, Verdict};
+use zero_runtime::dialect::{render_for_model, render_plain};
 use zero_runtime::{AnyTool, RulePolicy, ToolHostConfig};
 use zero_sandbox::{StateDir, Workspace};
 
 use super::*;
-use crate::event::{CallDisplay, FilePosition, ResultContent};
+use crate::event::{ResultContent, ToolCallStatus};
 
 // Commands are started by this program under another name.
 zero_sandbox::dispatch_helper_before_main!();
@@ -68,7 +70,7 @@ impl CallApprover for UnattendedApprover {
 /// Writes down what it hears.
 #[derive(Default)]
 struct RecordingObserver {
-    described: Mutex<Vec<(String, ToolKind, Vec<FilePosition>)>>,
+    described: Mutex<Vec<(String, ToolKind, Vec<FileLocation>)>>,
     progress: Mutex<Vec<String>>,
     /// `begun`, and what was printed after it.
     printed: Mutex<String>,
@@ -76,7 +78,7 @@ struct RecordingObserver {
 }
 
 impl CallObserver for RecordingObserver {
-    fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FilePosition>) {
+    fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FileLocation>) {
         self.described.lock().unwrap().push((title, kind, locations));
     }
 
@@ -155,33 +157,33 @@ impl BackendFixture {
     }
 }
 
-fn backend_call(id: &str, tool: &str, input: Value) -> BackendCall {
-    let dialect = DialectName::Canonical;
-    BackendCall { id: id.to_owned(), tool: tool.to_owned(), input, dialect }
+fn backend_call(id: &str, tool: &str, input: Value) -> ToolCall {
+    let (id, tool) = (CallId::new(id).unwrap(), tool.to_owned());
+    ToolCall { id, session: None, tool, input, timeout: None }
 }
 
 async fn call(
     hands: &LocalToolBackend,
     tool: &str,
     input: Value,
-) -> (BackendResult, Arc<RecordingObserver>) {
+) -> (ToolOutcome, Arc<RecordingObserver>) {
     let watch = Arc::new(RecordingObserver::default());
     let heard = Arc::clone(&watch) as Arc<dyn CallObserver>;
-    let end =
-        hands.call(backend_call("call_1", tool, input), CancellationToken::new(), heard).await;
+    let (call, dialect) = (backend_call("call_1", tool, input), DialectName::Canonical);
+    let end = hands.call(call, dialect, CancellationToken::new(), heard).await;
     (end, watch)
 }
 
 /// The words of a result.
-fn result_text(end: &BackendResult) -> &str {
-    match &end.content[..] {
-        [ResultContent::Text { text }] => text,
+fn result_text(end: &ToolOutcome) -> String {
+    match &render_plain(end)[..] {
+        [ResultContent::Text { text }] => text.clone(),
         content => panic!("{content:?}"),
     }
 }
 
-fn file_position(path: &Path) -> FilePosition {
-    FilePosition { path: path.display().to_string(), line: None }
+fn file_position(path: &Path) -> FileLocation {
+    FileLocation { path: path.to_owned(), line: None }
 }
 
 #[tokio::test]
@@ -192,11 +194,13 @@ async fn file_read_needs_no_approval() {
     let hands = fixture.backend("s", &no);
     let (end, watch) = call(&hands, "Read", json!({"file_path": "a.txt"})).await;
     assert_eq!(
-        (end.status, result_text(&end)),
+        (end.status(), result_text(&end).as_str()),
         (ToolCallStatus::Completed, "     1\tone\n     2\ttwo")
     );
-    assert!(matches!(&end.display, Some(CallDisplay::Markdown { .. })), "{end:?}");
-    assert_eq!(end.locations, [file_position(&fixture.path("a.txt"))]);
+    let result = end.result().unwrap();
+    assert!(matches!(&result.display, ResultDisplay::Markdown { .. }), "{end:?}");
+    assert_eq!(result.structured["total_lines"], 2, "{end:?}");
+    assert_eq!(result.locations, [file_position(&fixture.path("a.txt"))]);
     let described = watch.described.lock().unwrap();
     assert_eq!(described.len(), 1);
     let (title, kind, locations) = &described[0];
@@ -212,7 +216,7 @@ async fn rejected_call_is_reported_to_model() {
     let no = FixedApprover::new(ApprovalAnswer::RejectOnce);
     let hands = fixture.backend("s", &no);
     let (end, _) = call(&hands, "Write", json!({"file_path": "a", "content": "x"})).await;
-    assert_eq!(end.status, ToolCallStatus::Denied);
+    assert_eq!(end.status(), ToolCallStatus::Denied);
     assert!(result_text(&end).contains("the user rejected this call"), "{}", result_text(&end));
     assert!(!fixture.path("a").exists());
     let asked = no.asked.lock().unwrap();
@@ -231,7 +235,7 @@ async fn unattended_denial_tells_model_how_to_allow() {
     })
     .unwrap();
     let (end, _) = call(&hands, "Write", json!({"file_path": "a", "content": "x"})).await;
-    assert_eq!(end.status, ToolCallStatus::Denied);
+    assert_eq!(end.status(), ToolCallStatus::Denied);
     assert!(
         result_text(&end).contains("to allow it, allow `Write` in the settings"),
         "{}",
@@ -248,11 +252,11 @@ async fn approved_edit_returns_diff() {
     let hands = fixture.backend("s", &yes);
     call(&hands, "Read", json!({"file_path": "a"})).await;
     let (end, _) = call(&hands, "Write", json!({"file_path": "a", "content": "new\n"})).await;
-    assert_eq!(end.status, ToolCallStatus::Completed, "{end:?}");
-    let Some(CallDisplay::Diff { path, unified, old_text, new_text, partial }) = &end.display
-    else {
+    assert_eq!(end.status(), ToolCallStatus::Completed, "{end:?}");
+    let Some(ResultDisplay::Diff(diff)) = end.result().map(|result| &result.display) else {
         panic!("{end:?}")
     };
+    let FileDiff { path, unified, old_text, new_text, partial } = diff;
     assert_eq!((path.as_str(), *partial), ("a", false));
     assert!(unified.contains("-old\n+new"), "{unified}");
     assert_eq!((old_text.as_deref(), new_text.as_deref()), (Some("old\n"), Some("new\n")));
@@ -266,14 +270,14 @@ async fn todo_list_becomes_session_plan() {
     let hands = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
     let todo = json!({"content": "Test", "status": "in_progress", "activeForm": "Testing"});
     let (end, _) = call(&hands, "TodoWrite", json!({ "todos": [todo] })).await;
-    assert_eq!((end.status, &end.display), (ToolCallStatus::Completed, &None), "{end:?}");
-    let plan = end.plan.unwrap();
+    assert_eq!(end.status(), ToolCallStatus::Completed, "{end:?}");
+    let plan = end.result().unwrap().plan().unwrap();
     assert_eq!((plan.len(), &*plan[0].content, &*plan[0].status), (1, "Test", "in_progress"));
     let bench = hands.load_catalog(DialectName::Canonical).await.unwrap();
     let lists = bench.tools.iter().find(|tool| tool.canonical == "TodoWrite").unwrap();
     assert!(!lists.read_only, "two at a time would leave whichever came last");
     let (end, _) = call(&hands, "LS", json!({})).await;
-    assert_eq!(end.plan, None);
+    assert_eq!(end.result().unwrap().plan(), None);
 }
 
 #[tokio::test]
@@ -285,7 +289,7 @@ async fn new_session_receives_stored_notes() {
     let hands = fixture.backend("s", &yes);
     let save = json!({"action": "save", "name": "tabs", "text": "Use tabs."});
     let (end, _) = call(&hands, "Memory", save).await;
-    assert_eq!(end.status, ToolCallStatus::Completed, "{end:?}");
+    assert_eq!(end.status(), ToolCallStatus::Completed, "{end:?}");
     assert_eq!(yes.question_count(), 1, "what later sessions are told is for the person to decide");
     let later = fixture.backend("t", &yes);
     let bench = later.load_catalog(DialectName::Canonical).await.unwrap();
@@ -295,7 +299,7 @@ async fn new_session_receives_stored_notes() {
     assert!(told.text.ends_with("\n> Use tabs."), "{}", told.text);
     let (end, _) = call(&later, "Memory", json!({"action": "list"})).await;
     assert_eq!(
-        (end.status, yes.question_count()),
+        (end.status(), yes.question_count()),
         (ToolCallStatus::Completed, 1),
         "to look is allowed"
     );
@@ -315,7 +319,7 @@ async fn failed_call_returns_error_result() {
         ("read_file", json!({"path": "a"}), ToolCallStatus::Failed, "there is no tool"),
     ] {
         let (end, _) = call(&hands, tool, input).await;
-        assert_eq!(end.status, status, "{tool}: {end:?}");
+        assert_eq!(end.status(), status, "{tool}: {end:?}");
         assert!(result_text(&end).contains(words), "{tool}: {}", result_text(&end));
     }
     assert_eq!(yes.question_count(), 0);
@@ -332,12 +336,13 @@ async fn call_uses_requested_dialect() {
         (DialectName::Opencode, "read", "path"),
     ] {
         let input = json!({field: fixture.path("a.txt")});
-        let order = BackendCall { dialect, ..backend_call("c", tool, input) };
-        let end = hands
-            .call(order, CancellationToken::new(), Arc::new(RecordingObserver::default()))
-            .await;
+        let (order, watch) = (backend_call("c", tool, input), RecordingObserver::default());
+        let end = hands.call(order, dialect, CancellationToken::new(), Arc::new(watch)).await;
+        let [ResultContent::Text { text }] = &render_for_model(dialect, tool, &end)[..] else {
+            panic!("{end:?}")
+        };
         assert_eq!(
-            (end.status, result_text(&end)),
+            (end.status(), text.as_str()),
             (ToolCallStatus::Completed, "one"),
             "{dialect}: {end:?}"
         );
@@ -352,15 +357,38 @@ async fn cancel_stops_running_command() {
     let hands = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
     let (watch, cancel) = (Arc::new(RecordingObserver::default()), CancellationToken::new());
     let order = backend_call("c", "Bash", json!({"command": "echo on; sleep 600"}));
-    let running = hands.call(order, cancel.clone(), Arc::clone(&watch) as Arc<dyn CallObserver>);
+    let running = hands.call(
+        order,
+        DialectName::Canonical,
+        cancel.clone(),
+        Arc::clone(&watch) as Arc<dyn CallObserver>,
+    );
     let stop = async {
         watch.spoke.notified().await;
         cancel.cancel();
     };
     let (end, ()) = tokio::join!(running, stop);
-    assert_eq!(end.status, ToolCallStatus::Cancelled, "{end:?}");
+    assert_eq!(end.status(), ToolCallStatus::Cancelled, "{end:?}");
     assert!(watch.progress.lock().unwrap()[0].contains("on"), "it ran");
     assert!(hands.switchboard.lock_routes().is_empty());
+}
+
+#[tokio::test]
+async fn timed_out_command_tells_model_what_it_printed() {
+    let fixture = BackendFixture::new(&[(Verdict::Allow, "Bash(sleep:*)")]);
+    let hands = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
+    let input = json!({"command": "echo half way; sleep 600"});
+    let call =
+        ToolCall { timeout: Some(Duration::from_secs(2)), ..backend_call("c", "Bash", input) };
+    let (dialect, watch) = (DialectName::Canonical, Arc::new(RecordingObserver::default()));
+    let end = hands.call(call, dialect, CancellationToken::new(), watch).await;
+    let error = end.error().unwrap();
+    assert_eq!(error.error_type, zero_core::ErrorType::Timeout, "{error:?}");
+    let [ResultContent::Text { text }] = &render_for_model(dialect, "Bash", &end)[..] else {
+        panic!("{end:?}")
+    };
+    assert!(text.contains("half way"), "{text}");
+    assert!(text.contains(r#""error_type":"timeout""#), "{text}");
 }
 
 #[tokio::test]
@@ -372,7 +400,7 @@ async fn session_grants_are_stored_and_restored() {
         let hands = fixture.backend("s", &yes);
         for name in ["a", "b"] {
             let (end, _) = call(&hands, "Write", write(name)).await;
-            assert_eq!(end.status, ToolCallStatus::Completed, "{end:?}");
+            assert_eq!(end.status(), ToolCallStatus::Completed, "{end:?}");
         }
         yes.stood.lock().unwrap().pop().unwrap()
     };
@@ -384,12 +412,12 @@ async fn session_grants_are_stored_and_restored() {
     let hands = LocalToolBackend::new(config).unwrap();
     std::fs::remove_file(fixture.path("a")).unwrap();
     let (end, _) = call(&hands, "Write", write("a")).await;
-    assert_eq!((end.status, no.question_count()), (ToolCallStatus::Completed, 0), "{end:?}");
+    assert_eq!((end.status(), no.question_count()), (ToolCallStatus::Completed, 0), "{end:?}");
     // It is this session's, and nobody else's.
     let other = fixture.backend("other", &no);
     std::fs::remove_file(fixture.path("a")).unwrap();
     let (end, _) = call(&other, "Write", write("a")).await;
-    assert_eq!((end.status, no.question_count()), (ToolCallStatus::Denied, 1), "{end:?}");
+    assert_eq!((end.status(), no.question_count()), (ToolCallStatus::Denied, 1), "{end:?}");
 
     // Who plans is not talked round by what was allowed before, nor by what somebody allows now.
     for (mode, standing) in [(Some(PermissionMode::Plan), kept), (None, Vec::new())] {
@@ -403,16 +431,16 @@ async fn session_grants_are_stored_and_restored() {
             ("Delete", json!({"file_path": "b"})),
         ] {
             let (end, _) = call(&planning, tool, input).await;
-            assert_eq!(end.status, ToolCallStatus::Denied, "{tool}: {end:?}");
+            assert_eq!(end.status(), ToolCallStatus::Denied, "{tool}: {end:?}");
             assert!(result_text(&end).contains("plan mode"), "{tool}: {}", result_text(&end));
         }
         assert_eq!(planner.question_count(), 0);
         let (end, _) = call(&planning, "LS", json!({})).await;
-        assert_eq!(end.status, ToolCallStatus::Completed, "looking is allowed");
+        assert_eq!(end.status(), ToolCallStatus::Completed, "looking is allowed");
         planning.set_mode(PermissionMode::AcceptEdits).await.unwrap();
         let (end, _) = call(&planning, "Write", write("e")).await;
         assert_eq!(
-            (end.status, planner.question_count()),
+            (end.status(), planner.question_count()),
             (ToolCallStatus::Completed, 0),
             "{end:?}"
         );
@@ -490,7 +518,7 @@ async fn dropping_backend_ends_its_processes() {
     let command = "exec 3>pipe; echo on >&3; sleep 600";
     let input = json!({"command": command, "run_in_background": true});
     let (end, _) = call(&hands, "Bash", input).await;
-    assert_eq!(end.status, ToolCallStatus::Completed, "{end:?}");
+    assert_eq!(end.status(), ToolCallStatus::Completed, "{end:?}");
     let (line, mut lines) = reading.await.unwrap();
     assert_eq!(line, "on\n");
     drop(hands);
@@ -509,7 +537,7 @@ async fn observer_receives_start_and_output() {
     let yes = FixedApprover::new(ApprovalAnswer::AllowOnce);
     let hands = fixture.backend("s", &yes);
     let (end, watch) = call(&hands, "Bash", json!({"command": "echo on; echo off"})).await;
-    assert_eq!((end.status, result_text(&end)), (ToolCallStatus::Completed, "on\noff\n"));
+    assert_eq!((end.status(), &*result_text(&end)), (ToolCallStatus::Completed, "on\noff\n"));
     assert_eq!(*watch.printed.lock().unwrap(), "begun: on\noff\n");
     let no = FixedApprover::new(ApprovalAnswer::RejectOnce);
     let hands = fixture.backend("t", &no);

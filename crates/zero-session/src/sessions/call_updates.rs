@@ -5,11 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
-use zero_core::ToolKind;
 use zero_core::text_shortening::head;
+use zero_core::{FileLocation, ToolKind};
 use zero_runtime::TextReader;
 
-use crate::event::FilePosition;
 use zero_runtime::tool_backend::CallObserver;
 
 /// Longest that a call says of its progress, in bytes.
@@ -37,7 +36,7 @@ pub(super) struct PendingCallUpdates {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct CallUpdate {
     /// Title, kind and places.
-    pub(super) described: Option<(String, ToolKind, Vec<FilePosition>)>,
+    pub(super) described: Option<(String, ToolKind, Vec<FileLocation>)>,
     /// How far it is.
     pub(super) progress: Option<String>,
 }
@@ -89,7 +88,7 @@ impl BufferedCallObserver {
 }
 
 impl CallObserver for BufferedCallObserver {
-    fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FilePosition>) {
+    fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FileLocation>) {
         self.news.update(&self.call, |told| told.described = Some((title, kind, locations)));
     }
 

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use zero_core::{RunId, SessionId};
+use zero_core::{ErrorReason, RunId, SessionId, ToolError};
 
-use crate::event::{Event, EventKind, RunOutcome, TokenUsage, ToolCallStatus};
+use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::sessions::SessionError;
 use crate::sessions::ledger_recorder::{LedgerRecorder, new_event};
 use crate::store::{LedgerReadLimit, RunRecord, Store};
-use zero_runtime::tool_backend::BackendResult;
 
 /// Entries that are read at first to find those of a run, and most of all.
 const READ_FIRST: usize = 1024;
@@ -59,14 +58,7 @@ fn closing_events(events: &[Event]) -> (Vec<EventKind>, TokenUsage) {
 
 fn interrupted_call_event(call: &str) -> EventKind {
     let text = "zero was stopped while this ran; whether it happened is not known";
-    let end = BackendResult::from_text(ToolCallStatus::Interrupted, text);
-    EventKind::ToolEnded {
-        call: call.to_owned(),
-        status: end.status,
-        content: end.content,
-        display: None,
-        locations: Vec::new(),
-    }
+    EventKind::tool_ended(call, ToolError::failed(ErrorReason::Interrupted, text).into())
 }
 
 /// All entries of a run, oldest first. They are among the newest of the session, so they are looked

@@ -6,12 +6,11 @@
 use std::collections::BTreeSet;
 
 use tokio::task::JoinHandle;
-use zero_core::RunId;
+use zero_core::{ErrorReason, RunId, ToolError};
 
-use crate::event::{EventKind, TokenUsage, ToolCallStatus};
+use crate::event::{EventKind, TokenUsage};
 use crate::sessions::ledger_recorder::{LedgerRecorder, new_event};
 use crate::store::{NewEvent, StoreError};
-use zero_runtime::tool_backend::BackendResult;
 
 /// Bytes that may gather before the run has to wait for the disk.
 const GATHERED_BYTES_MAX: usize = 1024 * 1024;
@@ -148,14 +147,8 @@ impl LedgerOutbox {
         // What could not be written is still there, and written with the end of the run.
         let _ = self.wait_for_write().await;
         for call in std::mem::take(&mut self.open) {
-            let end = BackendResult::from_text(ToolCallStatus::Failed, why);
-            self.push(EventKind::ToolEnded {
-                call,
-                status: end.status,
-                content: end.content,
-                display: None,
-                locations: Vec::new(),
-            });
+            let error = ToolError::failed(ErrorReason::Interrupted, why.to_owned());
+            self.push(EventKind::tool_ended(call, error.into()));
         }
         self.gathered
     }

@@ -16,11 +16,12 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
+use zero_core::{ErrorReason, ToolCall, ToolError, ToolOutcome};
 use zero_runtime::DialectName;
 use zero_runtime::tool::BoxFuture;
 
 use crate::agent::AgentProfile;
-use crate::event::{EventKind, RunOutcome, TokenUsage, ToolCallStatus};
+use crate::event::{EventKind, RunOutcome, TokenUsage};
 use crate::message::ModelMessage;
 use crate::model::{
     ModelClient, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelStream,
@@ -38,14 +39,12 @@ use crate::sessions::session_state::{ActiveBackend, ActiveRun, BackendLocation, 
 use crate::sessions::session_worker;
 use crate::sessions::unsaved_messages::UnsavedMessages;
 use crate::store::{SessionPatch, StoreError, TranscriptStart};
+use crate::turn::call_batch::NOT_RUN;
 use crate::turn::{
-    LoopGuardAnswer, RequestContext, ToolCallRequest, TranscriptSummary, Turn, TurnAction,
-    TurnInput,
+    LoopGuardAnswer, RequestContext, TranscriptSummary, Turn, TurnAction, TurnInput,
 };
 use zero_runtime::tool_backend::FolderAccess;
-use zero_runtime::tool_backend::{
-    BackendCall, BackendResult, CatalogEntry, ToolBackendError, ToolCatalog,
-};
+use zero_runtime::tool_backend::{CatalogEntry, ToolBackendError, ToolCatalog};
 
 /// How long calls have to end that were told to.
 const CANCEL_GRACE: Duration = Duration::from_secs(10);
@@ -91,7 +90,7 @@ struct RunState<'a> {
     looking: Option<BoxFuture<'a, Result<(RequestContext, ActiveBackend), ToolBackendError>>>,
     guarding: Option<BoxFuture<'a, LoopGuardAnswer>>,
     summarising: Option<BoxFuture<'a, Result<TranscriptSummary, ModelError>>>,
-    calls: JoinSet<BackendResult>,
+    calls: JoinSet<ToolOutcome>,
     call_ids: HashMap<Id, String>,
     news: Arc<CallUpdateBuffer>,
     /// Who waits until what was said is in the ledger.
@@ -116,7 +115,7 @@ enum DriverEvent {
     Written(Result<(), StoreError>),
     Saved(Result<(), StoreError>),
     ContextLoaded(Result<(RequestContext, ActiveBackend), ToolBackendError>),
-    CallJoined(Result<(Id, BackendResult), JoinError>),
+    CallJoined(Result<(Id, ToolOutcome), JoinError>),
     CallUpdated,
     PermitQueued,
     GraceExpired,
@@ -335,14 +334,14 @@ impl<'a> RunDriver<'a> {
         })
     }
 
-    fn start_call(&mut self, order: ToolCallRequest, under_way: &mut RunState<'a>) {
-        let ToolCallRequest { id, tool, input } = order;
+    fn start_call(&mut self, call: ToolCall, under_way: &mut RunState<'a>) {
+        let id = String::from(call.id.clone());
         let now = match (&under_way.hands, self.outbox.is_broken()) {
             (Some(now), false) => now.clone(),
             _ => {
                 let text = "not run: zero could not write down that it begins";
-                let end = BackendResult::from_text(ToolCallStatus::Cancelled, text);
-                return under_way.step(TurnInput::CallEnded { call: id, end });
+                let outcome = cancelled_call(&call.tool, text);
+                return under_way.step(TurnInput::CallEnded { call: id, outcome });
             }
         };
         let watch = Arc::new(BufferedCallObserver::new(
@@ -350,7 +349,7 @@ impl<'a> RunDriver<'a> {
             Arc::clone(&under_way.news),
             ModelReader::from_model(&self.model),
         ));
-        let call = BackendCall { id: id.clone(), tool, input, dialect: self.dialect };
+        let (dialect, tool) = (self.dialect, call.tool.clone());
         let cancel = under_way.cancel.child_token();
         let place = Arc::clone(&self.place);
         let (desk, most) = (Arc::clone(self.desk), now.hands.reconnect_grace());
@@ -358,22 +357,20 @@ impl<'a> RunDriver<'a> {
             let now = match now.at {
                 // It was not begun, so it can be begun where the client is when it is back.
                 BackendLocation::Client if now.gone.is_cancelled() => {
-                    let back =
-                        cancel.run_until_cancelled(wait_for_client(&desk, call.dialect, most));
+                    let back = cancel.run_until_cancelled(wait_for_client(&desk, dialect, most));
                     back.await.flatten().unwrap_or(now)
                 }
                 _ => now,
             };
             let gone = |what: &str| {
                 let text = format!("{} {what}", now.hands.location());
-                BackendResult::from_text(ToolCallStatus::Failed, text)
+                ToolError::failed(ErrorReason::ServerUnavailable, text).with_tool(&tool).into()
             };
             let _elsewhere = match now.at {
                 BackendLocation::Client => Some(place.pause()),
                 BackendLocation::Local => {
                     if cancel.run_until_cancelled(place.acquire()).await.is_none() {
-                        let text = "not run: the run was stopped before its turn came";
-                        return BackendResult::from_text(ToolCallStatus::Cancelled, text);
+                        return cancelled_call(&tool, NOT_RUN);
                     }
                     None
                 }
@@ -383,7 +380,7 @@ impl<'a> RunDriver<'a> {
             }
             tokio::select! {
                 biased;
-                end = now.hands.call(call, cancel, watch) => end,
+                end = now.hands.call(call, dialect, cancel, watch) => end,
                 () = now.gone.cancelled(), if now.at == BackendLocation::Client => {
                     gone("went away while this ran; whether it happened is not known")
                 }
@@ -536,28 +533,33 @@ impl RunState<'_> {
         self.give_up = None;
         for (_, call) in std::mem::take(&mut self.call_ids) {
             let text = "told to stop and given up; whether it happened is not known";
-            let end = BackendResult::from_text(ToolCallStatus::Cancelled, text);
-            self.step(TurnInput::CallEnded { call, end });
+            let outcome = cancelled_call("", text);
+            self.step(TurnInput::CallEnded { call, outcome });
         }
     }
 
-    fn handle_joined_call(&mut self, joined: Result<(Id, BackendResult), JoinError>) {
+    fn handle_joined_call(&mut self, joined: Result<(Id, ToolOutcome), JoinError>) {
         // What a call said before its end is told before its end.
         self.collect_call_updates();
-        let (task, end) = match joined {
+        let (task, outcome) = match joined {
             Ok(ended) => ended,
             Err(error) => (error.id(), panicked_call_result()),
         };
         if let Some(call) = self.call_ids.remove(&task) {
-            self.step(TurnInput::CallEnded { call, end });
+            self.step(TurnInput::CallEnded { call, outcome });
         }
     }
 }
 
+/// What became of a call that was stopped.
+fn cancelled_call(tool: &str, text: &'static str) -> ToolOutcome {
+    ToolError::failed(ErrorReason::Cancelled, text).with_tool(tool).into()
+}
+
 /// What became of a call whose task panicked.
-fn panicked_call_result() -> BackendResult {
+fn panicked_call_result() -> ToolOutcome {
     let text = "the tool failed by a mistake of zero's own; whether it happened is not known";
-    BackendResult::from_text(ToolCallStatus::Failed, text)
+    ToolError::failed(ErrorReason::Panic, text).into()
 }
 
 /// The system prompt and the tools that an agent may use.

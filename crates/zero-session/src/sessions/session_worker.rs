@@ -14,7 +14,7 @@ use zero_runtime::DialectName;
 
 use crate::agent::{AgentProfile, DIRECT};
 use crate::approvals::RequestingRun;
-use crate::direct_model::DirectModel;
+use crate::direct_model::{DirectModel, is_direct};
 use crate::event::{EventKind, RunOutcome, TokenUsage};
 use crate::model::known_models::dialect_for;
 use crate::model::{ModelClient, ModelInfo, ThinkingEffort};
@@ -224,6 +224,7 @@ impl SessionManagerInner {
             transcript_repair::repair(store.transcript(&record.id, None).await?.messages);
         let thinking = prompt.thinking.or_else(|| session_thinking(&record));
         let config = TurnConfig {
+            dialect: (!is_direct(&*model)).then_some(dialect),
             call_seed: fastrand::u128(..),
             turns_max: agent.turns_max.unwrap_or(self.config.limits.turns_max),
             parallel_calls_max: self.config.limits.parallel_calls_max,

@@ -12,7 +12,7 @@ const APPLICATION_ID: i32 = 0x7a65_726f;
 
 /// What leads from each version to the next; a new file starts before the first. Never changed once
 /// it was released.
-const MIGRATIONS: &[&str] = &[SCHEMA_V1, SCHEMA_V2_SESSION_BYTES];
+const MIGRATIONS: &[&str] = &[SCHEMA_V1, SCHEMA_V2_SESSION_BYTES, SCHEMA_V3_TOOL_OUTCOMES];
 
 /// `…_folded` is what is searched: see [`super::sessions::fold`]. A folder is bytes, as the system
 /// has it.
@@ -92,6 +92,11 @@ const SCHEMA_V2_SESSION_BYTES: &str = "
         + (SELECT coalesce(sum(length(CAST(body AS BLOB))), 0) FROM messages WHERE session = row);
     CREATE INDEX sessions_by_owner ON sessions (owner);
 ";
+
+/// An entry for the end of a call holds its outcome, whole. The tables stay as they are, and so do
+/// the entries of before: they are [converted](super::old_entries) when they are read. The number
+/// keeps a zero away that could not read the new ones.
+const SCHEMA_V3_TOOL_OUTCOMES: &str = "";
 
 /// Whether the file is one that this zero knows, or a new one.
 pub(super) fn check_version(connection: &Connection, path: &Path) -> Result<(), DatabaseError> {

@@ -4,18 +4,23 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::Value;
-use zero_core::ToolKind;
+use zero_core::{CallId, ErrorReason, ToolCall, ToolError, ToolKind, ToolOutcome, ToolResult};
+use zero_runtime::DialectName;
+use zero_runtime::dialect::{render_for_model, render_plain};
 use zero_runtime::name_suggestions::suggest_names;
 
 use crate::event::{EventKind, ResultContent, ToolCallStatus};
 use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput};
-use crate::turn::{ToolCallRequest, TurnAction};
-use zero_runtime::tool_backend::{BackendResult, CatalogEntry};
+use crate::turn::TurnAction;
+use zero_runtime::tool_backend::CatalogEntry;
 
 /// Names of tools that a model is told which named none of them.
 const KNOWN_MAX: usize = 100;
 /// Names that look like the one it used.
 const NEAREST_MAX: usize = 3;
+
+/// What is said of a call whose turn did not come.
+pub(crate) const NOT_RUN: &str = "not run: the run was stopped before its turn came";
 
 /// Whether the model could write a call to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +32,7 @@ pub(super) enum CallCompleteness {
 /// A call, and what is known of it before it runs.
 #[derive(Clone, Debug)]
 pub(super) struct BatchedCall {
-    id: String,
+    id: CallId,
     /// The id that the transcript refers to it by.
     transcript_id: String,
     name: String,
@@ -35,7 +40,7 @@ pub(super) struct BatchedCall {
     kind: ToolKind,
     read_only: bool,
     /// Why it cannot run at all.
-    hopeless: Option<String>,
+    hopeless: Option<ToolError>,
     state: BatchedCallState,
 }
 
@@ -43,12 +48,16 @@ pub(super) struct BatchedCall {
 enum BatchedCallState {
     Waiting,
     Running,
-    Ended(BackendResult),
+    Ended {
+        status: ToolCallStatus,
+        /// What the model is told of it.
+        told: Vec<ResultContent>,
+    },
 }
 
 impl BatchedCall {
     pub(super) fn new(
-        id: String,
+        id: CallId,
         transcript_id: String,
         name: String,
         input: &ToolInput,
@@ -57,16 +66,23 @@ impl BatchedCall {
     ) -> Self {
         let tool = tools.iter().find(|tool| tool.name == name);
         let hopeless = match (tool, input, written) {
-            (_, _, CallCompleteness::Truncated) => Some(
-                "the answer was cut before this call was complete, so it was not run; write less at a time, for example in several calls"
-                    .to_owned(),
-            ),
-            (None, ..) => Some(unknown_tool_message(&name, tools)),
-            (_, ToolInput::Unreadable { why, .. }, _) => Some(format!(
-                "the arguments are not valid JSON ({why}), so `{name}` was not run; write them again as one JSON object"
+            (_, _, CallCompleteness::Truncated) => Some(ToolError::invalid(
+                ErrorReason::SchemaViolation,
+                "the answer was cut before this call was complete, so it was not run; write less at a time, for example in several calls",
+            )),
+            (None, ..) => Some(ToolError::not_found(
+                ErrorReason::UnknownTool,
+                unknown_tool_message(&name, tools),
+            )),
+            (_, ToolInput::Unreadable { why, .. }, _) => Some(ToolError::invalid(
+                ErrorReason::SchemaViolation,
+                format!(
+                    "the arguments are not valid JSON ({why}), so `{name}` was not run; write them again as one JSON object"
+                ),
             )),
             _ => None,
         };
+        let hopeless = hopeless.map(|error| error.with_tool(&name));
         let input = match input {
             ToolInput::Json(json) => json.to_value(),
             ToolInput::Unreadable { unreadable, .. } => {
@@ -96,7 +112,7 @@ impl BatchedCall {
 
     fn show_start(&self, actions: &mut Vec<TurnAction>) {
         actions.push(TurnAction::Show(EventKind::ToolStarted {
-            call: self.id.clone(),
+            call: self.id.as_str().to_owned(),
             name: self.name.clone(),
             title: self.name.clone(),
             kind: self.kind,
@@ -105,28 +121,31 @@ impl BatchedCall {
         }));
     }
 
-    fn finish(&mut self, end: BackendResult, actions: &mut Vec<TurnAction>) {
-        actions.push(TurnAction::Show(EventKind::ToolEnded {
-            call: self.id.clone(),
-            status: end.status,
-            content: end.content.clone(),
-            display: end.display.clone(),
-            locations: end.locations.clone(),
-        }));
-        if let Some(entries) = end.plan.clone() {
-            actions.push(TurnAction::Show(EventKind::Plan { entries }));
-        }
-        self.state = BatchedCallState::Ended(end);
+    fn finish(
+        &mut self,
+        outcome: ToolOutcome,
+        dialect: Option<DialectName>,
+        actions: &mut Vec<TurnAction>,
+    ) {
+        let told = match dialect {
+            Some(dialect) => render_for_model(dialect, &self.name, &outcome),
+            None => render_plain(&outcome),
+        };
+        let status = outcome.status();
+        let plan = outcome.result().and_then(ToolResult::plan).map(<[_]>::to_vec);
+        let ended = EventKind::tool_ended(self.id.as_str(), outcome);
+        actions.push(TurnAction::Show(ended));
+        actions.extend(plan.map(|entries| TurnAction::Show(EventKind::Plan { entries })));
+        self.state = BatchedCallState::Ended { status, told };
     }
 
     fn to_result_block(&self) -> MessageBlock {
         let (mut content, is_error) = match &self.state {
-            BatchedCallState::Ended(end) => {
-                (end.content.clone(), end.status != ToolCallStatus::Completed)
+            BatchedCallState::Ended { status, told } => {
+                (told.clone(), *status != ToolCallStatus::Completed)
             }
             BatchedCallState::Waiting | BatchedCallState::Running => {
-                let text = "not run: the run was stopped before its turn came".to_owned();
-                (vec![ResultContent::Text { text }], true)
+                (vec![ResultContent::Text { text: NOT_RUN.to_owned() }], true)
             }
         };
         if content.is_empty() {
@@ -141,9 +160,9 @@ impl BatchedCall {
         let mut hasher = DefaultHasher::new();
         self.name.hash(&mut hasher);
         hash_json(&self.input, &mut hasher);
-        if let BatchedCallState::Ended(end) = &self.state {
-            (end.status == ToolCallStatus::Completed).hash(&mut hasher);
-            for piece in &end.content {
+        if let BatchedCallState::Ended { status, told } = &self.state {
+            (*status == ToolCallStatus::Completed).hash(&mut hasher);
+            for piece in told {
                 match piece {
                     ResultContent::Text { text } => text.hash(&mut hasher),
                     ResultContent::Image { data, .. } => data.hash(&mut hasher),
@@ -158,11 +177,18 @@ impl BatchedCall {
 #[derive(Clone, Debug)]
 pub(super) struct CallBatch {
     calls: Vec<BatchedCall>,
+    /// The dialect that the model is told of outcomes in; `None` where a person reads them.
+    dialect: Option<DialectName>,
 }
 
 impl CallBatch {
-    pub(super) fn new(calls: Vec<BatchedCall>) -> Self {
-        Self { calls }
+    pub(super) fn new(calls: Vec<BatchedCall>, dialect: Option<DialectName>) -> Self {
+        Self { calls, dialect }
+    }
+
+    /// Shows all of them before any runs, so that who watches knows what is to come.
+    pub(super) fn announce(&self, actions: &mut Vec<TurnAction>) {
+        self.calls.iter().for_each(|call| call.show_start(actions));
     }
 
     /// Starts the calls whose turn it is. Calls that only look run side by side; any other runs
@@ -175,8 +201,7 @@ impl CallBatch {
                 continue;
             }
             if let Some(why) = call.hopeless.take() {
-                call.show_start(actions);
-                call.finish(BackendResult::from_text(ToolCallStatus::Failed, why), actions);
+                call.finish(why.into(), self.dialect, actions);
                 continue;
             }
             let beside = call.read_only && all_look && running < parallel_max;
@@ -186,12 +211,22 @@ impl CallBatch {
             running = running.saturating_add(1);
             all_look = call.read_only;
             call.state = BatchedCallState::Running;
-            call.show_start(actions);
-            actions.push(TurnAction::RunCall(ToolCallRequest {
+            actions.push(TurnAction::RunCall(ToolCall {
                 id: call.id.clone(),
+                session: None,
                 tool: call.name.clone(),
                 input: call.input.clone(),
+                timeout: None,
             }));
+        }
+    }
+
+    /// Ends the calls whose turn will not come: they were announced.
+    pub(super) fn cancel_waiting(&mut self, actions: &mut Vec<TurnAction>) {
+        let waiting = |call: &&mut BatchedCall| matches!(call.state, BatchedCallState::Waiting);
+        for call in self.calls.iter_mut().filter(waiting) {
+            let error = ToolError::failed(ErrorReason::Cancelled, NOT_RUN).with_tool(&call.name);
+            call.finish(error.into(), self.dialect, actions);
         }
     }
 
@@ -199,20 +234,20 @@ impl CallBatch {
     pub(super) fn finish_call(
         &mut self,
         id: &str,
-        end: BackendResult,
+        outcome: ToolOutcome,
         actions: &mut Vec<TurnAction>,
     ) -> bool {
-        let call = self.calls.iter_mut().find(|call| call.id == id && call.is_running());
-        call.map(|call| call.finish(end, actions)).is_some()
+        let call = self.calls.iter_mut().find(|call| call.id.as_str() == id && call.is_running());
+        call.map(|call| call.finish(outcome, self.dialect, actions)).is_some()
     }
 
     pub(super) fn is_running(&self, id: &str) -> bool {
-        self.calls.iter().any(|call| call.id == id && call.is_running())
+        self.calls.iter().any(|call| call.id.as_str() == id && call.is_running())
     }
 
     /// Whether every call has ended.
     pub(super) fn is_finished(&self) -> bool {
-        self.calls.iter().all(|call| matches!(call.state, BatchedCallState::Ended(_)))
+        self.calls.iter().all(|call| matches!(call.state, BatchedCallState::Ended { .. }))
     }
 
     /// Whether no call runs.

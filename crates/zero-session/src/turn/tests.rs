@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use zero_core::ToolKind;
+use zero_core::{ErrorReason, ToolError, ToolKind, ToolResult};
+use zero_runtime::DialectName;
 
 use super::transcript_repair::tests::find_flaw;
 use super::*;
-use crate::event::ToolCallStatus;
 use crate::message::ToolInput;
 use crate::model::ThinkingEffort;
 use zero_runtime::tool_backend::CatalogEntry;
 
 fn config() -> TurnConfig {
     TurnConfig {
+        dialect: Some(DialectName::Canonical),
         call_seed: 0,
         turns_max: 20,
         parallel_calls_max: 2,
@@ -72,8 +73,11 @@ fn reply_done(script: &str) -> TurnInput {
 }
 
 fn call_ended(number: u32, text: &str) -> TurnInput {
-    let status = if text == "error" { ToolCallStatus::Failed } else { ToolCallStatus::Completed };
-    TurnInput::CallEnded { call: call(number), end: BackendResult::from_text(status, text) }
+    let outcome = match text {
+        "error" => ToolError::failed(ErrorReason::Io, "error").into(),
+        text => ToolResult::text(text).into(),
+    };
+    TurnInput::CallEnded { call: call(number), outcome }
 }
 
 fn call(number: u32) -> String {
@@ -81,8 +85,7 @@ fn call(number: u32) -> String {
 }
 
 fn call_cancelled(number: u32) -> TurnInput {
-    let end = BackendResult::from_text(ToolCallStatus::Cancelled, "cancelled");
-    TurnInput::CallEnded { call: call(number), end }
+    TurnInput::CallEnded { call: call(number), outcome: ToolError::cancelled().into() }
 }
 
 fn context_loaded() -> TurnInput {
@@ -123,7 +126,7 @@ fn action_line(action: &TurnAction) -> String {
         TurnAction::Show(EventKind::Notice { topic, .. }) => format!("notice {topic}"),
         TurnAction::Show(EventKind::Compacted { summary, .. }) => format!("compacted {summary}"),
         TurnAction::Show(what) => format!("{what:?}"),
-        TurnAction::RunCall(order) => format!("run {}", number(&order.id)),
+        TurnAction::RunCall(order) => format!("run {}", number(order.id.as_str())),
         TurnAction::AskUser(_) => "person?".to_owned(),
         TurnAction::Summarise(_) => "summarise".to_owned(),
         TurnAction::StartTranscript(messages) => format!("restart {}", messages.len()),
@@ -202,19 +205,17 @@ fn text_streams_and_run_ends() {
 #[test]
 fn read_only_calls_run_in_parallel_others_alone() {
     let calls = || reply_done("Read:1 Grep:2 Read:3 Write:4 Read:5");
-    let begun = "save 1 | usage 12 | started 0 Read | run 0 | started 1 Grep | run 1";
+    // All are announced before the first runs.
+    let begun = "save 1 | usage 12 | started 0 Read | started 1 Grep | started 2 Read | started 3 Write | started 4 Read | run 0 | run 1";
     check(after_request(vec![calls()]), begun);
-    check(
-        after_request(vec![calls(), call_ended(1, "b")]),
-        "ended 1 Completed | started 2 Read | run 2",
-    );
+    check(after_request(vec![calls(), call_ended(1, "b")]), "ended 1 Completed | run 2");
     check(
         after_request(vec![calls(), call_ended(1, "b"), call_ended(0, "a")]),
         "ended 0 Completed",
     );
     check(
         after_request(vec![calls(), call_ended(1, "b"), call_ended(0, "a"), call_ended(2, "c")]),
-        "ended 2 Completed | started 3 Write | run 3",
+        "ended 2 Completed | run 3",
     );
     let all = || {
         vec![
@@ -225,7 +226,7 @@ fn read_only_calls_run_in_parallel_others_alone() {
             call_ended(3, "d"),
         ]
     };
-    check(after_request(all()), "ended 3 Completed | started 4 Read | run 4");
+    check(after_request(all()), "ended 3 Completed | run 4");
     let mut all = all();
     all.push(call_ended(4, "e"));
     check(after_request(all), "ended 4 Completed | save 1 | look");
@@ -548,8 +549,8 @@ proptest! {
                         *calls.get_mut(&call).expect("it has started") += 1;
                     }
                     TurnAction::RunCall(order) => {
-                        assert_eq!(calls.get(&order.id), Some(&0), "it was shown before it runs");
-                        running.insert(order.id);
+                        assert_eq!(calls.get(order.id.as_str()), Some(&0), "it was shown before it runs");
+                        running.insert(order.id.into());
                     }
                     TurnAction::Save(messages) => saved.extend(messages),
                     TurnAction::StartTranscript(messages) => saved = messages,
@@ -576,8 +577,8 @@ proptest! {
             take(turn.step(stop()), &mut running);
         }
         for call in running.clone() {
-            let end = BackendResult::from_text(ToolCallStatus::Cancelled, "cancelled");
-            take(turn.step(TurnInput::CallEnded { call, end }), &mut running);
+            let outcome = ToolError::cancelled().into();
+            take(turn.step(TurnInput::CallEnded { call, outcome }), &mut running);
         }
         prop_assert_eq!(take(Vec::new(), &mut running), 1);
         prop_assert!(calls.values().all(|ends| *ends == 1), "{:?}", calls);

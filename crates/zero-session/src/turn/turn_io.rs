@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use zero_core::ToolKind;
+use zero_core::{FileLocation, ToolCall, ToolKind, ToolOutcome};
+use zero_runtime::DialectName;
 
-use crate::event::{EventKind, FilePosition, PlanEntry, RunOutcome, TokenUsage};
+use crate::event::{EventKind, PlanEntry, RunOutcome, TokenUsage};
 use crate::message::ModelMessage;
 use crate::model::{ModelError, ModelEvent, ModelRequest, ThinkingEffort, TokenPrices};
-use zero_runtime::tool_backend::{BackendResult, ToolBackendError, ToolList};
+use zero_runtime::tool_backend::{ToolBackendError, ToolList};
 
 /// How a run is to be made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnConfig {
+    /// The dialect in which the model is told what became of its calls; `None` where a person reads it.
+    pub dialect: Option<DialectName>,
     /// Calls are named after this and their number, so it must differ from run to run.
     pub call_seed: u128,
     /// How often the model may be asked.
@@ -65,7 +68,7 @@ pub enum TurnInput {
         /// How to picture it.
         kind: ToolKind,
         /// Places it is about.
-        locations: Vec<FilePosition>,
+        locations: Vec<FileLocation>,
     },
     /// A call says how far it is.
     Progress {
@@ -79,7 +82,7 @@ pub enum TurnInput {
         /// Id of the tool call that ended.
         call: String,
         /// What became of it.
-        end: BackendResult,
+        outcome: ToolOutcome,
     },
     /// What the person said about going on, asked for by [`TurnAction::AskUser`].
     Guard(LoopGuardAnswer),
@@ -130,7 +133,7 @@ pub enum TurnAction {
     Show(EventKind),
     /// Make a call; give [`TurnInput::CallEnded`]. What was to be shown and saved before it has to be
     /// written before it begins.
-    RunCall(ToolCallRequest),
+    RunCall(ToolCall),
     /// Ask whether to go on; give [`TurnInput::Guard`].
     AskUser(String),
     /// Ask the model for a summary; give [`TurnInput::TranscriptSummary`].
@@ -143,15 +146,4 @@ pub enum TurnAction {
     CancelCalls,
     /// The run is over. Comes exactly once, and nothing after it.
     Finish(RunOutcome),
-}
-
-/// A call to be made.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ToolCallRequest {
-    /// Names the call.
-    pub id: String,
-    /// The tool, in the dialect.
-    pub tool: String,
-    /// Its arguments.
-    pub input: serde_json::Value,
 }

@@ -8,7 +8,10 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
-use zero_core::RunId;
+use zero_core::{
+    ErrorReason, ErrorType, FileLocation, ResultDisplay, RunId, ToolError, ToolOutcome,
+    ToolResultPart,
+};
 use zero_session::event::{EventKind, RunOutcome, TokenUsage};
 use zero_session::key::SessionKey;
 use zero_session::sqlite_store::SqliteStore;
@@ -199,7 +202,7 @@ fn unusable_file_is_refused_unchanged() {
     check("`{path}` is a database, but not one of zero's", sqlite("PRAGMA user_version = 1"));
     check("`{path}` is a database, but not one of zero's", sqlite("PRAGMA application_id = 7"));
     check(
-        "`{path}` was written by a newer zero (its version is 99, this zero knows 2); update zero",
+        "`{path}` was written by a newer zero (its version is 99, this zero knows 3); update zero",
         |path| {
             drop(SqliteStore::open(path).unwrap());
             sqlite("PRAGMA user_version = 99; PRAGMA journal_mode = DELETE")(path);
@@ -288,4 +291,53 @@ fn names(folder: &Path) -> Vec<String> {
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
+}
+
+#[tokio::test]
+async fn ledger_of_version_2_is_read() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("sessions.db");
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/sessions-v2.db");
+    std::fs::write(&path, std::fs::read(old).unwrap()).unwrap();
+    let store = SqliteStore::open(&path).unwrap();
+    let made = session(&store).await;
+    let events = store.events(&made.id, 0, LedgerReadLimit::with_entries(100)).await.unwrap();
+    let outcomes = events.iter().filter_map(|event| match &event.what {
+        EventKind::ToolEnded { call, status, outcome } => {
+            assert_eq!(outcome.status(), *status, "{call}");
+            Some(outcome.clone())
+        }
+        _ => None,
+    });
+    let outcomes: Vec<ToolOutcome> = outcomes.collect();
+    let [diff, text, empty, failed, denied, cancelled, interrupted] = &outcomes[..] else {
+        panic!("{outcomes:?}")
+    };
+    let diff = diff.result().unwrap();
+    let picture = ToolResultPart::Image { mime: "image/png".into(), data: "AA==".into() };
+    assert_eq!(diff.content, [ToolResultPart::Text("changed a.rs".into()), picture]);
+    assert!(matches!(&diff.display, ResultDisplay::Diff(diff) if diff.unified.ends_with("+b")));
+    assert_eq!(diff.locations, [FileLocation { path: "/w/a.rs".into(), line: Some(3) }]);
+    let text = text.result().unwrap();
+    assert_eq!(text.content, [ToolResultPart::Text("a\0b\n\n(exit code 7)".into())]);
+    assert_eq!(text.display, ResultDisplay::markdown("a"));
+    assert_eq!(empty.result().unwrap().content, []);
+    assert_eq!(failed.error().unwrap().message, "it broke\nbadly");
+    assert_eq!(denied.error().unwrap().error_type, ErrorType::PermissionDenied);
+    assert_eq!(cancelled.error().unwrap().reason(), Some(ErrorReason::Cancelled));
+    assert_eq!(interrupted.error().unwrap().message, "zero was stopped");
+    assert_eq!(store.transcript(&made.id, None).await.unwrap().messages.len(), 1);
+    // What is written now is read beside it.
+    let error = ToolError::failed(ErrorReason::Io, "no").with_detail("file", "a");
+    let what = EventKind::tool_ended("c8", error.into());
+    let new = NewEvent { run: None, time_ms: 2, what };
+    let written = store.append(&made.id, vec![new]).await.unwrap();
+    let last = store.events(&made.id, 9, LedgerReadLimit::with_entries(100)).await.unwrap();
+    assert_eq!(last, written);
+    drop(store);
+    let version =
+        Connection::open(&path)
+            .unwrap()
+            .pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
+    assert_eq!(version.unwrap(), 3);
 }

@@ -9,12 +9,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use zero_acp::{SessionMcpServer, SessionServerTransport};
-use zero_core::event::{FilePosition, ResultContent, ToolCallStatus};
-use zero_core::{SessionId, ToolKind};
+use zero_core::event::{ResultContent, ToolCallStatus};
+use zero_core::{CallId, FileLocation, SessionId, ToolCall, ToolKind};
 use zero_policy::PermissionMode;
-use zero_runtime::tool_backend::{
-    BackendCall, BackendResult, CallApprover, CallObserver, ToolBackend,
-};
+use zero_runtime::dialect::render_plain;
+use zero_runtime::tool_backend::{CallApprover, CallObserver, ToolBackend};
 use zero_runtime::{
     ApprovalAnswer, ApprovalQuestion, DialectName, Editor, EditorWriteOutcome, Elicitation,
     ElicitationAnswer, Elicitor,
@@ -121,18 +120,19 @@ impl Editor for PermissiveEditor {
 }
 
 impl CallObserver for PermissiveEditor {
-    fn on_described(&self, _: String, _: ToolKind, _: Vec<FilePosition>) {}
+    fn on_described(&self, _: String, _: ToolKind, _: Vec<FileLocation>) {}
 
     fn on_progress(&self, _: String) {}
 }
 
 async fn call_tool(hands: &dyn ToolBackend, tool: &str, input: Value) -> (ToolCallStatus, String) {
     let dialect = DialectName::Canonical;
-    let call = BackendCall { id: "c".to_owned(), tool: tool.to_owned(), input, dialect };
-    let BackendResult { status, content, .. } =
-        hands.call(call, CancellationToken::new(), Arc::new(PermissiveEditor)).await;
-    match content.into_iter().next() {
-        Some(ResultContent::Text { text }) => (status, text),
+    let (id, tool) = (CallId::from_bits(1), tool.to_owned());
+    let call = ToolCall { id, session: None, tool, input, timeout: None };
+    let observer = Arc::new(PermissiveEditor);
+    let outcome = hands.call(call, dialect, CancellationToken::new(), observer).await;
+    match render_plain(&outcome).into_iter().next() {
+        Some(ResultContent::Text { text }) => (outcome.status(), text),
         other => panic!("{other:?}"),
     }
 }

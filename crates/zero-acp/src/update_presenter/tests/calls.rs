@@ -1,6 +1,8 @@
 //! A call from its announcement to its end, each thing told once.
 
 use super::*;
+use zero_core::ErrorReason;
+
 use crate::update_presenter::call_index::CALLS_MAX;
 
 #[test]
@@ -19,7 +21,7 @@ fn call_is_announced_once_then_only_changes_are_sent() {
     check(
         one.present_live(call_started("c1", "Read", ToolKind::Read, input.clone())),
         json!([{"sessionUpdate": "tool_call", "toolCallId": "c1", "title": "Read a.rs", "name": "Read",
-                "kind": "read", "rawInput": input}]),
+                "kind": "read", "locations": [{"path": "/w/a.rs"}], "rawInput": input}]),
     );
     check(
         updates_json(one.present_description("c1", "Read `a.rs`", ToolKind::Read, &places)),
@@ -72,8 +74,9 @@ fn every_call_end_is_completed_or_failed_with_text() {
         assert_eq!(updates[0]["status"], expected);
         assert_eq!(updates[0]["content"][0]["content"]["text"], words);
         let raw = &updates[0]["rawOutput"];
-        assert_eq!(raw["content"], json!([{"type": "text", "text": text}]));
-        assert_eq!(raw["isError"], expected == "failed");
+        let field = if expected == "failed" { "error" } else { "output" };
+        assert_eq!(raw[field], text);
+        assert_eq!(raw["metadata"]["status"], json!(status));
         // It is told once, whatever comes after it.
         assert_eq!(
             presenter.present_live(call_ended("c1", ToolCallStatus::Completed, "x")),
@@ -111,19 +114,20 @@ fn diff_stays_visible_after_call_ends() {
         ToolKind::Edit,
         json!({"file_path": "a", "content": "b"}),
     ));
-    let updates = presenter.present_live(EventKind::ToolEnded {
-        call: "c1".to_owned(),
-        status: ToolCallStatus::Completed,
-        content: text_content("Wrote a\n-a\n+b"),
-        display: Some(CallDisplay::Diff {
-            path: "a".to_owned(),
-            unified: "-a\n+b".to_owned(),
-            old_text: Some("a\n".to_owned()),
-            new_text: Some("b\n".to_owned()),
-            partial: false,
-        }),
+    let diff = FileDiff {
+        path: "a".to_owned(),
+        unified: "-a\n+b".to_owned(),
+        old_text: Some("a\n".to_owned()),
+        new_text: Some("b\n".to_owned()),
+        partial: false,
+    };
+    let result = ToolResult {
+        content: vec![ToolResultPart::Diff { summary: "Wrote a".to_owned(), diff: diff.clone() }],
+        display: ResultDisplay::Diff(diff),
+        structured: json!({"success": true, "backup": "a.bak"}),
         locations: vec![location("a", Some(1))],
-    });
+    };
+    let updates = presenter.present_live(EventKind::tool_ended("c1", result.into()));
     assert_eq!(
         updates[0]["content"],
         json!([{"type": "diff", "path": "/w/a", "oldText": "a\n", "newText": "b\n"},
@@ -131,6 +135,50 @@ fn diff_stays_visible_after_call_ends() {
     );
     assert_eq!(updates[0]["locations"], json!([{"path": "/w/a", "line": 1}]));
     assert_eq!(updates[0]["status"], "completed");
+    assert_eq!(
+        updates[0]["rawOutput"],
+        json!({"output": "Wrote a\n-a\n+b", "metadata": {
+            "status": "completed", "linesChanged": 2, "backupCreated": true,
+            "structured": {"success": true, "backup": "a.bak"},
+        }})
+    );
+}
+
+#[test]
+fn error_is_told_with_every_field() {
+    let mut presenter = presenter(plain_features());
+    presenter.present_live(call_started("c1", "Read", ToolKind::Read, json!({"path": "b"})));
+    presenter.present_live(call_started("c2", "Read", ToolKind::Read, json!({"path": "b"})));
+    let error = ToolError::not_found(ErrorReason::Io, "no such file");
+    let named = error.clone().with_detail("file", "/w/x").with_detail("nearest", json!(["y"]));
+    let updates = presenter.present_live(EventKind::tool_ended("c1", named.into()));
+    assert_eq!(
+        updates[0]["rawOutput"],
+        json!({"error": "no such file", "metadata": {
+            "status": "failed", "errorCode": "not_found", "attemptedPath": "/w/x",
+            "details": {"reason": "io", "file": "/w/x", "nearest": ["y"]},
+        }})
+    );
+    let updates = presenter.present_live(EventKind::tool_ended("c2", error.into()));
+    assert_eq!(updates[0]["rawOutput"]["metadata"]["attemptedPath"], "/w/b");
+}
+
+#[test]
+fn announced_call_has_locations_of_its_input() {
+    #[track_caller]
+    fn check(kind: ToolKind, input: Value, expected: Value) {
+        let updates =
+            presenter(plain_features()).present_live(call_started("c1", "X", kind, input));
+        assert_eq!(updates[0].get("locations").cloned().unwrap_or_default(), expected);
+    }
+    check(ToolKind::Read, json!({"file_path": "a.rs"}), json!([{"path": "/w/a.rs"}]));
+    check(ToolKind::Edit, json!({"path": "/x/b"}), json!([{"path": "/x/b"}]));
+    check(
+        ToolKind::Read,
+        json!({"paths": ["a", "src/*.rs", "b"]}),
+        json!([{"path": "/w/a"}, {"path": "/w/b"}]),
+    );
+    check(ToolKind::Execute, json!({"command": "ls", "path": "a"}), Value::Null);
 }
 
 #[test]
@@ -139,13 +187,10 @@ fn results_are_rendered_by_kind() {
     fn check(kind: ToolKind, display: Option<&str>, content: Vec<ResultContent>, expected: Value) {
         let mut presenter = presenter(plain_features());
         presenter.present_live(call_started("c1", "X", kind, json!({})));
-        let updates = presenter.present_live(EventKind::ToolEnded {
-            call: "c1".to_owned(),
-            status: ToolCallStatus::Completed,
-            content,
-            display: display.map(|text| CallDisplay::Markdown { text: text.to_owned() }),
-            locations: vec![],
-        });
+        let display = display.map(ResultDisplay::markdown);
+        let status = ToolCallStatus::Completed;
+        let outcome = ToolOutcome::from_content(status, content, display, vec![]);
+        let updates = presenter.present_live(EventKind::tool_ended("c1", outcome));
         let blocks: Vec<Value> = updates[0]["content"]
             .as_array()
             .unwrap()
@@ -240,13 +285,14 @@ fn reused_call_id_starts_new_call() {
 fn call_unknown_to_ledger_ends() {
     let mut presenter = presenter(plain_features());
     presenter.present_description("t1", "Plan", ToolKind::Think, &[]);
-    let mut end = BackendResult::from_text(ToolCallStatus::Completed, "ok");
     let entry = |status: &str, priority: &str| PlanEntry {
         content: "a\nb".to_owned(),
         priority: priority.to_owned(),
         status: status.to_owned(),
     };
-    end.plan = Some(vec![entry("in_progress", "high"), entry("completed", "low"), entry("?", "?")]);
+    let entries = vec![entry("in_progress", "high"), entry("completed", "low"), entry("?", "?")];
+    let display = ResultDisplay::Plan { entries };
+    let end = ToolResult { display, ..ToolResult::text("ok") }.into();
     let updates = updates_json(presenter.present_client_call_end("t1", &end));
     assert_eq!(updates[0]["status"], "completed");
     assert_eq!(
@@ -302,10 +348,7 @@ fn ended_calls_keep_only_names_up_to_limit() {
     for n in 0..CALLS_MAX + 10 {
         let call = format!("c{n}");
         presenter.present_client_call(&call, "Read", &json!({}));
-        presenter.present_client_call_end(
-            &call,
-            &BackendResult::from_text(ToolCallStatus::Completed, "done"),
-        );
+        presenter.present_client_call_end(&call, &ToolResult::text("done").into());
         assert_eq!(presenter.calls.open_calls().count(), 0);
     }
     assert!(!presenter.has_shown("c9") && presenter.has_shown("c10"));
@@ -340,7 +383,7 @@ fn silent_run_leaves_calls_of_other_runs_open() {
 #[test]
 fn call_never_shown_ends_without_update() {
     let mut presenter = presenter(plain_features());
-    let end = BackendResult::from_text(ToolCallStatus::Completed, "read");
+    let end = ToolResult::text("read").into();
     assert_eq!(presenter.present_client_call_end("picture_1", &end), Vec::new());
     presenter.present_approval(&request("picture_1", &[]));
     assert_eq!(

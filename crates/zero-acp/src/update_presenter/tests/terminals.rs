@@ -31,15 +31,15 @@ fn command_gets_terminal_if_client_supports_it() {
         json!([output("two")]),
     );
     assert_eq!(presenter.next_output_due(), None);
-    let updates = presenter.present_live(call_ended(
+    let updates = presenter.present_live(command_ended(
         "c1",
-        ToolCallStatus::Completed,
         "one\ntwo\n(exit code 2)\n(now in `x`)",
+        json!({"exit_code": 2, "cwd": "x"}),
     ));
     assert_eq!(updates[0], output("\n(exit code 2)\n(now in `x`)"));
     assert_eq!(updates[1]["content"], json!([{"type": "terminal", "terminalId": "c1"}]));
     assert_eq!(updates[1]["status"], "completed");
-    assert_eq!(updates[1]["rawOutput"]["exitCode"], 2);
+    assert_eq!(updates[1]["rawOutput"]["metadata"]["exitCode"], 2);
     assert_eq!(
         updates[1]["_meta"],
         json!({"terminal_exit": {"terminal_id": "c1", "exit_code": 2, "signal": null}})
@@ -55,13 +55,12 @@ fn terminal_receives_output_at_end_if_none_was_streamed() {
         ToolKind::Execute,
         json!({"command": "ls"}),
     ));
-    let updates = presenter.present_replay(EventKind::ToolEnded {
-        call: "c1".to_owned(),
-        status: ToolCallStatus::Completed,
-        content: text_content("a"),
-        display: Some(CallDisplay::Markdown { text: "\u{1b}[34ma\u{1b}[m".to_owned() }),
-        locations: vec![],
-    });
+    let result = ToolResult {
+        display: ResultDisplay::markdown("\u{1b}[34ma\u{1b}[m"),
+        structured: json!({"exit_code": 0}),
+        ..ToolResult::text("a")
+    };
+    let updates = presenter.present_replay(EventKind::tool_ended("c1", result.into()));
     assert_eq!(updates[0]["_meta"]["terminal_output"]["data"], "\u{1b}[34ma\u{1b}[m");
     assert_eq!(updates[1]["_meta"]["terminal_exit"]["exit_code"], 0);
     assert_eq!(updates.len(), 2);
@@ -70,27 +69,25 @@ fn terminal_receives_output_at_end_if_none_was_streamed() {
 #[test]
 fn exit_status_is_sent_as_far_as_known() {
     #[track_caller]
-    fn check(status: ToolCallStatus, input: Value, text: &str, code: Value, signal: Value) {
+    fn check(end: EventKind, code: Value, signal: Value) {
         let mut presenter = presenter(terminal_features());
-        presenter.present_live(call_started("c1", "Bash", ToolKind::Execute, input));
-        let updates = presenter.present_live(call_ended("c1", status, text));
+        presenter.present_live(call_started("c1", "Bash", ToolKind::Execute, json!({})));
+        let updates = presenter.present_live(end);
         let exit = &updates.last().unwrap()["_meta"]["terminal_exit"];
-        assert_eq!((&exit["exit_code"], &exit["signal"]), (&code, &signal), "{text}");
+        assert_eq!((&exit["exit_code"], &exit["signal"]), (&code, &signal));
     }
-    use ToolCallStatus::{Cancelled, Completed, Denied};
-    check(Completed, json!({}), "x", json!(0), Value::Null);
-    check(Completed, json!({}), "x\n(exit code 1)", json!(1), Value::Null);
-    check(
-        Completed,
-        json!({}),
-        "x\n(ended by SIGKILL, exit code 137)\n(a note)",
-        json!(137),
-        json!("SIGKILL"),
-    );
-    check(Completed, json!({}), "(exit code 1)\nx", json!(0), Value::Null);
-    check(Completed, json!({"run_in_background": true}), "job 1", Value::Null, Value::Null);
-    check(Denied, json!({}), "denied", Value::Null, Value::Null);
-    check(Cancelled, json!({}), "stopped", Value::Null, Value::Null);
+    let ended = |text: &str, structured: Value| command_ended("c1", text, structured);
+    check(ended("x", json!({"exit_code": 0})), json!(0), Value::Null);
+    check(ended("x\n(exit code 1)", json!({"exit_code": 1})), json!(1), Value::Null);
+    // What a command prints is not how it ended.
+    check(ended("(exit code 7)", json!({"exit_code": 0})), json!(0), Value::Null);
+    let killed = json!({"exit_code": 137, "signal": "SIGKILL"});
+    check(ended("x", killed), json!(137), json!("SIGKILL"));
+    check(ended("job 1", json!({"job_id": "1"})), Value::Null, Value::Null);
+    let status = |status, text| call_ended("c1", status, text);
+    check(status(ToolCallStatus::Denied, "denied"), Value::Null, Value::Null);
+    check(status(ToolCallStatus::Cancelled, "stopped"), Value::Null, Value::Null);
+    check(status(ToolCallStatus::Completed, "(exit code 7)"), Value::Null, Value::Null);
 }
 
 #[test]
@@ -174,11 +171,11 @@ fn client_without_terminal_gets_throttled_snapshots() {
     let last = shown(presenter.present_output("c1", &"äö".repeat(100_000), at(5000)));
     assert!(last[0].len() <= 64 * 1024 + 20 && last[0].ends_with("äö\n```"), "{}", last[0].len());
     presenter.present_output("c1", "x", at(5001));
-    let updates =
-        presenter.present_live(call_ended("c1", ToolCallStatus::Completed, "all\n(exit code 1)"));
+    let ended = command_ended("c1", "all\n(exit code 1)", json!({"exit_code": 1}));
+    let updates = presenter.present_live(ended);
     assert_eq!(updates.len(), 1);
     assert_eq!(updates[0]["content"][0]["content"]["text"], "```console\nall\n(exit code 1)\n```");
-    assert_eq!(updates[0]["rawOutput"]["exitCode"], 1);
+    assert_eq!(updates[0]["rawOutput"]["metadata"]["exitCode"], 1);
     assert_eq!(
         (presenter.next_output_due(), presenter.present_held_output(at(9000)).len()),
         (None, 0)

@@ -2,6 +2,9 @@
 
 use serde_json::json;
 
+use zero_core::event::ToolCallStatus;
+use zero_runtime::dialect::render_plain;
+
 use super::*;
 
 const FIXTURES: [(&str, &str); 6] = [
@@ -62,8 +65,8 @@ fn format_event(event: &Event) -> String {
         EventKind::Thought { text } => format!("thought {text:?}"),
         EventKind::ToolStarted { title, kind, .. } => format!("tool {title} ({})", kind.as_str()),
         EventKind::ToolUpdated { title, progress, .. } => format!("update {title:?} {progress:?}"),
-        EventKind::ToolEnded { status, content, .. } => {
-            format!("tool {status:?} {}", content.len())
+        EventKind::ToolEnded { status, outcome, .. } => {
+            format!("tool {status:?} {}", render_plain(outcome).len())
         }
         EventKind::ApprovalRequested(request) => {
             let options: Vec<&str> = request.options.iter().map(|o| o.id.as_str()).collect();

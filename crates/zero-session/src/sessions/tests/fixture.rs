@@ -9,7 +9,10 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use zero_core::{CallId, RiskLevel, RunId, SessionId, ToolKind, ToolName};
+use zero_core::{
+    CallId, ResultDisplay, RiskLevel, RunId, SessionId, ToolCall, ToolKind, ToolName, ToolOutcome,
+    ToolResult,
+};
 use zero_policy::{GrantScope, PermissionMode};
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{ApprovalQuestion, DialectName};
@@ -17,7 +20,9 @@ use zero_runtime::{ApprovalQuestion, DialectName};
 use super::mem_store::MemStore;
 use crate::agent::{AgentProfile, AgentRegistry, DIRECT};
 use crate::approvals::InteractionBroker;
-use crate::event::{Event, EventKind, PlanEntry, RunOutcome, TokenUsage, ToolCallStatus};
+use crate::event::{
+    Event, EventKind, PlanEntry, ResultContent, RunOutcome, TokenUsage, ToolCallStatus,
+};
 use crate::event_bus::{DeliverySender, EventBus, Subscription};
 use crate::key::SessionKey;
 use crate::message::{MessageBlock, ToolInput};
@@ -229,20 +234,24 @@ impl ToolBackend for ScriptedToolBackend {
 
     fn call(
         &self,
-        call: BackendCall,
+        call: ToolCall,
+        _dialect: DialectName,
         cancel: CancellationToken,
         watch: Arc<dyn CallObserver>,
-    ) -> BoxFuture<'_, BackendResult> {
+    ) -> BoxFuture<'_, ToolOutcome> {
         self.log.lock().unwrap().push(format!(
             "{} {}",
             call.tool,
             call.input["id"].as_str().unwrap_or_default()
         ));
-        if !self.is_on_record(&call.id) {
+        if !self.is_on_record(call.id.as_str()) {
             self.log.lock().unwrap().push(UNRECORDED.to_owned());
         }
         Box::pin(async move {
-            let words = BackendResult::from_text;
+            let words = |status, text: &str| {
+                let content = vec![ResultContent::Text { text: text.to_owned() }];
+                ToolOutcome::from_content(status, content, None, Vec::new())
+            };
             for _ in 0..3 {
                 tokio::task::yield_now().await;
                 if cancel.is_cancelled() {
@@ -256,7 +265,7 @@ impl ToolBackend for ScriptedToolBackend {
                     }
                     let order = self.order.as_ref().unwrap();
                     let question = question();
-                    let asked = order.approver.ask(&call.id, &question);
+                    let asked = order.approver.ask(call.id.as_str(), &question);
                     let answer = tokio::select! {
                         answer = asked => answer,
                         () = cancel.cancelled() => return words(ToolCallStatus::Cancelled, "cancelled"),
@@ -277,8 +286,8 @@ impl ToolBackend for ScriptedToolBackend {
                         status: status.to_owned(),
                     };
                     let steps = [("look", "completed"), ("change it", "in_progress")];
-                    let plan = Some(steps.map(step).to_vec());
-                    BackendResult { plan, ..words(ToolCallStatus::Completed, "kept") }
+                    let display = ResultDisplay::Plan { entries: steps.map(step).to_vec() };
+                    ToolResult { display, ..ToolResult::text("kept") }.into()
                 }
                 "Stuck" => std::future::pending().await,
                 "Panic" => panic!("the tool was told to panic"),

@@ -8,11 +8,10 @@ use std::io;
 
 use anstyle::Style;
 use serde_json::Value;
-use zero_core::ToolKind;
-use zero_core::event::{
-    CallDisplay, Event, EventKind, ResultContent, RunOutcome, TokenUsage, ToolCallStatus,
-};
+use zero_core::event::{Event, EventKind, ResultContent, RunOutcome, TokenUsage, ToolCallStatus};
+use zero_core::{ResultDisplay, ToolKind, ToolOutcome};
 
+use zero_runtime::dialect::render_plain;
 use zero_runtime::redaction;
 use zero_session::agent::DIRECT;
 
@@ -124,10 +123,10 @@ impl RunPrinter {
     pub(super) fn print_event(&mut self, event: &Event) -> io::Result<Option<ExitOutcome>> {
         match &event.what {
             EventKind::RunStarted { model, .. } => self.is_direct = model == DIRECT,
-            EventKind::ToolEnded { status, content, .. } => {
+            EventKind::ToolEnded { status, outcome, .. } => {
                 self.denied |= *status == ToolCallStatus::Denied;
                 self.failed |= *status == ToolCallStatus::Failed;
-                self.shown_error = extract_error(*status, content);
+                self.shown_error = extract_error(*status, outcome);
             }
             // The answer equals the call's error: a slash command bypassed the model.
             EventKind::Text { text } => self.is_direct |= self.shown_error.as_ref() == Some(text),
@@ -180,11 +179,11 @@ impl RunPrinter {
                     self.counter.progress(progress);
                 }
             }
-            EventKind::ToolEnded { call, status, content, display, .. } => {
+            EventKind::ToolEnded { call, status, outcome } => {
                 self.counter.stop();
                 let known = self.calls.remove(call);
                 let known = known.unwrap_or_else(|| PendingCall::with_title(call));
-                self.print_tool(&known, *status, content, display.as_ref())?;
+                self.print_tool(&known, *status, outcome)?;
                 self.counter.start("thinking");
             }
             EventKind::Plan { entries } => {
@@ -214,9 +213,9 @@ impl RunPrinter {
         &mut self,
         call: &PendingCall,
         status: ToolCallStatus,
-        content: &[ResultContent],
-        display: Option<&CallDisplay>,
+        outcome: &ToolOutcome,
     ) -> io::Result<()> {
+        let display = outcome.result().map(|result| &result.display);
         self.close_line()?;
         let err = &self.terminal.err;
         let (mark, style) = match status {
@@ -227,16 +226,16 @@ impl RunPrinter {
         };
         let title = err.truncate_line(&escape_line(&call.title), 2);
         let mut text = format!("{} {}\n", err.paint(style, mark), err.paint(STRONG, &title));
-        if let (ToolCallStatus::Completed, Some(CallDisplay::Diff { unified, .. })) =
-            (status, display)
-        {
-            text.push_str(&self.render_diff(unified));
+        if let Some(ResultDisplay::Diff(diff)) = display {
+            text.push_str(&self.render_diff(&diff.unified));
         }
         // The web request that was sent, with its target.
         let sent = match (status, call.kind, display) {
-            (ToolCallStatus::Completed, ToolKind::Fetch, Some(CallDisplay::Markdown { text })) => {
-                Some(text)
-            }
+            (
+                ToolCallStatus::Completed,
+                ToolKind::Fetch,
+                Some(ResultDisplay::Markdown { text }),
+            ) => Some(text),
             (ToolCallStatus::Completed | ToolCallStatus::Denied, ..) => None,
             // The request may have been sent partly or completely.
             _ => call.request.as_ref(),
@@ -248,7 +247,7 @@ impl RunPrinter {
             }
         }
         if is_error(status) {
-            for line in error_for_user(&join_text(content)).lines().take(ERROR_LINES_MAX) {
+            for line in error_for_user(&join_text(outcome)).lines().take(ERROR_LINES_MAX) {
                 text.push_str(&format!("  {}\n", err.paint(FAINT, &escape_line(line))));
             }
         }
@@ -334,24 +333,26 @@ fn is_error(status: ToolCallStatus) -> bool {
     matches!(status, ToolCallStatus::Failed | ToolCallStatus::Denied)
 }
 
-/// Joins the text parts of a tool result.
-fn join_text(content: &[ResultContent]) -> String {
-    let texts = content.iter().filter_map(|piece| match piece {
-        ResultContent::Text { text } => Some(text.as_str()),
+/// Joins the text parts of an outcome.
+fn join_text(outcome: &ToolOutcome) -> String {
+    let texts = render_plain(outcome).into_iter().filter_map(|piece| match piece {
+        ResultContent::Text { text } => Some(text),
         ResultContent::Image { .. } => None,
     });
     texts.collect::<Vec<_>>().join("\n")
 }
 
 /// Error text of a failed call, if it is short enough to be shown completely.
-fn extract_error(status: ToolCallStatus, content: &[ResultContent]) -> Option<String> {
-    let words = join_text(content);
+fn extract_error(status: ToolCallStatus, outcome: &ToolOutcome) -> Option<String> {
+    let words = join_text(outcome);
     let is_whole = words.lines().count() <= ERROR_LINES_MAX;
     (is_error(status) && is_whole && !words.is_empty()).then_some(words)
 }
 
 #[cfg(test)]
 mod tests {
+    use zero_core::FileDiff;
+
     use super::*;
 
     fn make_event(what: EventKind) -> Event {
@@ -385,6 +386,15 @@ mod tests {
         }
     }
 
+    fn make_call_end(
+        status: ToolCallStatus,
+        content: Vec<ResultContent>,
+        display: Option<ResultDisplay>,
+    ) -> EventKind {
+        let outcome = ToolOutcome::from_content(status, content, display, vec![]);
+        EventKind::tool_ended("c", outcome)
+    }
+
     fn make_run_end(end: RunOutcome) -> EventKind {
         EventKind::RunEnded { end, usage: TokenUsage::default() }
     }
@@ -404,13 +414,11 @@ mod tests {
             locations: vec![],
         };
         let request = "```http\nPOST http://a.test/\nx-a: b\n\nwords\n```\n\nHTTP 200 OK";
-        let done = EventKind::ToolEnded {
-            call: "c".to_owned(),
-            status: ToolCallStatus::Completed,
-            content: vec![],
-            display: Some(CallDisplay::Markdown { text: request.to_owned() }),
-            locations: vec![],
-        };
+        let done = make_call_end(
+            ToolCallStatus::Completed,
+            vec![],
+            Some(ResultDisplay::markdown(request)),
+        );
         check_events(
             vec![begun, done, make_run_end(RunOutcome::Completed)],
             ExitOutcome::Ok,
@@ -437,13 +445,7 @@ mod tests {
                 }),
                 locations: vec![],
             };
-            let done = EventKind::ToolEnded {
-                call: "c".to_owned(),
-                status,
-                content: vec![],
-                display: None,
-                locations: vec![],
-            };
+            let done = make_call_end(status, vec![], None);
             let sent = match is_shown {
                 true => {
                     "  POST http://a.test/\n  x-a: b\n  authorization: [redacted]\n\n  one\n\n  two\n"
@@ -457,20 +459,14 @@ mod tests {
 
     #[test]
     fn answer_goes_to_stdout_and_progress_to_stderr() {
-        let diff = CallDisplay::Diff {
+        let diff = ResultDisplay::Diff(FileDiff {
             path: "a".to_owned(),
             unified: "@@ -1 +1 @@\n-x\n+y\n".to_owned(),
             old_text: None,
             new_text: None,
             partial: false,
-        };
-        let done = EventKind::ToolEnded {
-            call: "c".to_owned(),
-            status: ToolCallStatus::Completed,
-            content: vec![],
-            display: Some(diff),
-            locations: vec![],
-        };
+        });
+        let done = make_call_end(ToolCallStatus::Completed, vec![], Some(diff));
         check_events(
             vec![
                 make_text("I edit"),
@@ -488,13 +484,8 @@ mod tests {
 
     #[test]
     fn run_end_sets_exit_code() {
-        let denied = EventKind::ToolEnded {
-            call: "c".to_owned(),
-            status: ToolCallStatus::Denied,
-            content: vec![ResultContent::Text { text: "denied by a rule".to_owned() }],
-            display: None,
-            locations: vec![],
-        };
+        let text = |text: &str| vec![ResultContent::Text { text: text.to_owned() }];
+        let denied = make_call_end(ToolCallStatus::Denied, text("denied by a rule"), None);
         check_events(
             vec![
                 make_call_started("c"),
@@ -506,13 +497,7 @@ mod tests {
             "no\n",
             "⊘ Edit `a`\n  denied by a rule\n",
         );
-        let failed = |words: &str| EventKind::ToolEnded {
-            call: "c".to_owned(),
-            status: ToolCallStatus::Failed,
-            content: vec![ResultContent::Text { text: words.to_owned() }],
-            display: None,
-            locations: vec![],
-        };
+        let failed = |words: &str| make_call_end(ToolCallStatus::Failed, text(words), None);
         // The answer to a slash command is printed once, and the run fails.
         check_events(
             vec![

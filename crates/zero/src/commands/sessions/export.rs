@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
-use zero_core::event::{CallDisplay, Event, EventKind, ResultContent, RunOutcome, ToolCallStatus};
+use zero_core::ResultDisplay;
+use zero_core::event::{Event, EventKind, ResultContent, RunOutcome, ToolCallStatus};
 use zero_core::sanitize::code_fence;
 use zero_core::text_shortening::{head_chars, shorten_end};
+use zero_runtime::dialect;
 use zero_wire::zero_sessions::SessionInfo;
 
 /// Characters shown of a tool result on the terminal.
@@ -110,12 +112,13 @@ fn collect_items(events: &[Event]) -> Vec<TranscriptItem<'_>> {
             EventKind::ToolUpdated { call, title: Some(title), .. } => {
                 titles.insert(call, title);
             }
-            EventKind::ToolEnded { call, status, content, display, .. } => {
+            EventKind::ToolEnded { call, status, outcome } => {
                 let title = titles.get(call.as_str()).copied().unwrap_or(call).to_owned();
-                let diff = match display {
-                    Some(CallDisplay::Diff { unified, .. }) => Some(unified.as_str()),
+                let diff = match outcome.result().map(|result| &result.display) {
+                    Some(ResultDisplay::Diff(diff)) => Some(diff.unified.as_str()),
                     _ => None,
                 };
+                let content = dialect::render_plain(outcome);
                 let texts = content.iter().filter_map(|piece| match piece {
                     ResultContent::Text { text } => Some(text.as_str()),
                     ResultContent::Image { .. } => None,

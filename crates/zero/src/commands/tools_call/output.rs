@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use zero_core::{FileLocation, ResultDisplay, ToolError, ToolResultPart};
-use zero_runtime::CallOutcome;
+use zero_core::event::ResultContent;
+use zero_core::{FileLocation, ResultDisplay, ToolError, ToolResult, ToolResultPart};
+use zero_runtime::dialect::{RenderedResult, render_result};
+use zero_runtime::{CallOutcome, DialectName};
 
 use crate::AppContext;
 use crate::approval::error_for_user;
@@ -26,6 +28,11 @@ struct JsonAnswer<'a> {
 struct JsonAnswerResult<'a> {
     content: &'a [Value],
     display: &'a Value,
+    /// The names that Qwen Code has for both.
+    #[serde(rename = "llmContent", skip_serializing_if = "Option::is_none")]
+    llm_content: Option<&'a [Value]>,
+    #[serde(rename = "returnDisplay", skip_serializing_if = "Option::is_none")]
+    return_display: Option<&'a Value>,
     structured: &'a Value,
     locations: &'a [FileLocation],
 }
@@ -39,9 +46,13 @@ pub(super) fn print(
     let out = &app.terminal.out;
     match outcome {
         Ok(outcome) if args.json => {
+            let RenderedResult { content, display } = &outcome.rendered;
+            let is_qwen = args.dialect == DialectName::Qwen;
             let result = JsonAnswerResult {
-                content: &outcome.rendered.content,
-                display: &outcome.rendered.display,
+                content,
+                display,
+                llm_content: is_qwen.then_some(content),
+                return_display: is_qwen.then_some(display),
                 structured: &outcome.result.structured,
                 locations: &outcome.result.locations,
             };
@@ -49,7 +60,8 @@ pub(super) fn print(
             Ok(ExitOutcome::Ok)
         }
         Ok(outcome) => {
-            let mut text = render_outcome(out, &outcome);
+            let called = (args.dialect, args.name.as_str());
+            let mut text = render_outcome(out, called, &outcome.result);
             if !text.is_empty() && !text.ends_with('\n') {
                 text.push('\n');
             }
@@ -73,11 +85,15 @@ pub(super) fn print_error(out: &TerminalStream, error: &ToolError) -> std::io::R
 }
 
 /// Result as text: what the model gets, with a colored diff.
-pub(in crate::commands) fn render_outcome(out: &TerminalStream, outcome: &CallOutcome) -> String {
+pub(in crate::commands) fn render_outcome(
+    out: &TerminalStream,
+    (dialect, tool): (DialectName, &str),
+    result: &ToolResult,
+) -> String {
     if out.is_terminal()
-        && let ResultDisplay::Diff(diff) = &outcome.result.display
+        && let ResultDisplay::Diff(diff) = &result.display
     {
-        let summaries = outcome.result.content.iter().filter_map(|content| match content {
+        let summaries = result.content.iter().filter_map(|content| match content {
             ToolResultPart::Diff { summary, .. } | ToolResultPart::Text(summary) => {
                 Some(summary.as_str())
             }
@@ -90,9 +106,10 @@ pub(in crate::commands) fn render_outcome(out: &TerminalStream, outcome: &CallOu
             out.render_diff(&diff.unified)
         );
     }
-    let pieces: Vec<String> = outcome.rendered.content.iter().map(content_text).collect();
+    let content = render_result(dialect, tool, result);
+    let pieces: Vec<String> = content.into_iter().map(content_text).collect();
     let mut text = out.escape_foreign(&pieces.join("\n")).into_owned();
-    if let ResultDisplay::Plan { entries } = &outcome.result.display {
+    if let ResultDisplay::Plan { entries } = &result.display {
         for entry in entries {
             text.push('\n');
             text.push_str(&render_step(out, entry));
@@ -101,54 +118,10 @@ pub(in crate::commands) fn render_outcome(out: &TerminalStream, outcome: &CallOu
     text
 }
 
-/// Text of one content item, in any dialect.
-fn content_text(piece: &Value) -> String {
-    if let Some(text) = piece.get("text").or_else(|| piece.get("diff")).and_then(Value::as_str) {
-        return text.to_owned();
-    }
-    if let Some(inner) =
-        ["content", "resource", "inlineData", "source"].iter().find_map(|name| piece.get(*name))
-    {
-        return content_text(inner);
-    }
-    if let Some(path) = piece.get("path").and_then(Value::as_str) {
-        return format!("changed {path}");
-    }
-    let mime = ["mimeType", "mediaType"].iter().find_map(|name| piece.get(*name)?.as_str());
-    match mime {
-        Some(mime) => format!("[{mime}; pass --json for the data]"),
-        None => piece.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn content_of_every_dialect_has_text() {
-        for (piece, text) in [
-            (json!({"type": "text", "text": "a"}), "a"),
-            (json!({"text": "a"}), "a"),
-            (json!({"type": "content", "content": {"type": "text", "text": "a"}}), "a"),
-            (json!({"type": "diff", "path": "p", "diff": "-a"}), "-a"),
-            (json!({"type": "diff", "path": "p", "oldText": null, "newText": "a"}), "changed p"),
-            (
-                json!({"type": "image", "mimeType": "image/png", "data": ""}),
-                "[image/png; pass --json for the data]",
-            ),
-            (
-                json!({"inlineData": {"mimeType": "image/png", "data": ""}}),
-                "[image/png; pass --json for the data]",
-            ),
-            (
-                json!({"type": "image", "source": {"type": "base64", "mediaType": "image/png", "data": ""}}),
-                "[image/png; pass --json for the data]",
-            ),
-        ] {
-            assert_eq!(content_text(&piece), text, "{piece}");
-        }
+/// Text of one content item.
+fn content_text(piece: ResultContent) -> String {
+    match piece {
+        ResultContent::Text { text } => text,
+        ResultContent::Image { mime, .. } => format!("[{mime}; pass --json for the data]"),
     }
 }

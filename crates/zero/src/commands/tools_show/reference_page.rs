@@ -273,5 +273,8 @@ async fn record_answer(app: &AppContext, facts: &ToolFacts<'_>) -> String {
     let outcome = outcome.unwrap_or_else(|error| {
         panic!("{dialect} {name}: {error}; `cargo xtask test` installs what the examples need")
     });
-    trial.normalize_output(&render_outcome(&app.terminal.out, &outcome)).trim_end().to_owned()
+    trial
+        .normalize_output(&render_outcome(&app.terminal.out, (dialect, name), &outcome.result))
+        .trim_end()
+        .to_owned()
 }

@@ -7,14 +7,13 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use zero_client::url_dialer::UrlDialer;
 use zero_client::{GatewayLink, GatewayUpdate, OpenRequest, OverlapPolicy, SendRequest};
-use zero_core::ToolKind;
-use zero_core::event::{EventKind, PlanEntry, ToolCallStatus};
+use zero_core::event::{EventKind, PlanEntry};
+use zero_core::{ResultDisplay, ToolCall, ToolKind, ToolOutcome, ToolResult};
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
-    BackendCall, BackendResult, CallObserver, CatalogEntry, ToolBackend, ToolBackendError,
-    ToolCatalog,
+    CallObserver, CatalogEntry, ToolBackend, ToolBackendError, ToolCatalog,
 };
 use zero_wire::client::{ConnectOptions, GatewayCredentials};
 
@@ -86,7 +85,7 @@ fn load_001_session_is_replayed_as_it_was() {
     assert_eq!(diff(&told[1])["path"], path("new.txt"));
     let changed = json!({"type": "diff", "path": path("hello.txt"), "oldText": "hello\n", "newText": "bye\n"});
     assert_eq!(diff(&told[2]), changed);
-    assert_eq!(told[3]["rawOutput"]["exitCode"], 3, "{}", told[3]);
+    assert_eq!(told[3]["rawOutput"]["metadata"]["exitCode"], 3, "{}", told[3]);
     // And it goes on.
     acp.run_turn(&session, "go on", "end_turn");
     acp.close();
@@ -189,10 +188,11 @@ impl ToolBackend for PlanToolBackend {
 
     fn call(
         &self,
-        call: BackendCall,
+        call: ToolCall,
+        _: DialectName,
         _: CancellationToken,
         _: Arc<dyn CallObserver>,
-    ) -> BoxFuture<'_, BackendResult> {
+    ) -> BoxFuture<'_, ToolOutcome> {
         let entry = |content: &str, priority: &str, status: &str| PlanEntry {
             content: content.to_owned(),
             priority: priority.to_owned(),
@@ -200,11 +200,9 @@ impl ToolBackend for PlanToolBackend {
         };
         let first = if call.input["done"] == true { "completed" } else { "in_progress" };
         let plan = vec![entry("Dig", "high", first), entry("Plant", "low", "pending")];
-        let end = BackendResult {
-            plan: Some(plan),
-            ..BackendResult::from_text(ToolCallStatus::Completed, "planned")
-        };
-        Box::pin(std::future::ready(end))
+        let display = ResultDisplay::Plan { entries: plan };
+        let result = ToolResult { display, ..ToolResult::text("planned") };
+        Box::pin(std::future::ready(result.into()))
     }
 
     fn set_mode(&self, _: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {

@@ -84,13 +84,15 @@ fn client_without_terminals_gets_content() {
 fn command_exit_is_reported() {
     let desk = AcpFixture::new();
     let (mut acp, session) = open_with(&desk, terminal_capabilities());
-    for (command, code) in [("exit 0", 0), ("exit 3", 3), ("nosuchprogram", 127)] {
+    for (command, code) in
+        [("exit 0", 0), ("exit 3", 3), ("nosuchprogram", 127), ("echo '(exit code 7)'", 0)]
+    {
         let from = acp.log_position();
         let run = call_step("Bash", json!({"command": command}));
         acp.run_turn(&session, &make_script(&[&run]), "end_turn");
         let call = only_call(&acp.updates(from, &session));
         assert_eq!(call["_meta"]["terminal_exit"]["exit_code"], code, "{command}: {call}");
-        assert_eq!(call["rawOutput"]["exitCode"], code, "{command}: {call}");
+        assert_eq!(call["rawOutput"]["metadata"]["exitCode"], code, "{command}: {call}");
     }
     acp.close();
 }
