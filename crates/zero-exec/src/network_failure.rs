@@ -4,10 +4,9 @@
 //! then searches for the cause in the wrong place. A failed command without network access whose
 //! output has one of these messages gets a note that says so.
 
+use zero_core::ansi_filter;
 use zero_sandbox::output_collector::CollectedOutput;
 use zero_sandbox::running_command::CommandExit;
-
-use crate::plain_text;
 
 /// The note for a command that failed because it has no network.
 pub(crate) const NO_NETWORK_NOTE: &str = "network: commands have no network access; to allow a host: zero config add sandbox.network HOST";
@@ -34,10 +33,9 @@ const MESSAGES: &[&str] = &[
 
 /// Whether a command failed and its output reports a failed lookup or connection.
 pub(crate) fn is_network_failure(output: &CollectedOutput, ended: &CommandExit) -> bool {
+    let runs = || output.mixed.head().chain(output.mixed.tail());
     ended.exit_code.is_some_and(|code| code != 0)
-        && has_failure_message(&plain_text::strip_runs(
-            output.mixed.head().chain(output.mixed.tail()),
-        ))
+        && has_failure_message(&ansi_filter::strip_pieces(runs().map(|run| run.bytes)))
 }
 
 fn has_failure_message(text: &str) -> bool {

@@ -227,7 +227,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn withdrawn_questions_do_not_get_their_turn() {
         use tokio::sync::Mutex;
-        use zero_session::ordered_lock::queue_for_lock;
+        use zero_runtime::ordered_lock::queue_for_lock;
 
         for _ in 0..200 {
             let mut pending = PendingQuestions::new(Arc::default());
