@@ -146,8 +146,12 @@ mod tests {
         held.write(b"one").unwrap();
         assert!(matches!(other.file.try_lock_shared(), Err(TryLockError::WouldBlock)));
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| other.lock_shared().unwrap().read().unwrap());
-            std::thread::sleep(Duration::from_millis(5));
+            let (begins, begun) = std::sync::mpsc::channel();
+            let waits = scope.spawn(move || {
+                begins.send(()).unwrap();
+                other.lock_shared().unwrap().read().unwrap()
+            });
+            begun.recv().unwrap();
             held.write(b"two").unwrap();
             drop(held);
             assert_eq!(waits.join().unwrap().as_deref(), Some(&b"two"[..]));

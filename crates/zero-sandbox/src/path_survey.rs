@@ -377,6 +377,17 @@ mod tests {
         assert_eq!(canonicalize(Path::new("/proc/self/root/etc")), None);
     }
 
+    /// Waits until changes get a later time than those before. The clock of files is coarse.
+    fn wait_for_clock_step() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let touch = || {
+            std::fs::write(file.path(), "x").unwrap();
+            read_stamp(file.path()).unwrap()
+        };
+        let first = touch();
+        while touch() == first {}
+    }
+
     #[test]
     fn stamp_shows_change_in_folder() {
         let temp = tempfile::tempdir().unwrap();
@@ -392,7 +403,7 @@ mod tests {
         assert_eq!(whole, ScanOutcome::Whole(before));
         assert!(!before.is_stable() && before.is_changed_since(SystemTime::now()));
         assert!(!before.is_changed_since(SystemTime::now() + Duration::from_secs(60)));
-        std::thread::sleep(Duration::from_millis(20));
+        wait_for_clock_step();
         std::fs::write(root.join("new"), "").unwrap();
         assert_ne!(read_stamp(&root), Some(before));
         assert_eq!(scan_folder(&root, 2, |_, _| {}), ScanOutcome::Part, "there are three");
@@ -417,7 +428,7 @@ mod tests {
         assert_ne!(first, second);
         // The inode number may be reused.
         std::fs::remove_file(&file).unwrap();
-        std::thread::sleep(Duration::from_millis(20));
+        wait_for_clock_step();
         assert_ne!(make(&file), second);
         assert_eq!(read_identity(&other), None);
     }

@@ -244,7 +244,7 @@ mod tests {
     use crate::test_host::TestHost;
     use serde_json::{Value, json};
     use std::os::unix::net::UnixListener;
-    use std::time::{Duration, Instant};
+    use std::time::{Duration, Instant, SystemTime};
     use zero_core::ErrorType;
     use zero_runtime::seen_files::FileFreshness;
 
@@ -492,9 +492,11 @@ mod tests {
             (FileFreshness::Fresh, FileFreshness::Fresh)
         );
         // The same bytes written again: known to be equal only if all of them were seen.
-        std::thread::sleep(Duration::from_millis(20));
-        host.write_file("whole", b"a\nb\n");
-        host.write_file("part", b"a\nb\n");
+        for name in ["whole", "part"] {
+            host.write_file(name, b"a\nb\n");
+            let file = std::fs::File::options().write(true).open(host.path(name)).unwrap();
+            file.set_modified(SystemTime::now() + Duration::from_secs(60)).unwrap();
+        }
         assert_eq!(
             (freshness("whole"), freshness("part")),
             (FileFreshness::Fresh, FileFreshness::Stale)

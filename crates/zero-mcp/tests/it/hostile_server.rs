@@ -20,7 +20,7 @@ type BehaviorRow = (&'static str, &'static str);
 /// How long it may take to notice that a timeout has passed, on a busy machine.
 const GRACE: Duration = Duration::from_secs(60);
 /// Limit for the median time of the working server's answers.
-const NEIGHBOR_MEDIAN_MAX: Duration = Duration::from_secs(10);
+const NEIGHBOR_MEDIAN_MAX: Duration = Duration::from_secs(30);
 /// Maximum growth of memory compared with a working server: a few lines of maximum length.
 const GROWTH_MAX: u64 = 40 << 20;
 
@@ -32,11 +32,11 @@ struct ServerTimeouts {
     call: Duration,
 }
 
-/// Long timeouts, for servers that are not expected to reach them.
+/// Long timeouts, for servers that are not expected to reach them on any machine.
 const LONG_TIMEOUTS: ServerTimeouts = ServerTimeouts {
-    startup: Duration::from_secs(60),
-    silence: Duration::from_secs(60),
-    call: Duration::from_secs(60),
+    startup: Duration::from_secs(300),
+    silence: Duration::from_secs(300),
+    call: Duration::from_secs(300),
 };
 
 /// Factor for a second attempt with longer timeouts, if a server did not act in time: the machine
@@ -568,15 +568,25 @@ async fn ended_subscription_is_not_retried_forever() {
     for mode in modes {
         arena.visit(mode, json!({})).await;
     }
-    tokio::time::sleep(Duration::from_millis(2_500)).await;
-    let output = arena.visit(modes[0], json!({})).await.output;
-    let counts: Vec<u32> = output.split(' ').filter_map(|word| word.parse().ok()).collect();
+    let counts = async |mode: &str| -> Vec<u32> {
+        let output = arena.visit(mode, json!({})).await.output;
+        output.split(' ').filter_map(|word| word.parse().ok()).collect()
+    };
     // The delays between attempts are one, two and four seconds.
     let most = || 2 + (begun.elapsed().as_secs() + 1).ilog2();
-    assert!(counts.len() == 2 && counts[0] <= most() && counts[1] <= most() + 1, "{output}");
-    let output = arena.visit(modes[1], json!({})).await.output;
-    let counts: Vec<u32> = output.split(' ').filter_map(|word| word.parse().ok()).collect();
-    assert!(counts.len() == 1 && counts[0] <= most() + 2, "{output}");
+    loop {
+        let counts = counts(modes[0]).await;
+        let most = most();
+        assert!(counts.len() == 2 && counts[0] <= most && counts[1] <= most + 1, "{counts:?}");
+        // Until it was tried again.
+        if counts[0] > 1 {
+            break;
+        }
+        assert!(begun.elapsed() < GRACE, "it is not tried again");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let counts = counts(modes[1]).await;
+    assert!(counts.len() == 1 && counts[0] <= most() + 2, "{counts:?}");
     arena.stop().await;
 }
 

@@ -12,7 +12,6 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use corpus::{STUBS, build_script};
 use zero_policy::program::CommandClass;
@@ -44,7 +43,7 @@ for folder in "$1"/[0-9]*; do
     cd "$folder/w" || exit
     script=$(<../script)
     timeout -k 1 3 env -i PATH="$2" HOME="$folder/h" FUNCNEST=5 bash -c "$script" \
-        9>>../log </dev/null >/dev/null 2>&1
+        8>&1 9>>../log </dev/null >/dev/null 2>&1
 done
 :
 "#;
@@ -123,17 +122,16 @@ fn run_batch(scripts: &[String], tally: &mut AnalysisTally) {
         symlink(&bin, folder.join("bin")).unwrap();
         fs::write(folder.join("script"), script).unwrap();
     }
-    let status = Command::new("bash")
+    // Whatever a script leaves in the background has the write end of this pipe: its end is theirs.
+    let driver = Command::new("bash")
         .args(["-c", DRIVER, "driver"])
         .args([&run, &bin])
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        .status()
+        .output()
         .unwrap();
-    assert!(status.success(), "{status}");
-    // What was left in the background is about to end.
-    std::thread::sleep(Duration::from_millis(100));
+    assert!(driver.status.success(), "{driver:?}");
     for (at, script) in scripts.iter().enumerate() {
         let folder = run.join(format!("{at:03}"));
         let ran = parse_log(&fs::read(folder.join("log")).unwrap());

@@ -327,12 +327,11 @@ fn removed_path_gets_no_placeholder() {
         order.profile.protected.push(idea.clone());
         order
     };
-    let mut running = spawner.spawn(order("while ! test -e go; do sleep 0.01; done")).unwrap();
-    std::thread::sleep(Duration::from_millis(100));
+    let running = spawner.spawn(order("while ! test -e go; do sleep 0.01; done")).unwrap();
     std::fs::remove_dir(&idea).unwrap();
     std::fs::write(place.0.path().join("ws/go"), "").unwrap();
-    drop(running.stdin.take());
     wait_for_exit(&running);
+    // Nothing tells when no sandbox is prewarmed.
     for _ in 0..30 {
         assert!(!idea.exists(), "the placeholder still exists");
         std::thread::sleep(Duration::from_millis(10));
@@ -383,9 +382,12 @@ fn prewarmed_sandbox_expires_without_leftovers() {
     }
     // None if prewarming is disabled.
     let spawner = self::start_spawner(Duration::ZERO);
-    run(&spawner, place.script_spec("true"));
-    std::thread::sleep(Duration::from_millis(100));
-    assert!(find_prewarmed(&spawner).is_none() && !place.has_placeholder());
+    for _ in 0..5 {
+        let running = spawner.spawn(place.script_spec("true")).unwrap();
+        assert_eq!(running.sandbox_reuse, SandboxReuse::PutUp);
+        wait_for_exit(&running);
+        assert!(find_prewarmed(&spawner).is_none() && !place.has_placeholder());
+    }
 }
 
 #[test]
@@ -436,10 +438,9 @@ fn running_and_prewarmed_sandboxes_share_placeholders() {
     let (spawner, place) = (start_spawner(A_WHILE), PrewarmFixture::new());
     let script = "while ! test -e go; do sleep 0.01; done; mkdir .zero/x 2>&- || echo held";
     let mut first = spawner.spawn(place.script_spec(script)).unwrap();
-    std::thread::sleep(Duration::from_millis(150));
     for _ in 0..5 {
         assert_eq!(run(&spawner, place.script_spec("mkdir .zero/x 2>&- || echo held")).0, "held\n");
-        std::thread::sleep(Duration::from_millis(60));
+        place.wait_until_prewarmed(&spawner);
     }
     std::fs::write(place.0.path().join("ws/go"), "").unwrap();
     assert_eq!(crate::command_fixture::read_text(first.stdout.take().unwrap()), "held\n");

@@ -119,19 +119,26 @@ impl CounterShared {
         let mut state = self.lock();
         while let Some(running) = &state.running {
             let elapsed = running.since.elapsed();
-            if elapsed >= SHOW_DELAY && state.pauses == 0 {
-                let mut line = format!("{} … {} s", running.what, elapsed.as_secs());
-                if let Some(columns) = self.stream.columns {
-                    line = head_chars(&line, columns.saturating_sub(1)).to_owned();
-                }
-                let _ = self.stream.write(&format!("\r\x1b[K{}", self.stream.paint(FAINT, &line)));
-                state.drawn = true;
-            }
+            self.draw(&mut state, elapsed);
             let pause = SHOW_DELAY.saturating_sub(elapsed).max(REDRAW_INTERVAL);
             state =
                 self.changed.wait_timeout(state, pause).unwrap_or_else(PoisonError::into_inner).0;
         }
         state.attended = false;
+    }
+
+    /// Draws the current activity, if it has taken long enough and nothing pauses the counter.
+    fn draw(&self, state: &mut CounterState, elapsed: Duration) {
+        let Some(running) = &state.running else { return };
+        if elapsed < SHOW_DELAY || state.pauses > 0 {
+            return;
+        }
+        let mut line = format!("{} … {} s", running.what, elapsed.as_secs());
+        if let Some(columns) = self.stream.columns {
+            line = head_chars(&line, columns.saturating_sub(1)).to_owned();
+        }
+        let _ = self.stream.write(&format!("\r\x1b[K{}", self.stream.paint(FAINT, &line)));
+        state.drawn = true;
     }
 
     fn clear(&self, state: &mut CounterState) {
@@ -151,11 +158,14 @@ mod tests {
         let stream = Terminal::for_test().err.with_columns(80).without_colours();
         let counter = ElapsedCounter::new(&stream);
         counter.start("slow");
+        let shared = counter.shared.as_ref().unwrap();
         let pause = counter.pause();
-        std::thread::sleep(SHOW_DELAY + 2 * REDRAW_INTERVAL);
+        shared.draw(&mut shared.lock(), 2 * SHOW_DELAY);
         assert_eq!(stream.written_text(), "");
         drop(pause);
-        wait_for_output(&stream);
+        shared.draw(&mut shared.lock(), SHOW_DELAY / 2);
+        assert_eq!(stream.written_text(), "", "it is too early");
+        shared.draw(&mut shared.lock(), 2 * SHOW_DELAY);
         assert!(stream.written_text().contains("slow … "), "it goes on");
         counter.stop();
     }

@@ -15,7 +15,7 @@ use crate::mcp_fixture::{
 use crate::test_program::TestProgram;
 
 /// How soon an end is, on a machine with a lot to do. A server that does not start has longer than that.
-const SOON_TIME_MAX: Duration = Duration::from_secs(20);
+const SOON_TIME_MAX: Duration = Duration::from_secs(60);
 const ECHO_TOOL: [&str; 4] = ["tools", "call", "a__echo", r#"{"text": "hi"}"#];
 
 /// A run with what it is to say, all of it.
@@ -49,7 +49,6 @@ fn untrusted_folder_starts_no_server() {
     assert!(!client.list_tools().iter().any(|name| name.starts_with("a__")));
     let called = client.request("tools/call", json!({"name": "a__echo", "arguments": {}}));
     assert!(called.to_string().contains("there is no tool `a__echo`"), "{called}");
-    std::thread::sleep(Duration::from_millis(300));
     client.close();
     assert_eq!(started(), (0, false));
     zero.stdout(&["trust", "--yes"]);
@@ -81,7 +80,6 @@ fn user_server_runs_no_workspace_code() {
     zero.run(&[&ECHO_TOOL[..], &["--yes"]].concat());
     let mut client = McpTestClient::start(&zero, &["--yes"], json!({}));
     client.list_tools();
-    std::thread::sleep(Duration::from_millis(500));
     client.close();
     assert!(!marker.exists(), "a module of the folder ran");
     let discovered = || zero.folder().join("discovered").exists();
@@ -234,7 +232,10 @@ fn hanging_servers_block_and_leave_nothing() {
         .map(|number| {
             let alias = format!("s{number}");
             let behaviour = if number < 3 { "hang" } else { "" };
-            (alias.clone(), server_setting(&zero, &alias, behaviour))
+            let mut setting = server_setting(&zero, &alias, behaviour);
+            // Far longer than anything that does not wait for them takes on a busy machine.
+            setting["startupTimeout"] = json!("10m");
+            (alias, setting)
         })
         .collect();
     write_settings(&zero, json!({"mcpServers": servers}));

@@ -321,6 +321,19 @@ impl LoginFixture {
         login(request, &person).await
     }
 
+    /// Changes the login as it is stored.
+    async fn change_login(&self, change: impl FnOnce(&mut LoginRecord)) {
+        let resource = LoginRecord::resource_from_url(&self.endpoint.url);
+        let mut record = self.vault.load(&resource).await.unwrap().unwrap();
+        change(&mut record);
+        self.vault.save(record).await.unwrap();
+    }
+
+    /// Lets the token be so old that it is renewed before it is used.
+    async fn expire_token(&self) {
+        self.change_login(|record| record.stored.token_received_at = Some(0)).await;
+    }
+
     /// Returns the outcome of a call on a new connection.
     async fn call(&self) -> String {
         let vault = Arc::new(self.vault.clone());
@@ -450,11 +463,10 @@ async fn later_login_reuses_registration_and_port() {
 
 #[tokio::test]
 async fn concurrent_requests_renew_login_once() {
-    // Its lifetime is so short that it is renewed before it is used.
-    let world = LoginFixture::new(FakeIssuer { expires_in: Some(1), ..registering_issuer() }).await;
+    let issuer = FakeIssuer { expires_in: Some(3600), ..registering_issuer() };
+    let world = LoginFixture::new(issuer).await;
     world.log_in(BrowserBehavior::Honest).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(1500)).await;
-    world.issuer.lock().unwrap().expires_in = Some(3600);
+    world.expire_token().await;
     let calls = futures_util::future::join_all((0..4).map(|_| world.call())).await;
     assert_eq!(calls, vec!["done"; 4]);
     assert_eq!(world.tokens_given(), 2);
@@ -474,9 +486,10 @@ async fn concurrent_requests_renew_login_once() {
 
 #[tokio::test]
 async fn failed_renewal_is_not_retried_by_every_request() {
-    let world = LoginFixture::new(FakeIssuer { expires_in: Some(1), ..registering_issuer() }).await;
+    let issuer = FakeIssuer { expires_in: Some(3600), ..registering_issuer() };
+    let world = LoginFixture::new(issuer).await;
     world.log_in(BrowserBehavior::Honest).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    world.expire_token().await;
     let searched = {
         let mut issuer = world.issuer.lock().unwrap();
         issuer.is_ill = true;
@@ -512,13 +525,12 @@ async fn damaged_login_list_does_not_block_use() {
 
 #[tokio::test]
 async fn token_is_returned_only_to_its_issuer() {
-    let world = LoginFixture::new(FakeIssuer { expires_in: Some(1), ..registering_issuer() }).await;
+    let issuer = FakeIssuer { expires_in: Some(3600), ..registering_issuer() };
+    let world = LoginFixture::new(issuer).await;
     world.log_in(BrowserBehavior::Honest).await.unwrap();
-    let resource = LoginRecord::resource_from_url(&world.endpoint.url);
-    let mut record = world.vault.load(&resource).await.unwrap().unwrap();
-    record.stored.issuer = Some("https://as.example".to_owned());
-    world.vault.save(record).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let other = Some("https://as.example".to_owned());
+    world.change_login(|record| record.stored.issuer = other).await;
+    world.expire_token().await;
     world.issuer.lock().unwrap().access.clear();
     assert!(world.call().await.contains("zero mcp login test"));
     assert_eq!(world.tokens_given(), 1);
