@@ -243,6 +243,13 @@ impl CommandAnalysis {
         if argv.is_empty() { self } else { self.with_run(NestedExecution::from_argv(argv)) }
     }
 
+    /// Adds texts that a shell runs.
+    #[must_use]
+    fn with_scripts<'a>(mut self, texts: impl IntoIterator<Item = &'a ShellArg>) -> Self {
+        self.runs.extend(texts.into_iter().map(NestedExecution::from_script));
+        self
+    }
+
     #[must_use]
     fn with_touch(mut self, access: FileAccess, path: &ShellArg) -> Self {
         self.touches.push(FileTouch { access, path: path.clone(), recursive: false });
@@ -344,6 +351,11 @@ impl NestedExecution {
     fn from_script_words(words: &[ShellArg]) -> Self {
         Self::Script { text: join_args(words), folder: None }
     }
+}
+
+/// Words that are certain, and arguments behind them.
+fn prefix_args(words: &[&str], args: &[ShellArg]) -> Vec<ShellArg> {
+    words.iter().copied().map(ShellArg::known).chain(args.iter().cloned()).collect()
 }
 
 /// The words with spaces between, known as far as each of them is.

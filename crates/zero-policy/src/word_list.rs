@@ -41,12 +41,6 @@ mod tests {
     #[test]
     fn words_of_text_keep_their_order() {
         assert_eq!(words!(""), [""; 0]);
-        assert_eq!(
-            words!(
-                "one two \
-                           a"
-            ),
-            ["one", "two", "a"]
-        );
+        assert_eq!(words!("one two a"), ["one", "two", "a"]);
     }
 }

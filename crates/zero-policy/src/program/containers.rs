@@ -6,6 +6,7 @@
 use super::{CommandAnalysis, FileAccess, args_from, known_text};
 use crate::program::options::{OptionTable, ParsedArguments, options};
 use crate::shell::ShellArg;
+use crate::word_list::words;
 
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     Some(match name {
@@ -29,22 +30,23 @@ pub(super) const DOCKER_GLOBALS: OptionTable = options!(
 .strict();
 
 const RUN: OptionTable = options!(
-    "-diPtq -acDehlLmpuvw: add-host: annotation: attach: blkio-weight: blkio-weight-device: cap-add: \
-     cap-drop: cgroup-parent: cgroupns: cidfile: cpu-count: cpu-percent: cpu-period: cpu-quota: \
-     cpu-rt-period: cpu-rt-runtime: cpu-shares: cpus: cpuset-cpus: cpuset-mems: detach detach-keys: \
-     device: device-cgroup-rule: device-read-bps: device-read-iops: device-write-bps: \
+    "-diPtq -acDehlLmpuvw: add-host: annotation: attach: blkio-weight: blkio-weight-device: \
+     cap-add: cap-drop: cgroup-parent: cgroupns: cidfile: cpu-count: cpu-percent: cpu-period: \
+     cpu-quota: cpu-rt-period: cpu-rt-runtime: cpu-shares: cpus: cpuset-cpus: cpuset-mems: detach \
+     detach-keys: device: device-cgroup-rule: device-read-bps: device-read-iops: device-write-bps: \
      device-write-iops: disable-content-trust dns: dns-option: dns-search: domainname: entrypoint: \
      env: env-file: expose: gpus: group-add: health-cmd: health-interval: health-retries: \
      health-start-interval: health-start-period: health-timeout: hostname: init interactive \
      io-maxbandwidth: io-maxiops: ip: ip6: ipc: isolation: kernel-memory: label: label-file: link: \
      link-local-ip: log-driver: log-opt: mac-address: memory: memory-reservation: memory-swap: \
      memory-swappiness: mount: name: network: net: network-alias: no-healthcheck oom-kill-disable \
-     oom-score-adj: pid: pids-limit: platform: privileged publish: publish-all pull: quiet read-only \
-     restart: rm runtime: security-opt: shm-size: sig-proxy stop-signal: stop-timeout: storage-opt: \
-     sysctl: tmpfs: tty ulimit: user: userns: uts: volume: volume-driver: volumes-from: workdir: \
-     index: no-TTY no-deps service-ports use-aliases build remove-orphans replace pod: arch: os: \
-     systemd: authfile: secret: no-hosts"
-).strict();
+     oom-score-adj: pid: pids-limit: platform: privileged publish: publish-all pull: quiet \
+     read-only restart: rm runtime: security-opt: shm-size: sig-proxy stop-signal: stop-timeout: \
+     storage-opt: sysctl: tmpfs: tty ulimit: user: userns: uts: volume: volume-driver: \
+     volumes-from: workdir: index: no-TTY no-deps service-ports use-aliases build remove-orphans \
+     replace pod: arch: os: systemd: authfile: secret: no-hosts"
+)
+.strict();
 
 fn analyze_docker(args: &[ShellArg]) -> Option<CommandAnalysis> {
     let globals = DOCKER_GLOBALS.until_operand().parse(args);
@@ -87,12 +89,8 @@ fn add_host_access(mut study: CommandAnalysis, options: &ParsedArguments<'_>) ->
             None => study.with_caution("what it mounts is not known"),
         };
     }
-    for file in options.values(&["env-file", "label-file"]) {
-        study = study.with_touch(FileAccess::Read, file);
-    }
-    for file in options.values(&["cidfile"]) {
-        study = study.with_touch(FileAccess::Write, file);
-    }
+    study = study.with_touches(FileAccess::Read, &options.all_values(&["env-file", "label-file"]));
+    study = study.with_touches(FileAccess::Write, &options.all_values(&["cidfile"]));
     let shares = options
         .values(&["pid", "ipc", "userns", "network", "net", "uts", "cgroupns"])
         .any(|value| value.as_known() == Some("host"));
@@ -135,20 +133,7 @@ fn mark_whole_machine(study: CommandAnalysis, source: &ShellArg) -> CommandAnaly
     let path = source.known_prefix().trim_end_matches(['/', '.']);
     let socket = path.ends_with(".sock");
     let root = path.is_empty()
-        || matches!(
-            path,
-            "/etc"
-                | "/dev"
-                | "/proc"
-                | "/sys"
-                | "/root"
-                | "/home"
-                | "/var"
-                | "/usr"
-                | "/run"
-                | "/var/run"
-                | "/boot"
-        );
+        || words!("/etc /dev /proc /sys /root /home /var /usr /run /var/run /boot").contains(&path);
     let root = root && source.known_prefix().starts_with('/');
     study
         .with_caution_if(

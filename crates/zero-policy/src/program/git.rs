@@ -13,7 +13,9 @@ use super::{
     CommandAnalysis, CommandClass, NestedExecution, args_from, join_args, strip_arg_prefix,
     unknown_arg,
 };
+use crate::program::prefix_args;
 use crate::shell::ShellArg;
+use crate::word_list::words;
 
 /// Studies the arguments of `git`.
 pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
@@ -36,10 +38,15 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
 pub(super) fn analyze_dashed_name(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     let command =
         name.strip_prefix("git-").filter(|command| write_commands::is_git_command(command))?;
-    let mut argv = vec![ShellArg::known("git"), ShellArg::known(command)];
-    argv.extend_from_slice(args);
-    Some(CommandAnalysis::wrapper().with_command(&argv))
+    Some(CommandAnalysis::wrapper().with_command(&prefix_args(&["git", command], args)))
 }
+
+/// Options before the command that take nothing and harm nobody.
+const PLAIN_GLOBALS: &[&str] = words!(
+    "--exec-path --html-path --man-path --info-path --version -v --help -h -P --no-pager -p \
+     --paginate --bare --no-replace-objects --no-lazy-fetch --no-optional-locks --no-advice \
+     --literal-pathspecs --glob-pathspecs --noglob-pathspecs --icase-pathspecs --list-cmds"
+);
 
 /// What stands between `git` and its command.
 struct GitGlobalOptions<'a> {
@@ -99,29 +106,7 @@ impl<'a> GitGlobalOptions<'a> {
                 "--namespace" | "--super-prefix" | "--attr-source" => {
                     value();
                 }
-                "--exec-path"
-                | "--html-path"
-                | "--man-path"
-                | "--info-path"
-                | "--version"
-                | "-v"
-                | "--help"
-                | "-h"
-                | "-P"
-                | "--no-pager"
-                | "-p"
-                | "--paginate"
-                | "--bare"
-                | "--no-replace-objects"
-                | "--no-lazy-fetch"
-                | "--no-optional-locks"
-                | "--no-advice"
-                | "--literal-pathspecs"
-                | "--glob-pathspecs"
-                | "--noglob-pathspecs"
-                | "--icase-pathspecs"
-                | "--list-cmds"
-                    if arg.as_known().is_some() => {}
+                _ if arg.as_known().is_some() && PLAIN_GLOBALS.contains(&name) => {}
                 _ => globals.add_caution("an option before the command is not known"),
             }
         }

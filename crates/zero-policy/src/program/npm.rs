@@ -14,52 +14,15 @@ const COMMANDS: &[&str] = words!(
      update version view whoami"
 );
 
-/// Other names for them, each with what it stands for where that matters here.
-const ALIASES: &[(&str, &str)] = &[
-    ("author", "owner"),
-    ("dist-tags", "dist-tag"),
-    ("x", "exec"),
-    ("home", "docs"),
-    ("issues", "bugs"),
-    ("info", "view"),
-    ("show", "view"),
-    ("v", "view"),
-    ("find", "search"),
-    ("s", "search"),
-    ("se", "search"),
-    ("add", "install"),
-    ("i", "install"),
-    ("in", "install"),
-    ("unlink", "uninstall"),
-    ("remove", "uninstall"),
-    ("rm", "uninstall"),
-    ("r", "uninstall"),
-    ("un", "uninstall"),
-    ("rb", "rebuild"),
-    ("list", "ls"),
-    ("ln", "link"),
-    ("create", "init"),
-    ("innit", "init"),
-    ("it", "install-test"),
-    ("cit", "install-ci-test"),
-    ("sit", "install-ci-test"),
-    ("up", "update"),
-    ("upgrade", "update"),
-    ("udpate", "update"),
-    ("c", "config"),
-    ("t", "test"),
-    ("tst", "test"),
-    ("ddp", "dedupe"),
-    ("rum", "run-script"),
-    ("urn", "run-script"),
-    ("clean-install", "ci"),
-    ("ic", "ci"),
-    ("why", "explain"),
-    ("la", "ll"),
-    ("ogr", "org"),
-    ("add-user", "adduser"),
-    ("hlep", "help"),
-];
+/// Other names for them, each followed by what it stands for where that matters here.
+const ALIASES: &[&str] = words!(
+    "author owner dist-tags dist-tag x exec home docs issues bugs info view show view v view find \
+     search s search se search add install i install in install unlink uninstall remove uninstall \
+     rm uninstall r uninstall un uninstall rb rebuild list ls ln link create init innit init it \
+     install-test cit install-ci-test sit install-ci-test up update upgrade update udpate update c \
+     config t test tst test ddp dedupe rum run-script urn run-script clean-install ci ic ci why \
+     explain la ll ogr org add-user adduser hlep help"
+);
 
 /// Commands that nobody may run by their beginning unseen: publishing and who may do it.
 const CRITICAL: &[&str] =
@@ -75,15 +38,15 @@ pub(super) fn expand_command(written: &str) -> String {
         }
         name.push(letter.to_ascii_lowercase());
     }
-    let alias = |name: &str| ALIASES.iter().find(|(alias, _)| *alias == name);
+    let aliases = ALIASES.as_chunks::<2>().0.iter();
     if COMMANDS.contains(&name.as_str()) {
         return name;
     }
-    if let Some((_, command)) = alias(&name) {
+    if let Some([_, command]) = aliases.clone().find(|[alias, _]| *alias == name) {
         return (*command).to_owned();
     }
     let begun = |command: &&str| !name.is_empty() && command.starts_with(&name);
-    let aliases = ALIASES.iter().filter(|(alias, _)| begun(alias)).map(|(_, command)| *command);
+    let aliases = aliases.filter(|[alias, _]| begun(alias)).map(|[_, command]| *command);
     let mut fits: Vec<&str> = COMMANDS.iter().copied().filter(begun).chain(aliases).collect();
     fits.sort_unstable();
     fits.dedup();

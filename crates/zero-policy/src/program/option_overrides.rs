@@ -11,6 +11,7 @@ use self::override_table::ROWS;
 use super::known_text;
 use crate::program::options::{OptionChange, OptionTable, ValueUse};
 use crate::shell::ShellArg;
+use crate::word_list::words;
 
 /// What options say about a command line.
 #[derive(Debug, Default)]
@@ -135,21 +136,11 @@ impl OverrideRow {
             OperandKind::Variables => {
                 let Some((name, value)) = operand.known_prefix().split_once('=') else { return };
                 let name = name.trim_end_matches([':', '+', '?', '!']).trim();
-                let is_own = matches!(
-                    name,
-                    "SHELL"
-                        | ".SHELLFLAGS"
-                        | "MAKE"
-                        | "MAKEFLAGS"
-                        | "MFLAGS"
-                        | "GNUMAKEFLAGS"
-                        | "MAKEFILES"
-                        | "MAKEFILE_LIST"
-                        | ".RECIPEPREFIX"
-                        | "MAKESHELL"
-                        | ".LIBPATTERNS"
-                        | "VPATH"
-                );
+                let is_own = words!(
+                    "SHELL .SHELLFLAGS MAKE MAKEFLAGS MFLAGS GNUMAKEFLAGS MAKEFILES MAKEFILE_LIST \
+                     .RECIPEPREFIX MAKESHELL .LIBPATTERNS VPATH"
+                )
+                .contains(&name);
                 // A value is expanded, and `$(shell …)` in it runs; so does `;` in a recipe.
                 let runs = value.contains(['$', '`', ';', '|', '&', '\n']);
                 let loads = ["LD_", "DYLD_", "BASH_"].iter().any(|start| name.starts_with(start));

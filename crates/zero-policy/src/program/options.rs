@@ -6,9 +6,9 @@
 //! -vq -LI: o,output:write color:: R,recursive!beneath =version!no-files
 //! ```
 //!
-//! `-vq` and `-LI:` are short options, a letter each. Names of one option stand with commas between,
-//! and one of a single letter is short. `:` takes a value, `::` only one that is attached. A word
-//! behind that says what the value is ([`ValueUse`]), and one behind `!` what the option changes
+//! `-vq` and `-LI:` are short options, a letter each. Names of one option stand with commas
+//! between, and one of a single letter is short. `:` takes a value, `::` only one that is attached.
+//! A word behind that says what the value is ([`ValueUse`]), one behind `!` what the option changes
 //! ([`OptionChange`]). An option behind `=` counts only when it is written in full.
 
 use std::cmp::Ordering;
@@ -68,8 +68,6 @@ pub(super) enum ValueUse {
     List,
     /// A file that is written; `-` is standard output.
     Write,
-    /// A folder beneath which files are written.
-    Fill,
     /// A host.
     Host,
     /// A program, which gets arguments of its own.
@@ -575,7 +573,6 @@ const fn parse_value_use(word: &str) -> ValueUse {
         b"read" => ValueUse::Read,
         b"list" => ValueUse::List,
         b"write" => ValueUse::Write,
-        b"fill" => ValueUse::Fill,
         b"host" => ValueUse::Host,
         b"command" => ValueUse::Command,
         b"script" => ValueUse::Script,
@@ -597,16 +594,9 @@ const fn parse_change(word: &str) -> OptionChange {
         b"plugin" => OptionChange::Run("a plugin is code that is loaded"),
         b"perl" => OptionChange::Run("`--output` is a Perl expression"),
         b"pager-commands" => OptionChange::Run("the pager is given commands"),
-        b"setting" => OptionChange::Run("a setting can name a command"),
-        b"lua" => OptionChange::Run("a Lua file is run"),
         b"keys" => OptionChange::Caution("keys can be bound to commands"),
         b"option-file" => OptionChange::Caution("a file gives it options"),
         b"command-file" => OptionChange::Caution("a file gives it commands"),
-        b"address-file" => OptionChange::Caution("a file gives it addresses and options"),
-        b"addresses" => OptionChange::Caution("a file gives it addresses or options"),
-        b"proxy" => OptionChange::Caution("it goes through another host"),
-        b"outside" => OptionChange::Caution("files may land outside the folder"),
-        b"names" => OptionChange::Caution("a file gives it names and options"),
         _ => panic!("an option changes something that is not known"),
     }
 }

@@ -4,6 +4,7 @@ use super::{
     CommandAnalysis, FileAccess, NestedExecution, args_from, known_text, parse_assignment,
 };
 use crate::program::options::options;
+use crate::program::prefix_args;
 use crate::shell::ShellArg;
 
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
@@ -22,9 +23,10 @@ fn analyze_sudo(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     let table = options!(
         "-ABbEeGHiKklnNPSsVv -aCcDgpRrTtUu: askpass auth-type: bell background close-from: \
          login-class: chdir: preserve-env:: edit group: set-home host: login remove-timestamp \
-         reset-timestamp list non-interactive no-update preserve-groups prompt: chroot: role: stdin \
-         shell command-timeout: type: other-user: user: version validate help"
-    ).strict();
+         reset-timestamp list non-interactive no-update preserve-groups prompt: chroot: role: \
+         stdin shell command-timeout: type: other-user: user: version validate help"
+    )
+    .strict();
     let options = table.until_operand().parse(args);
     if name == "sudoedit" || options.has(&["e", "edit"]) {
         return CommandAnalysis::opaque()
@@ -110,15 +112,11 @@ fn analyze_su(args: &[ShellArg], caller: SuProgram) -> CommandAnalysis {
         operands = args_from(operands, 1);
     }
     let mut study = CommandAnalysis::opaque();
-    for text in options.values(&["c", "command", "session-command"]) {
-        study = study.with_run(NestedExecution::from_script(text));
-    }
+    study = study.with_scripts(options.values(&["c", "command", "session-command"]));
     // What follows the user goes to the shell: a file, or `-- -c text`.
     let to_shell = args_from(operands, 1);
     if !to_shell.is_empty() {
-        let mut argv = vec![ShellArg::known("sh")];
-        argv.extend_from_slice(to_shell);
-        study = study.with_command(&argv);
+        study = study.with_command(&prefix_args(&["sh"], to_shell));
     }
     if study.runs.is_empty() {
         study = study.with_run(NestedExecution::ScriptFromInput);
@@ -136,9 +134,11 @@ fn analyze_pkexec(args: &[ShellArg]) -> CommandAnalysis {
 
 fn analyze_run0(args: &[ShellArg]) -> CommandAnalysis {
     let table = options!(
-        "-hV -ugDM: user: group: nice: chdir: setenv: background: machine: pty pipe unit: property: \
-         description: slice: slice-inherit no-ask-password shell-prompt-prefix: help version"
-    ).strict();
+        "-hV -ugDM: user: group: nice: chdir: setenv: background: machine: pty pipe unit: \
+         property: description: slice: slice-inherit no-ask-password shell-prompt-prefix: help \
+         version"
+    )
+    .strict();
     let options = table.until_operand().parse(args);
     let by_shell = options.operands.is_empty();
     analyze_as_other_user(&options.operands, None, by_shell).mark_guess_if(options.uncertain)

@@ -8,7 +8,6 @@ use crate::word_list::words;
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     Some(match name {
         "ssh" | "autossh" | "mosh" | "slogin" => analyze_ssh(name, args),
-        "sshpass" => analyze_sshpass(args),
         "scp" => analyze_copy(args, &SCP),
         "sftp" => analyze_sftp(args),
         "rsync" => analyze_rsync(args),
@@ -40,9 +39,7 @@ fn analyze_ssh(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     };
     let first = table.until_operand().parse(args);
     let mut study = add_ssh_options(CommandAnalysis::opaque(), &first);
-    for text in first.values(&["ssh", "client"]) {
-        study = study.with_run(NestedExecution::from_script(text));
-    }
+    study = study.with_scripts(first.values(&["ssh", "client"]));
     let Some((host, rest)) = first.operands.split_first() else {
         return study.mark_guess_if(first.uncertain);
     };
@@ -95,24 +92,12 @@ fn add_ssh_options(mut study: CommandAnalysis, options: &ParsedArguments<'_>) ->
             .with_touch(FileAccess::Read, config)
             .with_caution("its settings come from a file that may name commands");
     }
-    for key in options.values(&["i"]) {
-        study = study.with_touch(FileAccess::Read, key);
-    }
-    for log in options.values(&["E"]) {
-        study = study.with_touch(FileAccess::Write, log);
-    }
+    study = study.with_touches(FileAccess::Read, &options.all_values(&["i"]));
+    study = study.with_touches(FileAccess::Write, &options.all_values(&["E"]));
     for jump in options.values(&["J"]) {
         study = study.with_host(jump);
     }
     study.with_caution_if(options.has(&["I"]), "`-I` loads a library")
-}
-
-fn analyze_sshpass(args: &[ShellArg]) -> CommandAnalysis {
-    let options = options!("-evhV -fdpP:").strict().until_operand().parse(args);
-    CommandAnalysis::opaque()
-        .with_command(&options.operands)
-        .with_touches(FileAccess::Read, &options.all_values(&["f"]))
-        .mark_guess_if(options.uncertain)
 }
 
 /// Whether an operand names another machine: a colon before any slash, or a URL.
@@ -176,24 +161,26 @@ fn analyze_rsync(args: &[ShellArg]) -> CommandAnalysis {
     let table = options!(
         "-vqcarRbudlLkKHpEAXogDtUOJSnWxyzChPi0mFs46 -BefMT@: verbose info: debug: stderr: quiet \
          no-motd checksum archive recursive relative no-implied-dirs backup backup-dir: suffix: \
-         update inplace append append-verify dirs old-dirs mkpath links copy-links copy-unsafe-links \
-         safe-links munge-links copy-dirlinks keep-dirlinks hard-links perms executability chmod: \
-         acls xattrs owner group devices copy-devices write-devices specials times atimes \
-         open-noatime crtimes omit-dir-times omit-link-times super fake-super sparse preallocate \
-         dry-run whole-file checksum-choice: one-file-system block-size: rsh: rsync-path: existing \
-         ignore-existing remove-source-files del delete delete-before delete-during delete-delay \
-         delete-after delete-excluded ignore-missing-args delete-missing-args ignore-errors force \
-         max-delete: max-size: min-size: max-alloc: partial partial-dir: delay-updates \
-         prune-empty-dirs numeric-ids usermap: groupmap: chown: timeout: contimeout: ignore-times \
-         size-only modify-window: temp-dir: fuzzy compare-dest: copy-dest: link-dest: compress \
-         compress-choice: compress-level: skip-compress: cvs-exclude filter: exclude: exclude-from: \
-         include: include-from: files-from: from0 old-args secluded-args trust-sender copy-as: \
-         address: port: sockopts: blocking-io outbuf: stats 8-bit-output human-readable progress \
-         itemize-changes remote-option: out-format: log-file: log-file-format: password-file: \
-         early-input: list-only bwlimit: stop-after: stop-at: fsync write-batch: only-write-batch: \
-         read-batch: protocol: iconv: checksum-seed: ipv4 ipv6 no-perms no-owner no-group no-times \
-         no-compress daemon config: server sender help version"
-    ).strict();
+         update inplace append append-verify dirs old-dirs mkpath links copy-links \
+         copy-unsafe-links safe-links munge-links copy-dirlinks keep-dirlinks hard-links perms \
+         executability chmod: acls xattrs owner group devices copy-devices write-devices specials \
+         times atimes open-noatime crtimes omit-dir-times omit-link-times super fake-super sparse \
+         preallocate dry-run whole-file checksum-choice: one-file-system block-size: rsh: \
+         rsync-path: existing ignore-existing remove-source-files del delete delete-before \
+         delete-during delete-delay delete-after delete-excluded ignore-missing-args \
+         delete-missing-args ignore-errors force max-delete: max-size: min-size: max-alloc: \
+         partial partial-dir: delay-updates prune-empty-dirs numeric-ids usermap: groupmap: chown: \
+         timeout: contimeout: ignore-times size-only modify-window: temp-dir: fuzzy compare-dest: \
+         copy-dest: link-dest: compress compress-choice: compress-level: skip-compress: \
+         cvs-exclude filter: exclude: exclude-from: include: include-from: files-from: from0 \
+         old-args secluded-args trust-sender copy-as: address: port: sockopts: blocking-io outbuf: \
+         stats 8-bit-output human-readable progress itemize-changes remote-option: out-format: \
+         log-file: log-file-format: password-file: early-input: list-only bwlimit: stop-after: \
+         stop-at: fsync write-batch: only-write-batch: read-batch: protocol: iconv: checksum-seed: \
+         ipv4 ipv6 no-perms no-owner no-group no-times no-compress daemon config: server sender \
+         help version"
+    )
+    .strict();
     let options = table.parse(args);
     let mut study = add_copied_files(CommandAnalysis::opaque(), &options.operands);
     for text in options.values(&["e", "rsh", "rsync-path"]) {
@@ -206,17 +193,19 @@ fn analyze_rsync(args: &[ShellArg]) -> CommandAnalysis {
         };
         study = study.with_run(run).with_caution("it names the program that connects");
     }
-    for file in options.values(&["log-file", "write-batch", "only-write-batch"]) {
-        study = study.with_touch(FileAccess::Write, file);
-    }
+    study = study.with_touches(
+        FileAccess::Write,
+        &options.all_values(&["log-file", "write-batch", "only-write-batch"]),
+    );
     for folder in options.values(&["backup-dir", "temp-dir", "T", "partial-dir"]) {
         study = study.with_recursive_touch(FileAccess::Write, folder);
     }
-    for file in options
-        .values(words!("files-from exclude-from include-from password-file read-batch config"))
-    {
-        study = study.with_touch(FileAccess::Read, file);
-    }
+    study = study.with_touches(
+        FileAccess::Read,
+        &options.all_values(words!(
+            "files-from exclude-from include-from password-file read-batch config"
+        )),
+    );
     if options.has(&["remove-source-files"])
         && let Some((_, sources)) = options.operands.split_last()
     {
@@ -278,9 +267,7 @@ fn analyze_adb(args: &[ShellArg]) -> CommandAnalysis {
 fn analyze_tmux(args: &[ShellArg]) -> CommandAnalysis {
     let globals = options!("-2CDlNuvV -cfLST:").strict().until_operand().parse(args);
     let mut study = CommandAnalysis::opaque().mark_guess_if(globals.uncertain);
-    for text in globals.values(&["c"]) {
-        study = study.with_run(NestedExecution::from_script(text));
-    }
+    study = study.with_scripts(globals.values(&["c"]));
     for file in globals.values(&["f"]) {
         study =
             study.with_touch(FileAccess::Read, file).with_caution("its settings can run commands");

@@ -33,19 +33,21 @@ enum InnerCommandKind {
     Package,
 }
 
-const UV: &str = "-qvnCU -pmwP: quiet verbose python: module: with: with-requirements: with-editable: extra: \
-     all-extras no-dev dev only-dev group: no-group: only-group: all-groups isolated active \
-     no-sync locked frozen script env-file: no-env-file package: all-packages no-project \
-     directory: project: offline no-cache cache-dir: refresh upgrade from: index: default-index: \
-     index-url: no-progress color: no-config config-file: native-tls managed-python \
-     no-managed-python gui-script exact reinstall";
+const UV: &str = "-qvnCU -pmwP: quiet verbose python: module: with: with-requirements: \
+     with-editable: extra: all-extras no-dev dev only-dev group: no-group: only-group: all-groups \
+     isolated active no-sync locked frozen script env-file: no-env-file package: all-packages \
+     no-project directory: project: offline no-cache cache-dir: refresh upgrade from: index: \
+     default-index: index-url: no-progress color: no-config config-file: native-tls \
+     managed-python no-managed-python gui-script exact reinstall";
 
-const NPX: &str = "-yqs -cpw: yes no package: call: workspace: workspaces quiet silent prefer-offline offline \
-     bun prefix: no-install ignore-existing shell-mode verbose include-workspace-root";
+const NPX: &str = "-yqs -cpw: yes no package: call: workspace: workspaces quiet silent \
+     prefer-offline offline bun prefix: no-install ignore-existing shell-mode verbose \
+     include-workspace-root";
 
 /// The same where `-c` holds a text for a shell.
-const NPX_CALL: &str = "c,call:script -yqs -pw: yes no package: workspace: workspaces quiet silent prefer-offline \
-     offline bun prefix: no-install ignore-existing shell-mode verbose include-workspace-root";
+const NPX_CALL: &str = "c,call:script -yqs -pw: yes no package: workspace: workspaces quiet \
+     silent prefer-offline offline bun prefix: no-install ignore-existing shell-mode verbose \
+     include-workspace-root";
 
 macro_rules! runners {
     ($($inner:ident $skips:literal $names:literal $verbs:literal $globals:tt $options:tt;)*) => {
@@ -60,8 +62,8 @@ macro_rules! runners {
     };
 }
 
-/// What is run, how many words stand before it, the names, the verbs, the options before the verb and
-/// those behind it, of which some hold a text for a shell.
+/// What is run, how many words stand before it, the names, the verbs, the options before the verb
+/// and those behind it, of which some hold a text for a shell.
 static ROWS: &[RunnerRow] = runners! {
     Command 0 "poetry" "run"
         "-nqv -CP: directory: project: no-interaction quiet verbose no-ansi ansi no-plugins \
@@ -137,9 +139,7 @@ impl RunnerRow {
         let options = self.table.parse(&rest);
         guess |= options.uncertain;
         let mut study = CommandAnalysis::opaque();
-        for text in options.used_values(ValueUse::Script) {
-            study = study.with_run(NestedExecution::from_script(text));
-        }
+        study = study.with_scripts(options.used_values(ValueUse::Script));
         study = match (name, options.values(&["m", "module"]).next()) {
             // `uv run -m module` is python's.
             ("uv", Some(module)) => {

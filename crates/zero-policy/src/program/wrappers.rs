@@ -14,6 +14,7 @@ pub(super) use batch_runners::fill_placeholder;
 use super::{CommandAnalysis, CommandClass, FileAccess, NestedExecution, args_from, known_text};
 use crate::program::options::{OptionChange, OptionTable, ValueUse, options};
 use crate::shell::ShellArg;
+use crate::word_list::words;
 
 /// A program of the form `name [options] [words] command [arguments]`.
 struct WrapperRow {
@@ -64,9 +65,11 @@ impl WrapperRow {
             (CommandClass::Wrapper, true) => CommandClass::ReadOnly,
             (nature, _) => nature,
         };
-        let written: Vec<ShellArg> = options.used_values(ValueUse::Write).cloned().collect();
+        let files = |value_use| options.used_values(value_use).cloned().collect::<Vec<_>>();
+        let (read, written) = (files(ValueUse::Read), files(ValueUse::Write));
         CommandAnalysis::with_class(nature)
             .with_command(argv)
+            .with_touches(FileAccess::Read, &read)
             .with_touches(FileAccess::Write, &written)
             .with_caution_if(!self.caution.is_empty(), self.caution)
             .mark_guess_if(uncertain)
@@ -90,9 +93,10 @@ fn analyze_busybox(args: &[ShellArg]) -> CommandAnalysis {
 
 fn analyze_watch(args: &[ShellArg]) -> CommandAnalysis {
     let table = options!(
-        "-bcCegprtwxf d:: -nqs: beep color no-color differences:: errexit chgexit interval: precise \
-         equexit: no-rerun shotsdir: no-title no-wrap exec follow help version"
-    ).strict();
+        "-bcCegprtwxf d:: -nqs: beep color no-color differences:: errexit chgexit interval: \
+         precise equexit: no-rerun shotsdir: no-title no-wrap exec follow help version"
+    )
+    .strict();
     let options = table.until_operand().parse(args);
     let study = match options.operands.as_slice() {
         [] => CommandAnalysis::read_only(),
@@ -162,12 +166,14 @@ fn analyze_strace(args: &[ShellArg]) -> CommandAnalysis {
     let table = options!(
         "-cCdDfFhiknqrtTvVwxyYzZ -abeEIoOpPsSuUX: columns: detach-on: summary-only summary \
          daemonize:: trace: env: follow-forks instruction-pointer interruptible: stack-traces \
-         output: output-append-mode output-separately summary-syscall-overhead: attach: trace-path: \
-         quiet:: relative-timestamps:: string-limit: summary-sort-by: absolute-timestamps:: \
-         syscall-times:: user: summary-columns: no-abbrev strings-in-hex:: summary-wall-clock \
-         decode-fds:: decode-pids:: successful-only failed-only seccomp-bpf status: abbrev: verbose: \
-         raw: signal: read: write: fault: inject: kvm: tips:: help version"
-    ).strict();
+         output: output-append-mode output-separately summary-syscall-overhead: attach: \
+         trace-path: quiet:: relative-timestamps:: string-limit: summary-sort-by: \
+         absolute-timestamps:: syscall-times:: user: summary-columns: no-abbrev strings-in-hex:: \
+         summary-wall-clock decode-fds:: decode-pids:: successful-only failed-only seccomp-bpf \
+         status: abbrev: verbose: raw: signal: read: write: fault: inject: kvm: tips:: help \
+         version"
+    )
+    .strict();
     let options = table.until_operand().parse(args);
     let mut study =
         CommandAnalysis::wrapper().with_command(&options.operands).mark_guess_if(options.uncertain);
@@ -195,21 +201,9 @@ fn analyze_debugger(args: &[ShellArg]) -> CommandAnalysis {
     let before = args.get(..at.unwrap_or(args.len())).unwrap_or_default();
     let scripted = before.iter().any(|arg| {
         arg.as_known().is_none()
-            || [
-                "-ex",
-                "-iex",
-                "--ex",
-                "--iex",
-                "-x",
-                "--command",
-                "-command",
-                "-o",
-                "-s",
-                "--eval",
-                "-eval",
-                "--source",
-                "--one-line",
-            ]
+            || words!(
+                "-ex -iex --ex --iex -x --command -command -o -s --eval -eval --source --one-line"
+            )
             .iter()
             .any(|option| arg.known_prefix().starts_with(option))
     });
@@ -317,10 +311,11 @@ fn analyze_entr(args: &[ShellArg]) -> CommandAnalysis {
 fn analyze_watchexec(args: &[ShellArg]) -> CommandAnalysis {
     let table = options!(
         "-cnNprvq1 -defiIjoswWFE: clear:: debounce: exts: filter: ignore: no-vcs-ignore postpone \
-         restart signal: watch: shell: stop-signal: stop-timeout: on-busy-update: delay-run: poll:: \
-         no-project-ignore no-default-ignore no-global-ignore notify quiet timings env: workdir: \
-         wrap-process: help version"
-    ).strict();
+         restart signal: watch: shell: stop-signal: stop-timeout: on-busy-update: delay-run: \
+         poll:: no-project-ignore no-default-ignore no-global-ignore notify quiet timings env: \
+         workdir: wrap-process: help version"
+    )
+    .strict();
     let options = table.until_operand().parse(args);
     let shell = options.values(&["shell"]).last().map(|shell| known_text(Some(shell)));
     let guess = options.uncertain || options.has(&["E", "env"]);

@@ -1,7 +1,7 @@
 //! Programs whose work is to remove or overwrite files.
 
 use super::super::{CommandAnalysis, CommandClass, FileAccess, strip_arg_prefix};
-use crate::program::options::{OptionTable, options};
+use crate::program::options::{OptionTable, ParsedOption, options};
 use crate::shell::ShellArg;
 
 /// `None` when the program does something else.
@@ -27,9 +27,11 @@ fn analyze_rm(args: &[ShellArg]) -> CommandAnalysis {
     let options = RM.parse(args);
     // Not the reading's own doubt: `*.o` never is an option of rm, whatever the files are called.
     let ended = args.iter().position(|arg| arg.as_known() == Some("--")).unwrap_or(args.len());
-    let open = args.iter().take(ended).any(may_hold_options)
-        // A long option that no single name fits; rm refuses it, but other versions know other names.
-        || options.given.iter().any(|given| given.written.len() > 1 && given.entries().next().is_none());
+    // A long option that no single name fits: rm refuses it, but other versions know other names.
+    let is_unlisted =
+        |given: &ParsedOption<'_>| given.written.len() > 1 && given.entries().next().is_none();
+    let open =
+        args.iter().take(ended).any(may_hold_options) || options.given.iter().any(is_unlisted);
     let recursive = options.has(&["r", "R", "recursive"]) || open;
     let study = options.operands.iter().fold(
         CommandAnalysis::with_class(CommandClass::Files),
@@ -77,9 +79,10 @@ fn parse_operands(args: &[ShellArg]) -> Vec<ShellArg> {
 
 fn analyze_shred(args: &[ShellArg]) -> CommandAnalysis {
     let table = options!(
-        "-fuvxzrlmdeiq -ns: force iterations: random-source: size: remove:: verbose exact zero help \
-         version"
-    ).strict();
+        "-fuvxzrlmdeiq -ns: force iterations: random-source: size: remove:: verbose exact zero \
+         help version"
+    )
+    .strict();
     let files = table.parse(args).operands;
     files
         .iter()

@@ -116,6 +116,17 @@ impl CommandAnalysisBuilder {
         self.study.caution.get_or_insert_with(|| why.to_owned());
     }
 
+    /// Says so where an argument that is not known yet could turn out to be a dangerous option.
+    pub(super) fn record_hidden_option(
+        &mut self,
+        args: &[ShellArg],
+        options: &ParsedArguments<'_>,
+    ) {
+        if may_hide_option(args, options) {
+            self.record_caution(MAY_BE_OPTION);
+        }
+    }
+
     /// A reason why it is critical.
     pub(super) fn record_critical(&mut self, why: &'static str) {
         self.study.critical = Some(why);
@@ -128,7 +139,6 @@ impl CommandAnalysisBuilder {
             ValueUse::Read => self.record_read(value, AccessDepth::Itself),
             ValueUse::List => self.record_listed_reads(value),
             ValueUse::Write => self.record_write_unless_stdout(value),
-            ValueUse::Fill => self.record_write(value, AccessDepth::Beneath),
             ValueUse::Host => self.record_host(value),
             ValueUse::Command => self.record_command(value),
             ValueUse::Script => self.record_script(value),

@@ -8,7 +8,7 @@ use crate::program::options::{OptionTable, options};
 use crate::shell::ShellArg;
 
 use super::analysis_builder::{
-    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, join_path, last_component, may_hide_option,
+    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, join_path, last_component,
     path_starting_with,
 };
 
@@ -103,9 +103,7 @@ fn analyze_unzip(args: &[ShellArg]) -> CommandAnalysis {
         let flat = options.has(&["j"]);
         record_members(folder, options.operands.iter().skip(1), flat, &mut notes);
     }
-    if may_hide_option(args, &options) {
-        notes.record_caution(MAY_BE_OPTION);
-    }
+    notes.record_hidden_option(args, &options);
     notes.build_complete()
 }
 
@@ -180,8 +178,8 @@ fn analyze_seven_zip(args: &[ShellArg]) -> CommandAnalysis {
 /// `cpio` takes the names of its files from its input.
 fn analyze_cpio(args: &[ShellArg]) -> CommandAnalysis {
     const CPIO: OptionTable = options!(
-        "-CDEFHIMOR: block-size: directory: file: format: pattern-file: message: owner: rsh-command: \
-         io-size: list extract create pass-through make-directories"
+        "-CDEFHIMOR: block-size: directory: file: format: pattern-file: message: owner: \
+         rsh-command: io-size: list extract create pass-through make-directories"
     );
     let options = CPIO.parse(args);
     let mut notes = CommandAnalysisBuilder::default();

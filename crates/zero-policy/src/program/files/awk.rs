@@ -13,9 +13,11 @@ use super::analysis_builder::{
 /// Studies `awk` and its relatives.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     const AWK: OptionTable = options!(
-        "-FvfileEW: field-separator: assign: file: include: load: source: exec: pretty-print profile \
-         dump-variables debug sandbox lint posix characters-as-bytes traditional csv re-interval"
-    ).until_operand();
+        "-FvfileEW: field-separator: assign: file: include: load: source: exec: pretty-print \
+         profile dump-variables debug sandbox lint posix characters-as-bytes traditional csv \
+         re-interval"
+    )
+    .until_operand();
     if !matches!(name, "awk" | "gawk" | "mawk" | "nawk" | "original-awk") {
         return None;
     }

@@ -8,7 +8,7 @@ use crate::program::options::{OptionTable, ParsedArguments, options, strip_start
 use crate::shell::ShellArg;
 
 use super::analysis_builder::{
-    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, join_path, last_component, may_hide_option,
+    AccessDepth, CommandAnalysisBuilder, join_path, last_component, may_hide_option,
     path_starting_with,
 };
 use super::program_table::{OperandRole, ProgramRow, READER_ROW};
@@ -184,7 +184,8 @@ fn analyze_move(args: &[ShellArg]) -> CommandAnalysis {
 /// that name. A symbolic link counts from the folder it lies in.
 fn analyze_link(args: &[ShellArg]) -> CommandAnalysis {
     const LINK: OptionTable = options!(
-        "-tS: target-directory: suffix: symbolic relative no-target-directory no-dereference backup"
+        "-tS: target-directory: suffix: symbolic relative no-target-directory no-dereference \
+         backup"
     );
     let mut options = LINK.parse(args);
     // `ln target` makes a link of that name right here.
@@ -228,9 +229,7 @@ fn analyze_install(args: &[ShellArg]) -> CommandAnalysis {
         notes.record_reads(&destination.sources);
         destination.record_writes(&options, AccessDepth::Itself, &mut notes);
     }
-    if may_hide_option(args, &options) {
-        notes.record_caution(MAY_BE_OPTION);
-    }
+    notes.record_hidden_option(args, &options);
     notes.build_complete()
 }
 
@@ -255,9 +254,7 @@ fn analyze_permissions(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     if deep {
         notes.record_critical("changes permissions recursively");
     }
-    if may_hide_option(args, &options) {
-        notes.record_caution(MAY_BE_OPTION);
-    }
+    notes.record_hidden_option(args, &options);
     if name == "chmod" { notes.build_complete() } else { notes.build_incomplete() }
 }
 
@@ -340,9 +337,7 @@ fn analyze_split(args: &[ShellArg]) -> CommandAnalysis {
     if prefixes.is_empty() {
         notes.record_write(&path_starting_with("x"), AccessDepth::Itself);
     }
-    if may_hide_option(args, &options) {
-        notes.record_caution(MAY_BE_OPTION);
-    }
+    notes.record_hidden_option(args, &options);
     notes.build_complete()
 }
 

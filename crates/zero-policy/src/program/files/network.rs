@@ -50,8 +50,8 @@ fn analyze_host_operands(args: &[ShellArg]) -> CommandAnalysis {
 fn analyze_aria2(args: &[ShellArg]) -> CommandAnalysis {
     const ARIA2: OptionTable = options!(
         "-dionjsxkl: dir: out: input-file: log: conf-path: save-session: on-bt-download-complete \
-         on-download-complete on-download-error on-download-pause on-download-start on-download-stop \
-         load-cookies save-cookies all-proxy"
+         on-download-complete on-download-error on-download-pause on-download-start \
+         on-download-stop load-cookies save-cookies all-proxy"
     );
     let options = ARIA2.parse(args);
     let mut notes = CommandAnalysisBuilder::default();

@@ -10,7 +10,7 @@ use crate::program::options::{OptionTable, options, strip_start};
 use crate::shell::ShellArg;
 
 use super::analysis_builder::{
-    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, join_path, last_component, may_hide_option,
+    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, join_path, last_component,
 };
 use super::program_table::{ProgramRow, READER_ROW};
 use reader_table::ROWS;
@@ -39,8 +39,8 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
 static LESS: ProgramRow = ProgramRow {
     table: options!(
         "o,O,log-file,LOG-FILE:write T,tag-file:read \
-                     k,lesskey-file,lesskey-src,lesskey-content:!keys cmd:!pager-commands \
-                     -bhjpPtxyzD: pattern: tag: prompt: window: shift: tabs: jump-target:"
+         k,lesskey-file,lesskey-src,lesskey-content:!keys cmd:!pager-commands -bhjpPtxyzD: \
+         pattern: tag: prompt: window: shift: tabs: jump-target:"
     ),
     ..READER_ROW
 };
@@ -133,9 +133,9 @@ fn add_option_files(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysi
 fn analyze_bat(args: &[ShellArg]) -> CommandAnalysis {
     static BAT: ProgramRow = ProgramRow {
         table: options!(
-            "pager:script -lrmH: language: line-range: map-syntax: highlight-line: \
-                         theme: style: tabs: wrap: terminal-width: color: italic-text: \
-                         decorations: paging: file-name: ignored-suffix:"
+            "pager:script -lrmH: language: line-range: map-syntax: highlight-line: theme: style: \
+             tabs: wrap: terminal-width: color: italic-text: decorations: paging: file-name: \
+             ignored-suffix:"
         ),
         ..READER_ROW
     };
@@ -245,8 +245,7 @@ fn analyze_yq(args: &[ShellArg]) -> CommandAnalysis {
     static YQ: ProgramRow = ProgramRow {
         table: options!(
             "from-file:read i,inplace,in-place!write-operands s,f!more \
-                         split-exp,split-exp-file:!more -poI: expression: input-format: \
-                         output-format: indent:"
+             split-exp,split-exp-file:!more -poI: expression: input-format: output-format: indent:"
         ),
         ..READER_ROW
     };
@@ -282,9 +281,7 @@ fn analyze_man(args: &[ShellArg]) -> CommandAnalysis {
             notes.record_read(operand, AccessDepth::Itself);
         }
     }
-    if may_hide_option(args, &options) {
-        notes.record_caution(MAY_BE_OPTION);
-    }
+    notes.record_hidden_option(args, &options);
     notes.build_complete()
 }
 

@@ -12,8 +12,11 @@ use super::analysis_builder::{AccessDepth, CommandAnalysisBuilder};
 /// Studies an interpreter, a compiler or an editor.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     let kind = classify_program(name)?;
+    let is_script_kind = matches!(kind, ToolchainKind::Interpreter | ToolchainKind::Perl);
+    let asks = asks_version(args)
+        || is_script_kind && matches!(args, [arg] if arg.as_known() == Some("-v"));
     // A file of the project may say which `rustc` it is that answers.
-    if asks_version(args) && kind != ToolchainKind::Editor && name != "rustc" {
+    if asks && kind != ToolchainKind::Editor && name != "rustc" {
         return Some(CommandAnalysisBuilder::default().build_complete());
     }
     Some(match kind {
@@ -64,11 +67,6 @@ fn analyze_interpreter(args: &[ShellArg]) -> CommandAnalysis {
     const INTERPRETER: OptionTable =
         options!("-cemWXrpI: eval: print: require: import: loader: check: version help")
             .until_operand();
-    if let [ShellArg::Known(only)] = args
-        && only == "-v"
-    {
-        return CommandAnalysisBuilder::default().build_complete();
-    }
     let options = INTERPRETER.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     if !options.has(&["c", "e", "m", "r", "p", "eval", "print"]) {
@@ -80,11 +78,6 @@ fn analyze_interpreter(args: &[ShellArg]) -> CommandAnalysis {
 /// `perl -pi -e …` and `ruby -i` change the files after the script in place.
 fn analyze_perl(args: &[ShellArg]) -> CommandAnalysis {
     const PERL: OptionTable = options!("-eEIMmr: version help").until_operand();
-    if let [ShellArg::Known(only)] = args
-        && only == "-v"
-    {
-        return CommandAnalysisBuilder::default().build_complete();
-    }
     let options = PERL.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     let mut operands = options.operands.iter();

@@ -69,21 +69,12 @@ impl GitConfigEffect {
             Some("" | "false" | "cat" | "true" | ":" | "/dev/null")
         );
         let switched_off = off
-            && matches!(
-                key.as_str(),
-                "core.pager"
-                    | "core.editor"
-                    | "sequence.editor"
-                    | "core.fsmonitor"
-                    | "core.hookspath"
-                    | "credential.helper"
-                    | "core.askpass"
-                    | "diff.external"
-                    | "pager.log"
-                    | "pager.diff"
-                    | "pager.show"
-                    | "pager.branch"
-            );
+            && words!(
+                "core.pager core.editor sequence.editor core.fsmonitor core.hookspath \
+                 credential.helper core.askpass diff.external pager.log pager.diff pager.show \
+                 pager.branch"
+            )
+            .contains(&key.as_str());
         if switched_off {
             return Self::Harmless;
         }

@@ -339,16 +339,8 @@ fn analyze_config(args: &[ShellArg]) -> Option<CommandAnalysis> {
     let asks = line.has(&["l"])
         || args.iter().any(|arg| {
             let text = known_text(Some(arg));
-            matches!(
-                text,
-                "--list"
-                    | "--get"
-                    | "--get-all"
-                    | "--get-regexp"
-                    | "--get-urlmatch"
-                    | "--get-color"
-                    | "--get-colorbool"
-            )
+            words!("--list --get --get-all --get-regexp --get-urlmatch --get-color --get-colorbool")
+                .contains(&text)
         });
     let words = &line.operands;
     let reads = match (known_text(words.first()), words.len()) {

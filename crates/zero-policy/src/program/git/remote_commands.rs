@@ -8,6 +8,7 @@ use super::write_commands::{
     add_scripts, add_written_folders, caution_unknown_words, mark_critical_if,
 };
 use crate::program::options::{ParsedArguments, options};
+use crate::program::prefix_args;
 use crate::shell::ShellArg;
 use crate::word_list::words;
 
@@ -194,9 +195,7 @@ pub(super) fn analyze_submodule(args: &[ShellArg]) -> CommandAnalysis {
 
 /// Adds that a command pushes, under the name that rules know it by.
 pub(super) fn add_push(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
-    let mut argv = vec![ShellArg::known("git"), ShellArg::known("push")];
-    argv.extend_from_slice(args);
-    study.with_command(&argv)
+    study.with_command(&prefix_args(&["git", "push"], args))
 }
 
 /// `git svn` asks a program for the names of authors.

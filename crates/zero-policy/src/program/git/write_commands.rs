@@ -231,7 +231,7 @@ pub(super) fn mark_critical_if(
 }
 
 pub(super) fn add_scripts(study: CommandAnalysis, texts: &[ShellArg]) -> CommandAnalysis {
-    texts.iter().fold(study, |study, text| study.with_run(NestedExecution::from_script(text)))
+    study.with_scripts(texts)
 }
 
 pub(super) fn add_written_folders(study: CommandAnalysis, folders: &[ShellArg]) -> CommandAnalysis {
@@ -352,7 +352,8 @@ fn analyze_rm(args: &[ShellArg]) -> CommandAnalysis {
 
 fn analyze_filter_branch(args: &[ShellArg]) -> CommandAnalysis {
     let line = options!(
-        "d: setup,env-filter,tree-filter,index-filter,parent-filter,msg-filter,commit-filter:script \
+        "d: \
+         setup,env-filter,tree-filter,index-filter,parent-filter,msg-filter,commit-filter:script \
          tag-name-filter:script subdirectory-filter:"
     );
     let line = line.git().parse(args);
@@ -384,7 +385,7 @@ fn analyze_worktree(args: &[ShellArg]) -> CommandAnalysis {
 fn analyze_config(args: &[ShellArg]) -> CommandAnalysis {
     let line = options!(
         "f: file: blob: type: default: comment: value: global system edit unset unset-all \
-             remove-section"
+         remove-section"
     )
     .git()
     .parse(args);

@@ -4,6 +4,7 @@ use super::super::{
     CommandAnalysis, FileAccess, NestedExecution, args_from, known_text, parse_assignment,
 };
 use crate::program::options::options;
+use crate::program::prefix_args;
 use crate::shell::ShellArg;
 
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
@@ -55,7 +56,8 @@ fn analyze_concurrently(args: &[ShellArg]) -> CommandAnalysis {
         "-rgkhvP -ncpltmsi: names: name-separator: prefix: prefix-colors: prefix-length: \
          timestamp-format: max-processes: success: handle-input default-input-target: raw group \
          no-color hide: kill-others kill-others-on-fail kill-signal: kill-timeout: restart-tries: \
-         restart-after: timings passthrough-arguments teardown: pad-prefix cwd: shell: help version"
+         restart-after: timings passthrough-arguments teardown: pad-prefix cwd: shell: help \
+         version"
     )
     .strict();
     let options = table.parse(args);
@@ -134,9 +136,7 @@ fn analyze_cargo_watch(args: &[ShellArg]) -> CommandAnalysis {
     .strict();
     let options = table.until_operand().parse(args);
     let mut study = CommandAnalysis::opaque();
-    for text in options.values(&["s", "shell"]) {
-        study = study.with_run(NestedExecution::from_script(text));
-    }
+    study = study.with_scripts(options.values(&["s", "shell"]));
     for text in options.values(&["x", "exec"]) {
         study = study.with_run(NestedExecution::from_script_words(&[
             ShellArg::known("cargo"),
@@ -192,24 +192,14 @@ fn analyze_cmake(args: &[ShellArg]) -> CommandAnalysis {
         // They take what the programs of these names take.
         "cat" | "rm" | "tar" | "touch" => CommandAnalysis::opaque().with_command(args),
         "remove_directory" | "remove" => {
-            let mut argv = vec![ShellArg::known("rm"), ShellArg::known("-r")];
-            argv.extend_from_slice(rest);
-            CommandAnalysis::opaque().with_command(&argv)
+            CommandAnalysis::opaque().with_command(&prefix_args(&["rm", "-r"], rest))
         }
         "copy" | "copy_directory" | "copy_if_different" | "copy_directory_if_different" => {
-            let mut argv = vec![ShellArg::known("cp"), ShellArg::known("-r")];
-            argv.extend_from_slice(rest);
-            CommandAnalysis::opaque().with_command(&argv)
+            CommandAnalysis::opaque().with_command(&prefix_args(&["cp", "-r"], rest))
         }
-        "rename" => {
-            let mut argv = vec![ShellArg::known("mv")];
-            argv.extend_from_slice(rest);
-            CommandAnalysis::opaque().with_command(&argv)
-        }
+        "rename" => CommandAnalysis::opaque().with_command(&prefix_args(&["mv"], rest)),
         "create_symlink" | "create_hardlink" => {
-            let mut argv = vec![ShellArg::known("ln"), ShellArg::known("-s")];
-            argv.extend_from_slice(rest);
-            CommandAnalysis::opaque().with_command(&argv)
+            CommandAnalysis::opaque().with_command(&prefix_args(&["ln", "-s"], rest))
         }
         _ => CommandAnalysis::opaque(),
     }
@@ -221,9 +211,7 @@ fn analyze_corepack(args: &[ShellArg]) -> CommandAnalysis {
     let name = known_text(Some(first)).split('@').next().unwrap_or_default();
     match name {
         "npm" | "npx" | "pnpm" | "pnpx" | "yarn" | "yarnpkg" => {
-            let mut argv = vec![ShellArg::known(name)];
-            argv.extend_from_slice(rest);
-            CommandAnalysis::opaque().with_command(&argv)
+            CommandAnalysis::opaque().with_command(&prefix_args(&[name], rest))
         }
         _ => CommandAnalysis::opaque().mark_guess_if(first.as_known().is_none()),
     }

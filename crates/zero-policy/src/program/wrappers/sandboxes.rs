@@ -10,7 +10,6 @@ use crate::word_list::words;
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     Some(match name {
         "bwrap" => analyze_bubblewrap(args),
-        "proot" => analyze_proot(args),
         "firejail" => analyze_firejail(args),
         "capsh" => analyze_capsh(args),
         "runcon" => analyze_runcon(args),
@@ -82,19 +81,6 @@ fn analyze_bubblewrap(args: &[ShellArg]) -> CommandAnalysis {
         at += takes.unwrap_or_default();
     }
     CommandAnalysis::opaque().with_command(args_from(args, at)).mark_guess_if(guess)
-}
-
-fn analyze_proot(args: &[ShellArg]) -> CommandAnalysis {
-    let table = options!(
-        "-0VhlLn -rbmqwviRSkp: rootfs: bind: mount: qemu: cwd: pwd: verbose: version help about \
-         root-id change-id: kill-on-exit kernel-release: link2symlink"
-    )
-    .strict();
-    let options = table.until_operand().parse(args);
-    CommandAnalysis::opaque()
-        .with_command(&options.operands)
-        .with_caution("it runs with another root folder, where names mean other programs")
-        .mark_guess_if(options.uncertain)
 }
 
 /// Every option of firejail has its value attached.
@@ -170,11 +156,12 @@ fn analyze_detached(name: &str, args: &[ShellArg]) -> CommandAnalysis {
 
 fn analyze_daemon(args: &[ShellArg]) -> CommandAnalysis {
     let table = options!(
-        "-SKTHVtvqobmCy -xapnucgrdNPIksRweOL: start stop status help version exec: startas: pidfile: \
-         name: user: chuid: group: chroot: chdir: nicelevel: procsched: iosched: umask: signal: \
-         retry: test verbose quiet oknodo background make-pidfile remove-pidfile no-close \
+        "-SKTHVtvqobmCy -xapnucgrdNPIksRweOL: start stop status help version exec: startas: \
+         pidfile: name: user: chuid: group: chroot: chdir: nicelevel: procsched: iosched: umask: \
+         signal: retry: test verbose quiet oknodo background make-pidfile remove-pidfile no-close \
          notify-await notify-timeout: output: pid: ppid:"
-    ).strict();
+    )
+    .strict();
     let options = table.parse(args);
     let study = options.values(&["x", "exec", "a", "startas"]).fold(
         CommandAnalysis::opaque(),

@@ -67,6 +67,11 @@ pub(super) static ROWS: &[WrapperRow] = wrappers! {
     Opaque 1 "chroot"
         "groups: userspec: skip-chdir help version"
         "it runs with another root folder, where names mean other programs";
+    Opaque 0 "proot"
+        "-0VhlLn -rbmqwviRSkp: rootfs: bind: mount: qemu: cwd: pwd: verbose: version help about \
+         root-id change-id: kill-on-exit kernel-release: link2symlink"
+        "it runs with another root folder, where names mean other programs";
+    Opaque 0 "sshpass" "f:read -evhV -dpP:";
     Opaque 0 "systemd-run"
         "-GdPqrtS -EHMpu: user system scope unit: property: description: slice: slice-inherit \
          remain-after-exit send-sighup service-type: uid: gid: nice: working-directory: same-dir \

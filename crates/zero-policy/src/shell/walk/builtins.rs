@@ -241,17 +241,8 @@ impl ScriptWalker<'_> {
 fn changes_parsing(arg: &ShellArg) -> bool {
     let Some(text) = arg.as_known() else { return arg.may_be_option() };
     let letters = text.strip_prefix(['-', '+']).unwrap_or_default();
-    let named = matches!(
-        text,
-        "posix"
-            | "keyword"
-            | "physical"
-            | "braceexpand"
-            | "history"
-            | "histexpand"
-            | "allexport"
-            | "noglob"
-    );
+    let named = words!("posix keyword physical braceexpand history histexpand allexport noglob")
+        .contains(&text);
     named || letters.contains(['k', 'P', 'B', 'H', 'a', 'f'])
 }
 

@@ -7,6 +7,7 @@ use super::super::shell_state::ShellState;
 use super::shell_dialect::ShellDialect;
 use super::{DEPTH_MAX, NODES_MAX, NodeContext, PipedOutput, ScriptWalker, StdinSource, WORDS_MAX};
 use crate::program::{self, CommandAnalysis, FileAccess, FileTouch, NestedExecution};
+use crate::word_list::words;
 
 /// Words of its input that a command is looked at with.
 const INPUT_WORDS_MAX: usize = 64;
@@ -388,34 +389,9 @@ fn build_script_template(written: &str) -> Option<String> {
 
 /// Commands that change the shell they run in, so that no program can be them.
 fn is_shell_only(name: &str) -> bool {
-    matches!(
-        name,
-        "trap"
-            | "shopt"
-            | "set"
-            | "unset"
-            | "export"
-            | "declare"
-            | "local"
-            | "readonly"
-            | "typeset"
-            | "eval"
-            | "source"
-            | "."
-            | "alias"
-            | "unalias"
-            | "enable"
-            | "let"
-            | "mapfile"
-            | "readarray"
-            | "getopts"
-            | "cd"
-            | "pushd"
-            | "popd"
-            | "bind"
-            | "complete"
-            | "hash"
-            | "shift"
-            | "coproc"
+    words!(
+        "trap shopt set unset export declare local readonly typeset eval source . alias unalias \
+         enable let mapfile readarray getopts cd pushd popd bind complete hash shift coproc"
     )
+    .contains(&name)
 }

@@ -4,9 +4,7 @@ use crate::program::CommandAnalysis;
 use crate::program::options::{OptionTable, ParsedArguments, options};
 use crate::shell::ShellArg;
 
-use super::super::analysis_builder::{
-    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, may_hide_option, path_starting_with,
-};
+use super::super::analysis_builder::{AccessDepth, CommandAnalysisBuilder, path_starting_with};
 use crate::word_list::words;
 
 /// Studies a compressor.
@@ -72,9 +70,7 @@ impl Compressor {
                 self.record_replaced_file(name, file, depth, &options, &mut notes);
             }
         }
-        if may_hide_option(args, &options) {
-            notes.record_caution(MAY_BE_OPTION);
-        }
+        notes.record_hidden_option(args, &options);
         // The files are named elsewhere, or made up.
         let elsewhere = options.has(&["filelist", "files", "files0", "train"]);
         if elsewhere { notes.build_incomplete() } else { notes.build_complete() }

@@ -4,9 +4,7 @@ use crate::program::CommandAnalysis;
 use crate::program::options::{OptionTable, ParsedArguments, ValueUse, options};
 use crate::shell::ShellArg;
 
-use super::super::analysis_builder::{
-    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, join_path, may_hide_option,
-};
+use super::super::analysis_builder::{AccessDepth, CommandAnalysisBuilder, join_path};
 
 const TAR: OptionTable = options!(
     "to-command,I,use-compress-program,F,info-script:script \
@@ -39,9 +37,7 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
     let Some(mode) = TarMode::from_options(&options) else { return notes.build_incomplete() };
     let remote = record_archive(mode, &options, &mut notes);
     record_members(mode, &args, &options, &mut notes);
-    if may_hide_option(&args, &options) {
-        notes.record_caution(MAY_BE_OPTION);
-    }
+    notes.record_hidden_option(&args, &options);
     if remote { notes.build_incomplete() } else { notes.build_complete() }
 }
 

@@ -5,8 +5,7 @@ use crate::program::options::{OptionTable, ParsedArguments, ValueUse, options, s
 use crate::shell::ShellArg;
 
 use super::super::analysis_builder::{
-    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, join_path, may_hide_option,
-    path_starting_with,
+    AccessDepth, CommandAnalysisBuilder, join_path, path_starting_with,
 };
 use super::{url, url_globs};
 
@@ -53,9 +52,7 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
     record_outputs(&options, &addresses, &mut notes);
     record_inputs(&options, &mut notes);
     record_route_options(&options, &mut notes);
-    if may_hide_option(args, &options) {
-        notes.record_caution(MAY_BE_OPTION);
-    }
+    notes.record_hidden_option(args, &options);
     notes.build_incomplete()
 }
 

@@ -4,9 +4,7 @@ use crate::program::CommandAnalysis;
 use crate::program::options::{OptionTable, ParsedArguments, ValueUse, options};
 use crate::shell::ShellArg;
 
-use super::super::analysis_builder::{
-    AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, join_path, may_hide_option,
-};
+use super::super::analysis_builder::{AccessDepth, CommandAnalysisBuilder, join_path};
 use super::url;
 
 const WGET: OptionTable = options!(
@@ -37,9 +35,7 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
     }
     notes.record_outputs(options.used_values(ValueUse::Write));
     record_downloads(&options, &mut notes);
-    if may_hide_option(args, &options) {
-        notes.record_caution(MAY_BE_OPTION);
-    }
+    notes.record_hidden_option(args, &options);
     notes.build_incomplete()
 }
 
