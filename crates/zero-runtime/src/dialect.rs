@@ -20,7 +20,7 @@ use zero_core::{SchemaViolation, ToolOutcome, ToolResult};
 
 pub use self::dialect_name::{DialectName, UnknownDialect};
 use self::result_rendering::PagingHint;
-pub use self::result_rendering::RenderedResult;
+pub use self::result_rendering::{RenderedPart, RenderedResult};
 use self::tool_mapping::ToolMapping;
 use crate::registry::{RegisteredTool, ToolRegistry, ToolVisibility};
 use crate::schema::InputSchema;
@@ -180,8 +180,18 @@ pub fn render_for_model(
 
 /// What a model that speaks a dialect is told of the result of a call to `tool`.
 pub fn render_result(dialect: DialectName, tool: &str, result: &ToolResult) -> Vec<ResultContent> {
+    let parts = render_parts(dialect, tool, result);
+    parts.into_iter().map(result_rendering::part_content).collect()
+}
+
+/// The same, for protocols that carry more than words and pictures.
+pub fn render_parts<'a>(
+    dialect: DialectName,
+    tool: &str,
+    result: &'a ToolResult,
+) -> Vec<RenderedPart<'a>> {
     let (done, paging) = (done_message(dialect, tool), paging_hint(dialect, tool));
-    result_rendering::render_for_model(dialect, done, paging, result)
+    result_rendering::render_parts(dialect, done, paging, result)
 }
 
 /// An outcome in words and pictures, for clients that show nothing else: a result as the canonical

@@ -235,6 +235,8 @@ pub(super) fn parse_decision(answer: &str) -> ExecApprovalDecision {
 
 #[cfg(test)]
 mod tests {
+    use zero_core::{ErrorReason, ErrorType, ToolError, ToolResult};
+
     use super::*;
 
     #[track_caller]
@@ -277,6 +279,19 @@ mod tests {
         let refused = |message: &str| RunOutcome::Refused { message: message.to_owned() };
         check(refused("I will not"), error("refusal", "refusal", "I will not"));
         check(refused(" "), error("refusal", "refusal", "the model declined to answer"));
+    }
+
+    #[test]
+    fn outcome_is_told_whole() {
+        let result = ToolResult { structured: json!({"exit_code": 7}), ..ToolResult::text("x") };
+        let told = tool_result(ToolCallStatus::Completed, &result.into());
+        assert_eq!(told.details, json!({"status": "completed", "structured": {"exit_code": 7}}));
+        let error = ToolError::new(ErrorType::PermissionDenied, ErrorReason::Denied, "no")
+            .with_detail("matched_rule", "Bash(rm *)")
+            .with_tool("Bash");
+        let told = tool_result(ToolCallStatus::Denied, &error.clone().into());
+        assert_eq!(told.details, json!({"status": "denied", "error": error}));
+        assert_eq!(told.is_error, Some(true));
     }
 
     #[test]

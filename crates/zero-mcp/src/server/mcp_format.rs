@@ -6,9 +6,9 @@ use rmcp::model::{
     CallToolResult, ContentBlock, JsonObject, ResourceContents, Tool, ToolAnnotations,
 };
 use serde_json::{Value, json};
-use zero_core::{RiskLevel, ToolCategory, ToolError, ToolKind, ToolResultPart, ToolSpec};
-use zero_runtime::CallOutcome;
-use zero_runtime::dialect::DialectTool;
+use zero_core::{RiskLevel, ToolCategory, ToolError, ToolKind, ToolResult, ToolSpec};
+use zero_runtime::DialectName;
+use zero_runtime::dialect::{DialectTool, RenderedPart, render_parts};
 
 /// Converts a tool to JSON as in `tools/list`.
 pub fn to_tool_json(offered: &DialectTool) -> Value {
@@ -63,19 +63,14 @@ pub(super) enum StructuredContentMode {
     Absent,
 }
 
-/// Converts a result, as the dialect rendered it for the model.
+/// Converts the result of a tool, in the words of the dialect.
 pub(super) fn to_call_result(
-    outcome: CallOutcome,
+    (dialect, tool): (DialectName, &str),
+    result: ToolResult,
     structured: StructuredContentMode,
 ) -> CallToolResult {
-    let CallOutcome { result, rendered } = outcome;
-    let mut uris = result.content.iter().filter_map(|content| match content {
-        ToolResultPart::Resource { uri, .. } => Some(uri.as_str()),
-        _ => None,
-    });
-    let content =
-        rendered.content.into_iter().map(|piece| to_content_block(piece, &mut uris)).collect();
-    let mut written = CallToolResult::success(content);
+    let parts = render_parts(dialect, tool, &result);
+    let mut written = CallToolResult::success(parts.into_iter().map(to_content_block).collect());
     if structured == StructuredContentMode::Promised {
         written.structured_content = Some(result.structured);
     }
@@ -93,83 +88,25 @@ pub(super) fn to_error_result(error: ToolError) -> CallToolResult {
     ])
 }
 
-/// Converts one part of a result. Each dialect renders parts in its own format.
-fn to_content_block<'a>(
-    mut piece: Value,
-    uris: &mut impl Iterator<Item = &'a str>,
-) -> ContentBlock {
-    if piece["type"] == "content" {
-        piece = take_field(&mut piece, "content");
-    }
-    let kind = piece["type"].as_str().unwrap_or_default().to_owned();
-    match kind.as_str() {
-        "diff" if piece["diff"].is_string() => ContentBlock::text(format!(
-            "{}\n{}",
-            take_text(&mut piece, "path"),
-            take_text(&mut piece, "diff")
-        )),
-        "image" if piece["source"].is_object() => {
-            let mut source = take_field(&mut piece, "source");
-            to_media_block(
-                take_text(&mut source, "mediaType"),
-                take_text(&mut source, "data"),
-                uris,
-            )
+/// Converts one part of a result. What is neither a picture nor sound is a document.
+fn to_content_block(part: RenderedPart<'_>) -> ContentBlock {
+    let (uri, mime, data) = match part {
+        RenderedPart::Text(text) => return ContentBlock::text(text),
+        RenderedPart::Image { mime, data } | RenderedPart::Audio { mime, data } => {
+            ("zero:result", mime, data)
         }
-        "image" | "audio" => {
-            to_media_block(take_text(&mut piece, "mimeType"), take_text(&mut piece, "data"), uris)
-        }
-        "resource" => {
-            let mut resource = take_field(&mut piece, "resource");
-            to_media_block(
-                take_text(&mut resource, "mimeType"),
-                take_text(&mut resource, "blob"),
-                uris,
-            )
-        }
-        "" if piece["inlineData"].is_object() => {
-            let mut data = take_field(&mut piece, "inlineData");
-            to_media_block(take_text(&mut data, "mimeType"), take_text(&mut data, "data"), uris)
-        }
-        _ if piece["text"].is_string() => ContentBlock::text(take_text(&mut piece, "text")),
-        // An unknown format is passed on as JSON.
-        _ => ContentBlock::text(piece.to_string()),
-    }
-}
-
-/// Converts binary data according to its media type.
-fn to_media_block<'a>(
-    mime: String,
-    data: String,
-    uris: &mut impl Iterator<Item = &'a str>,
-) -> ContentBlock {
+        RenderedPart::Resource { uri, mime, data } => (uri, mime, data),
+    };
     match mime.split('/').next() {
         Some("image") => ContentBlock::image(data, mime),
         Some("audio") => ContentBlock::audio(data, mime),
-        _ => {
-            let uri = uris.next().unwrap_or("zero:result").to_owned();
-            let blob = ResourceContents::blob(data, uri).with_mime_type(mime);
-            ContentBlock::resource(blob)
-        }
+        _ => ContentBlock::resource(ResourceContents::blob(data, uri).with_mime_type(mime)),
     }
-}
-
-/// Takes a string out of an object.
-fn take_text(object: &mut Value, field: &str) -> String {
-    match take_field(object, field) {
-        Value::String(text) => text,
-        _ => String::new(),
-    }
-}
-
-fn take_field(object: &mut Value, field: &str) -> Value {
-    object.get_mut(field).map(Value::take).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
-    use zero_core::{FileDiff, ResultDisplay, ToolResult};
-    use zero_runtime::{Dialect, DialectName};
+    use zero_core::{FileDiff, ResultDisplay, ToolResultPart};
 
     use super::*;
 
@@ -179,11 +116,8 @@ mod tests {
             let content = vec![content.clone()];
             let display = ResultDisplay::markdown("");
             let result = ToolResult { content, display, structured: json!({}), locations: vec![] };
-            let rendered = Dialect::new(*dialect).render("x", &result);
-            let written = super::to_call_result(
-                CallOutcome { result, rendered },
-                StructuredContentMode::Absent,
-            );
+            let written =
+                super::to_call_result((*dialect, "x"), result, StructuredContentMode::Absent);
             let written = serde_json::to_value(&written.content[0]).unwrap();
             assert_eq!(written, expected, "{dialect}");
         }

@@ -145,7 +145,9 @@ impl McpServiceHandler {
                     let outcome = report.and_then(|report| report.outcome);
                     return match outcome {
                         Ok(outcome) => {
-                            Ok(mcp_format::to_call_result(outcome, self.structured_mode(tool))
+                            let called = (self.server.dialect.name(), tool);
+                            let structured = self.structured_mode(tool);
+                            Ok(mcp_format::to_call_result(called, outcome.result, structured)
                                 .into())
                         }
                         Err(error) => failed_call_response(error),

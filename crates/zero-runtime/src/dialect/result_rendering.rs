@@ -47,11 +47,38 @@ impl PagingHint<'_> {
 
 /// A piece of a result, in a dialect's words; how it is wrapped depends on who gets it.
 enum RenderedPiece<'a> {
-    Text(String),
     Change { summary: &'a str, diff: &'a FileDiff },
-    Image { mime: &'a str, data: &'a str },
-    Audio { mime: &'a str, data: &'a str },
-    Resource { uri: &'a str, mime: &'a str, data: &'a str },
+    Part(RenderedPart<'a>),
+}
+
+/// A part of a result as a model is told it, with media that not every protocol can carry.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RenderedPart<'a> {
+    /// Words, in the dialect.
+    Text(String),
+    /// A picture.
+    Image {
+        /// Media type.
+        mime: &'a str,
+        /// The bytes, in base64.
+        data: &'a str,
+    },
+    /// Sound.
+    Audio {
+        /// Media type.
+        mime: &'a str,
+        /// The bytes, in base64.
+        data: &'a str,
+    },
+    /// Any other document.
+    Resource {
+        /// Where it is.
+        uri: &'a str,
+        /// Media type.
+        mime: &'a str,
+        /// The bytes, in base64.
+        data: &'a str,
+    },
 }
 
 /// Writes a result down as the dialect's platform does. `done` stands in for a change that was made,
@@ -78,15 +105,22 @@ pub(super) fn render(
     RenderedResult { content, display }
 }
 
-/// Writes a result down as a model is told it: words and pictures.
-pub(super) fn render_for_model(
+/// Writes a result down as a model is told it.
+pub(super) fn render_parts<'a>(
     dialect: DialectName,
     done: Option<&str>,
     paging: PagingHint<'_>,
-    result: &ToolResult,
-) -> Vec<ResultContent> {
-    let pieces = render_pieces(dialect, done, paging, result);
-    pieces.into_iter().map(|piece| piece_content(dialect, piece)).collect()
+    result: &'a ToolResult,
+) -> Vec<RenderedPart<'a>> {
+    let told = |piece| match piece {
+        RenderedPiece::Part(part) => part,
+        RenderedPiece::Change { summary, diff } => RenderedPart::Text(match dialect {
+            DialectName::Acp => format!("{}\n{}", diff.path, diff.unified),
+            DialectName::Opencode if has_texts(diff) => format!("changed {}", diff.path),
+            _ => describe_change(summary, diff),
+        }),
+    };
+    render_pieces(dialect, done, paging, result).into_iter().map(told).collect()
 }
 
 /// An error as a model is told it: what happened, what a command had printed until then, and the
@@ -124,22 +158,22 @@ fn render_pieces<'a>(
     for part in &result.content {
         match (part, done) {
             (ToolResultPart::Diff { .. }, Some(done)) => {
-                pieces.push(RenderedPiece::Text(done.to_owned()));
+                pieces.push(text_piece(done.to_owned()));
             }
             (ToolResultPart::Diff { summary, diff }, None) => {
                 pieces.push(RenderedPiece::Change { summary, diff });
             }
-            (ToolResultPart::Text(plain), _) => pieces.push(RenderedPiece::Text(plain.clone())),
+            (ToolResultPart::Text(plain), _) => pieces.push(text_piece(plain.clone())),
             (ToolResultPart::Lines { first, text, rest, note }, _) => {
                 let go_on = rest.map(|rest| paging.describe_next_page(*first, rest));
                 let notes: Vec<String> = go_on.into_iter().chain(note.clone()).collect();
                 let note = (!notes.is_empty()).then(|| notes.join("; "));
                 if dialect == DialectName::Canonical {
                     let numbered = with_note(number_lines(*first, text), note.as_deref());
-                    pieces.push(RenderedPiece::Text(numbered));
+                    pieces.push(text_piece(numbered));
                 } else {
-                    pieces.push(RenderedPiece::Text(text.clone()));
-                    pieces.extend(note.map(|note| RenderedPiece::Text(format!("({note})"))));
+                    pieces.push(text_piece(text.clone()));
+                    pieces.extend(note.map(|note| text_piece(format!("({note})"))));
                 }
             }
             (ToolResultPart::Matches { hits, numbered, note }, _) => {
@@ -147,25 +181,30 @@ fn render_pieces<'a>(
                     DialectName::Acp => render_hits(hits),
                     _ => format_hits(hits, *numbered),
                 };
-                pieces.push(RenderedPiece::Text(with_note(lines, note.as_deref())));
+                pieces.push(text_piece(with_note(lines, note.as_deref())));
             }
             (ToolResultPart::Image { mime, data }, _) => {
-                pieces.push(RenderedPiece::Image { mime, data });
+                pieces.push(RenderedPiece::Part(RenderedPart::Image { mime, data }));
             }
             (ToolResultPart::Audio { mime, data }, _) => {
-                pieces.push(RenderedPiece::Audio { mime, data });
+                pieces.push(RenderedPiece::Part(RenderedPart::Audio { mime, data }));
             }
             (ToolResultPart::Resource { uri, mime, data }, _) => {
-                pieces.push(RenderedPiece::Resource { uri, mime, data });
+                pieces.push(RenderedPiece::Part(RenderedPart::Resource { uri, mime, data }));
             }
         }
     }
     pieces
 }
 
+fn text_piece(text: String) -> RenderedPiece<'static> {
+    RenderedPiece::Part(RenderedPart::Text(text))
+}
+
 /// A piece as the dialect's platform writes it.
 fn piece_json(dialect: DialectName, piece: RenderedPiece<'_>) -> Value {
-    let plain = match piece {
+    let part = match piece {
+        RenderedPiece::Part(part) => part,
         RenderedPiece::Change { diff, .. } if dialect == DialectName::Acp => {
             return json!({"type": "diff", "path": diff.path, "diff": diff.unified});
         }
@@ -174,32 +213,29 @@ fn piece_json(dialect: DialectName, piece: RenderedPiece<'_>) -> Value {
         {
             return json!({"type": "diff", "path": diff.path, "oldText": diff.old_text, "newText": diff.new_text});
         }
-        RenderedPiece::Image { mime, data } if dialect == DialectName::Acp => {
-            let source = json!({"type": "base64", "mediaType": mime, "data": data});
-            return json!({"type": "image", "source": source});
-        }
-        RenderedPiece::Image { mime, data }
-        | RenderedPiece::Audio { mime, data }
-        | RenderedPiece::Resource { mime, data, .. }
-            if dialect == DialectName::Qwen =>
-        {
-            return json!({"inlineData": {"mimeType": mime, "data": data}});
-        }
-        RenderedPiece::Text(text) if dialect == DialectName::Qwen => return json!({"text": text}),
-        RenderedPiece::Change { summary, diff } if dialect == DialectName::Qwen => {
-            return json!({"text": describe_change(summary, diff)});
-        }
-        RenderedPiece::Text(text) => json!({"type": "text", "text": text}),
         RenderedPiece::Change { summary, diff } => {
-            json!({"type": "text", "text": describe_change(summary, diff)})
+            RenderedPart::Text(describe_change(summary, diff))
         }
-        RenderedPiece::Image { mime, data } => {
+    };
+    let plain = match (dialect, part) {
+        (DialectName::Qwen, RenderedPart::Text(text)) => json!({"text": text}),
+        (
+            DialectName::Qwen,
+            RenderedPart::Image { mime, data }
+            | RenderedPart::Audio { mime, data }
+            | RenderedPart::Resource { mime, data, .. },
+        ) => json!({"inlineData": {"mimeType": mime, "data": data}}),
+        (DialectName::Acp, RenderedPart::Image { mime, data }) => {
+            json!({"type": "image", "source": {"type": "base64", "mediaType": mime, "data": data}})
+        }
+        (_, RenderedPart::Text(text)) => json!({"type": "text", "text": text}),
+        (_, RenderedPart::Image { mime, data }) => {
             json!({"type": "image", "mimeType": mime, "data": data})
         }
-        RenderedPiece::Audio { mime, data } => {
+        (_, RenderedPart::Audio { mime, data }) => {
             json!({"type": "audio", "mimeType": mime, "data": data})
         }
-        RenderedPiece::Resource { uri, mime, data } => {
+        (_, RenderedPart::Resource { uri, mime, data }) => {
             json!({"type": "resource", "resource": {"uri": uri, "mimeType": mime, "blob": data}})
         }
     };
@@ -209,22 +245,13 @@ fn piece_json(dialect: DialectName, piece: RenderedPiece<'_>) -> Value {
     }
 }
 
-/// A piece as a model is told it.
-fn piece_content(dialect: DialectName, piece: RenderedPiece<'_>) -> ResultContent {
-    match piece {
-        RenderedPiece::Text(text) => text_content(text),
-        RenderedPiece::Change { diff, .. } if dialect == DialectName::Acp => {
-            text_content(format!("{}\n{}", diff.path, diff.unified))
-        }
-        RenderedPiece::Change { diff, .. }
-            if dialect == DialectName::Opencode && has_texts(diff) =>
-        {
-            text_content(format!("changed {}", diff.path))
-        }
-        RenderedPiece::Change { summary, diff } => text_content(describe_change(summary, diff)),
-        RenderedPiece::Image { mime, data }
-        | RenderedPiece::Audio { mime, data }
-        | RenderedPiece::Resource { mime, data, .. } => media_content(mime, data),
+/// A part as words and pictures, for models that take nothing else.
+pub(super) fn part_content(part: RenderedPart<'_>) -> ResultContent {
+    match part {
+        RenderedPart::Text(text) => text_content(text),
+        RenderedPart::Image { mime, data }
+        | RenderedPart::Audio { mime, data }
+        | RenderedPart::Resource { mime, data, .. } => media_content(mime, data),
     }
 }
 
