@@ -70,7 +70,7 @@ pub(crate) fn handle_notification(agent: &Arc<AcpAgent>, method: &str, params: V
             };
             let begun = register_call(agent, spelling, &wanted);
             tokio::spawn(async move {
-                let names = (wanted.session_id.clone(), String::from(wanted.tool_call_id.clone()));
+                let names = (wanted.session_id.clone(), wanted.tool_call_id.clone());
                 let made = run_call(begun, spelling, wanted, std::future::pending()).await;
                 calls.send_result(names, spelling, made).await;
             });

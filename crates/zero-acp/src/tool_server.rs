@@ -175,8 +175,7 @@ impl ConnectionHandler for ToolServer {
                 };
                 let (service, noted) = (Arc::clone(self), self.register_call(&wanted));
                 tokio::spawn(async move {
-                    let names =
-                        (wanted.session_id.clone(), String::from(wanted.tool_call_id.clone()));
+                    let names = (wanted.session_id.clone(), wanted.tool_call_id.clone());
                     let made =
                         service.run_call(noted, spelling, wanted, std::future::pending()).await;
                     calls.send_result(names, spelling, made).await;

@@ -111,7 +111,7 @@ impl WorkspaceSettings {
         });
         match why {
             Some(why) => Err(format!(
-                "`{written}` is never for commands to change: it is {why}; name a folder that holds only what they make"
+                "`{written}` must not be writable for commands: it is {why}; name a folder that contains only files created by commands"
             )),
             None => Ok(real),
         }
@@ -135,7 +135,7 @@ impl WorkspaceSettings {
 
 fn unknown_home(written: &Value) -> String {
     let written = written.as_str().unwrap_or_default();
-    format!("`{written}`: where your home folder is is not known; set HOME")
+    format!("`{written}`: your home folder is unknown; set HOME")
 }
 
 impl SettingsEntry {
@@ -188,7 +188,7 @@ mod tests {
         let (paths, root) = (UserPaths::default(), Path::new("/w"));
         let problems = settings.find_forbidden_folders(&paths, root);
         let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        let expected = "f:1:1: `~/notes`: where your home folder is is not known; set HOME";
+        let expected = "f:1:1: `~/notes`: your home folder is unknown; set HOME";
         assert_eq!(shown, [expected]);
         let paths = UserPaths::for_home(Path::new("/me"));
         assert_eq!(settings.find_forbidden_folders(&paths, root), []);

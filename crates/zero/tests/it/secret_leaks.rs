@@ -151,7 +151,7 @@ fn dangling_settings_link_is_error() {
     std::fs::create_dir_all(&config).unwrap();
     symlink("unmounted", config.join("zero")).unwrap();
     let answer = call_tool(&zero, "LS", &json!({}));
-    assert!(answer.starts_with("exit 2") && answer.contains("leads nowhere"), "{answer}");
+    assert!(answer.starts_with("exit 2") && answer.contains("dangling link"), "{answer}");
 }
 
 #[test]

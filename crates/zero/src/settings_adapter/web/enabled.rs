@@ -147,7 +147,7 @@ mod tests {
         check(r#"[{"engine": "searxng"}]"#, "`web.search.0.baseUrl` is missing");
         check(
             r#"[{"engine": "searxng", "baseUrl": "here"}]"#,
-            "`web.search.0.baseUrl` is no address",
+            "`web.search.0.baseUrl` is not a URL",
         );
         check(r#"[{"engine": "google"}]"#, r#"write one of "brave", "tavily", "exa", "searxng""#);
         check(r#"[{"engine": "brave", "apiKey": "k"}]"#, "`web.search.0.apiKey` is");
