@@ -282,10 +282,10 @@ mod tests {
             json!({"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}),
             "fit",
         );
-        check(json!({"type": "string"}), "its input schema is of type \"string\"");
+        check(json!({"type": "string"}), "its input schema has type \"string\"");
         check(
             json!({"type": ["object", "null"]}),
-            "its input schema is of type [\"object\",\"null\"]",
+            "its input schema has type [\"object\",\"null\"]",
         );
         check(json!({"type": "object", "properties": 3}), "its input schema is broken: ");
         check(

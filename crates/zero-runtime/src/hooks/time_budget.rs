@@ -87,6 +87,6 @@ mod tests {
             assert_eq!(is_own, expected == 50, "{expected}");
             time.spend(Duration::from_secs(50));
         }
-        assert!(time.time_for(&hook).unwrap_err().contains("120 s together"));
+        assert!(time.time_for(&hook).unwrap_err().contains("their shared 120 s"));
     }
 }
