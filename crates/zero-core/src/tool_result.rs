@@ -30,6 +30,7 @@ pub enum ToolResultPart {
     /// Search hits: `file`, line number, text of the line.
     Matches {
         /// The hits, in the order they are shown.
+        #[schemars(length(max = 100000))]
         hits: Vec<SearchHit>,
         /// Whether to show line numbers.
         numbered: bool,
@@ -123,6 +124,7 @@ pub enum ResultDisplay {
     /// The steps of the work, as they are now.
     Plan {
         /// The steps, in their order.
+        #[schemars(length(max = 10000))]
         entries: Vec<PlanEntry>,
     },
 }
@@ -246,6 +248,7 @@ fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolResult {
     /// For the model.
+    #[schemars(length(max = 10000))]
     pub content: Vec<ToolResultPart>,
     /// For the person.
     pub display: ResultDisplay,
@@ -254,6 +257,7 @@ pub struct ToolResult {
     pub structured: Value,
     /// Places touched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10000))]
     pub locations: Vec<FileLocation>,
 }
 

@@ -115,9 +115,9 @@ mod tests {
         check("A=b c", Err("sets a variable"));
         check("a $HOME", Err("the variable `HOME`"));
         check("a \"${X:-y}\"", Err("the variable `X`"));
-        check("a $(b)", Err("has `$(…)`"));
-        check("a `b`", Err("has `$(…)`"));
-        check("a <(b)", Err("has `$(…)`"));
+        check("a $(b)", Err("has a substitution such as `$(…)`"));
+        check("a `b`", Err("has a substitution such as `$(…)`"));
+        check("a <(b)", Err("has a substitution such as `$(…)`"));
         check("~/bin/a", Err("write an absolute path"));
         check("a 'b", Err("is not a valid command"));
     }

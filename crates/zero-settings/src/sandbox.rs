@@ -260,7 +260,7 @@ mod tests {
             check(list, "", Some("`` is not a full path"));
             check(list, "/a/*", Some("`/a/*` is a pattern"));
         }
-        check("masked", "/", Some("`/` is the whole machine"));
+        check("masked", "/", Some("`/` is the whole machine, so no command could run"));
         check("masked", ".", Some("`.` is the whole workspace"));
     }
 }

@@ -308,7 +308,10 @@ fn stop_finishes_running_calls() {
     let text = || TurnInput::Model(ModelEvent::Text("half".into()));
     check(after_request(vec![text(), stop()]), "save 1 | finish aborted by rpc");
     check(after_request(vec![text(), stop(), reply_done("more")]), "");
-    check(after_request(vec![reply_done("Read:1 Grep:2 Write:3"), stop()]), "cancel calls");
+    check(
+        after_request(vec![reply_done("Read:1 Grep:2 Write:3"), stop()]),
+        "ended 2 Cancelled | cancel calls",
+    );
     check(after_request(vec![reply_done("Read:1 Grep:2 Write:3"), stop(), stop()]), "");
     check(
         after_request(vec![

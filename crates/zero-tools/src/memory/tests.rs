@@ -101,7 +101,7 @@ fn violations_name_their_field() {
     for name in ["../x", "/etc/passwd", "a.md", "", "Ünder"] {
         check_rejected(
             json!({"action": "save", "text": "a", "name": name}),
-            &["/name", "small letters"],
+            &["/name", "lower-case letters"],
         );
     }
     check_rejected(json!({"action": "read"}), &["/name", "found nothing"]);

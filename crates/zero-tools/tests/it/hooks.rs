@@ -325,7 +325,7 @@ async fn invalid_rewritten_input_is_a_hook_failure() {
         before_hooks(&[Hook { on_failure: HookFailureAction::Ask, ..hook.clone() }]),
     );
     assert!(result_text(&lab.read_file().await.unwrap()).contains("alpha"), "the input as it was");
-    assert!(lab.questions()[0].reason.contains("asks: it failed: it rewrote"));
+    assert!(lab.questions()[0].reason.contains("asks: it failed: the input that it returned"));
     let lab = HookFixture::new(
         &[],
         before_hooks(&[Hook { on_failure: HookFailureAction::Ignore, ..hook }]),
@@ -372,7 +372,7 @@ async fn failing_hook_denies() {
     for (script, part) in [
         ("exit 1", "it ended with exit code 1"),
         ("echo broken >&2; exit 3", "exit code 3 and printed `broken`"),
-        ("kill -9 $$", "ended"),
+        ("kill -9 $$", "it was killed by signal 9"),
         ("echo all fine", "is not a valid answer"),
         ("echo '{\"decision\": \"yes\"}'", "is not a valid answer"),
         ("head -c 100000000 /dev/zero", "it printed more than 1024 kB"),

@@ -265,7 +265,7 @@ async fn attached_client_prevents_local_calls() {
     lab.wait_for_run("go").await;
     lab.check_ledger().await;
     let lines = lab.ledger_lines().await;
-    let moved = "answer allow_once by me / completed / tool Write / failed / usage / tool Read / completed / text done / usage / ended completed";
+    let moved = "answer allow_once by me / completed / failed / usage / tool Read / completed / text done / usage / ended completed";
     assert!(lines.ends_with(moved), "{lines}");
     assert_eq!(*lab.hands.log.lock().unwrap(), ["Ask 1"], "what had begun came to its end");
     assert_eq!(*log.lock().unwrap(), ["Read 3"]);

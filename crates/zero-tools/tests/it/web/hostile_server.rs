@@ -147,7 +147,7 @@ async fn hostile_servers_end_within_bounds() {
                 write_response(stream, "200 OK", &[("Content-Encoding", "br")], b"x")
             }),
             ErrorType::ExecutionFailed,
-            "packed as `br`",
+            "it is encoded as `br`",
         ),
         (
             "packed twice",
