@@ -1,13 +1,13 @@
-//! Reads an `awk` program as far as it takes to know which files it names and what it runs.
+//! Scans an `awk` program for the files it names and the commands it runs.
 //!
-//! Whether `/` divides or starts a pattern depends on what stands before it. Where that is not
-//! enough to tell, and it matters, the program counts as not understood.
+//! Whether `/` divides or starts a pattern depends on the token before it. If that is ambiguous and
+//! matters, the program counts as not understood.
 
 use crate::shell::ShellArg;
 
 use super::super::analysis_builder::{AccessDepth, CommandAnalysisBuilder, path_starting_with};
 
-/// Notes what a program does; one that cannot be read may run anything.
+/// Adds the effects of a program; one that cannot be parsed may run anything.
 pub(super) fn record_effects(program: &str, notes: &mut CommandAnalysisBuilder) {
     let mut words = EFFECT_WORDS.iter().filter(|word| **word != "print");
     if !program.contains(['|', '>', '@']) && !words.any(|word| program.contains(word)) {
@@ -19,7 +19,7 @@ pub(super) fn record_effects(program: &str, notes: &mut CommandAnalysisBuilder) 
     }
 }
 
-/// Words that can read, write or run something; `print` only together with a sign.
+/// Words that can read, write or run something; `print` only together with a redirection.
 const EFFECT_WORDS: [&str; 5] = ["system", "getline", "print", "ARGV", "ARGC"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
