@@ -1,8 +1,7 @@
-//! The agent: what a client asks, and who answers it.
+//! The ACP agent: dispatches the requests and notifications of one client.
 //!
-//! Requests are taken one after another and answered beside that, so that nothing a client waits
-//! for holds up what it says next. What belongs to a session goes to its task, in the order in
-//! which it came.
+//! Requests are read in order and answered concurrently, so a slow request does not delay the next
+//! one. Messages for a session go to that session's task, in the order of arrival.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -34,10 +33,10 @@ use crate::session_message::{PromptMessage, SessionMessage};
 use crate::session_methods;
 use crate::session_setup::PreparedSession;
 
-/// How long a session may take to let go of what it has.
+/// Longest wait for a session to close.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 
-/// Serves one client on a pair of streams, until it goes away.
+/// Serves one client on a pair of streams, until the client disconnects.
 pub async fn serve(
     config: AcpConfig,
     input: impl AsyncRead + Send + Unpin + 'static,
@@ -61,12 +60,12 @@ pub(crate) struct AcpAgent {
     pub(crate) config: AcpConfig,
     gauge: WriteBacklog,
     to_client: OnceLock<ClientHandle>,
-    /// What the client can do, once it has said so.
+    /// The client's capabilities, set by `initialize`.
     caps: Mutex<Option<ClientFeatures>>,
     sessions: Mutex<HashMap<String, Arc<ActiveSession>>>,
-    /// Calls that the client makes itself.
+    /// Tool calls that the client makes itself.
     pub(crate) own_calls: Arc<CallTable>,
-    /// Held while a session is opened: two of one key get two ids.
+    /// Held while a session is opened, so that two sessions with the same key get different ids.
     pub(crate) opening: tokio::sync::Mutex<()>,
 }
 
@@ -119,7 +118,7 @@ impl ConnectionHandler for AcpAgent {
         }
     }
 
-    /// What needs no answer. What is not known is ignored.
+    /// Handles a notification; unknown methods are ignored.
     fn handle_notification(self: &Arc<Self>, method: &str, params: Value) {
         tracing::debug!(method, "the client says");
         match method {
@@ -128,7 +127,7 @@ impl ConnectionHandler for AcpAgent {
                 let active = said.and_then(|said| self.find_session(&said.session_id.0));
                 let Ok(active) = active else { return };
                 active.stops.cancel_all();
-                // A prompt that comes after this must not be stopped by it.
+                // A prompt that arrives after this cancel must not be cancelled by it.
                 if let Err(letter) = active.mailbox.try_send(SessionMessage::CancelAll) {
                     tokio::spawn(async move { active.mailbox.send(letter).await });
                 }
@@ -148,22 +147,22 @@ impl AcpAgent {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The client, once it has said something.
+    /// The connection to the client; `None` before its first message.
     pub(crate) fn client_handle(&self) -> Option<ClientHandle> {
         self.to_client.get().cloned()
     }
 
-    /// What the client can do.
+    /// The client's capabilities; the defaults before `initialize`.
     pub(crate) fn client_features(&self) -> ClientFeatures {
         self.caps.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
     }
 
-    /// A session that is open on this connection.
+    /// An open session of this connection, by its id.
     pub(crate) fn find_session(&self, id: &str) -> Result<Arc<ActiveSession>, Error> {
         self.sessions().get(id).cloned().ok_or_else(|| rpc_error::session_not_found(id))
     }
 
-    /// Said twice, the last word counts.
+    /// May be called more than once; the last call applies.
     fn initialize(&self, params: Value) -> Result<MethodResponse, Error> {
         let said: InitializeRequest = rpc_error::parse_params("initialize", params)?;
         let caps = ClientFeatures::from_capabilities(&said.client_capabilities);
@@ -202,7 +201,7 @@ impl AcpAgent {
         Ok((active, run, said, thinking))
     }
 
-    /// Lets go of every session. What a gateway elsewhere works on may go on.
+    /// Closes every session. Runs at a remote gateway may continue.
     async fn close_all_sessions(&self) {
         let open: Vec<Arc<ActiveSession>> =
             self.sessions().drain().map(|(_, active)| active).collect();
@@ -213,7 +212,7 @@ impl AcpAgent {
     }
 }
 
-/// Lets go of a session; waits for that, but not for ever.
+/// Closes a session and waits until it is closed, for `CLOSE_MAX` at most.
 pub(crate) async fn close_and_wait(active: &ActiveSession, runs: DisconnectPolicy) {
     let (done, closed) = oneshot::channel();
     let told = async {
@@ -225,7 +224,7 @@ pub(crate) async fn close_and_wait(active: &ActiveSession, runs: DisconnectPolic
     }
 }
 
-/// What a method gives, and what begins once the client has it.
+/// The result of a method, and the work that starts after the client has received it.
 pub(crate) struct MethodResponse {
     value: Value,
     opened: Option<PreparedSession>,
@@ -247,7 +246,7 @@ impl MethodResponse {
 }
 
 fn send_response(responder: Responder<Value>, done: Result<MethodResponse, Error>) {
-    // A client that is gone needs no answer.
+    // A client that has disconnected needs no answer.
     let _ = match done {
         Err(error) => responder.respond_with_error(error),
         Ok(MethodResponse { value, opened }) => {
@@ -260,7 +259,7 @@ fn send_response(responder: Responder<Value>, done: Result<MethodResponse, Error
     };
 }
 
-/// Answers when there is an answer, without holding up what comes next.
+/// Answers in a task of its own, so that the next request is not delayed.
 fn spawn_response(
     responder: Responder<Value>,
     work: impl Future<Output = Result<MethodResponse, Error>> + Send + 'static,
@@ -283,7 +282,7 @@ mod tests {
         SessionToolHost, ToolHostFactory, ToolHostOpenError, ToolHostRequest,
     };
 
-    /// Panics where sessions are opened.
+    /// Panics when a session is opened.
     struct PanickingOpener;
 
     impl ToolHostFactory for PanickingOpener {

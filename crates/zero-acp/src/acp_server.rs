@@ -1,4 +1,4 @@
-//! Serves one client on a pair of streams, whatever it is served with.
+//! Serves one client on a pair of streams, with any [`ConnectionHandler`].
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::line_transport::{WriteBacklog, bounded_lines};
 
-/// Why serving ended before the client went away.
+/// Why serving ended before the client disconnected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the connection to the client broke ({code}): {message}")]
 pub struct AcpServeError {
@@ -24,19 +24,19 @@ impl From<Error> for AcpServeError {
     }
 }
 
-/// Whoever serves a client. Must not wait where it is told something: whatever comes next waits for it.
+/// Handles the messages of one client. The methods must not block: the next message waits for them.
 pub(crate) trait ConnectionHandler: Send + Sync + 'static {
-    /// The client speaks: by this it is spoken to. Said with every message.
+    /// Sets the connection for messages to the client. Called with every message.
     fn set_connection(&self, connection: ConnectionTo<Client>);
 
-    /// The client asks.
+    /// Handles a request of the client.
     fn handle_request(self: &Arc<Self>, method: &str, params: Value, responder: Responder<Value>);
 
-    /// The client says something.
+    /// Handles a notification of the client.
     fn handle_notification(self: &Arc<Self>, method: &str, params: Value);
 }
 
-/// Serves a client until it goes away; after that, waits for `end`.
+/// Serves a client until it disconnects, then waits for `end`.
 pub(crate) async fn serve_until_closed(
     name: &str,
     gauge: WriteBacklog,
@@ -72,7 +72,7 @@ pub(crate) async fn serve_until_closed(
         .await;
     end.await;
     if gauge.is_closed() {
-        // The client went away, by whichever end we noticed it.
+        // The client disconnected; either stream may have reported it.
         return Ok(());
     }
     served.map_err(AcpServeError::from)

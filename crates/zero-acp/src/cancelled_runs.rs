@@ -1,7 +1,7 @@
-//! Runs whose prompts were answered `cancelled` before they were heard to end.
+//! Runs whose prompts were answered `cancelled` before the gateway confirmed their end.
 //!
-//! A gateway that is away hears of it later: the wish to stop them is carried on without anybody
-//! waiting for it. One that is heard of although nobody carries it any more is stopped again.
+//! A background task delivers the abort request, also when the gateway is unreachable at first. If
+//! a run still reports events after its task has ended, it is stopped again.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,21 +10,21 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use zero_client::{GatewayLinkError, SessionHandle};
 
-/// Runs that are kept in mind. A session has few of them.
+/// Runs that are remembered; the oldest are forgotten first.
 const RUNS_MAX: usize = 64;
-/// How long a gateway may be away that a run has to be stopped at.
+/// Longest time to retry an abort at an unreachable gateway.
 const AWAY_MAX: Duration = Duration::from_secs(10 * 60);
-/// How long is waited before the second try, and at most before a later one.
+/// Delay before the second try; it doubles up to `RETRY_DELAY_MAX`.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
 
-/// Stops a run, also at a gateway that is away, but not for ever.
+/// Aborts a run, with retries while the gateway is unreachable, for `AWAY_MAX` at most.
 pub(crate) async fn stop_run(near: &SessionHandle, run: &str) {
     let until = Instant::now() + AWAY_MAX;
     let mut wait = RETRY_DELAY;
     loop {
         let Err(error) = near.abort(run).await else { return };
-        // However it cannot be reached: what stands before it may say so in its own way.
+        // A proxy in front of the gateway may report this with another error.
         let is_away = matches!(error, GatewayLinkError::Unreachable { .. }) || error.is_transient();
         if !is_away || Instant::now() >= until {
             tracing::warn!(%error, run, "a run could not be stopped");
@@ -36,28 +36,29 @@ pub(crate) async fn stop_run(near: &SessionHandle, run: &str) {
     }
 }
 
-/// Such runs of a session, the oldest first, each with what carries the wish to stop it.
+/// The cancelled runs of a session, oldest first, each with the task that aborts it.
 #[derive(Default)]
 pub(crate) struct CancelledRuns {
     runs: VecDeque<(String, JoinHandle<()>)>,
 }
 
 impl CancelledRuns {
-    /// Keeps a run in mind that `carrier` stops.
+    /// Remembers a run that the task `carrier` aborts.
     pub(crate) fn add(&mut self, run: String, carrier: JoinHandle<()>) {
         if self.runs.len() >= RUNS_MAX {
-            // It is carried on all the same.
+            // The task of the forgotten run continues.
             self.runs.pop_front();
         }
         self.runs.push_back((run, carrier));
     }
 
-    /// A run is over.
+    /// Forgets a run that has ended.
     pub(crate) fn remove(&mut self, run: &str) {
         self.runs.retain(|(known, _)| known != run);
     }
 
-    /// A run is heard of. One of these is stopped again, unless that is under way.
+    /// Handles an event of a run: if it is a cancelled one, it is aborted again, unless its task is
+    /// still at work.
     pub(crate) fn stop_again(&mut self, run: &str, near: &SessionHandle) {
         let of_run = self.runs.iter_mut().find(|(known, _)| known == run);
         if let Some((run, carrier)) = of_run.filter(|(_, carrier)| carrier.is_finished()) {
@@ -66,7 +67,7 @@ impl CancelledRuns {
         }
     }
 
-    /// What is under way.
+    /// The tasks that abort runs.
     pub(crate) fn stop_tasks(&mut self) -> impl Iterator<Item = &mut JoinHandle<()>> {
         self.runs.iter_mut().map(|(_, carrier)| carrier).filter(|carrier| !carrier.is_finished())
     }

@@ -1,4 +1,4 @@
-//! How the tools here reach the person: by letters to the session's task.
+//! Asks the user for permissions of the tools hosted here, through the session's task.
 
 use tokio::sync::oneshot;
 use zero_runtime::GrantRecord;
@@ -10,7 +10,7 @@ use zero_runtime::{ApprovalAnswer, ApprovalQuestion, Elicitation, ElicitationAns
 use crate::client_questions::{ANSWER_MAX, ElicitationMessage};
 use crate::session_message::{ApprovalMessage, SessionMessage, SessionSender};
 
-/// Asks the person of a session through its client.
+/// Asks the user of a session through its client.
 pub(crate) struct ClientApprover {
     pub(crate) mailbox: SessionSender,
 }
@@ -32,7 +32,7 @@ impl CallApprover for ClientApprover {
     }
 
     fn store_grants(&self, _standing: Vec<GrantRecord>) {
-        // What is settled here lasts as long as the session is open.
+        // A grant made here lasts as long as the session is open.
     }
 }
 

@@ -1,10 +1,10 @@
 //! The editor's buffers, read and written through the client.
 //!
-//! Only files of the session's folders are asked for: elsewhere a client has nothing, or should not.
-//! Tools name files by where they really are; a client is asked by the name it gave the folder itself,
-//! which may be a link, or it would not know its own buffers. Such a link is looked at before and
-//! after: one that leads elsewhere by now would lead the client there, too. Whatever goes wrong, the
-//! file on disk is used instead; but a client that refuses to write is not gone round.
+//! The client is asked only for files in the session's folders. Tools use resolved paths. The
+//! client is asked by the folder name that it gave itself, which may be a symlink, because it knows
+//! its buffers by that name. The symlink is resolved before and after the request: if it changed,
+//! the client would follow it to another folder. On any failure zero uses the file on disk; but if
+//! the client refuses a write, zero does not write to disk either.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::client_handle::ClientHandle;
 use crate::text_sanitizer::one_line;
 use crate::tool_host_factory::ToolHostFactory;
 
-/// How long an editor may take.
+/// Longest wait for the editor's answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// How much is told of why it refuses.
+/// Longest refusal reason that is shown, in characters.
 const WHY_CHARS_MAX: usize = 300;
 
-/// The buffers of a client.
+/// The text buffers of a client.
 pub(crate) struct ClientBuffers {
     session: SessionId,
     to_client: ClientHandle,
@@ -38,14 +38,14 @@ pub(crate) struct ClientBuffers {
 /// A folder of the session.
 #[derive(Debug)]
 struct SessionFolder {
-    /// As the client names it.
+    /// Its path as the client names it.
     named: PathBuf,
-    /// As tools name it.
+    /// Its resolved path, as tools name it.
     real: PathBuf,
 }
 
 impl ClientBuffers {
-    /// The buffers of a client that shares them.
+    /// The buffers of a client; `None` if the client does not share them.
     pub(crate) async fn for_client(
         session: SessionId,
         to_client: ClientHandle,
@@ -64,14 +64,15 @@ impl ClientBuffers {
         Some(Self { session, to_client, caps, bench, folders: known })
     }
 
-    /// What the client calls a file, and the folder it is in; `None` where it is not asked about it.
+    /// The client's name for a file, and the folder that contains it; `None` if the client must not
+    /// be asked about the file.
     async fn client_path(&self, path: &Path) -> Option<(&SessionFolder, PathBuf)> {
         let (folder, named) = find_client_path(&self.folders, path)?;
         self.is_unmoved(folder).await.then_some((folder, named))
     }
 
-    /// Whether a folder is still where it was. One without links on the way is looked at by whoever
-    /// asks.
+    /// Whether a folder still resolves to the same path. A path without symlinks needs no check
+    /// here: the caller resolves it.
     async fn is_unmoved(&self, folder: &SessionFolder) -> bool {
         folder.named == folder.real
             || self
@@ -82,13 +83,13 @@ impl ClientBuffers {
     }
 }
 
-/// The folder that a file is in, the innermost of them, and what the client calls the file.
+/// The innermost folder that contains a file, and the client's name for the file.
 fn find_client_path<'a>(
     folders: &'a [SessionFolder],
     path: &Path,
 ) -> Option<(&'a SessionFolder, PathBuf)> {
     let of = folders.iter().filter(|folder| path.starts_with(&folder.real));
-    // Of two names for one folder, the first is that of the project.
+    // If two names lead to one folder, the first is the project's.
     let folder = of.rev().max_by_key(|folder| folder.real.components().count())?;
     let inner = path.strip_prefix(&folder.real).ok()?;
     Some((folder, folder.named.join(inner)))
@@ -134,9 +135,10 @@ impl Editor for ClientBuffers {
     }
 }
 
-/// Why a client will not write, if that is what its error says, and not that it cannot. The protocol
-/// has no code for it: clients answer with an internal error and say it in words, in the message or
-/// beside it. What the file is called says nothing of that.
+/// Why the client refuses the write, if its error says so; `None` if the write only failed. The
+/// protocol has no code for a refusal: clients answer with an internal error and put the reason
+/// into the message or the data. The file name is removed first, since its words say nothing about
+/// a refusal.
 fn refusal_reason(error: &Error, path: &Path) -> Option<String> {
     const REFUSAL_WORDS: [&str; 13] = [
         "denied",
@@ -168,7 +170,7 @@ fn refusal_reason(error: &Error, path: &Path) -> Option<String> {
     let says_no = |words: &str| {
         let mut words = words.to_lowercase();
         for name in [path.as_str(), file].into_iter().filter(|name| !name.is_empty()) {
-            // Something stays between, so that what stood around it makes no other words.
+            // Keep a separator, so that the text on both sides does not form new words.
             words = words.replace(name, "/");
         }
         REFUSAL_WORDS.iter().any(|no| words.contains(no))

@@ -1,8 +1,8 @@
 //! Calls that a client makes itself: `tools/list` and `tools/use`, as requests and as notifications.
 //!
-//! They take the way that calls of an agent take, through the same hands: what has to be asked is
-//! asked, what is denied is denied. Two spellings mean the same; `_zero/tools/use` is an extension of
-//! the Agent Client Protocol, `tools/use` is what others call it.
+//! These calls go through the same tool backend as the agent's calls, so the same rules and
+//! approvals apply. Two spellings mean the same: `_zero/tools/use` is an extension method of the
+//! Agent Client Protocol, `tools/use` is the plain name that other programs use.
 
 mod call_progress;
 mod call_table;
@@ -26,27 +26,27 @@ use crate::client_handle::ClientHandle;
 use crate::rpc_error;
 use crate::session_message::{SessionMessage, SessionSender};
 
-/// What the names of extensions begin with.
+/// Prefix of extension methods.
 const EXTENSION_PREFIX: &str = "_zero/";
-/// How long a client may take to say that it has a result.
+/// Longest wait for a client to acknowledge a result.
 const RESULT_ACK_MAX: Duration = Duration::from_secs(30);
 /// Longest id of a call, in bytes.
 const ID_BYTES_MAX: usize = 256;
 
-/// What a client can say about tools.
+/// The tool methods of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ToolMethod {
-    /// Which are there.
+    /// List the tools.
     List,
     /// Call one tool with the given arguments.
     Use,
-    /// It has the result of a tool, which nobody asked it for.
+    /// Acknowledge the result of a call that was made by notification.
     Result,
-    /// Stop a call.
+    /// Cancel a call.
     Cancel,
 }
 
-/// How it is spelled.
+/// The spelling of a method name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MethodPrefix {
     /// `_zero/tools/…`
@@ -56,7 +56,7 @@ pub(crate) enum MethodPrefix {
 }
 
 impl MethodPrefix {
-    /// The dialect that tools are named in, unless the client names another.
+    /// The dialect of tool names, unless the client chooses another.
     pub(crate) fn default_dialect(self) -> DialectName {
         match self {
             Self::Extension => DialectName::Canonical,
@@ -73,7 +73,7 @@ impl MethodPrefix {
 }
 
 impl ToolMethod {
-    /// The method of that name.
+    /// Parses a method name; `None` for other methods.
     pub(crate) fn parse(name: &str) -> Option<(Self, MethodPrefix)> {
         let (name, spelling) = match name.strip_prefix(EXTENSION_PREFIX) {
             Some(name) => (name, MethodPrefix::Extension),
@@ -90,7 +90,7 @@ impl ToolMethod {
     }
 }
 
-/// Which tools are asked for.
+/// Parameters of `tools/list`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ToolListParams {
@@ -110,7 +110,7 @@ impl ToolListParams {
     }
 }
 
-/// The call that is wanted.
+/// Parameters of `tools/use`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ToolUseParams {
@@ -139,7 +139,7 @@ impl ToolUseParams {
     }
 }
 
-/// The call that is meant.
+/// Parameters of `tools/cancel`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ToolCancelParams {
@@ -147,17 +147,17 @@ pub(crate) struct ToolCancelParams {
     pub(crate) tool_call_id: String,
 }
 
-/// What a call goes to.
+/// The backend that runs a call, and how the call is shown.
 #[derive(Clone)]
 pub(crate) struct CallTarget {
     pub(crate) hands: Arc<dyn ToolBackend>,
-    /// Where it is shown besides, if it is.
+    /// The session's task, if the call is also shown as an update of the session.
     pub(crate) shown: Option<SessionSender>,
-    /// The dialect that tools are named in, unless the client names another.
+    /// The dialect of tool names, unless the client chooses another.
     pub(crate) dialect: DialectName,
 }
 
-/// The tools there are.
+/// Lists the tools of a backend.
 pub(crate) async fn list_tools(place: &CallTarget, dialect: DialectName) -> Result<Value, Error> {
     let bench = place
         .hands
@@ -175,7 +175,7 @@ fn tool_json(tool: &CatalogEntry) -> Value {
     })
 }
 
-/// The calls that clients made and that are not over. Clones are the same.
+/// The client calls that have not ended. Clones share the same table.
 #[derive(Clone)]
 pub(crate) struct ClientCalls {
     to_client: ClientHandle,
@@ -187,13 +187,13 @@ impl ClientCalls {
         Self { to_client, book }
     }
 
-    /// Notes a call. From now on it can be stopped, though nothing was done for it yet.
+    /// Registers a call. It can be cancelled from now on, before it has started.
     pub(crate) fn register_call(&self, wanted: &ToolUseParams) -> Result<CallGuard, Error> {
         self.book.register(&wanted.session_id, &wanted.tool_call_id)
     }
 
-    /// Makes a call, and gives its result as the client is told it. `unasked` ends when the client
-    /// takes back that it asked.
+    /// Runs a call and returns its result in the client's form. `unasked` resolves when the client
+    /// cancels the request.
     pub(crate) async fn run_call(
         &self,
         begun: CallGuard,
@@ -247,7 +247,7 @@ impl ClientCalls {
             shown
                 .send(SessionMessage::ClientCallEnded { call: tool_call_id.clone(), end, told })
                 .await;
-            // The result comes after what is shown of it.
+            // The result must come after the updates that show the call.
             let _ = is_told.await;
         }
         if is_unasked && end.status() == ToolCallStatus::Cancelled {
@@ -259,8 +259,8 @@ impl ClientCalls {
         Ok(Value::Object(told))
     }
 
-    /// Says what became of a call that nobody waits for, by a request of our own. A client need not know
-    /// that request, nor answer it.
+    /// Sends the result of a call that was made by notification, as a request to the client. A
+    /// client need not know that method or answer it.
     pub(crate) async fn send_result(
         &self,
         (session, call): (String, String),

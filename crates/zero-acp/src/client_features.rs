@@ -1,33 +1,33 @@
-//! What the client can do, as far as anything here depends on it.
+//! The client's capabilities, as far as this crate depends on them.
 
 use agent_client_protocol::v1::schema::ClientCapabilities;
 use serde_json::Value;
 
-/// What the client can do. What is not said is not there.
+/// The client's capabilities. A capability that is not announced is absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClientFeatures {
-    /// Reads text of its buffers.
+    /// Can read the text of its buffers.
     pub(crate) reads_files: bool,
-    /// Writes text to its buffers.
+    /// Can write text to its buffers.
     pub(crate) writes_files: bool,
-    /// Shows what a command prints while it runs (`_meta.terminal_output`).
+    /// Shows command output while the command runs (`_meta.terminal_output`).
     pub(crate) shows_output: bool,
-    /// Takes session notices (the `session.notices` capability).
+    /// Accepts session notices (the `session.notices` capability).
     pub(crate) takes_notices: bool,
-    /// Takes news of compaction.
+    /// Accepts compaction updates.
     pub(crate) takes_compaction: bool,
     /// Shows elicitation forms; without it, only choice fields can be asked.
     pub(crate) shows_forms: bool,
     /// Opens elicitation URLs; without it, such questions are cancelled.
     pub(crate) opens_pages: bool,
-    /// Runs us in a terminal where somebody has to log in.
+    /// Can run zero in a terminal for login.
     pub(crate) logs_in_at_terminal: bool,
-    /// The same in an older way (`_meta.terminal-auth`).
+    /// The same capability in its older form (`_meta.terminal-auth`).
     pub(crate) starts_terminals: bool,
 }
 
 impl ClientFeatures {
-    /// As the client says.
+    /// Reads the capabilities that the client sent.
     pub(crate) fn from_capabilities(said: &ClientCapabilities) -> Self {
         let meta = |name: &str| {
             let value = said.meta.as_ref().and_then(|meta| meta.get(name));

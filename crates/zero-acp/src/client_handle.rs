@@ -1,4 +1,4 @@
-//! What is said to the client and asked of it.
+//! Sends notifications and requests to the client.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::line_transport::WriteBacklog;
 use crate::rpc_error;
 
-/// The client, as we speak to it. Clones are the same.
+/// The connection to the client. Clones share it.
 #[derive(Clone)]
 pub(crate) struct ClientHandle {
     connection: ConnectionTo<Client>,
@@ -23,8 +23,8 @@ impl ClientHandle {
         Self { connection, gauge }
     }
 
-    /// Tells something of a session; waits while the client does not read. That it went away is
-    /// noticed elsewhere.
+    /// Sends a session update; waits while the client does not read. A disconnect is detected
+    /// elsewhere.
     pub(crate) async fn send_update(&self, session: &SessionId, update: SessionUpdate) {
         self.gauge.admit_update().await;
         let notification = SessionNotification::new(session.clone(), update);
@@ -33,21 +33,21 @@ impl ClientHandle {
         }
     }
 
-    /// Tells all of these, in order.
+    /// Sends several updates, in order.
     pub(crate) async fn send_updates(&self, session: &SessionId, updates: Vec<SessionUpdate>) {
         for update in updates {
             self.send_update(session, update).await;
         }
     }
 
-    /// Tells how a call is coming along; waits while the client does not read.
+    /// Sends the progress of a call; waits while the client does not read.
     pub(crate) async fn send_progress(&self, progress: UntypedMessage) {
         self.gauge.admit_update().await;
         let _ = self.connection.send_notification(progress);
     }
 
-    /// Asks for something, and waits at most so long. Whoever stops waiting, or is dropped meanwhile,
-    /// takes the question back (`$/cancel_request`).
+    /// Sends a request and waits for the answer, for the given time at most. On timeout, or if the
+    /// future is dropped, the request is cancelled with `$/cancel_request`.
     pub(crate) async fn request<R: JsonRpcRequest>(
         &self,
         request: R,
@@ -63,8 +63,8 @@ impl ClientHandle {
     }
 }
 
-/// An update as it is sent. The schema leaves out the status of a call that waits, which clients
-/// should not have to know.
+/// Encodes an update. The schema omits the default status of a pending call; it is added here, so
+/// that clients need not know the default.
 fn to_message(notification: &SessionNotification) -> Result<UntypedMessage, Error> {
     let mut params = serde_json::to_value(notification).map_err(Error::into_internal_error)?;
     if let SessionUpdate::ToolCall(call) = &notification.update

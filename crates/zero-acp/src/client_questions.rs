@@ -1,8 +1,8 @@
-//! What the person is asked through the client: permissions, and values that somebody needs.
+//! Questions to the user through the client: permissions and elicitations.
 //!
-//! Each question waits in a task of its own, and is taken back when nobody waits for its answer any
-//! more. Questions of a session are asked one after another, in the order in which they came: clients
-//! that are asked two at a time show one of them.
+//! Each question waits in a task of its own and is withdrawn when its asker no longer waits. The
+//! questions of a session are sent one at a time, in the order of arrival, because some clients
+//! show only one of two concurrent questions.
 
 mod pending_questions;
 
@@ -30,32 +30,32 @@ use crate::elicitation_dialog::ElicitationDialog;
 use crate::session_message::{ApprovalMessage, SessionMessage, SessionSender};
 use crate::update_presenter::permission_options;
 
-/// How long a person may take.
+/// Longest wait for the user's answer.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(30 * 60);
-/// Questions of a gateway whose no is on its way.
+/// Refusals that may wait to be sent to the gateway.
 const REFUSED_MAX: usize = 1_024;
 
-/// Something that is asked on behalf of a tool here, and who waits for the answer.
+/// An elicitation of a tool hosted here, and the channel for its answer.
 pub(crate) struct ElicitationMessage {
     pub(crate) elicitation: Elicitation,
     pub(crate) reply: oneshot::Sender<ElicitationAnswer>,
 }
 
-/// The questions of a session that wait.
+/// The pending questions of a session.
 pub(crate) struct ClientQuestions {
     session: SessionId,
-    /// The gateway, where there is one.
+    /// The session at the gateway, if there is one.
     near: Option<SessionHandle>,
     to_client: ClientHandle,
     caps: ClientFeatures,
     mailbox: SessionSender,
     turn: Arc<Mutex<()>>,
     pending: PendingQuestions,
-    /// Takes a no to the gateway, once there was one.
+    /// Queue of refusals for the gateway; created by the first refusal.
     refusing: Option<mpsc::Sender<RefusedQuestion>>,
 }
 
-/// A question of the gateway that nobody is asked.
+/// A gateway question that is refused without asking the user.
 enum RefusedQuestion {
     Approval(String),
     Question(String),
@@ -75,7 +75,7 @@ impl ClientQuestions {
         Self { session, near, to_client, caps, mailbox, turn, pending, refusing }
     }
 
-    /// Asks for the tools here.
+    /// Asks for permission on behalf of a tool hosted here.
     pub(crate) fn ask_local_permission(&mut self, asked: ApprovalMessage, call: ToolCallUpdate) {
         let ApprovalMessage { request, mut reply } = asked;
         let id = request.id.clone();
@@ -84,7 +84,7 @@ impl ClientQuestions {
         self.pending.spawn_question(id, subject, |taken_back| async move {
             let answer = tokio::select! {
                 biased;
-                // The call went away meanwhile.
+                // The call has ended in the meantime.
                 () = reply.closed() => return,
                 answer = taken_back.run_unless_withdrawn(permission) => answer,
             };
@@ -92,7 +92,8 @@ impl ClientQuestions {
         });
     }
 
-    /// Asks the person on the gateway's behalf and sends it the answer; refuses when full.
+    /// Asks the user on the gateway's behalf and sends it the answer; refuses if too many questions
+    /// wait.
     pub(crate) fn ask_gateway_permission(
         &mut self,
         run: Option<RunId>,
@@ -117,7 +118,7 @@ impl ClientQuestions {
         }
     }
 
-    /// Asks something else for the gateway.
+    /// Asks another question on the gateway's behalf.
     pub(crate) fn ask_gateway_question(&mut self, run: Option<RunId>, question: &UserQuestion) {
         let wanted = match (&question.schema, &question.url) {
             (_, Some(url)) => ElicitationMode::Url(url.clone()),
@@ -148,7 +149,7 @@ impl ClientQuestions {
         }
     }
 
-    /// Asks something for a tool here.
+    /// Asks a question on behalf of a tool hosted here.
     pub(crate) fn elicit(&mut self, elicited: ElicitationMessage) {
         let ElicitationMessage { elicitation, mut reply } = elicited;
         let id = format!("elicitation_{:032x}", fastrand::u128(..));
@@ -175,12 +176,12 @@ impl ClientQuestions {
         self.pending.contains(id)
     }
 
-    /// Takes a question back.
+    /// Withdraws a question.
     pub(crate) fn withdraw(&mut self, id: &str) {
         drop(self.pending.withdraw_matching(|known, _| known == id));
     }
 
-    /// Takes those back that are about something.
+    /// Withdraws the questions with a matching subject.
     pub(crate) fn withdraw_matching(
         &mut self,
         about: impl Fn(&QuestionSubject) -> bool,
@@ -188,12 +189,12 @@ impl ClientQuestions {
         self.pending.withdraw_matching(|_, subject| about(subject))
     }
 
-    /// Takes all questions back.
+    /// Withdraws all questions.
     pub(crate) fn withdraw_all(&mut self) -> WithdrawnQuestions {
         self.pending.withdraw_matching(|_, _| true)
     }
 
-    /// Says no to the gateway, which would wait otherwise.
+    /// Sends a refusal to the gateway, which would wait for an answer otherwise.
     fn refuse(&mut self, refused: RefusedQuestion) {
         let Some(near) = &self.near else { return };
         let refusing = self.refusing.get_or_insert_with(|| {
@@ -226,8 +227,9 @@ impl ClientQuestions {
             match parse_permission_outcome(outcome, &offered) {
                 Some(answer) => answer,
                 None => {
-                    // The person gave up on the whole turn. A no of its own would let it go on: this
-                    // is taken back when the gateway has heard that it is stopped.
+                    // The user cancelled the whole turn. A refusal of this one question would let
+                    // the turn continue. The question is withdrawn after the gateway has confirmed
+                    // the cancellation.
                     mailbox.send(SessionMessage::CancelAll).await;
                     std::future::pending().await
                 }
@@ -255,7 +257,7 @@ impl ClientQuestions {
     }
 }
 
-/// Says no to questions that nobody is asked, one after another, as long as the session is open.
+/// Sends refusals to the gateway, one at a time, while the session is open.
 async fn send_refusals(near: SessionHandle, mut refused: mpsc::Receiver<RefusedQuestion>) {
     while let Some(refused) = refused.recv().await {
         let told = match refused {
@@ -272,8 +274,8 @@ async fn send_refusals(near: SessionHandle, mut refused: mpsc::Receiver<RefusedQ
     }
 }
 
-/// What the client's answer amounts to; `None` when the turn was cancelled. What is not among the
-/// options, or no answer, is no.
+/// Parses the client's answer; `None` if the turn was cancelled. An unknown option or a missing
+/// answer is a rejection.
 fn parse_permission_outcome(
     outcome: Result<RequestPermissionResponse, Error>,
     offered: &[ApprovalAnswer],

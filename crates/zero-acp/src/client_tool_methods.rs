@@ -1,5 +1,5 @@
-//! Tools for a client that makes calls itself, beside the agent: the hands of its session do them,
-//! and the client is shown them like any other call.
+//! Tool methods for a client that makes calls itself, beside the agent. The session's tool backend
+//! runs them, and the client sees them as updates like any other call.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::observed_backend::ObservedToolBackend;
 use crate::rpc_error;
 use crate::session::ActiveSession;
 
-/// Answers a request.
+/// Handles a tool request.
 pub(crate) fn handle_request(
     agent: &Arc<AcpAgent>,
     (method, spelling): (ToolMethod, MethodPrefix),
@@ -58,7 +58,7 @@ pub(crate) fn handle_request(
     }
 }
 
-/// Takes what needs no answer; what is not known is ignored.
+/// Handles a tool notification; unknown methods are ignored.
 pub(crate) fn handle_notification(agent: &Arc<AcpAgent>, method: &str, params: Value) {
     match ToolMethod::parse(method) {
         Some((ToolMethod::Use, spelling)) => {
@@ -98,7 +98,7 @@ async fn list_tools(
     client_calls::list_tools(&call_target(&active, spelling), dialect).await
 }
 
-/// The session that is meant where none is named.
+/// The only open session, for calls that name none.
 fn sole_session(agent: &AcpAgent) -> Result<Arc<ActiveSession>, Error> {
     let sessions = agent.sessions();
     let mut open = sessions.values();
@@ -110,10 +110,10 @@ fn sole_session(agent: &AcpAgent) -> Result<Arc<ActiveSession>, Error> {
     }
 }
 
-/// A call that was noted, and what makes it.
+/// A registered call and its target.
 type RegisteredSessionCall = (ClientCalls, CallGuard, CallTarget);
 
-/// Notes a call before anything else is heard: whoever closes the session after that stops it.
+/// Registers a call before the next message is handled, so that closing the session cancels it.
 fn register_call(
     agent: &AcpAgent,
     spelling: MethodPrefix,

@@ -1,4 +1,4 @@
-//! How the agent is set up.
+//! Configuration of the ACP agent.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -8,19 +8,19 @@ use zero_client::{GatewayLink, OverlapPolicy};
 use crate::login::TerminalLogin;
 use crate::tool_host_factory::ToolHostFactory;
 
-/// How the agent is set up.
+/// Configuration of the ACP agent.
 pub struct AcpConfig {
-    /// The gateway.
+    /// The connection to the gateway.
     pub link: GatewayLink,
-    /// The tools.
+    /// Creates the tool hosts of sessions.
     pub bench: Arc<dyn ToolHostFactory>,
-    /// Which sessions are opened, unless the client says otherwise.
+    /// Defaults for opening sessions; the client can override them.
     pub defaults: SessionOpenDefaults,
-    /// The person's home, which folders are shown relative to.
+    /// The user's home folder; folders below it are shown relative to `~`.
     pub home: Option<PathBuf>,
-    /// How the key of a model is given; none where a gateway elsewhere was named.
+    /// How the user enters a model key; `None` with a remote gateway.
     pub login: Option<TerminalLogin>,
-    /// What the person's settings say, once they are read: nothing waits for them.
+    /// The user's preferences from settings. The defaults apply until they are loaded.
     pub habits: Arc<OnceLock<ClientPreferences>>,
 }
 
@@ -30,29 +30,29 @@ impl AcpConfig {
     }
 }
 
-/// How the person likes it.
+/// The user's preferences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientPreferences {
-    /// What a second prompt does while one is at work.
+    /// What happens to a second prompt while a run is active.
     pub overlap: OverlapPolicy,
-    /// What becomes of runs when the editor goes away.
+    /// What happens to runs when the editor disconnects.
     pub on_eof: DisconnectPolicy,
 }
 
-/// Which sessions are opened, unless the client says otherwise for one.
+/// Defaults for opening sessions; the client can override them per session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionOpenDefaults {
-    /// Always this session.
+    /// Key of the session that is always opened.
     pub key: Option<String>,
-    /// Always the session of this label.
+    /// Label of the session that is always opened.
     pub label: Option<String>,
     /// The agent of new sessions.
     pub agent: Option<String>,
-    /// Whether a session starts over when it is first used.
+    /// Whether to start a new transcript when a session is first used.
     pub reset: bool,
-    /// Whether it has to be there already.
+    /// Whether to fail if the session does not exist.
     pub require_existing: bool,
-    /// Whether a prompt says the folder to a gateway that has no other way to know it.
+    /// Whether prompts begin with the folder, for gateways that do not know it.
     pub prefix_cwd: bool,
 }
 
@@ -69,12 +69,12 @@ impl Default for SessionOpenDefaults {
     }
 }
 
-/// What becomes of runs when the editor goes away.
+/// What happens to runs when the editor disconnects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DisconnectPolicy {
-    /// They are stopped.
+    /// Stop them.
     #[default]
     Abort,
-    /// A gateway elsewhere goes on with them; those in this process are stopped.
+    /// Let a remote gateway continue its runs; stop those in this process.
     Detach,
 }

@@ -1,6 +1,5 @@
-//! Questions that are no permissions, in whichever way the client can show them: as a form, as a
-//! page, or, where it can do neither, as a choice among the options of a permission. What cannot be
-//! shown is not answered, and whoever asked is told that nobody was there.
+//! Questions other than permissions, in a form that the client supports: a form, a URL, or else a
+//! choice among permission options. A question that cannot be shown is cancelled.
 
 use agent_client_protocol::v1::schema::{
     CreateElicitationRequest, ElicitationAction, ElicitationFormMode, ElicitationSchema,
@@ -16,27 +15,27 @@ use crate::client_handle::ClientHandle;
 use crate::client_questions::ANSWER_MAX;
 use crate::session_message::{SessionMessage, SessionSender};
 
-/// The option that chooses nothing, or nothing more.
+/// The option that selects nothing, or nothing more.
 const NONE_OPTION: &str = "none";
 const DONE_OPTION: &str = "done";
-/// Options that a client can be expected to show.
+/// Most options of one permission request.
 const OPTIONS_MAX: usize = 20;
-/// Choices of one form that somebody can be expected to make.
+/// Most choice fields of a form that is asked as permission requests.
 const CHOICES_MAX: usize = 8;
 
-/// Whom a question is put to, and how.
+/// Shows one elicitation to the user.
 pub(crate) struct ElicitationDialog {
     pub(crate) to_client: ClientHandle,
     pub(crate) session: SessionId,
     pub(crate) caps: ClientFeatures,
-    /// The task of the session: it alone tells of calls.
+    /// The session's task, which sends all updates about calls.
     pub(crate) mailbox: SessionSender,
-    /// What the question is called there.
+    /// Id of the question in the session's task.
     pub(crate) question: String,
 }
 
 impl ElicitationDialog {
-    /// Asks in the way the client supports; `Cancel` if it supports none.
+    /// Asks in the form that the client supports; `Cancel` if it supports none.
     pub(crate) async fn ask(&self, elicitation: &Elicitation) -> ElicitationAnswer {
         let message = format!("{} asks: {}", elicitation.asker(), elicitation.message);
         let scope = ElicitationSessionScope::new(self.session.clone());
@@ -65,8 +64,8 @@ impl ElicitationDialog {
         }
     }
 
-    /// One choice after another. What none of the options fits is left out; whoever leaves out all
-    /// of it has declined.
+    /// Asks for one field after another. Fields without a selection are omitted; if all are, the
+    /// answer is `Decline`.
     async fn choose_each(&self, message: &str, choices: Vec<ChoiceField>) -> ElicitationAnswer {
         let mut values = Map::new();
         for choice in choices {
@@ -92,7 +91,7 @@ impl ElicitationDialog {
         }
     }
 
-    /// One of several values.
+    /// Asks for one value of a field.
     async fn choose_one(&self, message: String, choice: ChoiceField) -> ElicitationAnswer {
         match self.pick(message, choice.permission_options(&[], 1)).await {
             OptionPick::Value(at) => match choice.values.get(at) {
@@ -104,8 +103,8 @@ impl ElicitationDialog {
         }
     }
 
-    /// Several of them, one after another, until whoever chooses is done: a permission has room for
-    /// one answer only. Each is offered once, so there is an end to it.
+    /// Asks for several values, one request at a time, because a permission request has one answer.
+    /// Each value is offered once, so the loop ends.
     async fn choose_several(
         &self,
         message: String,
@@ -135,8 +134,8 @@ impl ElicitationDialog {
         choice.to_answer(values.map(|(value, _)| Value::String(value.clone())).collect())
     }
 
-    /// Shows options as those of a permission for a call that does nothing else. Whoever takes the
-    /// question back settles that call.
+    /// Shows options as those of a permission request for a call that does nothing. Withdrawing the
+    /// question ends that call.
     async fn pick(&self, message: String, options: Vec<PermissionOption>) -> OptionPick {
         let (shown, call) = oneshot::channel();
         let question = self.question.clone();
@@ -182,16 +181,16 @@ async fn create_elicitation(
     }
 }
 
-/// What was picked among options.
+/// The selected option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OptionPick {
-    /// A value, by its place.
+    /// A value, by its index.
     Value(usize),
-    /// Nothing more.
+    /// No further value.
     Done,
-    /// An option that is no value; the question counts as declined.
+    /// An option that is not a value; the question is declined.
     Nothing,
-    /// The question was taken back, or nobody answered it.
+    /// The question was withdrawn or not answered.
     Cancelled,
 }
 
@@ -204,25 +203,26 @@ impl OptionPick {
     }
 }
 
-/// How many values of a field are wanted.
+/// How many values of a field can be selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SelectionCount {
     One,
     Several { least: usize, most: usize },
 }
 
-/// A field with a few values.
+/// A field with a fixed set of values.
 #[derive(Debug, PartialEq)]
 struct ChoiceField {
     field: String,
     count: SelectionCount,
-    /// What it is about, where the form has several.
+    /// The field's description, if the form has several fields.
     about: Option<String>,
-    /// Each value, and what it is called.
+    /// Each value with its title.
     values: Vec<(String, String)>,
 }
 
-/// A form that is nothing but choices, beside texts that may be left out.
+/// The choice fields of a form; `None` if it has other fields than choices and optional texts, or more
+/// than `CHOICES_MAX` choices. Optional texts are left out.
 fn parse_choice_fields(schema: &Value) -> Option<Vec<ChoiceField>> {
     let properties = schema.get("properties")?.as_object()?;
     let required = schema.get("required").and_then(Value::as_array);
@@ -278,7 +278,7 @@ impl ChoiceField {
         Some(Self { field: field.to_owned(), count, about, values })
     }
 
-    /// What can be picked once these were chosen, of which there have to be so many.
+    /// The options after `chosen` were selected; at least `least` values are required.
     fn permission_options(&self, chosen: &[usize], least: usize) -> Vec<PermissionOption> {
         let option = |(at, (_, title)): (usize, &(String, String))| {
             PermissionOption::new(at.to_string(), title.clone(), PermissionOptionKind::AllowOnce)
@@ -310,7 +310,7 @@ mod tests {
 
     use super::*;
 
-    /// Each choice as `field about value=title …`.
+    /// Compares the fields, each written as `field about value=title …`.
     #[track_caller]
     fn check(schema: Value, expected: Option<&[&str]>) {
         let shown = |choice: ChoiceField| {

@@ -1,4 +1,4 @@
-//! The first words: what we are and what we can do.
+//! The answer to `initialize`: agent info and capabilities.
 
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
@@ -9,7 +9,7 @@ use agent_client_protocol::v1::schema::{
 };
 use serde_json::json;
 
-/// The answer to `initialize`, whatever version was asked for: there is one that we speak.
+/// The answer to `initialize`. It always names version 1, the only one that zero supports.
 pub(crate) fn initialize_response() -> InitializeResponse {
     let sessions = SessionCapabilities::new()
         .list(SessionListCapabilities::new())

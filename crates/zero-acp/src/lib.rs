@@ -1,8 +1,8 @@
-//! The Agent Client Protocol, version 1, on stdio: zero as an editor sees it.
+//! The Agent Client Protocol, version 1, on stdio: zero as an agent for editors.
 //!
-//! An editor's session is a session at a gateway, in this process or elsewhere, and its tools are
-//! hosted here, beside the files. What happens there comes as entries of a ledger; [`update_presenter`] tells
-//! them in the protocol's words. The SDK of the protocol is seen by this crate only.
+//! An editor's session is a session at a gateway, in this process or a remote one. Its tools are
+//! hosted here, next to the files. Ledger entries of the gateway are translated into protocol
+//! updates by [`update_presenter`]. Only this crate uses the protocol's SDK.
 
 mod acp_agent;
 mod acp_server;

@@ -1,9 +1,9 @@
-//! A message a line, both ways, with bounds that the SDK has not: how long a line may be, and how
-//! much may wait for a client that does not read.
+//! Newline-delimited messages, with limits that the SDK lacks: on the length of a line, and on the
+//! messages that wait for a client that does not read.
 //!
-//! The SDK quotes a line that it cannot parse in its answer. What is no JSON, or too long, is
-//! therefore replaced by a few words before the SDK sees it: the client gets its error, and nothing
-//! that was in the line goes anywhere.
+//! The SDK quotes a line that it cannot parse in its error response. A line that is too long or not
+//! JSON is therefore replaced before the SDK sees it: the client gets an error, and no part of the
+//! line is repeated.
 
 use std::io;
 use std::pin::Pin;
@@ -21,24 +21,25 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 use zero_runtime::line_reader::{LineEvent, LineReader};
 
-/// Bytes of a line. A prompt with a few pictures fits.
+/// Longest line, in bytes. A prompt with a few images fits.
 pub(crate) const LINE_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// How long a client that says nothing more may take to read the last words.
+/// Longest wait for the client to read the last messages after it closed its input.
 const FINAL_FLUSH_MAX: Duration = Duration::from_secs(1);
-/// Updates that wait to be written. Whoever has more to tell waits.
+/// Updates that may wait to be written. Senders of further ones wait.
 const UPDATES_WAITING_MAX: usize = 64;
-/// Messages that are taken while nothing that was said is read.
+/// Messages that are read while the client reads nothing.
 const UNREAD_MAX: usize = 1_024;
-/// When nothing was written for so long, nothing waits.
+/// If nothing was written for this long, the queue is empty.
 const IDLE_AFTER: Duration = Duration::from_millis(20);
-/// How what is counted begins, as the SDK writes it: updates, and how calls are coming along.
+/// Prefixes of the messages that are counted, as the SDK writes them: session updates and call
+/// progress.
 const COUNTED_PREFIXES: [&str; 3] = [
     r#"{"jsonrpc":"2.0","method":"session/update""#,
     r#"{"jsonrpc":"2.0","method":"_zero/tools/progress""#,
     r#"{"jsonrpc":"2.0","method":"tools/progress""#,
 ];
 
-/// What is on its way out. Clones count together.
+/// The messages that wait to be written. Clones share the counts.
 #[derive(Clone, Default)]
 pub(crate) struct WriteBacklog {
     shared: Arc<BacklogState>,
@@ -46,21 +47,21 @@ pub(crate) struct WriteBacklog {
 
 #[derive(Default)]
 struct BacklogState {
-    /// Updates that were said and not written.
+    /// Updates that were sent and not yet written.
     updates: AtomicUsize,
-    /// Messages taken since one was written.
+    /// Messages read since the last write.
     taken: AtomicUsize,
     /// Whether a write waits for the client.
     is_stuck: AtomicBool,
-    /// Whether nobody reads any more: nothing waits for being written then.
+    /// Whether the client stopped reading; senders no longer wait then.
     is_gone: AtomicBool,
     written: Notify,
-    /// The write that waits.
+    /// Wakes the pending write.
     writer: AtomicWaker,
 }
 
 impl WriteBacklog {
-    /// Counts an update, and waits while too many wait.
+    /// Counts an update; waits while too many are queued.
     pub(crate) async fn admit_update(&self) {
         loop {
             let written = self.shared.written.notified();
@@ -73,12 +74,12 @@ impl WriteBacklog {
         self.shared.updates.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Whether the client reads no more.
+    /// Whether the client stopped reading.
     pub(crate) fn is_closed(&self) -> bool {
         self.shared.is_gone.load(Ordering::Acquire)
     }
 
-    /// Nobody reads any more.
+    /// Marks the output as closed.
     fn mark_closed(&self) {
         self.shared.is_gone.store(true, Ordering::Release);
         self.shared.written.notify_waiters();
@@ -89,7 +90,7 @@ impl WriteBacklog {
         let shared = &self.shared;
         if is_update {
             let less = |count: usize| Some(count.saturating_sub(1));
-            // A count that went below zero would let nobody through again.
+            // A count below zero would wrap and block every sender.
             let _ = shared.updates.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
         }
         shared.taken.store(0, Ordering::Release);
@@ -97,7 +98,7 @@ impl WriteBacklog {
         shared.written.notify_waiters();
     }
 
-    /// Waits while much was asked and nothing of what was said is read.
+    /// Waits while the client sends many messages and reads nothing.
     async fn admit_message(&self) {
         if self.shared.taken.fetch_add(1, Ordering::AcqRel) < UNREAD_MAX {
             return;
@@ -115,7 +116,7 @@ impl WriteBacklog {
     }
 }
 
-/// The transport that the SDK is given.
+/// The transport for the SDK.
 pub(crate) fn bounded_lines(
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
@@ -128,7 +129,7 @@ pub(crate) fn bounded_lines(
     let incoming = stream::unfold((reader, gauge.clone()), async |(mut reader, gauge)| {
         gauge.admit_message().await;
         let Some(line) = next_line(&mut reader).await else {
-            // Who went away may have left a pipe behind that nobody reads.
+            // The client may be gone and its pipe still open without a reader.
             tokio::spawn(async move {
                 sleep(FINAL_FLUSH_MAX).await;
                 gauge.mark_closed();
@@ -142,7 +143,7 @@ pub(crate) fn bounded_lines(
     Lines::new(outgoing, Box::pin(incoming))
 }
 
-/// The next line that says anything; `None` at the end.
+/// The next line that is not blank; `None` at the end of input.
 async fn next_line(reader: &mut LineReader) -> Option<io::Result<String>> {
     loop {
         let line = match reader.next().await {
@@ -292,7 +293,7 @@ mod tests {
         for _ in 0..UPDATES_WAITING_MAX {
             gauge.admit_update().await;
         }
-        // It reads nothing, and a line does not fit into its pipe.
+        // The client reads nothing, and a line does not fit into its pipe.
         let (_unread, output) = tokio::io::duplex(8);
         let mut sink = LineSink {
             output: Box::pin(output),

@@ -1,9 +1,9 @@
-//! How much the person here lets be done without asking.
+//! The permission mode that applies to the tools hosted here.
 //!
-//! Settings say it until the person chooses. What they choose in the editor is as much their word as a
-//! file is. So is what a gateway in this very process keeps with a session: only those who may answer
-//! for this person write there, and no tool does, since none reaches the folder it lies in. What a
-//! gateway elsewhere keeps is a wish: it may ask for less, never for more.
+//! The mode comes from settings until the user chooses one in the editor. A mode stored by the
+//! gateway in this process counts as the user's choice: only clients that act for this user can
+//! write it, and tools cannot access the folder of the store. The mode of a remote gateway is only
+//! a request: it can make the mode stricter, never more permissive.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,29 +12,29 @@ use zero_client::wire::SessionInfo;
 use zero_policy::PermissionMode;
 use zero_runtime::tool_backend::{ToolBackend, ToolBackendError};
 
-/// How much the person here lets be done without asking, in one session.
+/// The permission mode of one session.
 pub(crate) struct LocalMode {
     place: GatewayLocality,
-    /// As settings say.
+    /// The mode from settings.
     usual: PermissionMode,
     said: Mutex<ModeState>,
-    /// Held while hands are told: what they are told last is what holds.
+    /// Held while the mode is passed to the tool backend, so that the last change applies.
     telling: tokio::sync::Mutex<()>,
 }
 
-/// What was said, by whom.
+/// The user's mode and the gateway's mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ModeState {
-    /// The person's word.
+    /// The user's choice.
     own: PermissionMode,
-    /// What the gateway wants.
+    /// The gateway's request.
     wanted: PermissionMode,
-    /// Entries of the ledger up to this one say nothing new of it.
+    /// Ledger entries up to this number do not change the mode.
     known_until: u64,
 }
 
 impl LocalMode {
-    /// For a session as its gateway keeps it.
+    /// The mode of a session as its gateway stores it.
     pub(crate) fn new(place: GatewayLocality, usual: PermissionMode, info: &SessionInfo) -> Self {
         let kept = info.mode.as_deref().and_then(|mode| mode.parse().ok());
         let own = match place {
@@ -45,12 +45,12 @@ impl LocalMode {
         Self { place, usual, said: Mutex::new(said), telling: tokio::sync::Mutex::default() }
     }
 
-    /// The person's word.
+    /// The user's choice.
     pub(crate) fn chosen_mode(&self) -> PermissionMode {
         self.lock_state().own
     }
 
-    /// The person chose in the editor; gives back what was said before.
+    /// Sets the mode that the user chose in the editor; returns the previous state.
     pub(crate) fn choose(&self, mode: PermissionMode) -> ModeState {
         let mut said = self.lock_state();
         let before = *said;
@@ -58,8 +58,8 @@ impl LocalMode {
         before
     }
 
-    /// What was chosen came to nothing at the gateway. A stricter mode holds all the same, and so
-    /// does one that was chosen since.
+    /// Reverts a choice that the gateway failed to store. A stricter mode stays, and so does a mode
+    /// that was chosen since.
     pub(crate) fn revert_choice(&self, chosen: PermissionMode, before: ModeState) {
         let mut said = self.lock_state();
         if said.own == chosen && !chosen.is_within(before.own) {
@@ -67,13 +67,13 @@ impl LocalMode {
         }
     }
 
-    /// The ledger has what was chosen; whatever it said until then is older.
+    /// Records that the ledger contains the choice; older entries are ignored.
     pub(crate) fn confirm_stored(&self, until: u64) {
         let mut said = self.lock_state();
         said.known_until = said.known_until.max(until);
     }
 
-    /// The ledger says that the mode of the session is this now, or none.
+    /// Applies a mode change from the ledger; `None` resets the mode.
     pub(crate) fn apply_ledger_mode(&self, mode: Option<PermissionMode>, seq: u64) {
         let mut said = self.lock_state();
         if self.place == GatewayLocality::InProcess && seq > said.known_until {
@@ -82,18 +82,18 @@ impl LocalMode {
         }
     }
 
-    /// The gateway wants the tools to work in this mode.
+    /// Sets the mode that the gateway requests for the tools.
     pub(crate) fn request_mode(&self, mode: PermissionMode) {
         self.lock_state().wanted = mode;
     }
 
-    /// What holds.
+    /// The mode that applies.
     pub(crate) fn effective_mode(&self) -> PermissionMode {
         let said = self.lock_state();
         if said.wanted.is_within(said.own) { said.wanted } else { said.own }
     }
 
-    /// Tells the hands what holds.
+    /// Passes the effective mode to the tool backend.
     pub(crate) async fn apply_to_backend(
         &self,
         hands: &dyn ToolBackend,
@@ -102,7 +102,7 @@ impl LocalMode {
         hands.set_mode(self.effective_mode()).await
     }
 
-    /// What the person has to know where this mode was chosen for the session and does not hold.
+    /// A message for the user if this mode was chosen for the session and does not apply.
     pub(crate) fn ignored_mode_message(&self, chosen: Option<PermissionMode>) -> Option<String> {
         let chosen = chosen.filter(|chosen| !chosen.is_within(self.chosen_mode()))?;
         Some(format!(
@@ -152,8 +152,8 @@ mod tests {
         check(&own, PermissionMode::Ask, PermissionMode::Ask);
         own.revert_choice(PermissionMode::AcceptEdits, before);
         check(&own, PermissionMode::AcceptEdits, PermissionMode::Ask);
-        // A stricter one holds though the gateway does not keep it, and so does one that was chosen
-        // since.
+        // A stricter mode stays even if the gateway does not store it, and so does a mode that was
+        // chosen since.
         let before = own.choose(PermissionMode::Plan);
         own.revert_choice(PermissionMode::Plan, before);
         check(&own, PermissionMode::Auto, PermissionMode::Plan);
@@ -178,7 +178,7 @@ mod tests {
         let own = own(Some("auto"));
         check(&own, PermissionMode::Auto, PermissionMode::Auto);
         own.apply_ledger_mode(Some(PermissionMode::Plan), 11);
-        // What the gateway wanted before that is still under way.
+        // The gateway's earlier request still applies.
         check(&own, PermissionMode::Auto, PermissionMode::Plan);
         own.apply_ledger_mode(None, 12);
         assert_eq!(

@@ -1,6 +1,7 @@
-//! How a person comes to be let in, as the protocol calls it. zero has no accounts: what can be missing
-//! is the key of the model that answers, where that is asked from here. It is asked for at a terminal,
-//! by this program, and kept where settings look for it; no editor ever sees it.
+//! Authentication in the sense of the protocol. zero has no accounts: only the API key of the model
+//! can be missing, if the model is called from this process. The user enters it in a terminal,
+//! where this program asks for it, and it is stored where settings expect it. The editor never sees
+//! it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,41 +18,42 @@ use crate::acp_agent::{AcpAgent, MethodResponse};
 use crate::client_features::ClientFeatures;
 use crate::rpc_error;
 
-/// The way by a terminal of the editor.
+/// Id of the method that uses a terminal of the editor.
 const EDITOR_TERMINAL_METHOD: &str = "model-key-terminal";
-/// The way by any terminal.
+/// Id of the method that uses any terminal.
 const MANUAL_METHOD: &str = "model-key";
 
-/// How the key of a model is given.
+/// How the user enters a model key.
 pub struct TerminalLogin {
-    /// Whether it is there.
+    /// Checks whether the key exists.
     pub keys: Arc<dyn ModelKeyChecker>,
     /// Path of the executable that the editor starts in a terminal.
     pub program: PathBuf,
-    /// With which arguments it asks for the key, after those it was started with.
+    /// The argument that makes the program ask for the key; follows `args`.
     pub asks: &'static str,
-    /// The arguments it was started with.
+    /// The arguments that zero was started with.
     pub args: Vec<String>,
 }
 
-/// Looks for the key of the model that answers in new sessions.
+/// Checks the key of the default model of new sessions.
 pub trait ModelKeyChecker: Send + Sync {
-    /// That it is there, or that none is needed.
+    /// Succeeds if the key exists or none is needed.
     fn check(&self) -> BoxFuture<'_, Result<(), ModelKeyError>>;
 }
 
 /// Why there is no key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelKeyError {
-    /// It is missing; this says where it is looked for and what to do.
+    /// It is missing; the message says where it is expected and what to do.
     #[error("{0}")]
     Missing(String),
-    /// The settings that name it cannot be used.
+    /// The settings that name it are invalid.
     #[error("{0}")]
     Settings(String),
 }
 
-/// The ways in. What needs a terminal is for clients that have one.
+/// The authentication methods. Those that need a terminal are offered only to clients that have
+/// one.
 pub(crate) fn auth_methods(
     login: Option<&TerminalLogin>,
     caps: &ClientFeatures,
@@ -79,7 +81,7 @@ pub(crate) fn auth_methods(
     ways
 }
 
-/// Looks whether the key is there now.
+/// Checks whether the key exists now.
 pub(crate) async fn authenticate(
     agent: Arc<AcpAgent>,
     params: Value,
@@ -99,7 +101,7 @@ pub(crate) async fn authenticate(
     }
 }
 
-/// The person has to do something first.
+/// The error for a request that needs authentication first.
 fn auth_required(message: &str) -> Error {
     let mut error = rpc_error::operation_failed("auth", message, false);
     error.code = ErrorCode::AUTH_REQUIRED;
@@ -107,7 +109,7 @@ fn auth_required(message: &str) -> Error {
 }
 
 impl TerminalLogin {
-    /// The same for clients that know only an older way to start a terminal.
+    /// The terminal command in the form for clients with the older capability.
     fn terminal_meta(&self) -> Meta {
         let mut args = self.args.clone();
         args.push(self.asks.to_owned());

@@ -1,4 +1,4 @@
-//! Hands whose calls are also told to the session's task, as they are made.
+//! A tool backend that also reports its calls to the session's task.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use crate::local_mode::LocalMode;
 use crate::output_buffer::OutputBuffer;
 use crate::session_message::{SessionMessage, SessionSender};
 
-/// Hands, and who hears of their calls besides.
+/// A tool backend, and the session's task that observes its calls.
 pub(crate) struct ObservedToolBackend {
     pub(crate) hands: Arc<dyn ToolBackend>,
     pub(crate) mailbox: SessionSender,
@@ -60,14 +60,14 @@ impl ToolBackend for ObservedToolBackend {
     }
 }
 
-/// Hears of one call, and passes it on both ways. What finds no room is told by the ledger, or with
-/// the next word.
+/// Observes one call and forwards its events to both observers. An event that does not fit into the
+/// queue is covered by the ledger or by the next event.
 struct ForwardingObserver {
     call: String,
     watch: Arc<dyn CallObserver>,
     mailbox: SessionSender,
     printed: Arc<OutputBuffer>,
-    /// Whether something was printed and the letter about it found no room.
+    /// Whether output was printed and its message did not fit into the queue.
     untold: Mutex<bool>,
 }
 

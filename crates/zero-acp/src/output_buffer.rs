@@ -1,20 +1,20 @@
-//! What a command printed and nobody took yet.
+//! Command output that waits to be shown.
 
 use std::sync::{Mutex, PoisonError};
 
 use zero_core::text_shortening::tail;
 
-/// Bytes that wait. Of more, the oldest go: the result has everything.
+/// Bytes that may wait. Beyond that, the oldest are dropped: the result is complete.
 const WAITING_BYTES_MAX: usize = 256 * 1024;
 
-/// What a command printed and nobody took yet.
+/// Command output that waits to be shown.
 #[derive(Default)]
 pub(crate) struct OutputBuffer {
     text: Mutex<String>,
 }
 
 impl OutputBuffer {
-    /// Adds to it. True when nothing waited: somebody has to be told.
+    /// Appends output. Returns true if the buffer was empty, so that the reader has to be notified.
     pub(crate) fn push(&self, more: &str) -> bool {
         let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
         let was_empty = text.is_empty();
@@ -25,7 +25,7 @@ impl OutputBuffer {
         was_empty
     }
 
-    /// Everything that waits.
+    /// Takes the whole buffer.
     pub(crate) fn take(&self) -> String {
         std::mem::take(&mut *self.text.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,6 +1,6 @@
-//! What the first prompt of a session waits for: servers that bring tools and have only just been
-//! started. It waits a little while and goes on without those that take longer; whatever they bring is
-//! there for the next prompt. Opening a session waits for none of them.
+//! The first prompt of a session waits for MCP servers that have just been started. After a bounded
+//! wait it continues without the slow ones; their tools are available to the next prompt. Opening a
+//! session does not wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use tokio::sync::OnceCell;
 use crate::session_message::{SessionMessage, SessionSender};
 use crate::tool_host_factory::{ServerStartup, UnavailableServer};
 
-/// How long a first prompt waits. A server that may take less is given less.
+/// Longest wait of a first prompt. A server with a shorter startup timeout is given that.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// The servers of a session, until they were waited for.
+/// The servers of a session, until the first wait.
 pub(crate) struct PendingServers {
     servers: Arc<dyn ServerStartup>,
     were: OnceCell<()>,
@@ -24,7 +24,7 @@ impl PendingServers {
         Self { servers, were: OnceCell::new() }
     }
 
-    /// Waits for them, the first time. The person is told which are not there.
+    /// Waits for the servers, on the first call only. Tells the user which are not available.
     pub(crate) async fn wait(&self, mailbox: &SessionSender) {
         let wait = || async {
             for absent in self.servers.wait_for_servers(WAIT_MAX).await {

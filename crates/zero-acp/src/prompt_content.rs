@@ -1,4 +1,4 @@
-//! What a person said in an editor, as a session takes it.
+//! Translates the content blocks of a prompt into the text and attachments of a session prompt.
 
 use std::path::{Path, PathBuf};
 
@@ -11,67 +11,67 @@ use zero_core::event::PromptAttachment;
 
 use crate::text_sanitizer::{code_block, escape_to_line, one_line};
 
-/// Most bytes of the words of a prompt.
+/// Most bytes of a prompt's text.
 pub(crate) const TEXT_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// Most bytes of a picture.
+/// Most bytes of one image.
 pub(crate) const PICTURE_BYTES_MAX: usize = 6 * 1024 * 1024;
-/// Most pictures.
+/// Most images of one prompt.
 pub(crate) const PICTURES_MAX: usize = 20;
 
-/// What stands before the folder in a prompt that says it.
+/// Text before the folder in a prompt that names it.
 const FOLDER_PREFIX: &str = "[Working directory: ";
-/// What stands after it.
+/// Text after the folder.
 const FOLDER_SUFFIX: &str = "]\n\n";
-/// Kinds of pictures that models take.
+/// Media types of images that models accept.
 const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-/// Longest name of a command.
+/// Longest command name, in bytes.
 const COMMAND_LEN_MAX: usize = 256;
-/// How much of a part's name an error repeats.
+/// Longest part name that an error quotes, in characters.
 const NAMED_CHARS_MAX: usize = 80;
 
-/// What was said.
+/// The content of a prompt.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PromptContent {
-    /// The words.
+    /// The text.
     pub(crate) text: String,
-    /// The pictures.
+    /// The embedded images.
     pub(crate) attachments: Vec<PromptAttachment>,
-    /// Pictures that were only named. They are read as tools read, so that policy holds.
+    /// Images given as links. They are read with the Read tool, so that policy applies.
     pub(crate) pictures: Vec<PathBuf>,
 }
 
-/// Why it cannot be said.
+/// Why a prompt is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PromptError {
-    /// Nothing was said.
+    /// The prompt is empty.
     #[error("the prompt is empty; say what is wanted")]
     Empty,
-    /// Too much was.
+    /// The prompt is too long.
     #[error(
         "the prompt has {bytes} bytes and at most {bytes_max} can be sent; put the rest into a file and name it"
     )]
     TooLong {
-        /// How much.
+        /// Its length.
         bytes: usize,
-        /// How much may be.
+        /// The limit.
         bytes_max: usize,
     },
-    /// It has a part of a kind that was not offered.
+    /// It has a block of a type that zero did not announce.
     #[error("a prompt cannot have {what}")]
     Unsupported {
-        /// Which kind.
+        /// The type.
         what: &'static str,
     },
-    /// A part is not what it says.
+    /// The content of a block is invalid.
     #[error("{what}")]
     Invalid {
-        /// Which, and why.
+        /// Which block, and why.
         what: String,
     },
 }
 
-/// The words and pictures of a prompt. `said_folder` is told first, to a gateway that has no other way
-/// to know it; before a slash command it is not, since that has to come first.
+/// Translates the blocks of a prompt. `said_folder` is put before the text, for a gateway that does
+/// not know the folder; it is omitted before a slash command, which has to come first.
 pub(crate) fn translate_blocks(
     blocks: &[ContentBlock],
     said_folder: Option<&Path>,
@@ -138,7 +138,7 @@ pub(crate) fn translate_blocks(
     Ok(said)
 }
 
-/// A prompt without the folder that was said before it.
+/// Removes the folder prefix from a prompt.
 pub(crate) fn strip_folder(text: &str) -> &str {
     let after = text.strip_prefix(FOLDER_PREFIX).and_then(|rest| rest.split_once(FOLDER_SUFFIX));
     match after {
@@ -147,11 +147,11 @@ pub(crate) fn strip_folder(text: &str) -> &str {
     }
 }
 
-/// A folder as it is said: a person's own name is nobody else's business.
+/// A folder as shown in prompts: the home folder becomes `~`, to hide the user's name.
 pub(crate) fn abbreviate_home(folder: &Path, home: Option<&Path>) -> PathBuf {
     let home = home.filter(|home| home.parent().is_some());
     match home.and_then(|home| folder.strip_prefix(home).ok()) {
-        // Joining an empty path would leave a slash at the end.
+        // Joining an empty path would append a slash.
         Some(inner) if inner.as_os_str().is_empty() => PathBuf::from("~"),
         Some(inner) => Path::new("~").join(inner),
         None => folder.to_owned(),
@@ -167,7 +167,7 @@ fn check_size(text: &str) -> Result<(), PromptError> {
     }
 }
 
-/// Whether sessions read it as a command: a slash and a plain name.
+/// Whether sessions read the text as a command: a slash and a plain name.
 fn is_command(text: &str) -> bool {
     let Some(after) = text.strip_prefix('/') else { return false };
     let name = after.split(char::is_whitespace).next().unwrap_or_default();
@@ -185,7 +185,7 @@ fn format_link(link: &ResourceLink) -> String {
     }
 }
 
-/// A name that cannot leave the brackets it stands in.
+/// Escapes a name so that it cannot close the brackets around it.
 fn escape_brackets(name: &str) -> String {
     let mut safe = String::new();
     for c in escape_to_line(name).chars() {
@@ -201,13 +201,13 @@ fn format_embedded_text(text: &TextResourceContents) -> String {
     format!("[Resource] {}\n{}", escape_to_line(&text.uri), code_block(&text.text, ""))
 }
 
-/// The file of a picture that is linked to.
+/// The path of a linked image.
 fn linked_image_path(link: &ResourceLink) -> Option<PathBuf> {
     link.mime_type.as_deref().and_then(image_type)?;
     file_uri_path(&link.uri)
 }
 
-/// The path in a `file:` address on this machine.
+/// The path of a `file:` URI on this machine.
 fn file_uri_path(uri: &str) -> Option<PathBuf> {
     let (scheme, rest) = uri.split_once("://")?;
     if !scheme.eq_ignore_ascii_case("file") {
@@ -233,7 +233,7 @@ fn file_uri_path(uri: &str) -> Option<PathBuf> {
     (!path.chars().any(char::is_control)).then(|| PathBuf::from(path))
 }
 
-/// The kind of picture that a media type names.
+/// The supported image type for a media type.
 fn image_type(mime: &str) -> Option<&'static str> {
     let kind = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let kind = if kind == "image/jpg" { "image/jpeg" } else { kind.as_str() };
@@ -249,7 +249,8 @@ fn image_attachment(
         let (mime, known) = (shorten_name(mime), IMAGE_TYPES.join(", "));
         return invalid(format!("a picture cannot be `{mime}`; it can be {known}"));
     };
-    // Four characters make three bytes; what is too long is not decoded to be told so.
+    // Four base64 characters make three bytes; an image that is too long is rejected before it is
+    // decoded.
     let most = PICTURE_BYTES_MAX.div_ceil(3).saturating_mul(4);
     let bytes = if data.len() > most { None } else { Some(STANDARD.decode(data)) };
     match bytes {

@@ -1,4 +1,4 @@
-//! Carries a prompt to the gateway, and the wish to stop it.
+//! Sends a prompt to the gateway and aborts its run on cancellation.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,37 +22,38 @@ use crate::rpc_error;
 use crate::session::ActiveSession;
 use crate::session_message::SessionMessage;
 
-/// What became of a prompt that will never be a run.
+/// Why a prompt did not become a run.
 pub(crate) enum PromptSendFailure {
-    /// It was stopped before it was sent.
+    /// It was cancelled before it was sent.
     Cancelled,
     /// It could not be sent.
     Failed(Error),
 }
 
-/// The place of a prompt among those of its session that are to be sent.
+/// The position of a prompt in the send queue of its session.
 pub(crate) struct SendQueueTicket(Pin<Box<MaybeDone<LockFuture>>>);
 
 type LockFuture = Pin<Box<dyn Future<Output = OwnedMutexGuard<()>> + Send>>;
 
 impl SendQueueTicket {
-    /// The place behind all that were asked for before.
+    /// Joins the end of the queue.
     pub(crate) fn enqueue(active: &ActiveSession) -> Self {
         let lock: LockFuture = Box::pin(Arc::clone(&active.sending).lock_owned());
         let mut turn = Box::pin(maybe_done(lock));
-        // Who is in line is known by who asked first, not by whose task runs first.
+        // Polling now fixes the order: it is the order of arrival, not the order in which the tasks
+        // run.
         let _ = turn.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         Self(turn)
     }
 
-    /// Waits for its turn, which lasts until what is given back is dropped.
+    /// Waits for its turn, which lasts until the returned guard is dropped.
     async fn wait_turn(mut self) -> Option<OwnedMutexGuard<()>> {
         self.0.as_mut().await;
         self.0.as_mut().take_output()
     }
 }
 
-/// Carries a prompt to the gateway; after that, waits for the wish to stop it, and carries that.
+/// Sends a prompt to the gateway, then waits for its cancellation and aborts the run.
 pub(crate) async fn deliver_prompt(
     active: Arc<ActiveSession>,
     turn: SendQueueTicket,
@@ -62,7 +63,7 @@ pub(crate) async fn deliver_prompt(
     cancel: CancellationToken,
     unasked: impl Future<Output = ()> + Send,
 ) {
-    // `$/cancel_request` is the same wish as `session/cancel`, by another name.
+    // `$/cancel_request` has the same effect as `session/cancel`.
     let unasked = async {
         unasked.await;
         active.mailbox.send(SessionMessage::CancelRun(run.clone())).await;
@@ -82,7 +83,7 @@ pub(crate) async fn deliver_prompt(
     let is_sent = match sent {
         None => true,
         Some(how) => {
-            // What could not be sent may have come there all the same.
+            // The gateway may have received the prompt although sending it failed.
             let may_be = matches!(how, PromptSendFailure::Failed(_)) && cancel.is_cancelled();
             let letter = SessionMessage::PromptFailed { run: run.clone(), how: Box::new(how) };
             active.mailbox.send(letter).await;
@@ -90,14 +91,14 @@ pub(crate) async fn deliver_prompt(
         }
     };
     if is_sent {
-        // That may take long, and what else the session has is not needed for it.
+        // The abort can take long and needs only the session handle.
         let near = active.near.clone();
         drop(active);
         cancelled_runs::stop_run(&near, &run).await;
     }
 }
 
-/// Sends; says what became of it if it was not sent.
+/// Sends the prompt; returns why it was not sent, if so.
 async fn send_prompt(
     active: &ActiveSession,
     turn: SendQueueTicket,
@@ -126,7 +127,7 @@ async fn send_prompt(
     let Some(_turn) = cancel.run_until_cancelled(ready).await else {
         return Some(PromptSendFailure::Cancelled);
     };
-    // What a server brings that came up since is for this prompt already.
+    // Offer the tools of servers that have started since to this prompt.
     if let Err(error) = active.near.refresh_tool_offer().await {
         tracing::warn!(%error, "the tools could not be offered anew");
     }
@@ -136,7 +137,7 @@ async fn send_prompt(
     sent.err().map(|error| PromptSendFailure::Failed(rpc_error::from_link_error(&error)))
 }
 
-/// Reads a picture that was only named, as the tools read: what policy denies stays closed.
+/// Reads a linked image with the Read tool, so that policy applies.
 async fn read_picture(
     active: &ActiveSession,
     path: &str,
@@ -155,7 +156,8 @@ async fn read_picture(
     let picture = match &mut outcome {
         ToolOutcome::Result(result) => {
             let name = path.rsplit('/').next().map(str::to_owned);
-            // Where a person was asked about it, they see what became of it; the picture they have.
+            // If the user was asked about the call, they see its result, without the image, which
+            // they have.
             let is_picture = |part: &ToolResultPart| matches!(part, ToolResultPart::Image { .. });
             let at = result.content.iter().position(is_picture);
             match at.map(|at| result.content.remove(at)) {
@@ -172,7 +174,7 @@ async fn read_picture(
     picture
 }
 
-/// Nobody hears of a picture being read, unless a person is asked: the client named it itself.
+/// Reading a linked image is not shown unless the user is asked: the client named the image itself.
 struct SilentObserver;
 
 impl CallObserver for SilentObserver {

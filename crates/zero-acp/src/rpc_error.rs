@@ -1,5 +1,5 @@
-//! Errors of the protocol. Each says in one line what was wrong and what to do next, and quotes
-//! nothing of what was sent: servers' environments and headers come by the same way.
+//! Errors of the protocol. Each says in one line what is wrong and what to do next. None quotes the
+//! request, because requests contain the environment and headers of servers.
 
 use agent_client_protocol::Error;
 use serde::de::DeserializeOwned;
@@ -10,10 +10,10 @@ use zero_runtime::tool_backend::ToolBackendError;
 use crate::text_sanitizer;
 use crate::tool_host_factory::ToolHostOpenError;
 
-/// Longest message of an error.
+/// Longest error message, in characters.
 const MESSAGE_CHARS_MAX: usize = 1_000;
 
-/// The parameters of a method.
+/// Parses the parameters of a method.
 pub(crate) fn parse_params<T: DeserializeOwned>(method: &str, params: Value) -> Result<T, Error> {
     let params = if params.is_null() { json!({}) } else { params };
     serde_json::from_value(params).map_err(|error| {
@@ -24,12 +24,12 @@ pub(crate) fn parse_params<T: DeserializeOwned>(method: &str, params: Value) -> 
     })
 }
 
-/// What was sent does not fit.
+/// The parameters are invalid.
 pub(crate) fn invalid_params(message: impl Into<String>) -> Error {
     Error::new(Error::invalid_params().code, message)
 }
 
-/// The request cannot be made now, or at all.
+/// The request is not possible now, or at all.
 pub(crate) fn bad_request(message: impl Into<String>) -> Error {
     Error::new(Error::invalid_request().code, message)
 }
@@ -42,7 +42,7 @@ pub(crate) fn session_not_found(id: &str) -> Error {
         .data(json!({"sessionId": id}))
 }
 
-/// Something failed that is nobody's bad request.
+/// An operation failed, and the request was not the cause.
 pub(crate) fn operation_failed(
     kind: &str,
     message: impl Into<String>,
@@ -52,12 +52,12 @@ pub(crate) fn operation_failed(
         .data(json!({"kind": kind, "retryable": is_retryable}))
 }
 
-/// What is wrong stands in a settings file, or on the command line.
+/// The error is in a settings file or on the command line.
 pub(crate) fn settings_error(message: &str) -> Error {
     operation_failed("settings", message, false)
 }
 
-/// What a gateway's refusal is to the client.
+/// Converts an error of the gateway link.
 pub(crate) fn from_link_error(error: &GatewayLinkError) -> Error {
     match error {
         GatewayLinkError::NoSession { key } => session_not_found(key),
@@ -78,7 +78,7 @@ pub(crate) fn from_link_error(error: &GatewayLinkError) -> Error {
     }
 }
 
-/// What a bench that is not there is to the client.
+/// Converts an error from opening a tool host.
 pub(crate) fn from_tool_host_error(error: &ToolHostOpenError) -> Error {
     match error {
         ToolHostOpenError::Backend(error) => from_backend_error(error),
@@ -86,7 +86,7 @@ pub(crate) fn from_tool_host_error(error: &ToolHostOpenError) -> Error {
     }
 }
 
-/// What a folder that cannot be worked in is to the client.
+/// Converts an error of a tool backend, such as an unusable folder.
 pub(crate) fn from_backend_error(error: &ToolBackendError) -> Error {
     match error {
         ToolBackendError::Workspace(message) => invalid_params(one_line(message)),
@@ -102,11 +102,11 @@ fn one_line(text: &str) -> String {
     text_sanitizer::one_line(text, MESSAGE_CHARS_MAX)
 }
 
-/// What a reader of JSON says, without what it quotes of the values.
+/// The message of a JSON error, without the values that it quotes.
 fn parse_error_reason(error: &serde_json::Error) -> String {
     let said = error.to_string();
     match said.split_once(": ") {
-        // `invalid type: string "…", expected u16`: the value stands between.
+        // `invalid type: string "…", expected u16`: the value is in the middle.
         Some((what, rest)) => match rest.rsplit_once(", expected ") {
             Some((_, expected)) => format!("{what}, expected {expected}"),
             None => what.to_owned(),

@@ -1,9 +1,8 @@
-//! One session of the client: everything that is told about it is told from here, one thing after
-//! another.
+//! One session of the client. Its task sends all updates about the session, in order.
 //!
-//! What happens at the gateway, what the tools here say, what is asked and what the client wants
-//! come as letters to one task. It waits for nothing but letters and for the client to read: what
-//! takes time is done beside it, and comes back as a letter.
+//! Gateway events, reports of the tools, questions and client requests all arrive as messages to
+//! this task. It waits only for messages and for the client to read. Slow work runs in other tasks,
+//! which send the result as a message.
 
 mod gateway_updates;
 mod prompts;
@@ -33,26 +32,26 @@ use crate::session_message::{ApprovalMessage, SessionMessage, SessionSender};
 use crate::session_options::SessionOptions;
 use crate::update_presenter::UpdatePresenter;
 
-/// Remarks that wait for a prompt; of more, the oldest are forgotten.
+/// Remarks that wait for a prompt; beyond that, the oldest are dropped.
 const PENDING_REMARKS_MAX: usize = 16;
 
-/// A session that is open on this connection.
+/// An open session of this connection.
 pub(crate) struct ActiveSession {
-    /// What the client calls it.
+    /// Its id at the client.
     pub(crate) id: schema::SessionId,
     pub(crate) near: SessionHandle,
     pub(crate) hands: Arc<dyn ToolBackend>,
     pub(crate) mailbox: SessionSender,
-    /// Takes back what is asked.
+    /// Withdraws pending questions.
     pub(crate) stops: Arc<QuestionCanceller>,
-    /// What can be chosen, and what is.
+    /// The available options and their current values.
     pub(crate) choices: Mutex<SessionOptions>,
     pub(crate) own_mode: Arc<LocalMode>,
-    /// What the first prompt waits for.
+    /// Servers that the first prompt waits for.
     pub(crate) awaited: PendingServers,
-    /// Held by the prompt that is being sent: they reach the gateway in the order they came in.
+    /// Held while a prompt is sent, so that prompts reach the gateway in order.
     pub(crate) sending: Arc<tokio::sync::Mutex<()>>,
-    /// Whether a prompt has to say the folder.
+    /// The folder that prompts have to name; `None` if the gateway knows it.
     pub(crate) says_folder: Option<std::path::PathBuf>,
     pub(crate) overlap: OverlapPolicy,
     /// Calls that the client makes itself.
@@ -71,13 +70,13 @@ pub(crate) struct SessionActor {
     pub(crate) to_client: ClientHandle,
     pub(crate) presenter: UpdatePresenter,
     pub(crate) questions: ClientQuestions,
-    /// Entries up to this number were told by a replay.
+    /// Entries up to this number were sent by a replay.
     pub(crate) told_until: u64,
     waiting: HashMap<String, PendingPrompt>,
     stopped: CancelledRuns,
-    /// What is said at the end of the run that chose a mode which does not hold.
+    /// Remark for the end of the run that chose a mode which does not apply.
     unheeded: Option<String>,
-    /// What is said as soon as a prompt is at work.
+    /// Remarks that are sent when the next prompt runs.
     untold: VecDeque<String>,
 }
 
@@ -103,10 +102,10 @@ impl SessionActor {
         }
     }
 
-    /// Works on letters until the session is closed, or nobody can write to it any more.
+    /// Handles messages until the session is closed or all senders are dropped.
     pub(crate) async fn run(mut self, mut letters: mpsc::Receiver<SessionMessage>) {
         loop {
-            // What a command printed is shown now and then; what is left when it pauses, after a while.
+            // Output is shown at intervals; the remainder is shown after a pause.
             let due = self.presenter.next_output_due();
             let pause = async move {
                 match due {
@@ -125,8 +124,8 @@ impl SessionActor {
             };
             let Some(letter) = letter else { break };
             if is_first && letter.is_informational() {
-                // What is shown waits for what is being done: for this thread to have nothing else to do,
-                // or to have done much of it. What comes meanwhile is shown with it.
+                // Yield before showing updates: messages that arrive until this thread is idle are
+                // shown together.
                 tokio::task::yield_now().await;
             }
             match letter {
@@ -186,7 +185,8 @@ impl SessionActor {
         self.to_client.send_updates(&self.active.id, updates).await;
     }
 
-    /// Says something of zero's own. What is no notice belongs to a turn, and waits for one.
+    /// Sends a remark of zero. Without support for notices it belongs to a turn, so it waits for
+    /// one.
     async fn send_remark(&mut self, text: String) {
         if self.waiting.is_empty() && !self.presenter.supports_notices() {
             if self.untold.len() >= PENDING_REMARKS_MAX {
@@ -199,7 +199,7 @@ impl SessionActor {
         self.send_updates(vec![update]).await;
     }
 
-    /// Takes all questions back. A call that stood for one alone is settled.
+    /// Withdraws all questions. Calls that represent only a question end.
     async fn withdraw_all_questions(&mut self) {
         let withdrawn = self.questions.withdraw_all();
         self.release_questions(withdrawn).await;
@@ -207,14 +207,14 @@ impl SessionActor {
         self.send_updates(updates).await;
     }
 
-    /// Takes the questions of runs back that were stopped: what they ask after that is not asked.
+    /// Withdraws the questions of cancelled runs; their later questions are not asked either.
     async fn withdraw_stopped_questions(&mut self) {
         for run in self.stopped_runs() {
             self.withdraw_run_questions(&run).await;
         }
     }
 
-    /// Takes the questions of one run back, and no others.
+    /// Withdraws the questions of one run.
     async fn withdraw_run_questions(&mut self, run: &str) {
         let (presenter, stopping) = (&self.presenter, self.run_cancellation(run));
         let withdrawn = self.questions.withdraw_matching(|subject| match subject {
@@ -225,7 +225,7 @@ impl SessionActor {
         self.release_questions(withdrawn).await;
     }
 
-    /// Lets go of questions that were taken back, and shows that they are over.
+    /// Releases withdrawn questions and shows that they have ended.
     async fn release_questions(&mut self, withdrawn: WithdrawnQuestions) {
         let questions = withdrawn.ids();
         self.release_after_cancel(withdrawn);
@@ -234,7 +234,7 @@ impl SessionActor {
         }
     }
 
-    /// A question was answered, or is not asked any more.
+    /// Shows that a question was answered or withdrawn.
     async fn show_answer(&mut self, question: &str, answer: &str) {
         let updates = self.presenter.resolve_question(question, answer);
         self.send_updates(updates).await;
@@ -246,7 +246,7 @@ impl SessionActor {
         message: &str,
         shown: oneshot::Sender<ToolCallUpdate>,
     ) {
-        // One that was taken back meanwhile is not shown any more.
+        // A question that was withdrawn in the meantime is not shown.
         if self.questions.is_waiting(question) {
             let (updates, call) = self.presenter.present_choice(question, message);
             self.send_updates(updates).await;

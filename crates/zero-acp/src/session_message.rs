@@ -1,4 +1,4 @@
-//! What comes to the task of a session: whatever happens, whoever says it, as letters in one box.
+//! Messages to the task of a session.
 
 use std::sync::Arc;
 
@@ -17,51 +17,51 @@ use crate::output_buffer::OutputBuffer;
 use crate::prompt_content::PromptContent;
 use crate::prompt_sender::PromptSendFailure;
 
-/// Letters that wait.
+/// Messages that may wait.
 const MESSAGES_MAX: usize = 1_024;
 
-/// What comes to the task of a session.
+/// A message to the task of a session.
 pub(crate) enum SessionMessage {
-    /// The client says something to the agent.
+    /// The client sends a prompt.
     Prompt(Box<PromptMessage>),
-    /// It wants everything stopped.
+    /// The client cancels everything.
     CancelAll,
-    /// It wants one prompt stopped.
+    /// The client cancels one prompt.
     CancelRun(String),
-    /// A prompt came to the gateway, or did not.
+    /// A prompt could not be sent to the gateway.
     PromptFailed { run: String, how: Box<PromptSendFailure> },
-    /// A run was stopped and has not said so in time.
+    /// A run was cancelled and has not ended in time.
     CancelOverdue(String),
-    /// Something happened at the gateway.
+    /// An update from the gateway.
     GatewayUpdate(Box<GatewayUpdate>),
-    /// The tools here know what a call will do.
+    /// The tools here have described a call.
     CallDescribed { call: String, title: String, kind: ToolKind, locations: Vec<FileLocation> },
     /// A call was allowed and runs.
     CallStarted { call: String },
-    /// A command printed something.
+    /// A command printed output.
     OutputAvailable { call: String, printed: Arc<OutputBuffer> },
     /// The tools here ask whether a call may run.
     RequestApproval(Box<ApprovalMessage>),
-    /// Something is asked on behalf of a tool here.
+    /// A tool here asks the user a question.
     Elicit(Box<client_questions::ElicitationMessage>),
-    /// A question is put as a choice; it is asked once the call is told that stands for it.
+    /// A question is shown as a choice; `shown` is signalled once its call was sent.
     ShowChoice { question: String, message: String, shown: oneshot::Sender<ToolCallUpdate> },
-    /// Such a question is over: `allow_once`, `reject_once` or `cancelled`.
+    /// A choice has ended: `allow_once`, `reject_once` or `cancelled`.
     ChoiceEnded { question: String, answer: &'static str },
-    /// Something to tell that nothing else brings.
+    /// Further updates to send.
     SendUpdates(Vec<SessionUpdate>),
-    /// Words of zero's own for the person.
+    /// A remark of zero for the user.
     Remark(String),
     /// The client makes a call itself.
     ClientCallStarted { call: String, tool: String, input: Value },
-    /// A call is over that the ledger does not know of; whoever waits hears when that was told.
+    /// A call that is not in the ledger has ended; `told` is signalled once that was sent.
     ClientCallEnded { call: String, end: Arc<ToolOutcome>, told: oneshot::Sender<()> },
-    /// It is over with this session.
+    /// Close the session.
     Close { done: oneshot::Sender<()>, runs: DisconnectPolicy },
 }
 
 impl SessionMessage {
-    /// Whether it only tells what happened.
+    /// Whether the message only reports something and asks for no action.
     pub(crate) fn is_informational(&self) -> bool {
         matches!(
             self,
@@ -73,7 +73,7 @@ impl SessionMessage {
     }
 }
 
-/// A prompt, and who waits for its end.
+/// A prompt, and the responder for its answer.
 pub(crate) struct PromptMessage {
     pub(crate) run: String,
     pub(crate) said: PromptContent,
@@ -81,13 +81,13 @@ pub(crate) struct PromptMessage {
     pub(crate) responder: Responder<Value>,
 }
 
-/// A question of the tools here, and who waits for the answer.
+/// A permission question of the tools here, and the channel for its answer.
 pub(crate) struct ApprovalMessage {
     pub(crate) request: ApprovalRequest,
     pub(crate) reply: oneshot::Sender<ApprovalAnswer>,
 }
 
-/// Where letters go.
+/// Sends messages to the task of a session.
 #[derive(Clone)]
 pub(crate) struct SessionSender {
     letters: mpsc::Sender<SessionMessage>,
@@ -99,12 +99,12 @@ impl SessionSender {
         (Self { letters }, received)
     }
 
-    /// Puts a letter in; waits for room.
+    /// Sends a message; waits while the queue is full.
     pub(crate) async fn send(&self, letter: SessionMessage) {
         let _ = self.letters.send(letter).await;
     }
 
-    /// Puts a letter in if there is room; gives it back otherwise.
+    /// Sends a message if the queue has room; returns it otherwise.
     pub(crate) fn try_send(&self, letter: SessionMessage) -> Result<(), SessionMessage> {
         use tokio::sync::mpsc::error::TrySendError;
         self.letters.try_send(letter).map_err(|error| match error {

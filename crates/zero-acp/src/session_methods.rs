@@ -1,4 +1,4 @@
-//! The methods about sessions, each as a function.
+//! The session methods of the protocol, one function each.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::rpc_error;
 use crate::session::ActiveSession;
 use crate::session_setup::{PreparedSession, SessionSpec};
 
-/// Sessions of a page, unless fewer are asked for.
+/// Sessions per page, unless the client asks for fewer.
 const PAGE_SIZE_DEFAULT: u64 = 50;
-/// Most of a page.
+/// Most sessions per page.
 const PAGE_MAX: u64 = 200;
-/// Where a session works of which nobody knows it. The protocol wants a folder, and no session can work
-/// in this one.
+/// The folder reported for sessions whose folder is unknown. The protocol requires one, and no
+/// session can work in this one.
 const UNKNOWN_CWD: &str = "/";
 
 pub(crate) async fn new_session(
@@ -98,10 +98,10 @@ pub(crate) async fn resume_session(
     Ok(MethodResponse::new(response)?.with_session(register_session(&agent, opened)))
 }
 
-/// Opens a session that was there before, under the very id that the client knows. One that is open
-/// on this connection is let go first: its client starts over with it.
+/// Opens an existing session under the id that the client knows. If it is already open on this
+/// connection it is closed first: the client starts over with it.
 async fn reopen(agent: &Arc<AcpAgent>, wanted: SessionSpec) -> Result<PreparedSession, Error> {
-    // What cannot be opened costs nobody the session that they have.
+    // Check first: a failed open must not close the session that is open.
     agent.check_spec(&wanted).await?;
     let known = wanted.id.as_ref().and_then(|id| agent.sessions().remove(id));
     if let Some(known) = known {
@@ -154,7 +154,7 @@ pub(crate) async fn list_sessions(
         let updated = Timestamp::from_millisecond(info.updated_ms).ok();
         let session = match info.cwd {
             Some(cwd) => SessionInfo::new(info.session_key, PathBuf::from(cwd)),
-            // Of one that nobody knows the folder of it cannot be said that it is of this one.
+            // A session with an unknown folder does not match a folder filter.
             None if is_of_folder => return None,
             None => SessionInfo::new(info.session_key, PathBuf::from(UNKNOWN_CWD))
                 .meta(unknown_cwd_meta()),
@@ -165,7 +165,7 @@ pub(crate) async fn list_sessions(
     MethodResponse::new(ListSessionsResponse::new(sessions.collect()).next_cursor(cursor))
 }
 
-/// Says that the folder is not known, whatever stands there.
+/// Marks the folder as unknown, whatever path the entry has.
 fn unknown_cwd_meta() -> Meta {
     Meta::from_iter([("zero".to_owned(), json!({"cwdUnknown": true}))])
 }
@@ -227,12 +227,12 @@ pub(crate) async fn set_option(
     MethodResponse::new(SetSessionConfigOptionResponse::new(options))
 }
 
-/// Changes what the person chose. A mode holds here as well, whatever the gateway makes of it.
+/// Applies a change that the user chose. A mode applies here even if the gateway rejects it.
 async fn apply_change(active: &ActiveSession, change: SessionChange) -> Result<(), Error> {
     let own_mode = &active.own_mode;
     let chosen = change.mode.map(|mode| (mode, own_mode.choose(mode)));
     if chosen.is_some() {
-        // Before anybody else is asked: who takes long to answer keeps no tool freer meanwhile.
+        // Before the gateway is asked: a slow answer must not delay a stricter mode.
         apply_mode_to_tools(active).await?;
     }
     let changed = active.near.change(change).await;
@@ -258,7 +258,7 @@ async fn apply_change(active: &ActiveSession, change: SessionChange) -> Result<(
     }
 }
 
-/// Has the tools of the session follow its mode.
+/// Applies the mode of the session to its tools.
 async fn apply_mode_to_tools(active: &ActiveSession) -> Result<(), Error> {
     active
         .own_mode

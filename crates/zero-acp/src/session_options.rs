@@ -1,4 +1,4 @@
-//! What a person can choose for a session: its mode, model, agent, how much is thought.
+//! The options that the user can set for a session: mode, model, agent and thinking.
 
 use agent_client_protocol::v1::schema::{
     AvailableCommand, AvailableCommandInput, SessionConfigOption, SessionConfigOptionCategory,
@@ -11,33 +11,33 @@ use zero_policy::PermissionMode;
 
 use crate::text_sanitizer::one_line;
 
-/// The model of a session that has none.
+/// Value shown for a session without a model.
 const DIRECT_MODEL: &str = "direct";
-/// Commands that are listed; further ones can still be written.
+/// Commands that are listed; others can still be typed.
 const COMMANDS_MAX: usize = 500;
-/// Longest line about something.
+/// Longest description, in characters.
 const LINE_CHARS_MAX: usize = 500;
 
-/// What can be chosen for a session, and what is.
+/// The options of a session and their current values.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionOptions {
-    /// What is chosen.
+    /// The current values.
     pub(crate) info: SessionInfo,
-    /// What can be.
+    /// The available values.
     pub(crate) offered: SessionChoicesResult,
-    /// How much the person here lets be done without asking: by settings, or chosen in the editor.
+    /// The permission mode that applies here: from settings, or chosen in the editor.
     pub(crate) own_mode: PermissionMode,
 }
 
-/// Why it cannot be chosen.
+/// Why an option cannot be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SessionOptionError {
     /// There is no such option.
     #[error("there is no option `{id}`; there are {known}")]
     NoOption {
-        /// What was asked for.
+        /// The requested id.
         id: String,
-        /// Those there are.
+        /// The existing options.
         known: String,
     },
     /// The option has no such value.
@@ -45,14 +45,14 @@ pub(crate) enum SessionOptionError {
     NoValue {
         /// The option.
         id: String,
-        /// What was asked for.
+        /// The requested value.
         value: String,
-        /// Those there are.
+        /// The existing values.
         known: String,
     },
 }
 
-/// Something that can be chosen.
+/// An option that can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SessionOptionKind {
     Mode,
@@ -101,7 +101,7 @@ impl SessionOptionKind {
     }
 }
 
-/// One value of a setting.
+/// One value of an option.
 struct OptionValue {
     word: String,
     name: String,
@@ -109,7 +109,7 @@ struct OptionValue {
 }
 
 impl SessionOptions {
-    /// The modes, for clients that know only these.
+    /// The modes, for clients that support only these.
     pub(crate) fn modes(&self) -> SessionModeState {
         let mode = |value: OptionValue| {
             SessionMode::new(value.word, value.name)
@@ -119,7 +119,7 @@ impl SessionOptions {
         SessionModeState::new(self.mode().as_str(), modes)
     }
 
-    /// Everything that can be chosen, and what is.
+    /// All options with their current values.
     pub(crate) fn options(&self) -> Vec<SessionConfigOption> {
         let option = |value: OptionValue| {
             SessionConfigSelectOption::new(value.word, value.name)
@@ -137,12 +137,12 @@ impl SessionOptions {
         SessionOptionKind::ALL.into_iter().filter_map(setting).collect()
     }
 
-    /// What choosing a mode changes.
+    /// The change that sets a mode.
     pub(crate) fn choose_mode(&self, mode: &str) -> Result<SessionChange, SessionOptionError> {
         self.choose(SessionOptionKind::Mode.id(), mode)
     }
 
-    /// What choosing a value of an option changes.
+    /// The change that sets an option to a value.
     pub(crate) fn choose(
         &self,
         option: &str,
@@ -190,14 +190,14 @@ impl SessionOptions {
         commands.take(COMMANDS_MAX).map(command).collect()
     }
 
-    /// The mode that holds. One that is not known here, or that somebody else chose, is no reason to
-    /// let more be done than the person here does.
+    /// The mode that applies. A mode that is unknown here, or that someone else chose, never
+    /// permits more than the user's own mode.
     pub(crate) fn mode(&self) -> PermissionMode {
         let chosen = self.info.mode.as_deref().and_then(|mode| mode.parse::<PermissionMode>().ok());
         chosen.filter(|mode| mode.is_within(self.own_mode)).unwrap_or(self.own_mode)
     }
 
-    /// What is chosen; `None` for what cannot be chosen here.
+    /// The current value; `None` if the option is not available.
     fn current_value(&self, setting: SessionOptionKind) -> Option<String> {
         let model = match (self.info.model.as_str(), &self.offered.default_model) {
             ("", None) => DIRECT_MODEL,
@@ -224,7 +224,8 @@ impl SessionOptions {
         }
     }
 
-    /// Its values. What is chosen is always one of them, also where it is not offered any more.
+    /// The values of an option. The current one is always included, also if it is no longer
+    /// offered.
     fn values(&self, setting: SessionOptionKind) -> Vec<OptionValue> {
         let plain = |word: &String| OptionValue {
             word: word.clone(),
@@ -260,7 +261,8 @@ impl SessionOptions {
         values
     }
 
-    /// A gateway that says nothing of modes leaves them to the tools, which know them all.
+    /// Whether a mode is offered. A gateway that lists no modes leaves them to the tools, which
+    /// know all of them.
     fn is_mode_offered(&self, mode: PermissionMode) -> bool {
         let modes = &self.offered.modes;
         modes.is_empty() || modes.iter().any(|word| word == mode.as_str())
@@ -328,7 +330,7 @@ mod tests {
         }
     }
 
-    /// Each option as `id=current of values`.
+    /// Compares the options, each written as `id=current of values`.
     #[track_caller]
     fn check(choices: &SessionOptions, expected: &[&str]) {
         let options = serde_json::to_value(choices.options()).unwrap();

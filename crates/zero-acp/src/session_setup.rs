@@ -1,4 +1,4 @@
-//! Opens sessions: new ones, and those that were there before.
+//! Opens new and existing sessions.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -33,18 +33,18 @@ use crate::tool_host_factory::{SessionMcpServer, SessionServerTransport, ToolHos
 use crate::update_buffer::UpdateBuffer;
 use crate::update_presenter::{DeliveryMode, UpdatePresenter};
 
-/// Sessions that are open at a time.
+/// Most open sessions.
 const SESSIONS_MAX: usize = 256;
-/// Servers of a session.
+/// Most MCP servers of a session.
 const SERVERS_MAX: usize = 64;
-/// Further folders of a session.
+/// Most additional folders of a session.
 const FOLDERS_MAX: usize = 64;
-/// Entries that are told again. A ledger that goes on and on is none.
+/// Most entries of a replay; a ledger that never ends is an error.
 const ENTRIES_MAX: usize = 1_000_000;
 
-/// What a client says of the session it wants.
+/// The session that a client asks for.
 pub(crate) struct SessionSpec {
-    /// Its id, if it was there before.
+    /// Its id, if it exists already.
     pub(crate) id: Option<String>,
     pub(crate) cwd: PathBuf,
     pub(crate) additional: Vec<PathBuf>,
@@ -52,7 +52,7 @@ pub(crate) struct SessionSpec {
     pub(crate) meta: Option<Meta>,
 }
 
-/// A session that is open and of which nothing was told yet.
+/// A session that is open and has sent no updates yet.
 pub(crate) struct PreparedSession {
     pub(crate) active: Arc<ActiveSession>,
     desk: SessionActor,
@@ -62,7 +62,7 @@ pub(crate) struct PreparedSession {
 }
 
 impl AcpAgent {
-    /// Whether what a client wants can be, as far as that is known before anything is opened.
+    /// Checks a request as far as that is possible before anything is opened.
     pub(crate) async fn check_spec(&self, wanted: &SessionSpec) -> Result<(), Error> {
         let SessionSpec { cwd, additional, servers, .. } = wanted;
         parse_servers(servers.clone())?;
@@ -70,7 +70,7 @@ impl AcpAgent {
         self.check_session_folders(cwd, additional).await
     }
 
-    /// Whether a session may work in these folders.
+    /// Checks whether a session may work in these folders.
     async fn check_session_folders(&self, cwd: &Path, additional: &[PathBuf]) -> Result<(), Error> {
         let checked = self.config.bench.check_folders(cwd, additional).await;
         checked.map_err(|error| rpc_error::from_backend_error(&error))
@@ -88,11 +88,11 @@ impl AcpAgent {
             return Err(rpc_error::bad_request(message));
         }
         let (near, heard) = {
-            // The gateway gets ready while the folders are looked at; nothing is asked of it for others.
+            // Prepare the gateway while the folders are checked; requests wait for the check.
             let fits = self.check_session_folders(&cwd, &additional).shared();
             let ready = async {
                 fits.clone().await?;
-                // Servers that come with a session are its own, and so is what they bring tools to.
+                // A session with servers of its own has a tool host of its own.
                 Ok(match servers.is_empty() {
                     true => Some(self.config.bench.prepare(&cwd, &additional).await),
                     false => None,
@@ -103,7 +103,7 @@ impl AcpAgent {
                 fits.clone().await?;
                 self.open_at_gateway(id.as_deref(), opening).await
             };
-            // Who is refused does not wait for what would have been ready.
+            // A failed check does not wait for the preparation.
             let (opened, _ready) = tokio::try_join!(open, ready)?;
             opened
         };
@@ -161,7 +161,8 @@ impl AcpAgent {
             session,
             cwd: cwd.clone(),
             additional,
-            // What the gateway wants comes with its terms, bounded by what the person here allows.
+            // The gateway sends its mode with the terms; it is bounded by the mode that applies
+            // here.
             mode: None,
             approver: Arc::clone(&asker) as _,
             elicitor: asker,
@@ -180,8 +181,8 @@ impl AcpAgent {
             mailbox: mailbox.clone(),
             own_mode: Arc::clone(&own_mode),
         };
-        // Another process is told from this one by its name. What the person lets be done can change
-        // here; the hands themselves mind it.
+        // The name distinguishes this process from others. The mode can change here; the backend
+        // enforces it.
         let host = format!("zero acp (process {})", std::process::id());
         near.host_tools(&host, Arc::new(tapped), PermissionMode::Auto)
             .await
@@ -214,8 +215,8 @@ impl AcpAgent {
         Ok(SessionParts { active, desk, letters, to_client })
     }
 
-    /// What the client calls a session: as it asked for it, or its key, so that another process finds
-    /// it, too.
+    /// The client's id for a session: the id it asked for, or the key, so that another process can
+    /// find the session by it.
     fn assign_id(&self, key: &str) -> schema::SessionId {
         let sessions = self.sessions();
         let mut id = key.to_owned();
@@ -229,13 +230,13 @@ impl AcpAgent {
 }
 
 impl PreparedSession {
-    /// Tells what happened in the session before.
+    /// Sends the history of the session to the client.
     pub(crate) async fn replay_history(&mut self) -> Result<(), Error> {
         let Self { active, desk, heard, to_client, .. } = self;
         heard.buffer_during(replay_ledger(active, desk, to_client)).await
     }
 
-    /// Begins to work, after the client knows that the session is open.
+    /// Starts the session's task, after the client knows that the session is open.
     pub(crate) fn start(self) {
         let Self { active, mut desk, letters, mut heard, .. } = self;
         let first = {
@@ -278,7 +279,7 @@ async fn replay_ledger(
     Ok(())
 }
 
-/// Number of the entry that began the present transcript.
+/// Number of the entry that began the current transcript.
 async fn last_reset_seq(near: &SessionHandle) -> Result<u64, Error> {
     let (mut ledger, mut reset) = (LedgerReader::starting_after(near, 0), 0);
     while let Some(page) = ledger.next_page().await? {
@@ -288,22 +289,22 @@ async fn last_reset_seq(near: &SessionHandle) -> Result<u64, Error> {
     Ok(reset)
 }
 
-/// A ledger, read page by page to its end.
+/// Reads a ledger page by page to its end.
 struct LedgerReader<'a> {
     near: &'a SessionHandle,
-    /// Number of the entry that was read last.
+    /// Number of the last entry that was read.
     after: u64,
     count: usize,
     is_read: bool,
 }
 
 impl<'a> LedgerReader<'a> {
-    /// What comes after an entry.
+    /// Starts after an entry.
     fn starting_after(near: &'a SessionHandle, after: u64) -> Self {
         Self { near, after, count: 0, is_read: false }
     }
 
-    /// The next entries; `None` when all were read.
+    /// The next entries; `None` at the end.
     async fn next_page(&mut self) -> Result<Option<Vec<Event>>, Error> {
         if self.is_read {
             return Ok(None);
@@ -326,7 +327,7 @@ impl<'a> LedgerReader<'a> {
     }
 }
 
-/// A session that is set up.
+/// The parts of a session that is set up.
 struct SessionParts {
     active: Arc<ActiveSession>,
     desk: SessionActor,
@@ -334,9 +335,9 @@ struct SessionParts {
     to_client: ClientHandle,
 }
 
-/// Where a session works, and what with.
+/// Folders, servers and id of a session.
 struct SessionEnvironment {
-    /// What the client calls it, if it knows it.
+    /// The client's id for it, if the session exists.
     id: Option<String>,
     cwd: PathBuf,
     additional: Vec<PathBuf>,
@@ -344,7 +345,7 @@ struct SessionEnvironment {
     prefix_cwd: bool,
 }
 
-/// Which session is meant.
+/// How the session is selected: by key, label or agent.
 struct SessionSelection {
     opening: OpenRequest,
     prefix_cwd: bool,
@@ -358,7 +359,7 @@ fn select_session(
     let said = SessionMeta { meta };
     let prefix_cwd = said.bool_field(&["prefixCwd"])?.unwrap_or(defaults.prefix_cwd);
     if let Some(id) = id {
-        // The same session opened twice on a connection has a number behind its key.
+        // A session that is opened twice on a connection has a number after its key.
         let key = match id.rsplit_once('#') {
             Some((key, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => key,
             _ => id,
@@ -373,7 +374,7 @@ fn select_session(
         (None, None) => (defaults.key.clone(), defaults.label.clone()),
         said => said,
     };
-    // A label names one session; a key besides would name another.
+    // A label selects a session on its own; a key would select another one.
     let key = match &label {
         Some(_) => None,
         None => Some(key.unwrap_or_else(|| format!("acp:{}", random_uuid()))),
@@ -387,7 +388,7 @@ fn select_session(
     Ok(SessionSelection { opening, prefix_cwd })
 }
 
-/// What the client said under `_meta`, or under `_meta.zero`.
+/// Options of the client in `_meta` or `_meta.zero`.
 struct SessionMeta<'a> {
     meta: Option<&'a Meta>,
 }
@@ -456,7 +457,7 @@ fn check_folders(cwd: &Path, additional: &[PathBuf]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The servers that a client names. What is in them is not quoted: it may be secret.
+/// Parses the servers that a client names. Errors do not quote their values, which may be secret.
 fn parse_servers(servers: Vec<McpServer>) -> Result<Vec<SessionMcpServer>, Error> {
     if servers.len() > SERVERS_MAX {
         return Err(rpc_error::invalid_params(format!(

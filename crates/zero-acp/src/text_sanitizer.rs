@@ -1,41 +1,41 @@
-//! Text that others wrote, made safe to show: no character in it can pass for another line, another
-//! field or another order of letters, and none of it is cut without saying so.
+//! Makes untrusted text safe to display: no character can imitate a line break, a field or another
+//! text direction, and truncation is always marked.
 
 use std::borrow::Cow;
 
 use zero_core::sanitize::{self, code_fence, longest_backtick_run};
 use zero_core::text_shortening::{self, TextFocus};
 
-/// Whether a character is not seen, or changes how its neighbours are. Joiners stay: emoji and some
-/// scripts need them.
+/// Whether a character is invisible or changes the display of its neighbours. Joiners are allowed:
+/// emoji and some scripts need them.
 fn is_deceptive(c: char) -> bool {
     !sanitize::is_safe_char(c) && !matches!(c, '\u{200c}' | '\u{200d}')
 }
 
-/// In one line of at most so many characters, blanks drawn together.
+/// In one line of at most `chars_max` characters, with runs of whitespace collapsed.
 pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
     escape_to_line(&text_shortening::join_words(text.split_whitespace(), chars_max))
 }
 
-/// Whole, with line breaks and tabs as they are and everything else that is not seen spelled out.
+/// Complete, with line breaks and tabs; other invisible characters are escaped.
 pub(crate) fn make_visible(text: &str) -> String {
     let is_escaped = |c| is_deceptive(c) && !matches!(c, '\n' | '\t');
     sanitize::escape_chars(&text.replace("\r\n", "\n"), is_escaped).into_owned()
 }
 
-/// Whole, in one line: what is not seen is spelled out, also line breaks.
+/// Complete and in one line: all invisible characters are escaped, line breaks included.
 pub(crate) fn escape_to_line(text: &str) -> String {
     sanitize::escape_chars(text, is_deceptive).into_owned()
 }
 
-/// As a block of code that nothing inside can end.
+/// As a Markdown code block whose fence the text cannot close.
 pub(crate) fn code_block(text: &str, language: &str) -> String {
     let fence = code_fence(text);
     let last = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
     format!("{fence}{language}\n{text}{last}{fence}")
 }
 
-/// As code within a line.
+/// As inline code.
 pub(crate) fn inline_code(text: &str) -> String {
     let text = escape_to_line(text);
     let ticks = longest_backtick_run(&text);
@@ -46,8 +46,8 @@ pub(crate) fn inline_code(text: &str) -> String {
     format!("{fence} {text} {fence}")
 }
 
-/// Its beginning and its end where it is longer than so many bytes, with a line between that says how
-/// much is left out.
+/// Keeps the beginning and the end of a text longer than `bytes_max`, with a line between them that
+/// says how much is omitted.
 pub(crate) fn shorten_middle(text: &str, bytes_max: usize) -> Cow<'_, str> {
     text_shortening::shorten_middle(text, bytes_max, TextFocus::Start, |left_out| {
         format!("\n[… {left_out} bytes are not shown …]\n")

@@ -1,4 +1,4 @@
-//! What the agent needs of the program it is part of: something to work with in a folder.
+//! The interface that the embedding program implements: creates the tool host of a session.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -12,97 +12,96 @@ use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{CallApprover, ToolBackend, ToolBackendError};
 use zero_runtime::{Editor, Elicitor};
 
-/// Makes the tools of a session, beside its files.
+/// Creates the tool hosts of sessions, next to their files.
 pub trait ToolHostFactory: Send + Sync {
-    /// Whether these folders can be worked in, before a session is made for them.
+    /// Checks whether a session can work in these folders, before it is created.
     fn check_folders<'a>(
         &'a self,
         cwd: &'a Path,
         additional: &'a [PathBuf],
     ) -> BoxFuture<'a, Result<(), ToolBackendError>>;
 
-    /// Makes ready what [`open`](Self::open) needs in these folders, while other things are done for a
-    /// session that will work there. It stays ready as long as what is given is kept; whatever is wrong
-    /// is told when they are opened.
+    /// Prepares what [`open`](Self::open) needs in these folders, concurrently with other setup.
+    /// The preparation lasts as long as the returned value is kept; errors are reported by `open`.
     fn prepare<'a>(
         &'a self,
         cwd: &'a Path,
         additional: &'a [PathBuf],
     ) -> BoxFuture<'a, Box<dyn Any + Send>>;
 
-    /// Where a folder leads, as tools name it: links may be on the way to it. `None` when it cannot
-    /// be worked in.
+    /// Resolves the symlinks of a folder, to the path that tools use. `None` if a session cannot
+    /// work in it.
     fn resolve_folder<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, Option<PathBuf>>;
 
-    /// Tools for a session in a folder, by this machine's settings. Nothing slow happens here that
-    /// can wait for a first call.
+    /// Opens the tools of a session in a folder, under this machine's settings. Slow work that can
+    /// wait for the first call is not done here.
     fn open(
         &self,
         order: ToolHostRequest,
     ) -> BoxFuture<'_, Result<SessionToolHost, ToolHostOpenError>>;
 }
 
-/// Why there is nothing to work with.
+/// Why a tool host cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ToolHostOpenError {
-    /// The folder cannot be worked in.
+    /// The folder cannot be used.
     #[error(transparent)]
     Backend(#[from] ToolBackendError),
-    /// The settings that hold there cannot be used; this says where they stand and what to do.
+    /// The settings for the folder are invalid; the message names the file and what to do.
     #[error("{0}")]
     Settings(String),
 }
 
-/// Servers that bring tools to a bench, and take a while to start.
+/// MCP servers of a tool host, which take some time to start.
 pub trait ServerStartup: Send + Sync {
-    /// Waits for those whose tools nobody knows yet, but no longer than this; gives those that are
-    /// not there then.
+    /// Waits for the servers whose tools are not known yet, for `most` at most; returns those that
+    /// are still not available.
     fn wait_for_servers(&self, most: Duration) -> BoxFuture<'_, Vec<UnavailableServer>>;
 }
 
-/// A server that has brought nothing.
+/// A server whose tools are not available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnavailableServer {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Why it did not start; none while it is still starting.
+    /// Why it did not start; `None` while it is still starting.
     pub why: Option<String>,
 }
 
-/// What is wanted.
+/// Parameters for opening a tool host.
 pub struct ToolHostRequest {
     /// Id of the session that the tools are for.
     pub session: SessionId,
-    /// The folder to work in.
+    /// The working folder.
     pub cwd: PathBuf,
-    /// Further folders of the project.
+    /// Additional folders of the project.
     pub additional: Vec<PathBuf>,
-    /// How much may be done without asking; that of the settings when absent.
+    /// The permission mode; the one from settings when absent.
     pub mode: Option<PermissionMode>,
-    /// How the person is asked whether a call may run.
+    /// Asks the user whether a call may run.
     pub approver: Arc<dyn CallApprover>,
-    /// How the person is asked something on behalf of a tool.
+    /// Asks the user a question on behalf of a tool.
     pub elicitor: Arc<dyn Elicitor>,
-    /// The editor's buffers, where it shares them.
+    /// The editor's buffers, if it shares them.
     pub editor: Option<Arc<dyn Editor>>,
     /// The MCP servers that the editor names for this session.
     pub servers: Vec<SessionMcpServer>,
 }
 
-/// What there is.
+/// An open tool host.
 pub struct SessionToolHost {
-    /// The tools.
+    /// Runs the tool calls.
     pub hands: Arc<dyn ToolBackend>,
-    /// How much the settings here let be done without asking.
+    /// The permission mode from settings.
     pub own_mode: PermissionMode,
-    /// The servers that bring further tools.
+    /// The MCP servers that provide further tools.
     pub arrivals: Arc<dyn ServerStartup>,
 }
 
 /// An MCP server that an editor names. It has no `Debug`: values may be secrets.
 #[derive(Clone)]
 pub struct SessionMcpServer {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// How it is reached.
     pub how: SessionServerTransport,
@@ -111,20 +110,20 @@ pub struct SessionMcpServer {
 /// How an MCP server is reached.
 #[derive(Clone)]
 pub enum SessionServerTransport {
-    /// It is started.
+    /// A local process.
     Command {
-        /// The program, absolute.
+        /// The program; an absolute path.
         command: PathBuf,
         /// Its arguments.
         args: Vec<String>,
-        /// What its environment has besides.
+        /// Additional environment variables.
         env: BTreeMap<String, String>,
     },
-    /// It has an address.
+    /// An HTTP server.
     Http {
-        /// The address.
+        /// Its URL.
         url: String,
-        /// What requests carry.
+        /// Headers of each request.
         headers: BTreeMap<String, String>,
     },
 }

@@ -1,8 +1,7 @@
-//! The tools alone, without an agent: for programs in any language that want hands and bring their
-//! own head.
+//! Serves the tools without an agent, for programs that bring their own.
 //!
-//! One JSON-RPC message a line. Each `sessionId` has hands of its own, which are made when it is first
-//! used; what has to be asked is asked of the caller.
+//! One JSON-RPC message per line. Each `sessionId` has a tool host of its own, which is opened on
+//! first use. Permission questions go to the caller.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -38,41 +37,41 @@ use crate::session_message::{SessionMessage, SessionSender};
 use crate::tool_host_factory::{ToolHostFactory, ToolHostRequest};
 use crate::update_presenter::UpdatePresenter;
 
-/// Sessions at a time.
+/// Most open sessions.
 const SESSIONS_MAX: usize = 64;
-/// Longest name of a session.
+/// Longest session id, in bytes.
 const ID_BYTES_MAX: usize = 256;
-/// The session that is meant where none is named.
+/// The session of calls that name none.
 const DEFAULT_SESSION: &str = "default";
-/// How long calls may take to end when the caller is gone.
+/// Longest wait for calls to end after the caller disconnected.
 const END_MAX: Duration = Duration::from_secs(10);
-/// How often it is looked whether they have.
+/// Interval of the check whether they have ended.
 const END_STEP: Duration = Duration::from_millis(10);
 
-/// How the tools are served.
+/// Configuration of the tool server.
 pub struct ToolServerConfig {
-    /// The tools.
+    /// Creates the tool hosts of sessions.
     pub bench: Arc<dyn ToolHostFactory>,
-    /// The folder to work in.
+    /// The working folder.
     pub cwd: PathBuf,
-    /// Further folders.
+    /// Additional folders.
     pub additional: Vec<PathBuf>,
-    /// The dialect that tools are named in, unless the caller names another.
+    /// The dialect of tool names, unless the caller chooses another.
     pub dialect: DialectName,
-    /// Who says whether a call may run.
+    /// How permission questions are answered.
     pub permissions: ToolServerApproval,
 }
 
-/// Who says whether a call may run that has to be asked about.
+/// How permission questions are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolServerApproval {
     /// The caller is asked.
     Ask,
-    /// It was said beforehand that it may.
+    /// Every call is allowed in advance.
     AllowAll,
 }
 
-/// Serves one caller on a pair of streams, until it goes away.
+/// Serves one caller on a pair of streams, until it disconnects.
 pub async fn serve_tools(
     config: ToolServerConfig,
     input: impl AsyncRead + Send + Unpin + 'static,
@@ -100,16 +99,16 @@ struct ToolServer {
     own_calls: Arc<CallTable>,
 }
 
-/// A session that is open, or is being opened.
+/// A session that is open or being opened.
 type SessionCell = Arc<OnceCell<ToolSession>>;
 
-/// A call that was noted, and its session.
+/// A registered call and its session.
 type RegisteredCall = (ClientCalls, CallGuard, SessionCell);
 
-/// Hands, and the task that asks for them.
+/// A tool backend, and the task that asks its questions.
 struct ToolSession {
     place: CallTarget,
-    /// With it goes whoever waits for an answer.
+    /// Aborts the task, which releases everyone who waits for an answer.
     desk: tokio::task::AbortHandle,
 }
 
@@ -119,7 +118,7 @@ impl Drop for ToolSession {
     }
 }
 
-/// The session that is meant.
+/// Parameters of a request to close a session.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SessionCloseParams {
@@ -196,7 +195,7 @@ impl ToolServer {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Need not be said. What the caller can do is believed as far as it is understood.
+    /// Optional for callers. Capabilities are used as far as they can be parsed.
     fn initialize(&self, params: &Value) -> Value {
         let said = params.get("clientCapabilities").cloned().unwrap_or(Value::Null);
         let said: ClientCapabilities = serde_json::from_value(said).unwrap_or_default();
@@ -215,7 +214,7 @@ impl ToolServer {
     fn close_session(&self, params: Value) -> Result<Value, Error> {
         let said: SessionCloseParams = rpc_error::parse_params("tools/close", params)?;
         self.own_calls.cancel_all(&said.session_id);
-        // Hands that are let go end what they started.
+        // Dropping the tool host ends the processes that it started.
         match self.sessions().remove(&said.session_id) {
             Some(_) => Ok(json!({})),
             None => Err(session_not_found(&said.session_id)),
@@ -236,8 +235,8 @@ impl ToolServer {
         client_calls::list_tools(&place, dialect).await
     }
 
-    /// Notes a call and its session before anything else is heard: whoever closes that after it stops
-    /// the call, though the session is not open yet.
+    /// Registers a call and its session before the next message is handled, so that closing the
+    /// session cancels the call, also while the session is still being opened.
     fn register_call(&self, wanted: &ToolUseParams) -> Result<RegisteredCall, Error> {
         let calls =
             self.client_calls().ok_or_else(|| rpc_error::bad_request("say something first"))?;
@@ -262,7 +261,7 @@ impl ToolServer {
         Some(ClientCalls::new(self.to_client.get()?.clone(), Arc::clone(&self.own_calls)))
     }
 
-    /// A session, which is opened when it is first wanted.
+    /// The cell of a session, which is filled on first use.
     fn session_cell(&self, id: &str) -> Result<SessionCell, Error> {
         if id.is_empty() || id.len() > ID_BYTES_MAX {
             let message = format!("`sessionId` has to have between 1 and {ID_BYTES_MAX} bytes");
@@ -276,11 +275,11 @@ impl ToolServer {
         Ok(Arc::clone(sessions.entry(id.to_owned()).or_default()))
     }
 
-    /// The hands of a session, which are made when they are first wanted.
+    /// The backend of a session, which is opened on first use.
     async fn call_target(&self, id: &str, cell: &SessionCell) -> Result<CallTarget, Error> {
         let opened = cell.get_or_try_init(|| self.open_session(id)).await;
         opened.map(|session| session.place.clone()).inspect_err(|_| {
-            // One that could not be opened takes nobody's place.
+            // A session that failed to open must not count against the limit.
             let mut sessions = self.sessions();
             if sessions.get(id).is_some_and(|now| Arc::ptr_eq(now, cell) && !now.initialized()) {
                 sessions.remove(id);
@@ -323,7 +322,7 @@ impl ToolServer {
         Ok(ToolSession { place, desk })
     }
 
-    /// Stops everything; what is stopped has a moment to end.
+    /// Stops all calls and waits a moment for them to end.
     async fn stop_all(&self) {
         let ids: Vec<String> = self.sessions().keys().cloned().collect();
         for id in &ids {
@@ -337,7 +336,8 @@ impl ToolServer {
     }
 }
 
-/// Puts the questions of a session to the caller. What else is said of calls is told by those.
+/// Asks the questions of a session at the caller. Other messages about calls are ignored: the calls
+/// report them.
 async fn serve_questions(
     mut letters: mpsc::Receiver<SessionMessage>,
     mut questions: ClientQuestions,
@@ -348,7 +348,7 @@ async fn serve_questions(
     while let Some(letter) = letters.recv().await {
         match letter {
             SessionMessage::RequestApproval(asked) => {
-                // What a call asks that was stopped meanwhile is not asked.
+                // A call that was cancelled in the meantime asks nothing.
                 if !book.is_cancelled(&session, &asked.request.call) {
                     let (_, call) = presenter.present_approval(&asked.request);
                     questions.ask_local_permission(*asked, call);
@@ -361,9 +361,10 @@ async fn serve_questions(
             SessionMessage::ChoiceEnded { question, answer } => {
                 drop(presenter.resolve_question(&question, answer))
             }
-            // Somebody gave up instead of answering.
+            // The user cancelled instead of answering.
             SessionMessage::CancelAll => {
-                // Before the calls let go of their questions, one of which would let the next be asked.
+                // Withdraw first: a call that releases its question would let the next one be
+                // asked.
                 let withdrawn = questions.withdraw_all();
                 book.cancel_all(&session);
                 drop(withdrawn);
@@ -381,7 +382,7 @@ fn session_not_found(id: &str) -> Error {
     .data(json!({"sessionId": id}))
 }
 
-/// Answers yes, as was said beforehand.
+/// Allows every call.
 struct PreapprovedCalls;
 
 impl CallApprover for PreapprovedCalls {

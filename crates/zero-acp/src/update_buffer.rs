@@ -1,7 +1,7 @@
-//! What is heard of a session while it is being opened and its client cannot be told yet.
+//! Buffers updates of a session while it is being opened and the client cannot receive them.
 //!
-//! It is taken all the while: a gateway without a ledger waits until it is, and answers nothing
-//! meanwhile. No run is the client's own yet, so little of it counts later; that is kept.
+//! Updates are read all the time: a gateway without a ledger answers no request while its events
+//! wait. No run belongs to this client yet, so only changes matter later and are buffered.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -9,10 +9,10 @@ use std::pin::pin;
 use zero_client::{GatewayUpdate, SessionUpdates};
 use zero_core::event::{Event, EventKind};
 
-/// Changes that are kept; each of something else.
+/// Changes that are buffered, one per field.
 const BUFFERED_MAX: usize = 64;
 
-/// What is heard of a session, from its opening on.
+/// The updates of a session, from its opening on.
 pub(crate) struct UpdateBuffer {
     heard: SessionUpdates,
     kept: VecDeque<GatewayUpdate>,
@@ -23,7 +23,7 @@ impl UpdateBuffer {
         Self { heard, kept: VecDeque::new() }
     }
 
-    /// Does something, and listens meanwhile.
+    /// Runs a future and buffers the updates that arrive in the meantime.
     pub(crate) async fn buffer_during<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {
@@ -38,7 +38,7 @@ impl UpdateBuffer {
         }
     }
 
-    /// The next, what was kept before all else; `None` when the session was left.
+    /// The next update, buffered ones first; `None` when the session was left.
     pub(crate) async fn next(&mut self) -> Option<GatewayUpdate> {
         match self.kept.pop_front() {
             Some(news) => Some(news),
@@ -68,7 +68,7 @@ fn buffer_change(kept: &mut VecDeque<GatewayUpdate>, news: GatewayUpdate) {
     kept.push_back(news);
 }
 
-/// What an entry changes.
+/// The field that an entry changes.
 fn changed_field(news: &GatewayUpdate) -> Option<&String> {
     match news {
         GatewayUpdate::Entry(Event { what: EventKind::Changed { field, .. }, .. }) => Some(field),

@@ -1,8 +1,8 @@
-//! Tells what happens in a session in the protocol's words. Pure: entries of the ledger and words of
-//! the tools in, updates for the client out.
+//! Translates the events of a session into protocol updates. Pure: ledger entries and tool reports
+//! in, client updates out.
 //!
-//! Only kinds of updates that every client of version 1 knows are sent to all; there are clients that
-//! stop at a kind they do not know.
+//! Only the update kinds of version 1 are sent to every client; some clients fail on an unknown
+//! kind.
 
 mod approval_content;
 mod call_content;
@@ -40,45 +40,45 @@ pub(crate) use self::prompt_response::build_response;
 use crate::client_features::ClientFeatures;
 use crate::text_sanitizer::{one_line, shorten_middle};
 
-/// Longest step of a plan, and longest notice.
+/// Longest plan step or notice, in characters.
 const LINE_CHARS_MAX: usize = 1000;
-/// Choices that one question may take.
+/// Most choices of one question.
 const CHOICES_MAX: usize = 16;
-/// Most bytes of a summary that is shown.
+/// Most bytes of a compaction summary that is shown.
 const SUMMARY_BYTES_MAX: usize = 256 * 1024;
 
-/// Whether something happens now or is told again.
+/// Whether an entry is live or replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeliveryMode {
-    /// It happens now; the client knows what it said itself.
+    /// It happens now; the client knows its own prompts.
     Live,
-    /// It is told to a client that knows nothing yet.
+    /// It is replayed to a client that knows nothing yet.
     Replay,
 }
 
-/// What a question is about.
+/// What a question belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum QuestionScope {
     /// A call that waits for the answer.
     Call,
-    /// Nothing else: a call is shown that stands for the question alone.
+    /// Nothing else: a call is shown that represents only the question.
     Standalone,
 }
 
-/// What the client was told so far, as far as the next update depends on it.
+/// What the client was sent so far, as far as later updates depend on it.
 pub(crate) struct UpdatePresenter {
     caps: ClientFeatures,
     cwd: PathBuf,
     talks: MessageAssembler,
     calls: CallIndex,
-    /// What the runs that are over cost, in US dollars.
+    /// Cost of the runs that have ended, in US dollars.
     spent: Option<f64>,
-    /// How often zero itself had something to say.
+    /// Number of remarks of zero so far.
     remarks: u32,
 }
 
 impl UpdatePresenter {
-    /// For a session in a folder.
+    /// Creates the presenter of a session in a folder.
     pub(crate) fn new(caps: ClientFeatures, cwd: PathBuf) -> Self {
         Self {
             caps,
@@ -90,7 +90,7 @@ impl UpdatePresenter {
         }
     }
 
-    /// How a session stands that is opened or was loaded: its title, and how full its window is.
+    /// The state of a session that is opened or loaded: its title and context usage.
     pub(crate) fn present_session_info(&mut self, info: &SessionInfo) -> Vec<SessionUpdate> {
         self.spent = info.usage.cost_usd;
         let mut update = SessionInfoUpdate::new();
@@ -107,7 +107,7 @@ impl UpdatePresenter {
         updates
     }
 
-    /// Words of zero's own in answer to a prompt, after all that its run said.
+    /// A remark of zero at the end of a run's answer.
     pub(crate) fn present_closing_remark(
         &mut self,
         run: Option<&RunId>,
@@ -118,8 +118,9 @@ impl UpdatePresenter {
         SessionUpdate::AgentMessageChunk(ContentChunk::new(text.into()).message_id(message))
     }
 
-    /// An entry of the ledger. How a run ended is the answer to its prompt and no update; a question
-    /// is [asked](Self::asked).
+    /// Presents a ledger entry. The end of a run is the response to its prompt, not an update.
+    /// Questions are presented by [`present_approval`](Self::present_approval) and
+    /// [`present_choice`](Self::present_choice).
     pub(crate) fn present_entry(
         &mut self,
         event: &Event,
@@ -192,8 +193,8 @@ impl UpdatePresenter {
         }
     }
 
-    /// The tools know what a call will do. They may be quicker than the ledger: the call is announced
-    /// by whichever comes first.
+    /// The tools have described a call. The ledger may be slower or faster; the first of the two
+    /// announces the call.
     pub(crate) fn present_description(
         &mut self,
         call: &str,
@@ -220,8 +221,8 @@ impl UpdatePresenter {
         updates
     }
 
-    /// A command prints while it runs. A terminal gets it at once; elsewhere its end is shown, at most
-    /// four times a second, see [`UpdatePresenter::next_output_due`].
+    /// A command prints while it runs. A terminal gets the output at once; other clients see its
+    /// tail, at most four times a second, see [`UpdatePresenter::next_output_due`].
     pub(crate) fn present_output(
         &mut self,
         call: &str,
@@ -235,18 +236,18 @@ impl UpdatePresenter {
         updates
     }
 
-    /// When something that was printed and held back can be [told](Self::overdue).
+    /// When output that was held back can be [presented](Self::present_held_output).
     pub(crate) fn next_output_due(&self) -> Option<Instant> {
         self.calls.open_calls().filter_map(CallView::snapshot_due).min()
     }
 
-    /// What was printed and held back until now.
+    /// The output that was held back until now.
     pub(crate) fn present_held_output(&mut self, now: Instant) -> Vec<SessionUpdate> {
         let calls = self.calls.open_calls_mut().filter(|call| call.snapshot_due().is_some());
         wrap_updates(calls.filter_map(|call| call.take_snapshot(now)).collect::<Vec<_>>())
     }
 
-    /// The client makes a call that the ledger does not know of.
+    /// The client makes a call that is not in the ledger.
     pub(crate) fn present_client_call(
         &mut self,
         call: &str,
@@ -264,7 +265,8 @@ impl UpdatePresenter {
         self.learn_call(call, None, facts).1
     }
 
-    /// A call is over that the ledger does not know of. One that was never shown ends unseen.
+    /// A call that is not in the ledger has ended. If it was never shown, its end is not shown
+    /// either.
     pub(crate) fn present_client_call_end(
         &mut self,
         call: &str,
@@ -278,8 +280,8 @@ impl UpdatePresenter {
         updates
     }
 
-    /// A person is asked about a call: what has to be told first, and the call as the question shows
-    /// it.
+    /// The user is asked about a call: the updates to send first, and the call as shown in the
+    /// question.
     pub(crate) fn present_approval(
         &mut self,
         request: &ApprovalRequest,
@@ -303,7 +305,7 @@ impl UpdatePresenter {
         self.present_question(call, about, &request.id, facts, shown)
     }
 
-    /// The same for a run. A call that is only known by the question is over when the run is.
+    /// The same for a run. A call that is known only from the question ends with the run.
     pub(crate) fn present_run_approval(
         &mut self,
         run: Option<&RunId>,
@@ -317,8 +319,8 @@ impl UpdatePresenter {
         asked
     }
 
-    /// A person is asked to choose something: the call that stands for the question, and the same as
-    /// the question shows it.
+    /// The user is asked to choose: the call that represents the question, and the same call as
+    /// shown in the question.
     pub(crate) fn present_choice(
         &mut self,
         question: &str,
@@ -327,7 +329,7 @@ impl UpdatePresenter {
         let title = clean_title(message);
         let shown = (title != message).then(|| ToolCallContent::from(message)).into_iter();
         let facts = CallFacts { title: Some(title), ..CallFacts::empty(FactRank::Asked) };
-        // One question may take several choices, one after another: each is a call of its own.
+        // A question can need several choices in a row; each is shown as a call of its own.
         let number = (1..=CHOICES_MAX)
             .find(|number| !self.calls.contains(&choice_call_id(question, *number)));
         let call = choice_call_id(question, number.unwrap_or(CHOICES_MAX));
@@ -355,8 +357,8 @@ impl UpdatePresenter {
         (updates, asked)
     }
 
-    /// A question was answered: `allow_once`, `allow_always`, `reject_once`, `reject_always`,
-    /// `expired` or `cancelled`.
+    /// Handles the answer to a question: `allow_once`, `allow_always`, `reject_once`,
+    /// `reject_always`, `expired` or `cancelled`.
     pub(crate) fn resolve_question(&mut self, question: &str, answer: &str) -> Vec<SessionUpdate> {
         let told =
             self.calls.open_calls_mut().find_map(|call| call.answer_question(question, answer));
@@ -364,17 +366,17 @@ impl UpdatePresenter {
         wrap_updates(told.unwrap_or_default())
     }
 
-    /// No question is asked any more: the calls that stand for one alone are over.
+    /// Ends the calls that represent only a question, when no question is pending.
     pub(crate) fn end_lone_questions(&mut self) -> Vec<SessionUpdate> {
         self.close_calls("nobody is asked any more", |_, call| call.is_lone_question())
     }
 
-    /// The run that a call belongs to, as far as that is known. Of one that is over nothing is.
+    /// The run that a call belongs to; `None` if it is not known or the call has ended.
     pub(crate) fn call_run(&self, call: &str) -> Option<&RunId> {
         self.calls.get(call)?.run.as_ref()
     }
 
-    /// Nothing more will be heard of some calls that are not over, by their names and runs.
+    /// Ends the open calls that match by name and run; nothing more is expected of them.
     pub(crate) fn abandon_matching(
         &mut self,
         words: &str,
@@ -383,7 +385,7 @@ impl UpdatePresenter {
         self.close_calls(words, |name, call| which(name, call.run.as_ref()))
     }
 
-    /// Nothing more will be heard of the calls that are not over.
+    /// Ends all open calls; nothing more is expected of them.
     pub(crate) fn abandon_all(&mut self, words: &str) -> Vec<SessionUpdate> {
         self.close_calls(words, |_, _| true)
     }
@@ -403,7 +405,7 @@ impl UpdatePresenter {
         wrap_updates(updates)
     }
 
-    /// Hears of a call; `None` for one that is over.
+    /// Updates what is known about a call; `None` for a call that has ended.
     fn learn_call(
         &mut self,
         call: &str,
@@ -411,7 +413,7 @@ impl UpdatePresenter {
         facts: CallFacts<'_>,
     ) -> (Option<&mut CallView>, Vec<SessionUpdate>) {
         let mut updates = Vec::new();
-        // Some gateways use a name again; to the client it is another call.
+        // Some gateways reuse a call id; the client sees another call.
         let uses = match self.calls.prior_uses_of_ended(call) {
             Some(uses) if facts.rank == FactRank::Named => Some(uses.saturating_add(1)),
             Some(_) => return (None, updates),
@@ -476,8 +478,8 @@ impl UpdatePresenter {
         }]
     }
 
-    /// Clients that take no notices get them as thoughts, apart from the answer. A notice is of its
-    /// moment; told again is only why a run stopped.
+    /// Clients that do not support notices get them as thoughts, apart from the answer. A replay
+    /// includes only the notice that says why a run stopped.
     fn present_notice(
         &self,
         event: &Event,
@@ -506,12 +508,12 @@ impl UpdatePresenter {
         self.calls.contains(call)
     }
 
-    /// Whether the client takes notices. Others are told with the words of a turn.
+    /// Whether the client supports notices. Others get them in the messages of a turn.
     pub(crate) fn supports_notices(&self) -> bool {
         self.caps.takes_notices
     }
 
-    /// Words of zero's own that no entry brings, apart from what the agent says.
+    /// A remark of zero that is not a ledger entry, separate from the agent's messages.
     pub(crate) fn present_remark(&mut self, text: &str) -> SessionUpdate {
         let text = one_line(text, LINE_CHARS_MAX);
         if self.caps.takes_notices {
@@ -557,7 +559,7 @@ impl UpdatePresenter {
         };
         let mut updates = match run {
             Some(run) => {
-                // A session has one run at a time, so a question of the loop is of this one.
+                // A session has one run at a time, so a question without a run belongs to this one.
                 self.close_calls(words, |_, call| {
                     call.run.as_ref() == Some(run) || call.is_lone_question()
                 })
@@ -574,7 +576,7 @@ impl UpdatePresenter {
     }
 }
 
-/// The call that stands for a choice of a question.
+/// Id of the call that represents a choice of a question.
 fn choice_call_id(question: &str, number: usize) -> String {
     match number {
         1 => format!("question_{question}"),

@@ -1,4 +1,4 @@
-//! Calls that nobody makes, and what the gateway is told of them: a run would wait for ever.
+//! Answers to calls that are not run here, so that the run at the gateway does not wait forever.
 
 use serde::Deserialize as _;
 use zero_core::event::ToolCallStatus;
@@ -6,17 +6,17 @@ use zero_core::{ErrorReason, ToolError, ToolOutcome};
 use zero_wire::EventFrame;
 use zero_wire::tools::{ToolsResultParams, ToolsUseEvent};
 
-/// Why tools do not do what they are asked.
+/// Why a call is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallRejection {
-    /// They are hosted elsewhere, or by nobody.
+    /// The tools are hosted elsewhere, or not at all.
     NotHosted,
-    /// They are not ready, and too much waits for that.
+    /// The tools are not ready, and the queue for them is full.
     QueueFull,
 }
 
 impl CallRejection {
-    /// The answer to a call; none to what is no call.
+    /// The result of a rejected call; `None` if the event is not a call.
     pub(crate) fn to_result(self, event: &EventFrame) -> Option<ToolsResultParams> {
         let wanted = ToolsUseEvent::deserialize(event.payload.as_ref()?).ok()?;
         let words = match self {
@@ -34,7 +34,7 @@ impl CallRejection {
     }
 }
 
-/// What became of a call, as a gateway is told it.
+/// The parameters of `tools/result` for an outcome.
 pub(crate) fn to_result_params(wanted: &ToolsUseEvent, outcome: ToolOutcome) -> ToolsResultParams {
     ToolsResultParams {
         session_id: wanted.session_id.clone(),

@@ -1,8 +1,8 @@
-//! A connection to a gateway that is made when it is first needed, and again when it was lost.
+//! A connection to a gateway that is made on first use and restored after a loss.
 //!
-//! All sessions of a [`GatewayLink`] share one connection. While one is open, a lost connection is dialled
-//! again in the background; every session is opened anew, its tools are hosted anew, and what was
-//! missed is heard before anything else.
+//! All sessions of a [`GatewayLink`] share one connection. While a session is open, a lost
+//! connection is redialled in the background. Every session is then opened again, its tools are
+//! attached again, and missed entries are delivered before new ones.
 
 mod event_dispatch;
 mod request;
@@ -23,36 +23,36 @@ use crate::session_handle::{ListRequest, OpenRequest, SessionHandle, SessionList
 pub(crate) use self::request::{RequestFailure, RequestRetry};
 pub(crate) use self::shared_link::{GatewayKind, LinkConnection, ReconnectWait, SharedLink};
 
-/// How long a lost connection is dialled again, unless said otherwise.
+/// How long a lost connection is redialled, unless set otherwise.
 const RECONNECT_MAX: Duration = Duration::from_secs(120);
 
-/// How a gateway is reached.
+/// Connects to a gateway.
 pub trait GatewayDialer: Send + Sync {
-    /// Connects. Asked again after a connection was lost.
+    /// Connects; called again after a connection was lost.
     fn dial(&self) -> BoxFuture<'_, Result<GatewayConnection, GatewayLinkError>>;
 
-    /// Where it is, for people: an address without credentials, or `this process`.
+    /// The location of the gateway for messages: a URL without credentials, or `this process`.
     fn location(&self) -> String;
 }
 
-/// A connection that was made.
+/// An established connection.
 pub struct GatewayConnection {
-    /// To ask by.
+    /// Sends requests.
     pub client: GatewayClient,
-    /// What happens there.
+    /// The events of the gateway.
     pub events: GatewayEvents,
-    /// Where it leads.
+    /// Where the gateway runs.
     pub place: GatewayLocality,
 }
 
-/// Where a gateway is, as far as it is to be believed.
+/// Where a gateway runs, which decides whether its permission modes are trusted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GatewayLocality {
-    /// Somewhere else, also where that is another process of this machine: what it wants is a wish.
+    /// In another process, also on this machine: the modes it sends are requests.
     #[default]
     Remote,
-    /// In this very process, over this person's own store: what it keeps is what they chose. A dial
-    /// that led here once always does.
+    /// In this process, on the user's own store: the modes it stores are the user's choice. A
+    /// dialer that returned this once always does.
     InProcess,
 }
 
@@ -63,26 +63,25 @@ pub struct GatewayLink {
 }
 
 impl GatewayLink {
-    /// Connects to nothing yet.
+    /// Creates a link without connecting.
     pub fn new(dial: Arc<dyn GatewayDialer>) -> Self {
         Self::with_reconnect_max(dial, RECONNECT_MAX)
     }
 
-    /// The same; a connection that was lost is dialled again for so long, before sessions are told
-    /// that it is gone.
+    /// The same, with another limit on how long a lost connection is redialled before sessions are
+    /// told that it is lost.
     pub fn with_reconnect_max(dial: Arc<dyn GatewayDialer>, return_max: Duration) -> Self {
         Self { shared: SharedLink::new(dial, return_max) }
     }
 
-    /// Connects, unless that was done: for whoever is about to need it, and has something else to do
-    /// meanwhile. What keeps it from that is told to who needs it.
+    /// Connects unless connected, ahead of the first request. Errors are reported by that request.
     pub async fn connect(&self) {
         if let Err(error) = self.shared.ensure_connected(ReconnectWait::Now).await {
             tracing::debug!(%error, "there is no connection yet");
         }
     }
 
-    /// Opens a session, and hears of it from now on.
+    /// Opens a session; its updates are delivered from now on.
     pub async fn open(
         &self,
         wanted: OpenRequest,
@@ -93,7 +92,7 @@ impl GatewayLink {
         }
     }
 
-    /// The sessions there are.
+    /// Lists sessions.
     pub async fn list(&self, wanted: ListRequest) -> Result<SessionList, GatewayLinkError> {
         match self.shared.ensure_connected(ReconnectWait::Now).await?.side {
             GatewayKind::Native => native_gateway::list_sessions(&self.shared, wanted).await,
@@ -101,7 +100,7 @@ impl GatewayLink {
         }
     }
 
-    /// Does away with a session; that there is none is fine.
+    /// Deletes a session; succeeds if there is none.
     pub async fn delete(&self, key: &str) -> Result<(), GatewayLinkError> {
         let params = json!({"key": key});
         match self.shared.request_value("sessions.delete", params, RequestRetry::Once).await {
@@ -113,12 +112,12 @@ impl GatewayLink {
         }
     }
 
-    /// Ends the connection. Runs go on at a gateway elsewhere.
+    /// Closes the connection. Runs at a remote gateway continue.
     pub async fn close(&self) {
         self.shared.close().await;
     }
 
-    /// Where the gateway is, for people.
+    /// The location of the gateway, for messages.
     pub fn location(&self) -> String {
         self.shared.location()
     }

@@ -1,9 +1,9 @@
-//! The near side of a gateway: a connection that comes back, sessions in one set of words whichever
-//! gateway has them, and tools hosted for it.
+//! The client side of a gateway: a connection that is restored after a loss, sessions with one
+//! interface for all gateways, and tools hosted for the gateway.
 //!
-//! A gateway of zero's own is asked for its ledger. Another one of the family has only chat messages
-//! and streams; what it says is told here as entries of a ledger, so that no face has to know which
-//! of both it talks to.
+//! A gateway of zero has a ledger. Other OpenClaw-compatible gateways have only chat messages and
+//! streams, which are translated into ledger entries here, so that front ends need not distinguish
+//! them.
 
 mod call_rejection;
 pub mod gateway_link;
@@ -24,7 +24,7 @@ pub use session_handle::{
     GatewayUpdate, LedgerPage, ListRequest, OpenRequest, OverlapPolicy, SendRequest, SessionChange,
     SessionHandle, SessionList, SessionUpdates,
 };
-/// What is known of sessions, in the words of the wire.
+/// Session types of the wire protocol.
 pub mod wire {
     pub use zero_wire::zero_sessions::{SessionChoicesResult, SessionInfo, SlashCommandInfo};
 }

@@ -1,48 +1,48 @@
-//! Why a gateway gave nothing. Each says what to do next.
+//! Errors of a gateway link. Each says what to do next.
 
 use zero_wire::ErrorCode;
 use zero_wire::client::{GatewayClientError, RetryAdvice};
 
-/// Why a gateway gave nothing. No message holds a token or a password.
+/// Why a gateway request failed. No message contains a token or a password.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum GatewayLinkError {
-    /// It cannot be reached, or does not let us in.
+    /// The gateway cannot be reached or rejects the connection.
     #[error("{message}")]
     Unreachable {
         /// What happened and what to do next.
         message: String,
-        /// Whether the same may work later.
+        /// Whether a retry may succeed.
         is_passing: bool,
     },
-    /// What is written here about it cannot be used: a settings file or the command line.
+    /// The configuration of the gateway is invalid: a settings file or the command line.
     #[error("{message}")]
     Settings {
-        /// What is wrong, where it stands and what to do next.
+        /// What is wrong, where, and what to do next.
         message: String,
     },
-    /// It said no.
+    /// The gateway refused the request.
     #[error("{message}")]
     Refused {
-        /// What kind of no.
+        /// Its error code.
         code: ErrorCode,
-        /// What it says.
+        /// Its message.
         message: String,
     },
     /// There is no such session.
     #[error("there is no session `{key}`; `zero sessions list` shows those there are")]
     NoSession {
-        /// What was asked for.
+        /// The requested key.
         key: String,
     },
-    /// The connection was lost in the middle of it and did not come back in time.
+    /// The connection was lost during the request and was not restored in time.
     #[error(
         "the connection to the gateway was lost and did not come back; whether `{what}` was done is not known"
     )]
     Lost {
-        /// What was asked for.
+        /// The request.
         what: String,
     },
-    /// This gateway has no way to do it.
+    /// This gateway does not support the operation.
     #[error("this gateway cannot {what}; one of zero's own can (`zero gateway`)")]
     Unsupported {
         /// The unsupported operation, as a verb phrase for the message.
@@ -51,7 +51,7 @@ pub enum GatewayLinkError {
 }
 
 impl GatewayLinkError {
-    /// Whether the same may work later.
+    /// Whether a retry may succeed.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { is_passing, .. } => *is_passing,
@@ -61,7 +61,7 @@ impl GatewayLinkError {
         }
     }
 
-    /// The same, of a session: that it is not there is known by the gateway's words.
+    /// Converts a refusal that says that the session does not exist into `NoSession`.
     pub(crate) fn for_session(self, key: &str) -> Self {
         match &self {
             Self::Refused { message, .. } if message.starts_with("No session found") => {

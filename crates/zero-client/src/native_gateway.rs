@@ -1,4 +1,4 @@
-//! Sessions at a gateway of zero's own: it has a ledger, so nothing is ever missed for good.
+//! Sessions at a gateway of zero: it has a ledger, so missed entries can always be read later.
 
 use std::sync::Arc;
 
@@ -43,7 +43,8 @@ pub(crate) async fn open_session(
         matches!(error, GatewayLinkError::Refused { code: ErrorCode::Forbidden, .. })
     };
     if params.cwd.is_some() && opened.as_ref().is_err_and(|error| is_refused(&error.error)) {
-        // It may be no folder that we may use there, but one beside the tools that are hosted here.
+        // The gateway may deny this folder to us; it can still be the folder of the tools hosted
+        // here.
         folder = params.cwd.take();
         opened = shared.request::<ZeroSessionsOpen>(params, again).await;
     }
@@ -57,10 +58,10 @@ pub(crate) async fn open_session(
     let near = SessionHandle::new(Arc::clone(shared), Arc::clone(&slot));
     let heard = SessionUpdates::new(Arc::clone(shared), Arc::clone(&slot), next);
     if shared.stray_count() != strays {
-        // What happened between the answer and now may have been its first entry.
+        // The first entry may have been written between the answer and now.
         slot.inbox.mark_missed();
     }
-    // A connection that was lost in this moment did not know of it.
+    // A loss at this moment was not reported to the slot.
     let up = shared.ensure_connected(ReconnectWait::UntilReconnected).await?;
     if up.number != opened.up.number {
         reopen(shared, &slot, &up)
@@ -71,7 +72,7 @@ pub(crate) async fn open_session(
     Ok((near, heard))
 }
 
-/// Says which folder the tools work in, once they are hosted here.
+/// Sets the folder of the session, once its tools are hosted here.
 pub(crate) async fn send_folder(
     shared: &Arc<SharedLink>,
     slot: &SessionSlot,
@@ -91,7 +92,7 @@ pub(crate) async fn send_folder(
     Ok(())
 }
 
-/// Opens it on another connection, as it is.
+/// Opens the session again on another connection, unchanged.
 pub(crate) async fn reopen(
     shared: &Arc<SharedLink>,
     slot: &Arc<SessionSlot>,
@@ -134,7 +135,7 @@ pub(crate) async fn read_events(
     Ok(LedgerPage { events: page.events, has_more: page.has_more })
 }
 
-/// The session is not listened to any more. Another one of the same key takes over its tools.
+/// Unsubscribes from the session. Another slot of the same key takes over its tools.
 pub(crate) async fn leave_session(
     shared: &Arc<SharedLink>,
     slot: &SessionSlot,
@@ -156,7 +157,7 @@ pub(crate) async fn leave_session(
     }
 }
 
-/// What is known of a session, after an answer.
+/// Stores the session info of an answer.
 pub(crate) fn update_info(slot: &SessionSlot, info: SessionInfo) -> SessionInfo {
     slot.update_info(info.clone());
     info

@@ -1,7 +1,8 @@
-//! Sessions at another gateway of the family: it has chat messages and streams, and no ledger.
+//! Sessions at another OpenClaw-compatible gateway: it has chat messages and streams, and no
+//! ledger.
 //!
-//! What it says is told as entries of a ledger (`telling`), numbered here. Its answers are read as
-//! they come, field by field: members of the family differ in what they leave out.
+//! Its events are translated into ledger entries (`translator`), which are numbered here. Answers
+//! are parsed leniently, field by field, because gateways omit different fields.
 
 mod approval;
 mod cumulative_text;
@@ -39,9 +40,9 @@ use crate::session_slot::SessionSlot;
 const MESSAGES_MAX: u64 = 1_000;
 /// Entries of a page.
 const PAGE_SIZE: usize = 1_000;
-/// How long a prompt that is answered at once may take to say so in events.
+/// Longest wait for the final event of a prompt that was answered at once.
 const FINAL_EVENT_WAIT: Duration = Duration::from_secs(2);
-/// How much clocks may differ.
+/// Largest assumed clock difference.
 const CLOCK_SLACK_MS: i64 = 2_000;
 
 pub(crate) async fn open_session(
@@ -73,7 +74,7 @@ pub(crate) async fn open_session(
     Ok((SessionHandle::new(Arc::clone(shared), slot), heard))
 }
 
-/// The key of the session that is wanted, in the gateway's spelling where it is there already.
+/// The key of the requested session, in the gateway's spelling if the session exists.
 async fn find_key(
     shared: &Arc<SharedLink>,
     wanted: &OpenRequest,
@@ -108,7 +109,7 @@ async fn resolve_key(shared: &Arc<SharedLink>, key: &str) -> Result<String, Gate
     found.ok_or_else(|| GatewayLinkError::NoSession { key: key.to_owned() })
 }
 
-/// What is known of a session; little of one that is not there yet.
+/// The info of a session; mostly empty if it does not exist yet.
 async fn read_session_info(
     shared: &Arc<SharedLink>,
     key: &str,
@@ -118,7 +119,7 @@ async fn read_session_info(
     Ok(session_rows::find_session(&answer, key))
 }
 
-/// Asks what became of runs while nobody listened.
+/// Queries the state of runs that may have ended while the connection was lost.
 pub(crate) async fn reopen(
     shared: &Arc<SharedLink>,
     slot: &Arc<SessionSlot>,
@@ -133,7 +134,7 @@ pub(crate) async fn reopen(
         let settled = voice
             .publish_now(slot, |telling, now_ms| telling.handle_wait_result(&run, &answer, now_ms));
         let is_older = now_ms().saturating_sub(since_ms) > uptime_ms.saturating_add(CLOCK_SLACK_MS);
-        // A gateway that started after the run did cannot be at work on it.
+        // A gateway that started after the run did cannot be executing it.
         if settled.await == RunWaitOutcome::Unresolved
             && is_older
             && voice.lock_translator().drop_run(&run)
@@ -168,7 +169,7 @@ pub(crate) async fn send_prompt(
     let answer = match post_prompt(shared, &slot.key(), &sending, waits).await {
         Err(GatewayLinkError::Refused { code, message }) => {
             match session_keys::to_bridge_key(&slot.key()) {
-                // A gateway may have another use for such keys, and say so only now.
+                // A gateway may reserve such keys, and report that only now.
                 Some(other) if session_keys::is_key_refusal(&message) => {
                     let mut info = slot.info();
                     info.session_key.clone_from(&other);
@@ -182,7 +183,7 @@ pub(crate) async fn send_prompt(
     };
     let answer = match answer {
         Ok(answer) => answer,
-        // It was begun, as was heard.
+        // The run has started, as its events show.
         Err(GatewayLinkError::Lost { .. }) if voice.lock_translator().has_started(&run) => {
             return Ok(());
         }
@@ -229,7 +230,7 @@ async fn post_prompt(
             fields
         })
         .collect();
-    // Nothing is sent that need not be: the parameters are closed, and older members know fewer.
+    // Send only the necessary fields: unknown ones are rejected, and older gateways know fewer.
     let mut params = json!({
         "sessionKey": key, "message": sending.text, "idempotencyKey": sending.run,
     });
@@ -256,7 +257,7 @@ pub(crate) async fn list_sessions(
     let mut sessions = session_rows::parse_sessions(&answer);
     let open = shared.slots();
     for session in sessions.iter_mut().filter(|session| session.cwd.is_none()) {
-        // Where those work that are open here, we know ourselves.
+        // The folders of sessions that are open here are known locally.
         let slot = open.iter().rev().find(|slot| slot.has_key(&session.session_key));
         session.cwd = slot.and_then(|slot| slot.folder.clone());
     }

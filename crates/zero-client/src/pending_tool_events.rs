@@ -1,8 +1,8 @@
-//! What is asked of the tools of a session before it is known that they are hosted.
+//! Tool events of a session that arrive before its tools are ready.
 //!
-//! The gateway asks from the moment on in which it answers `tools/attach`; here that answer is read
-//! a little later, and terms have to be agreed upon before the first call. What finds no room is not
-//! taken, so that whoever waits for it can be told.
+//! The gateway sends calls as soon as it has answered `tools/attach`. The client reads that answer
+//! a little later and has to agree on terms before the first call. A call that does not fit into
+//! the queue is not accepted, so that the caller can reject it.
 
 use std::collections::HashMap;
 
@@ -12,29 +12,29 @@ use zero_wire::tools::{TOOLS_CANCEL, TOOLS_TERMS, TOOLS_USE};
 
 use crate::tool_service::CALLS_MAX;
 
-/// Bytes of what calls bring that wait.
+/// Most bytes of pending calls.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Bytes of terms: a key, an id and two words.
+/// Most bytes of terms: a key, an id and two words.
 const TERMS_BYTES_MAX: usize = 8 * 1024;
 
-/// What waits.
+/// The pending events.
 #[derive(Default)]
 pub(crate) struct PendingToolEvents {
     /// Calls and terms, in order.
     events: Vec<EventFrame>,
-    /// The calls among them, and whether they were taken back.
+    /// The calls among them, and whether each was cancelled.
     calls: HashMap<String, bool>,
     bytes: usize,
-    /// Others are said to host the tools. It may have been so before, and not be so now.
+    /// Whether another host was reported. The report may be outdated.
     is_doubtful: bool,
 }
 
 impl PendingToolEvents {
-    /// Keeps an event; false for a call that finds no room.
+    /// Queues an event; returns false for a call that does not fit.
     pub(crate) fn push(&mut self, event: &EventFrame) -> bool {
         match event.event.as_str() {
             TOOLS_USE => {
-                // One without a name cannot be answered, and one that waits is answered once.
+                // A call without an id cannot be answered, and a queued one is answered once.
                 let new = call_id(event).filter(|call| !self.calls.contains_key(call));
                 let Some(call) = new else { return true };
                 let sum = self.bytes.saturating_add(event_bytes(event));
@@ -45,7 +45,7 @@ impl PendingToolEvents {
                 self.calls.insert(call, false);
             }
             TOOLS_CANCEL => {
-                // One that did not wait was refused, and is over.
+                // A call that is not queued was rejected and has ended.
                 let call = call_id(event).and_then(|call| self.calls.get_mut(&call));
                 if let Some(is_cancelled) = call {
                     *is_cancelled = true;
@@ -63,17 +63,17 @@ impl PendingToolEvents {
         true
     }
 
-    /// Others are said to host the tools.
+    /// Records that another host was reported.
     pub(crate) fn mark_doubtful(&mut self) {
         self.is_doubtful = true;
     }
 
-    /// Whether that was said since this was last asked.
+    /// Whether that was recorded since the last call of this method.
     pub(crate) fn take_doubtful(&mut self) -> bool {
         std::mem::take(&mut self.is_doubtful)
     }
 
-    /// What was kept, in order; a call that was taken back is taken back at once.
+    /// The queued events, in order; a cancelled call is followed by its cancellation.
     pub(crate) fn into_events(self) -> Vec<EventFrame> {
         let Self { events, calls, .. } = self;
         let mut all = Vec::with_capacity(events.len());
@@ -91,7 +91,7 @@ impl PendingToolEvents {
         all
     }
 
-    /// The calls that were kept.
+    /// The queued calls.
     pub(crate) fn into_calls(mut self) -> Vec<EventFrame> {
         self.events.retain(|event| event.event == TOOLS_USE);
         self.events

@@ -1,4 +1,4 @@
-//! A session at a gateway, as a face uses it.
+//! A session at a gateway, as front ends use it.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::session_slot::{HostedTools, HostingClaim, SessionSlot};
 pub use crate::session_updates::SessionUpdates;
 use crate::{native_gateway, openclaw};
 
-/// Which session is wanted: one of key and label, or a new one by its key.
+/// Selects a session by key or label; a key without a session creates one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OpenRequest {
     /// Its key. A gateway that refuses an `acp:` key is asked again with `acp-bridge:`.
@@ -39,58 +39,58 @@ pub struct OpenRequest {
     pub mode: Option<PermissionMode>,
     /// Whether to start a new transcript.
     pub reset: bool,
-    /// Whether it has to be there already.
+    /// Whether to fail if the session does not exist.
     pub require_existing: bool,
 }
 
-/// What a person says to a session.
+/// A prompt for a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SendRequest {
-    /// Names the run, and makes this the same prompt however often it is sent.
+    /// Id of the run; also the idempotency key of the prompt.
     pub run: String,
-    /// Their words.
+    /// The text.
     pub text: String,
-    /// What comes with them.
+    /// The attachments.
     pub attachments: Vec<PromptAttachment>,
-    /// How much the model should think.
+    /// The thinking level of the model.
     pub thinking: Option<String>,
-    /// What becomes of a run that is at work.
+    /// What happens to an active run.
     pub overlap: OverlapPolicy,
 }
 
-/// What becomes of a run that is at work when another prompt comes.
+/// What happens to an active run when another prompt arrives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OverlapPolicy {
-    /// The new one waits for its turn.
+    /// The new prompt waits for its turn.
     #[default]
     Queue,
-    /// It is stopped.
+    /// The active run is stopped.
     Replace,
 }
 
-/// What is changed; what is absent stays.
+/// Changes to a session; absent fields stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionChange {
-    /// How much the session may do without asking.
+    /// The permission mode.
     pub mode: Option<PermissionMode>,
     /// Name of the model that answers from now on.
     pub model: Option<String>,
-    /// How much the model should think.
+    /// The thinking level of the model.
     pub thinking: Option<String>,
     /// The agent, for keys that name none.
     pub agent: Option<String>,
-    /// What the session is about; an OpenClaw gateway cannot change it.
+    /// The title; an OpenClaw gateway cannot change it.
     pub title: Option<String>,
 }
 
-/// Which sessions are wanted.
+/// Selects the sessions to list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ListRequest {
-    /// Of this folder only.
+    /// Only sessions of this folder.
     pub cwd: Option<String>,
-    /// After so many.
+    /// Number of sessions to skip.
     pub offset: u64,
-    /// At most so many.
+    /// Most sessions to return.
     pub limit: u64,
 }
 
@@ -99,7 +99,7 @@ pub struct ListRequest {
 pub struct SessionList {
     /// The sessions of this page, at most `limit` of the request.
     pub sessions: Vec<SessionInfo>,
-    /// Where the next page begins.
+    /// Offset of the next page; `None` on the last page.
     pub next_offset: Option<u64>,
 }
 
@@ -108,33 +108,33 @@ pub struct SessionList {
 pub struct LedgerPage {
     /// The entries.
     pub events: Vec<Event>,
-    /// Whether there are more.
+    /// Whether more entries follow.
     pub has_more: bool,
 }
 
-/// What is heard of a session.
+/// An update of a session.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "nearly all news are entries")]
 pub enum GatewayUpdate {
-    /// An entry of its ledger; each comes once and in order, also after the connection was lost.
+    /// A ledger entry. Each is delivered once and in order, also across reconnects.
     Entry(Event),
-    /// The connection was lost; what happens meanwhile comes later.
+    /// The connection was lost; entries that are missed are delivered later.
     Disconnected,
-    /// It is back, and everything that was missed has been told.
+    /// The connection is restored, and all missed entries were delivered.
     Reconnected,
-    /// It does not come back, and what became of runs is not known.
+    /// The connection is not restored, and the state of runs is unknown.
     Lost(GatewayLinkError),
-    /// Somebody else hosts its tools from now on. They are not hosted here again, unless that is asked
-    /// for.
+    /// Another client hosts the session's tools now. They are not hosted here again unless that is
+    /// requested.
     Displaced {
-        /// What they call themselves.
+        /// The host's name for itself.
         host: String,
     },
 }
 
-/// A session at a gateway. Clones are the same session; it is left with the last of them. News have
-/// to be taken while anything is asked: at a gateway without a ledger they wait for room, and then
-/// no answer is read either.
+/// A session at a gateway. Clones are the same session; dropping the last one leaves it. Updates
+/// have to be read while a request is pending: at a gateway without a ledger, events wait for room
+/// in the queue, and no answer is read until then.
 #[derive(Clone)]
 pub struct SessionHandle {
     inner: Arc<SessionHandleInner>,
@@ -157,22 +157,22 @@ impl SessionHandle {
         Self { inner: Arc::new(SessionHandleInner { shared, slot }) }
     }
 
-    /// What is known of it, as of the last answer.
+    /// The session info as of the last answer.
     pub fn info(&self) -> SessionInfo {
         self.slot().info()
     }
 
-    /// Where the gateway is that has it.
+    /// Where its gateway runs.
     pub fn locality(&self) -> GatewayLocality {
         self.slot().place
     }
 
-    /// Whether the gateway knows the folder of a session. Without, a prompt has to say it.
+    /// Whether the gateway knows the session's folder. If not, prompts have to name it.
     pub fn is_cwd_known(&self) -> bool {
         self.slot().voice.is_none()
     }
 
-    /// Says something; its run is heard of in news.
+    /// Sends a prompt; its run is reported by updates.
     pub async fn send(&self, sending: SendRequest) -> Result<(), GatewayLinkError> {
         let (shared, slot) = (self.shared(), self.slot());
         if let Some(voice) = &slot.voice {
@@ -183,7 +183,7 @@ impl SessionHandle {
         Ok(())
     }
 
-    /// Stops a run; that there is none is fine.
+    /// Stops a run; succeeds if there is none.
     pub async fn abort(&self, run: &str) -> Result<(), GatewayLinkError> {
         let params = ChatAbortParams {
             session_key: self.slot().key(),
@@ -194,7 +194,7 @@ impl SessionHandle {
         Ok(())
     }
 
-    /// Entries of the ledger after a number. Whoever reads on where a page ends moves on with each.
+    /// A page of ledger entries after number `after`. To read on, pass the number of the last entry.
     pub async fn read_events(&self, after: u64) -> Result<LedgerPage, GatewayLinkError> {
         let (shared, slot) = (self.shared(), self.slot());
         match &slot.voice {
@@ -203,7 +203,7 @@ impl SessionHandle {
         }
     }
 
-    /// Changes something.
+    /// Changes settings of the session.
     pub async fn change(&self, change: SessionChange) -> Result<SessionInfo, GatewayLinkError> {
         let (shared, slot) = (self.shared(), self.slot());
         if slot.voice.is_some() {
@@ -222,7 +222,7 @@ impl SessionHandle {
         Ok(native_gateway::update_info(slot, info))
     }
 
-    /// What can be chosen.
+    /// The values that settings of the session can have.
     pub async fn choices(&self) -> Result<SessionChoicesResult, GatewayLinkError> {
         let (shared, slot) = (self.shared(), self.slot());
         if slot.voice.is_some() {
@@ -232,7 +232,7 @@ impl SessionHandle {
         Ok(shared.request::<ZeroSessionsChoices>(params, RequestRetry::Once).await?.result)
     }
 
-    /// Answers whether a call may run.
+    /// Answers an approval request.
     pub async fn resolve_approval(
         &self,
         id: &str,
@@ -263,7 +263,7 @@ impl SessionHandle {
         )
     }
 
-    /// Offers its tools anew if others are hosted than were offered.
+    /// Offers the tools again if they differ from the last offer.
     pub async fn refresh_tool_offer(&self) -> Result<(), GatewayLinkError> {
         match self.slot().service() {
             Some(service) => service.offer_if_changed().await.map_err(GatewayLinkError::from),
@@ -271,8 +271,8 @@ impl SessionHandle {
         }
     }
 
-    /// Hosts its tools from now on, also after the connection was lost. False where the gateway has
-    /// only its own.
+    /// Hosts the session's tools from now on, also across reconnects. Returns false if the gateway
+    /// supports only its own tools.
     pub async fn host_tools(
         &self,
         host: &str,
@@ -285,11 +285,11 @@ impl SessionHandle {
         }
         let hosted = HostedTools { host: host.to_owned(), hands, own_mode };
         let up = shared.ensure_connected(ReconnectWait::Now).await?;
-        // Whoever opened the session last has its tools.
+        // The client that opened the session last hosts its tools.
         let attached = match shared.attach_tools(slot, &up, hosted, HostingClaim::New).await {
             Ok(()) => Ok(()),
             Err(GatewayClientError::Closed { .. }) => {
-                // They are attached with the session, when it is opened again.
+                // The tools are attached when the session is opened again.
                 shared.handle_connection_loss(up.number);
                 shared.ensure_connected(ReconnectWait::UntilReconnected).await.map(drop)
             }
@@ -303,7 +303,7 @@ impl SessionHandle {
         Ok(true)
     }
 
-    /// Hears of it no more and hosts nothing for it.
+    /// Stops receiving updates and hosting tools.
     pub async fn leave(&self) {
         let (shared, slot) = (self.shared(), self.slot());
         let other = shared.remove_slot(slot);
@@ -322,7 +322,7 @@ impl SessionHandle {
     }
 }
 
-/// What a prompt is on the wire.
+/// The parameters of `chat.send` for a prompt.
 pub(crate) fn chat_send_params(session_key: String, sending: SendRequest) -> ChatSendParams {
     let attachment = |attached: PromptAttachment| ChatAttachment {
         kind: Some("image".to_owned()),
@@ -341,7 +341,7 @@ pub(crate) fn chat_send_params(session_key: String, sending: SendRequest) -> Cha
     }
 }
 
-/// Whether a question was answered. When it is not there on the second try, the first one got there.
+/// Whether a question was answered. If it is gone at the second try, the first try succeeded.
 pub(crate) fn confirm_answered<T>(
     answer: Result<T, crate::gateway_link::RequestFailure>,
 ) -> Result<(), GatewayLinkError> {

@@ -1,4 +1,4 @@
-//! A session as the link knows it: what it is told and what it hosts, whatever connection there is.
+//! A session as the link sees it: its updates and hosted tools, independent of the connection.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,27 +20,27 @@ use crate::update_queue::UpdateQueue;
 
 /// How long a run should wait for its tools when the connection is lost.
 const RECONNECT_GRACE: Duration = Duration::from_secs(20);
-/// How long a gateway may take to hear that a call is not made.
+/// Longest wait for the gateway to receive a rejection.
 const REFUSE_MAX: Duration = Duration::from_secs(10);
-/// How often it is asked, while tools are being attached, whether others took them meanwhile.
+/// Most checks, while tools are being attached, whether another host took them over.
 const DOUBTS_MAX: usize = 8;
 
 /// An open session of the link, kept across reconnects.
 pub(crate) struct SessionSlot {
-    /// Names it among those of the link.
+    /// Identifies it within the link.
     pub(crate) number: u64,
-    /// What is heard of it.
+    /// The queue of its updates.
     pub(crate) inbox: UpdateQueue,
-    /// What a gateway without a ledger says, as a ledger would; none for one of zero's own.
+    /// The translator for a gateway without a ledger; `None` for a gateway of zero.
     pub(crate) voice: Option<OpenClawSession>,
-    /// The folder that was asked for, where the gateway knows nothing of it or does not let us use it
-    /// there: with the tools hosted here, it is one of this machine.
+    /// The requested folder, if the gateway does not know it or denies it to us: the tools hosted
+    /// here use it on this machine.
     pub(crate) folder: Option<String>,
-    /// Where the gateway is that opened it.
+    /// Where its gateway runs.
     pub(crate) place: GatewayLocality,
     info: Mutex<SessionInfo>,
     tools: Mutex<ToolHosting>,
-    /// One attaches at a time.
+    /// Held while attaching, so that there is one attachment at a time.
     attaching: tokio::sync::Mutex<()>,
 }
 
@@ -48,33 +48,33 @@ pub(crate) struct SessionSlot {
 struct ToolHosting {
     hosted: Option<HostedTools>,
     service: Option<Arc<ToolService>>,
-    /// What was asked before the tools were ready; none while nobody attaches.
+    /// Events that arrived before the tools were ready; `None` while no attachment is in progress.
     waiting: Option<PendingHosting>,
-    /// Which attachment of all sessions it is; the latest one counts at the gateway.
+    /// Number of the attachment, unique within the link; the gateway uses the latest one.
     turn: u64,
 }
 
-/// With which right tools are hosted.
+/// On what grounds tools are hosted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HostingClaim {
-    /// Whoever hosts them has to give way.
+    /// A new claim: the current host is displaced.
     New,
-    /// They were hosted here before. Whoever hosts them meanwhile keeps them.
+    /// They were hosted here before. If another client hosts them now, it keeps them.
     Restore,
 }
 
-/// What was asked of tools that are not ready yet, and the connection it came by.
+/// Events for tools that are not ready yet, and the connection that delivered them.
 struct PendingHosting {
     client: GatewayClient,
     early: PendingToolEvents,
 }
 
 impl PendingHosting {
-    /// They will not be ready: whoever waits for a call is told.
+    /// Rejects the pending calls, because the tools will not be ready.
     fn reject_all(self) {
         let Self { client, early } = self;
         let calls = early.into_calls();
-        // Without a runtime, as when all of it goes away, the connection goes as well.
+        // Without a runtime, during shutdown, the connection ends as well.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if calls.is_empty() {
             return;
@@ -89,10 +89,10 @@ impl PendingHosting {
     }
 }
 
-/// What is hosted for a session.
+/// The tools hosted for a session.
 #[derive(Clone)]
 pub(crate) struct HostedTools {
-    /// What we call ourselves; others call themselves something else.
+    /// The name of this host; other hosts have other names.
     pub(crate) host: String,
     pub(crate) hands: Arc<dyn ToolBackend>,
     pub(crate) own_mode: PermissionMode,
@@ -112,12 +112,12 @@ impl SessionSlot {
         }
     }
 
-    /// What is known of it.
+    /// The current session info.
     pub(crate) fn info(&self) -> SessionInfo {
         self.lock_info().clone()
     }
 
-    /// More is known of it.
+    /// Updates the session info.
     pub(crate) fn update_info(&self, info: SessionInfo) {
         *self.lock_info() = info;
     }
@@ -127,27 +127,27 @@ impl SessionSlot {
         self.lock_info().session_key.clone()
     }
 
-    /// Whether it has that key.
+    /// Whether it has this key.
     pub(crate) fn has_key(&self, key: &str) -> bool {
         self.lock_info().session_key == key
     }
 
-    /// Whether it has that id.
+    /// Whether it has this id.
     pub(crate) fn has_id(&self, id: &str) -> bool {
         self.lock_info().session_id == id
     }
 
-    /// What it hosts.
+    /// The tools it hosts.
     pub(crate) fn hosted_tools(&self) -> Option<HostedTools> {
         self.lock_tools().hosted.clone()
     }
 
-    /// What does the work of its tools on the present connection.
+    /// The service that runs its tools on the current connection.
     pub(crate) fn service(&self) -> Option<Arc<ToolService>> {
         self.lock_tools().service.clone()
     }
 
-    /// Its tools are not hosted any more.
+    /// Stops hosting its tools.
     pub(crate) fn stop_hosting(&self) {
         let waiting = {
             let mut tools = self.lock_tools();
@@ -160,7 +160,8 @@ impl SessionSlot {
         self.detach();
     }
 
-    /// Others are said to host its tools. While we attach to it ourselves that may be old news.
+    /// Handles a report that another host took its tools. During an attachment the report may be
+    /// outdated.
     pub(crate) fn handle_displacement(&self, host: &str) {
         if let Some(waiting) = &mut self.lock_tools().waiting {
             waiting.early.mark_doubtful();
@@ -169,7 +170,8 @@ impl SessionSlot {
         self.release_tools_to(host);
     }
 
-    /// Others host its tools. Says so once. What was asked of us the gateway has settled itself.
+    /// Gives up the tools to another host and reports that once. The gateway has already ended its
+    /// calls here.
     fn release_tools_to(&self, host: &str) {
         {
             let mut tools = self.lock_tools();
@@ -184,7 +186,7 @@ impl SessionSlot {
         self.inbox.push_status(GatewayUpdate::Displaced { host: host.to_owned() });
     }
 
-    /// Hosts its tools on a connection. What it is asked from the first moment on is done.
+    /// Attaches its tools on a connection. Calls are accepted from the first moment on.
     pub(crate) async fn attach_tools(
         &self,
         client: &GatewayClient,
@@ -198,7 +200,7 @@ impl SessionSlot {
             tools.hosted = Some(hosted.clone());
             let waiting =
                 PendingHosting { client: client.clone(), early: PendingToolEvents::default() };
-            // Whoever attached before may have given up in the middle of it.
+            // A previous attachment may have been aborted midway.
             if let Some(given_up) = tools.waiting.replace(waiting) {
                 given_up.reject_all();
             }
@@ -216,7 +218,7 @@ impl SessionSlot {
             ToolService::claim_tools(client, wish.clone(), Arc::clone(&hands), own_mode).await;
         let other = claimed.as_ref().err().and_then(current_host);
         if other.as_ref() == Some(&wish.host) {
-            // That is ourselves, on the connection that was lost.
+            // The current host is this process, on the lost connection.
             wish.take_over = true;
             claimed = ToolService::claim_tools(client, wish, hands, own_mode).await;
         } else if let (Some(other), HostingClaim::Restore) = (other, claim) {
@@ -235,9 +237,9 @@ impl SessionSlot {
         attached
     }
 
-    /// Offers the tools until it is clear that they are hosted here. Who is said to have displaced us
-    /// may have done so before we attached or since: only the gateway knows, and it takes an offer
-    /// from nobody but the host.
+    /// Offers the tools until it is certain that they are hosted here. A reported displacement may
+    /// be older or newer than our attachment. Only the gateway knows: it accepts an offer only from
+    /// the current host.
     async fn confirm_hosting(
         &self,
         service: &Arc<ToolService>,
@@ -261,14 +263,14 @@ impl SessionSlot {
         Err(GatewayClientError::Protocol { what })
     }
 
-    /// The tools are ready, and what was asked meanwhile is done; unless others are said to host
-    /// them, which is false.
+    /// Starts the service and handles the queued events. Returns false if another host was
+    /// reported.
     fn start_service(&self, service: &Arc<ToolService>) -> bool {
         let mut tools = self.lock_tools();
         if tools.waiting.as_mut().is_some_and(|waiting| waiting.early.take_doubtful()) {
             return false;
         }
-        // It may have been left meanwhile; then what waited was refused.
+        // The session may have been left in the meantime; then the queued calls were rejected.
         if tools.hosted.is_some() {
             let waiting = tools.waiting.take();
             for event in waiting.into_iter().flat_map(|waiting| waiting.early.into_events()) {
@@ -279,7 +281,7 @@ impl SessionSlot {
         true
     }
 
-    /// Takes an event about its tools, unless it cannot.
+    /// Handles a tool event, or returns why it cannot.
     pub(crate) fn handle_tool_event(&self, event: &EventFrame) -> Result<(), CallRejection> {
         let mut tools = self.lock_tools();
         if let Some(service) = &tools.service {
@@ -289,13 +291,13 @@ impl SessionSlot {
         waiting.early.push(event).then_some(()).ok_or(CallRejection::QueueFull)
     }
 
-    /// Which attachment it is, if it hosts tools.
+    /// The number of its attachment, if it hosts tools.
     pub(crate) fn attachment_number(&self) -> Option<u64> {
         let tools = self.lock_tools();
         tools.hosted.as_ref().map(|_| tools.turn)
     }
 
-    /// The connection is gone, and with it whoever waits for what the tools do.
+    /// Handles the loss of the connection; nobody waits for the calls any more.
     pub(crate) fn detach(&self) {
         let mut tools = self.lock_tools();
         tools.waiting = None;
@@ -304,7 +306,7 @@ impl SessionSlot {
         }
     }
 
-    /// Hears and hosts nothing any more.
+    /// Stops receiving updates and hosting tools.
     pub(crate) fn leave(&self) {
         self.stop_hosting();
         self.inbox.close();
@@ -319,7 +321,7 @@ impl SessionSlot {
     }
 }
 
-/// Who hosts the tools, if that is why they cannot be hosted here.
+/// The current host, if that is why the attachment was refused.
 fn current_host(error: &GatewayClientError) -> Option<String> {
     let GatewayClientError::Refused { error } = error else { return None };
     let word = |name: &str| error.details.as_ref()?.get(name)?.as_str();

@@ -1,4 +1,4 @@
-//! What is heard of a session, each entry once and in order.
+//! The updates of a session, each entry once and in order.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use crate::session_handle::GatewayUpdate;
 use crate::session_slot::SessionSlot;
 use crate::update_queue::QueueItem;
 
-/// What is heard of a session, in order.
+/// The stream of a session's updates.
 pub struct SessionUpdates {
     shared: Arc<SharedLink>,
     slot: Arc<SessionSlot>,
-    /// Number of the entry that comes next.
+    /// Number of the next entry.
     next: u64,
-    /// Entries that were fetched.
+    /// Entries read from the ledger.
     page: VecDeque<Event>,
-    /// The ledger has entries that were not heard.
+    /// Whether the ledger has entries that were not delivered.
     is_behind: bool,
-    /// What is told once they are.
+    /// The update that follows them.
     then: Option<GatewayUpdate>,
 }
 
-/// What came of a look into the ledger.
+/// The result of reading the ledger.
 enum LedgerReadOutcome {
-    /// There are entries, or there are no more.
+    /// Entries were read, or there are no more.
     Done,
-    /// The connection is lost; news will say how it goes on.
+    /// The connection is lost; a later update reports how it continues.
     Disconnected,
-    /// It cannot be read.
+    /// The ledger cannot be read.
     Failed(GatewayLinkError),
 }
 
@@ -42,8 +42,7 @@ impl SessionUpdates {
         Self { shared, slot, next, page: VecDeque::new(), is_behind: false, then: None }
     }
 
-    /// The next; `None` when the session was left. Nothing is lost when this is dropped before it
-    /// is done.
+    /// The next update; `None` when the session was left. Cancel-safe.
     pub async fn next(&mut self) -> Option<GatewayUpdate> {
         loop {
             if let Some(event) = self.page.pop_front() {
@@ -99,8 +98,7 @@ impl SessionUpdates {
         self.slot.voice.is_none()
     }
 
-    /// Fetches entries from the ledger. Each page moves on by an entry at least, so this ends where
-    /// the ledger does.
+    /// Reads entries from the ledger. Each page advances by at least one entry, so this ends.
     async fn read_ledger(&mut self) -> LedgerReadOutcome {
         let Ok(up) = self.shared.ensure_connected(ReconnectWait::Now).await else {
             return LedgerReadOutcome::Disconnected;

@@ -1,5 +1,5 @@
-//! The tools of a session, hosted here for a gateway that asks for them: the hands are where the
-//! files are, and they obey this machine's rules, whatever the gateway says.
+//! Hosts the tools of a session for a gateway. The tools run here, next to the files, under this
+//! machine's rules, whatever the gateway requests.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -31,14 +31,14 @@ use zero_wire::{EventFrame, GatewayMethod as _};
 
 use crate::call_rejection::to_result_params;
 
-/// Calls at a time; more are refused. The loop of a gateway makes fewer.
+/// Most concurrent calls; further ones are refused. A gateway's agent loop makes fewer.
 pub(crate) const CALLS_MAX: usize = 64;
-/// How long a gateway may take to answer whoever brings tools.
+/// Longest wait for an answer of the gateway.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// How long a call may take before it is told of by itself; most have ended by then, and their end
-/// tells all.
+/// Delay before the progress of a call is sent separately; most calls end sooner, and their result
+/// is complete.
 const PROGRESS_DELAY: Duration = Duration::from_millis(10);
-/// Words about progress that wait to be sent; more are dropped.
+/// Progress messages that may wait to be sent; further ones are dropped.
 const PROGRESS_WAITING_MAX: usize = 64;
 
 /// Hosts the tools of one session.
@@ -46,8 +46,8 @@ pub struct ToolService {
     client: GatewayClient,
     hands: Arc<dyn ToolBackend>,
     session_key: String,
-    /// How much the person here lets be done without asking. A gateway may ask for less, never for
-    /// more.
+    /// The permission mode that applies here. The gateway can request a stricter one, never a more
+    /// permissive one.
     own_mode: PermissionMode,
     state: Mutex<ToolServiceState>,
 }
@@ -56,12 +56,12 @@ struct ToolServiceState {
     dialect: DialectName,
     session_id: String,
     calls: HashMap<String, CancellationToken>,
-    /// What was offered last: its sum, which is as good to see that something else is there.
+    /// Digest of the last offer, to detect changes.
     offered: Option<u64>,
 }
 
 impl ToolService {
-    /// Hosts the tools of a session from now on, and says which there are.
+    /// Claims the tools of a session and offers them.
     pub async fn attach(
         client: &GatewayClient,
         wish: ToolsAttachParams,
@@ -73,8 +73,7 @@ impl ToolService {
         Ok(service)
     }
 
-    /// Hosts the tools from now on; which there are is not said before the terms are
-    /// [agreed](Self::agree) upon.
+    /// Claims the tools; they are offered once the [terms](Self::apply_terms) are applied.
     pub(crate) async fn claim_tools(
         client: &GatewayClient,
         wish: ToolsAttachParams,
@@ -97,7 +96,7 @@ impl ToolService {
         Ok((service, terms))
     }
 
-    /// Does what an event asks of the tools; false for one that is not about them.
+    /// Handles a tool event; returns false for other events.
     pub fn handle_event(self: &Arc<Self>, event: &EventFrame) -> bool {
         match event.event.as_str() {
             TOOLS_USE => {
@@ -112,7 +111,7 @@ impl ToolService {
                     cancel.cancel();
                 }
             }
-            // Nobody waits for what was begun.
+            // Nobody waits for the running calls any more.
             TOOLS_DISPLACED if self.displaced_by(event).is_some() => self.stop_all_calls(),
             TOOLS_TERMS => {
                 if let Some(terms) = parse_payload::<ToolsTerms>(event)
@@ -131,19 +130,19 @@ impl ToolService {
         true
     }
 
-    /// Who hosts the tools from now on, if an event says that it is somebody else.
+    /// The new host, if the event says that another one took over.
     pub fn displaced_by(&self, event: &EventFrame) -> Option<ToolsDisplacedEvent> {
         let displaced = (event.event == TOOLS_DISPLACED).then(|| parse_payload(event)).flatten();
         displaced
             .filter(|displaced: &ToolsDisplacedEvent| displaced.session_key == self.session_key)
     }
 
-    /// Stops every call.
+    /// Cancels every call.
     pub fn stop_all_calls(&self) {
         self.lock_state().calls.values().for_each(CancellationToken::cancel);
     }
 
-    /// Takes the words and the mode that are wanted, and offers the tools in them.
+    /// Applies the dialect and mode of the terms, and offers the tools in that dialect.
     pub(crate) async fn apply_terms(&self, terms: &ToolsTerms) -> Result<(), GatewayClientError> {
         let dialect = DialectName::from_str(&terms.dialect).unwrap_or(DialectName::Canonical);
         self.lock_state().dialect = dialect;
@@ -156,8 +155,7 @@ impl ToolService {
         self.send_offer(offer).await
     }
 
-    /// Offers the tools anew if others are there than were offered: a server that brings some may
-    /// take a while to come up.
+    /// Offers the tools again if they have changed: an MCP server may take a while to start.
     pub async fn offer_if_changed(&self) -> Result<(), GatewayClientError> {
         let dialect = self.lock_state().dialect;
         let offer = self.encode_offer(dialect).await?;
@@ -167,7 +165,8 @@ impl ToolService {
         self.send_offer(offer).await
     }
 
-    /// Offers the tools whether or not they are others. Whoever does not host them any more is refused.
+    /// Offers the tools even if they are unchanged. The gateway refuses an offer of a displaced
+    /// host.
     pub(crate) async fn force_offer(&self) -> Result<(), GatewayClientError> {
         let dialect = self.lock_state().dialect;
         let offer = self.encode_offer(dialect).await?;
@@ -239,7 +238,7 @@ impl ToolService {
         });
     }
 
-    /// Sends what a call says of itself, until it says no more.
+    /// Sends the progress of a call until the call ends.
     async fn forward_progress(
         &self,
         wanted: &ToolsUseEvent,
@@ -252,13 +251,13 @@ impl ToolService {
                 ..progress
             };
             if self.client.request::<ToolsProgress>(progress).await.is_err() {
-                // Who is not heard need not speak; the result is what counts.
+                // If the progress cannot be sent, stop sending: the result is complete.
                 told.close();
             }
         }
     }
 
-    /// Says how a call ended, and what it was, where that was not said yet.
+    /// Sends the result of a call, with its description if that was not sent yet.
     async fn send_result(
         &self,
         wanted: &ToolsUseEvent,
@@ -282,7 +281,7 @@ impl ToolService {
     }
 }
 
-/// What a call said last of what it does, of what was not passed on.
+/// The last description among the progress messages that were not sent.
 fn last_unsent_progress(
     told: &mut mpsc::Receiver<ToolsProgressParams>,
 ) -> Option<ToolsProgressParams> {
@@ -303,15 +302,15 @@ fn parse_payload<T: DeserializeOwned>(event: &EventFrame) -> Option<T> {
     .ok()
 }
 
-/// A number that is another one for another offer.
+/// A digest that changes with the offer.
 fn offer_digest(offer: &EncodedParams) -> u64 {
     let mut hasher = DefaultHasher::new();
     offer.hash(&mut hasher);
     hasher.finish()
 }
 
-/// An offer that a gateway takes. It takes it whole or not at all, so what others wrote is made
-/// harmless, and a tool of theirs that it would not take is left out.
+/// An offer that the gateway accepts. The gateway rejects an offer as a whole, so untrusted text is
+/// sanitized, and third-party tools that it would reject are omitted.
 fn build_offer(session_key: &str, dialect: DialectName, bench: ToolCatalog) -> ToolsOfferParams {
     let tool = |mut tool: CatalogEntry| {
         if let Err(why) = foreign_schema::vet_input(&mut tool.input_schema) {
@@ -352,12 +351,12 @@ fn build_offer(session_key: &str, dialect: DialectName, bench: ToolCatalog) -> T
     }
 }
 
-/// A path as it can be shown.
+/// A path as one line of text.
 fn one_line(path: &str) -> String {
     sanitize::replace_unsafe_chars(path).replace(['\n', '\t'], " ")
 }
 
-/// Hears of one call, and passes it on.
+/// Observes one call and forwards its progress.
 struct RemoteCallObserver {
     told: mpsc::Sender<ToolsProgressParams>,
 }

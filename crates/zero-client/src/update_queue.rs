@@ -1,5 +1,5 @@
-//! What waits to be heard of one session. It holds a bounded part only: what finds no room is left
-//! out and fetched later from the ledger, or makes whoever tells it wait.
+//! The queue of a session's updates. It is bounded: an entry that does not fit is read from the
+//! ledger later, or its sender waits.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,14 +9,14 @@ use zero_core::event::Event;
 
 use crate::session_handle::GatewayUpdate;
 
-/// Entries that wait.
+/// Most queued entries.
 const ENTRIES_MAX: usize = 1_024;
-/// Bytes of them, as far as they count.
+/// Most queued bytes, estimated.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Bytes of an entry that says little.
+/// Estimated size of a small entry.
 const ENTRY_BYTES: usize = 256;
 
-/// What waits to be heard of one session.
+/// The queue of a session's updates.
 #[derive(Default)]
 pub(crate) struct UpdateQueue {
     state: Mutex<QueueState>,
@@ -28,30 +28,30 @@ pub(crate) struct UpdateQueue {
 struct QueueState {
     queue: VecDeque<GatewayUpdate>,
     bytes: usize,
-    /// Something found no room since the queue was last empty.
+    /// Whether an entry did not fit since the queue was last empty.
     has_missed: bool,
     is_closed: bool,
 }
 
-/// What was taken out.
+/// An item taken from the queue.
 #[derive(Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "nearly all of it are entries")]
 pub(crate) enum QueueItem {
-    /// Something to tell.
+    /// An update.
     Update(GatewayUpdate),
     /// Entries are missing from here on.
     Missed,
 }
 
 impl UpdateQueue {
-    /// Puts an entry in, or leaves it out and remembers that.
+    /// Queues an entry; if it does not fit, records that one is missing.
     pub(crate) fn offer(&self, event: Event) {
         if self.try_push(event).is_err() {
             self.mark_missed();
         }
     }
 
-    /// Puts an entry in, when there is room.
+    /// Queues an entry; waits for room.
     pub(crate) async fn push(&self, event: Event) {
         let mut event = event;
         loop {
@@ -64,7 +64,7 @@ impl UpdateQueue {
         }
     }
 
-    /// Puts an entry in, whatever the room. For a few that must not wait.
+    /// Queues an entry beyond the limit, for the few that must not wait.
     pub(crate) fn force_push(&self, event: Event) {
         let mut state = self.lock_state();
         if state.is_closed {
@@ -77,14 +77,14 @@ impl UpdateQueue {
         self.filled.notify_one();
     }
 
-    /// Remembers that there is more in the ledger.
+    /// Records that the ledger has more entries.
     pub(crate) fn mark_missed(&self) {
         self.lock_state().has_missed = true;
         self.filled.notify_one();
     }
 
-    /// Says how the connection is. There is always room for that: a loss right after a return takes
-    /// its place, so that they do not pile up.
+    /// Queues a connection status. This always succeeds: a loss right after a reconnect replaces
+    /// it, so the queue cannot grow without bound.
     pub(crate) fn push_status(&self, news: GatewayUpdate) {
         let mut state = self.lock_state();
         match (state.queue.back(), &news) {
@@ -99,7 +99,7 @@ impl UpdateQueue {
         self.filled.notify_one();
     }
 
-    /// The next; `None` when it is closed. Nothing is lost when this is dropped.
+    /// The next item; `None` when the queue is closed. Cancel-safe.
     pub(crate) async fn pop(&self) -> Option<QueueItem> {
         loop {
             let filled = self.filled.notified();
@@ -122,7 +122,7 @@ impl UpdateQueue {
         }
     }
 
-    /// Nobody listens any more.
+    /// Closes the queue.
     pub(crate) fn close(&self) {
         let mut state = self.lock_state();
         *state = QueueState { is_closed: true, ..QueueState::default() };
@@ -152,7 +152,7 @@ impl UpdateQueue {
     }
 }
 
-/// How much room news take, as far as it counts.
+/// Estimated size of an update.
 fn update_weight(news: &GatewayUpdate) -> usize {
     let GatewayUpdate::Entry(event) = news else { return 0 };
     ENTRY_BYTES + event.what.bytes()
@@ -168,7 +168,7 @@ mod tests {
         Event { seq, run: None, time_ms: 0, what: EventKind::Text { text: text.to_owned() } }
     }
 
-    /// What can be taken without waiting: numbers, and words for the rest.
+    /// The items that are available without waiting: entry numbers, and names for the others.
     async fn drain(inbox: &UpdateQueue) -> Vec<String> {
         let mut all = Vec::new();
         while let Ok(Some(taken)) =

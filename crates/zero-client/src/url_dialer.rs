@@ -1,4 +1,4 @@
-//! Dialling a gateway by its address, as every member of the family wants to be dialled.
+//! Dials a gateway by its URL, with the handshake of the OpenClaw protocol.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,17 +14,17 @@ use zero_wire::zero_sessions::CAP_EVENTS;
 use crate::gateway_link::{GatewayConnection, GatewayDialer, GatewayLocality};
 use crate::link_error::GatewayLinkError;
 
-/// What the near side of a gateway can do: hear a ledger where there is one, and where there is none
-/// what tools do and whether they may.
+/// The capabilities of this client: ledger events, and for gateways without a ledger tool events
+/// and approvals.
 const CLIENT_CAPABILITIES: [&str; 3] = [CAP_EVENTS, "tool-events", "exec-approvals"];
 
-/// The key of this device, for gateways that ask for one. It is made when it is first needed.
+/// Provides the device key for gateways that require one. The key is created on first use.
 pub trait DeviceKeySource: Send + Sync {
-    /// The key; the same each time.
+    /// The key; the same for each call.
     fn device_key(&self) -> Result<Arc<DeviceKey>, GatewayLinkError>;
 }
 
-/// Dials an address. A gateway that wants to know the device is told, and no other.
+/// Dials a URL. The device identity is sent only to a gateway that asks for it.
 pub struct UrlDialer {
     url: GatewayUrl,
     options: ConnectOptions,
@@ -33,13 +33,13 @@ pub struct UrlDialer {
 }
 
 impl UrlDialer {
-    /// Dials so. What the near side can do is added to the options.
+    /// Creates a dialer; adds the client capabilities to the options.
     pub fn new(url: GatewayUrl, options: ConnectOptions) -> Self {
         let device = Mutex::new(options.device.clone());
         Self { url, options: with_client_capabilities(options), source: None, device }
     }
 
-    /// With the key of this device, where it is asked for.
+    /// Sets the source of the device key.
     pub fn with_device(mut self, source: Arc<dyn DeviceKeySource>) -> Self {
         self.source = Some(source);
         self
@@ -56,7 +56,7 @@ impl UrlDialer {
     }
 }
 
-/// Options with what the near side of a gateway can do, and all that its token allows.
+/// Adds the client capabilities to the options, and requests all scopes of the token.
 pub fn with_client_capabilities(options: ConnectOptions) -> ConnectOptions {
     ConnectOptions {
         caps: CLIENT_CAPABILITIES.map(str::to_owned).to_vec(),
@@ -95,7 +95,7 @@ fn is_device_required(error: &GatewayClientError) -> bool {
     code.and_then(Value::as_str) == Some("DEVICE_IDENTITY_REQUIRED")
 }
 
-/// Who is not let in cannot reach it; the words say what to do next.
+/// A rejected connection is `Unreachable`; the message says what to do next.
 fn refusal_error(error: GatewayClientError) -> GatewayLinkError {
     GatewayLinkError::Unreachable {
         is_passing: GatewayLinkError::from(error.clone()).is_transient(),

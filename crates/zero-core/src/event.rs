@@ -1,8 +1,7 @@
-//! What happened in a session, as it was shown: the entries of the ledger.
+//! The events of a session, in the order in which they were shown: the entries of its ledger.
 //!
-//! An event is written down before anybody sees it, so what was shown can be replayed to whoever
-//! comes later, in the same order and the same words. Events are data of zero's own; each face
-//! turns them into its protocol.
+//! An event is stored before it is delivered, so a later client can get the same events in the same
+//! order. Events are zero's own data model; each front end translates them into its protocol.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -185,12 +184,12 @@ pub enum ToolCallStatus {
 }
 
 impl EventKind {
-    /// The end of a call.
+    /// The end of a call, with the status of its outcome.
     pub fn tool_ended(call: impl Into<String>, outcome: ToolOutcome) -> Self {
         Self::ToolEnded { call: call.into(), status: outcome.status(), outcome }
     }
 
-    /// Bytes of what can be long in it, as far as that counts.
+    /// Estimated size: the bytes of its texts and attachments.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Text { text } | Self::Thought { text } => text.len(),

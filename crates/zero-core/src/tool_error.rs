@@ -1,4 +1,4 @@
-//! Why a call gave no result.
+//! The error of a call.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -28,7 +28,7 @@ pub enum ErrorType {
 }
 
 impl ErrorType {
-    /// All of them, in the order they are listed to people.
+    /// All kinds, in the order in which they are listed.
     pub const ALL: [Self; 5] = [
         Self::PermissionDenied,
         Self::NotFound,
@@ -37,7 +37,7 @@ impl ErrorType {
         Self::ExecutionFailed,
     ];
 
-    /// Stable word for clients, metrics and audit rows.
+    /// Stable name for clients, metrics and audit rows.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::PermissionDenied => "permission_denied",
@@ -49,55 +49,55 @@ impl ErrorType {
     }
 }
 
-/// Refines an [`ErrorType`]; stands in `details.reason`. Messages may be reworded; these may not.
+/// Refines an [`ErrorType`]; stored in `details.reason`. Messages may change; these names may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorReason {
     /// No tool has that name.
     UnknownTool,
-    /// The input does not fit its schema.
+    /// The input does not match its schema.
     SchemaViolation,
-    /// A person said no.
+    /// The user rejected the call.
     Rejected,
-    /// A person would have to be asked and nobody can be.
+    /// The call needs approval, and there is nobody to ask.
     NoApprover,
-    /// A rule said no.
+    /// A rule denies the call.
     Denied,
     /// The folder is not trusted.
     Untrusted,
     /// The caller stopped the call.
     Cancelled,
-    /// zero stopped, or lost who ran the call, before it was known what became of it.
+    /// zero stopped, or lost the tool host, before the outcome was known.
     Interrupted,
-    /// It did not finish in time.
+    /// The deadline expired.
     Deadline,
-    /// The tool failed too often lately and rests.
+    /// The tool failed too often recently and is suspended.
     CircuitOpen,
     /// Too many calls are waiting.
     QueueFull,
-    /// A memory, processor, file or process limit was hit.
+    /// A memory, CPU, file or process limit was reached.
     ResourceExhausted,
     /// The file changed since it was last read, or was never read.
     StaleFile,
     /// The text to replace is not in the file.
     NoMatch,
-    /// The text to replace is there more than once.
+    /// The text to replace occurs more than once.
     AmbiguousMatch,
     /// The call would change nothing.
     NoChange,
-    /// A line number lies outside the file.
+    /// A line number is outside the file.
     OutOfRange,
     /// The file is larger than its limit.
     TooLarge,
     /// The file is not text.
     Binary,
-    /// A folder stands where a file is needed.
+    /// The path is a folder, and a file is required.
     IsDirectory,
-    /// A file stands where a folder is needed.
+    /// The path is a file, and a folder is required.
     NotDirectory,
     /// A pipe, device, socket or kernel file.
     SpecialFile,
-    /// The path itself is malformed or leads round in circles.
+    /// The path is malformed or contains a symlink loop.
     BadPath,
     /// The text cannot be written in the file's encoding.
     Encoding,
@@ -109,23 +109,23 @@ pub enum ErrorReason {
     ReadOnly,
     /// The operating system refuses access.
     AccessDenied,
-    /// Somebody else is at work on the same thing.
+    /// Another call or process uses the same resource.
     Busy,
-    /// A passing failure; the same call may succeed.
+    /// A temporary failure; a retry may succeed.
     Transient,
-    /// A remote tool ran and says that it failed.
+    /// A remote tool ran and reported a failure.
     RemoteFailure,
-    /// The server or command that brings the tool cannot be reached, or answers nonsense.
+    /// The server or command that provides the tool is unreachable or sends invalid answers.
     ServerUnavailable,
-    /// The tool has a bug and stopped.
+    /// The tool panicked.
     Panic,
-    /// Any other failure of the operating system.
+    /// Any other operating system error.
     Io,
 }
 
 impl ErrorReason {
-    /// True for failures that say the tool itself is unwell, as opposed to its input, the person,
-    /// or the state of the disk. Only these open a circuit.
+    /// Whether the tool itself is at fault, and not its input, the user or the state of the disk.
+    /// Only these failures open a circuit breaker.
     pub fn is_tool_fault(self) -> bool {
         matches!(self, Self::Transient | Self::Panic | Self::Io)
     }
@@ -146,7 +146,7 @@ pub struct ToolError {
 }
 
 impl ToolError {
-    /// An error without the tool's name, which the pipeline fills in.
+    /// An error without the tool's name, which the pipeline sets.
     pub fn new(
         error_type: ErrorType,
         reason: ErrorReason,
@@ -157,22 +157,22 @@ impl ToolError {
         Self { tool: String::new(), error_type, message: message.into().into_owned(), details }
     }
 
-    /// A wrong input.
+    /// An error for invalid input.
     pub fn invalid(reason: ErrorReason, message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorType::InvalidInput, reason, message)
     }
 
-    /// Something that does not exist.
+    /// An error for something that does not exist.
     pub fn not_found(reason: ErrorReason, message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorType::NotFound, reason, message)
     }
 
-    /// Something that was tried and failed.
+    /// An error for a failed execution.
     pub fn failed(reason: ErrorReason, message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorType::ExecutionFailed, reason, message)
     }
 
-    /// The caller stopped the call.
+    /// The error of a call that the caller cancelled.
     pub fn cancelled() -> Self {
         Self::failed(
             ErrorReason::Cancelled,
@@ -180,26 +180,27 @@ impl ToolError {
         )
     }
 
-    /// Adds a fact for programs.
+    /// Adds a detail for programs.
     #[must_use]
     pub fn with_detail(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.details.insert(key.to_owned(), value.into());
         self
     }
 
-    /// Names the tool, by the name the caller used.
+    /// Sets the tool's name, as the caller used it.
     #[must_use]
     pub fn with_tool(mut self, tool: &str) -> Self {
         tool.clone_into(&mut self.tool);
         self
     }
 
-    /// The refinement in `details.reason`.
+    /// The reason in `details.reason`.
     pub fn reason(&self) -> Option<ErrorReason> {
         serde_json::from_value(self.details.get("reason")?.clone()).ok()
     }
 
-    /// All violations of a schema as one error: the message says each, `details` holds them.
+    /// Combines all schema violations into one error: the message lists them, `details` contains
+    /// them.
     pub fn from_violations(violations: &[SchemaViolation]) -> Self {
         let mut message = match violations.len() {
             1 => String::from("the input does not fit the schema"),
@@ -213,7 +214,7 @@ impl ToolError {
             .with_detail("violations", serde_json::to_value(violations).unwrap_or_default())
     }
 
-    /// True when it says the tool itself is unwell: counts towards its circuit breaker.
+    /// Whether the tool itself is at fault, so that the error counts for its circuit breaker.
     pub fn is_tool_fault(&self) -> bool {
         match self.error_type {
             ErrorType::Timeout => true,

@@ -1,4 +1,4 @@
-//! What a call gives back: for the model, for the person, for programs.
+//! The result of a call: for the model, the user and programs.
 
 use std::path::{Path, PathBuf};
 
@@ -159,7 +159,7 @@ impl FileDiff {
 }
 
 impl ToolResult {
-    /// A result of nothing but words.
+    /// A result with text for the model only.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             content: vec![ToolResultPart::Text(text.into())],
@@ -169,7 +169,7 @@ impl ToolResult {
         }
     }
 
-    /// The plan that it sets.
+    /// The plan that the result sets, if any.
     pub fn plan(&self) -> Option<&[PlanEntry]> {
         match &self.display {
             ResultDisplay::Plan { entries } => Some(entries),
@@ -177,7 +177,7 @@ impl ToolResult {
         }
     }
 
-    /// Bytes of what can be long in it.
+    /// Estimated size: the bytes of its texts and media.
     pub(crate) fn bytes(&self) -> usize {
         self.content.iter().map(ToolResultPart::bytes).sum::<usize>()
             + self.display.bytes()
@@ -185,7 +185,7 @@ impl ToolResult {
     }
 }
 
-/// Bytes of the texts in a value.
+/// Estimated size of a JSON value: the bytes of its keys and strings.
 pub(crate) fn json_bytes(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
@@ -198,7 +198,7 @@ pub(crate) fn json_bytes(value: &Value) -> usize {
 }
 
 impl ResultDisplay {
-    /// Bytes of what can be long in it.
+    /// Estimated size: the bytes of its texts.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Markdown { text } => text.len(),
@@ -207,13 +207,13 @@ impl ResultDisplay {
         }
     }
 
-    /// A text for the person.
+    /// A Markdown text for the user.
     pub fn markdown(text: impl Into<String>) -> Self {
         Self::Markdown { text: text.into() }
     }
 }
 
-/// The steps of a plan as a list in Markdown, for those who can show nothing else.
+/// The steps of a plan as a Markdown list, for clients that cannot show a plan.
 pub fn render_checklist(entries: &[PlanEntry]) -> String {
     let line = |entry: &PlanEntry| {
         let PlanEntry { content, status, .. } = entry;
@@ -238,8 +238,8 @@ pub struct FileLocation {
     pub line: Option<u64>,
 }
 
-/// Writes a path as text. JSON has no bytes, and a name that is not UTF-8 must not cost the whole
-/// result: what is not text in it becomes `\u{FFFD}`.
+/// Serializes a path as text. JSON has no bytes, and a path that is not UTF-8 must not make the
+/// whole result fail: invalid bytes become `\u{FFFD}`.
 fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&path.display())
 }

@@ -1,5 +1,5 @@
-//! What a decision costs: everyday commands under a hundred rules, and the worst that a model can
-//! write under ten thousand.
+//! Measures the cost of a decision: common commands under a hundred rules, and the worst case that
+//! a model can write under ten thousand.
 //!
 //! Prints the figures as JSON; `cargo xtask bench` runs it.
 #![expect(clippy::print_stdout, reason = "a measurement, not part of the product")]
@@ -15,7 +15,7 @@ use zero_policy::{
     DecisionRequest, EmptyMachine, PermissionMode, PolicyEngine, PolicyEngineConfig, Verdict,
 };
 
-/// A line that only looks, and one that touches files.
+/// A read-only command line, and one that changes files.
 const READ_ONLY_COMMAND: &str = "cd src && git log --oneline -n 5 | head -20 > /dev/null 2>&1";
 const FILE_COMMAND: &str =
     "mkdir -p out && cp src/main.rs out/ && sed -i s/a/b/ out/main.rs | tee out/log";
@@ -25,7 +25,7 @@ const FEW_RULES: usize = 100;
 const MANY_RULES: usize = 10_000;
 const COMMANDS: usize = 10_000;
 const BRACKETS: usize = 100_000;
-/// Each of the slow ones is done this often, and the median counts.
+/// Number of runs of each slow measurement; the median is reported.
 const RUNS: usize = 5;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// An engine with this many rules of every kind, most of which have nothing to do with the call.
+/// An engine with this many rules of every kind, most of which do not match the call.
 fn build_engine(count: usize) -> Result<PolicyEngine, RuleError> {
     let rules: Result<Vec<PolicyRule>, RuleError> = (0..count).map(build_rule).collect();
     Ok(PolicyEngine::new(PolicyEngineConfig {

@@ -1,16 +1,16 @@
-//! What tests measure that something takes little time: the processor's own account of it, which a
-//! busy machine does not change.
+//! CPU time of a thread, for tests of performance limits. Unlike wall time it does not depend on
+//! the load of the machine.
 
 use std::time::Duration;
 
-/// Ticks of the account in a second, on every machine that Linux runs on.
+/// Clock ticks per second (`USER_HZ`), the same on every Linux machine.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// The time that this thread has had of a processor.
+/// The CPU time of this thread.
 #[expect(clippy::disallowed_methods, reason = "the kernel's account is no person's file")]
 pub(crate) fn thread_cpu_time() -> Duration {
     let account = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
-    // The name may hold anything: what comes after the last parenthesis counts.
+    // The process name can contain any character, so the fields start after the last parenthesis.
     let (_, fields) = account.rsplit_once(')').unwrap();
     let fields: Vec<&str> = fields.split_whitespace().collect();
     let ticks = |at: usize| fields[at].parse::<u64>().unwrap();

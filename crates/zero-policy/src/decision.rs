@@ -1,27 +1,27 @@
-//! What was decided about a call, and why.
+//! The decision about a call, with its reasons.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use zero_core::{CommandLimitChange, RiskLevel};
 
-/// What is to become of a call. Ordered: the strictest of several is their maximum.
+/// The verdict on a call. Ordered: the strictest of several is their maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It runs.
+    /// The call runs.
     Allow,
-    /// A person decides.
+    /// The user decides.
     Ask,
-    /// It does not run.
+    /// The call does not run.
     Deny,
 }
 
 impl Verdict {
-    /// All of them, mildest first.
+    /// All verdicts, most permissive first.
     pub const ALL: [Self; 3] = [Self::Allow, Self::Ask, Self::Deny];
 
-    /// Stable word for audit rows, settings and JSON.
+    /// Stable name for audit rows, settings and JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -40,52 +40,52 @@ impl fmt::Display for Verdict {
 /// A verdict with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyDecision {
-    /// What is to become of the call.
+    /// The verdict on the call.
     pub verdict: Verdict,
-    /// Why, in words a person understands.
+    /// The reason, as text for the user.
     pub reason: String,
     /// The rule that decided, as written, if one did.
     pub rule: Option<String>,
-    /// Where that rule stands: a file with its line, a flag, a grant.
+    /// The origin of that rule: a file with its line, a flag, a grant.
     pub source: Option<String>,
-    /// How much harm the call can do, its arguments considered.
+    /// The risk of the call, with its arguments considered.
     pub risk: RiskLevel,
     /// The verdict on each effect.
     pub effects: Vec<EffectDecision>,
-    /// What "for this session" would grant, when a person is asked; empty when it cannot be.
+    /// What the answer "for this session" would grant; empty if no grant is possible.
     pub grants: Vec<GrantScope>,
-    /// Limits that the rules which decided about its commands raise, should it run.
+    /// Command limits that are raised by the rules that decided.
     pub limits: CommandLimitChange,
 }
 
-/// One effect and what was decided about it.
+/// The decision about one effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EffectDecision {
     /// `read`, `write`, `delete`, `exec`, `net`, `mcp`, `ask` or `state`.
     pub kind: &'static str,
-    /// On what.
+    /// The object of the effect.
     pub target: String,
-    /// What was decided.
+    /// The verdict.
     pub decision: Verdict,
     /// The rule that decided, as written.
     pub rule: Option<String>,
-    /// Where that rule stands.
+    /// The origin of that rule.
     pub source: Option<String>,
-    /// Why, in words a person understands.
+    /// The reason, as text for the user.
     pub reason: String,
 }
 
-/// What a person can allow for the rest of a session: a rule, bound to where it was shown.
+/// A permission that the user can give for the rest of a session: a rule, bound to its context.
 ///
-/// It sits below every ask and deny rule, and ends with the session.
+/// Every ask and deny rule takes precedence over it, and it ends with the session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantScope {
-    /// The rule it amounts to, such as `Bash(git push:*)`.
+    /// The equivalent rule, such as `Bash(git push:*)`.
     pub rule: String,
-    /// The folder it was shown for; a command elsewhere is not covered.
+    /// The folder that was shown; a command in another folder is not covered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
-    /// The file the program was found at; another of the same name is not covered.
+    /// The program file that was found; another file of the same name is not covered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
 }

@@ -1,8 +1,8 @@
-//! The judge: effects in, a decision with its reasons out.
+//! The policy engine: effects in, a decision with its reasons out.
 //!
-//! deny > ask > allow > mode and risk, for each thing a call would do; the strictest verdict on any
-//! of them is the verdict on the call. Rules, mode and places are given once; a request brings the
-//! effects; what must be known of the machine comes through [`Machine`].
+//! For each effect of a call the order is deny > ask > allow > mode and risk; the strictest verdict
+//! on any effect is the verdict on the call. Rules, mode and folders are fixed at construction. A
+//! request has the effects, and facts about the machine come from [`Machine`].
 
 mod commands;
 mod connect_request;
@@ -33,14 +33,14 @@ use crate::rule::{PolicyRule, RuleOwner};
 use crate::rule_set::{PathViews, PatternRoots, RuleSet};
 use crate::shell::analysis::ScriptAnalysis;
 
-/// The tool whose rules are about changing files.
+/// The tool whose rules cover file changes.
 const EDIT_TOOL: &str = "Edit";
-/// How deep beneath a protected path rules are looked for that deny changing it.
+/// How deep beneath a protected path deny and ask rules are searched for.
 const INNER_DEPTH_MAX: usize = 4;
-/// A name that nobody writes a rule for: it stands for whatever may lie in a folder.
+/// A file name that no rule contains; it represents any file of a folder.
 const ANY_NAME: &str = "\u{1}";
 
-/// Rules, mode and places: all that stays the same from call to call.
+/// Rules, mode and folders: everything that is the same for all calls.
 #[derive(Debug)]
 pub struct PolicyEngine {
     rules: RuleSet,
@@ -48,61 +48,61 @@ pub struct PolicyEngine {
     places: PatternRoots,
     protected: ProtectedPaths,
     network: CommandHosts,
-    /// Whether a rule lets commands change something that is protected. Hardly ever, and commands ask
-    /// about dozens of paths.
+    /// Whether any rule lets commands change a protected path. Cached, because it is rare, and each
+    /// command checks dozens of paths.
     opens_protected: bool,
 }
 
-/// What an engine is made of.
+/// Configuration of an engine.
 #[derive(Clone, Debug, Default)]
 pub struct PolicyEngineConfig {
-    /// The rules of all settings.
+    /// The rules of all settings files.
     pub rules: Vec<PolicyRule>,
-    /// The mode of calls whose session has none of its own.
+    /// The mode of calls whose session has no mode of its own.
     pub mode: PermissionMode,
-    /// Canonical paths of the workspace's folders; relative paths start in the first.
+    /// Canonical paths of the workspace folders; relative paths start in the first.
     pub roots: Vec<PathBuf>,
-    /// What `~` means.
+    /// The folder for `~`.
     pub home: Option<PathBuf>,
-    /// Folder of the person's settings for zero.
+    /// Folder of the user's zero settings.
     pub config_dir: Option<PathBuf>,
     /// Folder of zero's own state.
     pub state_dir: Option<PathBuf>,
-    /// Files in which zero keeps secrets, by each of their names: nothing opens them.
+    /// Files with zero's secrets, by all of their names: no rule opens them.
     pub secret_files: Vec<PathBuf>,
-    /// Whom commands reach, beside what rules say.
+    /// Hosts that commands can reach in addition to those that rules allow.
     pub network: CommandHosts,
 }
 
-/// Whom commands reach by what settings say, beside rules. Nobody, unless they say so.
+/// Hosts that settings open to commands in addition to rules. None by default.
 #[derive(Clone, Debug, Default)]
 pub struct CommandHosts {
-    /// Hosts that are listed for them.
+    /// Hosts listed for commands.
     pub listed: Vec<HostPattern>,
-    /// Whether loopback, for them, is a network that only commands of the same session are on. It
-    /// must be enforced where they run: this machine listens on the other one.
+    /// Whether the loopback of commands is a network that only commands of the same session share.
+    /// The sandbox must enforce this: otherwise services of this machine are reachable.
     pub own_loopback: bool,
 }
 
-/// A call to be judged.
+/// A call to decide on.
 #[derive(Clone, Copy)]
 pub struct DecisionRequest<'a> {
     /// The tool by its canonical name.
     pub tool: &'a str,
-    /// The tool's risk before its arguments are looked at.
+    /// The tool's risk without its arguments.
     pub risk: RiskLevel,
-    /// What it would do.
+    /// The effects of the call.
     pub effects: &'a [Effect],
-    /// What a person has allowed for the session.
+    /// The grants of the session.
     pub grants: &'a [GrantScope],
-    /// The mode of its session, where that is another than the engine's.
+    /// The mode of its session, if it differs from the engine's.
     pub mode: Option<PermissionMode>,
-    /// The machine.
+    /// Facts about the machine.
     pub world: &'a dyn Machine,
 }
 
 impl PolicyEngine {
-    /// An engine with these rules.
+    /// Creates an engine from its configuration.
     pub fn new(config: PolicyEngineConfig) -> Self {
         let PolicyEngineConfig {
             mut rules,
@@ -114,8 +114,8 @@ impl PolicyEngine {
             secret_files,
             network,
         } = config;
-        // A lookup finds the first rule that matches. Some things only a person's rule for exactly
-        // them may allow, so those come first: what is allowed must not depend on the order.
+        // A lookup returns the first rule that matches. Some effects need an exact rule of the
+        // user, so those rules come first: the result must not depend on the order of the settings.
         rules.sort_by_key(|rule| !is_exact_person_allow(rule));
         let protected = ProtectedPaths::new(
             &roots,
@@ -130,33 +130,33 @@ impl PolicyEngine {
         Self { rules, mode, places, protected, network, opens_protected }
     }
 
-    /// The rules of the session, by which calls are judged.
+    /// The rules of the engine.
     pub fn rules(&self) -> &RuleSet {
         &self.rules
     }
 
-    /// The mode of calls whose session has none of its own.
+    /// The mode of calls whose session has no mode of its own.
     pub fn mode(&self) -> PermissionMode {
         self.mode
     }
 
-    /// Judges a call.
+    /// Decides on a call.
     pub fn decide(&self, request: DecisionRequest<'_>) -> PolicyDecision {
         self.evaluate(request).into_decision()
     }
 
-    /// Judges a call and shows the way there: each command line as a tree with its verdicts.
+    /// Decides on a call and returns each command line as a tree with its verdicts.
     pub fn explain(&self, request: DecisionRequest<'_>) -> (PolicyDecision, Vec<VerdictTree>) {
         let judgement = self.evaluate(request);
         let trees = judgement.build_trees();
         (judgement.into_decision(), trees)
     }
 
-    /// Whether a file that a search comes across may be read without a question of its own: unless
-    /// a rule denies it or says to ask about it, it holds a secret that no rule opens, or it is
-    /// zero's own.
+    /// Whether a file found by a search may be read without a question of its own: no rule denies
+    /// it or asks about it, it is not a secret that no rule opens, and it is not one of zero's own
+    /// files.
     pub fn may_read(&self, tool: &str, written: &Path, canonical: &Path) -> bool {
-        // Asked of each file of a tree, nearly all of which are what they are called.
+        // Called for each file of a tree; for nearly all of them both paths are equal.
         let written = match written == canonical {
             true => canonical.to_owned(),
             false => crate::path::normalize_lexically(&self.places.primary_root().join(written)),
@@ -175,25 +175,26 @@ impl PolicyEngine {
                 || allowed())
     }
 
-    /// Whether something in the workspace may not be read without a question of its own.
+    /// Whether some file of the workspace may not be read without a question of its own.
     pub fn filters_reads(&self) -> bool {
         self.has_read_guards() || self.places.roots.iter().any(|root| self.contains_own_files(root))
     }
 
-    /// Whether something that is zero's own lies in a folder, by its canonical path.
+    /// Whether a folder, given by its canonical path, contains files of zero's own.
     pub fn contains_own_files(&self, folder: &Path) -> bool {
         protected_paths::overlaps_closed(folder, &self.protected)
     }
 
-    /// The same, without what is zero's own: rules guard it, or the person's secrets lie there.
+    /// The same without zero's own files: rules guard files, or the user's secrets are in the
+    /// workspace.
     pub fn has_read_guards(&self) -> bool {
         let holds_home = |root: &PathBuf| self.places.holds_home(root);
         self.rules.guards_paths() || self.places.roots.iter().any(holds_home)
     }
 
-    /// Whether commands may change a protected path, because the person wrote a rule for it: one
-    /// that allows it by its name, with none that denies it or says to ask. zero's own settings and
-    /// state and what is in `.git` no rule opens.
+    /// Whether commands may change a protected path, because a rule of the user allows it by its
+    /// name and no rule denies it or asks about it. No rule opens zero's own settings and state or
+    /// the contents of `.git`.
     pub fn may_change(&self, canonical: &Path) -> bool {
         if !self.opens_protected || protected_paths::is_own_file(canonical, &self.protected) {
             return false;
@@ -202,14 +203,14 @@ impl PolicyEngine {
         else {
             return false;
         };
-        // A rule for `.vscode/**` is about what lies beneath, one for `.npmrc` about the file.
+        // A rule for `.vscode/**` covers the contents, a rule for `.npmrc` the file itself.
         let allowed = |path: PathBuf| {
             let views = PathViews { written: path.clone(), canonical: path };
             self.rules
                 .find_strictest_path_rule(EDIT_TOOL, FileAccess::Write, &views)
                 .is_some_and(opens_protected)
         };
-        // The path and whatever lies in it, as deep as settings lie.
+        // The path and its contents, down to the depth at which settings occur.
         let guarded = || {
             let depths = 0..=INNER_DEPTH_MAX;
             depths.map(|depth| format!("{text}{}", "/*".repeat(depth))).any(|pattern| {
@@ -221,14 +222,14 @@ impl PolicyEngine {
         (allowed(canonical.to_owned()) || allowed(canonical.join(ANY_NAME))) && !guarded()
     }
 
-    /// Where files may lie, outside the workspace, that a rule denies to be read: from the machine's
-    /// root or the home folder on, as far as the rule names folders without a wildcard.
+    /// Folders outside the workspace with files that a deny rule protects from reading: the part of
+    /// each rule's path before its first wildcard, absolute or below the home folder.
     pub fn denied_read_roots(&self) -> Vec<PathBuf> {
         let deny = self.rules.iter().filter(|rule| rule.verdict == Verdict::Deny);
         deny.filter_map(|rule| rule.path_start(self.places.home.as_deref())).collect()
     }
 
-    /// How many rules deny files to be read, or say to ask about some.
+    /// Number of rules that deny reading files or ask about it.
     pub fn count_read_guards(&self) -> usize {
         self.rules
             .iter()
@@ -244,7 +245,7 @@ impl PolicyEngine {
             case.evaluate_effect(effect, &mut judged, &mut analyses);
         }
         case.evaluate_tool(&mut judged);
-        // Where no effect raises it, the tool's own risk stands; a command's risk is its effects'.
+        // The tool's own risk is the minimum; for a command only its effects count.
         let base = if analyses.is_empty() { request.risk } else { RiskLevel::Low };
         judged.iter_mut().for_each(|judged| case.apply_grant(judged));
         if case.mode() == PermissionMode::Plan {
@@ -254,17 +255,17 @@ impl PolicyEngine {
     }
 }
 
-/// Whether a rule lets commands change what it names, though it decides what runs later.
+/// Whether a rule of the user lets commands change a protected path that it names.
 fn opens_protected(rule: &PolicyRule) -> bool {
     rule.verdict == Verdict::Allow && rule.source.owner == RuleOwner::User && rule.names_protected()
 }
 
-/// Whether nothing that can be allowed at all needs more than this rule.
+/// Whether this rule allows everything that can be allowed for its target.
 fn is_exact_person_allow(rule: &PolicyRule) -> bool {
     rule.verdict == Verdict::Allow && rule.is_exact() && rule.source.owner == RuleOwner::User
 }
 
-/// One request on its way.
+/// The evaluation of one request.
 struct RequestEvaluator<'a> {
     engine: &'a PolicyEngine,
     request: DecisionRequest<'a>,
@@ -339,7 +340,7 @@ impl<'a> RequestEvaluator<'a> {
         analyses.push(analysis);
     }
 
-    /// Variables set for a command from outside.
+    /// Evaluates variables that are set for a command.
     fn evaluate_variables(&self, execution: &CommandExecution, judged: &mut Vec<EffectAssessment>) {
         for (name, _) in &execution.variables {
             if crate::shell::changes_what_runs(name) {
@@ -353,7 +354,7 @@ impl<'a> RequestEvaluator<'a> {
         }
     }
 
-    /// Rules about the tool by its name, for tools whose effects no rule can name.
+    /// Evaluates rules for the tool by its name, for tools whose effects no rule can name.
     fn evaluate_tool(&self, judged: &mut Vec<EffectAssessment>) {
         let tool = self.request.tool;
         let rules = &self.engine.rules;
@@ -376,7 +377,7 @@ impl<'a> RequestEvaluator<'a> {
         definition: ToolDefinitionState,
     ) -> EffectAssessment {
         let target = format!("{server}/{tool}");
-        // Where a server's own name cannot be one here, rules may be about either.
+        // If the server's tool name is not a valid name here, rules may use either form.
         let name = self.request.tool.strip_prefix(server).and_then(|rest| rest.strip_prefix("__"));
         let lookup = |rules: &'a RuleSet, verdict| {
             let by_name = || rules.find_mcp_rule(verdict, server, name?);
@@ -386,7 +387,7 @@ impl<'a> RequestEvaluator<'a> {
             Some((verdict @ (Verdict::Deny | Verdict::Ask), rule)) => {
                 EffectAssessment::from_rule("mcp", target, verdict, rule)
             }
-            // What was allowed is a tool that said something else of itself.
+            // The approval was for another definition of the tool.
             _ if definition == ToolDefinitionState::Changed => {
                 let reason = format!(
                     "the definition of `{tool}` of MCP server `{server}` changed since you approved it; review it with `zero mcp approve {server}`"
@@ -396,7 +397,8 @@ impl<'a> RequestEvaluator<'a> {
             Some((verdict, rule)) => EffectAssessment::from_rule("mcp", target, verdict, rule),
             None => {
                 let reason = format!("no rule allows `{tool}` of MCP server `{server}`");
-                // Its own name may be anything, such as `*`, which as a rule would mean more.
+                // The server's tool name can be anything, such as `*`, which would mean more as a
+                // rule.
                 let name = ToolName::from_namespaced(server, tool).ok();
                 let rule = name.map(|name| name.as_str().to_owned());
                 let grant = rule.map(|rule| GrantScope { rule, folder: None, program: None });
@@ -409,7 +411,7 @@ impl<'a> RequestEvaluator<'a> {
         EffectAssessment { risk: RiskLevel::High, changes: true, ..judged }
     }
 
-    /// What the rules say, the strictest first.
+    /// The strictest matching rule.
     fn find_strictest_rule(
         &self,
         lookup: impl Fn(&'a RuleSet, Verdict) -> Option<&'a PolicyRule>,
@@ -421,7 +423,7 @@ impl<'a> RequestEvaluator<'a> {
             .next()
     }
 
-    /// Answers a question that a person has answered for the session.
+    /// Applies a grant of the session to a question.
     fn apply_grant(&self, judged: &mut EffectAssessment) {
         if judged.verdict != Verdict::Ask {
             return;
@@ -434,12 +436,12 @@ impl<'a> RequestEvaluator<'a> {
         }
     }
 
-    /// How much may be done without asking, where no rule says otherwise.
+    /// The mode that applies if no rule decides.
     fn mode(&self) -> PermissionMode {
         self.request.mode.unwrap_or(self.engine.mode)
     }
 
-    /// The folder relative paths start in.
+    /// The folder that relative paths start in.
     fn folder(&self) -> &'a Path {
         self.engine.places.primary_root()
     }
@@ -453,7 +455,7 @@ impl<'a> RequestEvaluator<'a> {
     }
 }
 
-/// One thing a call would do, and what was decided about it.
+/// One effect of a call with its verdict.
 #[derive(Clone, Debug)]
 struct EffectAssessment {
     kind: &'static str,
@@ -462,14 +464,14 @@ struct EffectAssessment {
     reason: String,
     rule: Option<String>,
     source: Option<String>,
-    /// Limits that the rule which decided raises.
+    /// Limits that the deciding rule raises.
     limits: CommandLimitChange,
     risk: RiskLevel,
-    /// What would silence the question; `None` when nothing may.
+    /// The grant that would answer the question; `None` if no grant may.
     grant: Option<GrantScope>,
-    /// Whether it does more than look.
+    /// Whether it does more than read.
     changes: bool,
-    /// Where it belongs: which command line, which node of it.
+    /// Its command line and the node within it.
     tree: Option<usize>,
     node: Option<usize>,
 }
@@ -496,7 +498,7 @@ impl EffectAssessment {
         Self { risk, ..self }
     }
 
-    /// In plan mode nothing is changed or run, whatever allows it.
+    /// Denies every change and execution, for plan mode.
     fn restrict_to_reads(&mut self) {
         if self.changes && self.verdict != Verdict::Deny {
             self.verdict = Verdict::Deny;
@@ -517,7 +519,7 @@ impl EffectAssessment {
         }
     }
 
-    /// The reason, with what it is about where that is not the whole call.
+    /// The reason, with the object of the effect unless that is the whole call.
     fn explain(&self) -> String {
         let about = |verb: &str| format!("{verb} `{}`: {}", self.target, self.reason);
         match self.kind {
@@ -545,16 +547,16 @@ impl EffectAssessment {
     }
 }
 
-/// Everything that was decided about a call.
+/// All assessments of a call.
 struct CallAssessment {
     judged: Vec<EffectAssessment>,
     analyses: Vec<ScriptAnalysis>,
-    /// The least risk, whatever the effects are.
+    /// The minimum risk, whatever the effects are.
     base: RiskLevel,
 }
 
 impl CallAssessment {
-    /// What the rules that decided about commands raise, of each limit the most.
+    /// The limits raised by the rules that decided about commands; the maximum of each.
     fn limits(&self) -> CommandLimitChange {
         let mut limits = CommandLimitChange::default();
         self.judged.iter().for_each(|judged| limits.merge_larger(&judged.limits));
@@ -565,7 +567,8 @@ impl CallAssessment {
         let risk = self.judged.iter().map(|judged| judged.risk).fold(self.base, RiskLevel::max);
         let verdict =
             self.judged.iter().map(|judged| judged.verdict).max().unwrap_or(Verdict::Allow);
-        // The first of the strictest explains the verdict, one that a rule decided before others.
+        // The first of the strictest assessments gives the reason; those decided by a rule come
+        // first.
         let strictest = || self.judged.iter().filter(|judged| judged.verdict == verdict);
         let decisive =
             strictest().find(|judged| judged.rule.is_some()).filter(|_| verdict != Verdict::Ask);

@@ -1,8 +1,7 @@
-//! Which host a command or a tool would talk to.
+//! Parses the host that a command or a tool would connect to.
 //!
-//! A rule about a host is only as good as the reading of the address it is compared with. So what
-//! two programs could read as two hosts is no host here, but an error; and every way to write an
-//! address ends in the same [`HostName`].
+//! A host rule is only reliable if the host is parsed unambiguously. A text that two programs could
+//! parse as two hosts is an error, and every spelling of an address yields the same [`HostName`].
 
 mod address;
 mod host_pattern;
@@ -24,7 +23,7 @@ enum HostKind {
     Address(IpAddr),
 }
 
-/// Why a text names no host, or not certainly one.
+/// Why a text is not a host, or not an unambiguous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostNameError {
     /// A file URL, an empty text, `https:///x`.
@@ -33,21 +32,21 @@ pub enum HostNameError {
     /// A space, a backslash, a control character, `%` or the like.
     #[error("the host contains an invalid character")]
     Character,
-    /// Letters that are turned into others on the way: `ｇithub.com`, `ﬁle.com`.
+    /// Letters that resolvers replace by others: `ｇithub.com`, `ﬁle.com`.
     #[error("the host contains look-alike characters")]
     LookAlike,
-    /// Programs would disagree on which host is meant.
+    /// Programs disagree on the host.
     #[error("programs can read the address as two different hosts")]
     Ambiguous,
-    /// An empty label, one of more than 63 letters, a name of more than 253.
+    /// An empty label, a label of more than 63 letters, or a name of more than 253.
     #[error("the host name is malformed")]
     Malformed,
-    /// It looks like an address, but is none.
+    /// It looks like an address and is not a valid one.
     #[error("the address is malformed")]
     Address,
 }
 
-/// Schemes after which one `:` without `//` still means a URL to some programs.
+/// Schemes after which some programs accept one `:` without `//` as a URL.
 const URL_SCHEMES: &[&str] = &[
     "http", "https", "ftp", "ftps", "sftp", "scp", "ws", "wss", "ssh", "git", "file", "rsync",
     "ldap", "ldaps", "gopher", "dict", "telnet", "tftp", "smb", "smtp", "imap", "pop3",
@@ -57,7 +56,7 @@ const LABEL_MAX: usize = 63;
 const NAME_MAX: usize = 253;
 
 impl HostName {
-    /// Reads a URL, `user@host:path`, `host:port` or a bare host.
+    /// Parses a URL, `user@host:path`, `host:port` or a bare host.
     pub fn parse(text: &str) -> Result<Self, HostNameError> {
         if text.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
             return Err(HostNameError::Character);
@@ -73,7 +72,7 @@ impl HostName {
         if let Some((scheme, _)) = text.split_once(':')
             && URL_SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme))
         {
-            // `https:evil.com` and `https:/evil.com` are URLs to some and paths to others.
+            // `https:evil.com` and `https:/evil.com` are URLs to some programs and paths to others.
             return Err(HostNameError::Ambiguous);
         }
         if let Ok(address) = text.parse::<Ipv6Addr>() {
@@ -83,7 +82,7 @@ impl HostName {
             && after.starts_with(':')
             && !before.contains('[')
         {
-            // `ext::command`: git hands what follows to a helper, and that need not be a host.
+            // `ext::command`: git passes the rest to a helper, and it need not be a host.
             return Err(HostNameError::Ambiguous);
         }
         let as_url = Self::from_authority(split_authority(text));
@@ -93,7 +92,7 @@ impl HostName {
         }
     }
 
-    /// Reads a host alone, without user, port or path. An IPv6 address stands in brackets.
+    /// Parses a host without user, port or path. An IPv6 address is in brackets.
     pub fn from_host(text: &str) -> Result<Self, HostNameError> {
         if let Some(inner) = text.strip_prefix('[') {
             let inner = inner.strip_suffix(']').ok_or(HostNameError::Address)?;
@@ -109,7 +108,7 @@ impl HostName {
         Ok(Self(HostKind::Name(name)))
     }
 
-    /// Reads `user:password@host:port`.
+    /// Parses `user:password@host:port`.
     fn from_authority(authority: &str) -> Result<Self, HostNameError> {
         let host_and_port = match authority.split_once('@') {
             Some((_, rest)) if rest.contains('@') => return Err(HostNameError::Ambiguous),
@@ -129,12 +128,12 @@ impl HostName {
         Self::from_host(host)
     }
 
-    /// An address; one that only wraps another is that other one.
+    /// The host of an address; an address that embeds another one becomes that one.
     pub fn from_address(address: IpAddr) -> Self {
         Self(HostKind::Address(address.to_canonical()))
     }
 
-    /// The address, when the host is written as one.
+    /// The address, if the host is an address.
     pub fn ip(&self) -> Option<IpAddr> {
         match self.0 {
             HostKind::Address(address) => Some(address),
@@ -142,7 +141,7 @@ impl HostName {
         }
     }
 
-    /// The name, when it is not an address.
+    /// The name, if the host is not an address.
     pub fn name(&self) -> Option<&str> {
         match &self.0 {
             HostKind::Name(name) => Some(name),
@@ -150,7 +149,7 @@ impl HostName {
         }
     }
 
-    /// Why the host is inside, not on the open internet, as far as its name tells.
+    /// Why the host is not on the public internet, as far as its name or address shows.
     pub fn private_reason(&self) -> Option<&'static str> {
         let name = match &self.0 {
             HostKind::Address(address) => return address::private_reason(*address),
@@ -181,9 +180,9 @@ impl fmt::Display for HostName {
     }
 }
 
-/// A host name as it is compared: lower case, punycode, no trailing dot.
+/// The canonical form of a host name: lower case, punycode, no trailing dot.
 fn canonical_name(text: &str) -> Result<String, HostNameError> {
-    // These are dots to whoever resolves an international name.
+    // Resolvers of international names treat these characters as dots.
     let text = text.replace(['\u{3002}', '\u{ff0e}', '\u{ff61}'], ".");
     let text = text.strip_suffix('.').unwrap_or(&text);
     if text.is_empty() {
@@ -197,7 +196,7 @@ fn canonical_name(text: &str) -> Result<String, HostNameError> {
     Ok(name)
 }
 
-/// One label of a host name as it is compared.
+/// The canonical form of one label.
 pub(crate) fn canonical_label(label: &str) -> Result<String, HostNameError> {
     if label.is_empty() || label.starts_with('-') {
         return Err(HostNameError::Malformed);
@@ -218,7 +217,7 @@ pub(crate) fn canonical_label(label: &str) -> Result<String, HostNameError> {
     if label.len() > LABEL_MAX { Err(HostNameError::Malformed) } else { Ok(label) }
 }
 
-/// Characters that a resolver replaces by others or drops before it looks a name up.
+/// Characters that a resolver replaces or drops before the lookup.
 fn is_confusable(c: char) -> bool {
     matches!(
         c,
@@ -240,12 +239,12 @@ fn is_url_scheme(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
 }
 
-/// What stands before the path, the query and the fragment.
+/// The part before the path, the query and the fragment.
 fn split_authority(text: &str) -> &str {
     text.split(['/', '?', '#']).next().unwrap_or(text)
 }
 
-/// The host of `user@host:path`; `None` when the text does not have that form.
+/// The host of `user@host:path`; `None` if the text does not have that form.
 fn parse_scp_host(text: &str) -> Option<&str> {
     let after_user = |host: &str| host.rfind('@').map_or(0, |at| at + 1);
     let bracket = after_user(text.split('[').next().unwrap_or(text));

@@ -1,8 +1,9 @@
-//! Decides what may happen, on effects, with a reason for every decision.
+//! Decides on the effects of calls, with a reason for every decision.
 //!
-//! Pure: facts in, decision out. What must be known of the machine comes through [`Machine`].
-//! [`PolicyEngine::decide`] is the way in. [`rule`] and [`rule_set`] hold what people write, [`shell`] reads
-//! command lines, [`program`] knows what programs do, [`protected_paths`] what no rule may open.
+//! Pure: facts in, decision out. Facts about the machine come from [`Machine`].
+//! [`PolicyEngine::decide`] is the entry point. [`rule`] and [`rule_set`] contain the rules,
+//! [`shell`] parses command lines, [`program`] knows the effects of programs, and
+//! [`protected_paths`] lists the paths that no rule may open.
 
 #[cfg(test)]
 mod cpu_time;

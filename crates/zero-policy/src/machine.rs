@@ -1,41 +1,41 @@
-//! What the engine must be told about the machine. The engine itself looks at nothing.
+//! Facts about the machine that the engine needs. The engine itself does no I/O.
 
 use std::path::{Path, PathBuf};
 
-/// Answers questions about the machine, without changing anything on it.
+/// Provides facts about the machine, without changing anything on it.
 pub trait Machine {
-    /// The path with every link, `.` and `..` settled as far as it exists; the rest is kept.
-    /// `None` when it has no meaning: a loop of links, or no access.
+    /// The path with every symlink, `.` and `..` resolved as far as it exists; the rest is kept.
+    /// `None` if it cannot be resolved: a symlink loop, or no access.
     fn canonicalize(&self, absolute: &Path) -> Option<PathBuf>;
 
-    /// The files an absolute pattern stands for (`*`, `?`, `[…]`; a backslash escapes), at most
-    /// `most`; `None` when there are more or they cannot be listed.
+    /// The files that an absolute glob (`*`, `?`, `[…]`; a backslash escapes) matches, at most
+    /// `most`; `None` if there are more or they cannot be listed.
     fn expand_glob(&self, pattern: &str, most: usize) -> Option<Vec<PathBuf>>;
 
-    /// What the repository that `folder` lies in would run of its own when git works there:
-    /// names of settings and hooks such as `core.fsmonitor`, `diff.external`, `hooks/pre-commit`.
+    /// What git would run when used in `folder`, because the repository configures it: names of
+    /// settings and hooks such as `core.fsmonitor`, `diff.external`, `hooks/pre-commit`.
     fn git_helpers(&self, folder: &Path) -> Vec<String>;
 
-    /// The file that runs when `name` is called, where it can be found.
+    /// The file that runs when `name` is called, if it is found.
     fn find_program(&self, name: &str, folder: &Path) -> Option<PathBuf>;
 
-    /// A file beneath `folder` for which `wanted` holds. Looks at a bounded number of them, and
-    /// says so when there are more.
+    /// A file beneath `folder` for which `wanted` returns true. Checks a bounded number of files,
+    /// and returns `Unfinished` if there are more.
     fn find_file(&self, folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> FileSearchOutcome;
 }
 
-/// What came of looking for a file.
+/// The result of a file search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileSearchOutcome {
-    /// Path of a file for which the condition holds.
+    /// The path of a matching file.
     Found(PathBuf),
-    /// There is none.
+    /// No file matches.
     NotFound,
-    /// There are too many to look at, or some that cannot be looked at: there may be one.
+    /// Too many files to check, or some are inaccessible: one may match.
     Unfinished,
 }
 
-/// A machine of which nothing is known: no link, no file, no repository.
+/// A machine without any facts: no symlinks, files or repositories.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EmptyMachine;
 

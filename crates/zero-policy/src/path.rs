@@ -1,8 +1,8 @@
-//! Paths as text: `.` and `..` taken out without looking at a disk.
+//! Lexical path operations, without access to the disk.
 
 use std::path::{Component, Path, PathBuf};
 
-/// An absolute path without `.` and `..`, links not looked at.
+/// An absolute path without `.` and `..`; symlinks are not resolved.
 pub fn normalize_lexically(absolute: &Path) -> PathBuf {
     let mut settled = PathBuf::from("/");
     for component in absolute.components() {

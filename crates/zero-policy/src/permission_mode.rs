@@ -1,30 +1,30 @@
-//! How much a session may do without asking, where no rule says otherwise.
+//! What a session may do without asking if no rule decides.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// How much a session may do without asking.
+/// What a session may do without asking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PermissionMode {
-    /// Looking around in the workspace is allowed; everything else is asked.
+    /// Reads of the workspace are allowed; everything else is asked.
     #[default]
     Ask,
-    /// Files of the workspace may be changed, too.
+    /// Changes to files of the workspace are allowed, too.
     AcceptEdits,
-    /// Nothing is changed or run, whatever is allowed elsewhere.
+    /// Nothing is changed or run, whatever rules allow.
     Plan,
-    /// Everything that the sandbox confines.
+    /// Everything that the sandbox confines is allowed.
     Auto,
 }
 
 impl PermissionMode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Self; 4] = [Self::Ask, Self::AcceptEdits, Self::Plan, Self::Auto];
 
-    /// The word people write.
+    /// The name used in settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ask => "ask",
@@ -34,8 +34,8 @@ impl PermissionMode {
         }
     }
 
-    /// Whether nothing more is done under this mode without asking than under `other`. The freer modes
-    /// differ in kind, so neither of them is the stricter one.
+    /// Whether this mode allows nothing without asking that `other` does not allow. The more
+    /// permissive modes differ in kind, so neither of them is within the other.
     pub fn is_within(self, other: Self) -> bool {
         match self {
             Self::Plan => true,
@@ -44,7 +44,7 @@ impl PermissionMode {
         }
     }
 
-    /// Whether changing files of the workspace needs no question.
+    /// Whether changes to files of the workspace are allowed without asking.
     pub fn accepts_edits(self) -> bool {
         matches!(self, Self::AcceptEdits | Self::Auto)
     }
@@ -56,7 +56,7 @@ impl fmt::Display for PermissionMode {
     }
 }
 
-/// A text that names no mode.
+/// A text that is not the name of a mode.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no mode `{0}`; the modes are ask, accept-edits, plan and auto")]
 pub struct UnknownModeError(String);

@@ -1,7 +1,7 @@
-//! What is known of programs: what a command line of theirs reads, writes, runs and reaches.
+//! Analyzes the command lines of known programs: what they read, write, run and connect to.
 //!
-//! A table per kind of program. What no table knows is [`CommandClass::Opaque`]: it may do anything its
-//! process may do, and only a rule can allow it.
+//! There is one table per kind of program. A program in no table is [`CommandClass::Opaque`]: it
+//! may do anything its process may do, and only a rule can allow it.
 
 #[cfg(test)]
 mod analysis_text;
@@ -24,64 +24,65 @@ mod zero_cli;
 use crate::shell::ShellArg;
 use crate::word_list::words;
 
-/// What a command line does, as far as its program is known.
+/// The effects of a command line, as far as its program is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandAnalysis {
-    /// How much of what it does is said here.
+    /// How complete the analysis is.
     pub nature: CommandClass,
-    /// Files it touches.
+    /// Files it accesses.
     pub touches: Vec<FileTouch>,
-    /// Hosts it talks to: a URL, `user@host:path` or a bare host, as it stands in the arguments.
+    /// Hosts it connects to: a URL, `user@host:path` or a bare host, as written in the arguments.
     pub hosts: Vec<ShellArg>,
     /// Commands it runs.
     pub runs: Vec<NestedExecution>,
     /// Why it is critical, in a few words such as `removes files recursively`.
     pub critical: Option<&'static str>,
-    /// Why no rule may cover it by its name alone, in a few words such as
-    /// `\`-c\` sets an alias that runs a command`.
+    /// Why a rule for its name alone does not cover it, in a few words such as `\`-c\` sets an
+    /// alias that runs a command`.
     pub caution: Option<String>,
-    /// The folder it works in when it is told one, as `git -C` does. `touches` count from it.
+    /// The folder it works in, if an option such as `git -C` sets one. `touches` are relative to
+    /// it.
     pub folder: Option<ShellArg>,
 }
 
-/// How much of what a command does its [`CommandAnalysis`] says.
+/// How complete a [`CommandAnalysis`] is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CommandClass {
-    /// It only looks, and what it looks at is in `touches`. Needs no rule.
+    /// It only reads, and all reads are in `touches`. Needs no rule.
     ReadOnly,
-    /// What it does is change files and fetch from hosts, and they are all in `touches` and
-    /// `hosts`. Needs no rule of its own: those decide.
+    /// It only changes files and fetches from hosts, and all of them are in `touches` and `hosts`.
+    /// Needs no rule of its own: the verdicts on those decide.
     Files,
-    /// It does nothing but run what is in `runs`. Needs no rule of its own: those decide.
+    /// It only runs the commands in `runs`. Needs no rule of its own: the verdicts on those decide.
     Wrapper,
-    /// Anything.
+    /// It may do anything.
     #[default]
     Opaque,
 }
 
-/// What is done to a file.
+/// The kind of access to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FileAccess {
-    /// Its content or its names are looked at.
+    /// Reads its content or its names.
     Read,
-    /// It is made or changed.
+    /// Creates or changes it.
     Write,
-    /// It is removed.
+    /// Removes it.
     Delete,
 }
 
-/// A file that a command touches.
+/// A file that a command accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileTouch {
-    /// What is done to it.
+    /// The kind of access.
     pub access: FileAccess,
-    /// Its path, relative to where the command runs.
+    /// Its path, relative to the working folder of the command.
     pub path: ShellArg,
-    /// Whether everything beneath it is meant.
+    /// Whether everything beneath it is included.
     pub recursive: bool,
 }
 
-/// Something a command runs.
+/// Something that a command runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NestedExecution {
     /// A program with arguments.
@@ -90,27 +91,27 @@ pub enum NestedExecution {
         argv: Vec<ShellArg>,
         /// Variables set for it.
         variables: Vec<(String, ShellArg)>,
-        /// The folder it runs in, when another than the outer command's.
+        /// Its working folder, if it differs from the outer command's.
         folder: Option<ShellArg>,
-        /// Whether more arguments are added that cannot be known, as `xargs` does.
+        /// Whether unknown arguments are appended, as `xargs` does.
         more_arguments: bool,
     },
-    /// A text for a shell.
+    /// A script for a shell.
     Script {
         /// The script, as far as its value is known before it runs.
         text: ShellArg,
-        /// The folder it runs in, when another than the outer command's.
+        /// Its working folder, if it differs from the outer command's.
         folder: Option<ShellArg>,
     },
-    /// A text for a shell that comes from standard input.
+    /// A script for a shell that is read from standard input.
     ScriptFromInput,
-    /// Something, but nobody can say what. The words say why.
+    /// Something unknown, with the reason.
     Unknown(&'static str),
 }
 
-/// Studies a command line: its program first, then its arguments.
+/// Analyzes a command line: its program first, then its arguments.
 ///
-/// The program is looked up by the last part of its path. `argv` is never empty.
+/// The program is looked up by the last component of its path. `argv` must not be empty.
 pub fn analyze(argv: &[ShellArg]) -> CommandAnalysis {
     let Some((program, args)) = argv.split_first() else {
         return CommandAnalysis::opaque();
@@ -120,7 +121,7 @@ pub fn analyze(argv: &[ShellArg]) -> CommandAnalysis {
             .with_run(NestedExecution::Unknown("which program it is shows only when it runs"));
     };
     let name = plain_name(written);
-    // A disk that does not tell `RM` from `rm` runs the same program.
+    // On a case-insensitive file system, `RM` runs `rm`.
     let folded = name.to_ascii_lowercase();
     let mut study = analyze_by_table(name, args)
         .or_else(|| {
@@ -139,18 +140,18 @@ pub fn analyze(argv: &[ShellArg]) -> CommandAnalysis {
         study = study.in_folder(&folder);
     }
     if only_fetches(name, args) && study.runs.is_empty() && study.caution.is_none() {
-        // Nothing but the hosts and the files: rules about those decide.
+        // Only hosts and files are accessed: rules about those decide.
         study.nature = CommandClass::Files;
     }
     if !is_in_system_folder(written) {
-        // `./ls` may be anything, whatever it is called. What is known of its namesake still
-        // holds it back, but does not excuse it from a rule.
+        // `./ls` may be any program, whatever its name. The restrictions known for the name apply,
+        // but it still needs a rule.
         study.nature = CommandClass::Opaque;
     }
     study
 }
 
-/// Programs that do nothing but fetch from the hosts they name.
+/// Whether a program only fetches from the hosts it names.
 fn only_fetches(name: &str, args: &[ShellArg]) -> bool {
     match name {
         "curl" | "wget" | "wget2" => true,
@@ -159,8 +160,8 @@ fn only_fetches(name: &str, args: &[ShellArg]) -> bool {
     }
 }
 
-/// Whether a command is there to look, and writes only where an option says so: whoever allows
-/// `git log` with any arguments has not thought of `--output`.
+/// Whether a command reads by default and writes only with certain options: a rule that allows `git
+/// log` with any arguments is not meant to include `--output`.
 pub(crate) fn reads_by_default(argv: &[ShellArg], nature: CommandClass) -> bool {
     let name = argv.first().and_then(ShellArg::as_known).map_or("", plain_name);
     let fetches = only_fetches(name, argv.get(1..).unwrap_or_default());
@@ -172,8 +173,8 @@ pub(crate) fn reads_by_default(argv: &[ShellArg], nature: CommandClass) -> bool 
     }
 }
 
-/// Asks each table in turn. Those that run something come first: what they run must be seen even
-/// where another table also knows the name.
+/// Tries each table in turn. Tables of programs that run others come first: what they run must be
+/// found even if another table has the same name.
 fn analyze_by_table(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     shells::analyze(name, args)
         .or_else(|| builtins::analyze(name, args))
@@ -191,8 +192,8 @@ fn analyze_by_table(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
         .or_else(|| files::analyze(name, args))
 }
 
-/// The name a program is known by: without folders, without `.exe`, and without the `g` that GNU
-/// programs carry where others have the name.
+/// The name in the tables: without folders, without `.exe`, and without the `g` prefix of GNU
+/// programs.
 fn plain_name(written: &str) -> &str {
     const GNU: &[&str] = &[
         "chgrp", "chmod", "chown", "chroot", "dd", "echo", "env", "find", "kill", "nice", "nohup",
@@ -204,8 +205,8 @@ fn plain_name(written: &str) -> &str {
     base.strip_prefix('g').filter(|rest| GNU.contains(rest)).unwrap_or(base)
 }
 
-/// Whether a program called like this is found where a system keeps its programs. A bare name is:
-/// which file it stands for is for the caller to ask.
+/// Whether a program is in a system folder. True for a bare name: the caller checks which file it
+/// resolves to.
 fn is_in_system_folder(written: &str) -> bool {
     const FOLDERS: &[&str] = words!(
         "/bin /sbin /usr/bin /usr/sbin /usr/local/bin /usr/local/sbin /opt/homebrew/bin \
@@ -237,13 +238,13 @@ impl CommandAnalysis {
         self
     }
 
-    /// Adds a command it runs; without words there is none.
+    /// Adds a command that it runs; does nothing if `argv` is empty.
     #[must_use]
     fn with_command(self, argv: &[ShellArg]) -> Self {
         if argv.is_empty() { self } else { self.with_run(NestedExecution::from_argv(argv)) }
     }
 
-    /// Adds texts that a shell runs.
+    /// Adds scripts that a shell runs.
     #[must_use]
     fn with_scripts<'a>(mut self, texts: impl IntoIterator<Item = &'a ShellArg>) -> Self {
         self.runs.extend(texts.into_iter().map(NestedExecution::from_script));
@@ -278,7 +279,7 @@ impl CommandAnalysis {
         self
     }
 
-    /// Lets it work in a folder, and what it runs too.
+    /// Sets the working folder of the command and of what it runs.
     #[must_use]
     fn in_folder(mut self, within: &ShellArg) -> Self {
         self.folder.get_or_insert_with(|| within.clone());
@@ -292,20 +293,20 @@ impl CommandAnalysis {
         self
     }
 
-    /// Says why no rule may cover it; the first reason stays.
+    /// Adds a caution; the first one is kept.
     #[must_use]
     fn with_caution(mut self, why: impl Into<String>) -> Self {
         self.caution.get_or_insert_with(|| why.into());
         self
     }
 
-    /// Like [`CommandAnalysis::with_caution`], where it depends.
+    /// Like [`CommandAnalysis::with_caution`], if `holds`.
     #[must_use]
     fn with_caution_if(self, holds: bool, why: &str) -> Self {
         if holds { self.with_caution(why) } else { self }
     }
 
-    /// Marks a command line that is not fully understood, so that what it runs is a guess.
+    /// Marks a command line that is not fully parsed, so that what it runs is a guess.
     #[must_use]
     fn mark_guess_if(self, uncertain: bool) -> Self {
         if uncertain {
@@ -334,7 +335,7 @@ impl NestedExecution {
         }
     }
 
-    /// A program that gets more arguments than are known.
+    /// A program with further unknown arguments.
     fn from_argv_and_more(argv: Vec<ShellArg>) -> Self {
         Self::Command { argv, variables: Vec::new(), folder: None, more_arguments: true }
     }
@@ -347,18 +348,18 @@ impl NestedExecution {
         Self::Script { text: text.clone(), folder: None }
     }
 
-    /// Words that a shell will read as one text.
+    /// Words that a shell joins into one script.
     fn from_script_words(words: &[ShellArg]) -> Self {
         Self::Script { text: join_args(words), folder: None }
     }
 }
 
-/// Words that are certain, and arguments behind them.
+/// Known words followed by arguments.
 fn prefix_args(words: &[&str], args: &[ShellArg]) -> Vec<ShellArg> {
     words.iter().copied().map(ShellArg::known).chain(args.iter().cloned()).collect()
 }
 
-/// The words with spaces between, known as far as each of them is.
+/// The words joined with spaces; known as far as each of them is.
 fn join_args(words: &[ShellArg]) -> ShellArg {
     let mut certain = String::new();
     let mut written = String::new();
@@ -383,7 +384,7 @@ fn join_args(words: &[ShellArg]) -> ShellArg {
     }
 }
 
-/// An argument without its first bytes, which are certain: `x` of `of=x`.
+/// An argument without a known prefix: `x` of `of=x`.
 fn strip_arg_prefix(arg: &ShellArg, prefix: &str) -> Option<ShellArg> {
     let rest = arg.known_prefix().strip_prefix(prefix)?.to_owned();
     Some(match arg {
@@ -396,22 +397,22 @@ fn strip_arg_prefix(arg: &ShellArg, prefix: &str) -> Option<ShellArg> {
     })
 }
 
-/// An argument of which nothing is known but how people write it.
+/// An argument of which only the written form is known.
 fn unknown_arg(starts_with: impl Into<String>, written: impl Into<String>) -> ShellArg {
     ShellArg::Unknown { starts_with: starts_with.into(), written: written.into() }
 }
 
-/// The rest of the arguments from `at` on; empty when there are none.
+/// The arguments from `at` on; empty if there are none.
 fn args_from(args: &[ShellArg], at: usize) -> &[ShellArg] {
     args.get(at..).unwrap_or_default()
 }
 
-/// What is known of an argument as a word to compare; empty when it is not certain.
+/// The text of an argument; empty if it is not known.
 fn known_text(arg: Option<&ShellArg>) -> &str {
     arg.and_then(ShellArg::as_known).unwrap_or_default()
 }
 
-/// `NAME` and its value, when the argument certainly is `NAME=value`.
+/// Name and value, if the argument is known to have the form `NAME=value`.
 fn parse_assignment(arg: &ShellArg) -> Option<(String, ShellArg)> {
     let (name, _) = arg.known_prefix().split_once('=')?;
     let value = strip_arg_prefix(arg, &format!("{name}="))?;

@@ -1,13 +1,13 @@
-//! Files that decide what runs later, or that hold secrets.
+//! Files that determine what runs later, and files that contain secrets.
 //!
-//! A change to one of the first kind can wait for the next prompt, commit or build and then run
-//! with all rights of the person; so no rule that was not written for it makes it writable without
-//! asking. A look at one of the second kind can leak what no sandbox gets back. Judged by name, so
-//! that a file need not exist, and generously: a name that some disk takes for a protected one is
-//! one.
+//! A change to a file of the first kind can take effect at the next prompt, commit or build, with
+//! all permissions of the user; so only a rule written for it makes it writable without asking.
+//! Reading a file of the second kind can leak secrets that no sandbox gets back. Files are judged
+//! by name, so they need not exist, and broadly: a name that some file system treats as a protected
+//! one is protected.
 //!
-//! zero's own settings, state and secrets are both, and more: nothing opens them, so that nobody who
-//! talks to zero gets hold of what zero itself knows.
+//! zero's own settings, state and secrets are both, and stricter: no rule opens them, so that
+//! nobody can get zero's own secrets through zero.
 
 mod name_table;
 mod protected_names;
@@ -20,7 +20,7 @@ pub use self::name_table::ProtectedName;
 use crate::word_list::words;
 use protected_names::{ANYWHERE, FROM_ROOT, IN_GIT, SECRETS, SECRETS_OF_HOME};
 
-/// Where the files lie whose protection depends on the place, by their folded names.
+/// The folders that protection depends on, by their folded names.
 #[derive(Clone, Debug, Default)]
 pub struct ProtectedPaths {
     roots: Vec<Vec<String>>,
@@ -31,8 +31,8 @@ pub struct ProtectedPaths {
 }
 
 impl ProtectedPaths {
-    /// The folders of the workspace, the home folder, and where the person's settings and zero's
-    /// own state lie.
+    /// Takes the workspace folders, the home folder, and the folders of the user's settings and of
+    /// zero's own state.
     pub fn new(
         roots: &[PathBuf],
         home: Option<&Path>,
@@ -48,9 +48,9 @@ impl ProtectedPaths {
         }
     }
 
-    /// The same, where zero keeps secrets in these files.
+    /// Adds files with zero's secrets.
     pub fn with_secret_files(mut self, files: &[PathBuf]) -> Self {
-        // A path without a name would be the whole machine.
+        // A path without a name would be the root folder.
         self.secret_files = files
             .iter()
             .map(|file| owned_folded_names(file))
@@ -59,7 +59,7 @@ impl ProtectedPaths {
         self
     }
 
-    /// What nothing opens, each with what it is.
+    /// The paths that no rule opens, each with its description.
     fn closed_entries(&self) -> impl Iterator<Item = (&[String], &'static str)> {
         let own = [&self.config_dir, &self.state_dir].into_iter().flatten();
         let own = own.map(|folder| (folder.as_slice(), OWN_FILES));
@@ -68,32 +68,32 @@ impl ProtectedPaths {
 }
 
 const OWN_FILES: &str = "zero's own settings and state";
-/// What is said of a process.
+/// Description of process memory and environment.
 pub const PROCESS_MEMORY: &str = "the memory or environment of a process";
 const SECRET_FILE: &str = "a file with zero's secrets";
 const SECRET_FOLDER: &str = "a folder with files that can run code";
 
-/// What a file is that no tool and no command reads, changes or removes, whatever anybody says.
+/// Why no tool and no command may access a file, whatever rules and approvals say.
 pub fn closed_reason(path: &Path, places: &ProtectedPaths) -> Option<&'static str> {
     let names = folded_names(path);
     places.closed_entries().find(|(own, _)| lies_in(&names, own)).map(|(_, what)| what)
 }
 
-/// What a folder is that cannot go without a secret of zero's own.
+/// Why a folder cannot be removed: it contains a secret of zero's own.
 pub fn secret_folder_reason(path: &Path, places: &ProtectedPaths) -> Option<&'static str> {
     let names = folded_names(path);
     let inside = places.secret_files.iter().any(|file| contains_folder(&names, file));
     inside.then_some("a folder with zero's secrets")
 }
 
-/// Whether something that nothing opens lies in a folder, or the folder in it.
+/// Whether a folder contains a path that no rule opens, or is inside one.
 pub fn overlaps_closed(folder: &Path, places: &ProtectedPaths) -> bool {
     let names = folded_names(folder);
     places.closed_entries().any(|(own, _)| contains_folder(&names, own) || lies_in(&names, own))
 }
 
-/// Whether it is the memory or the environment of a process, as the kernel shows them: zero's own
-/// would be among them.
+/// Whether a path is the memory or environment of a process in `/proc`: zero's own would be among
+/// them.
 pub fn is_process_memory(path: &Path) -> bool {
     let names = folded_names(path);
     let shows = |last: &Cow<'_, str>| matches!(last.as_ref(), "environ" | "mem");
@@ -116,7 +116,7 @@ pub fn protected_reason(path: &Path, places: &ProtectedPaths) -> Option<&'static
         .or_else(|| ANYWHERE.is_parent_of_entry(&names).then_some(SECRET_FOLDER))
 }
 
-/// Which secret a file holds, when a rule for a command alone must not expose it.
+/// Which secret a file contains, so that a rule for a command alone must not expose it.
 pub fn sensitive_reason(path: &Path, places: &ProtectedPaths) -> Option<&'static str> {
     let names = folded_names(path);
     if places.state_dir.iter().any(|folder| lies_in(&names, folder)) {
@@ -132,38 +132,38 @@ pub fn sensitive_reason(path: &Path, places: &ProtectedPaths) -> Option<&'static
     SECRETS.find_within(&names).or_else(in_home)
 }
 
-/// What must not be changed in a folder that somebody works in, from that folder on. It is the same
-/// list by which [`protected_reason`] judges.
+/// Names that must not be changed in a working folder, relative to it. [`protected_reason`] uses
+/// the same list.
 pub fn settings_names() -> impl Iterator<Item = ProtectedName> {
     ANYWHERE.names()
 }
 
-/// What must not be changed in a repository's own folder, from that folder on.
+/// Names that must not be changed in the folder of a repository, relative to it.
 pub fn git_names() -> impl Iterator<Item = ProtectedName> {
     IN_GIT.names()
 }
 
-/// What holds secrets, from the home folder on, or from the machine's root where it belongs to the
-/// system. It is the same list by which [`sensitive_reason`] judges.
+/// Names that contain secrets, relative to the home folder, or to the root for system files.
+/// [`sensitive_reason`] uses the same list.
 pub fn secret_names() -> impl Iterator<Item = ProtectedName> {
     SECRETS.names().chain(SECRETS_OF_HOME.names())
 }
 
-/// Whether a path is zero's own: its settings and state, which no rule opens.
+/// Whether a path is one of zero's own: its settings and state, which no rule opens.
 pub fn is_own_file(path: &Path, places: &ProtectedPaths) -> bool {
     let names = folded_names(path);
     places.closed_entries().any(|(own, _)| lies_in(&names, own) || contains_folder(&names, own))
         || names.iter().any(|name| name == ".zero")
 }
 
-/// Whether the names of a rule, as far as they have no wildcard, name something that is protected:
-/// then the rule was written for it.
+/// Whether the names of a rule without wildcards include a protected name: then the rule was
+/// written for it.
 pub(crate) fn names_protected<'a>(names: impl Iterator<Item = &'a str>) -> bool {
     let names: Vec<Cow<'_, str>> = names.map(|name| Cow::Owned(fold_name(name))).collect();
     ANYWHERE.find_within(&names).is_some()
 }
 
-/// A folder cannot be replaced without what lies in it.
+/// A folder cannot be replaced without its contents.
 fn holds_protected(names: &[Cow<'_, str>], places: &ProtectedPaths) -> bool {
     let inside = [&places.config_dir, &places.state_dir].into_iter().flatten().chain(&places.roots);
     let above = |folder: &[String]| folder.len() > names.len() && contains_folder(names, folder);
@@ -171,17 +171,17 @@ fn holds_protected(names: &[Cow<'_, str>], places: &ProtectedPaths) -> bool {
         || inside.into_iter().any(|folder| above(folder))
 }
 
-/// Whether a folder is among those that a path leads through, or is the path.
+/// Whether the path is `folder` or inside it.
 fn lies_in(names: &[Cow<'_, str>], folder: &[String]) -> bool {
     names.len() >= folder.len() && names.iter().zip(folder).all(|(name, own)| name == own)
 }
 
-/// Whether a folder is the path or lies in it.
+/// Whether `folder` is the path or inside it.
 fn contains_folder(names: &[Cow<'_, str>], folder: &[String]) -> bool {
     names.len() <= folder.len() && names.iter().zip(folder).all(|(name, own)| name == own)
 }
 
-/// What of a repository makes git run something, or makes it another repository.
+/// Parts of a repository that make git run something, or that make it another repository.
 fn git_internal_reason(names: &[Cow<'_, str>]) -> Option<&'static str> {
     names.iter().enumerate().filter(|(_, name)| is_git_folder(name)).find_map(|(at, _)| {
         let inside = names.get(at + 1..).unwrap_or_default();
@@ -193,8 +193,8 @@ fn git_internal_reason(names: &[Cow<'_, str>]) -> Option<&'static str> {
     })
 }
 
-/// `modules/NAME/hooks` and the like. A name may have several parts, so what is known to be
-/// harmless is let through instead.
+/// `modules/NAME/hooks` and similar. A name may have several components, so known harmless paths
+/// are allowed instead.
 fn nested_git_reason(inside: &[Cow<'_, str>]) -> Option<&'static str> {
     const HARMLESS: &[&str] = words!(
         "commit_editmsg fetch_head head index logs objects orig_head packed-refs refs merge_head \
@@ -207,11 +207,11 @@ fn nested_git_reason(inside: &[Cow<'_, str>]) -> Option<&'static str> {
 }
 
 fn is_git_folder(name: &str) -> bool {
-    // `git~1` is the short name that Windows gives to `.git`.
+    // `git~1` is the short name of `.git` on Windows.
     matches!(name, ".git" | "git~1")
 }
 
-/// The names of a path as the most careless file system compares them.
+/// The components of a path as the least strict file system compares them.
 fn folded_names(path: &Path) -> Vec<Cow<'_, str>> {
     let fold_any = |component| match component {
         Component::Normal(name) => Some(match name.to_str() {
@@ -230,7 +230,7 @@ fn owned_folded_names(path: &Path) -> Vec<String> {
     folded_names(path).into_iter().map(Cow::into_owned).collect()
 }
 
-/// Whether folding certainly changes nothing, as with nearly every name.
+/// Whether folding certainly changes nothing, as for nearly every name.
 fn is_folded(name: &str) -> bool {
     let stays = |byte: u8| byte.is_ascii() && !byte.is_ascii_uppercase() && byte != b':';
     name.bytes().all(stays) && !name.ends_with(['.', ' '])
@@ -243,12 +243,12 @@ fn fold_name(name: &str) -> String {
     name.chars()
         .filter(|letter| !is_ignored(*letter))
         .flat_map(char::to_lowercase)
-        // Some disks fold the long s too.
+        // Some file systems fold the long s too.
         .map(|letter| if letter == 'ſ' { 's' } else { letter })
         .collect()
 }
 
-/// Characters that some file systems drop when they compare names.
+/// Characters that some file systems ignore when they compare names.
 fn is_ignored(letter: char) -> bool {
     matches!(letter, '\u{ad}' | '\u{34f}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
         | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')

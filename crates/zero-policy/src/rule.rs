@@ -1,7 +1,7 @@
-//! A rule as a person writes it: `Tool`, `Tool(pattern)`.
+//! A rule as written in settings: `Tool`, `Tool(pattern)`.
 //!
-//! A rule that cannot be read is an error, never a rule that matches nothing: a deny rule with a
-//! slip in it must not look as if it protected something.
+//! A rule that cannot be parsed is an error, never a rule that matches nothing: a deny rule with a
+//! typo must not look as if it protected something.
 
 mod command_pattern;
 mod domain_pattern;
@@ -28,26 +28,26 @@ use zero_core::CommandLimitChange;
 
 use crate::Verdict;
 
-/// A rule with its verdict and where it stands.
+/// A rule with its verdict and origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyRule {
-    /// As it is written.
+    /// The rule as written.
     pub text: String,
-    /// What becomes of what it matches.
+    /// The verdict on calls that it matches.
     pub verdict: Verdict,
-    /// Where it stands.
+    /// Its origin.
     pub source: RuleSource,
-    /// Limits that it raises for the commands it decides about.
+    /// Limits that it raises for commands that it decides about.
     pub limits: CommandLimitChange,
     pub(crate) target: RuleTarget,
 }
 
-/// Where a rule stands.
+/// The origin of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleSource {
-    /// The file or flag, as people know it.
+    /// The file or flag, for messages.
     pub name: String,
-    /// Its line, in a file.
+    /// Its line, if it is from a file.
     pub line: Option<u32>,
     /// The owner of the rule.
     pub owner: RuleOwner,
@@ -72,7 +72,7 @@ impl fmt::Display for RuleSource {
 }
 
 impl PolicyRule {
-    /// Reads a rule.
+    /// Parses a rule.
     pub fn parse(text: &str, verdict: Verdict, source: RuleSource) -> Result<Self, RuleError> {
         let text = text.trim();
         let target = RuleTarget::parse(text)?;
@@ -80,13 +80,13 @@ impl PolicyRule {
         Ok(Self { text: text.to_owned(), verdict, source, limits, target })
     }
 
-    /// The same rule, which raises limits for the commands it decides about.
+    /// Sets the limits that the rule raises for commands that it decides about.
     #[must_use]
     pub fn with_limits(self, limits: CommandLimitChange) -> Self {
         Self { limits, ..self }
     }
 
-    /// The paths whose reading it is about, when it names any.
+    /// The path pattern of a rule about reads, if it has one.
     fn read_pattern(&self) -> Option<&RulePathPattern> {
         let RuleTarget::Tool { tool, pattern: Some(RulePattern::Path(pattern)) } = &self.target
         else {
@@ -95,12 +95,13 @@ impl PolicyRule {
         (!matches!(*tool, "Edit" | "Write" | "Delete")).then_some(pattern)
     }
 
-    /// Whether it is about the reading of some paths.
+    /// Whether it is about reading certain paths.
     pub(crate) fn restricts_reads(&self) -> bool {
         self.read_pattern().is_some()
     }
 
-    /// Where the paths start whose reading it is about, when it says so itself: `//etc/x`, `~/x`.
+    /// The fixed start of its path pattern, if it is absolute or in the home folder: `//etc/x`,
+    /// `~/x`.
     pub(crate) fn path_start(&self, home: Option<&Path>) -> Option<PathBuf> {
         let pattern = self.read_pattern()?;
         let base = match pattern.base {
@@ -114,12 +115,12 @@ impl PolicyRule {
         Some(base.iter().map(PathBuf::from).chain(names).collect())
     }
 
-    /// Whether it is the person's own rule for exactly one thing, which opens what no other does.
+    /// Whether it is an exact rule of the user, which can open what no other rule does.
     pub(crate) fn is_exact_person_rule(&self) -> bool {
         self.is_exact() && self.source.owner == RuleOwner::User
     }
 
-    /// Whether it was written for something that no other rule opens: `Edit(.vscode/**)`.
+    /// Whether it names a protected path that no other rule opens: `Edit(.vscode/**)`.
     pub(crate) fn names_protected(&self) -> bool {
         let RuleTarget::Tool { pattern: Some(RulePattern::Path(pattern)), .. } = &self.target
         else {
@@ -129,7 +130,7 @@ impl PolicyRule {
         crate::protected_paths::names_protected(names.iter().map(String::as_str))
     }
 
-    /// Whether it names one thing: it has a pattern, and no wildcard is in it.
+    /// Whether it names one thing: it has a pattern without wildcards.
     pub fn is_exact(&self) -> bool {
         match &self.target {
             RuleTarget::Tool { pattern: Some(pattern), .. } => pattern.is_exact(),
@@ -137,7 +138,7 @@ impl PolicyRule {
         }
     }
 
-    /// The canonical tool it is about; `None` for every tool and for those of MCP servers.
+    /// The canonical tool of the rule; `None` for rules about every tool or MCP tools.
     pub fn tool_name(&self) -> Option<&'static str> {
         match &self.target {
             RuleTarget::Tool { tool, .. } => Some(tool),
@@ -145,7 +146,7 @@ impl PolicyRule {
         }
     }
 
-    /// The command it is about, also as it is written.
+    /// The command pattern of the rule, with its text.
     pub(crate) fn command(&self) -> Option<(&CommandPattern, &str)> {
         match &self.target {
             RuleTarget::Tool { pattern: Some(RulePattern::Command(command)), .. } => {

@@ -1,8 +1,8 @@
-//! All rules of a session, arranged so that looking one up does not depend on how many there are.
+//! All rules of a session, indexed so that a lookup does not depend on their number.
 //!
-//! A lookup answers with the first rule, in the order they were given, that matches; which list
-//! wins is for the engine to say. Deny and ask rules are read generously and allow rules strictly:
-//! a rule that is read wrongly may ask once too often, but must not let something through.
+//! A lookup returns the first matching rule in the given order; the engine decides which verdict
+//! takes precedence. Deny and ask rules match loosely and allow rules strictly: an inexact match
+//! may ask once too often, but must not allow anything.
 
 mod command_index;
 mod host_index;
@@ -28,49 +28,49 @@ use host_index::HostRuleIndex;
 use path_index::{PathRuleCoverage, PathRuleIndex, comparable_names};
 use rule_position::{earlier_rule, set_if_empty};
 
-/// Where the patterns of rules start.
+/// The base folders of path patterns.
 #[derive(Clone, Debug, Default)]
 pub struct PatternRoots {
-    /// The folders of the workspace, links settled.
+    /// The workspace folders, with symlinks resolved.
     pub roots: Vec<PathBuf>,
-    /// The home folder, links settled.
+    /// The home folder, with symlinks resolved.
     pub home: Option<PathBuf>,
 }
 
 impl PatternRoots {
-    /// The folder relative paths start in.
+    /// The base of relative paths.
     pub(crate) fn primary_root(&self) -> &Path {
         self.roots.first().map_or(Path::new("/"), PathBuf::as_path)
     }
 
-    /// Whether a folder is the home folder or one that home lies in.
+    /// Whether a folder is the home folder or contains it.
     pub(crate) fn holds_home(&self, folder: &Path) -> bool {
         self.home.as_deref().is_some_and(|home| home.starts_with(folder))
     }
 }
 
-/// A command as far as it is known.
+/// The words of a command, as far as known.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandWords<'a> {
-    /// The program as it is written, such as `/usr/bin/git`, when `words` has its name only.
+    /// The program as written, such as `/usr/bin/git`, if `words` has only its name.
     pub program_path: Option<&'a str>,
     /// The program and its arguments.
     pub words: &'a [ShellArg],
 }
 
 impl<'a> CommandWords<'a> {
-    /// A program, as it is written, with its arguments.
+    /// A program as written, with its arguments.
     pub fn new(words: &'a [ShellArg]) -> Self {
         Self { program_path: None, words }
     }
 }
 
-/// A path as it is written, and the file it really is.
+/// A path as written, and its canonical path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathViews {
-    /// Absolute, without `.` and `..`, links not followed.
+    /// Absolute, without `.` and `..`; symlinks are not resolved.
     pub written: PathBuf,
-    /// Links settled.
+    /// With symlinks resolved.
     pub canonical: PathBuf,
 }
 
@@ -85,11 +85,12 @@ pub struct RuleSet {
     exact: CommandRuleIndex,
     /// The same by their text.
     lines: HashMap<String, usize>,
-    /// Rules for commands that raise limits, each by itself: all that match count, not the first.
+    /// Command rules that raise limits, each with an index of its own: all that match apply, not
+    /// only the first.
     raising: Vec<(usize, CommandRuleIndex)>,
 }
 
-/// The rules with one verdict, by what they are about. Numbers are places in [`RuleSet::rules`].
+/// The rules with one verdict, by their target. Numbers are indexes into [`RuleSet::rules`].
 #[derive(Debug, Default)]
 struct VerdictIndex {
     everything: Option<usize>,
@@ -103,7 +104,7 @@ struct VerdictIndex {
 }
 
 impl RuleSet {
-    /// Arranges rules, given in the order in which they are to be found.
+    /// Indexes rules, given in the order of their precedence.
     pub fn new(rules: Vec<PolicyRule>, places: PatternRoots) -> Self {
         let lists = |verdict| VerdictIndex::new(&rules, verdict, &places);
         let (allow, ask, deny) = (lists(Verdict::Allow), lists(Verdict::Ask), lists(Verdict::Deny));
@@ -126,12 +127,12 @@ impl RuleSet {
         self.rules.iter()
     }
 
-    /// Allow rules that let nearly anything run, each with the reason.
+    /// Allow rules that allow nearly anything, each with the reason.
     pub fn overbroad_rules(&self) -> Vec<(&PolicyRule, String)> {
         self.rules.iter().filter_map(|rule| Some((rule, rule.overbroad_reason()?))).collect()
     }
 
-    /// The rule for a command.
+    /// The first rule for a command.
     pub fn find_command_rule(
         &self,
         verdict: Verdict,
@@ -142,7 +143,7 @@ impl RuleSet {
         self.rule_at(earlier_rule(bare, lists.commands.find(words)))
     }
 
-    /// Limits that the rules with a verdict raise for a command, of each limit the most.
+    /// The limits that rules with this verdict raise for a command; the maximum of each.
     pub fn raised_limits(&self, verdict: Verdict, words: &CommandWords<'_>) -> CommandLimitChange {
         let mut limits = CommandLimitChange::default();
         for (place, commands) in &self.raising {
@@ -160,12 +161,12 @@ impl RuleSet {
         self.rule_at(self.exact.find(words))
     }
 
-    /// The allow rule whose command is this line, letter by letter.
+    /// The allow rule whose command is exactly this line.
     pub fn find_whole_line_rule(&self, line: &str) -> Option<&PolicyRule> {
         self.rule_at(self.lines.get(line).copied())
     }
 
-    /// Whether a rule may deny some file to somebody, or says to ask about some.
+    /// Whether some rule denies access to files or asks about it.
     pub fn guards_paths(&self) -> bool {
         let bare = ["Read", "Edit", "Write", "Delete", "Grep", "Glob", "LS", "ReadMany", "LSP"];
         self.deny.everything.is_some()
@@ -174,7 +175,7 @@ impl RuleSet {
             || !self.ask.paths.is_empty()
     }
 
-    /// Whether a rule denies some host, or says to ask about one.
+    /// Whether some rule denies a host or asks about one.
     pub fn guards_hosts(&self) -> bool {
         let guards = |lists: &VerdictIndex| {
             lists.everything.is_some()
@@ -184,16 +185,16 @@ impl RuleSet {
         guards(&self.deny) || guards(&self.ask)
     }
 
-    /// Whether a rule allows some host.
+    /// Whether some rule allows a host.
     pub fn allows_hosts(&self) -> bool {
         self.allow.everything.is_some()
             || !self.allow.hosts.is_empty()
             || self.allow.tools.contains_key("WebFetch")
     }
 
-    /// The rule for a file that `tool` touches.
+    /// The rule for a file that `tool` accesses.
     ///
-    /// A deny or ask rule needs to match one of the views, an allow rule both.
+    /// A deny or ask rule has to match one of the views, an allow rule both.
     pub fn find_path_rule(
         &self,
         verdict: Verdict,
@@ -204,7 +205,7 @@ impl RuleSet {
         self.find_path_rule_by_names(verdict, tool, access, &ComparablePath::new(path))
     }
 
-    /// The rule that decides about a file: the first of the strictest list that has one.
+    /// The rule that decides about a file: the first one of the strictest verdict.
     pub fn find_strictest_path_rule(
         &self,
         tool: &str,
@@ -218,8 +219,8 @@ impl RuleSet {
             .next()
     }
 
-    /// The rule with a path that denies a file, or else one that says to ask about it. A rule
-    /// without a path is about the call, not about each file that the call comes across.
+    /// The deny rule with a path for a file, or else the ask rule. A rule without a path is about
+    /// the call, not about each file that the call finds.
     pub fn find_path_guard(
         &self,
         tool: &str,
@@ -234,8 +235,8 @@ impl RuleSet {
         self.rule_at(guard(Verdict::Deny).or_else(|| guard(Verdict::Ask)))
     }
 
-    /// Whether a rule denies a file, or one with a path says to ask about it. A rule without a path
-    /// that says to ask is about the call, not about each file that the call comes across.
+    /// Whether a rule denies a file, or an ask rule with a path matches it. An ask rule without a
+    /// path is about the call, not about each file that the call finds.
     pub fn is_path_guarded(&self, tool: &str, access: FileAccess, path: &PathViews) -> bool {
         let path = ComparablePath::new(path);
         let asks = |path: &[Cow<'_, str>]| self.ask.find_path(Verdict::Ask, tool, access, path);
@@ -261,8 +262,8 @@ impl RuleSet {
         })
     }
 
-    /// A deny or ask rule for a file that an absolute shell pattern may stand for, judged by
-    /// names alone: `/w/.e*` may be `.env`.
+    /// A deny or ask rule for a file that an absolute shell glob may match, compared by names only:
+    /// `/w/.e*` may be `.env`.
     pub fn find_rule_for_glob(
         &self,
         verdict: Verdict,
@@ -274,7 +275,7 @@ impl RuleSet {
         self.rule_at(lists.paths.find_named_by_glob(coverages, pattern))
     }
 
-    /// The rule for a host that `tool` talks to.
+    /// The rule for a host that `tool` connects to.
     pub fn find_host_rule(
         &self,
         verdict: Verdict,
@@ -282,7 +283,7 @@ impl RuleSet {
         host: &HostName,
     ) -> Option<&PolicyRule> {
         let lists = self.index_for(verdict);
-        // What may be fetched may be reached in any other way too.
+        // A rule that allows fetching covers other connections too.
         let found = ["WebFetch", tool].iter().fold(lists.everything, |found, tool| {
             let bare = is_web_tool(tool).then(|| lists.tools.get(tool).copied()).flatten();
             let by_host = lists.hosts.get(tool).and_then(|hosts| hosts.find(host));
@@ -304,8 +305,8 @@ impl RuleSet {
         self.rule_at(earlier_rule(earlier_rule(lists.everything, bare), by_host))
     }
 
-    /// The rule that names a host. A text that may as well be the name of a file, such as
-    /// `main.rs`, is not caught by what is said of all hosts.
+    /// The rule that names a host. A text that may be a file name, such as `main.rs`, does not
+    /// match rules for all hosts.
     pub fn find_named_host_rule(
         &self,
         verdict: Verdict,
@@ -318,7 +319,7 @@ impl RuleSet {
         self.rule_at(earlier_rule(named("WebFetch"), named(tool)))
     }
 
-    /// The rule that names a tool, without a pattern.
+    /// The rule that names a tool without a pattern.
     pub fn find_tool_rule(&self, verdict: Verdict, tool: &str) -> Option<&PolicyRule> {
         match tool.strip_prefix("mcp__").unwrap_or(tool).split_once("__") {
             Some((server, tool)) => self.find_mcp_rule(verdict, server, tool),
@@ -329,7 +330,7 @@ impl RuleSet {
     /// The rule for a tool of an MCP server.
     pub fn find_mcp_rule(&self, verdict: Verdict, server: &str, tool: &str) -> Option<&PolicyRule> {
         let lists = self.index_for(verdict);
-        // A server may take its names as it likes: what is forbidden is so in every case of letters.
+        // A server chooses its own names, so deny and ask rules ignore case.
         let (server, name) = match verdict {
             Verdict::Allow => (Cow::Borrowed(server), format!("{server}__{tool}")),
             Verdict::Ask | Verdict::Deny => {
@@ -403,14 +404,14 @@ impl VerdictIndex {
         earlier_rule(self.everything, self.tools.get(tool).copied())
     }
 
-    /// The rule without a path that covers a touch.
+    /// The rule without a path that covers an access.
     fn find_bare(&self, verdict: Verdict, tool: &str, access: FileAccess) -> Option<usize> {
         PathRuleCoverage::for_access(verdict, tool, access)
             .flat_map(PathRuleCoverage::tools)
             .fold(self.everything, |found, name| earlier_rule(found, self.tools.get(name).copied()))
     }
 
-    /// The rule with a path that covers a touch.
+    /// The rule with a path that covers an access.
     fn find_path(
         &self,
         verdict: Verdict,
@@ -423,10 +424,10 @@ impl VerdictIndex {
     }
 }
 
-/// Both views of a path, as rules compare them.
+/// Both views of a path, in comparable form.
 struct ComparablePath<'a> {
     canonical: Vec<Cow<'a, str>>,
-    /// Only when it is another path.
+    /// Only if it differs from the canonical path.
     written: Option<Vec<Cow<'a, str>>>,
 }
 
@@ -437,19 +438,19 @@ impl<'a> ComparablePath<'a> {
         Self { canonical: comparable_names(canonical), written }
     }
 
-    /// What is found for one of the views, the earlier of two.
+    /// The earlier rule of those found for the two views.
     fn find_in_either(&self, find: impl Fn(&[Cow<'_, str>]) -> Option<usize>) -> Option<usize> {
         earlier_rule(self.written.as_deref().and_then(&find), find(&self.canonical))
     }
 
-    /// What is found for the file it really is, if something is found for both.
+    /// The rule for the canonical path, if both views have one.
     fn find_in_both(&self, find: impl Fn(&[Cow<'_, str>]) -> Option<usize>) -> Option<usize> {
         let by_name = self.written.as_deref().is_none_or(|written| find(written).is_some());
         find(&self.canonical).filter(|_| by_name)
     }
 }
 
-/// The rules about commands that raise limits.
+/// The command rules that raise limits.
 fn index_limit_raising_rules(rules: &[PolicyRule]) -> Vec<(usize, CommandRuleIndex)> {
     let about_commands =
         |rule: &PolicyRule| rule.tool_name() == Some("Bash") && !rule.limits.is_empty();

@@ -1,4 +1,4 @@
-//! What a client is told of a call of its own: how it is coming along, and its result.
+//! Progress and result of a client's own call, in the form that the client receives.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,11 +13,11 @@ use zero_runtime::tool_backend::CallObserver;
 
 use crate::output_buffer::OutputBuffer;
 
-/// Words about a call that wait to be told.
+/// Progress messages that may wait to be sent.
 const PROGRESS_WAITING_MAX: usize = 16;
 
-/// The outcome of a call in the client's form: content, and for programs what a result or an error
-/// holds.
+/// The outcome of a call in the client's form: content, and the structured result or error for
+/// programs.
 pub(super) fn outcome_json(
     (dialect, tool): (DialectName, &str),
     outcome: &ToolOutcome,
@@ -69,23 +69,23 @@ pub(super) fn outcome_json(
     told
 }
 
-/// Hears of a call. What finds no room is not told: the result has everything.
+/// Observes a call. Progress that does not fit into the queue is dropped: the result is complete.
 pub(super) struct ClientCallObserver {
     words: mpsc::Sender<CallProgress>,
     printed: Arc<OutputBuffer>,
-    /// Whether something was printed and the word about it found no room.
+    /// Whether output was printed and its progress message did not fit into the queue.
     is_untold: AtomicBool,
 }
 
 impl ClientCallObserver {
-    /// Hears of a call, and passes on what it hears.
+    /// Creates the observer and the receiver of its progress messages.
     pub(super) fn new() -> (Self, mpsc::Receiver<CallProgress>) {
         let (words, heard) = mpsc::channel(PROGRESS_WAITING_MAX);
         (Self { words, printed: Arc::default(), is_untold: AtomicBool::new(false) }, heard)
     }
 }
 
-/// Something about a call that is not over.
+/// Progress of a call that has not ended.
 pub(super) enum CallProgress {
     Title(String),
     Message(String),

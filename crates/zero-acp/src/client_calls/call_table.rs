@@ -1,4 +1,5 @@
-//! The calls of clients that are not over: each has a name of its own, and there are so many at a time.
+//! The client calls that have not ended. Call ids are unique within a session, and their number is
+//! bounded.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,12 +10,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::rpc_error;
 
-/// Calls of a session at a time.
+/// Concurrent calls of a session.
 const CALLS_MAX: usize = 64;
-/// Results that a client has not taken yet. What comes besides is not sent.
+/// Results that a client has not acknowledged. Further results are not sent.
 const RESULTS_MAX: usize = 64;
 
-/// What is under way.
+/// The calls in progress.
 pub(crate) struct CallTable {
     /// By session and call.
     calls: Mutex<HashMap<String, HashMap<String, CancellationToken>>>,
@@ -32,33 +33,33 @@ impl CallTable {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops one call; that there is none is fine.
+    /// Cancels one call; does nothing if there is no such call.
     pub(crate) fn cancel(&self, session: &str, call: &str) {
         if let Some(cancel) = self.lock().get(session).and_then(|calls| calls.get(call)) {
             cancel.cancel();
         }
     }
 
-    /// Stops all calls of a session.
+    /// Cancels all calls of a session.
     pub(crate) fn cancel_all(&self, session: &str) {
         for cancel in self.lock().get(session).into_iter().flat_map(HashMap::values) {
             cancel.cancel();
         }
     }
 
-    /// Whether a call is under way that was stopped.
+    /// Whether a call is in progress and was cancelled.
     pub(crate) fn is_cancelled(&self, session: &str, call: &str) -> bool {
         let calls = self.lock();
         let call = calls.get(session).and_then(|calls| calls.get(call));
         call.is_some_and(CancellationToken::is_cancelled)
     }
 
-    /// Whether a call is under way.
+    /// Whether a call is in progress.
     pub(crate) fn contains(&self, session: &str, call: &str) -> bool {
         self.lock().get(session).is_some_and(|calls| calls.contains_key(call))
     }
 
-    /// Whether nothing is under way.
+    /// Whether no call is in progress.
     pub(crate) fn is_idle(&self) -> bool {
         self.lock().is_empty()
     }
@@ -87,7 +88,7 @@ impl CallTable {
     }
 }
 
-/// A call in the book; it is taken out when this is dropped.
+/// A registered call; dropping the guard removes it from the table.
 pub(crate) struct CallGuard {
     book: Arc<CallTable>,
     session: String,

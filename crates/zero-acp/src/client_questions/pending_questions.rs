@@ -1,6 +1,6 @@
-//! The questions of a session that wait for an answer, each in a task of its own and with what it is
-//! about: when that is over, so is the question. The client is not asked any more from then on; whoever
-//! waits for the answer is let go a little later, where others have to be told first.
+//! The questions of a session that wait for an answer. Each runs in a task of its own and ends with
+//! its subject. On withdrawal the client request ends at once; the asker is released later, after
+//! the gateway has been notified.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,34 +9,34 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 use zero_core::RunId;
 
-/// Questions that wait. More are answered no.
+/// Questions that may wait. Further ones are refused.
 const WAITING_MAX: usize = 64;
 
-/// What a question is about.
+/// What a question belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum QuestionSubject {
-    /// Something that a run at the gateway wants.
+    /// A run at the gateway; `None` if its id is not known.
     Run(Option<RunId>),
-    /// A call of the tools here.
+    /// A call of the tools hosted here.
     Call(String),
-    /// Nobody said.
+    /// The asker did not say.
     Unknown,
 }
 
-/// Whether there was room for a question.
+/// Whether a question was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QuestionAdmission {
     Admitted,
     Full,
 }
 
-/// Takes back whatever is asked in a session, from the moment in which the client wants everything
-/// stopped: its task may have much to read before it comes to that.
+/// Withdraws all questions of a session as soon as the client cancels: the session's task may have
+/// many messages to handle before the cancel message.
 #[derive(Default)]
 pub(crate) struct QuestionCanceller(Mutex<CancellationToken>);
 
 impl QuestionCanceller {
-    /// Nothing that was asked before counts any more.
+    /// Withdraws every question that was asked before.
     pub(crate) fn cancel_all(&self) {
         std::mem::take(&mut *self.lock_token()).cancel();
     }
@@ -46,11 +46,11 @@ impl QuestionCanceller {
     }
 }
 
-/// Those that wait.
+/// The pending questions of a session.
 pub(super) struct PendingQuestions {
     stops: Arc<QuestionCanceller>,
     waiting: HashMap<String, PendingEntry>,
-    /// Those that were asked so far.
+    /// Number of questions asked so far.
     asked: u64,
 }
 
@@ -61,7 +61,7 @@ struct PendingEntry {
     task: QuestionTaskGuard,
 }
 
-/// The task of a question; it ends when this is dropped.
+/// The task of a question; dropping the guard aborts it.
 struct QuestionTaskGuard(AbortHandle);
 
 impl Drop for QuestionTaskGuard {
@@ -70,13 +70,12 @@ impl Drop for QuestionTaskGuard {
     }
 }
 
-/// Knows whether a question was taken back.
+/// Tells a question's task that the question was withdrawn.
 #[derive(Clone)]
 pub(super) struct WithdrawalSignal(CancellationToken);
 
 impl WithdrawalSignal {
-    /// What the client answers. Once the question was taken back nothing is asked, and nothing counts
-    /// as an answer.
+    /// Waits for the client's answer. After a withdrawal nothing is sent, and an answer is ignored.
     pub(super) async fn run_unless_withdrawn<T>(&self, asked: impl Future<Output = T>) -> T {
         tokio::select! {
             biased;
@@ -92,7 +91,8 @@ impl PendingQuestions {
         Self { stops, waiting: HashMap::new(), asked: 0 }
     }
 
-    /// Whoever asks too much at a time is told no: what waits for the answer is dropped.
+    /// Starts the task of a question. If too many questions wait, `question` is dropped uncalled,
+    /// and the caller refuses it.
     pub(super) fn spawn_question<Q>(
         &mut self,
         id: String,
@@ -118,7 +118,7 @@ impl PendingQuestions {
         self.waiting.contains_key(id)
     }
 
-    /// Takes questions back.
+    /// Withdraws the matching questions.
     pub(super) fn withdraw_matching(
         &mut self,
         which: impl Fn(&str, &QuestionSubject) -> bool,
@@ -126,7 +126,8 @@ impl PendingQuestions {
         let taken = self.waiting.extract_if(|id, waiting| which(id, &waiting.subject));
         let mut taken: Vec<(String, PendingEntry)> = taken.collect();
         taken.sort_unstable_by_key(|(_, waiting)| waiting.number);
-        // The newest first: when the one before it lets go of its turn, it is not asked any more.
+        // Newest first: when an older question releases its turn, the newer ones are already
+        // withdrawn.
         for (_, waiting) in taken.iter().rev() {
             waiting.taken_back.0.cancel();
         }
@@ -135,15 +136,15 @@ impl PendingQuestions {
     }
 }
 
-/// Questions that the client is not asked any more. Whoever waits for an answer is let go, without one,
-/// when this is dropped.
+/// Questions that were withdrawn from the client. Dropping this releases their askers, without an
+/// answer.
 #[must_use = "whoever waits is let go as soon as it is dropped"]
 pub(crate) struct WithdrawnQuestions {
     questions: Vec<(String, QuestionTaskGuard)>,
 }
 
 impl WithdrawnQuestions {
-    /// Which they were.
+    /// Ids of the questions.
     pub(crate) fn ids(&self) -> Vec<String> {
         self.questions.iter().map(|(id, _)| id.clone()).collect()
     }
@@ -197,7 +198,7 @@ mod tests {
         taken_back.run_unless_withdrawn(std::future::pending()).await
     }
 
-    /// What is asked holds on to things that others wait for, such as the next question's turn.
+    /// A pending request holds locks that others wait for, such as the next question's turn.
     #[tokio::test]
     async fn withdraw_stops_client_request_immediately() {
         let mut pending = PendingQuestions::new(Arc::default());
@@ -252,7 +253,7 @@ mod tests {
             }
             is_first_asked.await.unwrap();
             drop(pending.withdraw_matching(|_, _| true));
-            // Everybody has left the queue when the turn is free.
+            // The queue is empty when the lock is free.
             drop(turn.lock().await);
             assert_eq!(*asked.lock().await, [0]);
         }

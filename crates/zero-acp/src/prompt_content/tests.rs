@@ -1,4 +1,4 @@
-//! What becomes of the parts of a prompt.
+//! Tests for the translation of prompt blocks.
 
 use agent_client_protocol::v1::schema::ContentBlock;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ fn parse_blocks(blocks: Value) -> Vec<ContentBlock> {
     serde_json::from_value(blocks).unwrap()
 }
 
-/// The words that come of some parts, or why none do.
+/// Compares the translated text, or the error, of some blocks.
 #[track_caller]
 fn check(parts: Value, folder: Option<&str>, expected: &str) {
     let said = translate_blocks(&parse_blocks(parts), folder.map(Path::new));
@@ -118,7 +118,7 @@ fn size_limit_includes_folder_prefix() {
     let too_long = |bytes| Err(PromptError::TooLong { bytes, bytes_max: TEXT_BYTES_MAX });
     assert_eq!(size(&format!("{full}a"), None), too_long(TEXT_BYTES_MAX + 1));
     assert_eq!(size(&full, Some("/w")), too_long(TEXT_BYTES_MAX + 25));
-    // Nothing more is taken in once it is too much.
+    // Translation stops as soon as the limit is exceeded.
     let many = vec![ContentBlock::from(full); 3];
     assert_eq!(
         translate_blocks(&many, None),
@@ -167,7 +167,7 @@ fn images_are_attached_or_listed_by_path() {
         &[],
         &["/w/a b.png", "/w/b.webp", "/w/i.png"],
     );
-    // What is linked to stays named in the words.
+    // The link stays in the text.
     check(
         json!([linked("file:///w/a.png", "image/png")]),
         None,

@@ -1,4 +1,4 @@
-//! What happens at the gateway, as its client is told of it.
+//! Handles gateway updates of a session and forwards them to the client.
 
 use agent_client_protocol::v1::schema::{self, SessionUpdate};
 use zero_client::GatewayUpdate;
@@ -9,7 +9,7 @@ use crate::rpc_error;
 use crate::text_sanitizer;
 use crate::update_presenter::{self, DeliveryMode};
 
-/// How much is shown of the name of another host.
+/// Longest host name that is shown, in characters.
 const HOST_CHARS_MAX: usize = 128;
 
 impl SessionActor {
@@ -39,7 +39,7 @@ impl SessionActor {
         }
     }
 
-    /// Says that the tools of this session are not here any more.
+    /// Reports that another host runs the tools of this session now.
     async fn report_displacement(&mut self, host: &str) {
         let text = format!(
             "`{}` has opened this session, too, and has its tools now: what the agent does, it does \
@@ -50,7 +50,7 @@ impl SessionActor {
     }
 
     async fn handle_entry(&mut self, event: Event) {
-        // A replay does not tell of changes: what was changed meanwhile is told now.
+        // A replay does not include changes, so those that happened in the meantime are sent now.
         if event.seq <= self.told_until && !matches!(event.what, EventKind::Changed { .. }) {
             return;
         }
@@ -65,7 +65,7 @@ impl SessionActor {
             self.handle_change(&event).await;
             return;
         }
-        // Of others' runs nothing is told but the end of calls that were made here, and so were shown.
+        // Of other clients' runs, only the ends of calls that were made and shown here are sent.
         let is_shown = matches!(&event.what, EventKind::ToolEnded { call, .. } if self.presenter.has_shown(call));
         if !ours && !is_shown {
             return;
@@ -110,7 +110,7 @@ impl SessionActor {
         }
     }
 
-    /// Mode, model or title changed, whoever changed it.
+    /// Handles a change of mode, model or title by any client.
     async fn handle_change(&mut self, event: &Event) {
         let mut updates = self.presenter.present_entry(event, DeliveryMode::Live);
         if let EventKind::Changed { field, value } = &event.what
@@ -143,7 +143,7 @@ impl SessionActor {
         self.send_updates(updates).await;
     }
 
-    /// The tools follow what the person chose; where they do not, that is said.
+    /// Applies a mode change to the tools; tells the user if the mode does not apply here.
     async fn handle_mode_change(&mut self, mode: Option<&str>, seq: u64) {
         let (own_mode, hands) = (&self.active.own_mode, &self.active.hands);
         let chosen = mode.and_then(|mode| mode.parse().ok());

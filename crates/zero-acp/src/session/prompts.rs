@@ -1,5 +1,5 @@
-//! The prompts of a session: each is carried to the gateway, stopped if the client wants it, and
-//! answered once.
+//! The prompts of a session: each is sent to the gateway, cancelled on request, and answered
+//! exactly once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,30 +22,30 @@ use crate::prompt_sender::{self, PromptSendFailure};
 use crate::rpc_error;
 use crate::session_message::{PromptMessage, SessionMessage};
 
-/// Prompts that are not answered yet.
+/// Prompts that may wait for their answer.
 const PROMPTS_MAX: usize = 16;
-/// How long a run that was stopped may take to say so, and its gateway to hear of it, before its
-/// prompt is answered and what waits for a person is let go.
+/// Longest wait for a cancelled run to end and for its gateway to confirm. After that the prompt is
+/// answered and its questions are released.
 const STOP_MAX: Duration = Duration::from_secs(10);
-/// How long a gateway may take to stop the runs of a session that is closed.
+/// Longest wait for a gateway to stop the runs of a closed session.
 const ABORT_MAX: Duration = Duration::from_secs(2);
 
 /// A prompt that is not answered yet.
 pub(super) struct PendingPrompt {
     responder: Responder<Value>,
     cancel: CancellationToken,
-    /// Carries it to the gateway, and the wish to stop it.
+    /// The task that sends it and aborts its run on cancellation.
     carrier: JoinHandle<()>,
-    /// The gateway has heard the wish, or will not.
+    /// Cancelled once the gateway has received the abort, or cannot receive it.
     heard: CancellationToken,
 }
 
-/// What is known of a run when its prompt is answered.
+/// State of a run when its prompt is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RunDisposition {
-    /// Nothing has to be done about it any more.
+    /// Nothing is left to do.
     Finished,
-    /// It was stopped, and may not have heard of it.
+    /// It was cancelled, and the gateway may not have received the abort.
     CancelUnconfirmed,
 }
 
@@ -81,12 +81,12 @@ impl SessionActor {
         }
     }
 
-    /// The prompts that are not answered yet.
+    /// Runs of the prompts that are not answered yet.
     pub(super) fn pending_runs(&self) -> Vec<String> {
         self.waiting.keys().cloned().collect()
     }
 
-    /// The prompts that were stopped and are not answered yet.
+    /// Runs of the prompts that were cancelled and are not answered yet.
     pub(super) fn stopped_runs(&self) -> Vec<String> {
         let stopped = self.waiting.iter().filter(|(_, waiting)| waiting.cancel.is_cancelled());
         stopped.map(|(run, _)| run.clone()).collect()
@@ -99,13 +99,13 @@ impl SessionActor {
 
     pub(super) async fn cancel_run(&mut self, run: &str) {
         self.stop_run(run);
-        // Those of other prompts are still asked; and with one that is over nothing goes.
+        // Only questions of this run are withdrawn, and only while its prompt is pending.
         if self.waiting.contains_key(run) {
             self.withdraw_run_questions(run).await;
         }
     }
 
-    /// Stops a run. Whoever stops it twice has stopped it once.
+    /// Cancels a run; a second call has no effect.
     fn stop_run(&self, run: &str) {
         let Some(waiting) = self.waiting.get(run) else { return };
         if waiting.cancel.is_cancelled() {
@@ -119,8 +119,8 @@ impl SessionActor {
         });
     }
 
-    /// Lets those go who wait for the answer to a question, as soon as the gateway has heard which runs
-    /// are stopped: told before, they would say so there, and a run that is to end would go on.
+    /// Releases withdrawn questions after the gateway knows which runs are cancelled. Released
+    /// earlier, their askers would report a rejection, and a cancelled run would continue.
     pub(super) fn release_after_cancel(&self, withdrawn: WithdrawnQuestions) {
         let stopped = self.waiting.values().filter(|waiting| waiting.cancel.is_cancelled());
         let heard: Vec<_> = stopped.map(|waiting| waiting.heard.clone()).collect();
@@ -145,7 +145,8 @@ impl SessionActor {
         }
     }
 
-    /// Answers a prompt of whose run nothing more is known. Whoever has stopped it is told that.
+    /// Answers a prompt whose run cannot be followed any more; a cancelled one is answered
+    /// `cancelled`.
     pub(super) fn fail_prompt(&mut self, run: &str, error: Error) {
         match self.is_stopped(run) {
             true => {
@@ -155,8 +156,8 @@ impl SessionActor {
         }
     }
 
-    /// Answers a prompt whose run is over. Whoever has stopped it is told that, also where it came to
-    /// its end before the gateway heard of it.
+    /// Answers a prompt whose run has ended. If it was cancelled, the answer is `cancelled`, even
+    /// if the run ended before the gateway received the abort.
     pub(super) fn finish_prompt(&mut self, run: &str, answer: Result<PromptResponse, Error>) {
         let answer = match (self.is_stopped(run), answer) {
             (true, Ok(response)) => {
@@ -187,7 +188,7 @@ impl SessionActor {
         }
     }
 
-    /// What goes with a run that was stopped.
+    /// What ends together with a cancelled run.
     pub(super) fn run_cancellation<'a>(&self, run: &'a str) -> RunCancellation<'a> {
         RunCancellation {
             run,
@@ -197,7 +198,7 @@ impl SessionActor {
         }
     }
 
-    /// Answers a prompt, once. Nothing of its run is told after that.
+    /// Answers a prompt, once. No update of its run is sent after that.
     pub(super) fn answer_prompt(
         &mut self,
         run: &str,
@@ -221,7 +222,7 @@ impl SessionActor {
         let _ = waiting.responder.respond_with_result(answer);
     }
 
-    /// Stops everything, and lets go of the session.
+    /// Stops everything and leaves the session.
     pub(super) async fn close(&mut self, on_eof: DisconnectPolicy) {
         let withdrawn = self.questions.withdraw_all();
         self.active.own_calls.cancel_all(&self.active.id.0);
@@ -241,7 +242,8 @@ impl SessionActor {
         self.active.near.leave().await;
     }
 
-    /// Stops all runs at once. A gateway that takes too long is not waited for, and hears it later.
+    /// Cancels all runs at once. Waits for the gateway for `ABORT_MAX` at most; the abort continues
+    /// in the background.
     async fn stop_all_runs(&mut self) {
         self.waiting.values().for_each(|waiting| waiting.cancel.cancel());
         let waiting = self.waiting.values_mut().map(|waiting| &mut waiting.carrier);
@@ -252,7 +254,7 @@ impl SessionActor {
     }
 }
 
-/// The answer to a prompt that was stopped before anybody worked on it, or by closing its session.
+/// The answer to a prompt that was cancelled before it ran, or because its session was closed.
 fn cancelled_response() -> PromptResponse {
     PromptResponse::new(StopReason::Cancelled)
 }

@@ -1,5 +1,5 @@
-//! What goes with a run that was stopped: what is its own, and with the last one what nobody can say
-//! whose it is, or it would stay for ever.
+//! What ends together with a cancelled run: whatever belongs to it, and, with the last run,
+//! whatever has no known run and would stay forever otherwise.
 
 use std::sync::Arc;
 
@@ -7,23 +7,23 @@ use zero_core::RunId;
 
 use crate::client_calls::CallTable;
 
-/// A run that was stopped.
+/// A cancelled run.
 pub(super) struct RunCancellation<'a> {
     pub(super) run: &'a str,
-    /// Whether no prompt waits that was not stopped.
+    /// Whether every pending prompt is cancelled.
     pub(super) is_last: bool,
     pub(super) session: Arc<str>,
-    /// Calls that the client makes itself, and stops itself.
+    /// Calls that the client makes, and cancels, itself.
     pub(super) own_calls: Arc<CallTable>,
 }
 
 impl RunCancellation<'_> {
-    /// Whether something goes with it that a run wanted; which one may not be known.
+    /// Whether something ends with this run; `of` is the run it belongs to, if known.
     pub(super) fn covers_run(&self, of: Option<&RunId>) -> bool {
         of.map_or(self.is_last, |of| of.as_str() == self.run)
     }
 
-    /// Whether a call does.
+    /// Whether a call ends with this run.
     pub(super) fn covers_call(&self, call: &str, of: Option<&RunId>) -> bool {
         self.covers_run(of) && (of.is_some() || !self.own_calls.contains(&self.session, call))
     }

@@ -1,5 +1,5 @@
-//! What a person sees who is asked whether a call may run: the change or the command itself first,
-//! whole, and in the words that would run; then why it is asked.
+//! The content of a permission question: first the complete change or command, exactly as it would
+//! run, then the reason for asking.
 
 use std::path::Path;
 
@@ -13,14 +13,14 @@ use crate::text_sanitizer::{
     code_block, escape_to_line, inline_code, make_visible, one_line, shorten_middle,
 };
 
-/// Most bytes of a command; where it is longer, what is left out is counted.
+/// Most bytes of a command; the omitted bytes are counted.
 const COMMAND_BYTES_MAX: usize = 1024 * 1024;
 /// Most effects that are listed.
 const EFFECTS_MAX: usize = 100;
-/// Longest reason.
+/// Longest reason, in characters.
 const REASON_CHARS_MAX: usize = 2000;
 
-/// The answers a person can choose: one of each kind, and always a way to say no.
+/// The answers that the user can choose: one of each kind, and always a rejection.
 pub(crate) fn permission_options(request: &ApprovalRequest) -> Vec<PermissionOption> {
     let mut options: Vec<PermissionOption> = Vec::new();
     for option in &request.options {
@@ -29,7 +29,7 @@ pub(crate) fn permission_options(request: &ApprovalRequest) -> Vec<PermissionOpt
             "allow_always" => PermissionOptionKind::AllowAlways,
             "reject_once" => PermissionOptionKind::RejectOnce,
             "reject_always" => PermissionOptionKind::RejectAlways,
-            // What it settles is not known, so it is not offered.
+            // The effect of an unknown option is not known, so it is not offered.
             _ => continue,
         };
         if options.iter().all(|other| other.kind != kind) {
@@ -47,7 +47,8 @@ pub(crate) fn permission_options(request: &ApprovalRequest) -> Vec<PermissionOpt
     options
 }
 
-/// What it is about, in a line. A command is called by its own words: the model's might be other ones.
+/// The title of the question. A command is shown itself, because the model's description may differ
+/// from it.
 pub(super) fn question_title(request: &ApprovalRequest, chars_max: usize) -> String {
     match request.commands.as_slice() {
         [] => one_line(&request.title, chars_max),
@@ -58,7 +59,7 @@ pub(super) fn question_title(request: &ApprovalRequest, chars_max: usize) -> Str
     }
 }
 
-/// How to picture it, where nothing better is known.
+/// The tool kind to display, if no better one is known.
 pub(super) fn question_kind(request: &ApprovalRequest) -> Option<ToolKind> {
     match (&request.commands[..], &request.preview) {
         ([_, ..], _) => Some(ToolKind::Execute),
@@ -67,7 +68,7 @@ pub(super) fn question_kind(request: &ApprovalRequest) -> Option<ToolKind> {
     }
 }
 
-/// What it was given, where the call itself is not known.
+/// The input of the call, if the call itself is not known.
 pub(super) fn question_input(request: &ApprovalRequest) -> Option<Value> {
     match request.commands.as_slice() {
         [] => None,
@@ -76,7 +77,7 @@ pub(super) fn question_input(request: &ApprovalRequest) -> Option<Value> {
     }
 }
 
-/// Everything that is shown.
+/// The complete content of the question.
 pub(super) fn question_content(request: &ApprovalRequest, cwd: &Path) -> Vec<ToolCallContent> {
     let mut shown = Vec::new();
     let mut preview = request.preview.as_ref();
@@ -88,7 +89,7 @@ pub(super) fn question_content(request: &ApprovalRequest, cwd: &Path) -> Vec<Too
         Some(ResultDisplay::Plan { .. } | ResultDisplay::Diff(_)) | None => "",
     };
     if let [first, others @ ..] = request.commands.as_slice() {
-        // A preview that begins with the command says next where it would run, and with what.
+        // A preview that begins with the command continues with the folder and environment.
         let said = others.is_empty().then(|| beside.strip_prefix(first.as_str())).flatten();
         let said = said.and_then(|rest| rest.strip_prefix("\n\nin "));
         let mut text: Vec<String> =

@@ -1,4 +1,4 @@
-//! What is shown of a call: changes as changes, words as words, and what programs read.
+//! The content shown for a call: diffs, text, and raw output for programs.
 
 use std::path::{Path, PathBuf};
 
@@ -15,18 +15,18 @@ use zero_runtime::dialect::render_plain;
 
 use crate::text_sanitizer::{code_block, make_visible, shorten_middle};
 
-/// Most bytes of words shown of a result.
+/// Most bytes of result text that are shown.
 pub(super) const SHOWN_BYTES_MAX: usize = 256 * 1024;
-/// Most bytes of words in what programs read.
+/// Most bytes of text in raw input and output.
 pub(super) const RAW_BYTES_MAX: usize = 64 * 1024;
-/// Most bytes of each text of a change.
+/// Most bytes of each text of a diff.
 const DIFF_TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Most bytes of the pictures of a result, in base64.
+/// Most bytes of a result's images, in base64.
 const PICTURES_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Most places told of a call.
+/// Most locations of a call.
 const PLACES_MAX: usize = 50;
 
-/// Of a call that is over: what became of it, and the words and pictures of that.
+/// A call that has ended: its status, and the text and images of its outcome.
 pub(super) struct CallResultView<'a> {
     outcome: &'a ToolOutcome,
     pub(super) status: ToolCallStatus,
@@ -38,17 +38,17 @@ impl<'a> CallResultView<'a> {
         Self { outcome, status: outcome.status(), content: render_plain(outcome) }
     }
 
-    /// Places it touched.
+    /// The locations that the call touched.
     pub(super) fn locations(&self) -> &'a [FileLocation] {
         self.outcome.locations()
     }
 
-    /// What it gives for programs.
+    /// The structured result or error details.
     fn structured(&self) -> &'a Value {
         self.outcome.result().map_or(&Value::Null, |result| &result.structured)
     }
 
-    /// How its command ended: the exit code and the signal, as far as known.
+    /// Exit code and signal of its command, as far as known.
     pub(super) fn exit_status(&self) -> (Option<i64>, Option<&'a str>) {
         let field = |name: &str| match self.outcome {
             ToolOutcome::Result(result) => result.structured.get(name),
@@ -57,7 +57,7 @@ impl<'a> CallResultView<'a> {
         (field("exit_code").and_then(Value::as_i64), field("signal").and_then(Value::as_str))
     }
 
-    /// What is to be known of a command beside what it wrote, one line each.
+    /// Notes about a command besides its output, one line each.
     pub(super) fn command_notes(&self) -> Vec<String> {
         let structured = self.structured();
         let word = |name: &str| structured.get(name).and_then(Value::as_str);
@@ -76,7 +76,7 @@ impl<'a> CallResultView<'a> {
         notes
     }
 
-    /// The words of it.
+    /// The text of the outcome.
     pub(super) fn text(&self) -> String {
         let mut told = String::new();
         for piece in &self.content {
@@ -94,7 +94,7 @@ impl<'a> CallResultView<'a> {
         self.outcome.result().map(|result| &result.display)
     }
 
-    /// What a command wrote, with its colours where they are known.
+    /// The output of a command, with colours if they are known.
     pub(super) fn command_output(&self) -> String {
         match self.display() {
             Some(ResultDisplay::Markdown { text }) if !text.is_empty() => text.clone(),
@@ -102,14 +102,14 @@ impl<'a> CallResultView<'a> {
         }
     }
 
-    /// Everything that is shown of it where there is no terminal.
+    /// The complete content for clients without a terminal.
     pub(super) fn display_content(&self, kind: ToolKind, cwd: &Path) -> Vec<ToolCallContent> {
         let mut shown = Vec::new();
         let told = self.text();
         match (self.status, self.display()) {
             (_, Some(display @ ResultDisplay::Diff(_))) => {
                 shown.extend(diff_content(display, cwd));
-                // The change is not told twice.
+                // Do not repeat the diff.
                 shown.extend(text_content(&self.change_summary()));
             }
             (ToolCallStatus::Completed, display) => {
@@ -132,7 +132,7 @@ impl<'a> CallResultView<'a> {
                     _ => shown.extend(text_content(summary)),
                 }
             }
-            // Why it gave nothing is in the words, whatever else there is.
+            // The reason of a failure is in the text, whatever else there is.
             _ => shown.extend(text_content(if told.is_empty() {
                 end_label(self.status)
             } else {
@@ -143,7 +143,7 @@ impl<'a> CallResultView<'a> {
         shown
     }
 
-    /// What a call that changed a file says beside the change.
+    /// The text of a call that changed a file, without the diff.
     fn change_summary(&self) -> String {
         let parts = self.outcome.result().map_or(&[][..], |result| &result.content);
         let words = parts.iter().filter_map(|part| match part {
@@ -171,7 +171,8 @@ impl<'a> CallResultView<'a> {
         self.content.iter().filter_map(picture).collect()
     }
 
-    /// What programs read. `attempted` is the first place of the call, for an error that names none.
+    /// The raw output for programs. `attempted` is the first location of the call, for an error
+    /// that names none.
     pub(super) fn raw_output(&self, attempted: Option<&Path>) -> Value {
         let mut left = RAW_BYTES_MAX;
         let mut metadata = Map::new();
@@ -214,7 +215,7 @@ impl<'a> CallResultView<'a> {
     }
 }
 
-/// How a call ended that said nothing.
+/// A label for a call that ended without text.
 pub(super) fn end_label(status: ToolCallStatus) -> &'static str {
     match status {
         ToolCallStatus::Completed => "",
@@ -225,13 +226,13 @@ pub(super) fn end_label(status: ToolCallStatus) -> &'static str {
     }
 }
 
-/// Words as they are; nothing where there are none.
+/// Text as Markdown content; `None` if it is empty.
 pub(super) fn text_content(text: &str) -> Option<ToolCallContent> {
     let text = shorten_middle(text, SHOWN_BYTES_MAX);
     (!text.trim().is_empty()).then(|| ToolCallContent::from(make_visible(&text)))
 }
 
-/// Words that are no Markdown.
+/// Text as a code block; `None` if it is empty.
 pub(super) fn code_content(text: &str, language: &str) -> Option<ToolCallContent> {
     let text =
         AnsiFilter::filter_all(AnsiFilterMode::PlainText, &shorten_middle(text, SHOWN_BYTES_MAX));
@@ -239,8 +240,8 @@ pub(super) fn code_content(text: &str, language: &str) -> Option<ToolCallContent
         .then(|| ToolCallContent::from(code_block(&make_visible(&text), language)))
 }
 
-/// A change, as clients draw it. Where its texts are not known it is told as hunks, since a change
-/// without the text before would look like a new file.
+/// A diff in the client's form. If the texts are not known it is shown as hunks, because a diff
+/// without the old text would look like a new file.
 pub(super) fn diff_content(shown: &ResultDisplay, cwd: &Path) -> Option<ToolCallContent> {
     let (path, unified, old, new, partial) = match shown {
         ResultDisplay::Markdown { text } => return text_content(text),
@@ -279,7 +280,7 @@ pub(super) fn diff_content(shown: &ResultDisplay, cwd: &Path) -> Option<ToolCall
     Some(ToolCallContent::Diff(diff))
 }
 
-/// Places, absolute, each once.
+/// Absolute locations without duplicates.
 pub(super) fn call_locations(places: &[FileLocation], cwd: &Path) -> Vec<ToolCallLocation> {
     let mut told: Vec<ToolCallLocation> = Vec::new();
     for place in places.iter().filter(|place| !place.path.as_os_str().is_empty()) {
@@ -296,13 +297,13 @@ pub(super) fn call_locations(places: &[FileLocation], cwd: &Path) -> Vec<ToolCal
 }
 
 fn to_absolute(path: impl AsRef<Path>, cwd: &Path) -> PathBuf {
-    // `components` leaves out every `.` but the first.
+    // `components` drops every `.` except the first.
     let path = path.as_ref();
     let inner = path.strip_prefix(".").unwrap_or(path);
     cwd.join(inner).components().collect()
 }
 
-/// Files that a call names, before its tool says what it is about.
+/// The files that the input of a call names, until its tool has described it.
 pub(super) fn input_locations(kind: ToolKind, input: &Value) -> Vec<FileLocation> {
     const PATH_FIELDS: [&str; 5] = ["file_path", "absolute_path", "path", "filePath", "paths"];
     if kind == ToolKind::Execute || kind == ToolKind::Fetch {
@@ -313,19 +314,19 @@ pub(super) fn input_locations(kind: ToolKind, input: &Value) -> Vec<FileLocation
         Value::Array(paths) => paths.iter().collect(),
         path => vec![path],
     });
-    // A pattern names no file.
+    // A pattern is not a file name.
     let is_path = |path: &&str| !path.contains(['*', '?', '[', '{']);
     let paths = paths.filter_map(Value::as_str).filter(is_path).take(PLACES_MAX);
     paths.map(|path| FileLocation { path: path.into(), line: None }).collect()
 }
 
-/// What a call was given, as programs read it.
+/// The raw input for programs.
 pub(super) fn raw_input(input: &Value) -> Value {
     let mut left = RAW_BYTES_MAX;
     truncate_value(input, &mut left, 0)
 }
 
-/// A value of which no more than so many bytes of words are kept.
+/// Copies a value, with at most `left` bytes of text.
 fn truncate_value(value: &Value, left: &mut usize, depth: usize) -> Value {
     const DEPTH_MAX: usize = 32;
     const ITEMS_MAX: usize = 4096;
@@ -355,7 +356,7 @@ fn truncate_value(value: &Value, left: &mut usize, depth: usize) -> Value {
     }
 }
 
-/// How a client pictures it.
+/// The protocol's kind for a tool kind.
 pub(super) fn tool_kind(kind: ToolKind) -> acp::ToolKind {
     match kind {
         ToolKind::Read => acp::ToolKind::Read,

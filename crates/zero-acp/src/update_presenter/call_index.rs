@@ -1,4 +1,4 @@
-//! The calls that a client was told of. Of those that are over only their names are kept: a session may
+//! The calls that a client was shown. Only the ids of ended calls are kept, since a session may
 //! have thousands.
 
 use std::collections::{HashMap, VecDeque};
@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use super::call_view::CallView;
 
-/// Most calls of which something is known.
+/// Most calls that are remembered.
 pub(super) const CALLS_MAX: usize = 4096;
 
-/// The calls that a client was told of.
+/// The calls that a client was shown.
 #[derive(Default)]
 pub(super) struct CallIndex {
     open: HashMap<Arc<str>, CallView>,
-    /// Those that are over, with how often their names were used before.
+    /// The ended calls, with the number of earlier uses of each id.
     over: HashMap<Arc<str>, u32>,
-    /// All names, oldest first.
+    /// All ids, oldest first.
     order: VecDeque<Arc<str>>,
 }
 
@@ -24,12 +24,12 @@ impl CallIndex {
         self.open.contains_key(name) || self.over.contains_key(name)
     }
 
-    /// How often the name of a call that is over was used before it.
+    /// How often the id of an ended call was used before it; `None` if there is no such call.
     pub(super) fn prior_uses_of_ended(&self, name: &str) -> Option<u32> {
         self.over.get(name).copied()
     }
 
-    /// A call that is not over.
+    /// An open call.
     pub(super) fn get(&self, name: &str) -> Option<&CallView> {
         self.open.get(name)
     }
@@ -38,7 +38,7 @@ impl CallIndex {
         self.open.get_mut(name)
     }
 
-    /// Those that are not over.
+    /// The open calls.
     pub(super) fn open_calls(&self) -> impl Iterator<Item = &CallView> {
         self.open.values()
     }
@@ -47,7 +47,7 @@ impl CallIndex {
         self.open.values_mut()
     }
 
-    /// Those that are not over, oldest first, by name.
+    /// Calls `each` for the open calls, oldest first, with their ids.
     pub(super) fn for_each_open(&mut self, mut each: impl FnMut(&str, &mut CallView)) {
         for name in &self.order {
             if let Some(call) = self.open.get_mut(name) {
@@ -56,8 +56,8 @@ impl CallIndex {
         }
     }
 
-    /// Adds a call whose name no other has that is not over. One that has to go for it is given back
-    /// if it is not over.
+    /// Adds a call whose id no open call has. If an open call is evicted for it, that call is
+    /// returned.
     pub(super) fn add(&mut self, name: &str, call: CallView) -> Option<CallView> {
         if let Some((name, _)) = self.over.remove_entry(name) {
             self.open.insert(name, call);
@@ -79,7 +79,7 @@ impl CallIndex {
         self.open.remove(&oldest)
     }
 
-    /// Lets go of those that are over by now.
+    /// Drops the details of the calls that have ended.
     pub(super) fn drop_ended(&mut self) {
         let ended = self.open.extract_if(|_, call| call.is_over());
         self.over.extend(ended.map(|(name, call)| (name, call.uses)));

@@ -1,7 +1,7 @@
-//! One call, as the client knows it: what was told of it, and what has to be told next.
+//! One call as the client knows it: what was sent, and what has to be sent next.
 //!
-//! It is pending, then in progress, then over, and never goes back. What is heard of it comes from two
-//! sides, the ledger and the tools here, in any order; each fact is told once.
+//! A call is pending, then in progress, then ended, and never goes back. Facts about it come from
+//! the ledger and from the tools here, in any order; each is sent once.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,46 +19,46 @@ use zero_core::{FileLocation, RunId, ToolKind};
 use super::call_content::{self, CallResultView, SHOWN_BYTES_MAX, call_locations, text_content};
 use crate::text_sanitizer::{code_block, one_line, shorten_middle};
 
-/// Longest title.
+/// Longest title, in characters.
 pub(super) const TITLE_CHARS_MAX: usize = 200;
-/// Longest word on progress.
+/// Longest progress message, in characters.
 const PROGRESS_CHARS_MAX: usize = 500;
-/// How much of what is printed a client sees that has no terminal.
+/// Most bytes of output shown to a client without a terminal.
 const SNAPSHOT_BYTES_MAX: usize = 64 * 1024;
-/// How often it sees more.
+/// Interval between such snapshots.
 const SNAPSHOT_EVERY: Duration = Duration::from_millis(250);
-/// Most bytes that a terminal is sent while a command runs; the end comes when it has ended.
+/// Most bytes sent to a terminal while a command runs; the rest follows at its end.
 const STREAMED_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Most bytes of one piece for a terminal.
+/// Most bytes of one chunk for a terminal.
 const PIECE_BYTES_MAX: usize = 256 * 1024;
 
-/// How good a fact is: a better one is not replaced by one that was known before and comes late.
+/// The reliability of a fact: a late fact of a lower rank does not replace a better one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FactRank {
-    /// Only that there is a call.
+    /// Only the existence of the call is known.
     Guessed,
-    /// What the model wants.
+    /// What the model requested.
     Named,
-    /// What the tool says it will do.
+    /// How the tool describes it.
     Described,
-    /// What the person is asked.
+    /// What the user is asked.
     Asked,
 }
 
-/// What is heard of a call.
+/// Facts about a call.
 pub(super) struct CallFacts<'a> {
     pub(super) rank: FactRank,
     pub(super) title: Option<String>,
     pub(super) kind: Option<ToolKind>,
     pub(super) name: Option<&'a str>,
     pub(super) input: Option<Value>,
-    /// Whether the call runs with this input, whatever the model wrote.
+    /// Whether this is the input that runs, which may differ from the model's.
     pub(super) is_rewritten: bool,
     pub(super) places: &'a [FileLocation],
 }
 
 impl CallFacts<'_> {
-    /// Nothing yet.
+    /// No facts.
     pub(super) fn empty(rank: FactRank) -> Self {
         let (title, kind, name, input) = (None, None, None, None);
         Self { rank, title, kind, name, input, is_rewritten: false, places: &[] }
@@ -76,9 +76,9 @@ enum CallStage {
 #[derive(Debug)]
 pub(super) struct CallView {
     id: ToolCallId,
-    /// The run it belongs to, once the ledger said so.
+    /// The run it belongs to, once known from the ledger.
     pub(super) run: Option<RunId>,
-    /// How often its name was used before.
+    /// How often its id was used before.
     pub(super) uses: u32,
     title: String,
     title_rank: FactRank,
@@ -87,26 +87,26 @@ pub(super) struct CallView {
     name: Option<String>,
     locations: Vec<ToolCallLocation>,
     input: Option<Value>,
-    /// Whether the input is the one it runs with, which another may have written than the model.
+    /// Whether the input is the one that runs, which may differ from the model's.
     is_rewritten: bool,
     stage: CallStage,
-    /// The questions about it that wait for an answer.
+    /// Ids of its pending questions.
     questions: Vec<String>,
-    /// Whether it stands for a question alone, and ends with its answer.
+    /// Whether it represents only a question, and ends with its answer.
     is_question: bool,
     has_terminal: bool,
-    /// Whether the client sees the question where the terminal was.
+    /// Whether the client shows the question in place of the terminal.
     shows_question: bool,
     printed: CallOutput,
 }
 
-/// What a command printed so far.
+/// The output of a command so far.
 #[derive(Debug)]
 struct CallOutput {
     washer: AnsiFilter,
-    /// Of a client without terminals: the end of it.
+    /// For clients without terminals: the tail of the output.
     tail: String,
-    /// Of a terminal: how much it was sent.
+    /// For terminals: the bytes sent so far.
     sent_bytes: usize,
     is_full: bool,
     ends_line: bool,
@@ -115,7 +115,7 @@ struct CallOutput {
 }
 
 impl CallView {
-    /// A call that the client has not heard of, and how it is told.
+    /// Creates a call that the client does not know, and its announcement.
     pub(super) fn announce(
         id: String,
         facts: CallFacts<'_>,
@@ -123,7 +123,7 @@ impl CallView {
         cwd: &Path,
     ) -> (Self, ToolCall) {
         let kind = facts.kind.unwrap_or(ToolKind::Other);
-        // A terminal can only be given with the announcement.
+        // A terminal can only be set in the announcement.
         let has_terminal = shows_output && kind == ToolKind::Execute;
         let call = Self {
             id: ToolCallId::new(id),
@@ -132,7 +132,7 @@ impl CallView {
             title_rank: if facts.title.is_some() { facts.rank } else { FactRank::Guessed },
             title: facts.title.unwrap_or_else(|| "Tool call".to_owned()),
             kind,
-            // What a question says of a call gives way to what the call says.
+            // Facts from a question yield to facts from the call itself.
             rank: if facts.rank == FactRank::Asked { FactRank::Guessed } else { facts.rank },
             name: facts.name.map(str::to_owned),
             locations: call_locations(facts.places, cwd),
@@ -174,7 +174,7 @@ impl CallView {
         self.stage == CallStage::Over
     }
 
-    /// Hears more; what is new is told.
+    /// Merges further facts; returns an update with what is new.
     pub(super) fn merge_facts(
         &mut self,
         facts: CallFacts<'_>,
@@ -192,7 +192,7 @@ impl CallView {
             }
         }
         let is_better = facts.rank >= self.rank;
-        // A question knows a kind only where nobody else did.
+        // A question's kind counts only if no other source gave one.
         let knows_kind = match facts.rank {
             FactRank::Asked => self.kind == ToolKind::Other,
             _ => is_better || self.kind == ToolKind::Other,
@@ -211,7 +211,7 @@ impl CallView {
             self.name = Some(name.to_owned());
             fields.name.clone_from(&self.name);
         }
-        // What the model wrote is better than what a question says of it, unless the call is another.
+        // The model's input is better than the question's, unless the call was rewritten.
         let wrote_it = facts.rank == FactRank::Named && self.rank != FactRank::Named;
         let knows_input =
             facts.is_rewritten || self.input.is_none() || (wrote_it && !self.is_rewritten);
@@ -228,7 +228,7 @@ impl CallView {
         (fields != ToolCallUpdateFields::new()).then(|| self.build_update(fields))
     }
 
-    /// It runs.
+    /// The call runs.
     pub(super) fn start(&mut self) -> Option<ToolCallUpdate> {
         if self.stage != CallStage::Pending || !self.questions.is_empty() {
             return None;
@@ -241,12 +241,12 @@ impl CallView {
         Some(self.build_update(fields))
     }
 
-    /// It was allowed, so nobody is asked any more.
+    /// The call was allowed, so no question is pending.
     pub(super) fn clear_questions(&mut self) {
         self.questions.clear();
     }
 
-    /// A person is asked about it: the call as the question shows it.
+    /// The user is asked about the call: returns the call as shown in the question.
     pub(super) fn ask_question(
         &mut self,
         question: &str,
@@ -270,17 +270,17 @@ impl CallView {
         self.build_update(fields)
     }
 
-    /// It stands for the question alone.
+    /// Marks a call that represents only a question.
     pub(super) fn mark_lone_question(&mut self) {
         self.is_question = true;
     }
 
-    /// Whether it stands for a question that nobody answered yet.
+    /// Whether it represents a question that is not answered yet.
     pub(super) fn is_lone_question(&self) -> bool {
         self.is_question && !self.is_over()
     }
 
-    /// A question about it was answered; `None` if it was not about this.
+    /// Handles the answer to a question; `None` if the question is not about this call.
     pub(super) fn answer_question(
         &mut self,
         question: &str,
@@ -298,7 +298,7 @@ impl CallView {
         Some(update.into_iter().collect())
     }
 
-    /// It says how far it is.
+    /// The call reports progress.
     pub(super) fn report_progress(&mut self, message: &str) -> Vec<ToolCallUpdate> {
         if self.is_over() {
             return Vec::new();
@@ -315,7 +315,7 @@ impl CallView {
         updates
     }
 
-    /// It prints.
+    /// The call prints output.
     pub(super) fn append_output(&mut self, text: &str, now: Instant) -> Vec<ToolCallUpdate> {
         if self.is_over() {
             return Vec::new();
@@ -335,14 +335,14 @@ impl CallView {
         updates
     }
 
-    /// When more of what it printed can be shown; `None` where all is.
+    /// When more output can be shown; `None` if all was shown.
     pub(super) fn snapshot_due(&self) -> Option<Instant> {
         let is_waiting = self.printed.is_stale && self.stage == CallStage::Running;
         let last = self.printed.shown_at.filter(|_| is_waiting)?;
         Some(last.checked_add(SNAPSHOT_EVERY).unwrap_or(last))
     }
 
-    /// What it printed, where it is time to show more.
+    /// The current output, if a snapshot is due.
     pub(super) fn take_snapshot(&mut self, now: Instant) -> Option<ToolCallUpdate> {
         let is_due = self.snapshot_due().is_none_or(|due| due <= now);
         if !self.printed.is_stale || !is_due || self.stage != CallStage::Running {
@@ -355,7 +355,7 @@ impl CallView {
         Some(self.build_update(ToolCallUpdateFields::new().content(vec![shown])))
     }
 
-    /// It is over.
+    /// The call has ended.
     pub(super) fn finish(
         &mut self,
         outcome: &CallResultView<'_>,
@@ -396,7 +396,7 @@ impl CallView {
         updates
     }
 
-    /// Nothing more will be heard of it.
+    /// Ends the call; nothing more is expected of it.
     pub(super) fn abandon(&mut self, words: &str) -> Option<ToolCallUpdate> {
         self.close(acp::ToolCallStatus::Failed, text_content(words))
     }
@@ -423,7 +423,7 @@ impl CallView {
         Some(last)
     }
 
-    /// Only that it is over has to be known from now on.
+    /// Drops the details that an ended call does not need.
     fn release_details(&mut self) {
         self.stage = CallStage::Over;
         self.questions = Vec::new();
@@ -463,7 +463,7 @@ impl CallView {
         updates
     }
 
-    /// What the terminal does not show yet of a command that has ended.
+    /// The output of an ended command that the terminal does not show yet.
     fn stream_remaining_output(&mut self, outcome: &CallResultView<'_>) -> Vec<ToolCallUpdate> {
         let notes = outcome.command_notes();
         let missing = match (self.printed.sent_bytes, self.printed.is_full) {

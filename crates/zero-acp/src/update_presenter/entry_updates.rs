@@ -1,4 +1,4 @@
-//! Entries that need no memory, in the protocol's words.
+//! Updates for ledger entries that need no state.
 
 use agent_client_protocol::v1::schema::{
     ContentBlock, ContentChunk, Cost, CurrentModeUpdate, ImageContent, MessageId, Plan, PlanEntry,
@@ -14,10 +14,10 @@ use super::{DeliveryMode, LINE_CHARS_MAX, message_assembler};
 use crate::prompt_content::strip_folder;
 use crate::text_sanitizer::one_line;
 
-/// Steps of a plan that are shown.
+/// Most plan steps that are shown.
 const PLAN_ENTRIES_MAX: usize = 200;
 
-/// What the person said, to a client that was not there.
+/// The user's prompt, for a client that did not send it.
 pub(super) fn user_message_updates(
     run: Option<&RunId>,
     seq: u64,
@@ -40,7 +40,7 @@ pub(super) fn user_message_updates(
     blocks.map(|block| SessionUpdate::UserMessageChunk(chunk(block))).collect()
 }
 
-/// Words of zero's own, told as a thought of its own.
+/// A remark of zero, as a separate thought.
 pub(super) fn entry_remark_update(event: &Event, text: &str) -> SessionUpdate {
     thought_update(
         message_assembler::run_message_id(event.run.as_ref(), &format!("notice-{}", event.seq)),
@@ -48,7 +48,7 @@ pub(super) fn entry_remark_update(event: &Event, text: &str) -> SessionUpdate {
     )
 }
 
-/// The same, where no entry brings them.
+/// The same for a remark that is not a ledger entry.
 pub(super) fn remark_update(number: u32, text: &str) -> SessionUpdate {
     thought_update(message_assembler::run_message_id(None, &format!("remark-{number}")), text)
 }
@@ -76,13 +76,13 @@ pub(super) fn plan_update(entries: impl AsRef<[event::PlanEntry]>) -> SessionUpd
     SessionUpdate::Plan(Plan::new(entries))
 }
 
-/// How full the window is; nothing where there is none.
+/// The context usage; `None` without a context window.
 pub(super) fn usage_update(used: u64, size: u64, cost_usd: Option<f64>) -> Option<SessionUpdate> {
     let cost = cost_usd.filter(|cost| cost.is_finite()).map(|cost| Cost::new(cost, "USD"));
     (size > 0).then(|| SessionUpdate::UsageUpdate(UsageUpdate::new(used, size).cost(cost)))
 }
 
-/// What stands in the answer to `session/load` is not told again.
+/// Updates for a change. Values that the response to `session/load` contains are not repeated.
 pub(super) fn change_updates(
     field: &str,
     value: Option<&str>,
@@ -105,8 +105,8 @@ pub(super) fn clean_title(title: &str) -> String {
     one_line(title, TITLE_CHARS_MAX)
 }
 
-/// A title for a call of which only the name and the arguments are known: its command, or the tool and
-/// what it is about.
+/// A title for a call of which only the name and the input are known: its command, or the tool and
+/// its main argument.
 pub(super) fn call_title(name: &str, title: &str, kind: ToolKind, input: &Value) -> String {
     const SUBJECT_ARGUMENTS: [&str; 7] =
         ["file_path", "path", "absolute_path", "pattern", "query", "url", "description"];

@@ -1,24 +1,24 @@
-//! Which message a piece of a model's answer belongs to. Ids are made of the run and a count, so that
-//! a replay says the same ones.
+//! Assigns message ids to the chunks of a model's answer. Ids consist of the run and a count, so
+//! that a replay yields the same ids.
 
 use std::collections::HashMap;
 
 use agent_client_protocol::v1::schema::MessageId;
 use zero_core::RunId;
 
-/// Runs that are kept in mind; a session has few that are not over.
+/// Runs that are remembered; a session has few active ones.
 const RUNS_MAX: usize = 256;
 
-/// Whose words they are.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MessageKind {
-    /// Said to the person.
+    /// Text for the user.
     Answer,
     /// The model's reasoning, shown apart from its answer.
     Thought,
 }
 
-/// The messages of the runs that are not over.
+/// The messages of the active runs.
 #[derive(Debug, Default)]
 pub(super) struct MessageAssembler {
     runs: HashMap<Option<RunId>, RunMessages>,
@@ -31,7 +31,7 @@ struct RunMessages {
 }
 
 impl MessageAssembler {
-    /// The message that more words belong to.
+    /// The id of the message that the next chunk belongs to.
     pub(super) fn message_id(&mut self, run: Option<&RunId>, voice: MessageKind) -> MessageId {
         if self.runs.len() >= RUNS_MAX && !self.runs.contains_key(&run.cloned()) {
             self.runs.clear();
@@ -44,14 +44,14 @@ impl MessageAssembler {
         run_message_id(run, &talk.messages.to_string())
     }
 
-    /// What comes next is another message.
+    /// Starts a new message with the next chunk.
     pub(super) fn break_message(&mut self, run: Option<&RunId>) {
         if let Some(talk) = self.runs.get_mut(&run.cloned()) {
             talk.voice = None;
         }
     }
 
-    /// Nothing more is said.
+    /// Forgets a run that has ended.
     pub(super) fn end_run(&mut self, run: Option<&RunId>) {
         self.runs.remove(&run.cloned());
     }

@@ -1,4 +1,4 @@
-//! How a run ended, as the answer to its prompt.
+//! The end of a run, as the response to its prompt.
 
 use agent_client_protocol::v1::schema::{Meta, PromptResponse, StopReason};
 use agent_client_protocol::{Error, ErrorCode};
@@ -8,12 +8,12 @@ use zero_core::event::RunOutcome;
 
 use crate::text_sanitizer::one_line;
 
-/// Longest message of an error.
+/// Longest error message, in characters.
 const MESSAGE_CHARS_MAX: usize = 500;
 
-/// The answer to the prompt of a run. The gateway's own word for it is in `_meta.zero.state`:
-/// `complete`, `aborted` or `error`. A key that is missing or refused is a matter of logging in where
-/// the model is asked from here; that of a gateway elsewhere nobody here can give.
+/// The response to the prompt of a run. The gateway's state is in `_meta.zero.state`: `complete`,
+/// `aborted` or `error`. A missing or rejected key is an authentication error if the model is
+/// called from here; the user cannot supply the key of a remote gateway.
 pub(crate) fn build_response(
     end: &RunOutcome,
     run: &str,
@@ -53,7 +53,7 @@ pub(crate) fn build_response(
     }
 }
 
-/// The answer to a prompt that came to nothing.
+/// The error response to a prompt that failed.
 fn failure_error(kind: &str, message: &str, run: &str) -> Error {
     let retryable = matches!(kind, "rate_limit" | "network" | "timeout" | "server");
     Error::new(ErrorCode::INTERNAL_ERROR, one_line(message, MESSAGE_CHARS_MAX)).data(json!({

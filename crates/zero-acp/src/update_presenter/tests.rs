@@ -1,4 +1,4 @@
-//! What a client is told, entry by entry, and that the order of things never confuses it.
+//! Tests for the updates of each entry and for their order.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ fn event(what: EventKind) -> Event {
     run_event("r1", what)
 }
 
-/// The updates as JSON, each of which the schema reads back as it was.
+/// The updates as JSON; checks that the schema reads each of them back unchanged.
 #[track_caller]
 fn updates_json(updates: Vec<SessionUpdate>) -> Vec<Value> {
     let json = |update: SessionUpdate| {
@@ -91,7 +91,7 @@ fn call_ended(call: &str, status: ToolCallStatus, text: &str) -> EventKind {
     EventKind::tool_ended(call, outcome)
 }
 
-/// The end of a command that wrote a text and left what programs are told of it.
+/// The end of a command with some text and structured output.
 fn command_ended(call: &str, text: &str, structured: Value) -> EventKind {
     EventKind::tool_ended(call, ToolResult { structured, ..ToolResult::text(text) }.into())
 }

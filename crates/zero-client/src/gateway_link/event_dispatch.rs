@@ -1,4 +1,4 @@
-//! Hears what happens at the gateway, and passes each event to the sessions it concerns.
+//! Reads the events of the gateway and dispatches each to its sessions.
 
 use std::sync::{Arc, Weak};
 
@@ -16,7 +16,7 @@ use super::shared_link::SharedLink;
 use crate::call_rejection::CallRejection;
 use crate::session_slot::SessionSlot;
 
-/// Listens until the connection ends, or nobody wants it any more.
+/// Reads events until the connection ends or is no longer needed.
 pub(super) fn listen(
     shared: Weak<SharedLink>,
     number: u64,
@@ -35,7 +35,7 @@ pub(super) fn listen(
     });
 }
 
-/// Whom an event about tools concerns.
+/// The session that a tool event concerns.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct EventTarget {
@@ -77,7 +77,7 @@ impl SharedLink {
                 others.iter().for_each(|slot| slot.inbox.offer(event.clone()));
                 last.inbox.offer(event);
             }
-            // It may be of a session that is being opened in this moment.
+            // The session may be about to be opened.
             None => self.count_stray(),
         }
     }
@@ -91,7 +91,7 @@ impl SharedLink {
                 || concerned.session_key.as_ref().is_some_and(|key| slot.has_key(key))
         };
         let slots = self.slots().into_iter().filter(fits);
-        // The gateway asks whoever attached last.
+        // The gateway sends calls to the session that attached last.
         let host = slots
             .filter(|slot| slot.attachment_number().is_some())
             .max_by_key(|slot| slot.attachment_number());
@@ -102,7 +102,8 @@ impl SharedLink {
         }
     }
 
-    /// Others host the tools of a session: whoever has it open here hosts them no more.
+    /// Handles the event that another host took over the tools of a session: its slots here stop
+    /// hosting.
     fn dispatch_displacement(&self, event: EventFrame) {
         let read = serde_json::from_value(event.payload.unwrap_or(Value::Null));
         let ToolsDisplacedEvent { session_key, session_id, host } = match read {
@@ -119,7 +120,7 @@ impl SharedLink {
             .for_each(|slot| slot.handle_displacement(&host));
     }
 
-    /// Says that nobody does it: the run would wait for ever.
+    /// Rejects a call, so that the run does not wait forever.
     fn reject_call(self: &Arc<Self>, event: &EventFrame, why: CallRejection) {
         let (Some(result), Some(up)) = (why.to_result(event), self.current_connection()) else {
             return;

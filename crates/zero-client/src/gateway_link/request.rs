@@ -1,4 +1,4 @@
-//! Asking over a connection that may be lost meanwhile.
+//! Requests over a connection that may be lost in the meantime.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,32 +11,32 @@ use zero_wire::client::{EncodedParams, GatewayClientError, read_answer};
 use super::shared_link::{LinkConnection, ReconnectWait, SharedLink};
 use crate::link_error::GatewayLinkError;
 
-/// How long a gateway may take for an answer.
+/// Longest wait for an answer of the gateway.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// Whether to ask again when the connection was lost before the answer came.
+/// Whether to repeat a request if the connection was lost before its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestRetry {
-    /// It is the same however often it is asked.
+    /// Repeat it once: the request is idempotent.
     Once,
-    /// It may have been done, and would be done twice.
+    /// Never: it may have been executed already, and would be executed twice.
     Never,
 }
 
 /// The gateway's answer to a request, with its connection.
 pub(crate) struct RequestAnswer<T> {
-    /// What it is.
+    /// The result.
     pub(crate) result: T,
-    /// The connection it came by.
+    /// The connection that delivered it.
     pub(crate) up: Arc<LinkConnection>,
 }
 
-/// No answer.
+/// A request without an answer.
 #[derive(Debug)]
 pub(crate) struct RequestFailure {
-    /// Why.
+    /// The error.
     pub(crate) error: GatewayLinkError,
-    /// Whether it was asked before, so that it may have been done then.
+    /// Whether the request was sent before, so that it may have been executed then.
     pub(crate) asked_before: bool,
 }
 
@@ -47,7 +47,7 @@ impl From<RequestFailure> for GatewayLinkError {
 }
 
 impl SharedLink {
-    /// Asks; connects first, if need be.
+    /// Sends a request; connects first if necessary.
     pub(crate) async fn request<M: GatewayMethod>(
         self: &Arc<Self>,
         params: M::Params,
@@ -60,7 +60,7 @@ impl SharedLink {
         Ok(RequestAnswer { result: read_answer(M::NAME, result).map_err(unfit)?, up })
     }
 
-    /// The same, by name.
+    /// The same for a method given by name.
     pub(crate) async fn request_value(
         self: &Arc<Self>,
         method: &'static str,
@@ -100,7 +100,7 @@ impl SharedLink {
         }
     }
 
-    /// Asks on this connection and no other, in bounded time.
+    /// Sends a request on this connection only, with a time limit.
     pub(crate) async fn request_on<M: GatewayMethod>(
         self: &Arc<Self>,
         up: &Arc<LinkConnection>,
@@ -110,7 +110,7 @@ impl SharedLink {
         read_answer(M::NAME, self.request_encoded_on(up, M::NAME, &params).await?)
     }
 
-    /// The same, by name.
+    /// The same for a method given by name.
     pub(crate) async fn request_value_on(
         self: &Arc<Self>,
         up: &Arc<LinkConnection>,
@@ -120,8 +120,8 @@ impl SharedLink {
         self.request_encoded_on(up, method, &EncodedParams::encode(method, &params)?).await
     }
 
-    /// A connection that ended is known to have ended when this returns; one that does not answer is
-    /// as good as lost.
+    /// If the connection ended, its loss is handled before this returns. A connection that does not
+    /// answer in time counts as lost.
     async fn request_encoded_on(
         self: &Arc<Self>,
         up: &Arc<LinkConnection>,

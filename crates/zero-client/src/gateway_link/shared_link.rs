@@ -1,4 +1,4 @@
-//! What all users of a link share: the connection, as it stands, and the sessions.
+//! The state that all users of a link share: the connection and the sessions.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,75 +16,75 @@ use crate::session_handle::GatewayUpdate;
 use crate::session_slot::{HostedTools, HostingClaim, SessionSlot};
 use crate::{native_gateway, openclaw};
 
-/// Longest time after a failed dial in which the next who asks is told the same without a dial. They
-/// may have mended it meanwhile.
+/// Longest time after a failed dial in which requests get the same error without another dial. It
+/// is short, because the user may have fixed the cause.
 const FAILED_DIAL_PAUSE_MAX: Duration = Duration::from_secs(3);
-/// Sessions that one link may have open.
+/// Most sessions that one link can have open.
 const SLOTS_MAX: usize = 256;
 
-/// What all users of a link share.
+/// The state that all users of a link share.
 pub(crate) struct SharedLink {
     dial: Arc<dyn GatewayDialer>,
-    /// How long a lost connection is dialled again before its sessions are told that it is gone.
+    /// How long a lost connection is redialled before its sessions are told that it is lost.
     return_max: Duration,
     phase: watch::Sender<LinkPhase>,
-    /// One dials at a time.
+    /// Held while dialling, so that there is one dial at a time.
     dialling: tokio::sync::Mutex<DialState>,
     slots: Mutex<BTreeMap<u64, Arc<SessionSlot>>>,
-    /// Numbers connections, sessions and attachments.
+    /// Counter for the numbers of connections, sessions and attachments.
     numbers: AtomicU64,
-    /// Entries of sessions that nobody has open.
+    /// Number of entries for sessions that are not open.
     strays: AtomicU64,
 }
 
-/// How the connection stands.
+/// The state of the connection.
 #[derive(Clone)]
 enum LinkPhase {
-    /// There is none.
+    /// There is no connection.
     Down,
-    /// It was lost and is being dialled again. What the last dial said.
+    /// It was lost and is being redialled, with the error of the last dial.
     Reconnecting(Option<GatewayLinkError>),
-    /// It is there.
+    /// It is established.
     Connected(Arc<LinkConnection>),
-    /// There will be none any more.
+    /// It is closed for good.
     Closed,
 }
 
 /// One established connection to the gateway; a reconnect makes a new one.
 pub(crate) struct LinkConnection {
-    /// Names it.
+    /// Identifies it within the link.
     pub(crate) number: u64,
-    /// To ask by.
+    /// Sends requests.
     pub(crate) client: GatewayClient,
-    /// What kind of gateway it is.
+    /// The kind of the gateway.
     pub(crate) side: GatewayKind,
-    /// Where it leads.
+    /// Where the gateway runs.
     pub(crate) place: GatewayLocality,
     over: CancellationToken,
 }
 
-/// What kind of gateway it is.
+/// The kind of a gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GatewayKind {
-    /// One of zero's own: it has a ledger.
+    /// A gateway of zero, which has a ledger.
     Native,
-    /// Another one of the family.
+    /// Another OpenClaw-compatible gateway.
     OpenClaw,
 }
 
-/// What is known of dials that failed.
+/// The state of failed dials.
 #[derive(Default)]
 struct DialState {
     backoff: ReconnectBackoff,
     resting: Option<(Instant, GatewayLinkError)>,
 }
 
-/// For whom a connection is wanted.
+/// How long to wait for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReconnectWait {
-    /// For a new request: who cannot be reached is not waited for.
+    /// For a new request: fails at once if the gateway is unreachable.
     Now,
-    /// For one that was under way: it waits as long as the connection is dialled again.
+    /// For a request in progress: waits as long as the connection is redialled.
     UntilReconnected,
 }
 
@@ -105,13 +105,13 @@ impl SharedLink {
         self.dial.location()
     }
 
-    /// A connection; makes one, if there is none.
+    /// Returns the connection; makes one if there is none.
     pub(crate) async fn ensure_connected(
         self: &Arc<Self>,
         patience: ReconnectWait,
     ) -> Result<Arc<LinkConnection>, GatewayLinkError> {
         let mut phases = self.phase.subscribe();
-        // Each turn waits for a change, or is the last.
+        // Each iteration waits for a change or returns.
         loop {
             let phase = phases.borrow_and_update().clone();
             match phase {
@@ -152,7 +152,7 @@ impl SharedLink {
         }
     }
 
-    /// Dials, and opens every session anew.
+    /// Dials, and opens every session again.
     async fn establish(self: &Arc<Self>) -> Result<Arc<LinkConnection>, GatewayLinkError> {
         let GatewayConnection { client, events, place } = self.dial.dial().await?;
         let is_own = client.has_capability("zero.sessions");
@@ -165,7 +165,7 @@ impl SharedLink {
             over: over.clone(),
         });
         event_dispatch::listen(Arc::downgrade(self), up.number, over.clone(), events);
-        // Nothing is heard by a connection that comes to nothing.
+        // If the setup fails, no events of this connection are read.
         let unfinished = over.drop_guard();
         let mut back = Vec::new();
         for slot in self.slots() {
@@ -178,7 +178,7 @@ impl SharedLink {
                     return Err(error.into());
                 }
                 Err(error) => {
-                    // Others can go on without it.
+                    // The other sessions can continue without it.
                     slot.inbox.push_status(GatewayUpdate::Lost(session_error(error, &slot.key())));
                 }
             }
@@ -212,7 +212,7 @@ impl SharedLink {
         }
     }
 
-    /// A connection ended. Sessions that are open are told, and want it back.
+    /// Handles the end of a connection: open sessions are notified, and it is redialled for them.
     pub(crate) fn handle_connection_loss(self: &Arc<Self>, number: u64) {
         let slots = self.slots();
         let next = if slots.is_empty() { LinkPhase::Down } else { LinkPhase::Reconnecting(None) };
@@ -236,7 +236,7 @@ impl SharedLink {
         }
     }
 
-    /// Dials again until it works, or is of no use any more.
+    /// Redials until it succeeds, fails for good or is no longer needed.
     async fn reconnect(self: Arc<Self>) {
         let deadline = Instant::now() + self.return_max;
         let mut backoff = ReconnectBackoff::new();
@@ -285,7 +285,7 @@ impl SharedLink {
         }
     }
 
-    /// Ends the connection, and leaves every session.
+    /// Closes the connection and leaves every session.
     pub(super) async fn close(&self) {
         let before = self.phase.send_replace(LinkPhase::Closed);
         let slots = std::mem::take(&mut *self.lock_slots());
@@ -295,17 +295,17 @@ impl SharedLink {
         }
     }
 
-    /// A number that was not given before.
+    /// A number that was not used before.
     pub(crate) fn next_number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The sessions, the oldest first.
+    /// The sessions, oldest first.
     pub(crate) fn slots(&self) -> Vec<Arc<SessionSlot>> {
         self.lock_slots().values().cloned().collect()
     }
 
-    /// Whether there is room for another session.
+    /// Checks whether another session can be opened.
     pub(crate) fn check_capacity(&self) -> Result<(), GatewayLinkError> {
         if self.lock_slots().len() < SLOTS_MAX {
             return Ok(());
@@ -316,12 +316,13 @@ impl SharedLink {
         })
     }
 
-    /// A session hears from now on.
+    /// Adds a session; it receives events from now on.
     pub(crate) fn add_slot(&self, slot: &Arc<SessionSlot>) {
         self.lock_slots().insert(slot.number, Arc::clone(slot));
     }
 
-    /// It hears no more. Gives another one of the same key, if there is one.
+    /// Removes a session; it receives no more events. Returns another session of the same key, if
+    /// there is one.
     pub(crate) fn remove_slot(&self, slot: &SessionSlot) -> Option<Arc<SessionSlot>> {
         let mut slots = self.lock_slots();
         slots.remove(&slot.number);
@@ -329,7 +330,7 @@ impl SharedLink {
         slots.values().find(|other| other.has_key(&key)).cloned()
     }
 
-    /// Hosts the tools of a session on a connection.
+    /// Attaches the tools of a session on a connection.
     pub(crate) async fn attach_tools(
         self: &Arc<Self>,
         slot: &SessionSlot,
@@ -344,7 +345,7 @@ impl SharedLink {
         self.strays.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many entries found no session.
+    /// How many entries belonged to no open session.
     pub(crate) fn stray_count(&self) -> u64 {
         self.strays.load(Ordering::Relaxed)
     }
@@ -356,7 +357,7 @@ impl SharedLink {
 
 impl DialState {
     fn pause_after(&mut self, error: GatewayLinkError) {
-        // What a person wrote is read again at once: they may be mending it.
+        // A settings error is not cached: the user may be fixing the file.
         if let GatewayLinkError::Settings { .. } = error {
             self.resting = None;
             return;
@@ -366,7 +367,7 @@ impl DialState {
     }
 }
 
-/// What a refusal says of a session.
+/// Converts a refusal into the error of a session.
 pub(crate) fn session_error(error: GatewayClientError, key: &str) -> GatewayLinkError {
     GatewayLinkError::from(error).for_session(key)
 }

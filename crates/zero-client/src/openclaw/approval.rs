@@ -1,11 +1,11 @@
-//! A question whether a command may run, in the words of the ledger.
+//! Translates an approval request for a command into a ledger event.
 
 use serde_json::Value;
 use zero_core::event::{ApprovalEffect, ApprovalOption, ApprovalRequest};
 
 use super::tool_calls;
 
-/// What a person is asked.
+/// Parses an approval request.
 pub(super) fn parse_approval(id: &str, request: &Value, expires_ms: i64) -> ApprovalRequest {
     let word = |key: &str| request.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let command = word("command").unwrap_or("(the gateway does not say what)").to_owned();
@@ -22,7 +22,7 @@ pub(super) fn parse_approval(id: &str, request: &Value, expires_ms: i64) -> Appr
     if may("allow-always") {
         options.push(option("allow_always", "Allow this command always, at the gateway"));
     }
-    // Whatever a gateway offers, no is an answer.
+    // Rejecting is always offered, whatever the gateway offers.
     options.push(option("reject_once", "Reject"));
     ApprovalRequest {
         id: id.to_owned(),

@@ -1,24 +1,26 @@
-//! A reply that is told more than once: as a growing whole, in pieces beside it, and again at its
-//! end. What of it is new is found by its letters; spaces differ from one telling to the next.
+//! Extracts the new part of a reply that arrives several times: as a growing text, in separate
+//! items, and again at its end. Texts are compared without whitespace, which differs between the
+//! copies.
 
 use std::collections::BTreeMap;
 
-/// Letters that two texts must share to be taken for the same, where it is not certain.
+/// Shortest common text, in characters without whitespace, that counts as the same if it is
+/// uncertain.
 const SAME_MIN: usize = 4;
-/// Pieces beside the reply that are remembered.
+/// Items that are remembered.
 const ITEMS_MAX: usize = 1_000;
 
-/// What a run says.
+/// The text of a run.
 #[derive(Debug, Default)]
 pub(crate) struct CumulativeText {
-    /// All that was told.
+    /// The text that was emitted.
     told: String,
-    /// The whole, as it was last heard.
+    /// The last version of the whole text.
     whole: String,
-    /// Pieces beside it, as they were last heard.
+    /// The last versions of the items.
     items: BTreeMap<String, String>,
     last: TextSource,
-    /// Something else was shown since.
+    /// Whether something else was shown since.
     interrupted: bool,
 }
 
@@ -29,39 +31,39 @@ enum TextSource {
     Item(String),
 }
 
-/// How what is new goes with what was told.
+/// How new text continues the emitted text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TextJoin {
-    /// It goes on.
+    /// It continues directly.
     Continue,
-    /// It is a text of its own.
+    /// It is a separate text.
     Separate,
 }
 
-/// How a whole is heard.
+/// The kind of a whole-text update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TextStage<'a> {
-    /// On the way. What is said to be new of it, if that is said.
+    /// An intermediate one, with the delta that the gateway states, if any.
     Partial(Option<&'a str>),
-    /// At the end.
+    /// The final one.
     Final,
 }
 
 impl CumulativeText {
-    /// What is new in the whole.
+    /// The new part of the whole text.
     pub(crate) fn update_whole(&mut self, whole: &str, how: TextStage<'_>) -> Option<String> {
         let (new, joint) = self.find_new(whole, how)?;
         whole.clone_into(&mut self.whole);
         self.push_new(TextSource::Whole, new, joint)
     }
 
-    /// What is new where only that is said.
+    /// The new part, if only a delta is given.
     pub(crate) fn append(&mut self, more: &str) -> Option<String> {
         let whole = format!("{}{more}", self.whole);
         self.update_whole(&whole, TextStage::Partial(Some(more)))
     }
 
-    /// What is new in a piece beside the whole.
+    /// The new part of an item.
     pub(crate) fn update_item(&mut self, id: &str, piece: &str) -> Option<String> {
         let known = self.items.get(id).map_or("", String::as_str);
         if !known.is_empty() && strip_known_prefix(piece, known).is_some() {
@@ -80,7 +82,7 @@ impl CumulativeText {
         self.push_new(TextSource::Item(id.to_owned()), &new, joint)
     }
 
-    /// Something else is shown.
+    /// Something else is shown in between.
     pub(crate) fn interrupt(&mut self) {
         self.interrupted = true;
     }
@@ -91,7 +93,7 @@ impl CumulativeText {
         {
             return Some((rest, TextJoin::Continue));
         }
-        // A new message after a call may begin like the last one.
+        // A new message after a call may begin like the previous one.
         if self.interrupted
             && !self.whole.is_empty()
             && how == TextStage::Partial(Some(whole))
@@ -99,7 +101,7 @@ impl CumulativeText {
         {
             return Some((whole, TextJoin::Separate));
         }
-        // The pieces may be in it, too.
+        // The whole text may include the items.
         if strip_spaces(&self.told).len() >= SAME_MIN
             && let Some(rest) = strip_known_prefix(&self.told, whole)
         {
@@ -132,13 +134,13 @@ impl CumulativeText {
     }
 }
 
-/// What follows in `whole` after the letters of `known`; `None` where it does not begin with them.
+/// The part of `whole` after the characters of `known`; `None` if it does not begin with them.
 fn strip_known_prefix<'a>(known: &str, whole: &'a str) -> Option<&'a str> {
     let mut rest = whole;
     for letter in known.chars().filter(|c| !c.is_whitespace()) {
         rest = rest.trim_start().strip_prefix(letter)?;
     }
-    // Spaces that were told with it are not told again.
+    // Whitespace that was already emitted is not repeated.
     let spaces: String = known.chars().rev().take_while(|c| c.is_whitespace()).collect();
     let spaces: String = spaces.chars().rev().collect();
     Some(rest.strip_prefix(spaces.as_str()).unwrap_or(rest))

@@ -1,4 +1,4 @@
-//! The messages that a gateway keeps, told as entries of a ledger.
+//! Translates the message history of a gateway into ledger entries.
 
 use std::collections::BTreeSet;
 
@@ -88,7 +88,7 @@ impl HistoryBuilder {
         }
     }
 
-    /// One result beside the message, or several in it.
+    /// Adds the tool results: one next to the message, or several in it.
     fn add_tool_results(&mut self, message: &Value) {
         self.begin_run();
         let blocks = message.get("content").and_then(Value::as_array);

@@ -1,4 +1,4 @@
-//! A run that is not over: what it said, and the calls it makes.
+//! An active run: its text and its calls.
 
 use std::collections::BTreeSet;
 
@@ -9,15 +9,15 @@ use zero_core::event::{EventKind, PromptAttachment, TokenUsage, ToolCallStatus};
 use super::cumulative_text::{CumulativeText, TextStage};
 use super::tool_calls;
 
-/// A run that is not over.
+/// An active run.
 #[derive(Default)]
 pub(super) struct OpenClawRun {
-    /// What was said to begin it, until that was told.
+    /// The prompt that started it, until it was emitted.
     pub(super) prompt: Option<(String, Vec<PromptAttachment>)>,
-    /// It was asked for here.
+    /// Whether it was started here.
     pub(super) is_ours: bool,
     pub(super) is_begun: bool,
-    /// When it was first known of.
+    /// When it was first seen.
     pub(super) since_ms: i64,
     pub(super) text: CumulativeText,
     pub(super) thoughts: CumulativeText,
@@ -26,7 +26,7 @@ pub(super) struct OpenClawRun {
 }
 
 impl OpenClawRun {
-    /// It thinks: all of it so far.
+    /// Updates the thoughts; `whole` contains all of them so far.
     pub(super) fn update_thoughts(&mut self, whole: &str, told: &mut Vec<EventKind>) {
         if !whole.is_empty() {
             let new = self.thoughts.update_whole(whole, TextStage::Partial(None));
@@ -34,7 +34,7 @@ impl OpenClawRun {
         }
     }
 
-    /// A call of it: how it stands.
+    /// Handles an event of one of its calls.
     pub(super) fn handle_tool_event(
         &mut self,
         phase: &str,
@@ -46,7 +46,7 @@ impl OpenClawRun {
         let name = word("name").unwrap_or("tool");
         self.text.interrupt();
         self.thoughts.interrupt();
-        // Who comes late hears of a call that began before.
+        // A client that connects late sees calls that started earlier.
         if self.calls.insert(call.to_owned()) {
             let args = data.get("args").cloned().unwrap_or(Value::Null);
             told.push(EventKind::ToolStarted {
@@ -91,7 +91,7 @@ fn parse_description(details: &Value) -> (Option<String>, Option<ToolKind>) {
     (word("title").map(str::to_owned), word("kind").and_then(tool_calls::parse_kind))
 }
 
-/// How a call ended. An error is never told as a success.
+/// The status of an ended call. An error is never reported as a success.
 pub(super) fn parse_status(is_error: bool, details: &Value) -> ToolCallStatus {
     let said = details.get("status").cloned().unwrap_or(Value::Null);
     match serde_json::from_value(said) {
@@ -101,7 +101,7 @@ pub(super) fn parse_status(is_error: bool, details: &Value) -> ToolCallStatus {
     }
 }
 
-/// What a message says: thoughts, and words.
+/// The thoughts and the text of a message.
 pub(crate) fn message_texts(message: &Value) -> (String, String) {
     let (mut thoughts, mut texts) = (Vec::new(), Vec::new());
     match message.get("content") {

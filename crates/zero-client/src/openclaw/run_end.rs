@@ -1,9 +1,9 @@
-//! How runs end and what they took, in the words of the ledger.
+//! Translates the end and the usage of a run into ledger types.
 
 use serde_json::Value;
 use zero_core::event::{RunOutcome, TokenUsage};
 
-/// Words for failures that the ledger knows.
+/// Failure kinds of the ledger.
 const FAILURE_KINDS: [&str; 11] = [
     "auth",
     "rate_limit",
@@ -19,7 +19,7 @@ const FAILURE_KINDS: [&str; 11] = [
 ];
 const NO_REASON: &str = "the gateway says that the run failed, and not why; its log may say more";
 
-/// How a run ended, by the last `chat` event of it; `None` where it goes on.
+/// The end of a run by its last `chat` event; `None` if the run continues.
 pub(crate) fn parse_run_end(chat: &Value) -> Option<RunOutcome> {
     let word = |key: &str| chat.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     match word("state")? {
@@ -51,7 +51,7 @@ pub(crate) fn parse_run_end(chat: &Value) -> Option<RunOutcome> {
     }
 }
 
-/// A run that failed for a reason that is only told in words.
+/// A failed run whose reason is only a text.
 pub(crate) fn failed_with_message(message: Option<&str>) -> RunOutcome {
     failed_run([], message.unwrap_or(NO_REASON).to_owned())
 }
@@ -61,7 +61,7 @@ fn failed_run<'a>(words: impl IntoIterator<Item = &'a str>, message: String) -> 
     RunOutcome::Failed { kind: known.unwrap_or("internal").to_owned(), message }
 }
 
-/// What was taken. The family counts what comes from the cache beside the input, not in it.
+/// Token usage. OpenClaw counts cached tokens separately from the input, not as part of it.
 pub(crate) fn parse_usage(usage: &Value) -> TokenUsage {
     let count = |key: &str| usage.get(key).and_then(Value::as_u64).unwrap_or(0);
     let (input, output) = (count("input"), count("output"));

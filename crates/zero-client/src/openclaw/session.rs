@@ -1,4 +1,4 @@
-//! Hears the events of a gateway for one session, and passes on what they tell.
+//! Handles the events of a gateway for one session and publishes the translated entries.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -13,14 +13,15 @@ use super::translator::OpenClawTranslator;
 use crate::gateway_link::{RequestRetry, SharedLink};
 use crate::session_slot::SessionSlot;
 
-/// How long the last words of a run may take after it is said to be over, before it is asked about.
+/// Longest wait for the final event of a run after its end was reported, before the gateway is
+/// queried.
 const FINAL_EVENT_WAIT: Duration = Duration::from_secs(5);
 
-/// What a gateway without a ledger says, as a ledger would.
+/// Presents a session of a gateway without a ledger as if it had one.
 pub(crate) struct OpenClawSession {
     shared: Weak<SharedLink>,
     telling: Mutex<OpenClawTranslator>,
-    /// One speaks at a time, or entries would get out of order.
+    /// Held while entries are published, to keep them in order.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -30,7 +31,7 @@ impl OpenClawSession {
         Self { shared: Arc::downgrade(shared), telling, turn: tokio::sync::Mutex::default() }
     }
 
-    /// Hears an event, of whatever session it is.
+    /// Handles an event, which may belong to another session.
     pub(crate) async fn handle_event(&self, slot: &Arc<SessionSlot>, event: &EventFrame) {
         let Some(payload) = &event.payload else { return };
         match event.event.as_str() {
@@ -60,7 +61,7 @@ impl OpenClawSession {
         }
     }
 
-    /// Tells something, in turn.
+    /// Publishes entries in order; waits for room in the queue.
     pub(crate) async fn publish(
         &self,
         slot: &SessionSlot,
@@ -73,7 +74,7 @@ impl OpenClawSession {
         }
     }
 
-    /// Tells something without waiting for room, while a connection is being made.
+    /// Publishes entries without waiting for room, while a connection is being made.
     pub(crate) async fn publish_now<T>(
         &self,
         slot: &SessionSlot,
@@ -85,7 +86,7 @@ impl OpenClawSession {
         result
     }
 
-    /// Looks at a run after a while, in case its end was not heard.
+    /// Queries a run after a delay, in case its final event was missed.
     pub(crate) fn check_run_later(&self, slot: &Arc<SessionSlot>, payload: &Value, wait: Duration) {
         let Some(run) = payload.get("runId").and_then(Value::as_str).map(str::to_owned) else {
             return;
@@ -118,8 +119,8 @@ impl OpenClawSession {
         self.telling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether something is of this session: by its run first, since a gateway may answer with
-    /// another spelling of the key, which is the one to use from then on.
+    /// Whether an event belongs to this session. The run is compared first, because a gateway may
+    /// answer with another spelling of the key, which is used from then on.
     fn is_own_event(&self, slot: &SessionSlot, payload: &Value) -> bool {
         let word = |key: &str| payload.get(key).and_then(Value::as_str);
         let key = word("sessionKey").filter(|key| !key.is_empty());

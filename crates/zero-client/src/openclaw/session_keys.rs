@@ -1,11 +1,11 @@
-//! Keys of sessions, as members of the family want them.
+//! Session keys in the form that OpenClaw-compatible gateways accept.
 
-/// What some members use `acp:` keys for, which is not what editors mean by them.
+/// Prefix that some gateways reserve for a purpose other than editor sessions.
 const RESERVED_PREFIX: &str = "acp:";
-/// The prefix that they leave to bridges.
+/// Prefix that these gateways leave to bridges.
 const BRIDGE_PREFIX: &str = "acp-bridge:";
 
-/// A key under an agent; one that names an agent stays.
+/// Puts a key under an agent; a key that names an agent is unchanged.
 pub(super) fn with_agent(key: &str, agent: Option<&str>) -> String {
     match agent {
         Some(agent) if !key.starts_with("agent:") => format!("agent:{agent}:{key}"),
@@ -13,7 +13,7 @@ pub(super) fn with_agent(key: &str, agent: Option<&str>) -> String {
     }
 }
 
-/// The key to use where an `acp:` key is refused; `None` for others.
+/// The key to use if an `acp:` key is refused; `None` for other keys.
 pub(super) fn to_bridge_key(key: &str) -> Option<String> {
     if let Some(name) = key.strip_prefix(RESERVED_PREFIX) {
         return Some(format!("{BRIDGE_PREFIX}{name}"));
@@ -23,7 +23,7 @@ pub(super) fn to_bridge_key(key: &str) -> Option<String> {
     Some(format!("agent:{agent}:{BRIDGE_PREFIX}{name}"))
 }
 
-/// Whether a refusal is about what the key begins with.
+/// Whether a refusal is about the prefix of the key.
 pub(super) fn is_key_refusal(message: &str) -> bool {
     let message = message.to_lowercase();
     message.contains("acp") || message.contains("session key")

@@ -1,4 +1,4 @@
-//! What a gateway lists of its sessions.
+//! Parses the session list of a gateway.
 
 use serde_json::Value;
 use zero_core::event::TokenUsage;
@@ -6,10 +6,10 @@ use zero_wire::zero_sessions::SessionInfo;
 
 use super::translator::LIVE_BASE;
 
-/// The agent of keys that name none, where nothing says another.
+/// The agent of keys that name none, unless the list names another.
 const DEFAULT_AGENT: &str = "main";
 
-/// The session of a key; little is known of one that is not listed.
+/// The session of a key; mostly empty if it is not listed.
 pub(super) fn find_session(listed: &Value, key: &str) -> SessionInfo {
     let found = parse_sessions(listed)
         .into_iter()
@@ -26,7 +26,7 @@ pub(super) fn find_session(listed: &Value, key: &str) -> SessionInfo {
     })
 }
 
-/// All that are listed.
+/// All listed sessions.
 pub(super) fn parse_sessions(listed: &Value) -> Vec<SessionInfo> {
     let rows = listed.get("sessions").and_then(Value::as_array);
     rows.into_iter().flatten().filter_map(|row| parse_session(row, &defaults(listed))).collect()
@@ -67,7 +67,7 @@ fn parse_session(row: &Value, defaults: &Value) -> Option<SessionInfo> {
     })
 }
 
-/// A key as it was opened by: gateways put those of editors under their usual agent.
+/// The key without the default agent, which gateways add to the keys of editors.
 fn strip_default_agent(key: &str) -> &str {
     let bare = key
         .strip_prefix("agent:")

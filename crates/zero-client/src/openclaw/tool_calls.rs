@@ -1,4 +1,4 @@
-//! Calls of a gateway's own tools, in the words of the ledger.
+//! Translates calls of a gateway's own tools into ledger types.
 
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -6,14 +6,14 @@ use zero_core::event::{ResultContent, ToolCallStatus};
 use zero_core::text_shortening::one_line;
 use zero_core::{FileLocation, ResultDisplay, ToolError, ToolKind, ToolOutcome};
 
-/// Characters of a title.
+/// Longest title, in characters.
 const TITLE_LEN_MAX: usize = 200;
-/// Characters of one argument in it.
+/// Longest argument in a title, in characters.
 const ARGUMENT_LEN_MAX: usize = 100;
-/// How deep arguments are looked through for places, and how many values.
+/// Limits of the search for paths in arguments: depth and number of values.
 const DEPTH_MAX: usize = 4;
 const VALUES_MAX: usize = 100;
-/// Arguments that say most of what a call does.
+/// Arguments that describe a call best.
 const SUMMARY_ARGUMENTS: [&str; 9] =
     ["command", "cmd", "file_path", "filePath", "path", "pattern", "query", "url", "description"];
 /// Arguments that name files.
@@ -29,7 +29,7 @@ const PATH_ARGUMENTS: [&str; 9] = [
     "target",
 ];
 
-/// What a call does, in one line.
+/// The title of a call, in one line.
 pub(crate) fn call_title(name: &str, args: &Value) -> String {
     let shown = |value: &Value| {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -55,7 +55,7 @@ pub(crate) fn call_title(name: &str, args: &Value) -> String {
     }
 }
 
-/// How to picture a tool, by its name.
+/// The kind of a tool, by its name.
 pub(crate) fn tool_kind(name: &str) -> ToolKind {
     let name = name.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
@@ -72,12 +72,12 @@ pub(crate) fn tool_kind(name: &str) -> ToolKind {
     }
 }
 
-/// A kind by its word.
+/// Parses a tool kind.
 pub(crate) fn parse_kind(word: &str) -> Option<ToolKind> {
     serde_json::from_value(Value::String(word.to_owned())).ok()
 }
 
-/// Files that arguments name. Only absolute ones: where the others are is not known here.
+/// The files that arguments name. Only absolute paths: the base of relative ones is not known here.
 pub(crate) fn argument_locations(args: &Value) -> Vec<FileLocation> {
     let mut places: Vec<FileLocation> = Vec::new();
     let mut waiting = vec![(args, 0)];
@@ -112,13 +112,14 @@ pub(crate) fn argument_locations(args: &Value) -> Vec<FileLocation> {
     places
 }
 
-/// Places that a result names itself.
+/// The locations that a result names.
 pub(crate) fn result_locations(details: &Value) -> Vec<FileLocation> {
     let named = details.get("locations").cloned().unwrap_or_default();
     serde_json::from_value(named).unwrap_or_default()
 }
 
-/// What became of a call: whole, where the gateway is of our kind; what it shows of it, otherwise.
+/// The outcome of a call: complete if the gateway sends zero's format, otherwise built from what it
+/// shows.
 pub(crate) fn parse_outcome(status: ToolCallStatus, result: &Value) -> ToolOutcome {
     let details = result.get("details").unwrap_or(&Value::Null);
     let error = details.get("error").and_then(|error| ToolError::deserialize(error).ok());
@@ -136,7 +137,7 @@ pub(crate) fn parse_outcome(status: ToolCallStatus, result: &Value) -> ToolOutco
     outcome
 }
 
-/// What a tool gave.
+/// The content of a tool result.
 pub(crate) fn parse_content(result: &Value) -> Vec<ResultContent> {
     let blocks = match result {
         Value::String(text) => return vec![ResultContent::Text { text: text.clone() }],
@@ -159,7 +160,7 @@ fn parse_block(block: &Value) -> Option<ResultContent> {
     }
 }
 
-/// What a tool says on the way.
+/// The progress message of a partial result.
 pub(crate) fn parse_progress(partial: &Value) -> Option<String> {
     let text = |content| match content {
         ResultContent::Text { text } => Some(text),
@@ -169,7 +170,7 @@ pub(crate) fn parse_progress(partial: &Value) -> Option<String> {
     Some(all.join("\n")).filter(|text| !text.is_empty())
 }
 
-/// What a person sees, where the gateway says it.
+/// The display form of a result, if the gateway sends one.
 pub(crate) fn parse_display(details: &Value) -> Option<ResultDisplay> {
     let text = details.get("markdown").and_then(Value::as_str)?;
     Some(ResultDisplay::Markdown { text: text.to_owned() })

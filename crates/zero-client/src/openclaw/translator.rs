@@ -1,7 +1,7 @@
-//! What a gateway without a ledger says of one session, told as entries of a ledger.
+//! Translates the events of a gateway without a ledger into ledger entries of one session.
 //!
-//! Pure: payloads of its events in, entries out. Each run begins once and ends once, each call that
-//! started ends, and no word is told twice or left out.
+//! Pure: event payloads in, entries out. Each run starts and ends once, each started call ends, and
+//! no text is repeated or omitted.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,14 +14,14 @@ use super::cumulative_text::TextStage;
 use super::run::{OpenClawRun, message_texts};
 use super::run_end;
 
-/// Entries that happen now are numbered after those that are read from the history.
+/// Live entries are numbered after those of the history.
 pub(crate) const LIVE_BASE: u64 = 1 << 32;
-/// Runs that are remembered after their end.
+/// Ended runs that are remembered.
 const OVER_MAX: usize = 256;
-/// Runs that are followed at a time.
+/// Active runs that are tracked.
 const RUNS_MAX: usize = 256;
 
-/// Tells of one session.
+/// The translator of one session.
 pub(crate) struct OpenClawTranslator {
     seq: u64,
     agent: String,
@@ -29,16 +29,16 @@ pub(crate) struct OpenClawTranslator {
     context_window: u64,
     runs: BTreeMap<String, OpenClawRun>,
     over: VecDeque<String>,
-    /// Questions that wait, with the run that asks.
+    /// Pending questions with the run that asks.
     questions: BTreeMap<String, Option<RunId>>,
 }
 
-/// What became of a run, as `agent.wait` says.
+/// The state of a run according to `agent.wait`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunWaitOutcome {
-    /// It is over, and that was told.
+    /// It has ended, and its end was emitted.
     Ended,
-    /// It goes on, or nobody knows it.
+    /// It continues, or the gateway does not know it.
     Unresolved,
 }
 
@@ -55,7 +55,7 @@ impl OpenClawTranslator {
         }
     }
 
-    /// A run that was asked for here.
+    /// Registers a run that is started here.
     pub(crate) fn expect_run(
         &mut self,
         run: &str,
@@ -69,25 +69,25 @@ impl OpenClawTranslator {
         self.runs.entry(run.to_owned()).or_insert(expected);
     }
 
-    /// It was refused before anything was heard of it.
+    /// Forgets a run that was refused before its first event.
     pub(crate) fn forget_run(&mut self, run: &str) {
         if self.runs.get(run).is_some_and(|run| !run.is_begun) {
             self.runs.remove(run);
         }
     }
 
-    /// Whether a run is followed.
+    /// Whether a run is tracked.
     pub(crate) fn is_tracking(&self, run: &str) -> bool {
         self.runs.contains_key(run)
     }
 
-    /// Whether anything was heard of a run.
+    /// Whether a run has emitted anything.
     pub(crate) fn has_started(&self, run: &str) -> bool {
         self.over.iter().any(|over| over == run)
             || self.runs.get(run).is_some_and(|run| run.is_begun)
     }
 
-    /// Something of the session was changed.
+    /// Records a change of the session.
     pub(crate) fn record_change(&mut self, fields: Vec<(&str, String)>, now_ms: i64) -> Vec<Event> {
         let what = |(field, value): (&str, String)| {
             let what = EventKind::Changed { field: field.to_owned(), value: Some(value) };
@@ -96,22 +96,22 @@ impl OpenClawTranslator {
         fields.into_iter().map(what).collect()
     }
 
-    /// Runs that are not over, and when each was first known of.
+    /// The active runs, each with the time it was first seen.
     pub(crate) fn active_runs(&self) -> Vec<(String, i64)> {
         self.runs.iter().map(|(id, run)| (id.clone(), run.since_ms)).collect()
     }
 
-    /// Whether a call or question is one of this session.
+    /// Whether a call or question belongs to this session.
     pub(crate) fn has_call(&self, call: &str) -> bool {
         self.runs.values().any(|run| run.calls.contains(call))
     }
 
-    /// The gateway took the prompt.
+    /// The gateway accepted the prompt.
     pub(crate) fn handle_accepted(&mut self, run: &str, now_ms: i64) -> Vec<Event> {
         self.record_run_events(run, now_ms, |_, _| {})
     }
 
-    /// A `chat` event.
+    /// Handles a `chat` event.
     pub(crate) fn handle_chat(&mut self, payload: &Value, now_ms: i64) -> Vec<Event> {
         let Some(run) = payload.get("runId").and_then(Value::as_str) else { return Vec::new() };
         let end = run_end::parse_run_end(payload);
@@ -140,7 +140,7 @@ impl OpenClawTranslator {
         told
     }
 
-    /// An `agent` event.
+    /// Handles an `agent` event.
     pub(crate) fn handle_agent(&mut self, payload: &Value, now_ms: i64) -> Vec<Event> {
         let word = |key: &str| payload.get(key).and_then(Value::as_str);
         let (Some(run), Some(stream)) = (word("runId"), word("stream")) else { return Vec::new() };
@@ -201,7 +201,7 @@ impl OpenClawTranslator {
         }
     }
 
-    /// An `exec.approval.requested` event that concerns this session.
+    /// Handles an `exec.approval.requested` event of this session.
     pub(crate) fn handle_approval_request(&mut self, payload: &Value, now_ms: i64) -> Vec<Event> {
         let Some(id) = payload.get("id").and_then(Value::as_str) else { return Vec::new() };
         if self.questions.contains_key(id) {
@@ -222,7 +222,7 @@ impl OpenClawTranslator {
         told
     }
 
-    /// An `exec.approval.resolved` event.
+    /// Handles an `exec.approval.resolved` event.
     pub(crate) fn handle_approval_resolved(&mut self, payload: &Value, now_ms: i64) -> Vec<Event> {
         let word = |key: &str| payload.get(key).and_then(Value::as_str);
         let Some(id) = word("id") else { return Vec::new() };
@@ -237,7 +237,7 @@ impl OpenClawTranslator {
         vec![self.new_entry(run, now_ms, what)]
     }
 
-    /// What `agent.wait` says of a run. The end of its text may have been missed.
+    /// Handles the answer of `agent.wait` for a run. The end of its text may have been missed.
     pub(crate) fn handle_wait_result(
         &mut self,
         run: &str,
@@ -255,7 +255,7 @@ impl OpenClawTranslator {
         (RunWaitOutcome::Ended, self.finish_run(run, text, end, now_ms))
     }
 
-    /// A run is known to be over, by something else than its own events.
+    /// Ends a run whose end is known from another source than its own events.
     pub(crate) fn finish_run(
         &mut self,
         run: &str,
@@ -279,8 +279,7 @@ impl OpenClawTranslator {
         told
     }
 
-    /// Nobody knows what became of a run: it is not followed any more. Says whether it was asked for
-    /// here.
+    /// Stops tracking a run whose state is unknown. Returns whether it was started here.
     pub(crate) fn drop_run(&mut self, run: &str) -> bool {
         self.remember_ended(run);
         self.runs.remove(run).is_some_and(|run| run.is_ours)
@@ -292,7 +291,7 @@ impl OpenClawTranslator {
         of.map(|(id, _)| id.clone())
     }
 
-    /// Tells of a run; its beginning first. One that is over has nothing to say.
+    /// Emits events of a run, its start first. Events of an ended run are ignored.
     fn record_run_events(
         &mut self,
         id: &str,

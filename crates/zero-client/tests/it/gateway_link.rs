@@ -1,4 +1,4 @@
-//! A connection that is lost and comes back, and gateways that are not there.
+//! Tests for a connection that is lost and restored, and for unreachable gateways.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,7 +35,7 @@ async fn disconnect_mid_run_only_delays_updates() {
     let (mut entries, _) = collect_until(&mut heard, is_text).await;
     proxy.stop().await;
     assert_eq!(next_update(&mut heard).await, GatewayUpdate::Disconnected);
-    // It goes on while nobody hears it.
+    // The run continues while nobody is connected.
     lab.release_model(1);
     proxy.restart().await;
     let (missed, others) =
@@ -82,7 +82,7 @@ async fn request_in_flight_is_retried_after_reconnect() {
     let lab = TestGateway::start(&["Hello"]).await;
     let (proxy, _, link) = link_through_proxy(&lab).await;
     let (near, mut heard) = open_session(&link, "acp:1").await;
-    // Nobody has noticed yet that it is gone.
+    // The loss is not detected yet.
     proxy.drop_connections();
     timeout(PATIENCE, near.send(send_request("run-1", "hi"))).await.unwrap().unwrap();
     let (entries, _) = collect_until(&mut heard, is_end).await;
@@ -97,7 +97,7 @@ async fn absent_gateway_fails_at_once_and_is_found_later() {
     let (proxy, dial, link) = link_through_proxy(&lab).await;
     proxy.stop().await;
     let began = Instant::now();
-    // Many ask at once, one dials.
+    // Concurrent requests share one dial.
     let asked = (0..20).map(|_| link.open(open_request("acp:1")));
     for refused in futures_util::future::join_all(asked).await {
         let error = refused.err().unwrap();
@@ -189,14 +189,14 @@ async fn gateway_that_stays_away_is_lost_and_can_return() {
     let (entries, others) = collect_until(&mut heard, is_end).await;
     assert_eq!(joined_text(&entries), "Hello ");
     if others.is_empty() {
-        // What was missed comes first, and its end may have been among that.
+        // Missed entries come first, and may include the end of the run.
         assert_eq!(next_update(&mut heard).await, GatewayUpdate::Reconnected);
     } else {
         assert_eq!(others, [GatewayUpdate::Reconnected]);
     }
 }
 
-/// Waits until somebody is told that the tools are hosted by another.
+/// Waits until a session is told that another host has its tools.
 async fn wait_until_displaced(heard: &mut zero_client::SessionUpdates, by: &str) {
     let (_, others) =
         collect_until(heard, |news| matches!(news, GatewayUpdate::Displaced { .. })).await;
@@ -217,7 +217,7 @@ async fn displaced_host_is_notified_and_does_not_retake() {
     wait_until_displaced(&mut heard, "right").await;
     one.send(send_request("run-1", "look")).await.unwrap();
     collect_until(&mut heard, is_end).await;
-    // It is not taken back with the connection either.
+    // A reconnect does not take it back either.
     proxy.drop_connections();
     let (_, others) = collect_until(&mut heard, |news| *news == GatewayUpdate::Reconnected).await;
     assert_eq!(others, [GatewayUpdate::Disconnected, GatewayUpdate::Reconnected]);
@@ -225,7 +225,7 @@ async fn displaced_host_is_notified_and_does_not_retake() {
     collect_until(&mut heard, is_end).await;
     let calls = |hands: &RecordingToolBackend| hands.calls.lock().unwrap().len();
     assert_eq!((calls(&left), calls(&right)), (0, 2));
-    // But who asks for it has it.
+    // An explicit request does.
     one.host_tools("left", left.clone(), PermissionMode::Ask).await.unwrap();
     wait_until_displaced(&mut other_heard, "left").await;
     one.send(send_request("run-3", "look")).await.unwrap();
@@ -254,7 +254,7 @@ async fn displacement_while_disconnected_is_reported_on_return() {
     assert_eq!(right.calls.lock().unwrap().len(), 1);
 }
 
-/// A connection that was lost may be there still, as far as the gateway knows.
+/// The gateway may still consider a lost connection open.
 #[tokio::test]
 async fn reattach_replaces_own_stale_connection() {
     let lab = TestGateway::start(&["look:a", "Seen"]).await;

@@ -1,4 +1,4 @@
-//! A gateway that looks like one of zero's own and does not do as it should.
+//! Tests with a gateway that identifies as one of zero and misbehaves.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::test_gateway::{PATIENCE, RecordingToolBackend, TcpDialer, next_update
 
 const KEY: &str = "agent:main:acp:1";
 
-/// A session at such a gateway, whose ledger has so many entries.
+/// Opens a session at such a gateway, with a ledger of the given length.
 async fn open_hostile_session(
     last_seq: u64,
 ) -> (OpenClawServer, GatewayLink, SessionHandle, SessionUpdates) {
@@ -74,7 +74,7 @@ async fn stalled_ledger_is_read_once() {
     {
         let (server, _link, near, mut heard) = open_hostile_session(3).await;
         set_page(&server, numbers, has_more);
-        // Entries are missing before this one, so the ledger is looked into.
+        // Entries before this one are missing, so the ledger is read.
         send_entry(&server, 9);
         let GatewayUpdate::Lost(error) = next_update(&mut heard).await else {
             panic!("{numbers:?}")
@@ -96,7 +96,7 @@ async fn maximum_sequence_number_does_not_panic() {
     assert_eq!(near.info().last_seq, u64::MAX);
 }
 
-/// Hands that take their time to say what tools there are.
+/// A tool backend that delays its catalog.
 #[derive(Default)]
 struct SlowToolBackend {
     looking: RecordingToolBackend,
@@ -109,7 +109,7 @@ impl SlowToolBackend {
         Arc::new(Self { gate: Some(Semaphore::new(0)), ..Self::default() })
     }
 
-    /// They say it from now on.
+    /// Releases the catalog.
     fn release(&self) {
         self.gate.iter().for_each(Semaphore::close);
     }
@@ -158,7 +158,7 @@ fn use_tool(server: &OpenClawServer, call: usize) {
     server.send_event("tools/use", wanted);
 }
 
-/// Hosts tools at such a gateway, which says more about it meanwhile.
+/// Attaches tools while the gateway sends further events.
 async fn host_while(
     server: &OpenClawServer,
     near: &SessionHandle,
@@ -174,7 +174,7 @@ async fn host_while(
     });
     timeout(PATIENCE, hands.asked.notified()).await.unwrap();
     meanwhile(server);
-    // What comes after that is heard after it.
+    // Later events are delivered after it.
     send_entry(server, 4);
     assert!(is_entry(&next_update(heard).await, 4));
     hands.release();
@@ -200,7 +200,7 @@ async fn displacement_during_attach_is_detected() {
         GatewayUpdate::Displaced { host: "laptop".to_owned() }
     );
     server.wait_for_request("tools/offer", 2).await;
-    // What is asked of them after all is not done here.
+    // Calls that arrive nevertheless are not run here.
     use_tool(&server, 1);
     assert_eq!(server.wait_for_request("tools/result", 1).await["isError"], true);
     assert!(hands.looking.calls.lock().unwrap().is_empty());

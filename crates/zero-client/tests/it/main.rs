@@ -1,4 +1,5 @@
-//! The link against real gateways in this process, and against a scripted one of the family.
+//! Tests of the link against real gateways in this process and against a scripted
+//! OpenClaw-compatible one.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! Sessions at a gateway of zero's own, in this process.
+//! Tests of sessions at a gateway of zero in this process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ async fn prompt_is_answered_and_ledger_can_be_reread() {
     let page = near.read_events(0).await.unwrap();
     assert!(!page.has_more);
     assert!(page.events.ends_with(&entries), "what was heard is what is read");
-    // The same prompt is the same run.
+    // The same run id is the same prompt.
     near.send(send_request("run-1", "tell me")).await.unwrap();
     near.abort("run-1").await.unwrap();
     let choices = near.choices().await.unwrap();
@@ -127,7 +127,7 @@ async fn hosted_tools_never_exceed_local_mode() {
     assert_eq!(joined_text(&entries), "Looking Seen ");
     assert_eq!(hands.calls.lock().unwrap().len(), 1);
     assert!(hands.modes.lock().unwrap().iter().all(|mode| *mode == PermissionMode::Ask));
-    // Once it is left, nobody does the work, and the run does not wait for it.
+    // After it is left, the call is rejected, and the run does not wait for it.
     near.leave().await;
     assert_eq!(heard.next().await, None);
 }
@@ -194,7 +194,7 @@ async fn session_can_be_opened_twice() {
     let (first, _) = collect_until(&mut heard_one, is_end).await;
     let (second, _) = collect_until(&mut heard_two, is_end).await;
     assert_eq!(first, second);
-    // Whoever stays has the tools.
+    // The remaining session hosts the tools.
     two.leave().await;
     one.send(send_request("run-2", "look")).await.unwrap();
     let (entries, _) = collect_until(&mut heard_one, is_end).await;
@@ -210,7 +210,7 @@ async fn slow_reader_loses_nothing_and_blocks_nobody() {
     let link = lab.link();
     let (slow, mut slow_heard) = open_session(&link, "acp:slow").await;
     slow.send(send_request("run-1", "much")).await.unwrap();
-    // Nobody listens until all is said.
+    // Read no updates until the run has ended.
     let run = zero_core::RunId::new("run-1").unwrap();
     lab.sessions.wait_for_run(&run, crate::test_gateway::PATIENCE).await.unwrap().unwrap();
     let (quick, mut quick_heard) = open_session(&link, "acp:quick").await;
@@ -234,7 +234,7 @@ async fn abort_stops_run() {
     assert_eq!(run_end(&entries), RunOutcome::Aborted { by: "rpc".to_owned() });
 }
 
-/// Whoever may not use a folder at the gateway can have it beside their own tools.
+/// A folder that the gateway denies can still be used by tools hosted by the client.
 #[tokio::test]
 async fn inaccessible_folder_is_used_by_local_tools() {
     let lab = TestGateway::start(&[]).await;
@@ -250,11 +250,11 @@ async fn inaccessible_folder_is_used_by_local_tools() {
             .unwrap()
     );
     assert_eq!(near.info().cwd.as_deref(), Some("/usr"));
-    // Once it is known to be here, it is asked for in one go.
+    // Once it is known to be local, the session is opened with one request.
     near.leave().await;
     let (near, _heard) = link.open(outside()).await.unwrap();
     assert_eq!(near.info().cwd.as_deref(), Some("/usr"));
-    // Another refusal is one.
+    // Other refusals are errors.
     let mode = OpenRequest { mode: Some(PermissionMode::Auto), ..outside() };
     let refused = link.open(OpenRequest { key: Some("acp:2".to_owned()), ..mode }).await.err();
     assert!(matches!(refused, Some(GatewayLinkError::Refused { .. })), "{refused:?}");

@@ -1,4 +1,4 @@
-//! The same sessions at another gateway of the family.
+//! Tests of sessions at another OpenClaw-compatible gateway.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -77,14 +77,14 @@ async fn prompt_yields_calls_and_text() {
         })
         .collect();
     assert_eq!(titles, ["exec: ls"]);
-    // The key is the gateway's own from now on.
+    // The gateway's spelling of the key is used from now on.
     assert_eq!(near.info().session_key, "agent:main:acp:1");
     near.abort("run-1").await.unwrap();
     let abort = json!({"sessionKey": "agent:main:acp:1", "runId": "run-1"});
     assert_eq!(server.wait_for_request("chat.abort", 1).await, abort);
 }
 
-/// A device whose key is made once, and counted.
+/// Creates the device key once and counts the requests for it.
 struct CountingDeviceSource(Arc<DeviceKey>, AtomicUsize);
 
 impl DeviceKeySource for CountingDeviceSource {
@@ -115,7 +115,7 @@ async fn device_key_is_sent_only_when_required() {
     let link = GatewayLink::new(Arc::new(to_url()));
     let (_near, mut heard) = open_session(&link, "acp:2").await;
     assert_eq!(server.wait_for_request("connect", 3).await["device"]["id"], key.id());
-    // It is known from then on.
+    // The key is known from then on.
     server.drop_connections();
     collect_until(&mut heard, |news| *news == GatewayUpdate::Reconnected).await;
     assert_eq!(device.1.load(Ordering::Relaxed), 1);
@@ -152,7 +152,7 @@ async fn disconnect_mid_run_is_recovered_from_final_text() {
     near.send(send_request("run-1", "count")).await.unwrap();
     server.send_chat("run-1", "delta", "One two");
     let (mut entries, _) = collect_until(&mut heard, is_text).await;
-    // It ends while nobody listens.
+    // The run ends while nobody is connected.
     let reply = json!({"disposition": "visible", "text": "One two three"});
     let over = json!({"runId": "run-1", "status": "ok", "terminalReply": reply});
     server.set_answer("agent.wait", Ok(over));
@@ -191,7 +191,7 @@ async fn unknown_run_outcome_is_reported() {
     near.send(send_request("run-1", "count")).await.unwrap();
     server.send_chat("run-1", "delta", "One ");
     collect_until(&mut heard, is_text).await;
-    // Longer than clocks may differ.
+    // Longer than the assumed clock difference.
     tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
     server.simulate_restart();
     server.drop_connections();
@@ -293,7 +293,7 @@ async fn sessions_are_found_reset_changed_and_listed() {
     let listing = ListRequest { cwd: None, offset: 0, limit: 2 };
     let listed = link.list(listing.clone()).await.unwrap();
     assert_eq!((listed.sessions.len(), listed.next_offset), (2, Some(2)));
-    // Where the second one works nobody knows, so it is of no folder.
+    // The folder of the second session is unknown, so it matches no folder.
     for (folder, expected) in [("/one", 1), ("/two", 0)] {
         server.set_answer("sessions.list", Ok(page.clone()));
         let cwd = Some(folder.to_owned());

@@ -1,4 +1,4 @@
-//! A gateway of the family that does as it is told: every answer can be set, every request is kept.
+//! A scripted OpenClaw-compatible gateway: every answer can be set, every request is recorded.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -47,14 +47,14 @@ impl OpenClawServer {
         Self { address, state }
     }
 
-    /// The next answer to a method; without, there is a usual one.
+    /// Sets the next answer to a method, in place of its default answer.
     pub(crate) fn set_answer(&self, method: &str, answer: Result<Value, &str>) {
         let mut answers = self.state.answers.lock().unwrap();
         let answer = answer.map_err(str::to_owned);
         answers.entry(method.to_owned()).or_default().push_back(answer);
     }
 
-    /// Says something to everybody who is connected.
+    /// Sends an event to all connections.
     pub(crate) fn send_event(&self, name: &str, payload: Value) {
         let frame = json!({"type": "event", "event": name, "payload": payload, "seq": 1});
         self.state.events.send(frame.to_string()).unwrap();
@@ -80,17 +80,18 @@ impl OpenClawServer {
         );
     }
 
-    /// Ends every connection without a word.
+    /// Drops every connection without a close message.
     pub(crate) fn drop_connections(&self) {
         self.state.cut.send(()).unwrap();
     }
 
-    /// Looks as if it was started in this moment.
+    /// Reports the present as its start time.
     pub(crate) fn simulate_restart(&self) {
         self.state.uptime_ms.store(0, Ordering::Relaxed);
     }
 
-    /// Waits until a method was asked for so often; gives the parameters of the last.
+    /// Waits until a method was requested `times` times; returns the parameters of the last
+    /// request.
     pub(crate) async fn wait_for_request(&self, method: &str, times: usize) -> Value {
         let mut log = self.state.asked.subscribe();
         let of = |log: &Vec<(String, Value)>| {
@@ -105,7 +106,7 @@ impl OpenClawServer {
         all.last().unwrap().clone()
     }
 
-    /// How often a method was asked for.
+    /// How often a method was requested.
     pub(crate) fn request_count(&self, method: &str) -> usize {
         self.state.asked.borrow().iter().filter(|(name, _)| name == method).count()
     }
@@ -145,7 +146,7 @@ impl OpenClawServerState {
                 json!({"type": "res", "id": request["id"], "ok": true, "payload": payload})
             }
             Err(message) => {
-                // A whole error, or the message of one.
+                // A complete error, or only its message.
                 let plain = json!({"code": "INVALID_REQUEST", "message": message});
                 let error = serde_json::from_str(&message).unwrap_or(plain);
                 json!({"type": "res", "id": request["id"], "ok": false, "error": error})
@@ -175,7 +176,7 @@ impl OpenClawServerState {
     }
 }
 
-/// A message that no client listens to.
+/// A message that clients ignore.
 fn ignored_message() -> String {
     json!({"type": "event", "event": "tick", "payload": {"ts": 1}}).to_string()
 }

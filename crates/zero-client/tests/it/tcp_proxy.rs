@@ -1,4 +1,4 @@
-//! A wire that can be cut: passes bytes to a gateway on a port that stays the same.
+//! A proxy whose connections can be dropped: forwards bytes to a gateway, always on the same port.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -37,12 +37,12 @@ impl TcpProxy {
         *self.accepting.lock().unwrap() = Some(accepting);
     }
 
-    /// Ends every connection; new ones can be made.
+    /// Drops every connection; new ones are accepted.
     pub(crate) fn drop_connections(&self) {
         self.passing.lock().unwrap().drain(..).for_each(|pass| pass.abort());
     }
 
-    /// Ends every connection, and lets nobody in.
+    /// Drops every connection and accepts no new ones.
     pub(crate) async fn stop(&self) {
         let accepting = self.accepting.lock().unwrap().take();
         if let Some(accepting) = accepting {
@@ -52,13 +52,13 @@ impl TcpProxy {
         self.drop_connections();
     }
 
-    /// Lets them in again, on the same port.
+    /// Accepts connections again, on the same port.
     pub(crate) async fn restart(&self) {
         let listener = TcpListener::bind(self.address).await.unwrap();
         self.accept(listener);
     }
 
-    /// How many connections were made since the last cut.
+    /// Number of connections since the last drop.
     pub(crate) fn connection_count(&self) -> usize {
         self.passing.lock().unwrap().len()
     }

@@ -1,4 +1,4 @@
-//! Real sessions with a scripted model behind a gateway, reached by a pipe or by the network.
+//! Real sessions with a scripted model behind a gateway, connected by a pipe or over the network.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -44,25 +44,25 @@ use zero_wire::client::{ConnectOptions, GatewayClient, GatewayCredentials, Gatew
 use zero_wire::method::TokenScope;
 use zero_wire::pipe::pipe;
 
-/// Longer than anything here takes, so that a test fails instead of hanging.
+/// Longer than any test step takes, so that a test fails instead of hanging.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const TOKEN: &str = "a-token-0123456789abcdef";
 
 pub(crate) struct TestGateway {
     pub(crate) gateway: Gateway,
     pub(crate) sessions: SessionManager,
-    /// The model waits for one of these at each `@wait`.
+    /// The model takes one permit at each `@wait`.
     pub(crate) gate: Arc<Semaphore>,
     pub(crate) folder: Arc<TempDir>,
 }
 
 impl TestGateway {
-    /// A gateway whose model gives these answers, one after the other.
+    /// Starts a gateway whose model gives these answers in order.
     pub(crate) async fn start(answers: &[&str]) -> Self {
         Self::with_folder(Arc::new(TempDir::new().unwrap()), answers).await
     }
 
-    /// The same, on what another one left.
+    /// The same on the store of a previous gateway.
     pub(crate) async fn with_folder(folder: Arc<TempDir>, answers: &[&str]) -> Self {
         let store = SqliteStore::open(&folder.path().join("sessions.db")).unwrap();
         let gate = Arc::new(Semaphore::new(0));
@@ -106,12 +106,12 @@ impl TestGateway {
         self.link_as(Principal::new("me", vec![TokenScope::Admin]))
     }
 
-    /// The same for somebody else.
+    /// The same for another principal.
     pub(crate) fn link_as(&self, who: Principal) -> GatewayLink {
         GatewayLink::new(Arc::new(PipeDialer(self.gateway.clone(), who)))
     }
 
-    /// Lets the model go on, so often.
+    /// Releases the model this many times.
     pub(crate) fn release_model(&self, times: usize) {
         self.gate.add_permits(times);
     }
@@ -135,7 +135,7 @@ impl GatewayDialer for PipeDialer {
     }
 }
 
-/// Dials an address, and counts how often.
+/// Dials an address and counts the dials.
 pub(crate) struct TcpDialer {
     pub(crate) address: SocketAddr,
     pub(crate) token: &'static str,
@@ -188,12 +188,13 @@ pub(crate) async fn open_session(link: &GatewayLink, key: &str) -> (SessionHandl
     timeout(PATIENCE, link.open(open_request(key))).await.unwrap().unwrap()
 }
 
-/// The next news.
+/// The next update.
 pub(crate) async fn next_update(heard: &mut SessionUpdates) -> GatewayUpdate {
     timeout(PATIENCE, heard.next()).await.expect("nothing came").expect("it was left")
 }
 
-/// Entries up to the first that is wanted, which is the last of them, and what else was heard.
+/// Collects entries up to the first that matches, which is the last one returned, and the other
+/// updates.
 pub(crate) async fn collect_until(
     heard: &mut SessionUpdates,
     wanted: impl Fn(&GatewayUpdate) -> bool,
@@ -220,7 +221,7 @@ pub(crate) fn is_text(news: &GatewayUpdate) -> bool {
     matches!(news, GatewayUpdate::Entry(Event { what: EventKind::Text { .. }, .. }))
 }
 
-/// All that was said.
+/// The text of all entries.
 pub(crate) fn joined_text(entries: &[Event]) -> String {
     let text = |event: &Event| match &event.what {
         EventKind::Text { text } => Some(text.clone()),
@@ -229,7 +230,7 @@ pub(crate) fn joined_text(entries: &[Event]) -> String {
     entries.iter().filter_map(text).collect()
 }
 
-/// How the run ended.
+/// The end of the run.
 #[track_caller]
 pub(crate) fn run_end(entries: &[Event]) -> RunOutcome {
     let ends = entries.iter().filter_map(|event| match &event.what {
@@ -241,7 +242,7 @@ pub(crate) fn run_end(entries: &[Event]) -> RunOutcome {
     ends.remove(0)
 }
 
-/// That each entry follows the one before it.
+/// Checks that entry numbers are consecutive.
 #[track_caller]
 pub(crate) fn check_numbers(entries: &[Event]) {
     for pair in entries.windows(2) {
@@ -312,7 +313,7 @@ impl ModelClient for ScriptedModel {
     }
 }
 
-/// Nothing can be done with the gateway itself.
+/// The gateway itself has no tools.
 struct NoToolBackend;
 
 impl ToolBackendFactory for NoToolBackend {
@@ -324,12 +325,12 @@ impl ToolBackendFactory for NoToolBackend {
     }
 }
 
-/// Hands with one tool, which remember what they did.
+/// A tool backend with one tool; records its calls.
 #[derive(Default)]
 pub(crate) struct RecordingToolBackend {
     pub(crate) calls: Mutex<Vec<String>>,
     pub(crate) modes: Mutex<Vec<PermissionMode>>,
-    /// How long a call takes after it said what it does.
+    /// How long a call takes after it was described.
     pub(crate) takes: Duration,
 }
 

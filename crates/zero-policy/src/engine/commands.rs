@@ -1,4 +1,4 @@
-//! Judges what a command line would do, node by node.
+//! Evaluates the nodes of a command line.
 
 use zero_core::{CommandLimitChange, RiskLevel};
 
@@ -15,18 +15,18 @@ use crate::shell::analysis::{
     WorkingFolders,
 };
 
-/// Words after a place in a text that cannot be parsed which are compared with deny rules.
+/// Words of an unparsable text that are compared with deny rules, from each position.
 const LOOSE_WORDS_MAX: usize = 16;
 
 impl<'a> RequestEvaluator<'a> {
-    /// Judges every node. `line` is the whole text, when a shell is to run it.
+    /// Evaluates every node. `line` is the whole text, if a shell runs it.
     pub(super) fn evaluate_analysis(
         &self,
         analysis: &ScriptAnalysis,
         line: Option<&str>,
         judged: &mut Vec<EffectAssessment>,
     ) {
-        // A person who wrote down exactly this line has seen all of it.
+        // A rule of the user for exactly this line covers all of it.
         let whole = line.and_then(|line| self.engine.rules.find_whole_line_rule(line));
         let whole = whole.map(|rule| CoveringRule { rule, exact: true, changes: true });
         let mut covers: Vec<Option<CoveringRule<'a>>> = Vec::with_capacity(analysis.nodes.len());
@@ -67,7 +67,7 @@ impl<'a> RequestEvaluator<'a> {
         }
     }
 
-    /// Judges a command, and says which rule covers what it touches.
+    /// Evaluates a command, and returns the rule that covers its file accesses.
     fn evaluate_command(
         &self,
         invocation: &CommandInvocation,
@@ -140,8 +140,8 @@ impl<'a> RequestEvaluator<'a> {
         (judged, None)
     }
 
-    /// What the place a command runs in adds to it: helpers of a repository, a program of the
-    /// workspace that has the name of a known one.
+    /// Evaluates the environment of a command: helpers configured in a repository, and programs of
+    /// the workspace that have the name of a known one.
     fn evaluate_environment(
         &self,
         invocation: &CommandInvocation,
@@ -162,7 +162,7 @@ impl<'a> RequestEvaluator<'a> {
             return;
         };
         for folder in folders {
-            // Git goes to where a link leads.
+            // Git follows symlinks.
             let folder = &self.request.world.canonicalize(folder).unwrap_or_else(|| folder.clone());
             if git {
                 let helpers = self.request.world.git_helpers(folder);
@@ -219,8 +219,8 @@ impl<'a> RequestEvaluator<'a> {
         EffectAssessment { changes: true, ..judged.with_risk(RiskLevel::High) }
     }
 
-    /// A text that cannot be parsed may still be run in part: whatever in it looks like something
-    /// denied is denied.
+    /// An unparsable text can still run in part, so anything in it that looks like a denied command
+    /// is denied.
     fn evaluate_unparsed_text(&self, text: &str) -> Option<EffectAssessment> {
         let words: Vec<ShellArg> = text
             .split(|char: char| char.is_whitespace() || ";|&()<>`\"'{}$=".contains(char))
@@ -251,7 +251,7 @@ impl<'a> RequestEvaluator<'a> {
 }
 
 impl EffectAssessment {
-    /// Other rules that match raise limits too.
+    /// Adds the limits that other matching rules raise.
     fn with_raised_limits(mut self, limits: CommandLimitChange) -> Self {
         self.limits.merge_larger(&limits);
         self
@@ -269,7 +269,7 @@ impl EffectAssessment {
     }
 }
 
-/// What a command reads with everything beneath it, and so may put elsewhere.
+/// Paths that a command reads recursively, and so may copy elsewhere.
 fn recursive_read_sources(analysis: &ScriptAnalysis, command: Option<usize>) -> Vec<&FileUse> {
     let Some(command) = command else { return Vec::new() };
     let touched = analysis.nodes.iter().skip(command + 1);
@@ -283,7 +283,7 @@ fn recursive_read_sources(analysis: &ScriptAnalysis, command: Option<usize>) -> 
         .collect()
 }
 
-/// `rm` in a form that is critical: no rule at all silences it.
+/// Whether this is an `rm` in a critical form, which no rule can allow.
 fn is_rm(argv: &[ShellArg]) -> bool {
     let program = argv.first().and_then(ShellArg::as_known).unwrap_or_default();
     program.rsplit('/').next() == Some("rm")

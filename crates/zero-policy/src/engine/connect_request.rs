@@ -1,7 +1,7 @@
-//! Judges each connection that a confined command tries to make.
+//! Decides on each connection that a sandboxed command tries to make.
 //!
-//! Nobody can be asked here, in the middle of a command: what no rule allows is refused, and so is
-//! what a rule says to ask about.
+//! The user cannot be asked while a command runs: a connection is refused unless a rule allows it,
+//! and also if a rule says to ask.
 
 use std::net::IpAddr;
 
@@ -10,72 +10,71 @@ use crate::decision::{GrantScope, Verdict};
 use crate::host::{HostName, HostPattern, is_web_port};
 use crate::rule::PolicyRule;
 
-/// Commands connect; what counts for them is what is said of hosts for every tool.
+/// Connections are judged as those of Bash; host rules apply to every tool.
 const COMMAND_TOOL: &str = "Bash";
 
-/// A connection to be judged.
+/// A connection to decide on.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectRequest<'a> {
-    /// To which host.
+    /// The host.
     pub host: &'a HostName,
-    /// To which of its ports.
+    /// The port.
     pub port: u16,
-    /// Hosts that settings list for commands, beside the rules.
+    /// Hosts that settings list for commands, in addition to the rules.
     pub network: &'a [HostPattern],
-    /// What a person has allowed for the session.
+    /// The grants of the session.
     pub grants: &'a [GrantScope],
-    /// Hosts of calls that run now: each was judged and allowed for its call, by a rule or by the
-    /// person who was asked.
+    /// Hosts of running calls: each was allowed for its call, by a rule or by the user.
     pub judged: &'a [HostName],
 }
 
-/// Why a connection may be made.
+/// Why a connection is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectPermission {
     /// The rule that allows it, as written.
     pub rule: String,
-    /// Where it stands.
+    /// The origin of the rule.
     pub source: String,
 }
 
-/// Why a connection may not be made.
+/// Why a connection is denied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectDeniedError {
-    /// Nothing allows the host.
+    /// No rule allows the host.
     #[error("no rule allows this host")]
     NoRule,
-    /// The host is allowed, but not this port of it.
+    /// The host is allowed, but not on this port.
     #[error("rule `{rule}` allows this host, but not port {port}")]
     Port {
         /// The rule that allows the host.
         rule: String,
-        /// The port that was asked for and that the rule does not cover.
+        /// The requested port, which the rule does not cover.
         port: u16,
     },
-    /// A rule denies it, or says to ask.
+    /// A rule denies the host or asks about it.
     #[error("rule `{rule}` {}", describe_verdict(*.verdict))]
     Rule {
-        /// What the rule says.
+        /// The verdict of the rule.
         verdict: Verdict,
         /// The rule, as written.
         rule: String,
-        /// Where it stands.
+        /// The origin of the rule.
         place: String,
     },
-    /// It leads inside, not to the open internet.
+    /// The host is not on the public internet.
     #[error("{}", describe_private(*.address, .what))]
     PrivateHost {
-        /// What is there.
+        /// The kind of address.
         what: &'static str,
         /// The address that the host's name resolved to; absent if the host itself is not public.
         address: Option<IpAddr>,
-        /// Whether the person's own rule for exactly this host would open it.
+        /// Whether a rule of the user for exactly this host would allow it.
         may_be_named: bool,
     },
-    /// What was said there first asks for another host that lives at the same address.
+    /// The first bytes of the connection name another host at the same address.
     #[error("its TLS greeting {said}")]
     OtherName {
-        /// What the greeting says instead.
+        /// The host that they name.
         said: String,
     },
 }
@@ -101,12 +100,12 @@ impl ConnectDeniedError {
     }
 
     fn private_host(what: &'static str) -> Self {
-        // The same places that no rule opens for a fetch.
+        // The same addresses that no rule opens for a fetch.
         let may_be_named = !what.contains("metadata") && !what.contains("link-local");
         Self::PrivateHost { what, address: None, may_be_named }
     }
 
-    /// The same refusal of a host whose name resolved to `address`.
+    /// The same error for a host whose name resolved to `address`.
     #[must_use]
     pub fn resolved_to(mut self, resolved: IpAddr) -> Self {
         if let Self::PrivateHost { address, .. } = &mut self {
@@ -117,16 +116,16 @@ impl ConnectDeniedError {
 }
 
 impl PolicyEngine {
-    /// Whether a confined command may connect to a host: only when something allows it and no rule
-    /// denies it or says to ask. A host written as an address must be named as that address. Where
-    /// no port is named, those of the web are meant.
+    /// Whether a sandboxed command may connect to a host: a rule must allow it, and no rule may
+    /// deny it or ask about it. A rule for a host given as an address must name that address. A
+    /// rule without a port covers the web ports only.
     ///
-    /// A name that stands for this machine or a private network, such as `localhost`, needs the
-    /// person's own rule for exactly that name; that settings list it is not enough. Which addresses
-    /// a host may then have is for [`PolicyEngine::may_connect_to_address`] to say.
+    /// A name for this machine or a private network, such as `localhost`, needs a rule of the user
+    /// for exactly that name; a listing in settings is not enough.
+    /// [`PolicyEngine::may_connect_to_address`] decides which addresses the host may have.
     ///
-    /// A host that was judged for a call that runs is allowed as one that was granted, and asked
-    /// about already: what a person allows once is never more than what they allow for the session.
+    /// A host that was allowed for a running call counts as granted and as asked about: an approval
+    /// for one call never permits more than a grant for the session.
     pub fn may_connect(
         &self,
         reach: ConnectRequest<'_>,
@@ -134,7 +133,7 @@ impl PolicyEngine {
         let ConnectRequest { host, port, network, grants, judged } = reach;
         let is_judged = judged.contains(host);
         self.check_no_rule(Verdict::Deny, host)?;
-        // Whoever was to be asked was, and said yes.
+        // The user was already asked, and approved.
         if !is_judged {
             self.check_no_rule(Verdict::Ask, host)?;
         }
@@ -174,9 +173,9 @@ impl PolicyEngine {
         }
     }
 
-    /// Whether an address that a permitted host turned out to have may be connected to. `inside`
-    /// says what is there when it is not one of the open internet; then the person's own rule must
-    /// name exactly this address, whatever is said of the host.
+    /// Whether an address of a permitted host may be connected to. `inside` describes the address
+    /// if it is not on the public internet; then a rule of the user must name exactly this address,
+    /// whatever rules say about the host.
     pub fn may_connect_to_address(
         &self,
         address: IpAddr,
@@ -184,7 +183,7 @@ impl PolicyEngine {
     ) -> Result<(), ConnectDeniedError> {
         let host = HostName::from_address(address);
         self.check_no_rule(Verdict::Deny, &host)?;
-        // What is to be asked about every host was settled before: here only the address counts.
+        // Rules that ask about hosts were applied before: here only rules for addresses count.
         if let Some(rule) = self.rules.find_named_host_rule(Verdict::Ask, COMMAND_TOOL, &host) {
             return Err(ConnectDeniedError::from_rule(Verdict::Ask, rule));
         }
@@ -201,8 +200,8 @@ impl PolicyEngine {
         }
     }
 
-    /// Whether [`PolicyEngine::may_connect`] can say yes to anything, with these grants and no hosts that
-    /// settings list.
+    /// Whether [`PolicyEngine::may_connect`] can allow anything, with these grants and without
+    /// hosts listed in settings.
     pub fn can_connect_anywhere(&self, grants: &[GrantScope]) -> bool {
         let is_host = |grant: &GrantScope| grant.rule.starts_with("WebFetch(");
         self.rules.allows_hosts() || grants.iter().any(is_host)
@@ -220,7 +219,7 @@ mod tests {
     use crate::engine::PolicyEngineConfig;
     use crate::rule::{RuleOwner, RuleSource};
 
-    /// Rules such as `allow WebFetch(domain:a.com)`; `theirs` in front makes it the project's.
+    /// Rules such as `allow WebFetch(domain:a.com)`; the prefix `theirs` makes it a project rule.
     fn build_engine(rules: &[&str]) -> PolicyEngine {
         let rule = |text: &&str| {
             let (owner, text) = match text.strip_prefix("theirs ") {

@@ -1,4 +1,4 @@
-//! Judges reading, changing and removing files.
+//! Evaluates reading, changing and removing files.
 
 use std::path::{Path, PathBuf};
 
@@ -14,17 +14,17 @@ use crate::rule_set::PathViews;
 use crate::shell::ShellArg;
 use crate::shell::analysis::{FileUse, WorkingFolders};
 
-/// Files that one pattern may stand for; with more, it counts as unknown.
+/// Most files that one pattern may match; with more, it is treated as unknown.
 const PATTERN_FILES_MAX: usize = 200;
 
-/// Why a rule may allow a file that no rule names.
+/// A rule that allows a command and thereby the files that it accesses.
 #[derive(Clone, Copy)]
 pub(super) struct CoveringRule<'a> {
-    /// The rule that allows the command which touches the file.
+    /// The rule that allows the command.
     pub(super) rule: &'a PolicyRule,
-    /// Whether it names this very command, without a wildcard.
+    /// Whether it names exactly this command, without a wildcard.
     pub(super) exact: bool,
-    /// Whether it is meant for changes too.
+    /// Whether it covers changes as well.
     pub(super) changes: bool,
 }
 
@@ -39,7 +39,7 @@ impl FileAccess {
 }
 
 impl<'a> RequestEvaluator<'a> {
-    /// Judges a file that a tool names.
+    /// Evaluates a file that a tool names.
     pub(super) fn evaluate_named_file(
         &self,
         access: FileAccess,
@@ -70,7 +70,8 @@ impl<'a> RequestEvaluator<'a> {
         self.evaluate_file(access, views, self.find_edit_rule(access, views), critical)
     }
 
-    /// Who may change a file with a tool that reads it first may read it for that.
+    /// The rule that allows changing a file with a tool that reads it first; it allows the read as
+    /// well.
     fn find_edit_rule(&self, access: FileAccess, views: &PathViews) -> Option<CoveringRule<'a>> {
         let changes = |effect: &Effect| matches!(effect, Effect::Write(path) if path.canonical() == views.canonical);
         let is_edit = access == FileAccess::Read && self.request.effects.iter().any(changes);
@@ -81,8 +82,8 @@ impl<'a> RequestEvaluator<'a> {
         Some(CoveringRule { rule, exact: false, changes: false })
     }
 
-    /// Judges a file that a command touches: one verdict for each file it may be. `sources` is what
-    /// the same command reads with everything beneath it.
+    /// Evaluates a file that a command accesses: one verdict for each possible file. `sources`
+    /// returns what the same command reads recursively.
     pub(super) fn evaluate_file_use<'u>(
         &self,
         file: &FileUse,
@@ -99,8 +100,8 @@ impl<'a> RequestEvaluator<'a> {
         for views in &files {
             let mut verdict = self.evaluate_file(*access, views, cover, None);
             if *recursive {
-                // What lies beneath was not shown, so it cannot be granted; and what is asked
-                // already needs no second look.
+                // The contents were not shown, so they cannot be granted. If the folder is asked
+                // about already, they need no check.
                 verdict.grant = None;
                 if verdict.verdict == Verdict::Allow {
                     self.evaluate_contents(*access, views, sources, &mut verdict);
@@ -132,7 +133,7 @@ impl<'a> RequestEvaluator<'a> {
         }
     }
 
-    /// Judges one file.
+    /// Evaluates one file.
     fn evaluate_file(
         &self,
         access: FileAccess,
@@ -218,14 +219,14 @@ impl<'a> RequestEvaluator<'a> {
             .raise_risk_outside(inside)
     }
 
-    /// What a file is that nothing opens. A folder cannot go without what lies in it.
+    /// Why no rule opens a file. A folder cannot be removed without its contents.
     fn closed_reason(&self, access: FileAccess, views: &PathViews) -> Option<&'static str> {
         let goes_along = || self.check_both_views(views, protected_paths::secret_folder_reason);
         let holds = || (access == FileAccess::Delete).then(goes_along).flatten();
         self.check_both_views(views, protected_paths::closed_reason).or_else(holds)
     }
 
-    /// What makes a file special, by where it really is or by how it is called.
+    /// Applies a check to the canonical path and to the written path.
     pub(super) fn check_both_views(
         &self,
         views: &PathViews,
@@ -241,7 +242,7 @@ impl<'a> RequestEvaluator<'a> {
         self.engine.places.roots.iter().any(|root| canonical.starts_with(root))
     }
 
-    /// The files that an argument may mean.
+    /// The files that an argument can mean.
     pub(super) fn resolve_candidates(
         &self,
         access: FileAccess,
@@ -249,7 +250,7 @@ impl<'a> RequestEvaluator<'a> {
         folders: &WorkingFolders,
     ) -> PathCandidates<'a> {
         let WorkingFolders::OneOf(folders) = folders else {
-            // Nobody knows where it runs; that it is denied in the workspace is reason enough.
+            // The working folder is unknown; a rule that denies the path in the workspace decides.
             let absolute = path.as_known().is_some_and(|path| path.starts_with('/'));
             if absolute {
                 return self.resolve_candidates(
@@ -306,7 +307,7 @@ impl<'a> RequestEvaluator<'a> {
                 break;
             }
         }
-        // Up to the folder before the first special character everything is certain.
+        // Everything before the first special character is certain.
         let certain = absolute.find(['*', '?', '[', '\\']).unwrap_or(absolute.len());
         let parent = absolute[..certain].rfind('/').map_or("/", |end| &absolute[..=end]);
         if absolute[certain..].split('/').any(|part| part == "..") {
@@ -324,8 +325,8 @@ impl<'a> RequestEvaluator<'a> {
         {
             return meaning.files.push(folder);
         }
-        // A file may come to be that the pattern stands for then; a rule that lets files of this
-        // name be changed lets that one be changed too, without the folder.
+        // The pattern may match files that are created later. A rule that allows changing files of
+        // that name covers them, without the folder.
         let names = &absolute[parent.len()..];
         let PathViews { written, canonical } = folder;
         let (written, canonical) = (written.join(names), canonical.join(names));
@@ -349,21 +350,21 @@ impl<'a> RequestEvaluator<'a> {
     }
 }
 
-/// The files that an argument may mean.
+/// The files that an argument can mean.
 pub(super) struct PathCandidates<'a> {
     pub(super) files: Vec<PathViews>,
     pub(super) certain: CandidateCompleteness<'a>,
 }
 
-/// Whether those are all of them.
+/// Whether the candidates are complete.
 pub(super) enum CandidateCompleteness<'a> {
     Complete,
-    /// Others may be meant; a rule may decide about those already.
+    /// Other files may be meant; a rule may decide about them already.
     Incomplete(Option<&'a PolicyRule>),
 }
 
 impl<'a> PathCandidates<'a> {
-    /// Others may be meant; of the rules about those, the strictest decides.
+    /// Marks the candidates as incomplete; the strictest rule about the other files decides.
     fn mark_incomplete(&mut self, rule: Option<&'a PolicyRule>) {
         let known = match self.certain {
             CandidateCompleteness::Complete => None,
@@ -375,7 +376,7 @@ impl<'a> PathCandidates<'a> {
 }
 
 impl EffectAssessment {
-    /// The risk of what is done to a file.
+    /// Sets the risk of an access.
     fn with_access_risk(self, access: FileAccess) -> Self {
         let risk = match access {
             FileAccess::Read => RiskLevel::Low,
@@ -395,7 +396,7 @@ impl EffectAssessment {
     }
 }
 
-/// What is open to everybody and holds nothing: `/dev/null` and its like, and `-` for a stream.
+/// Files without content that everyone can access: `/dev/null` and similar, and `-` for a stream.
 fn is_harmless(path: &str, redirected: bool) -> bool {
     let device = path.strip_prefix("/dev/").is_some_and(|device| {
         matches!(
@@ -421,8 +422,8 @@ fn display_path(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// A pattern in which a name with `[[:alpha:]]` or its like stands for every name that begins so:
-/// more than the shell means by it, so that nothing is missed.
+/// Replaces a name with a character class such as `[[:alpha:]]` by one that matches every name with
+/// the same prefix: more than the shell would match, so nothing is missed.
 fn widen_char_classes(pattern: &str) -> String {
     let simple = |part: &str| {
         let has_class = ["[:", "[=", "[."].iter().any(|class| part.contains(class));
@@ -434,7 +435,7 @@ fn widen_char_classes(pattern: &str) -> String {
     pattern.split('/').map(simple).collect::<Vec<_>>().join("/")
 }
 
-/// A folder's name with the characters escaped that mean something in a pattern.
+/// Escapes the glob characters in a folder name.
 fn escape_glob(folder: &str) -> String {
     let mut escaped = String::with_capacity(folder.len());
     for char in folder.chars() {

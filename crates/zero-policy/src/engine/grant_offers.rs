@@ -1,8 +1,8 @@
-//! What "for this session" would grant: exactly what was shown, never more.
+//! The grants offered as "for this session": exactly what was shown, never more.
 //!
-//! A grant covers a later call when that call would offer the same grant, so nothing but what is
-//! offered here can ever be granted: no wildcard is read generously, no folder opens what lies
-//! beneath it, and another folder or program of the same name makes another grant.
+//! A grant covers a later call if that call would offer the same grant, so only offered grants
+//! exist: wildcards are not widened, a folder does not include its contents, and another folder or
+//! another program of the same name needs another grant.
 
 use super::{EffectAssessment, RequestEvaluator};
 use crate::decision::{GrantScope, Verdict};
@@ -11,10 +11,10 @@ use crate::rule_set::PathViews;
 use crate::shell::ShellArg;
 use crate::shell::analysis::{CommandInvocation, WorkingFolders};
 
-/// Questions that one answer may settle; with more, each is asked by itself.
+/// Most questions that one answer settles; with more, each is asked separately.
 const GRANTS_MAX: usize = 5;
 
-/// The grants that would have silenced every question, or none if one cannot be silenced.
+/// The grants that would answer every question; empty if one question cannot be granted.
 pub(super) fn collect_grants(judged: &[EffectAssessment]) -> Vec<GrantScope> {
     let mut grants: Vec<GrantScope> = Vec::new();
     for judged in judged.iter().filter(|judged| judged.verdict == Verdict::Ask) {
@@ -28,7 +28,7 @@ pub(super) fn collect_grants(judged: &[EffectAssessment]) -> Vec<GrantScope> {
 }
 
 impl RequestEvaluator<'_> {
-    /// Whether this was granted for the session.
+    /// Whether the session has this grant.
     pub(super) fn is_granted(&self, offer: &GrantScope) -> bool {
         self.request.grants.contains(offer)
     }
@@ -50,7 +50,7 @@ impl RequestEvaluator<'_> {
             Some(below) => format!("/{}", below.to_str()?),
             None => format!("/{path}"),
         };
-        // A name with characters that mean something in a pattern cannot be granted exactly.
+        // A name with glob characters cannot be granted exactly.
         let plain = !pattern.contains(['*', '?', '[', ']', '{', '}', '(', ')', '\\', '!'])
             && !pattern.chars().any(char::is_control)
             && pattern.trim() == pattern;
@@ -58,8 +58,8 @@ impl RequestEvaluator<'_> {
         plain.then_some(GrantScope { rule, folder: None, program: None })
     }
 
-    /// The grant for a command: its program and subcommand with any arguments, where that is one
-    /// act; otherwise exactly this command. Bound to the folder and to the program found there.
+    /// The grant for a command: program and subcommand with any arguments if that is one action,
+    /// otherwise exactly this command. It is bound to the folder and to the program file.
     pub(super) fn build_command_grant(&self, invocation: &CommandInvocation) -> Option<GrantScope> {
         let WorkingFolders::OneOf(folders) = &invocation.folders else { return None };
         let [folder] = &folders[..] else { return None };
@@ -83,7 +83,7 @@ impl RequestEvaluator<'_> {
     }
 }
 
-/// Words as they stand in a rule; those that need quotes cannot stand there.
+/// Joins words for a rule; `None` if one needs quotes, which rules do not support.
 fn join_unquoted(words: &[&str]) -> Option<String> {
     let plain = |word: &&str| {
         !word.is_empty()
@@ -95,10 +95,10 @@ fn join_unquoted(words: &[&str]) -> Option<String> {
     all.then(|| words.join(" "))
 }
 
-/// The words that name one act whatever follows them: `git push`, `npm run build`.
+/// The words that name one action, whatever follows them: `git push`, `npm run build`.
 ///
-/// Only where what follows cannot make it another act: not `make a`, which may go on to make `b`,
-/// and not `npm install`, after which any package may be named.
+/// Only if later arguments cannot turn it into another action: not `make a`, which can be continued
+/// with `b`, and not `npm install`, which accepts any package.
 fn find_subcommand<'w, 's>(words: &'w [&'s str]) -> Option<&'w [&'s str]> {
     let is_word = |word: &str| {
         word.starts_with(|c: char| c.is_ascii_alphabetic())

@@ -1,4 +1,4 @@
-//! Judges talking to a host.
+//! Evaluates connections to hosts.
 
 use zero_core::RiskLevel;
 
@@ -9,11 +9,11 @@ use crate::rule::{PolicyRule, RuleOwner};
 use crate::rule_set::RuleSet;
 use crate::shell::ShellArg;
 
-/// The tool that sends whatever it is given.
+/// The tool that can send data.
 const SEND_TOOL: &str = "WebRequest";
 
 impl<'a> RequestEvaluator<'a> {
-    /// Judges a host by its text. `covered` is the rule that allows the command that reaches it.
+    /// Evaluates a host given as text. `covered` is the rule that allows the command.
     pub(super) fn evaluate_host(
         &self,
         text: &str,
@@ -28,7 +28,7 @@ impl<'a> RequestEvaluator<'a> {
         EffectAssessment { changes: true, ..judged.with_risk(RiskLevel::Medium) }
     }
 
-    /// Judges a host that a command names.
+    /// Evaluates a host that a command names.
     pub(super) fn evaluate_command_host(
         &self,
         host: &ShellArg,
@@ -36,15 +36,15 @@ impl<'a> RequestEvaluator<'a> {
     ) -> EffectAssessment {
         match host {
             ShellArg::Known(host) => self.evaluate_host_text(host, covered),
-            // The brackets of an address and the question mark of a query look like patterns. No
-            // file has such a name, so the shell hands them on as they are.
+            // The brackets of an IPv6 address and the question mark of a query look like globs. No
+            // file has such a name, so the shell passes them on unchanged.
             ShellArg::Pattern(pattern) => {
                 self.evaluate_host_text(&pattern.replace('\\', ""), covered)
             }
             ShellArg::Unknown { starts_with, .. } => {
                 let reason = "which host it is is only known when it runs".to_owned();
                 let ask = EffectAssessment::new("net", host.to_string(), Verdict::Ask, reason);
-                // `https://host/$path` names its host all the same.
+                // `https://host/$path` has a known host.
                 let named = starts_with
                     .split_once("://")
                     .is_some_and(|(_, rest)| rest.contains(['/', '?', '#']));
@@ -56,14 +56,14 @@ impl<'a> RequestEvaluator<'a> {
         }
     }
 
-    /// The same for a host that is written out.
+    /// The same for a known text.
     fn evaluate_host_text(&self, text: &str, covered: Option<&'a PolicyRule>) -> EffectAssessment {
         let opened = HostName::parse(text).ok().and_then(|host| self.evaluate_listed_host(&host));
         opened.unwrap_or_else(|| self.evaluate_host(text, covered))
     }
 
-    /// What settings open to commands, where no rule says otherwise: hosts that are listed for them,
-    /// and the loopback network of their session, which is not this machine's.
+    /// Hosts that settings open to commands if no rule decides: listed hosts, and the loopback
+    /// network of the session, which is not this machine's.
     fn evaluate_listed_host(&self, host: &HostName) -> Option<EffectAssessment> {
         let CommandHosts { listed, own_loopback } = &self.engine.network;
         let tool = self.request.tool;
@@ -98,7 +98,7 @@ impl<'a> RequestEvaluator<'a> {
             rules.find_host_rule(verdict, tool, host)
         });
         if let Some(why) = host.private_reason() {
-            // Somebody who develops on this machine may name it; nobody else gets there.
+            // Only an exact rule of the user opens a private host, for local development.
             let may_be_named = !why.contains("metadata") && !why.contains("link-local");
             let named = ruled.is_some_and(|(verdict, rule)| {
                 verdict == Verdict::Allow && rule.is_exact() && rule.source.owner == RuleOwner::User
@@ -117,7 +117,7 @@ impl<'a> RequestEvaluator<'a> {
             }
         }
         let sends = tool == SEND_TOOL;
-        // What may be fetched from may not yet be sent to: that needs a rule which says so.
+        // A rule that allows fetching does not allow sending: that needs a rule for this tool.
         let ruled = match ruled {
             Some((verdict @ Verdict::Allow, _)) if sends => {
                 let own = self.engine.rules.find_tool_host_rule(verdict, tool, host);
@@ -125,7 +125,7 @@ impl<'a> RequestEvaluator<'a> {
             }
             ruled => ruled,
         };
-        // A rule that names an address allows no other one.
+        // A command rule with a URL covers only that URL's host.
         let covered = covered
             .filter(|rule| !rule.text.contains("://") || rule.text.contains(target.as_str()));
         match (ruled, covered) {
@@ -134,7 +134,7 @@ impl<'a> RequestEvaluator<'a> {
             (None, None) => {
                 let rule = format!("WebFetch(domain:{host})");
                 let reason = "no rule allows this host".to_owned();
-                // Each request is another one, and is seen before it is sent.
+                // Every request differs and is shown before it is sent, so it cannot be granted.
                 let grant = (!sends).then_some(GrantScope { rule, folder: None, program: None });
                 EffectAssessment {
                     grant,

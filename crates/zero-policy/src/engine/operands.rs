@@ -1,8 +1,8 @@
-//! Compares what the arguments of a program name with what is guarded.
+//! Compares the arguments of a program with guarded files and hosts.
 //!
-//! What a program does that no table knows, nobody can say. But what it is told is in plain sight:
-//! `gpg -c .env` names a file that a rule denies, `lynx http://evil.com` a host. Such a name never
-//! allows anything; it only holds back what a rule for the command, or the mode, would let run.
+//! The effects of a program that is in no table are unknown, but its arguments are visible: `gpg -c
+//! .env` names a denied file, `lynx http://evil.com` a host. Such an argument never allows
+//! anything; it only restricts what a command rule or the mode would allow.
 
 use std::borrow::Cow;
 
@@ -20,11 +20,11 @@ use crate::shell::ShellArg;
 use crate::shell::analysis::CommandInvocation;
 use crate::word_list::words;
 
-/// Values that are looked at in one argument: `a:b:c` has four. With more, it is asked.
+/// Most values that are checked in one argument: `a:b:c` has four. With more, the user is asked.
 const VALUES_MAX: usize = 64;
 
-/// Programs whose operands are words of their own or files that they read or run. To forbid that a
-/// file is changed does not forbid them to name it: `npm run build`, `pytest tests/a.py`.
+/// Programs whose operands are keywords, or files that they read or run. A rule against changing a
+/// file does not apply to naming it here: `npm run build`, `pytest tests/a.py`.
 const READ_ONLY_OPERANDS: &[&str] = words!(
     "ant bazel bun bundle cabal cargo cmake composer dart deno docker dotnet flutter gh git go \
      gradle gradlew helm java jest just kubectl make meson mix mocha mvn mvnw ninja node nox npm \
@@ -32,7 +32,7 @@ const READ_ONLY_OPERANDS: &[&str] = words!(
      rake rspec ruby sbt stack swift task terraform tox tsc turbo uv vitest yarn zig"
 );
 
-/// What is guarded and named by an argument.
+/// A guarded file or host that an argument names.
 struct GuardedOperand<'a> {
     verdict: Verdict,
     reason: String,
@@ -40,7 +40,7 @@ struct GuardedOperand<'a> {
 }
 
 impl<'a> RequestEvaluator<'a> {
-    /// The strictest verdict on what the arguments of an unknown program name, if one is needed.
+    /// The strictest verdict on the arguments of an unknown program; `None` if none is guarded.
     pub(super) fn evaluate_operands(
         &self,
         invocation: &CommandInvocation,
@@ -55,7 +55,7 @@ impl<'a> RequestEvaluator<'a> {
         let name = name.rsplit('/').next().unwrap_or_default();
         let rules = &self.engine.rules;
         let (files, hosts) = (rules.guards_paths(), rules.guards_hosts());
-        // What git does to protected files is in its table.
+        // The table for git covers its changes to protected files.
         let exact = cover.is_some_and(|cover| cover.exact);
         let protected = self.mode() == PermissionMode::Auto && !exact && name != "git";
         let access =
@@ -92,7 +92,7 @@ impl<'a> RequestEvaluator<'a> {
         Some(EffectAssessment { changes: true, source, rule, ..judged })
     }
 
-    /// A file that a value names and that is guarded.
+    /// A guarded file that a value names.
     fn find_guarded_file(
         &self,
         value: &ShellArg,
@@ -122,12 +122,12 @@ impl<'a> RequestEvaluator<'a> {
         Some(GuardedOperand { verdict: Verdict::Ask, reason, rule: None })
     }
 
-    /// A host that a value names and that is guarded.
+    /// A guarded host that a value names.
     fn find_guarded_host(&self, value: &ShellArg) -> Option<GuardedOperand<'a>> {
         let text = match value {
             ShellArg::Known(text) => Cow::Borrowed(text.as_str()),
             ShellArg::Pattern(pattern) => Cow::Owned(pattern.replace('\\', "")),
-            // `https://host/$path` names its host all the same.
+            // `https://host/$path` has a known host.
             ShellArg::Unknown { starts_with, .. } => {
                 let (_, rest) = starts_with.split_once("://")?;
                 rest.contains(['/', '?', '#']).then_some(Cow::Borrowed(starts_with.as_str()))?
@@ -168,8 +168,8 @@ fn guarded_by_rule<'a>(rule: &'a PolicyRule, what: &str) -> GuardedOperand<'a> {
     GuardedOperand { verdict: rule.verdict, reason, rule: Some(rule) }
 }
 
-/// The values that an argument may hand over: itself, what follows `=` or an option's letter, and
-/// the parts of a list such as `./secrets:/mnt`. `None` when there are too many.
+/// The values in an argument: the whole argument, the part after `=` or after an option letter, and
+/// the parts of a list such as `./secrets:/mnt`. `None` if there are too many.
 fn operand_values(arg: &ShellArg) -> Option<Vec<ShellArg>> {
     let start = arg.known_prefix();
     let (text, rebuild): (&str, fn(&str) -> ShellArg) = match arg {

@@ -1,7 +1,7 @@
-//! Judges a folder that is touched with everything beneath it.
+//! Evaluates the contents of a folder that is accessed recursively.
 //!
-//! The folder itself is allowed when this is asked. What lies beneath was not named by anybody, so
-//! it is looked for here: what a rule guards, and what no rule may open.
+//! The folder itself is already allowed. Its contents are not named in the command, so this module
+//! searches them for files that a rule guards or that no rule may open.
 
 use std::path::Path;
 
@@ -19,8 +19,8 @@ use crate::shell::analysis::FileUse;
 const TOO_MANY_FILES: &str = "it contains too many files to check for denied ones";
 
 impl<'a> RequestEvaluator<'a> {
-    /// Turns a verdict into a question where something beneath the folder must not be touched by
-    /// accident.
+    /// Turns an allowed verdict into a question if the folder contains something that must not be
+    /// accessed by accident.
     pub(super) fn evaluate_contents<'u>(
         &self,
         access: FileAccess,
@@ -70,7 +70,7 @@ impl<'a> RequestEvaluator<'a> {
         self.engine.rules.find_path_guard(self.request.tool, access, &views)
     }
 
-    /// Why what lies beneath is more than any rule for the folder opens.
+    /// Why the contents need more than a rule for the folder.
     fn explain_contents_risk<'u>(
         &self,
         access: FileAccess,
@@ -94,7 +94,7 @@ impl<'a> RequestEvaluator<'a> {
         }
     }
 
-    /// What of the sources would lie in `folder` as something protected, or why nobody knows.
+    /// Which source would become protected in `folder`, or why that is unknown.
     fn explain_copied_sources(&self, sources: &[&FileUse], folder: &Path) -> Option<String> {
         if sources.is_empty() {
             return Some(
@@ -123,8 +123,8 @@ impl<'a> RequestEvaluator<'a> {
         None
     }
 
-    /// A file beneath `source` that is protected once it lies in `folder`, be it with the name of
-    /// the source or without.
+    /// A file beneath `source` that would be protected once copied to `folder`, with or without the
+    /// name of the source.
     fn find_protected_after_copy(&self, source: &Path, folder: &Path) -> FileSearchOutcome {
         let named = source.file_name().map(|name| folder.join(name));
         let lands = |path: &Path| {

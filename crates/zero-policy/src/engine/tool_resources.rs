@@ -1,6 +1,5 @@
-//! Judges what a tool does with something that is its own to use: files that nothing else opens, a
-//! host inside that settings name for it. No rule for files or hosts need open these, but one that
-//! denies them or says to ask holds.
+//! Evaluates resources reserved for a tool: notes, and private hosts that settings name for it.
+//! They need no allow rule for files or hosts, but deny and ask rules apply.
 
 use zero_core::{NoteChange, RiskLevel};
 
@@ -11,7 +10,7 @@ use crate::program::FileAccess;
 use crate::rule_set::{PathViews, RuleSet};
 
 impl<'a> RequestEvaluator<'a> {
-    /// Judges what becomes of a note.
+    /// Evaluates a change of a note.
     pub(super) fn evaluate_note(&self, note: &NoteChange) -> EffectAssessment {
         let NoteChange { scope, name, forgets, file } = note;
         let target = format!("{scope}/{name}");
@@ -30,7 +29,7 @@ impl<'a> RequestEvaluator<'a> {
         }
     }
 
-    /// Judges a host that settings name.
+    /// Evaluates a host that settings name for the tool.
     pub(super) fn evaluate_endpoint(&self, text: &str) -> EffectAssessment {
         let tool = self.request.tool;
         let target = text.to_owned();
@@ -43,12 +42,12 @@ impl<'a> RequestEvaluator<'a> {
                     Some((verdict, rule)) if verdict != Verdict::Allow => {
                         EffectAssessment::from_rule("endpoint", target, verdict, rule)
                     }
-                    // What is allowed of hosts, perhaps of all of them and by a project, is not said
-                    // of one inside.
+                    // An allow rule for hosts, possibly for all of them and from a project, does
+                    // not cover a private host.
                     _ => return self.evaluate_by_tool("endpoint", target),
                 }
             }
-            // No rule can be held against it.
+            // No rule can match it.
             Err(error) => {
                 EffectAssessment::new("endpoint", target, Verdict::Ask, error.to_string())
             }
@@ -56,7 +55,7 @@ impl<'a> RequestEvaluator<'a> {
         EffectAssessment { changes: true, ..judged.with_risk(self.request.risk) }
     }
 
-    /// Judges something by the rule for the tool itself, or else by its risk.
+    /// Evaluates an effect by the rule for the tool itself, or else by its risk.
     pub(super) fn evaluate_by_tool(&self, kind: &'static str, target: String) -> EffectAssessment {
         let (tool, risk) = (self.request.tool, self.request.risk);
         let decided = match self.engine.rules.find_tool_rule(Verdict::Allow, tool) {

@@ -1,4 +1,4 @@
-//! A command line as a tree with the verdict of each node, for a person who asks why.
+//! A command line as a tree with the verdict of each node, for explanations.
 
 use crate::decision::Verdict;
 use crate::shell::analysis::{AnalysisNodeKind, ScriptAnalysis};
@@ -8,27 +8,27 @@ use super::{CallAssessment, EffectAssessment};
 /// A command line with its verdicts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerdictTree {
-    /// The nodes; a parent stands before its children.
+    /// The nodes; a parent comes before its children.
     pub nodes: Vec<VerdictNode>,
 }
 
 /// A node of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerdictNode {
-    /// The node it hangs from.
+    /// Index of its parent.
     pub parent: Option<usize>,
-    /// What it is, as a person sees it.
+    /// Its text for display.
     pub label: String,
-    /// The strictest verdict on it and on everything beneath it.
+    /// The strictest verdict on the node and its descendants.
     pub verdict: Verdict,
-    /// Why, where the node itself was judged.
+    /// The reason, if the node itself was evaluated.
     pub reason: Option<String>,
-    /// The rule that decided about it.
+    /// The rule that decided.
     pub rule: Option<String>,
 }
 
 impl CallAssessment {
-    /// Each command line as a tree.
+    /// Builds one tree per command line.
     pub(super) fn build_trees(&self) -> Vec<VerdictTree> {
         self.analyses
             .iter()

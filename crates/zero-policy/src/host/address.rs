@@ -1,9 +1,9 @@
-//! Addresses: how they can be written, and which of them lead inside.
+//! Parses IP addresses in all spellings and detects those that are not public.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Reads an IPv4 address as `inet_aton` does: one to four numbers, each decimal, octal (`0…`) or
-/// hexadecimal (`0x…`); the last one fills the bytes that are left.
+/// Parses an IPv4 address like `inet_aton`: one to four numbers, each decimal, octal (`0…`) or
+/// hexadecimal (`0x…`); the last one fills the remaining bytes.
 pub(super) fn parse_v4(text: &str) -> Option<Ipv4Addr> {
     let numbers: Vec<u32> = text.split('.').map(parse_number).collect::<Option<_>>()?;
     let (last, leading) = numbers.split_last()?;
@@ -21,7 +21,7 @@ pub(super) fn parse_v4(text: &str) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::from_bits(high | last))
 }
 
-/// Whether a label can only be a number, so that a name that ends with it must be an address.
+/// Whether a label is a number, so that a name ending with it must be an address.
 pub(super) fn is_number(label: &str) -> bool {
     let hexadecimal = label.strip_prefix("0x").or_else(|| label.strip_prefix("0X"));
     match hexadecimal {
@@ -35,7 +35,7 @@ fn parse_number(text: &str) -> Option<u32> {
         return None;
     }
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        // `0x` alone is zero for some readers and an error for others.
+        // Some parsers read `0x` alone as zero, others reject it.
         Some("") => None,
         Some(digits) => u32::from_str_radix(digits, 16).ok(),
         None if text.len() > 1 && text.starts_with('0') => u32::from_str_radix(text, 8).ok(),
@@ -43,7 +43,7 @@ fn parse_number(text: &str) -> Option<u32> {
     }
 }
 
-/// Why an address is not one of the open internet.
+/// Why an address is not public.
 pub(super) fn private_reason(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => private_v4_reason(address),
@@ -77,12 +77,12 @@ fn private_v6_reason(address: Ipv6Addr) -> Option<&'static str> {
     match [a, b, c, d, e, f, g, h] {
         [0, 0, 0, 0, 0, 0, 0, 0] => Some("the unspecified address, which is this machine"),
         [0, 0, 0, 0, 0, 0, 0, 1] => Some("this machine"),
-        // An IPv4 address inside: mapped, compatible, NAT64 and 6to4.
+        // Embedded IPv4 addresses: mapped, compatible, NAT64 and 6to4.
         [0, 0, 0, 0, 0, 0xffff | 0, _, _] | [0x64, 0xff9b, 0, 0, 0, 0, _, _] => {
             private_v4_reason(v4(g, h))
         }
         [0x2002, ..] => private_v4_reason(v4(b, c)),
-        // Teredo hides an IPv4 address too, and nobody needs it any more.
+        // Teredo embeds an IPv4 address too, and is obsolete.
         [0x2001, 0, ..] => Some("a tunnel address"),
         [0x2001, 0xdb8, ..] => Some("a reserved documentation address"),
         [0x2001, 2, 0, ..] | [0x2001, 0x10..=0x2f, ..] => Some("a special-use network"),
@@ -93,7 +93,7 @@ fn private_v6_reason(address: Ipv6Addr) -> Option<&'static str> {
         _ if a & 0xffc0 == 0xfec0 => Some("a private network"),
         _ if a & 0xff00 == 0xff00 => Some("a multicast address"),
         _ if a & 0xfff0 == 0x3ff0 => Some("a reserved documentation address"),
-        // Nothing else is given out to anybody yet.
+        // No other range is assigned yet.
         _ if a & 0xe000 != 0x2000 => Some("a reserved address"),
         _ => None,
     }

@@ -5,11 +5,11 @@ use std::fmt;
 use super::HostName;
 use crate::rule::{DomainPattern, RuleError};
 
-/// Ports that are meant where none is named: those of the web.
+/// Ports that a pattern without a port covers.
 const WEB_PORTS: [u16; 2] = [80, 443];
 
-/// Hosts that commands may connect to, with the port where it is not one of the web: what stands
-/// after `domain:` in a rule, and `:port` where one is named.
+/// Hosts that commands may connect to: a domain pattern as after `domain:` in a rule, optionally
+/// with `:port`. Without a port it covers the web ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPattern {
     text: String,
@@ -18,7 +18,7 @@ pub struct HostPattern {
 }
 
 impl HostPattern {
-    /// Reads a pattern. An IPv6 address with a port stands in brackets.
+    /// Parses a pattern. An IPv6 address with a port must be in brackets.
     pub fn parse(text: &str) -> Result<Self, RuleError> {
         let text = text.trim();
         let wrong = || RuleError::Network(text.to_owned());
@@ -35,12 +35,12 @@ impl HostPattern {
         Ok(Self { text: text.to_owned(), domain, port })
     }
 
-    /// Whether it is about this host, whatever the port.
+    /// Whether it matches this host, whatever the port.
     pub fn matches_host(&self, host: &HostName) -> bool {
         self.domain.matches_host(host)
     }
 
-    /// Whether it is about this port.
+    /// Whether it matches this port.
     pub fn matches_port(&self, port: u16) -> bool {
         match self.port {
             Some(named) => named == port,
@@ -49,7 +49,7 @@ impl HostPattern {
     }
 }
 
-/// Whether a rule that names no port is about this one.
+/// Whether a rule without a port covers this one.
 pub(crate) fn is_web_port(port: u16) -> bool {
     WEB_PORTS.contains(&port)
 }

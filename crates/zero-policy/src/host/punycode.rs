@@ -1,4 +1,4 @@
-//! Names with letters beyond ASCII, as the network writes them (RFC 3492).
+//! Encodes labels with non-ASCII letters for DNS (RFC 3492).
 
 const BASE: u32 = 36;
 const T_MIN: u32 = 1;
@@ -8,7 +8,7 @@ const DAMP: u32 = 700;
 const FIRST_BIAS: u32 = 72;
 const FIRST_BEYOND_ASCII: u32 = 0x80;
 
-/// The label as `xn--…`; `None` when it is too long to be one.
+/// The label as `xn--…`; `None` if the result is too long.
 pub(super) fn encode(label: &str) -> Option<String> {
     let mut encoded: String = label.chars().filter(char::is_ascii).collect();
     let basic = u32::try_from(encoded.len()).ok()?;

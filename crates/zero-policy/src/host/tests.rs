@@ -1,4 +1,4 @@
-//! Names of hosts: what is one, what is none, and which are the same.
+//! Tests of which texts are hosts and which hosts are equal.
 
 use super::*;
 

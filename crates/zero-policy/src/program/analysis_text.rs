@@ -1,8 +1,8 @@
-//! Studies as short texts, so that tests are tables.
+//! Analyses as short texts, so that tests can be tables.
 //!
-//! A command line is split at spaces, `_` inside a word stands for a space, and a word with `$` is
-//! known only up to it; one with `*` is a pattern. The study reads
-//! `nature read(a) write(b) delete(c/**) host(h) runs[argv] script[text] … critical caution`.
+//! A command line is split at spaces. `_` inside a word stands for a space, a word with `$` is
+//! known only up to it, and one with `*` is a pattern. The analysis is written as `nature read(a)
+//! write(b) delete(c/**) host(h) runs[argv] script[text] … critical caution`.
 
 use super::{CommandAnalysis, CommandClass, FileAccess, FileTouch, NestedExecution, analyze};
 use crate::shell::ShellArg;
@@ -13,7 +13,7 @@ pub(super) fn check(line: &str, expected: &str) {
     assert_eq!(render_analysis(&analyze(&argv)), expected, "{line}");
 }
 
-/// Checks that a command line is critical, whatever else it is.
+/// Checks that a command line is critical.
 #[track_caller]
 pub(super) fn check_critical(line: &str) {
     let argv: Vec<ShellArg> = line.split_whitespace().map(parse_argument).collect();

@@ -1,21 +1,21 @@
-//! Commands a shell has built in.
+//! Shell builtins.
 //!
-//! Most change nothing but the shell itself. Some take a text that runs now or later, and some take
-//! the name of a variable, whose index is arithmetic and may hold a `$(command)` of its own.
+//! Most change only the shell itself. Some take a script that runs now or later, and some take the
+//! name of a variable, whose index is arithmetic and can contain a `$(command)`.
 
 use super::{CommandAnalysis, FileAccess, NestedExecution, args_from, join_args, known_text};
 use crate::program::options::{OptionTable, options};
 use crate::shell::ShellArg;
 use crate::word_list::words;
 
-/// Nothing in their arguments is looked into again.
+/// Builtins whose arguments are not evaluated again.
 const PLAIN_BUILTINS: &[&str] = &[
     ":", "true", "false", "echo", "pwd", "cd", "pushd", "popd", "dirs", "exit", "return", "break",
     "continue", "shift", "times", "ulimit", "umask", "type", "sleep", "disown", "bg", "fg",
     "suspend", "logout", "set", "shopt", "unalias", "caller", "help",
 ];
 
-/// Their arguments hold names of variables.
+/// Builtins whose arguments contain names of variables.
 const NAMING_BUILTINS: &[&str] = words!(
     "read unset export declare local readonly typeset getopts let wait mapfile readarray printf \
      test [ integer float"
@@ -75,7 +75,7 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
     })
 }
 
-/// A pattern lists a folder, and these show the list: `echo ~/.ssh/*` is `ls`.
+/// A glob lists a folder, and these builtins print the list: `echo ~/.ssh/*` acts like `ls`.
 fn add_listed_folders(study: CommandAnalysis, name: &str, args: &[ShellArg]) -> CommandAnalysis {
     let elsewhere = |arg: &&ShellArg| matches!(arg, ShellArg::Pattern(pattern) if pattern.starts_with('/') || pattern.contains(".."));
     let shown: &[ShellArg] = if matches!(name, "echo" | "printf") { args } else { &[] };
@@ -95,7 +95,7 @@ fn analyze_source(args: &[ShellArg]) -> CommandAnalysis {
     let study = CommandAnalysis::wrapper()
         .with_run(NestedExecution::Unknown("sources a file whose commands are not seen"));
     match args.first() {
-        // What is known of the input is judged too; that it is all of it is not certain.
+        // The known part of the input is evaluated too; it may not be all of it.
         Some(file) if super::shells::parse_stream(file).is_some() => {
             study.with_run(NestedExecution::ScriptFromInput)
         }
@@ -120,7 +120,7 @@ fn analyze_trap(args: &[ShellArg]) -> CommandAnalysis {
     }
 }
 
-/// An alias runs nothing yet, but afterwards a word no longer means what it says.
+/// An alias runs nothing yet, but changes the meaning of a later word.
 fn analyze_alias(args: &[ShellArg]) -> CommandAnalysis {
     let defined: Vec<ShellArg> = args
         .iter()
@@ -167,7 +167,7 @@ fn analyze_history(args: &[ShellArg]) -> CommandAnalysis {
             CommandAnalysis::read_only().with_touch(FileAccess::Read, file)
         }
         None if options.has(&["a", "w", "c", "d"]) => CommandAnalysis::opaque(),
-        // `-p` expands history, which may run a `$(command)` in it.
+        // `-p` expands history, which can run a `$(command)` in it.
         _ if options.has(&["p", "s"]) => CommandAnalysis::opaque(),
         _ => CommandAnalysis::read_only(),
     }
@@ -186,14 +186,14 @@ fn add_callback(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
         .mark_guess_if(options.uncertain)
 }
 
-/// Commands that take names of variables: the index in `name[index]` is evaluated, and with it every
-/// `$(command)` it holds, even one that was quoted.
+/// Commands that take names of variables: the index in `name[index]` is evaluated, including every
+/// `$(command)` in it, even a quoted one.
 fn analyze_variable_names(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     let looked_at: Vec<&ShellArg> = match name {
-        // Only the name after `-v` is one.
+        // Only the argument after `-v` is a name.
         "test" | "[" => args_after_option(args, &["-v", "-R"]),
         "wait" => args_after_option(args, &["-p"]),
-        // A format that is not known may be `-vPATH`, and the next word its value.
+        // An unknown format may be `-vPATH`, with the value in the next word.
         "printf"
             if args
                 .first()
@@ -210,7 +210,7 @@ fn analyze_variable_names(name: &str, args: &[ShellArg]) -> CommandAnalysis {
         let target = if name == "let" {
             start
         } else {
-            // In `name[index]=value` only what stands before the value is looked into.
+            // In `name[index]=value` only the part before the value is evaluated.
             start.split_once('=').map_or(start, |(target, _)| target)
         };
         let indexed = target.contains('[') && target.contains(['$', '`']);
@@ -225,7 +225,7 @@ fn analyze_variable_names(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     }
 }
 
-/// The arguments that stand after one of these options, apart or attached.
+/// The arguments after one of these options, separate or attached.
 fn args_after_option<'a>(args: &'a [ShellArg], options: &[&str]) -> Vec<&'a ShellArg> {
     let mut found = Vec::new();
     for (at, arg) in args.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! Containers and clusters: `docker exec`, `kubectl exec` and their like.
+//! Containers and clusters: `docker exec`, `kubectl exec` and similar.
 //!
-//! What runs inside is judged as if it ran here, which is never too mild: a folder of this machine
-//! may be mounted there.
+//! Commands inside a container are judged as if they ran here, which is never too permissive: a
+//! folder of this machine may be mounted there.
 
 use super::{CommandAnalysis, FileAccess, args_from, known_text};
 use crate::program::options::{OptionTable, ParsedArguments, options};
@@ -66,7 +66,7 @@ fn analyze_docker(args: &[ShellArg]) -> Option<CommandAnalysis> {
 fn analyze_container_command(args: &[ShellArg]) -> CommandAnalysis {
     let options = RUN.until_operand().parse(args);
     let mut argv = Vec::new();
-    // An entry point comes before the words that follow the image.
+    // An entry point precedes the words after the image.
     argv.extend(options.values(&["entrypoint"]).last().cloned());
     argv.extend_from_slice(args_from(&options.operands, 1));
     let image_unknown = options.operands.first().is_some_and(|image| image.as_known().is_none());
@@ -74,7 +74,7 @@ fn analyze_container_command(args: &[ShellArg]) -> CommandAnalysis {
         .mark_guess_if(options.uncertain || image_unknown)
 }
 
-/// What of this machine the container gets to see.
+/// Adds the parts of this machine that the container can access.
 fn add_host_access(mut study: CommandAnalysis, options: &ParsedArguments<'_>) -> CommandAnalysis {
     for volume in options.values(&["v", "volume"]) {
         study = add_volume(study, volume);
@@ -120,7 +120,7 @@ fn add_volume(study: CommandAnalysis, volume: &ShellArg) -> CommandAnalysis {
     let mut parts = text.split(':');
     let source = parts.next().unwrap_or_default();
     let read_only = parts.nth(1).is_some_and(|flags| flags.split(',').any(|flag| flag == "ro"));
-    // A name without a path is a volume that docker keeps.
+    // A name without a path is a volume managed by docker.
     if !text.contains(':') || !source.starts_with(['/', '.', '~']) {
         return study;
     }
@@ -185,8 +185,8 @@ fn analyze_compose(args: &[ShellArg]) -> CommandAnalysis {
         .mark_guess_if(globals.uncertain)
 }
 
-/// `kubectl exec pod -c container -- command`: the command stands behind `--`, and with old
-/// versions right behind the pod.
+/// `kubectl exec pod -c container -- command`: the command follows `--`, in old versions directly
+/// the pod.
 fn analyze_after_dashes(args: &[ShellArg], verbs: &[&str]) -> Option<CommandAnalysis> {
     let end = args.iter().position(|arg| arg.as_known() == Some("--"));
     let before = args.get(..end.unwrap_or(args.len())).unwrap_or_default();
@@ -196,7 +196,7 @@ fn analyze_after_dashes(args: &[ShellArg], verbs: &[&str]) -> Option<CommandAnal
     Some(match end {
         Some(end) => study.with_command(args_from(args, end + 1)),
         None => {
-            // Without `--`, where the command begins depends on the options.
+            // Without `--`, the start of the command depends on the options.
             let words = args_from(before, at + 2);
             let starts = words.iter().position(|arg| !arg.may_be_option());
             let argv = starts.map_or(&[] as &[ShellArg], |at| args_from(words, at));

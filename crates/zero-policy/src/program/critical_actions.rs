@@ -1,8 +1,7 @@
-//! What cannot be taken back: removing, wiping, publishing, tearing down.
+//! Irreversible actions: removing, wiping, publishing, tearing down.
 //!
-//! Judged on every command line, whichever table knows the program otherwise. Where a word that is
-//! not known could be the one that makes it critical, that is said as a caution, so that nothing
-//! allows it by itself.
+//! Checked on every command line, in addition to the program's own table. If an unknown word could
+//! make the command critical, the result is a caution, so that no rule allows it by name alone.
 
 mod file_removal;
 mod subcommands;
@@ -13,7 +12,7 @@ use crate::shell::ShellArg;
 use crate::word_list::words;
 pub(super) use file_removal::analyze;
 
-/// What makes a command line critical, or possibly so.
+/// Whether a command line is critical, or possibly critical.
 #[derive(Debug, Default)]
 pub(super) struct CriticalFinding {
     pub(super) critical: Option<&'static str>,
@@ -49,7 +48,7 @@ pub(super) fn assess(name: &str, args: &[ShellArg]) -> CriticalFinding {
     }
 }
 
-/// Programs that are critical whatever their arguments.
+/// Programs that are critical with any arguments.
 fn always_critical_reason(name: &str, args: &[ShellArg]) -> Option<&'static str> {
     let lists = !args.is_empty()
         && args.iter().all(|arg| {
@@ -74,7 +73,7 @@ fn always_critical_reason(name: &str, args: &[ShellArg]) -> Option<&'static str>
     })
 }
 
-/// Critical with an option, given as a letter among others or by its long name.
+/// Critical with an option, given as a letter in a cluster or by its long name.
 fn assess_option(
     args: &[ShellArg],
     letter: char,
@@ -97,15 +96,15 @@ fn assess_option(
     CriticalFinding::default()
 }
 
-/// `kill -9 -1` ends everything.
+/// `kill -9 -1` ends all processes.
 fn assess_kill(args: &[ShellArg]) -> CriticalFinding {
-    // The first may be a signal; whatever follows is not.
+    // The first argument may be a signal; the following ones are not.
     let rest = super::args_from(args, 1);
-    // Process 1 is the one that all others hang from.
+    // Process 1 is the ancestor of all others.
     let all = |arg: &ShellArg| matches!(arg.as_known(), Some("-1" | "0" | "1"));
     let first_is_target = matches!(known_text(args.first()), "0" | "1");
     let everything = rest.iter().enumerate().any(|(at, arg)| {
-        // `-s 0` and `-n 0` name a signal, and `-l 1` asks for the name of one.
+        // `-s 0` and `-n 0` name a signal, and `-l 1` prints the name of one.
         let names_signal = at == 0 && matches!(known_text(args.first()), "-s" | "-n" | "-l" | "-L");
         all(arg) && !names_signal
     });
@@ -115,7 +114,7 @@ fn assess_kill(args: &[ShellArg]) -> CriticalFinding {
     CriticalFinding::default()
 }
 
-/// Rights of a whole tree, or of the root of everything.
+/// Permissions of a whole tree, or of the root folder.
 fn assess_permissions(args: &[ShellArg]) -> CriticalFinding {
     let options: Vec<&ShellArg> =
         args.iter().take_while(|arg| arg.as_known() != Some("--")).collect();
@@ -146,7 +145,7 @@ fn assess_permissions(args: &[ShellArg]) -> CriticalFinding {
     }
 }
 
-/// Statements that remove data, wherever they stand in the arguments.
+/// Statements that remove data, anywhere in the arguments.
 fn assess_database(args: &[ShellArg]) -> CriticalFinding {
     const REMOVING_STATEMENTS: &[&str] = words!(
         "drop truncate delete flushall flushdb dropdatabase deletemany deleteone remove alter rm"

@@ -1,8 +1,9 @@
-//! Everyday programs: which files they read and change, whom they talk to, what else they run.
+//! Common programs: the files they read and change, the hosts they connect to, the commands they
+//! run.
 //!
-//! Most are rows of a table ([`program_table`]); those with a language of their own or with unusual
-//! arguments have a function. The aim is twofold: a command that only looks needs no rule, and an
-//! option that writes or runs something is never taken for a harmless one.
+//! Most are rows of a table ([`program_table`]); programs with a language of their own or with
+//! unusual arguments have a function. There are two goals: a read-only command needs no rule, and
+//! an option that writes or runs something is never missed.
 
 mod analysis_builder;
 mod archives;
@@ -22,7 +23,7 @@ use crate::shell::ShellArg;
 
 use super::CommandAnalysis;
 
-/// Studies the arguments of the program `name`; `None` when it is none of those known here.
+/// Analyzes the arguments of the program `name`; `None` if this module does not know it.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     readers::analyze(name, args)
         .or_else(|| file_modifiers::analyze(name, args))

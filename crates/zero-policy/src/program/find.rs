@@ -1,4 +1,4 @@
-//! `find` looks, unless told to run or remove what it finds.
+//! `find` is read-only, unless it runs or removes what it finds.
 
 mod fd;
 
@@ -17,15 +17,15 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
     }
 }
 
-/// Tests and actions that only look, and that take a word. What is in neither list is not known to
-/// be harmless.
+/// Read-only tests and actions that take a value. A predicate in neither list is not known to be
+/// harmless.
 const VALUE_PREDICATES: &[&str] = words!(
     "amin anewer atime cmin cnewer context ctime fstype gid group ilname iname inum ipath iregex \
      iwholename links lname maxdepth mindepth mmin mtime name newer path perm printf regex \
      regextype samefile size type uid used user wholename xtype"
 );
 
-/// Those that stand alone.
+/// Read-only tests and actions without a value.
 const PLAIN_PREDICATES: &[&str] = words!(
     "depth d follow ignore_readdir_race noignore_readdir_race mount xdev x noleaf daystart warn \
      nowarn empty executable readable writable false true nogroup nouser print print0 ls prune \
@@ -47,7 +47,7 @@ fn analyze_find(args: &[ShellArg]) -> CommandAnalysis {
     for point in &points {
         study = study.with_recursive_touch(FileAccess::Read, point);
     }
-    // What it runs needs judging, and what it changes is said; it does nothing else.
+    // The commands it runs are judged, and its changes are listed; it does nothing else.
     study.nature = match (study.nature, study.runs.is_empty(), changes) {
         (CommandClass::Opaque, _, _) => CommandClass::Opaque,
         (_, false, _) => CommandClass::Wrapper,
@@ -57,8 +57,8 @@ fn analyze_find(args: &[ShellArg]) -> CommandAnalysis {
     study
 }
 
-/// Where the expression begins, which is at the first word that can only be part of one, and the
-/// start points before it.
+/// The start of the expression, which is the first word that can only be part of one, and the start
+/// points before it.
 fn split_start_points(args: &[ShellArg]) -> (usize, Vec<ShellArg>) {
     let mut points = Vec::new();
     let mut at = 0;
@@ -128,7 +128,7 @@ impl FindParser<'_> {
                     self.at += 1;
                     if let Some(file) = file {
                         self.update_analysis(|study| {
-                            // The folders it walks are named there.
+                            // The file lists the folders to walk.
                             study.with_touch(FileAccess::Read, &file).with_recursive_touch(
                                 FileAccess::Read,
                                 &unknown_arg("", "-files0-from"),
@@ -138,7 +138,7 @@ impl FindParser<'_> {
                 }
                 name => match predicate_word_count(name) {
                     Some(words) => {
-                        // `-name $x`: unquoted, it may bring `-delete` along.
+                        // `-name $x`: unquoted, it may expand to include `-delete`.
                         let open = args_from(self.args, self.at)
                             .iter()
                             .take(words)
@@ -167,7 +167,7 @@ impl FindParser<'_> {
         };
         let end = words.iter().enumerate().find(ends).map_or(words.len(), |(at, _)| at);
         let command = words.get(..end).unwrap_or_default();
-        // An end that is only known later could come earlier than seen here.
+        // An unknown word could be an earlier end of the command.
         let open =
             command.iter().any(|arg| arg.as_known().is_none() && arg.known_prefix().is_empty());
         self.at += end + 1;
@@ -184,7 +184,7 @@ impl FindParser<'_> {
         self.study.runs.push(NestedExecution::Command {
             argv,
             variables: Vec::new(),
-            // Each runs beside the file it is for.
+            // Each command runs in the folder of its file.
             folder: (!beneath.is_empty()).then(|| {
                 unknown_arg(
                     self.points
@@ -194,7 +194,7 @@ impl FindParser<'_> {
                     "-execdir",
                 )
             }),
-            // The names it finds are where `{}` stands, also when they are many.
+            // The found names replace `{}`, also if there are several.
             more_arguments: false,
         });
         if open {

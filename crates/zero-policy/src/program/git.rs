@@ -1,7 +1,7 @@
-//! `git`: what it reads and changes, and the many ways in which it can be told to run something.
+//! `git`: what it reads and changes, and the many ways in which it can run something.
 //!
-//! Commands that only look need no rule, as long as none of their options writes or runs. All
-//! others are a program like any other, with what is known of them added.
+//! Read-only commands need no rule, as long as none of their options writes or runs something. All
+//! others need a rule, with their known effects added.
 
 mod config_effect;
 mod read_commands;
@@ -17,7 +17,7 @@ use crate::program::prefix_args;
 use crate::shell::ShellArg;
 use crate::word_list::words;
 
-/// Studies the arguments of `git`.
+/// Analyzes the arguments of `git`.
 pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
     let globals = GitGlobalOptions::parse(args);
     let Some((command, rest)) = globals.rest.split_first() else {
@@ -34,21 +34,21 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
     globals.finish(study)
 }
 
-/// A command of git's that is called as the program it also is: `git-push`, wherever that lies.
+/// A git command that is called as a program of its own: `git-push`, in any folder.
 pub(super) fn analyze_dashed_name(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     let command =
         name.strip_prefix("git-").filter(|command| write_commands::is_git_command(command))?;
     Some(CommandAnalysis::wrapper().with_command(&prefix_args(&["git", command], args)))
 }
 
-/// Options before the command that take nothing and harm nobody.
+/// Harmless options without a value before the command.
 const PLAIN_GLOBALS: &[&str] = words!(
     "--exec-path --html-path --man-path --info-path --version -v --help -h -P --no-pager -p \
      --paginate --bare --no-replace-objects --no-lazy-fetch --no-optional-locks --no-advice \
      --literal-pathspecs --glob-pathspecs --noglob-pathspecs --icase-pathspecs --list-cmds"
 );
 
-/// What stands between `git` and its command.
+/// The options between `git` and its command.
 struct GitGlobalOptions<'a> {
     folder: Option<ShellArg>,
     study: CommandAnalysis,
@@ -131,7 +131,7 @@ impl<'a> GitGlobalOptions<'a> {
         self.study.caution.get_or_insert_with(|| why.to_owned());
     }
 
-    /// The study of the command, with what its surroundings add.
+    /// The analysis of the command, with the effects of the global options added.
     fn finish(self, mut study: CommandAnalysis) -> CommandAnalysis {
         if self.study.caution.is_some() {
             study.nature = CommandClass::Opaque;
@@ -145,7 +145,7 @@ impl<'a> GitGlobalOptions<'a> {
     }
 }
 
-/// A path as it is when it starts at a folder.
+/// A path relative to a folder.
 fn join_folder(folder: &ShellArg, path: &ShellArg) -> ShellArg {
     if path.known_prefix().starts_with('/') {
         return path.clone();
@@ -165,7 +165,7 @@ fn join_folder(folder: &ShellArg, path: &ShellArg) -> ShellArg {
             }
             ShellArg::Pattern(format!("{escaped}{separator}{path}"))
         }
-        // A path that is not known at all may as well be absolute.
+        // A completely unknown path may be absolute.
         (_, path) if path.known_prefix().is_empty() => path.clone(),
         (ShellArg::Known(folder), path) => {
             unknown_arg(format!("{folder}{separator}{}", path.known_prefix()), path.to_string())

@@ -1,10 +1,10 @@
-//! The commands of npm, which completes what is only begun: `npm publ` publishes.
+//! The commands of npm, which accepts abbreviations: `npm publ` publishes.
 
 use super::{CommandAnalysis, known_text};
 use crate::shell::ShellArg;
 use crate::word_list::words;
 
-/// What npm calls its commands.
+/// The names of npm's commands.
 const COMMANDS: &[&str] = words!(
     "access adduser audit bugs cache ci completion config dedupe deprecate diff dist-tag docs \
      doctor edit exec explain explore find-dupes fund get help help-search init install \
@@ -14,7 +14,7 @@ const COMMANDS: &[&str] = words!(
      update version view whoami"
 );
 
-/// Other names for them, each followed by what it stands for where that matters here.
+/// Aliases, each followed by its command if that matters here.
 const ALIASES: &[&str] = words!(
     "author owner dist-tags dist-tag x exec home docs issues bugs info view show view v view find \
      search s search se search add install i install in install unlink uninstall remove uninstall \
@@ -24,11 +24,11 @@ const ALIASES: &[&str] = words!(
      explain la ll ogr org add-user adduser hlep help"
 );
 
-/// Commands that nobody may run by their beginning unseen: publishing and who may do it.
+/// Commands whose abbreviations must be recognized: publishing and access control.
 const CRITICAL: &[&str] =
     &["publish", "unpublish", "deprecate", "undeprecate", "access", "owner", "dist-tag", "token"];
 
-/// The command that a word stands for: its full name, or the word itself when it is none.
+/// The command that a word means: its full name, or the word itself if it is not one.
 pub(super) fn expand_command(written: &str) -> String {
     // `distTag` is `dist-tag`.
     let mut name = String::new();
@@ -52,7 +52,7 @@ pub(super) fn expand_command(written: &str) -> String {
     fits.dedup();
     match fits.as_slice() {
         [only] => (*only).to_owned(),
-        // Versions differ in the commands they have, so one that publishes counts.
+        // Versions have different commands, so one that publishes is assumed.
         many if name.len() > 1 => {
             let critical = many.iter().find(|command| CRITICAL.contains(command));
             critical.map_or_else(|| written.to_owned(), |command| (*command).to_owned())
@@ -71,8 +71,8 @@ pub(super) fn expand_critical_command(args: &[ShellArg]) -> Vec<ShellArg> {
     args.iter().map(full).collect()
 }
 
-/// A critical command that is not written in full also is the one it stands for, so that a rule
-/// about that one holds. `None` for all others.
+/// For an abbreviated critical command, adds the full command as well, so that rules for it apply.
+/// `None` for all others.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     if name != "npm" {
         return None;

@@ -1,9 +1,9 @@
-//! Options that make a tool work on something else than the words before them say.
+//! Options that change what a tool works on, independent of the words before them.
 //!
-//! `npm run test` in an allow rule means the test of this project. With `--script-shell=./x` the
+//! `npm run test` in an allow rule means the tests of this project. With `--script-shell=./x` the
 //! same words run `./x`, with `--prefix /tmp/evil` another project. So such an option is a caution:
-//! a rule covers it only where it names the whole line. A folder or file of the workspace is not
-//! meant by that; where a folder is named, the tool counts as working in it.
+//! a rule covers it only if it names the whole line. Folders and files of the workspace are exempt;
+//! if a folder is named, it becomes the working folder of the tool.
 
 mod override_table;
 
@@ -13,10 +13,10 @@ use crate::program::options::{OptionChange, OptionTable, ValueUse};
 use crate::shell::ShellArg;
 use crate::word_list::words;
 
-/// What options say about a command line.
+/// The effects of such options on a command line.
 #[derive(Debug, Default)]
 pub(super) struct OptionOverride {
-    /// Why no rule may cover it by its first words.
+    /// Why a rule for its first words does not cover it.
     pub(super) caution: Option<String>,
     /// The folder it works in.
     pub(super) folder: Option<ShellArg>,
@@ -25,25 +25,25 @@ pub(super) struct OptionOverride {
 /// A tool and its options of this kind.
 struct OverrideRow {
     names: &'static [&'static str],
-    /// Options that name code to run or settings that do, a folder to work in, files or folders,
-    /// and all others that take a value, so that values are told from operands.
+    /// Options that name code or settings that run code, a working folder, or files, and all others
+    /// with a value, so that values can be distinguished from operands.
     table: OptionTable,
-    /// Options that name code when their value has one of these words in it.
+    /// Options that name code if their value contains one of these words.
     telling: (&'static [&'static str], &'static [&'static str]),
-    /// What the operands are.
+    /// The kind of the operands.
     operands: OperandKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OperandKind {
     Words,
-    /// Files or folders that hold code.
+    /// Files or folders that contain code.
     Paths,
     /// Assignments among them set variables.
     Variables,
 }
 
-/// Judges a command line by its options; one of a tool that is not listed says nothing.
+/// Checks the options of a command line; the result is empty for an unlisted tool.
 pub(super) fn find_overrides(name: &str, args: &[ShellArg]) -> OptionOverride {
     let (name, args) = resolve_tool(name, args);
     match ROWS.iter().find(|row| row.names.contains(&name)) {
@@ -52,7 +52,7 @@ pub(super) fn find_overrides(name: &str, args: &[ShellArg]) -> OptionOverride {
     }
 }
 
-/// The tool that is meant: `python -m pytest` and `npx tsc` are those.
+/// The actual tool: `python -m pytest` is `pytest`, and `npx tsc` is `tsc`.
 fn resolve_tool<'a>(name: &'a str, args: &'a [ShellArg]) -> (&'a str, &'a [ShellArg]) {
     match args {
         [flag, module, rest @ ..]
@@ -69,7 +69,7 @@ fn resolve_tool<'a>(name: &'a str, args: &'a [ShellArg]) -> (&'a str, &'a [Shell
 
 impl OverrideRow {
     fn find_overrides(&self, name: &str, args: &[ShellArg]) -> OptionOverride {
-        // What is left when a word such as `-j$(nproc)` falls apart is nothing a person wrote.
+        // A remainder of a split word such as `-j$(nproc)` was not written by anyone.
         let is_rest = |arg: &&ShellArg| matches!(arg, ShellArg::Unknown { written, .. } if written.is_empty());
         let args: Vec<ShellArg> = args.iter().filter(|arg| !is_rest(arg)).cloned().collect();
         let args = args.as_slice();
@@ -107,15 +107,15 @@ impl OverrideRow {
         steered
     }
 
-    /// Whether the value of an option says that it is one of those that name code.
+    /// Whether an option with this value names code.
     fn names_code(&self, tool: &str, option: &str, value: Option<&ShellArg>) -> bool {
         let (options, words) = self.telling;
         let Some(value) = value.filter(|_| options.contains(&option)) else { return false };
         let text = value.known_prefix();
         match tool {
-            // `-p no:cacheprovider` takes a plugin away.
+            // `-p no:cacheprovider` disables a plugin.
             "pytest" | "py.test" => !text.starts_with("no:"),
-            // A compiler that is called by its name is one of the system.
+            // A compiler given by a bare name is a system program.
             "cmake" => {
                 let (name, value) = text.split_once('=').unwrap_or((text, ""));
                 value.contains(['/', ' ', ';']) && words.iter().any(|word| name.contains(word))
@@ -168,7 +168,7 @@ impl OptionOverride {
     }
 }
 
-/// `cargo +name` chooses a toolchain; those that are not published are somebody's own.
+/// `cargo +name` selects a toolchain; one that is not published is local code.
 fn check_toolchain(first: Option<&ShellArg>, steered: &mut OptionOverride) {
     let Some(name) = first.and_then(|arg| arg.known_prefix().strip_prefix('+')) else { return };
     let published = ["stable", "beta", "nightly"].iter().any(|channel| name.starts_with(channel))
@@ -178,7 +178,7 @@ fn check_toolchain(first: Option<&ShellArg>, steered: &mut OptionOverride) {
     }
 }
 
-/// `-Dname=value` of Maven, where the name is one that loads code.
+/// `-Dname=value` of Maven, if the property loads code.
 fn check_maven_properties(args: &[ShellArg], steered: &mut OptionOverride) {
     const LOADING_PROPERTIES: &[&str] =
         &["maven.ext.class.path", "exec.", "jvm", "argLine", "agentpath"];
@@ -193,13 +193,13 @@ fn check_maven_properties(args: &[ShellArg], steered: &mut OptionOverride) {
     }
 }
 
-/// Whether a path certainly lies beneath the folder it counts from, or is nowhere.
+/// Whether a path is certainly beneath its base folder.
 fn stays_in_folder(path: &ShellArg) -> bool {
     let Some(path) = path.as_known() else { return false };
     if path == "/dev/null" {
         return true;
     }
-    // A stream is whatever comes through it.
+    // The content of a stream is unknown.
     path != "-" && !path.starts_with(['/', '~']) && path.split('/').all(|part| part != "..")
 }
 

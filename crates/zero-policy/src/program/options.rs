@@ -1,22 +1,22 @@
-//! The grammar of command lines: which argument is an option, which is its value, which an operand.
+//! Parses command lines: which argument is an option, its value, or an operand.
 //!
-//! A program's options are one text, taken apart when zero is compiled by [`options!`]:
+//! The options of a program are written as one text, which [`options!`] parses at compile time:
 //!
 //! ```text
 //! -vq -LI: o,output:write color:: R,recursive!beneath =version!no-files
 //! ```
 //!
-//! `-vq` and `-LI:` are short options, a letter each. Names of one option stand with commas
-//! between, and one of a single letter is short. `:` takes a value, `::` only one that is attached.
-//! A word behind that says what the value is ([`ValueUse`]), one behind `!` what the option changes
-//! ([`OptionChange`]). An option behind `=` counts only when it is written in full.
+//! `-vq` and `-LI:` are short options, a letter each. The names of one option are separated by
+//! commas, and a name of one letter is short. `:` takes a value, `::` only an attached one. A word
+//! after that is the use of the value ([`ValueUse`]), one after `!` is the effect of the option
+//! ([`OptionChange`]). An option after `=` cannot be abbreviated.
 
 use std::cmp::Ordering;
 
 use super::args_from;
 use crate::shell::ShellArg;
 
-/// Makes an [`OptionTable`] of a text.
+/// Creates an [`OptionTable`] from a text.
 macro_rules! options {
     ($text:expr) => {{
         const COUNT: usize = $crate::program::options::count_names($text);
@@ -27,10 +27,10 @@ macro_rules! options {
 }
 pub(super) use options;
 
-/// The options of a program, and how its command lines are read.
+/// The options of a program, and the rules for parsing its command lines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OptionTable {
-    /// Sorted by name, so that the names an abbreviation fits are neighbours.
+    /// Sorted by name, so that all matches of an abbreviation are adjacent.
     entries: &'static [OptionEntry],
     reading: OptionReading,
     until_operand: bool,
@@ -45,7 +45,7 @@ pub(super) struct OptionEntry {
     pub(super) value_use: ValueUse,
     pub(super) change: OptionChange,
     in_full_only: bool,
-    /// Which option of the text it is: what options do is noted in this order.
+    /// Index of the option in the text: effects are added in this order.
     pub(super) place: u16,
 }
 
@@ -54,70 +54,70 @@ enum OptionValueKind {
     Nothing,
     Value,
     AttachedValue,
-    /// A value, behind which there are no options: `env -S`.
+    /// A value, after which there are no options: `env -S`.
     LastValue,
 }
 
-/// What is done with the value of an option.
+/// The use of an option's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValueUse {
     Nothing,
     /// A file that is read.
     Read,
-    /// A file, or `-`, that names the files which are read.
+    /// A file, or `-`, that lists the files to read.
     List,
     /// A file that is written; `-` is standard output.
     Write,
     /// A host.
     Host,
-    /// A program, which gets arguments of its own.
+    /// A program that gets further arguments.
     Command,
-    /// A text for a shell.
+    /// A script for a shell.
     Script,
-    /// The folder it works in.
+    /// The working folder.
     Folder,
-    /// A path, which must not lead out of the workspace.
+    /// A path, which must be inside the workspace.
     Path,
 }
 
-/// What an option changes by being there.
+/// The effect of an option's presence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OptionChange {
     Nothing,
-    /// The program goes beneath folders.
+    /// The program descends into folders.
     Beneath,
-    /// It says what the first operands would, so that none is skipped.
+    /// It replaces the first operands, so that none is skipped.
     Pattern,
     /// The program does more than its row says.
     More,
-    /// The operands are written rather than read.
+    /// The operands are written instead of read.
     WriteOperands,
-    /// The operands are no files.
+    /// The operands are not files.
     NoFiles,
-    /// The program runs no command but acts on a process that is there.
+    /// The program runs no command but acts on an existing process.
     ActOnProcess,
-    /// Its value or its presence says what code runs.
+    /// Its value or its presence selects code to run.
     Code,
-    /// Something runs, and nobody can say what.
+    /// Something unknown runs.
     Run(&'static str),
-    /// It is too much for a rule that goes by the name.
+    /// A rule for the name alone does not cover it.
     Caution(&'static str),
 }
 
-/// How a command line is read where the table does not decide.
+/// How a command line is parsed where the table does not decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OptionReading {
-    /// An option that is not listed takes no value. One that fits several names counts for each of
-    /// them: which one it is depends on the version of the program.
+    /// An unlisted option takes no value. An abbreviation counts as each option that it matches:
+    /// which one it is depends on the version of the program.
     Lenient,
-    /// For programs that run another one. An option that is not listed may take the next word or
-    /// not, so from there on everything is a guess.
+    /// For programs that run another one. An unlisted option may or may not take the next word, so
+    /// everything after it is a guess.
     Strict,
-    /// git takes any abbreviation that fits one of its options, of which not all are listed.
+    /// git accepts any unambiguous abbreviation of its options, and not all of them are listed.
     Git,
 }
 
-/// Options of git whose name is the beginning of another's.
+/// Options of git whose name is a prefix of another's.
 const GIT_PREFIX_OPTIONS: &[&str] = &["text", "no-index", "all"];
 
 impl OptionTable {
@@ -126,12 +126,12 @@ impl OptionTable {
         Self { entries, reading, until_operand: false, single_dash: false }
     }
 
-    /// Reads as is right for a program that runs another one.
+    /// Parses strictly, for a program that runs another one.
     pub(super) const fn strict(self) -> Self {
         Self { reading: OptionReading::Strict, ..self }
     }
 
-    /// Reads as git does.
+    /// Parses like git.
     pub(super) const fn git(self) -> Self {
         Self { reading: OptionReading::Git, ..self }
     }
@@ -141,7 +141,7 @@ impl OptionTable {
         Self { until_operand: true, ..self }
     }
 
-    /// Takes long options with one dash too, as `go` and `xmllint` do.
+    /// Accepts long options with one dash too, as `go` and `xmllint` do.
     pub(super) const fn single_dash(self) -> Self {
         Self { single_dash: true, ..self }
     }
@@ -156,7 +156,7 @@ impl OptionTable {
         self.find(letter).iter().any(|entry| entry.takes != OptionValueKind::Nothing)
     }
 
-    /// Takes the arguments after the program's name apart.
+    /// Parses the arguments after the program's name.
     pub(super) fn parse<'a>(&self, args: &'a [ShellArg]) -> ParsedArguments<'a> {
         let parsed = ParsedArguments::default();
         let mut reader = ArgumentReader { table: *self, args, at: 0, ended: false, parsed };
@@ -198,8 +198,8 @@ impl OptionTable {
         parsed
     }
 
-    /// Whether an argument that only begins so certainly is an option that is listed: `--out=$x`
-    /// and `-o$x` are, `-v$x` may hold more of them.
+    /// Whether an argument with this known prefix certainly is a listed option: `--out=$x` and
+    /// `-o$x` are, `-v$x` may contain further options.
     fn names_option(&self, start: &str) -> bool {
         match start.strip_prefix("--") {
             Some(long) => long.contains('='),
@@ -212,7 +212,7 @@ impl OptionTable {
         }
     }
 
-    /// The entry of this name, alone in its slice.
+    /// The entry of this name, as a slice of at most one.
     fn find(&self, name: &str) -> &'static [OptionEntry] {
         match self.entries.binary_search_by(|entry| entry.name.cmp(name)) {
             Ok(at) => self.entries.get(at..=at).unwrap_or_default(),
@@ -220,7 +220,7 @@ impl OptionTable {
         }
     }
 
-    /// The entries of the long options that a name may stand for.
+    /// The entries of the long options that a name may mean.
     fn find_long(&self, name: &str) -> &'static [OptionEntry] {
         let from = self.entries.partition_point(|entry| entry.name < name);
         let fits = self.entries.get(from..).unwrap_or_default();
@@ -240,10 +240,10 @@ impl OptionTable {
     }
 }
 
-/// An option that was given.
+/// A parsed option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ParsedOption<'a> {
-    /// The name as it is written, without dashes; with them where git has no such option.
+    /// The name as written, without dashes; with them if git has no such option.
     pub(super) written: &'a str,
     fits: &'static [OptionEntry],
     /// Its value, if it has one.
@@ -251,12 +251,12 @@ pub(super) struct ParsedOption<'a> {
 }
 
 impl<'a> ParsedOption<'a> {
-    /// The entries it may stand for; several when it is an abbreviation.
+    /// The entries it may mean; several for an abbreviation.
     pub(super) fn entries(&self) -> impl Iterator<Item = &'static OptionEntry> {
         self.fits.iter().filter(|entry| !entry.in_full_only || entry.name == self.written)
     }
 
-    /// The names it may stand for: itself when it is not listed.
+    /// The names it may mean: itself if it is not listed.
     pub(super) fn names(&self) -> impl Iterator<Item = &'a str> {
         let listed = self.entries().next().is_some();
         self.entries().map(|entry| entry.name).chain((!listed).then_some(self.written))
@@ -271,22 +271,21 @@ impl<'a> ParsedOption<'a> {
     }
 }
 
-/// A command line without its program, taken apart.
+/// A parsed command line without its program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ParsedArguments<'a> {
     /// The options, in order.
     pub(super) given: Vec<ParsedOption<'a>>,
     /// Everything else, in order.
     pub(super) operands: Vec<ShellArg>,
-    /// How many operands stand before `--`, where there is one.
+    /// The number of operands before `--`, if there is one.
     separator: Option<usize>,
-    /// Whether an argument that is not known may be an option or, read strictly, an option is not
-    /// listed.
+    /// Whether an unknown argument may be an option or, in strict parsing, an option is not listed.
     pub(super) uncertain: bool,
 }
 
 impl ParsedArguments<'_> {
-    /// Whether one of these options was given.
+    /// Whether one of these options is present.
     pub(super) fn has(&self, names: &[&str]) -> bool {
         self.given.iter().any(|given| given.is_one_of(names))
     }
@@ -297,24 +296,24 @@ impl ParsedArguments<'_> {
         given.filter_map(|given| given.value.as_ref())
     }
 
-    /// Whether an option was given that changes this.
+    /// Whether an option with this effect is present.
     pub(super) fn has_change(&self, change: OptionChange) -> bool {
         self.given.iter().any(|given| given.entries().any(|entry| entry.change == change))
     }
 
-    /// The values that are put to this use, in order.
+    /// The values with this use, in order.
     pub(super) fn used_values(&self, value_use: ValueUse) -> impl Iterator<Item = &ShellArg> {
         let is_used = move |entry: &OptionEntry| entry.value_use == value_use;
         let given = self.given.iter().filter(move |given| given.entries().any(is_used));
         given.filter_map(|given| given.value.as_ref())
     }
 
-    /// The values of these options, on their own.
+    /// The values of these options, cloned.
     pub(super) fn all_values(&self, names: &[&str]) -> Vec<ShellArg> {
         self.values(names).cloned().collect()
     }
 
-    /// What was given, in the order of the table: every entry it may stand for, with the value.
+    /// The options in the order of the table: every entry each may mean, with its value.
     pub(super) fn by_place(&self) -> Vec<(&'static OptionEntry, Option<&ShellArg>)> {
         let mut given: Vec<_> = Vec::new();
         for option in &self.given {
@@ -324,7 +323,7 @@ impl ParsedArguments<'_> {
         given
     }
 
-    /// Whether every option of git's is one of these, in full.
+    /// Whether every option is one of these, written in full; for git.
     pub(super) fn has_only(&self, letters: &str, names: &[&str]) -> bool {
         self.given.iter().all(|given| match given.written.strip_prefix("--") {
             Some(name) => names.contains(&name),
@@ -332,7 +331,7 @@ impl ParsedArguments<'_> {
         })
     }
 
-    /// The operands before `--`, and those behind it.
+    /// The operands before `--`, and those after it.
     pub(super) fn split_at_separator(&self) -> (&[ShellArg], &[ShellArg]) {
         self.operands.split_at(self.separator.unwrap_or(self.operands.len()))
     }
@@ -353,7 +352,7 @@ impl<'a> ArgumentReader<'a> {
             OptionReading::Lenient => may_be_option && !is_option,
             OptionReading::Strict => may_be_option,
             OptionReading::Git => {
-                // `--since="$x"` is that option, whatever the value is.
+                // `--since="$x"` is that option, whatever its value.
                 let start = arg.known_prefix();
                 let is_valued = start.starts_with("--") && start.contains('=');
                 arg.may_split() || may_be_option && !is_valued
@@ -384,8 +383,8 @@ impl<'a> ArgumentReader<'a> {
         let value = match attached {
             Some(value) => Some(value),
             None if !takes_value => None,
-            // What looks like an abbreviation may be an option that is not listed, and then the
-            // next argument stands for itself.
+            // What looks like an abbreviation may be an unlisted option, and then the next argument
+            // is not its value.
             None if reading == OptionReading::Lenient && !self.table.until_operand && !is_exact => {
                 self.args.get(self.at).cloned()
             }
@@ -394,7 +393,7 @@ impl<'a> ArgumentReader<'a> {
         };
         self.ended = fits.iter().any(|entry| entry.takes == OptionValueKind::LastValue);
         if fits.is_empty() && reading == OptionReading::Lenient {
-            // Versions differ; one letter behind two dashes can only mean that option.
+            // Versions differ; one letter after two dashes can only mean that option.
             fits = self.table.find(written);
         }
         let written = match reading {
@@ -426,17 +425,17 @@ impl<'a> ArgumentReader<'a> {
         }
     }
 
-    /// The next argument as a value.
+    /// Takes the next argument as a value.
     fn next_value(&mut self) -> Option<ShellArg> {
         let next = self.args.get(self.at)?;
         match self.table.reading {
             OptionReading::Lenient => {}
-            // Unquoted, it may turn out to be no word or several.
+            // Unquoted, it may expand to no word or to several.
             OptionReading::Strict => {
                 self.parsed.uncertain |= next.may_split() || matches!(next, ShellArg::Pattern(_));
             }
-            // One that looks like an option is read as such: should it be a value after all, it was
-            // only judged too strictly.
+            // One that looks like an option is parsed as an option: if it is a value after all, the
+            // result is only too strict.
             OptionReading::Git if next.known_prefix().starts_with('-') => return None,
             OptionReading::Git => {
                 let is_pattern = matches!(next, ShellArg::Pattern(_));
@@ -447,7 +446,7 @@ impl<'a> ArgumentReader<'a> {
         Some(next.clone())
     }
 
-    /// What stands behind the first bytes of an argument.
+    /// The part of an argument after the first bytes.
     fn strip(&self, arg: &ShellArg, length: usize) -> ShellArg {
         match self.table.reading {
             OptionReading::Lenient => strip_start(arg, length),
@@ -459,8 +458,8 @@ impl<'a> ArgumentReader<'a> {
     }
 }
 
-/// An argument without the first `length` bytes of what it certainly starts with. People see one
-/// that is not known as it is written.
+/// An argument without the first `length` bytes of its known prefix. An unknown argument keeps its
+/// written form for display.
 pub(super) fn strip_start(arg: &ShellArg, length: usize) -> ShellArg {
     let cut = |text: &str| text.get(length..).unwrap_or_default().to_owned();
     match arg {
@@ -472,7 +471,7 @@ pub(super) fn strip_start(arg: &ShellArg, length: usize) -> ShellArg {
     }
 }
 
-/// How many names a text of options holds.
+/// The number of names in an option text.
 pub(super) const fn count_names(text: &str) -> usize {
     let bytes = text.as_bytes();
     let (mut at, mut count) = (0, 0);
@@ -490,7 +489,7 @@ pub(super) const fn count_names(text: &str) -> usize {
     count
 }
 
-/// Takes a text of options apart and sorts it by name.
+/// Parses an option text and sorts it by name.
 pub(super) const fn parse_table<const COUNT: usize>(text: &'static str) -> [OptionEntry; COUNT] {
     let bytes = text.as_bytes();
     let mut entries = [OptionEntry {
@@ -551,7 +550,7 @@ pub(super) const fn parse_table<const COUNT: usize>(text: &'static str) -> [Opti
     sort_by_name(entries)
 }
 
-/// Where the entry that begins at `at` ends.
+/// The end of the entry that begins at `at`.
 const fn find_end(bytes: &[u8], mut at: usize) -> usize {
     while at < bytes.len() && bytes[at] != b' ' {
         at += 1;
@@ -623,7 +622,7 @@ const fn compare(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// Sorts entries; a name that stands there twice is a mistake.
+/// Sorts entries; a duplicate name is a compile-time error.
 const fn sort_by_name<const COUNT: usize>(
     mut entries: [OptionEntry; COUNT],
 ) -> [OptionEntry; COUNT] {

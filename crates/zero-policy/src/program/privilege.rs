@@ -1,4 +1,4 @@
-//! Programs that run another one as somebody else.
+//! Programs that run another one as another user.
 
 use super::{
     CommandAnalysis, FileAccess, NestedExecution, args_from, known_text, parse_assignment,
@@ -44,7 +44,7 @@ fn analyze_sudo(name: &str, args: &[ShellArg]) -> CommandAnalysis {
         .mark_guess_if(options.uncertain)
 }
 
-/// What runs when the words are variables and a command, or a text for that user's shell.
+/// The command after variable assignments, or a script for that user's shell.
 fn analyze_as_other_user(
     words: &[ShellArg],
     folder: Option<ShellArg>,
@@ -60,8 +60,8 @@ fn analyze_as_other_user(
         [] if by_shell => CommandAnalysis::opaque().with_run(NestedExecution::ScriptFromInput),
         [] => CommandAnalysis::opaque(),
         argv if by_shell => {
-            // The words reach the shell as one text, each escaped, so it is both: a command as it
-            // stands, and what a shell makes of it.
+            // The words reach the shell as one escaped text, so both are added: the command itself,
+            // and the text as a script.
             let text = super::join_args(argv);
             CommandAnalysis::opaque()
                 .with_run(NestedExecution::Script { text, folder: folder.clone() })
@@ -113,7 +113,7 @@ fn analyze_su(args: &[ShellArg], caller: SuProgram) -> CommandAnalysis {
     }
     let mut study = CommandAnalysis::opaque();
     study = study.with_scripts(options.values(&["c", "command", "session-command"]));
-    // What follows the user goes to the shell: a file, or `-- -c text`.
+    // The arguments after the user go to the shell: a file, or `-- -c text`.
     let to_shell = args_from(operands, 1);
     if !to_shell.is_empty() {
         study = study.with_command(&prefix_args(&["sh"], to_shell));

@@ -43,7 +43,7 @@ fn analyze_ssh(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     let Some((host, rest)) = first.operands.split_first() else {
         return study.mark_guess_if(first.uncertain);
     };
-    // ssh reads options behind the host as well.
+    // ssh accepts options after the host as well.
     let second = table.until_operand().parse(rest);
     study = add_ssh_options(study.with_host(host), &second);
     if !second.operands.is_empty() {
@@ -51,11 +51,11 @@ fn analyze_ssh(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     } else if !first.has(&["N", "G", "V"]) && !second.has(&["N"]) {
         study = study.with_run(NestedExecution::ScriptFromInput);
     }
-    // A word that is no option but not known would be the host, which is judged as such.
+    // An unknown word that is not an option would be the host, which is judged as such.
     study.mark_guess_if(first.uncertain || second.uncertain)
 }
 
-/// What the options of ssh, scp and sftp do on this machine.
+/// The effects of options of ssh, scp and sftp on this machine.
 fn add_ssh_options(mut study: CommandAnalysis, options: &ParsedArguments<'_>) -> CommandAnalysis {
     for setting in options.values(&["o"]) {
         let text = setting.known_prefix().to_ascii_lowercase();
@@ -100,14 +100,14 @@ fn add_ssh_options(mut study: CommandAnalysis, options: &ParsedArguments<'_>) ->
     study.with_caution_if(options.has(&["I"]), "`-I` loads a library")
 }
 
-/// Whether an operand names another machine: a colon before any slash, or a URL.
+/// Whether an operand is on another machine: a colon before any slash, or a URL.
 fn is_remote(arg: &ShellArg) -> bool {
     let start = arg.known_prefix();
     let head = start.split('/').next().unwrap_or_default();
     head.contains(':')
 }
 
-/// Sources are read, the last operand is written; those on other machines are hosts.
+/// Sources are read, the last operand is written; remote ones are hosts.
 fn add_copied_files(mut study: CommandAnalysis, operands: &[ShellArg]) -> CommandAnalysis {
     let Some((target, sources)) = operands.split_last() else {
         return study;
@@ -184,7 +184,7 @@ fn analyze_rsync(args: &[ShellArg]) -> CommandAnalysis {
     let options = table.parse(args);
     let mut study = add_copied_files(CommandAnalysis::opaque(), &options.operands);
     for text in options.values(&["e", "rsh", "rsync-path"]) {
-        // It is split at spaces, and the host and a command are added.
+        // It is split at spaces, and the host and a command are appended.
         let words =
             text.as_known().map(|text| text.split_whitespace().map(ShellArg::known).collect());
         let run = match words {

@@ -1,7 +1,7 @@
-//! Tools that run a command in an environment they make: `poetry run`, `bundle exec`, `npx`.
+//! Tools that run a command in an environment that they create: `poetry run`, `bundle exec`, `npx`.
 //!
-//! Making the environment is an act of its own (it may install or build), so a rule must cover the
-//! tool; and what it runs is judged as if it stood alone.
+//! Creating the environment is an effect of its own (it may install or build), so a rule must cover
+//! the tool. The command it runs is judged as if it stood alone.
 
 use super::{CommandAnalysis, CommandClass, NestedExecution, args_from, known_text};
 use crate::program::options::{OptionTable, ParsedArguments, ValueUse, options};
@@ -21,15 +21,15 @@ struct RunnerRow {
     inner: InnerCommandKind,
 }
 
-/// What is known of the word that is run.
+/// The kind of the command that is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum InnerCommandKind {
-    /// It is a command like any other.
+    /// An ordinary command.
     Command,
-    /// It is a command, with words of unknown number before a `--` where there is one.
+    /// A command, preceded by an unknown number of words up to a `--`, if there is one.
     Dashes,
-    /// It is a package that may have to be fetched first. A rule for the tool covers it, unless its
-    /// name is one that means something.
+    /// A package that may have to be downloaded first. A rule for the tool covers it, unless it has
+    /// the name of a known program.
     Package,
 }
 
@@ -44,7 +44,7 @@ const NPX: &str = "-yqs -cpw: yes no package: call: workspace: workspaces quiet 
      prefer-offline offline bun prefix: no-install ignore-existing shell-mode verbose \
      include-workspace-root";
 
-/// The same where `-c` holds a text for a shell.
+/// The same, where `-c` takes a script for a shell.
 const NPX_CALL: &str = "c,call:script -yqs -pw: yes no package: workspace: workspaces quiet \
      silent prefer-offline offline bun prefix: no-install ignore-existing shell-mode verbose \
      include-workspace-root";
@@ -62,8 +62,8 @@ macro_rules! runners {
     };
 }
 
-/// What is run, how many words stand before it, the names, the verbs, the options before the verb
-/// and those behind it, of which some hold a text for a shell.
+/// The columns: kind of the command, number of words before it, names, verbs, options before the
+/// verb, and options after it, some of which take a script.
 static ROWS: &[RunnerRow] = runners! {
     Command 0 "poetry" "run"
         "-nqv -CP: directory: project: no-interaction quiet verbose no-ansi ansi no-plugins \
@@ -120,7 +120,7 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
 }
 
 impl RunnerRow {
-    /// `None` when another verb is meant.
+    /// `None` for another verb.
     fn analyze(&self, name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
         let mut guess = false;
         let mut rest = args.to_vec();
@@ -141,7 +141,7 @@ impl RunnerRow {
         let mut study = CommandAnalysis::opaque();
         study = study.with_scripts(options.used_values(ValueUse::Script));
         study = match (name, options.values(&["m", "module"]).next()) {
-            // `uv run -m module` is python's.
+            // `uv run -m module` runs python.
             ("uv", Some(module)) => {
                 let mut argv =
                     vec![ShellArg::known("python"), ShellArg::known("-m"), module.clone()];
@@ -186,8 +186,8 @@ impl RunnerRow {
     }
 }
 
-/// Whether a package is called like a program whose effects are known, so that a rule for the tool
-/// that fetches it does not cover it.
+/// Whether a package has the name of a program with known effects, so that a rule for the tool that
+/// downloads it does not cover it.
 fn is_known_program(name: &str, args: &[ShellArg]) -> bool {
     let name = super::plain_name(name);
     let judged = super::critical_actions::assess(name, args);
@@ -206,7 +206,7 @@ fn is_known_program(name: &str, args: &[ShellArg]) -> bool {
         .iter()
         .any(|table| table(name, args).is_some_and(|study| study.nature != CommandClass::ReadOnly))
         || name == "git"
-        // No look inside: `npx npx npx …` is as deep as its words are many.
+        // Not recursive: `npx npx npx …` can be as deep as it has words.
         || ROWS.iter().any(|row| row.names.contains(&name))
 }
 

@@ -1,4 +1,4 @@
-//! Shells: the text they are given is a script, and what it does is what they do.
+//! Shells: they are given a script, and its effects are theirs.
 
 use std::path::Path;
 
@@ -6,16 +6,16 @@ use super::{CommandAnalysis, CommandClass, FileAccess, NestedExecution};
 use crate::shell::ShellArg;
 use crate::word_list::words;
 
-/// Shells whose language is the one that is parsed here.
+/// Shells whose language is parsed here.
 const POSIX_SHELLS: &[&str] =
     &["sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "lksh", "rbash"];
 
-/// Shells with words of their own: what a text means to them is not what it seems to be. The glob
-/// `*(e:'rm x':)` runs a command in zsh.
+/// Shells with another language: a script may mean something else to them. The glob `*(e:'rm x':)`
+/// runs a command in zsh.
 const OTHER_SHELLS: &[&str] =
     &["zsh", "fish", "csh", "tcsh", "rksh", "yash", "xonsh", "nu", "elvish"];
 
-/// Long options of bash without dashes; bash takes them after one dash, too.
+/// Long options of bash without dashes; bash also accepts them with one dash.
 const BASH_LONG_OPTIONS: &[&str] = words!(
     "debug debugger dump-po-strings dump-strings help init-file login noediting noprofile norc \
      posix pretty-print protected rcfile restricted verbose version wordexp"
@@ -36,7 +36,7 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
     )
 }
 
-/// A shell's command line, taken apart as POSIX shells and bash do.
+/// A parsed command line of a shell, as POSIX shells and bash read it.
 #[derive(Default)]
 struct ShellInvocation<'a> {
     script_given: bool,
@@ -59,7 +59,7 @@ impl<'a> ShellInvocation<'a> {
                 line.guess |= arg.may_be_option() || arg.known_prefix().starts_with('+');
                 break;
             };
-            // bash takes its long options with one dash too; to others they are letters.
+            // bash also accepts its long options with one dash; to other shells they are letters.
             let single = text.strip_prefix('-').filter(|long| BASH_LONG_OPTIONS.contains(long));
             line.guess |= single.is_some();
             let double = text.strip_prefix("--").filter(|long| !long.is_empty());
@@ -121,7 +121,7 @@ impl<'a> ShellInvocation<'a> {
             Some(script) if self.script_given => {
                 CommandAnalysis::wrapper().with_run(NestedExecution::from_script(script))
             }
-            // An error for most, but nothing that could be vouched for.
+            // An error in most shells, but nothing that can be relied on.
             None if self.script_given => CommandAnalysis::opaque(),
             Some(file) if self.only_checks && !self.from_input && !self.guess => {
                 CommandAnalysis::read_only().with_touch(FileAccess::Read, file)
@@ -149,15 +149,15 @@ impl<'a> ShellInvocation<'a> {
     }
 }
 
-/// A file that is no file but a stream of the process that opens it.
+/// A path that is a stream of the process that opens it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProcessStream {
     Input,
     Other,
 }
 
-/// The stream behind a path, however it is spelled: `/dev/stdin`, `/proc/self/fd/0`, `/dev/fd/63`.
-/// A path that is relative counts from the root, which can only be too strict.
+/// The stream of a path in any spelling: `/dev/stdin`, `/proc/self/fd/0`, `/dev/fd/63`. A relative
+/// path is taken from the root, which can only be too strict.
 pub(super) fn parse_stream(path: &ShellArg) -> Option<ProcessStream> {
     let settled = crate::path::normalize_lexically(Path::new(path.as_known()?));
     let parts: Vec<&str> = settled.iter().skip(1).filter_map(|part| part.to_str()).collect();

@@ -1,11 +1,11 @@
-//! No command line is too odd to study, and no wrapper hides what it runs.
+//! Checks that every command line can be analyzed, and that no wrapper hides the command it runs.
 
 use proptest::prelude::*;
 
 use super::analysis_text::{check, parse_argument};
 use super::*;
 
-/// Words that mean something to one table or another.
+/// Words with a meaning in some table.
 const WORDS: &[&str] = &[
     "-", "--", "-c", "-C", "-S", "-x", "-rf", "-o", "-u", "-e", "-exec", "-delete", "{}", ";", "+",
     ":::", "=", "a=b", "--=", "--x=y", "-I{}", "$X", "-$X", "a$X", "--o=$X", "*", "-*", "é", "-é",
@@ -13,7 +13,7 @@ const WORDS: &[&str] = &[
     "clean", "config", "clone", "system", "prune", "foreach", "A='b", "\\",
 ];
 
-/// Programs that some table knows.
+/// Programs in some table.
 const PROGRAMS: &[&str] = &[
     "bash",
     "eval",
@@ -68,7 +68,7 @@ const PROGRAMS: &[&str] = &[
     "aws",
 ];
 
-/// Wrappers as one writes them before a command.
+/// Wrappers as written before a command.
 const WRAPPERS: &[&str] = &[
     "env",
     "env A=b",

@@ -1,7 +1,7 @@
-//! Programs that do nothing but run another one, a little differently.
+//! Programs that only run another one under changed conditions.
 //!
-//! Most are a row of a table: their options, how many words stand before the command, and which
-//! options name files. The odd ones have a function each.
+//! Most are a row of a table: their options, the number of words before the command, and which
+//! options name files. The others have a function each.
 
 mod batch_runners;
 mod dev_wrappers;
@@ -23,7 +23,7 @@ struct WrapperRow {
     /// Words between the options and the command.
     skips: usize,
     nature: CommandClass,
-    /// Why no rule may cover it, if so.
+    /// Why no rule may cover it; empty if one may.
     caution: &'static str,
 }
 
@@ -58,10 +58,10 @@ impl WrapperRow {
             return CommandAnalysis::opaque();
         }
         let (skipped, argv) = options.operands.split_at(self.skips.min(options.operands.len()));
-        // `timeout $t rm x`: unquoted, `$t` may bring words of its own.
+        // `timeout $t rm x`: unquoted, `$t` may expand to several words.
         let uncertain = options.uncertain || skipped.iter().any(|word| word.as_known().is_none());
         let nature = match (self.nature, argv.is_empty()) {
-            // Alone it tells how it is used, or what is set.
+            // Without a command it prints its usage or its settings.
             (CommandClass::Wrapper, true) => CommandClass::ReadOnly,
             (nature, _) => nature,
         };
@@ -79,7 +79,7 @@ impl WrapperRow {
 fn analyze_busybox(args: &[ShellArg]) -> CommandAnalysis {
     match args.first() {
         Some(arg) if arg.as_known().is_some_and(|text| text.starts_with('-')) => {
-            // `--install` makes links; the rest only tells.
+            // `--install` creates links; the others only print.
             if known_text(Some(arg)).starts_with("--l") {
                 CommandAnalysis::read_only()
             } else {
@@ -130,7 +130,7 @@ fn analyze_flock(args: &[ShellArg]) -> CommandAnalysis {
     }
 }
 
-/// Records a terminal: `script -c text [file]`, and on other systems `script [file] command`.
+/// Records a terminal session: `script -c text [file]`, on other systems `script [file] command`.
 fn analyze_script(args: &[ShellArg]) -> CommandAnalysis {
     let table = options!(
         "-aefFkpqrhVd -BcEImoO: t:: T: append log-io: command: return echo: flush force log-in: \
@@ -152,7 +152,7 @@ fn analyze_script(args: &[ShellArg]) -> CommandAnalysis {
         (None, []) => CommandAnalysis::wrapper().with_run(NestedExecution::ScriptFromInput),
         (None, argv) => {
             let argv = if known_text(argv.first()) == "--" { args_from(argv, 1) } else { argv };
-            // GNU reads options behind the file too.
+            // GNU accepts options after the file too.
             let open = argv.first().is_some_and(ShellArg::may_be_option);
             CommandAnalysis::wrapper().with_command(argv).mark_guess_if(open)
         }
@@ -195,7 +195,7 @@ fn analyze_strace(args: &[ShellArg]) -> CommandAnalysis {
         .mark_guess_if(options.has(&["E", "env"]))
 }
 
-/// Debuggers run a program, and whatever their own commands say.
+/// Debuggers run a program and the commands in their own options.
 fn analyze_debugger(args: &[ShellArg]) -> CommandAnalysis {
     let at = args.iter().position(|arg| matches!(arg.as_known(), Some("--args" | "--")));
     let before = args.get(..at.unwrap_or(args.len())).unwrap_or_default();

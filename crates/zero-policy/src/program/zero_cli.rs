@@ -1,5 +1,5 @@
-//! zero itself. Called from within a session it could change what the session may do, or call a
-//! tool that nobody judges as part of it, so only what looks is left alone.
+//! zero itself. Called from within a session it could change the permissions of the session, or
+//! call a tool outside of it, so only read-only commands are allowed.
 
 use super::{CommandAnalysis, FileAccess, args_from, known_text};
 use crate::shell::ShellArg;
@@ -8,7 +8,7 @@ const CHANGES_PERMISSIONS: &str = "changes what zero allows";
 const CALLS_TOOL: &str = "calls a tool of zero's outside of this session";
 
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
-    // `zero-0.1.2` and `zero-x86_64` are the same.
+    // `zero-0.1.2` and `zero-x86_64` are zero as well.
     let is_version = |rest: &str| {
         rest.starts_with("-x86_64")
             || rest.starts_with("-aarch64")
@@ -51,7 +51,7 @@ fn analyze_zero(args: &[ShellArg]) -> CommandAnalysis {
             CommandAnalysis::read_only()
         }
         ("tools", _) => CommandAnalysis::opaque().mark_critical(CALLS_TOOL),
-        // `conformance` and what a later version may bring are like any program.
+        // `conformance` and commands of later versions are treated like any program.
         ("audit" | "policy", _) if rest.first().is_none_or(|arg| arg.as_known().is_some()) => {
             CommandAnalysis::opaque()
         }
@@ -62,7 +62,7 @@ fn analyze_zero(args: &[ShellArg]) -> CommandAnalysis {
     }
 }
 
-/// Whether a word is a command that acts, or the beginning of one.
+/// Whether a word is a command that is not read-only, or an abbreviation of one.
 fn may_be_acting_command(word: &str) -> bool {
     const ACTING_COMMANDS: &[&str] =
         &["trust", "config", "tools", "undo", "memory", "mcp", "run", "sessions", "gateway", "acp"];

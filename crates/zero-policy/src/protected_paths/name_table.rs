@@ -1,29 +1,29 @@
-//! Many names, looked up by the first part of each.
+//! A table of names, indexed by the first component of each.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-/// Names by the reason why they are in the table.
+/// Names grouped by the reason for their entry.
 type NameRows = &'static [(&'static str, &'static [&'static str])];
 
-/// A table of names; one may have several parts, as `.github/workflows` has.
+/// A table of names; one may have several components, such as `.github/workflows`.
 pub(super) struct NameTable {
     rows: NameRows,
     by_first: OnceLock<HashMap<String, Vec<NameEntry>>>,
 }
 
-/// A name that is special, and why.
+/// A protected name and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtectedName {
-    /// One or more parts, as they are usually written: `.github/workflows`.
+    /// One or more components, as usually written: `.github/workflows`.
     pub name: &'static str,
-    /// What it is.
+    /// The reason.
     pub why: &'static str,
 }
 
 struct NameEntry {
-    /// What follows the first part.
+    /// The components after the first.
     rest: Vec<String>,
     why: &'static str,
 }
@@ -42,14 +42,14 @@ impl NameTable {
         self.entries(first).iter().find(fits).map(|entry| entry.why)
     }
 
-    /// The reason of an entry that is anywhere among the names.
+    /// The reason of an entry anywhere among the names.
     pub(super) fn find_within(&self, names: &[Cow<'_, str>]) -> Option<&'static str> {
         (0..names.len()).find_map(|at| self.find_at_start(names.get(at..)?))
     }
 
-    /// Whether the names end with a folder in which an entry lies: `.github` for
-    /// `.github/workflows`. Only folders that are for settings: many a `library` is not the one
-    /// that has `launchagents` in it.
+    /// Whether the names end with a parent folder of an entry: `.github` for `.github/workflows`.
+    /// Only folders for settings count: most folders called `library` do not contain
+    /// `launchagents`.
     pub(super) fn is_parent_of_entry(&self, names: &[Cow<'_, str>]) -> bool {
         names.iter().enumerate().any(|(at, first)| {
             let inner = names.get(at + 1..).unwrap_or_default();
@@ -64,7 +64,7 @@ impl NameTable {
         self.by_first.get_or_init(|| self.build_index()).get(first).map_or(&[], Vec::as_slice)
     }
 
-    /// Every name as it is usually written, with its reason.
+    /// Every name as usually written, with its reason.
     pub(super) fn names(&self) -> impl Iterator<Item = ProtectedName> {
         let named = |(why, names): &(&'static str, &'static [&'static str])| {
             let why = *why;

@@ -1,10 +1,10 @@
-//! The names, as they are usually written. An entry covers the file or folder and all that is
-//! beneath.
+//! The protected names, as usually written. An entry covers the file or folder and everything
+//! beneath it.
 
 use super::name_table::NameTable;
 use crate::word_list::words;
 
-/// What must not be changed, wherever it lies.
+/// Names that must not be changed in any folder.
 pub(super) static ANYWHERE: NameTable = NameTable::new(&[
     ("zero's own settings and state", &[".zero"]),
     ("a file that makes a folder a Git repository", &["HEAD"]),
@@ -83,7 +83,7 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
     ),
 ]);
 
-/// What must not be changed, from the root of the machine on.
+/// Paths that must not be changed, relative to the root.
 pub(super) static FROM_ROOT: NameTable = NameTable::new(&[(
     "a system file",
     words!(
@@ -92,7 +92,7 @@ pub(super) static FROM_ROOT: NameTable = NameTable::new(&[(
     ),
 )]);
 
-/// What must not be changed in `.git`.
+/// Names that must not be changed in `.git`.
 pub(super) static IN_GIT: NameTable = NameTable::new(&[
     ("a Git hook", &["hooks"]),
     (
@@ -105,7 +105,7 @@ pub(super) static IN_GIT: NameTable = NameTable::new(&[
     ("a file that locates the repository", &["commondir", "gitdir"]),
 ]);
 
-/// What must not be shown, wherever it lies.
+/// Names that must not be read in any folder.
 pub(super) static SECRETS: NameTable = NameTable::new(&[
     ("SSH keys", &[".ssh"]),
     (
@@ -161,6 +161,6 @@ pub(super) static SECRETS: NameTable = NameTable::new(&[
     ),
 ]);
 
-/// What must not be shown, from the home folder on; elsewhere it is no secret.
+/// Names that must not be read in the home folder; elsewhere they are not secrets.
 pub(super) static SECRETS_OF_HOME: NameTable =
     NameTable::new(&[("credentials", &[".npmrc", ".yarnrc.yml"])]);

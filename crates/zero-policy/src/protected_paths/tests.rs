@@ -1,4 +1,4 @@
-//! Which places no rule opens, and which files beside them are ordinary.
+//! Tests of which paths no rule opens, and which similar files are ordinary.
 
 use super::*;
 

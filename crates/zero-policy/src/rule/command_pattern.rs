@@ -2,23 +2,23 @@
 
 use super::rule_error::RuleError;
 
-/// Which commands a rule is about.
+/// The commands that a rule matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CommandPattern {
-    /// These words and no others.
+    /// Exactly these words.
     Exact(Vec<String>),
-    /// These words first.
+    /// These words as a prefix.
     Prefix(Vec<String>),
-    /// Words with `*` in them, which stands for any text, spaces included.
+    /// Words with `*`, which matches any text, spaces included.
     Glob {
-        /// At least one word; at least one of them holds a `*`.
+        /// At least one word; at least one of them contains a `*`.
         words: Vec<PatternWord>,
         /// Whether further words may follow.
         more: bool,
     },
 }
 
-/// A word of a rule, quotes removed.
+/// A word of a rule, without quotes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PatternWord {
     pub(crate) pieces: Vec<PatternWordPart>,
@@ -62,7 +62,7 @@ impl CommandPattern {
 }
 
 impl PatternWord {
-    /// The text, when no `*` is in it.
+    /// The text, if it contains no `*`.
     pub(crate) fn literal(&self) -> Option<String> {
         match self.pieces.as_slice() {
             [] => Some(String::new()),
@@ -98,7 +98,7 @@ impl PatternWord {
     }
 }
 
-/// The words of a rule, as a shell would see them; taken as they stand where quotes do not match.
+/// Splits a rule into words like a shell; without quote handling if the quotes are unbalanced.
 fn split_words(text: &str) -> Vec<PatternWord> {
     split_unquoted_words(text).unwrap_or_else(|| {
         let as_written = |word: &str| {

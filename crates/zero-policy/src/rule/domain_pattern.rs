@@ -5,18 +5,18 @@ use std::net::IpAddr;
 use super::rule_error::RuleError;
 use crate::host::{self, HostName};
 
-/// Which hosts a rule is about.
+/// The hosts that a rule matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DomainPattern {
     /// Every host.
     Any,
-    /// One name, as a [`HostName`] shows it.
+    /// One name, in the form of a [`HostName`].
     Name(String),
     /// Exactly this IP address, written as an address; never a name that resolves to it.
     Address(IpAddr),
     /// Every name beneath this one, at any depth, but not itself.
     Beneath(String),
-    /// Labels; the first may stand for several, another one that is `*` for exactly one.
+    /// Labels; `*` as the first matches one or more, `*` elsewhere exactly one.
     Labels(Vec<String>),
 }
 
@@ -51,7 +51,7 @@ impl DomainPattern {
         }
     }
 
-    /// Whether a host fits. An address fits only where it is named: `*` stands for names.
+    /// Whether a host matches. An address matches only if the rule names it: `*` matches names.
     pub(crate) fn matches_host(&self, host: &HostName) -> bool {
         match (self, host.name()) {
             (Self::Address(address), _) => host.ip() == Some(*address),
@@ -70,11 +70,11 @@ impl DomainPattern {
     }
 }
 
-/// Whether a name fits [`DomainPattern::Labels`].
+/// Whether a name matches [`DomainPattern::Labels`].
 pub(crate) fn match_labels(pattern: &[String], name: &str) -> bool {
     let labels: Vec<&str> = name.split('.').collect();
     let (first, rest) = match pattern.split_first() {
-        // Several labels: the others must fit at the end, and one must be left over.
+        // Several labels: the others must match the end, and at least one must remain.
         Some((first, rest)) if first == "*" && labels.len() >= pattern.len() => {
             (labels.len() - rest.len(), rest)
         }

@@ -1,14 +1,14 @@
-//! A pattern for one name: `*.rs`, `[a-z]?`, `\[x]`.
+//! A glob for one path component: `*.rs`, `[a-z]?`, `\[x]`.
 //!
-//! Matched by hand: thousands of regular expressions in one set take gigabytes to build.
+//! Matched without regular expressions: a set of thousands takes gigabytes to build.
 
 use std::borrow::Cow;
 use std::str::Chars;
 
-/// Whether names that differ only in case are one file here.
+/// Whether file names are case-insensitive on this platform.
 const IGNORE_CASE: bool = cfg!(any(target_os = "macos", target_os = "windows"));
 
-/// A pattern for one name. No part of it ever matches a `/`, because no name has one.
+/// A glob for one path component, which never contains a `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NameGlob(Vec<GlobToken>);
 
@@ -40,7 +40,7 @@ impl NameGlob {
         Ok(Self(tokens))
     }
 
-    /// The longest text that every name it matches contains, folded as names are.
+    /// The longest text that every matching name contains, folded like names.
     pub(crate) fn longest_literal(&self) -> String {
         let letters = self.0.split(|token| !matches!(token, GlobToken::Letter(_)));
         let longest = letters.max_by_key(|letters| letters.len()).unwrap_or_default();
@@ -51,9 +51,9 @@ impl NameGlob {
         longest.iter().filter_map(letter).collect()
     }
 
-    /// Whether a name fits. It must be folded by [`fold_name`] before.
+    /// Whether a name matches. It must be folded by [`fold_name`] first.
     pub(crate) fn matches(&self, name: &str) -> bool {
-        // Most patterns are `*.rs` and their like, and most names end otherwise.
+        // Most globs are like `*.rs`, and most names end differently.
         if let Some(GlobToken::Letter(last)) = self.0.last()
             && !name.ends_with(*last)
         {
@@ -61,7 +61,7 @@ impl NameGlob {
         }
         let mut token = 0;
         let mut rest = name.chars();
-        // The last `*`, and what was left of the name when it had to take one more letter.
+        // The last `*`, and the rest of the name at which it has to match one more character.
         let mut retry: Option<(usize, Chars<'_>)> = None;
         loop {
             let mut after = rest.clone();
@@ -103,7 +103,7 @@ impl GlobToken {
     }
 }
 
-/// A name as patterns compare it on this machine.
+/// A name in the form that globs compare on this platform.
 pub(crate) fn fold_name(name: &str) -> Cow<'_, str> {
     match IGNORE_CASE {
         true => Cow::Owned(name.chars().map(fold_letter).collect()),

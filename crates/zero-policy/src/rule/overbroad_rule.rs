@@ -1,4 +1,4 @@
-//! Allow rules that let nearly anything run.
+//! Detects allow rules that allow nearly anything.
 
 use super::command_pattern::{CommandPattern, PatternWord, PatternWordPart};
 use super::domain_pattern::DomainPattern;
@@ -16,7 +16,7 @@ const RUN_ANYTHING_PROGRAMS: &[&str] = words!(
      unshare uvx watch xargs yash zsh ."
 );
 
-/// Why an allow rule for this is a danger.
+/// Why an allow rule with this target is dangerous.
 pub(super) fn overbroad_reason(target: &RuleTarget) -> Option<String> {
     let pattern = match target {
         RuleTarget::Everything => {
@@ -71,13 +71,13 @@ fn command_reason(command: &CommandPattern) -> Option<String> {
     (is_open && runs_anything(name)).then(|| every_command_reason(name))
 }
 
-/// Whether a program runs whatever its arguments say; its version does not matter.
+/// Whether a program runs whatever its arguments say, in any version.
 pub(crate) fn runs_anything(name: &str) -> bool {
     let unversioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     RUN_ANYTHING_PROGRAMS.contains(&name) || RUN_ANYTHING_PROGRAMS.contains(&unversioned)
 }
 
-/// Whether nothing but options stands before the first wildcard: `python -c *x`, `sh *`.
+/// Whether only options precede the first wildcard: `python -c *x`, `sh *`.
 fn has_open_arguments(arguments: &[PatternWord], more: bool) -> bool {
     let decided = arguments.iter().find_map(|word| match (word.literal(), word.pieces.first()) {
         (Some(text), _) if text.starts_with('-') => None,
@@ -88,7 +88,7 @@ fn has_open_arguments(arguments: &[PatternWord], more: bool) -> bool {
     decided.unwrap_or(more)
 }
 
-/// `py*` fits every program whose name starts so.
+/// `py*` matches every program with that prefix.
 fn program_prefix_reason(start: &str) -> Option<String> {
     let unversioned = start.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     let fits = |runner: &&&str| runner.starts_with(unversioned) && !unversioned.is_empty();

@@ -1,25 +1,25 @@
-//! Paths in a rule, as gitignore writes them.
+//! Paths in a rule, in the syntax of gitignore.
 
 use super::name_glob::NameGlob;
 use super::rule_error::RuleError;
 
-/// Which paths a rule is about.
+/// The paths that a rule matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RulePathPattern {
-    /// Where it starts.
+    /// Its base.
     pub(crate) base: PatternBase,
-    /// Its parts; a part is a pattern for one name, or `**` for any number of folders.
+    /// Its components; each is a glob for one name, or `**` for any number of folders.
     pub(crate) parts: Vec<String>,
-    /// Whether it ended with `/**`: what is beneath, rather than the folder itself.
+    /// Whether it ended with `/**`: matches the contents, not the folder itself.
     pub(crate) beneath: bool,
     /// Whether it ended with `/`.
     folder: bool,
 }
 
-/// Where a pattern starts.
+/// The base of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatternBase {
-    /// `//x`: the root of the machine.
+    /// `//x`: the root folder.
     Machine,
     /// `~/x`.
     Home,
@@ -27,7 +27,7 @@ pub(crate) enum PatternBase {
     Workspace,
     /// `x`, `**/x`: any folder.
     AnyFolder,
-    /// `x/**`: any folder where it forbids, the workspace where it allows.
+    /// `x/**`: any folder for deny and ask rules, the workspace for allow rules.
     AnyFolderUnlessAllow,
 }
 
@@ -86,7 +86,7 @@ impl RulePathPattern {
     }
 }
 
-/// Whether `{a,b}` is in it, which other tools read as two patterns.
+/// Whether it contains `{a,b}`, which other tools read as two patterns.
 fn lists_alternatives(text: &str) -> bool {
     let mut letters = text.chars();
     let (mut open, mut comma) = (false, false);
@@ -105,7 +105,7 @@ fn lists_alternatives(text: &str) -> bool {
     false
 }
 
-/// The name a part stands for, when it stands for one only.
+/// The name that a component matches, if it matches only one.
 pub(crate) fn literal(part: &str) -> Option<String> {
     let mut name = String::with_capacity(part.len());
     let mut letters = part.chars();

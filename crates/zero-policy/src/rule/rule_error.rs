@@ -1,38 +1,38 @@
-//! What is wrong with a rule, and how to write it instead.
+//! Errors in rules, with the correct form.
 
-/// Why a text is no rule. Says how to write it instead.
+/// Why a text is not a rule, with the correct form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
-    /// Nothing is there.
+    /// The text is empty.
     #[error("the rule is empty; write a tool such as `Read` or `Bash(git status)`")]
     Empty,
-    /// A control character or one that cannot be seen.
+    /// It contains a control character or an invisible one.
     #[error("the rule contains a character that cannot be seen (U+{:04X}); take it out", u32::from(*.0))]
     Invisible(char),
-    /// A parenthesis without its partner.
+    /// The parentheses are unbalanced.
     #[error(
         "the parentheses of `{0}` do not match; write `Tool(pattern)`, and a backslash before a \
          parenthesis that belongs to the pattern"
     )]
     Parentheses(String),
-    /// Something follows the pattern.
+    /// Text follows the pattern.
     #[error("`{0}` goes on after `)`; a rule ends there")]
     AfterPattern(String),
     /// `Tool()`.
     #[error("`{tool}()` has no pattern; write `{tool}` for everything, or a pattern")]
     EmptyPattern {
-        /// The tool as it is written.
+        /// The tool as written.
         tool: String,
     },
     /// No tool has that name.
     #[error("there is no tool `{name}`{}", format_suggestion(.nearest.as_deref()))]
     UnknownTool {
-        /// The name as it is written.
+        /// The name as written.
         name: String,
-        /// The tool that may be meant.
+        /// The most similar tool name.
         nearest: Option<String>,
     },
-    /// A name of an MCP tool that is none.
+    /// An invalid MCP tool name.
     #[error(
         "`{0}` names no MCP tool; write `server__tool`, `server__*` for all of a server, or \
          `mcp__*` for all servers"
@@ -41,30 +41,30 @@ pub enum RuleError {
     /// An MCP tool with a pattern.
     #[error("a rule for an MCP tool takes no pattern; write `{0}`")]
     McpPattern(String),
-    /// A tool whose calls have nothing that a pattern could match.
+    /// A tool whose calls have nothing to match a pattern against.
     #[error("`{0}` takes no pattern; write `{0}`")]
     NoPattern(&'static str),
-    /// A host for a tool that has none.
+    /// A host for a tool that uses none.
     #[error("`{tool}` has no hosts; write `WebFetch(domain:{domain})`, which covers commands too")]
     NoHosts {
         /// Name of the tool that the rule is for.
         tool: &'static str,
-        /// The host as it is written.
+        /// The host as written.
         domain: String,
     },
-    /// Something other than a host for a tool that has only those.
+    /// Another pattern for a tool that takes only hosts.
     #[error("`{tool}` is matched by host; write `{tool}(domain:example.com)`")]
     OnlyHosts {
         /// Name of the tool that the rule is for.
         tool: &'static str,
     },
-    /// A host that is none.
+    /// An invalid host.
     #[error(
         "`domain:{0}` names no host; write it without scheme, port and path, such as \
          `domain:example.com` or `domain:*.example.com`"
     )]
     Domain(String),
-    /// A host that commands may connect to, and is none.
+    /// An invalid host in the list of hosts for commands.
     #[error(
         "`{0}` names no host; write it without scheme and path, such as `example.com`, \
          `*.example.com` or `example.com:8443`"
@@ -96,17 +96,17 @@ pub enum RuleError {
          a backslash before `{{` if it is meant as is"
     )]
     Braces(String),
-    /// A pattern that cannot be read.
+    /// An invalid pattern.
     #[error(
         "`{pattern}` is no pattern: {reason}; write a backslash before `[` if it is meant as is"
     )]
     Glob {
-        /// The path pattern as it is written in the rule.
+        /// The path pattern as written in the rule.
         pattern: String,
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// More than anyone writes by hand.
+    /// The rule is too long.
     #[error("the rule is longer than {0} characters; write a shorter one with a wildcard")]
     TooLong(usize),
 }

@@ -1,4 +1,4 @@
-//! From the text of a rule to what it is about.
+//! Parses the target of a rule.
 
 use super::command_pattern::CommandPattern;
 use super::domain_pattern::DomainPattern;
@@ -8,12 +8,12 @@ use super::tool_names::{self, PatternSubject};
 
 const RULE_LENGTH_MAX: usize = 4096;
 
-/// What a rule is about.
+/// The target of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RuleTarget {
     /// `*`.
     Everything,
-    /// A tool of ours; with no pattern, all that it covers.
+    /// A tool of zero; without a pattern, all of its calls.
     Tool { tool: &'static str, pattern: Option<RulePattern> },
     /// `mcp__*`.
     EveryServer,
@@ -23,7 +23,7 @@ pub(crate) enum RuleTarget {
     McpTool(String),
 }
 
-/// What stands in the parentheses.
+/// The pattern in the parentheses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RulePattern {
     Command(CommandPattern),
@@ -107,7 +107,7 @@ impl RulePattern {
     }
 }
 
-/// Takes `Tool(pattern)` apart.
+/// Splits `Tool(pattern)`.
 fn split_rule(text: &str) -> Result<(&str, Option<&str>), RuleError> {
     let unbalanced = || RuleError::Parentheses(text.to_owned());
     let Some((name, rest)) = text.split_once('(') else {

@@ -1,4 +1,4 @@
-//! How a rule is read, and what is told about one that cannot be.
+//! Tests for parsing rules, and for the errors of invalid ones.
 
 use super::*;
 

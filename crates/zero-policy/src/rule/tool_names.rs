@@ -1,4 +1,4 @@
-//! The names of tools, and those that other platforms have for them.
+//! The names of tools, and their names on other platforms.
 
 /// What the pattern of a rule for a tool is matched against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ const TOOLS: &[(&str, PatternSubject)] = &[
     ("AskUserQuestion", PatternSubject::Nothing),
 ];
 
-/// Names that other platforms have, in lower case and without `_` and `-`.
+/// Names on other platforms, in lower case and without `_` and `-`.
 const OTHER_NAMES: &[(&str, &str)] = &[
     ("readfile", "Read"),
     ("readmanyfiles", "ReadMany"),
@@ -61,7 +61,7 @@ const OTHER_NAMES: &[(&str, &str)] = &[
     ("lsphover", "LSP"),
 ];
 
-/// The tool that a name means, whichever platform the name comes from.
+/// The tool that a name means, on any platform.
 pub fn canonical_tool(name: &str) -> Option<&'static str> {
     find_tool(name).map(|(tool, _)| tool)
 }
@@ -73,7 +73,7 @@ pub(super) fn find_tool(name: &str) -> Option<(&'static str, PatternSubject)> {
     TOOLS.iter().find(|(known, _)| tool.map_or_else(|| same(known), |tool| tool == *known)).copied()
 }
 
-/// The tool whose name is nearest, if it is near.
+/// The tool with the most similar name, if one is similar enough.
 pub(super) fn find_nearest_tool(name: &str) -> Option<String> {
     const SIMILARITY_MIN: f64 = 0.75;
     let folded = fold_tool_name(name);

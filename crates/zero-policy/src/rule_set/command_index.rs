@@ -1,8 +1,7 @@
-//! Rules about commands.
+//! Index of rules for commands.
 //!
-//! Two readings: allow rules are compared word by word with the command as it is written; deny and
-//! ask rules do not care where the program lies, in which order options stand, or how they are
-//! abbreviated.
+//! Allow rules are compared strictly, word by word. Deny and ask rules are compared loosely: the
+//! folder of the program, the order of options and abbreviations do not matter.
 
 mod glob_index;
 mod loose_index;
@@ -17,7 +16,7 @@ use glob_index::GlobIndex;
 use loose_index::LooseIndex;
 use strict_index::StrictIndex;
 
-/// The rules with one verdict that have a command.
+/// The command rules with one verdict.
 #[derive(Debug, Default)]
 pub(super) struct CommandRuleIndex {
     words: WordIndex,
@@ -88,19 +87,19 @@ impl CommandRuleIndex {
     }
 }
 
-/// The last part of a path.
+/// The last component of a path.
 fn base_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
-/// The name of a program for rules that do not care where it lies. Folded, because some disks
-/// run `RM` as `rm`.
+/// The name of a program for loose comparison, without its folder. Folded, because on some file
+/// systems `RM` runs `rm`.
 fn loose_name(program: &str) -> String {
     base_name(program).to_lowercase()
 }
 
-/// The names under which an allow rule may know a program: as it is written, and its bare name
-/// where it lies in a folder that programs are installed to.
+/// The names of a program for strict comparison: as written, and its bare name if it is in a system
+/// folder.
 fn strict_names(program: &str) -> impl Iterator<Item = &str> {
     let installed = ["/usr/bin/", "/bin/", "/usr/local/bin/"]
         .iter()

@@ -1,4 +1,4 @@
-//! Rules about hosts, found by name.
+//! Index of rules for hosts, by name.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -37,7 +37,7 @@ impl HostRuleIndex {
         earlier_rule(self.any, self.find_named(host))
     }
 
-    /// The same, without what is said of every host.
+    /// The same, without rules for all hosts.
     pub(super) fn find_named(&self, host: &HostName) -> Option<usize> {
         if let Some(address) = host.ip() {
             return self.addresses.get(&address).copied();

@@ -1,4 +1,4 @@
-//! Which of many patterns can match a text at all: those whose longest literal is in it.
+//! Preselects the patterns that can match a text: those whose longest literal occurs in it.
 
 use std::collections::HashMap;
 
@@ -6,18 +6,18 @@ use aho_corasick::AhoCorasick;
 
 const FEW_PATTERNS: usize = 8;
 
-/// Patterns by a text that each needs. They are numbered in the order they were given.
+/// Patterns by a text that each requires, numbered in the given order.
 #[derive(Debug, Default)]
 pub(super) struct LiteralIndex {
     finder: Option<AhoCorasick>,
-    /// The patterns that need a text, in the order of the finder.
+    /// The patterns that require a text, in the order of the finder.
     needing: Vec<Vec<usize>>,
-    /// Those that need none, or all when there is nothing to find them with.
+    /// Patterns without a required text, or all patterns if there is no finder.
     always: Vec<usize>,
 }
 
 impl LiteralIndex {
-    /// Takes the text that each pattern needs; empty when it needs none.
+    /// Takes the required text of each pattern; empty if it has none.
     pub(super) fn new(needed: impl Iterator<Item = String>) -> Self {
         let mut literals = Self::default();
         let mut numbers: HashMap<String, usize> = HashMap::new();
@@ -38,7 +38,7 @@ impl LiteralIndex {
                 patterns.push(at);
             }
         }
-        // A handful is tried faster than it is searched for.
+        // For a few patterns a linear scan is faster.
         literals.finder = (count > FEW_PATTERNS).then(|| AhoCorasick::new(&texts).ok()).flatten();
         if literals.finder.is_none() {
             literals.always = (0..count).collect();

@@ -1,7 +1,7 @@
-//! A command line read generously: what may be an option, what may be its value, what is neither.
+//! Parses a command line loosely: which words may be options, values of options, or operands.
 //!
-//! No grammar of the program is needed. A word after an option may be its value or not; both
-//! readings are tried by whoever compares.
+//! No knowledge of the program is needed. A word after an option may be its value or not; the
+//! comparison tries both.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ const SINGLE_DASH_WORDS: &[&str] = words!(
      terraform tofu"
 );
 
-/// Programs for which `-r`, `-R` and `--recursive`, `-f` and `--force` are one each.
+/// Programs where `-r`, `-R` and `--recursive`, and `-f` and `--force`, are equivalent.
 const PAIRED_OPTION_PROGRAMS: &[&str] = &["chgrp", "chmod", "chown", "cp", "rm"];
 
 /// The arguments of a command.
@@ -24,22 +24,22 @@ pub(super) struct LooseCommandLine {
     pub(super) given: LooseOptions,
 }
 
-/// A word that is no option.
+/// A word that is not an option.
 #[derive(Debug)]
 pub(super) struct LooseOperand {
-    /// `None` when it is not known.
+    /// `None` if it is unknown.
     pub(super) text: Option<String>,
     pub(super) skip: OperandSkip,
 }
 
-/// Whether a word may be left out when operands are compared.
+/// Whether a word may be skipped when operands are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OperandSkip {
     Never,
-    /// It follows an option and may be its value, or may turn out to be nothing.
+    /// It follows an option and may be its value, or may expand to nothing.
     IfValue,
-    /// It is part of a word that is an option, `x` of `--a=x`, or it may become no word at all:
-    /// `$x` that is empty, what `xargs` adds where it reads nothing.
+    /// It is part of an option, such as `x` of `--a=x`, or may expand to no word: an empty `$x`, or
+    /// what `xargs` appends if it reads nothing.
     NoWord,
 }
 
@@ -48,9 +48,9 @@ pub(super) enum OperandSkip {
 pub(super) struct LooseOptions {
     letters: BTreeSet<char>,
     longs: Vec<LongOption>,
-    /// Whole words, dashes taken off, of programs that have those.
+    /// Whole words without dashes, for programs that use those.
     words: BTreeSet<String>,
-    /// Whether something is there that is not known.
+    /// Whether some argument is unknown.
     unknown: bool,
     pairs: bool,
 }
@@ -64,7 +64,7 @@ struct LongOption {
 }
 
 impl LooseCommandLine {
-    /// Reads the arguments of a program, given by its bare name.
+    /// Parses the arguments of a program, given by its bare name.
     pub(super) fn parse(program: &str, arguments: &[ShellArg]) -> Self {
         let mut line = Self::default();
         let is = |name: &str| arguments.iter().any(|word| word.as_known() == Some(name));
@@ -103,7 +103,7 @@ impl LooseCommandLine {
             } else {
                 line.given.add_letters(start)
             };
-            // `--name=value` has its value already.
+            // `--name=value` already has its value.
             after_option = !(start.contains('=') && attached.is_some());
             if let Some(text) = attached {
                 line.operands.push(LooseOperand { text: Some(text), skip: OperandSkip::NoWord });
@@ -113,7 +113,7 @@ impl LooseCommandLine {
     }
 }
 
-/// Whether a word of a command may turn out to be none.
+/// Whether a word of a command may expand to nothing.
 fn may_expand_to_nothing(word: &ShellArg) -> bool {
     matches!(word, ShellArg::Unknown { starts_with, .. } if starts_with.is_empty())
 }
@@ -131,7 +131,7 @@ impl LooseOperand {
 }
 
 impl LooseOptions {
-    /// As the options of a rule: a long name that is paired with a letter is that letter.
+    /// The options of a rule: a long name that is paired with a letter becomes that letter.
     pub(super) fn into_rule_options(mut self) -> Self {
         if self.pairs {
             self.longs.retain(|long| paired_letter(&long.name).is_none());
@@ -148,7 +148,7 @@ impl LooseOptions {
         self.longs.iter().map(|long| long.name.as_str())
     }
 
-    /// Whether each option of the rule is here.
+    /// Whether all options of the rule are present.
     pub(super) fn contains_all(&self, rule: &Self) -> bool {
         rule.words.is_subset(&self.words)
             && rule.letters.is_subset(&self.letters)
@@ -158,7 +158,7 @@ impl LooseOptions {
                 .all(|wanted| self.longs.iter().any(|own| own.matches_option(wanted)))
     }
 
-    /// Whether the options of the rule are here and no others.
+    /// Whether exactly the options of the rule are present.
     pub(super) fn has_exactly(&self, rule: &Self) -> bool {
         let expected = |own: &LongOption| {
             let paired = self.pairs && paired_letter(&own.name).is_some();
@@ -183,7 +183,7 @@ impl LooseOptions {
         value
     }
 
-    /// Programs that read one dash as two read two as one.
+    /// Programs that read one dash as two also read two as one.
     fn add_word(&mut self, word: &str) -> Option<String> {
         let word = word.trim_start_matches('-');
         let (name, value) = match word.split_once('=') {
@@ -205,12 +205,12 @@ impl LooseOptions {
 }
 
 impl LongOption {
-    /// Whether this option of a command is what a rule wants: the same name, or one of them
-    /// abbreviated.
+    /// Whether this option of a command matches the option of a rule: the same name, or one
+    /// abbreviates the other.
     fn matches_option(&self, wanted: &Self) -> bool {
         let abbreviates = self.name == wanted.name
             || (!self.name.is_empty() && wanted.name.starts_with(&self.name))
-            // `--force-with-lease` is another option than `--force`, not the long form of it.
+            // `--force-with-lease` is a different option, not the long form of `--force`.
             || self.name.strip_prefix(&wanted.name).is_some_and(|rest| !rest.starts_with('-'));
         let same_value = match (&wanted.value, &self.value) {
             (None, _) => true,

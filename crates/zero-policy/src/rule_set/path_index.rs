@@ -1,7 +1,7 @@
-//! Rules about paths, in a tree of names.
+//! Index of rules for paths, as a tree of names.
 //!
 //! A path is walked once, name by name, through all patterns at the same time. A pattern that is
-//! complete on the way covers everything beneath, so that no pattern needs to be tried twice.
+//! complete along the way covers everything beneath, so no pattern is tried twice.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use crate::Verdict;
 use crate::program::FileAccess;
 use crate::rule::{NameGlob, PatternBase, RulePathPattern, fold_name, literal};
 
-/// Which touches a rule is about.
+/// The accesses that a rule covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum PathRuleCoverage<'a> {
     /// `Read(…)`: every read.
@@ -24,7 +24,7 @@ pub(super) enum PathRuleCoverage<'a> {
     Changes,
     /// `Delete(…)`: every removal.
     Removals,
-    /// `Grep(…)` and others: what that tool does.
+    /// `Grep(…)` and others: accesses of that tool.
     Tool(&'a str),
 }
 
@@ -38,17 +38,16 @@ impl<'a> PathRuleCoverage<'a> {
         }
     }
 
-    /// What covers a touch.
+    /// The coverages that include an access.
     pub(super) fn for_access(
         verdict: Verdict,
         tool: &'a str,
         access: FileAccess,
     ) -> impl Iterator<Item = Self> + Clone {
         let strict = verdict != Verdict::Allow;
-        // What must not be read must not be changed either.
+        // A deny or ask rule for reads also covers changes.
         let reads = (access == FileAccess::Read || strict).then_some(Self::Reads);
-        // What must not be changed must not go away either; but who lets a file be changed has not
-        // said that it may go.
+        // A deny or ask rule for changes also covers removal; an allow rule for changes does not.
         let changed = access == FileAccess::Write || access == FileAccess::Delete && strict;
         let changes = changed.then_some(Self::Changes);
         let removals = (access == FileAccess::Delete).then_some(Self::Removals);
@@ -57,7 +56,7 @@ impl<'a> PathRuleCoverage<'a> {
         [reads, changes, removals, own].into_iter().flatten()
     }
 
-    /// The tools whose bare names cover the same.
+    /// The tools whose bare names cover the same accesses.
     pub(super) fn tools(self) -> impl Iterator<Item = &'a str> {
         let (one, other) = match self {
             Self::Reads => ("Read", None),
@@ -69,7 +68,7 @@ impl<'a> PathRuleCoverage<'a> {
     }
 }
 
-/// The rules with one verdict that have a path.
+/// The path rules with one verdict.
 #[derive(Debug, Default)]
 pub(super) struct PathRuleIndex {
     trees: HashMap<PathRuleCoverage<'static>, PathTree>,
@@ -86,8 +85,8 @@ impl PathRuleIndex {
     ) {
         let tree = self.trees.entry(coverage).or_default();
         let mut parts = pattern.parts.clone();
-        // To forbid what is in a folder is to forbid the folder; to allow changes in it is not to
-        // allow that it goes away. To look at the folder is no more than to look at what is in it.
+        // Denying the contents of a folder denies the folder; allowing changes of the contents does
+        // not allow removing it. Listing the folder is no more than reading its contents.
         let changes = matches!(coverage, PathRuleCoverage::Changes | PathRuleCoverage::Removals);
         if pattern.beneath && verdict == Verdict::Allow && changes {
             parts.push("*".to_owned());
@@ -124,7 +123,7 @@ impl PathRuleIndex {
     }
 }
 
-/// Where a pattern starts, as parts of a path from the root of the machine.
+/// The base of a pattern, as components from the root.
 fn pattern_starts(base: PatternBase, verdict: Verdict, places: &PatternRoots) -> Vec<Vec<String>> {
     let roots = || places.roots.iter().filter_map(|root| escape_components(root));
     let any_folder = || vec!["**".to_owned()];
@@ -137,7 +136,7 @@ fn pattern_starts(base: PatternBase, verdict: Verdict, places: &PatternRoots) ->
             match (places.home.as_deref().and_then(escape_components), verdict) {
                 (Some(home), _) => vec![home],
                 (None, Verdict::Allow) => Vec::new(),
-                // Nobody knows where home is, so it may be anywhere.
+                // Without a known home folder, it may be any folder.
                 (None, _) => vec![any_folder()],
             }
         }
@@ -148,7 +147,7 @@ fn pattern_starts(base: PatternBase, verdict: Verdict, places: &PatternRoots) ->
     }
 }
 
-/// The names of a path as patterns that mean just them; `None` if one is not text.
+/// The names of a path as globs that match exactly them; `None` if one is not UTF-8.
 fn escape_components(path: &Path) -> Option<Vec<String>> {
     component_names(path).map(|name| name.to_str().map(escape_name)).collect()
 }
@@ -164,7 +163,7 @@ fn escape_name(name: &str) -> String {
     escaped
 }
 
-/// The names of an absolute path as rules compare them, `.` and `..` taken out.
+/// The names of an absolute path in comparable form, without `.` and `..`.
 pub(super) fn comparable_names(path: &Path) -> Vec<Cow<'_, str>> {
     let mut names = Vec::with_capacity(path.as_os_str().len() / 8 + 1);
     for component in path.components() {
@@ -195,11 +194,11 @@ struct PathTree {
     named: Vec<NamedPattern>,
 }
 
-/// A rule that ends with a name, rather than with a wildcard.
+/// A rule that ends with a name, not with a wildcard.
 #[derive(Debug)]
 struct NamedPattern {
     last: String,
-    /// All names from the root on, when no wildcard is among them.
+    /// All names from the root, if none is a wildcard.
     whole: Option<Vec<String>>,
     place: usize,
 }
@@ -207,14 +206,14 @@ struct NamedPattern {
 #[derive(Debug, Default)]
 struct PathNode {
     names: HashMap<String, usize>,
-    /// A part that is `*`.
+    /// The child for the component `*`.
     any: Option<usize>,
-    /// Parts with other wildcards.
+    /// The children for other globs.
     globs: HashMap<String, usize>,
-    /// The same, built, with the nodes they lead to.
+    /// The same with compiled globs.
     built: Vec<(NameGlob, usize)>,
     literals: LiteralIndex,
-    /// A part that is `**`: it stays active whatever the name.
+    /// The child for the component `**`, which stays active for every name.
     folders: Option<usize>,
     stays: bool,
     rule: Option<usize>,
@@ -268,7 +267,7 @@ impl PathTree {
 
     fn build(&mut self) {
         for node in &mut self.nodes {
-            // Every part was read once when its rule was, so none fails here.
+            // Every glob was parsed with its rule, so none fails here.
             let built = |(part, child): (&String, &usize)| {
                 NameGlob::parse(part).ok().map(|glob| (glob, *child))
             };
@@ -278,7 +277,7 @@ impl PathTree {
         }
     }
 
-    /// The first rule whose pattern matches the path or a folder it lies in.
+    /// The first rule whose pattern matches the path or a parent folder.
     fn find(&self, path: &[Cow<'_, str>]) -> Option<usize> {
         let mut found = None;
         let (mut active, mut next) = (Vec::new(), Vec::new());
@@ -302,7 +301,7 @@ impl PathTree {
             if next.is_empty() {
                 break;
             }
-            // Two ways may lead to the same place.
+            // Two paths may lead to the same node.
             next.sort_unstable();
             next.dedup();
             std::mem::swap(&mut active, &mut next);
@@ -314,7 +313,7 @@ impl PathTree {
         let Some(node) = self.nodes.get(at) else { return };
         active.push(at);
         *found = earlier_rule(*found, node.rule);
-        // At most one step: a `**` has no `**` of its own.
+        // At most one step: a `**` has no `**` child.
         if let Some(folders) = node.folders {
             active.push(folders);
             *found = earlier_rule(*found, self.nodes.get(folders).and_then(|node| node.rule));
@@ -330,7 +329,7 @@ impl PathTree {
     }
 }
 
-/// A pattern in a command, such as `/w/.e*`, by its parts.
+/// A glob in a command, such as `/w/.e*`, by components.
 struct ShellGlob(Vec<ShellGlobPart>);
 
 enum ShellGlobPart {
@@ -342,7 +341,7 @@ impl ShellGlob {
     fn new(pattern: &str) -> Self {
         let part = |part: &str| match (literal(part), NameGlob::parse(part)) {
             (None, Ok(glob)) => {
-                // A wildcard does not stand for the dot of a hidden name.
+                // A leading wildcard does not match the dot of a hidden name.
                 let hidden = !part.starts_with(['*', '?', '[']);
                 ShellGlobPart::Glob { glob, hidden }
             }
@@ -352,13 +351,13 @@ impl ShellGlob {
         Self(pattern.split('/').filter(|part| !part.is_empty()).map(part).collect())
     }
 
-    /// Whether it may name this path or something beneath it.
+    /// Whether it may match this path or something beneath it.
     fn may_match_path(&self, path: &[String]) -> bool {
         path.len() <= self.0.len()
             && self.0.iter().zip(path).all(|(part, name)| part.matches_name(name))
     }
 
-    /// Whether one of its wildcards may stand for this name.
+    /// Whether one of its components may match this name.
     fn may_match_name(&self, name: &str) -> bool {
         let mut globs = self.0.iter().filter(|part| matches!(part, ShellGlobPart::Glob { .. }));
         globs.any(|part| part.matches_name(name))

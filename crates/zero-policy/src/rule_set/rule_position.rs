@@ -1,4 +1,4 @@
-//! Places of rules in a rule set, of which the first counts.
+//! Positions of rules in a rule set; the first match decides.
 
 /// The earlier of two rules.
 pub(super) fn earlier_rule(a: Option<usize>, b: Option<usize>) -> Option<usize> {

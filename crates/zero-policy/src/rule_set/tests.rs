@@ -1,4 +1,4 @@
-//! What rules match; the rows stand by kind: commands, paths, hosts.
+//! Tests of what rules match, by kind: commands, paths, hosts.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn build_rules(verdict: Verdict, texts: &[&str]) -> RuleSet {
     RuleSet::new(texts.iter().map(|text| parse_rule(text, verdict)).collect(), places)
 }
 
-/// Words of a command; `$x` is not known, `*` and `?` make a pattern, `_` in a word is a space.
+/// Words of a command; `$x` is unknown, `*` and `?` make a pattern, `_` in a word is a space.
 fn parse_words(line: &str) -> Vec<ShellArg> {
     let word = |word: &str| match word.split_once('$') {
         Some((start, _)) => {
@@ -146,7 +146,7 @@ fn lookup_time_is_independent_of_rule_count() {
             assert_eq!(found.is_some(), n % KINDS == 5, "{path:?}");
         }
     }
-    // Tried one by one, it would be some hundred million comparisons.
+    // A linear scan would need some hundred million comparisons.
     let took = cpu_time::thread_cpu_time() - start;
     assert!(took < Duration::from_secs(15), "{took:?}");
 }

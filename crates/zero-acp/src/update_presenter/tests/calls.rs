@@ -1,4 +1,4 @@
-//! A call from its announcement to its end, each thing told once.
+//! Tests for a call from its announcement to its end; each fact is sent once.
 
 use super::*;
 use zero_core::ErrorReason;
@@ -16,7 +16,7 @@ fn call_is_announced_once_then_only_changes_are_sent() {
         progress: None,
     };
     let places = [location("/w/a.rs", Some(2))];
-    // The ledger first.
+    // Ledger first.
     let mut one = presenter(plain_features());
     check(
         one.present_live(call_started("c1", "Read", ToolKind::Read, input.clone())),
@@ -29,7 +29,7 @@ fn call_is_announced_once_then_only_changes_are_sent() {
                 "locations": [{"path": "/w/a.rs", "line": 2}]}]),
     );
     check(one.present_live(updated()), json!([]));
-    // The tools first: what is known worse comes late and changes nothing.
+    // Tools first: a late fact of a lower rank changes nothing.
     let mut two = presenter(plain_features());
     check(
         updates_json(two.present_description("c1", "Read `a.rs`", ToolKind::Read, &places)),
@@ -41,7 +41,7 @@ fn call_is_announced_once_then_only_changes_are_sent() {
         json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c1", "name": "Read", "rawInput": input}]),
     );
     check(two.present_live(updated()), json!([]));
-    // An end of which there was no beginning.
+    // An end without a start.
     let updates =
         presenter(plain_features()).present_live(call_ended("c9", ToolCallStatus::Completed, "x"));
     let kinds: Vec<_> = updates.iter().map(|update| &update["sessionUpdate"]).collect();
@@ -77,7 +77,7 @@ fn every_call_end_is_completed_or_failed_with_text() {
         let field = if expected == "failed" { "error" } else { "output" };
         assert_eq!(raw[field], text);
         assert_eq!(raw["metadata"]["status"], json!(status));
-        // It is told once, whatever comes after it.
+        // It is sent once, whatever follows.
         assert_eq!(
             presenter.present_live(call_ended("c1", ToolCallStatus::Completed, "x")),
             Vec::<Value>::new()
@@ -336,7 +336,7 @@ fn remembered_calls_are_bounded() {
     for n in 0..CALLS_MAX + 10 {
         let updates =
             presenter.present_live(call_started(&format!("c{n}"), "X", ToolKind::Other, json!({})));
-        // The oldest is not left open.
+        // The oldest call is ended.
         assert_eq!(updates.len(), if n < CALLS_MAX { 1 } else { 2 });
     }
     assert_eq!(presenter.calls.open_calls().count(), CALLS_MAX);
@@ -352,7 +352,7 @@ fn ended_calls_keep_only_names_up_to_limit() {
         assert_eq!(presenter.calls.open_calls().count(), 0);
     }
     assert!(!presenter.has_shown("c9") && presenter.has_shown("c10"));
-    // What comes late is not told again, and the same name used again is another call.
+    // Late output is not sent, and a reused id is a new call.
     assert!(presenter.present_output("c10", "late", Instant::now()).is_empty());
     let again = updates_json(presenter.present_client_call("c10", "Read", &json!({})));
     assert_eq!(again[0]["toolCallId"], "c10#2", "{again:?}");

@@ -1,11 +1,11 @@
-//! Whatever order the ledger and the tools tell of a call in, the client hears a story that makes
-//! sense.
+//! Checks that the client gets a consistent sequence, in whatever order the ledger and the tools
+//! report a call.
 
 use super::*;
 
 const ROUNDS: u64 = 3000;
 
-/// Everything that can be heard of a call, besides that it is over.
+/// Applies one of the events of a call, except its end.
 fn apply_step(presenter: &mut UpdatePresenter, call: &str, which: u8, now: Instant) -> Vec<Value> {
     let answer =
         |presenter: &mut UpdatePresenter, answer: &str| presenter.resolve_question("ask_1", answer);
@@ -51,7 +51,7 @@ fn status_rank(status: &str) -> u8 {
     }
 }
 
-/// Told of one call, in order.
+/// Checks the updates of one call, in order.
 #[track_caller]
 fn check_sequence(story: &[(u8, Value)], context: impl Fn() -> String) {
     let mut rank = None;
@@ -59,7 +59,7 @@ fn check_sequence(story: &[(u8, Value)], context: impl Fn() -> String) {
     let mut is_asked = false;
     for (which, update) in story {
         is_asked = match which {
-            // The call may be over, and then nobody is asked; nothing comes after it either way.
+            // The call may have ended, and then no question is asked; nothing follows either way.
             5 => true,
             2 | 6 | 7 => false,
             _ => is_asked,
@@ -79,7 +79,7 @@ fn check_sequence(story: &[(u8, Value)], context: impl Fn() -> String) {
             let next = status_rank(status);
             let now = rank.unwrap_or(0);
             assert!(next >= now && now < 2, "{status} after {now}\n{}", context());
-            // Only what allows it lets a call go on that is asked about.
+            // A call with a pending question continues only when it is allowed.
             assert!(!(is_asked && next == 1 && rank != Some(1)), "{which}\n{}", context());
             rank = Some(next);
             finals += u8::from(next == 2);
@@ -100,11 +100,12 @@ fn any_event_order_yields_consistent_updates() {
         let start = Instant::now();
         let mut steps: Vec<u8> = (0..random.usize(0..12)).map(|_| random.u8(0..10)).collect();
         steps.push(10);
-        // Much comes late, but a name is not used again and a question not asked about what is over.
+        // Many events come late, but an id is not reused and no question is asked about an ended
+        // call.
         let late = [1, 2, 3, 4, 6, 7, 8, 9, 10, 11];
         steps.extend((0..random.usize(0..6)).map(|_| late[random.usize(0..late.len())]));
         if random.bool() {
-            // The end of the run comes before the end of the call, or instead of it.
+            // The run ends before the call, or instead of it.
             let at = random.usize(0..steps.len());
             if steps[..at].contains(&0) {
                 steps.insert(at, 11);

@@ -1,8 +1,8 @@
-//! What is said in a session, and of it, apart from calls.
+//! Tests for messages, notices and other updates that are not calls.
 
 use super::*;
 
-/// The ids of the messages that words belong to.
+/// The ids of the messages that the chunks belong to.
 fn message_ids(
     presenter: &mut UpdatePresenter,
     events: &[Event],
@@ -42,7 +42,7 @@ fn message_keeps_id_until_interrupted() {
         "agent_message_chunk r2:1",
     ];
     assert_eq!(message_ids(&mut presenter(plain_features()), &events, DeliveryMode::Live), live);
-    // The tools being quicker than the ledger changes nothing.
+    // The order of tools and ledger does not matter.
     let mut quick = presenter(plain_features());
     quick.present_description("c1", "Read a", ToolKind::Read, &[]);
     assert_eq!(message_ids(&mut quick, &events, DeliveryMode::Live), live);
@@ -112,7 +112,7 @@ fn notices_and_compaction_need_client_support() {
         json!([{"sessionUpdate": "compaction_update", "compactionId": "compaction-7",
                 "status": "completed", "summary": [{"type": "text", "text": "sum"}]}]),
     );
-    // Words of zero's own do not break a message.
+    // A remark of zero does not break a message.
     let mut talking = presenter(plain_features());
     let before = talking.present_live(text("a"))[0]["messageId"].clone();
     talking.present_live(notice("retry"));

@@ -1,4 +1,4 @@
-//! What the person is asked, and what becomes of the call meanwhile.
+//! Tests for permission questions and the state of their calls.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn question_repeats_call_and_keeps_it_pending() {
     assert_eq!(question["status"], "pending");
     assert_eq!(question["rawInput"], input);
     assert_eq!(question["content"][0]["content"]["text"], "```sh\nrm -rf x\n```\n\nin `/w`");
-    // The model's own words for it do not come back while it is asked.
+    // The model's description does not return while the question is pending.
     let echo = EventKind::ToolUpdated {
         call: "c1".to_owned(),
         title: Some("Tidy up".to_owned()),
@@ -60,7 +60,7 @@ fn question_shows_rewritten_input() {
     let (first, question) = known.present_approval(&asked);
     assert_eq!(question.fields.raw_input.as_ref(), Some(&rewritten));
     assert_eq!(updates_json(first)[0]["rawInput"], rewritten);
-    // The ledger may be slower, and says what the model wrote.
+    // The ledger may be slower, and has the model's input.
     let mut unknown = presenter(terminal_features());
     unknown.present_approval(&asked);
     assert!(unknown.present_live(wrote()).iter().all(|update| update["rawInput"].is_null()));
@@ -76,7 +76,7 @@ fn question_can_announce_unknown_call() {
     assert_eq!(first[0]["title"], "ls");
     assert_eq!(first[0]["rawInput"], json!({"command": "ls", "cwd": "/w"}));
     assert_eq!(question.fields.raw_input, Some(json!({"command": "ls", "cwd": "/w"})));
-    // What the model wrote is better.
+    // The model's input is better.
     let updates = presenter.present_live(call_started(
         "c1",
         "Bash",

@@ -1,4 +1,4 @@
-//! What a command writes while it runs, in a terminal of the client or without one.
+//! Tests for command output while the command runs, with and without a terminal of the client.
 
 use super::*;
 
@@ -79,7 +79,7 @@ fn exit_status_is_sent_as_far_as_known() {
     let ended = |text: &str, structured: Value| command_ended("c1", text, structured);
     check(ended("x", json!({"exit_code": 0})), json!(0), Value::Null);
     check(ended("x\n(exit code 1)", json!({"exit_code": 1})), json!(1), Value::Null);
-    // What a command prints is not how it ended.
+    // Printed text is not the exit status.
     check(ended("(exit code 7)", json!({"exit_code": 0})), json!(0), Value::Null);
     let killed = json!({"exit_code": 137, "signal": "SIGKILL"});
     check(ended("x", killed), json!(137), json!("SIGKILL"));

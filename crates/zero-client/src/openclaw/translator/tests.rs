@@ -1,4 +1,4 @@
-//! Recorded talks of a gateway, and what others are known to say.
+//! Tests with recorded conversations of gateways, and with known variants.
 
 use serde_json::json;
 
@@ -32,7 +32,7 @@ fn translator() -> OpenClawTranslator {
     OpenClawTranslator::new("main".to_owned(), "m".to_owned(), 0)
 }
 
-/// Entries for the events of a recorded talk.
+/// The entries for the events of a recording.
 fn replay(recorded: &str) -> Vec<Event> {
     let mut telling = translator();
     let mut told = Vec::new();
@@ -83,7 +83,7 @@ fn format_events(told: &[Event]) -> Vec<String> {
     told.iter().map(format_event).collect()
 }
 
-/// All that each run said.
+/// The complete text of each run.
 fn texts_by_run(told: &[Event]) -> BTreeMap<String, String> {
     let mut texts = BTreeMap::new();
     for event in told {
@@ -183,7 +183,7 @@ fn text_before_call_outside_chat_is_emitted() {
     let chat = |state: &str| json!({"runId": "r", "state": state, "message": message, "stopReason": "length"});
     told.extend(telling.handle_chat(&chat("delta"), 1));
     told.extend(telling.handle_chat(&chat("final"), 1));
-    // Some gateways say it twice.
+    // Some gateways report it twice.
     told.extend(telling.handle_chat(&json!({"runId": "r", "state": "error"}), 1));
     let expected = [
         "started m",

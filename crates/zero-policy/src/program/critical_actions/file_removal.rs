@@ -1,10 +1,10 @@
-//! Programs whose work is to remove or overwrite files.
+//! Programs that remove or overwrite files.
 
 use super::super::{CommandAnalysis, CommandClass, FileAccess, strip_arg_prefix};
 use crate::program::options::{OptionTable, ParsedOption, options};
 use crate::shell::ShellArg;
 
-/// `None` when the program does something else.
+/// `None` for other programs.
 pub(in super::super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     Some(match name {
         "rm" => analyze_rm(args),
@@ -25,9 +25,10 @@ const RM: OptionTable = options!(
 
 fn analyze_rm(args: &[ShellArg]) -> CommandAnalysis {
     let options = RM.parse(args);
-    // Not the reading's own doubt: `*.o` never is an option of rm, whatever the files are called.
+    // The general check for hidden options is too strict here: `*.o` is never an option of rm,
+    // whatever the files are called.
     let ended = args.iter().position(|arg| arg.as_known() == Some("--")).unwrap_or(args.len());
-    // A long option that no single name fits: rm refuses it, but other versions know other names.
+    // A long option that matches no single name: rm rejects it, but other versions may have it.
     let is_unlisted =
         |given: &ParsedOption<'_>| given.written.len() > 1 && given.entries().next().is_none();
     let open =
@@ -52,8 +53,8 @@ fn analyze_rm(args: &[ShellArg]) -> CommandAnalysis {
     }
 }
 
-/// Whether an argument that is not known may bring `-r` or `-f`. A pattern brings names of files,
-/// and one with a dot or slash in its fixed end is no option of rm's.
+/// Whether an unknown argument may contain `-r` or `-f`. A glob expands to file names, and one with
+/// a dot or slash in its fixed suffix is not an option of rm.
 fn may_hold_options(arg: &ShellArg) -> bool {
     match arg {
         ShellArg::Known(_) => false,

@@ -1,8 +1,8 @@
 //! Subcommands that publish, deploy, tear down or prune.
 //!
 //! A row reads like a command line: `system prune` are words in this order with options anywhere
-//! between, `*` is any word, `delete*` and `*:destroy` match parts, and `-f|--force` asks for one of
-//! these options.
+//! between, `*` is any word, `delete*` and `*:destroy` match parts, and `-f|--force` requires one
+//! of these options.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -14,7 +14,7 @@ use crate::word_list::words;
 
 struct SubcommandRow {
     programs: &'static [&'static str],
-    /// With `;` between.
+    /// Separated by `;`.
     acts: &'static str,
     why: &'static str,
 }
@@ -121,15 +121,15 @@ const ROWS: &[SubcommandRow] = subcommands! {
         "delete; forget; prune; remove-*; snapshot delete";
 };
 
-/// One thing that a program can be told to do.
+/// One action of a program.
 struct SubcommandAction {
     words: Vec<&'static str>,
-    /// Of each of these options, in one of its spellings, one must be there.
+    /// Required options, each as a list of spellings.
     options: Vec<Vec<&'static str>>,
     why: &'static str,
 }
 
-/// What each program can do, in the order of the rows. Every command line is looked up here.
+/// The actions of each program, in the order of the rows. Every command line is looked up here.
 static BY_PROGRAM: LazyLock<HashMap<&str, Vec<SubcommandAction>>> = LazyLock::new(|| {
     let mut actions: HashMap<&str, Vec<SubcommandAction>> = HashMap::new();
     for row in ROWS {
@@ -141,7 +141,7 @@ static BY_PROGRAM: LazyLock<HashMap<&str, Vec<SubcommandAction>>> = LazyLock::ne
     actions
 });
 
-/// How many options in one place are told apart. Nobody writes more, unless to hide something.
+/// Most options that are tried as taking a value. More occur only in attempts to hide something.
 const OPTIONS_MAX: usize = 32;
 
 pub(super) fn assess(name: &str, args: &[ShellArg]) -> CriticalFinding {
@@ -186,7 +186,7 @@ struct SplitCommandLine<'a> {
     slack: usize,
     /// The same for the words after the first.
     slack_after_first: usize,
-    /// Whether an argument may turn out to be any option.
+    /// Whether an argument may expand to any option.
     open: bool,
 }
 
@@ -211,8 +211,8 @@ impl<'a> SplitCommandLine<'a> {
                 continue;
             }
             line.options.push(arg);
-            // Whether the next word is its value is not known, and differs between versions. Both
-            // are tried.
+            // It is unknown whether the next word is the option's value; versions differ. Both are
+            // tried.
             if !start.contains('=') {
                 if line.words.len() <= line.slack {
                     line.slack += 1;
@@ -249,14 +249,14 @@ impl<'a> SplitCommandLine<'a> {
         by_words.min(by_options)
     }
 
-    /// Whether the words from one on are those wanted, with a gap behind the first.
+    /// Whether the words from `from` on match, with a gap after the first.
     fn match_words(&self, wanted: &[&str], from: usize, gap: usize) -> Likelihood {
         let mut likely = Likelihood::Yes;
         let mut before: Option<&ShellArg> = None;
         for (at, pattern) in wanted.iter().enumerate() {
             let place = from + at + if at > 0 { gap } else { 0 };
             let Some(given) = self.words.get(place) else {
-                // A word that is not known may bring those that are missing.
+                // An unknown word may expand to the missing ones.
                 let open = before.is_some_and(|last| last.as_known().is_none());
                 return if open { Likelihood::Maybe } else { Likelihood::No };
             };

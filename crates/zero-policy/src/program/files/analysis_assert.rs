@@ -1,12 +1,12 @@
-//! What the tests of the tables share: a command line in, its study as one line of text out.
+//! Test helper for the tables: compares the analysis of a command line with a text.
 
 use crate::program::{CommandClass, FileAccess, NestedExecution};
 use crate::shell::ShellArg;
 
-/// Studies a line and compares it with its study in words: `files: read in, write out`.
+/// Analyzes a line and compares the result with a text such as `files: read in, write out`.
 ///
-/// Words are split at spaces and may stand in single quotes; one with `$` is not known, one with
-/// `*` is a pattern. `a/**` is everything beneath `a`; `not known` is a program without a study.
+/// Words are split at spaces and may be in single quotes; a word with `$` is unknown, one with `*`
+/// is a pattern. `a/**` is everything beneath `a`; `not known` is a program without an analysis.
 #[track_caller]
 pub(super) fn check(line: &str, expected: &str) {
     let words = split_words(line);

@@ -1,42 +1,42 @@
-//! A study while it is being written: one method per thing that can be found out.
+//! Builds a [`CommandAnalysis`], with one method per kind of finding.
 
 use crate::program::options::{OptionChange, ParsedArguments, ValueUse};
 use crate::program::{CommandAnalysis, CommandClass, FileAccess, FileTouch, NestedExecution};
 use crate::shell::ShellArg;
 
-/// Said where an argument that is not known yet could turn out to be a dangerous option.
+/// Caution for an unknown argument that could be a dangerous option.
 pub(super) const MAY_BE_OPTION: &str = "an argument that is not known yet may be an option";
 
-/// How deep a touch goes.
+/// The depth of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AccessDepth {
     /// The file or folder itself.
     Itself,
-    /// Everything beneath it too.
+    /// Everything beneath it as well.
     Beneath,
 }
 
-/// What has been found out so far.
+/// The findings so far.
 #[derive(Debug, Default)]
 pub(super) struct CommandAnalysisBuilder {
     study: CommandAnalysis,
 }
 
 impl CommandAnalysisBuilder {
-    /// A file that is read. `-` is standard input.
+    /// Adds a file that is read. `-` is standard input.
     pub(super) fn record_read(&mut self, path: &ShellArg, depth: AccessDepth) {
         if path.as_known() != Some("-") {
             self.record_touch(FileAccess::Read, path.clone(), depth);
         }
     }
 
-    /// Files that are read.
+    /// Adds files that are read.
     pub(super) fn record_reads<'a>(&mut self, paths: impl IntoIterator<Item = &'a ShellArg>) {
         paths.into_iter().for_each(|path| self.record_read(path, AccessDepth::Itself));
     }
 
-    /// A file with names of files, all of which are read; `-` is standard input. Which they are
-    /// nobody can say.
+    /// Adds a file with a list of files, all of which are read; `-` is standard input. The listed
+    /// files are unknown.
     pub(super) fn record_listed_reads(&mut self, list: &ShellArg) {
         self.record_read(list, AccessDepth::Itself);
         let written = format!("what {list} names");
@@ -44,37 +44,37 @@ impl CommandAnalysisBuilder {
         self.record_touch(FileAccess::Read, listed, AccessDepth::Itself);
     }
 
-    /// Arguments that may become several, where all that is not said otherwise is a file: `$x` in
-    /// `grep $x` may be a pattern and a file.
+    /// Adds arguments that may expand to several words, each a file unless something else is known:
+    /// `$x` in `grep $x` may be a pattern and a file.
     pub(super) fn record_split_reads(&mut self, args: &[ShellArg]) {
         args.iter()
             .filter(|arg| arg.may_split())
             .for_each(|arg| self.record_read(arg, AccessDepth::Itself));
     }
 
-    /// A file that is made or changed.
+    /// Adds a file that is created or changed.
     pub(super) fn record_write(&mut self, path: &ShellArg, depth: AccessDepth) {
         self.record_touch(FileAccess::Write, path.clone(), depth);
     }
 
-    /// Files that are made or changed.
+    /// Adds files that are created or changed.
     pub(super) fn record_writes<'a>(&mut self, paths: impl IntoIterator<Item = &'a ShellArg>) {
         paths.into_iter().for_each(|path| self.record_write(path, AccessDepth::Itself));
     }
 
-    /// Files that are made or changed, where `-` is standard output.
+    /// Adds files that are created or changed; `-` is standard output.
     pub(super) fn record_outputs<'a>(&mut self, paths: impl IntoIterator<Item = &'a ShellArg>) {
         paths.into_iter().for_each(|path| self.record_write_unless_stdout(path));
     }
 
-    /// A file that is made or changed, where `-` is standard output.
+    /// Adds a file that is created or changed; `-` is standard output.
     pub(super) fn record_write_unless_stdout(&mut self, path: &ShellArg) {
         if path.as_known() != Some("-") {
             self.record_write(path, AccessDepth::Itself);
         }
     }
 
-    /// A file that is removed.
+    /// Adds a file that is removed.
     pub(super) fn record_delete(&mut self, path: &ShellArg, depth: AccessDepth) {
         self.record_touch(FileAccess::Delete, path.clone(), depth);
     }
@@ -86,24 +86,24 @@ impl CommandAnalysisBuilder {
         }
     }
 
-    /// A host that is talked to.
+    /// Adds a host that is connected to.
     pub(super) fn record_host(&mut self, host: &ShellArg) {
         if !self.study.hosts.contains(host) {
             self.study.hosts.push(host.clone());
         }
     }
 
-    /// A text that a shell runs.
+    /// Adds a script that a shell runs.
     pub(super) fn record_script(&mut self, text: &ShellArg) {
         self.study.runs.push(NestedExecution::Script { text: text.clone(), folder: None });
     }
 
-    /// A program that is run, with arguments nobody can say.
+    /// Adds a program that is run with unknown arguments.
     pub(super) fn record_command(&mut self, program: &ShellArg) {
         self.study.runs.push(NestedExecution::from_argv_and_more(vec![program.clone()]));
     }
 
-    /// Something is run, but nobody can say what.
+    /// Adds an unknown command.
     pub(super) fn record_unknown_run(&mut self, why: &'static str) {
         let run = NestedExecution::Unknown(why);
         if !self.study.runs.contains(&run) {
@@ -111,12 +111,13 @@ impl CommandAnalysisBuilder {
         }
     }
 
-    /// A reason why no rule may cover it by its name alone. The first one is kept.
+    /// Adds a caution: why a rule for the name alone does not cover the command. The first one is
+    /// kept.
     pub(super) fn record_caution(&mut self, why: &str) {
         self.study.caution.get_or_insert_with(|| why.to_owned());
     }
 
-    /// Says so where an argument that is not known yet could turn out to be a dangerous option.
+    /// Adds a caution if an unknown argument could be a dangerous option.
     pub(super) fn record_hidden_option(
         &mut self,
         args: &[ShellArg],
@@ -127,12 +128,12 @@ impl CommandAnalysisBuilder {
         }
     }
 
-    /// A reason why it is critical.
+    /// Adds a reason why the command is critical.
     pub(super) fn record_critical(&mut self, why: &'static str) {
         self.study.critical = Some(why);
     }
 
-    /// What is done with the value of an option.
+    /// Adds the effect of an option's value.
     pub(super) fn record_value(&mut self, value_use: ValueUse, value: &ShellArg) {
         match value_use {
             ValueUse::Nothing | ValueUse::Folder | ValueUse::Path => {}
@@ -145,7 +146,7 @@ impl CommandAnalysisBuilder {
         }
     }
 
-    /// What an option changes by being there, as far as no row must know.
+    /// Adds the effect of an option itself, if it does not depend on the row.
     pub(super) fn record_change(&mut self, change: OptionChange) {
         match change {
             OptionChange::Run(why) => self.record_unknown_run(why),
@@ -154,7 +155,7 @@ impl CommandAnalysisBuilder {
         }
     }
 
-    /// Adds what was found out elsewhere, except the nature.
+    /// Adds the findings of another analysis, except its class.
     pub(super) fn merge(&mut self, other: CommandAnalysis) {
         for touch in other.touches {
             if !self.study.touches.contains(&touch) {
@@ -168,13 +169,13 @@ impl CommandAnalysisBuilder {
         }
     }
 
-    /// It does what was noted and nothing else: it looks, or it changes files.
+    /// Builds an analysis that is complete: the command reads, or it changes files.
     pub(super) fn build_complete(self) -> CommandAnalysis {
         let looks = self.study.touches.iter().all(|touch| touch.access == FileAccess::Read);
         self.build_with_class(if looks { CommandClass::ReadOnly } else { CommandClass::Files })
     }
 
-    /// It may do more than was noted.
+    /// Builds an analysis of a command that may do more.
     pub(super) fn build_incomplete(self) -> CommandAnalysis {
         self.build_with_class(CommandClass::Opaque)
     }
@@ -185,9 +186,9 @@ impl CommandAnalysisBuilder {
     }
 }
 
-/// Whether some argument may turn out to be an option, or several words with one among them.
+/// Whether some argument may expand to an option, or to several words with an option among them.
 ///
-/// After `--` there are no options, unless that `--` was itself the value of one.
+/// There are no options after `--`, unless that `--` was itself the value of an option.
 pub(super) fn may_hide_option(args: &[ShellArg], options: &ParsedArguments<'_>) -> bool {
     let end = ShellArg::known("--");
     let is_value = options.given.iter().any(|given| given.value.as_ref() == Some(&end));
@@ -196,7 +197,7 @@ pub(super) fn may_hide_option(args: &[ShellArg], options: &ParsedArguments<'_>) 
     options.uncertain || unknown
 }
 
-/// The file `name` in `folder`, both as far as they are known.
+/// The file `name` in `folder`, as far as both are known.
 pub(super) fn join_path(folder: &ShellArg, name: &str) -> Option<ShellArg> {
     let put = |folder: &str| match folder {
         "" => name.to_owned(),
@@ -209,14 +210,14 @@ pub(super) fn join_path(folder: &ShellArg, name: &str) -> Option<ShellArg> {
     }
 }
 
-/// The last part of a known path; `None` when it has none of its own, as `.`, `a/..` and `/`.
+/// The last component of a known path; `None` for `.`, `a/..` and `/`.
 pub(super) fn last_component(path: &ShellArg) -> Option<&str> {
     let path = path.as_known()?.trim_end_matches('/');
     let name = path.rsplit('/').next()?;
     (!matches!(name, "" | "." | "..")).then_some(name)
 }
 
-/// A path that starts so and goes on in a way nobody can say.
+/// A path with a known prefix and an unknown rest.
 pub(super) fn path_starting_with(start: &str) -> ShellArg {
     ShellArg::Unknown { starts_with: start.to_owned(), written: format!("{start}…") }
 }

@@ -1,4 +1,4 @@
-//! Archives and compression: what is packed is read, what is unpacked lands somewhere.
+//! Archives and compression: packing reads files, unpacking writes them.
 
 mod compressors;
 mod tar;
@@ -12,7 +12,7 @@ use super::analysis_builder::{
     path_starting_with,
 };
 
-/// Studies an archiver.
+/// Analyzes an archiver.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     match name {
         "tar" | "gtar" | "bsdtar" => Some(tar::analyze(args)),
@@ -54,7 +54,7 @@ fn analyze_zip(args: &[ShellArg]) -> CommandAnalysis {
             deep |= is("recurse-paths") || is("recurse-patterns");
             moves |= is("move");
         } else if let Some(cluster) = text.strip_prefix('-').filter(|rest| !rest.is_empty()) {
-            // Letters and pairs of letters; `-TT` and `-lf` take a value.
+            // Options of one and two letters; `-TT` and `-lf` take a value.
             if let Some((_, command)) = cluster.split_once("TT") {
                 let command = Some(ShellArg::known(command)).filter(|_| !command.is_empty());
                 let command = command.or_else(|| rest.next().cloned());
@@ -107,7 +107,7 @@ fn analyze_unzip(args: &[ShellArg]) -> CommandAnalysis {
     notes.build_complete()
 }
 
-/// Members that are named are written under their names; `flat` is without their folders.
+/// Adds the named members, which are written under their names; with `flat`, without their folders.
 fn record_members<'a>(
     folder: &ShellArg,
     members: impl Iterator<Item = &'a ShellArg>,
@@ -175,7 +175,7 @@ fn analyze_seven_zip(args: &[ShellArg]) -> CommandAnalysis {
     notes.build_complete()
 }
 
-/// `cpio` takes the names of its files from its input.
+/// `cpio` reads the names of its files from standard input.
 fn analyze_cpio(args: &[ShellArg]) -> CommandAnalysis {
     const CPIO: OptionTable = options!(
         "-CDEFHIMOR: block-size: directory: file: format: pattern-file: message: owner: \
@@ -202,7 +202,7 @@ fn analyze_cpio(args: &[ShellArg]) -> CommandAnalysis {
     if creates {
         notes.record_listed_reads(&ShellArg::known("-"));
     }
-    // It copies the files that its input names to this folder.
+    // It copies the files named on its input to this folder.
     if options.has(&["p", "pass-through"]) {
         options.operands.iter().for_each(|folder| notes.record_write(folder, AccessDepth::Beneath));
     }
@@ -263,7 +263,8 @@ fn analyze_ar(args: &[ShellArg]) -> CommandAnalysis {
             record_members(&here, files.iter().skip(1), true, &mut notes);
             record_members(&here, files.iter().skip(1), false, &mut notes);
         }
-        // Some forms take the name of a member before the archive, so any of them may be it.
+        // Some forms take the name of a member before the archive, so any operand may be the
+        // archive.
         _ => {
             for file in files {
                 notes.record_read(file, AccessDepth::Itself);

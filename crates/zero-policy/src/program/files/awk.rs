@@ -1,4 +1,4 @@
-//! `awk`: its programs can read and write files and run commands, so they are read here.
+//! `awk`: its programs can read and write files and run commands, so they are scanned here.
 
 mod program_text;
 
@@ -10,7 +10,7 @@ use super::analysis_builder::{
     AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, may_hide_option,
 };
 
-/// Studies `awk` and its relatives.
+/// Analyzes `awk` and its variants.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     const AWK: OptionTable = options!(
         "-FvfileEW: field-separator: assign: file: include: load: source: exec: pretty-print \
@@ -44,7 +44,7 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
     if may_hide_option_early(args, &options) {
         notes.record_caution(MAY_BE_OPTION);
     }
-    // These write a file whose name they have or make up.
+    // These options write a file with a given or generated name.
     let writes = ["o", "pretty-print", "p", "profile", "d", "dump-variables", "D", "debug"];
     Some(if options.has(&writes) { notes.build_incomplete() } else { notes.build_complete() })
 }
@@ -56,7 +56,7 @@ fn record_program(program: &ShellArg, notes: &mut CommandAnalysisBuilder) {
     }
 }
 
-/// Options end at the first operand, so only what stands before it can turn out to be one.
+/// Options end at the first operand, so only an argument before it can be one.
 fn may_hide_option_early(args: &[ShellArg], options: &ParsedArguments<'_>) -> bool {
     let before = args.len().saturating_sub(options.operands.len());
     may_hide_option(args.get(..before).unwrap_or_default(), options)

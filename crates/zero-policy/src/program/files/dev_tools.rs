@@ -1,5 +1,5 @@
-//! Tools for building and running things. They may do anything, except for the few forms that
-//! only look: those are listed, with every option they may have.
+//! Build tools and other development tools. They may do anything, except in a few read-only forms,
+//! which are listed here with every option they may have.
 
 use crate::program::CommandAnalysis;
 use crate::shell::ShellArg;
@@ -8,31 +8,30 @@ use super::analysis_builder::CommandAnalysisBuilder;
 use super::toolchain::asks_version;
 use crate::word_list::words;
 
-/// Studies a tool in one of its forms that only look; `None` for every other form.
+/// Analyzes a tool in one of its read-only forms; `None` for other forms.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     let looks = VERSION_TOOLS.contains(&name) && asks_version(args)
         || FORMS.iter().any(|form| form.names.contains(&name) && form.matches_args(args));
     looks.then(|| CommandAnalysisBuilder::default().build_complete())
 }
 
-/// Tools that say their version, or how they are used, and do nothing else then.
+/// Tools whose version and help options have no other effect.
 ///
-/// Those that start something of the project even for that are not among them: a
-/// `rust-toolchain.toml` names the folder in which `cargo` and `rustc` are, a `global.json` that of
-/// `dotnet`, `yarn` and `pnpm` have such a setting too, `pytest` loads `conftest.py`, `hg` the
-/// extensions in `.hg/hgrc`.
+/// Tools that run something of the project even then are excluded: a `rust-toolchain.toml` names
+/// the folder of `cargo` and `rustc`, a `global.json` that of `dotnet`, `yarn` and `pnpm` have such
+/// a setting too, `pytest` loads `conftest.py`, `hg` the extensions in `.hg/hgrc`.
 const VERSION_TOOLS: &[&str] = words!(
     "rustup npm npx pip pip3 uv poetry go make cmake ninja docker kubectl helm terraform java \
      javac swift zig ghc tsc ruff black mypy gem brew jj svn tmux systemctl journalctl dpkg rpm \
      apt gpg rsync ssh gdb psql sqlite3 mysql ffmpeg"
 );
 
-/// Forms that only look, which take the same options.
+/// Read-only forms that take the same options.
 struct ReadOnlyForm {
     names: &'static [&'static str],
-    /// The words each starts with.
+    /// The words that each form starts with.
     words: &'static [&'static [&'static str]],
-    /// The options it may have, each as `-x` or `--name`; one with any value ends with `=`.
+    /// The allowed options, each as `-x` or `--name`; one with any value ends with `=`.
     options: &'static [&'static str],
     /// Whether other words may follow.
     operands: AllowedOperands,
@@ -126,7 +125,7 @@ impl ReadOnlyForm {
     }
 
     fn allows(&self, args: &[ShellArg]) -> bool {
-        // What is not known may be an option that does more.
+        // An unknown argument may be an option that does more.
         args.iter().all(|arg| match arg {
             ShellArg::Known(text) if text.starts_with('-') => self.allows_option(text),
             ShellArg::Known(_) => self.operands == AllowedOperands::Any,

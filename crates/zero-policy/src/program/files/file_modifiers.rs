@@ -1,7 +1,7 @@
-//! Programs that change files and do nothing else, with every file they change.
+//! Programs that only change files, with every file they change.
 //!
-//! A destination may be a file or an existing folder, which only the disk knows. So both are
-//! noted: the destination itself, and the file of the source's name inside it.
+//! Whether a destination is a file or an existing folder is not known without the disk. So both are
+//! added: the destination itself, and the file with the source's name inside it.
 
 use crate::program::CommandAnalysis;
 use crate::program::options::{OptionTable, ParsedArguments, options, strip_start};
@@ -13,7 +13,7 @@ use super::analysis_builder::{
 };
 use super::program_table::{OperandRole, ProgramRow, READER_ROW};
 
-/// Studies a program that changes files.
+/// Analyzes a program that changes files.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     match name {
         "cp" | "gcp" => Some(analyze_copy(args)),
@@ -57,13 +57,13 @@ static ROWS: &[ProgramRow] = &[
     },
 ];
 
-/// Where a copy, a move or a link ends up.
+/// The destination of a copy, a move or a link.
 struct CopyDestination {
-    /// What is copied, moved or linked.
+    /// The files that are copied, moved or linked.
     sources: Vec<ShellArg>,
-    /// The file or folder it goes to.
+    /// The destination file or folder.
     path: ShellArg,
-    /// What is known of that path.
+    /// What is known about the destination.
     kind: DestinationKind,
 }
 
@@ -93,7 +93,7 @@ impl CopyDestination {
         Some(Self { sources, path, kind })
     }
 
-    /// Notes everything that may be written, `depth` deep.
+    /// Adds everything that may be written, with the given depth.
     fn record_writes(
         &self,
         options: &ParsedArguments<'_>,
@@ -102,7 +102,7 @@ impl CopyDestination {
     ) {
         let mut written = Vec::new();
         let itself = if self.kind == DestinationKind::Folder { AccessDepth::Itself } else { depth };
-        // `src/` can only be a folder that is there already, and what changes lies in it.
+        // `src/` must be an existing folder, and the change is inside it.
         let is_file = !self.path.as_known().is_some_and(|path| path.ends_with('/'));
         if is_file || self.kind == DestinationKind::File || depth == AccessDepth::Beneath {
             notes.record_write(&self.path, itself);
@@ -119,11 +119,11 @@ impl CopyDestination {
                     notes.record_write(&inside, depth);
                     written.push(inside);
                 }
-                // No name to go by: it may be any file of the folder.
+                // Without a known name it may be any file of the folder.
                 None => notes.record_write(&self.path, AccessDepth::Beneath),
             }
         }
-        // What was there before is kept under another name.
+        // The previous file is kept under another name.
         for suffix in options.values(&["S", "suffix"]) {
             for path in &written {
                 match (path.as_known(), suffix.as_known()) {
@@ -166,7 +166,7 @@ fn analyze_copy(args: &[ShellArg]) -> CommandAnalysis {
     notes.build_complete()
 }
 
-/// What is moved may be a folder, and then everything beneath it moves too.
+/// The source may be a folder, and then everything beneath it moves too.
 fn analyze_move(args: &[ShellArg]) -> CommandAnalysis {
     let options = COPY.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
@@ -180,15 +180,15 @@ fn analyze_move(args: &[ShellArg]) -> CommandAnalysis {
     notes.build_complete()
 }
 
-/// A link is another name for its target: whoever makes it can read and change the target under
-/// that name. A symbolic link counts from the folder it lies in.
+/// A link is another name for its target: its creator can read and change the target by that name.
+/// The target of a symlink is relative to the folder of the link.
 fn analyze_link(args: &[ShellArg]) -> CommandAnalysis {
     const LINK: OptionTable = options!(
         "-tS: target-directory: suffix: symbolic relative no-target-directory no-dereference \
          backup"
     );
     let mut options = LINK.parse(args);
-    // `ln target` makes a link of that name right here.
+    // `ln target` creates a link of that name in the working folder.
     if options.operands.len() == 1 && !options.has(&["t", "target-directory"]) {
         options.operands.push(ShellArg::known("."));
     }
@@ -210,7 +210,7 @@ fn analyze_link(args: &[ShellArg]) -> CommandAnalysis {
             notes.record_write(target, AccessDepth::Beneath);
         }
     }
-    // Where a folder was, or will be looked for, everything in it is then what the link leads to.
+    // If the destination is a folder, now or later, its contents become those of the link's target.
     destination.record_writes(&options, AccessDepth::Beneath, &mut notes);
     notes.build_complete()
 }
@@ -276,8 +276,8 @@ fn analyze_dd(args: &[ShellArg]) -> CommandAnalysis {
     notes.build_complete()
 }
 
-/// Makes a new file and never changes one. Without a template, or with `-t`, that is in the folder
-/// for such, which is another one than the workspace.
+/// Creates a new file and never changes an existing one. Without a template, or with `-t`, that is
+/// in the temporary folder, outside the workspace.
 fn analyze_mktemp(args: &[ShellArg]) -> CommandAnalysis {
     const MKTEMP: OptionTable = options!("p: suffix: directory dry-run quiet tmpdir");
     let options = MKTEMP.parse(args);
@@ -296,7 +296,7 @@ fn analyze_mktemp(args: &[ShellArg]) -> CommandAnalysis {
     notes.build_complete()
 }
 
-/// What a patch changes stands in the patch.
+/// The changed files are named in the patch.
 fn analyze_patch(args: &[ShellArg]) -> CommandAnalysis {
     const PATCH: OptionTable = options!(
         "-pidorBDFgVYzx: strip: input: directory: output: reject-file: prefix: ifdef: fuzz: get: \

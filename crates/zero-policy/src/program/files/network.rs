@@ -1,5 +1,5 @@
-//! Programs that talk to other machines. What they send and fetch is never all said, so a rule
-//! decides; the hosts and the files are named here so that rules about those hold too.
+//! Programs that connect to other machines. Their effects are never fully known, so a rule decides;
+//! hosts and files are listed here so that rules about those apply too.
 
 mod curl;
 mod url;
@@ -12,7 +12,7 @@ use crate::shell::ShellArg;
 
 use super::analysis_builder::{AccessDepth, CommandAnalysisBuilder};
 
-/// Studies a program that talks to other machines.
+/// Analyzes a program that connects to other machines.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     match name {
         "curl" => Some(curl::analyze(args)),
@@ -31,7 +31,7 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
     }
 }
 
-/// Any operand may be a host: even a name that is only looked up reaches whoever answers for it.
+/// Any operand may be a host: even a name that is only looked up reaches its name server.
 fn analyze_host_operands(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     for arg in args {
@@ -116,7 +116,7 @@ fn analyze_gh(args: &[ShellArg]) -> CommandAnalysis {
         if let Some(at) = field.known_prefix().find("=@") {
             notes.record_read(&strip_start(field, at + "=@".len()), AccessDepth::Itself);
         } else {
-            // `-F file` of `gh issue create` and its kind.
+            // `-F file` of `gh issue create` and similar.
             notes.record_read(field, AccessDepth::Itself);
         }
     }
@@ -141,7 +141,7 @@ fn analyze_netcat(args: &[ShellArg]) -> CommandAnalysis {
     notes.build_incomplete()
 }
 
-/// `socat` joins two addresses, each with its kind before the first colon.
+/// `socat` connects two addresses, each with its kind before the first colon.
 fn analyze_socat(args: &[ShellArg]) -> CommandAnalysis {
     let options = options!("-bdlTtSsx:").parse(args);
     let mut notes = CommandAnalysisBuilder::default();

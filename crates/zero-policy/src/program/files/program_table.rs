@@ -1,4 +1,4 @@
-//! Programs as rows of a table: which operands are files, and which options do something.
+//! Programs as rows of a table: which operands are files, and which options have effects.
 
 use crate::program::CommandAnalysis;
 use crate::program::options::{OptionChange, OptionTable, ValueUse, options};
@@ -8,28 +8,28 @@ use super::analysis_builder::{
     AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, may_hide_option,
 };
 
-/// One or several programs that take their arguments alike.
+/// One or several programs with the same arguments.
 pub(super) struct ProgramRow {
     /// Their names.
     pub(super) names: &'static [&'static str],
-    /// Their options, with what these do.
+    /// Their options with their effects.
     pub(super) table: OptionTable,
-    /// Whether long options are written with one dash.
+    /// Whether long options have one dash.
     pub(super) single_dash: bool,
-    /// What the operands are.
+    /// The role of the operands.
     pub(super) operands: OperandRole,
-    /// How many operands come before the first file, such as the pattern of `grep`.
+    /// How many operands precede the first file, such as the pattern of `grep`.
     pub(super) skip: usize,
-    /// Whether it goes beneath folders without being told to.
+    /// Whether it reads folders recursively by default.
     pub(super) beneath: bool,
-    /// When it looks at the current folder if no file is named.
+    /// When it uses the current folder if no file is named.
     pub(super) here: CurrentFolderUse,
 }
 
-/// What the operands of a program are.
+/// The role of a program's operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OperandRole {
-    /// No files.
+    /// Not files.
     Nothing,
     /// Files that are read.
     Read,
@@ -37,11 +37,11 @@ pub(super) enum OperandRole {
     ReadThenWrite,
     /// Files that are written.
     Write,
-    /// With an operand it does more than look.
+    /// With an operand it does more than read.
     Refused,
 }
 
-/// When the current folder is meant.
+/// When the current folder is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CurrentFolderUse {
     Never,
@@ -49,7 +49,7 @@ pub(super) enum CurrentFolderUse {
     Always,
 }
 
-/// The row that others start from: reads its operands, and no option does anything.
+/// The base of other rows: reads its operands, and its options have no effect.
 pub(super) const READER_ROW: ProgramRow = ProgramRow {
     names: &[],
     table: options!(""),
@@ -66,7 +66,7 @@ impl ProgramRow {
         rows.iter().find(|row| row.names.contains(&name))
     }
 
-    /// What a command line of one of these programs does.
+    /// Analyzes a command line of one of these programs.
     pub(super) fn analyze(&self, args: &[ShellArg]) -> CommandAnalysis {
         let table = if self.single_dash { self.table.single_dash() } else { self.table };
         let options = table.parse(args);
@@ -98,7 +98,8 @@ impl ProgramRow {
         if all_said { notes.build_complete() } else { notes.build_incomplete() }
     }
 
-    /// Notes what is done to the operands. `false` when that makes it do more than is said.
+    /// Adds the effects on the operands. Returns `false` if the program then does more than the row
+    /// says.
     fn record_operands(
         &self,
         operands: OperandRole,
@@ -128,8 +129,8 @@ impl ProgramRow {
         true
     }
 
-    /// Whether an option or operand of these programs can write or run something, while they
-    /// otherwise only look.
+    /// Whether an option or operand of these otherwise read-only programs can write or run
+    /// something.
     fn is_dangerous(&self) -> bool {
         matches!(self.operands, OperandRole::ReadThenWrite | OperandRole::Refused)
             || self.table.entries().iter().any(|entry| match (entry.value_use, entry.change) {

@@ -1,7 +1,7 @@
-//! Programs that look: at files, at text, at the machine.
+//! Read-only programs: for files, text, and the machine's state.
 //!
-//! Many of them can do more with the right option, and those are what this file is about:
-//! `sort -o`, `rg --pre`, `man -P`, the second operand of `uniq`.
+//! Many of them can do more with certain options, which this file covers: `sort -o`, `rg --pre`,
+//! `man -P`, the second operand of `uniq`.
 
 mod reader_table;
 
@@ -15,7 +15,7 @@ use super::analysis_builder::{
 use super::program_table::{ProgramRow, READER_ROW};
 use reader_table::ROWS;
 
-/// Studies a program that looks.
+/// Analyzes a read-only program.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     match name {
         "less" | "zless" => Some(analyze_pager(&LESS, args)),
@@ -45,7 +45,7 @@ static LESS: ProgramRow = ProgramRow {
     ..READER_ROW
 };
 
-/// `less` and its kind: `+` gives them commands, and they can keep a log.
+/// `less` and similar: `+` passes commands to them, and they can write a log.
 fn analyze_pager(row: &ProgramRow, args: &[ShellArg]) -> CommandAnalysis {
     let is_command = |arg: &&ShellArg| arg.known_prefix().starts_with('+');
     let harmless = |arg: &ShellArg| {
@@ -63,7 +63,8 @@ fn analyze_pager(row: &ProgramRow, args: &[ShellArg]) -> CommandAnalysis {
     notes.build_complete()
 }
 
-/// `tree` takes the values of a cluster from the arguments after it: `-oa out` writes `out`.
+/// `tree` takes the values of an option cluster from the following arguments: `-oa out` writes
+/// `out`.
 fn analyze_tree(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     let mut folders = Vec::new();
@@ -73,21 +74,21 @@ fn analyze_tree(args: &[ShellArg]) -> CommandAnalysis {
         match arg.as_known().and_then(|text| text.strip_prefix('-')) {
             Some("-") => folders.extend(rest.by_ref()),
             Some(long) if long.starts_with('-') => {
-                // Its long options are no abbreviations, and one for the output may come yet.
+                // Its long options cannot be abbreviated, and a future one may set the output.
                 all_said &= !long.starts_with("-o");
             }
             Some(cluster) => {
                 for letter in cluster.chars() {
                     match letter {
                         'o' => {
-                            // Some versions take what is attached, so that counts as well.
+                            // Some versions take an attached value, so that is added as well.
                             let attached = cluster.split_once('o').map_or("", |(_, rest)| rest);
                             let attached = Some(attached).filter(|file| !file.is_empty());
                             notes.record_writes(attached.map(ShellArg::known).iter());
                             notes.record_writes(rest.next());
                         }
                         'L' | 'P' | 'I' | 'H' | 'T' => drop(rest.next()),
-                        // It starts itself again in folders, with `-o 00Tree.html`.
+                        // It runs itself again in folders, with `-o 00Tree.html`.
                         'R' => all_said = false,
                         _ => {}
                     }
@@ -107,7 +108,7 @@ fn analyze_tree(args: &[ShellArg]) -> CommandAnalysis {
     if all_said { notes.build_complete() } else { notes.build_incomplete() }
 }
 
-/// `xmllint` fetches a document that is named by an address.
+/// `xmllint` fetches a document given by a URL.
 fn analyze_xmllint(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     let addresses = args.iter().filter(|arg| arg.known_prefix().contains("://"));
@@ -119,7 +120,7 @@ fn analyze_xmllint(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis
     notes.build_incomplete()
 }
 
-/// `@file` stands for the options in that file.
+/// `@file` reads options from that file.
 fn add_option_files(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     for arg in args.iter().filter(|arg| arg.known_prefix().starts_with('@')) {
@@ -141,18 +142,18 @@ fn analyze_bat(args: &[ShellArg]) -> CommandAnalysis {
     };
     let mut notes = CommandAnalysisBuilder::default();
     notes.merge(BAT.analyze(args));
-    // `bat cache` builds themes and syntaxes into a folder of its own.
+    // `bat cache` writes themes and syntaxes to a folder of its own.
     if args.first().and_then(ShellArg::as_known) == Some("cache") {
         return notes.build_incomplete();
     }
     notes.build_complete()
 }
 
-/// Shows the time; with a time for an operand, or with `-s`, it sets it.
+/// Prints the time; with a time as operand, or with `-s`, sets it.
 fn analyze_date(args: &[ShellArg]) -> CommandAnalysis {
     const DATE: OptionTable =
         options!("-dfrsvz: date: file: reference: set: debug iso-8601 rfc-3339 rfc-email utc");
-    // The format of `-I` is attached to it, and is no cluster of options.
+    // The format of `-I` is attached to it, and is not an option cluster.
     let is_format = |arg: &&ShellArg| arg.known_prefix().starts_with("-I");
     let args: Vec<ShellArg> = args.iter().filter(|arg| !is_format(arg)).cloned().collect();
     let options = DATE.parse(&args);
@@ -163,7 +164,7 @@ fn analyze_date(args: &[ShellArg]) -> CommandAnalysis {
     if sets && !options.has(&["j"]) { notes.build_incomplete() } else { notes.build_complete() }
 }
 
-/// Compares files; when one is a folder, with the file of the same name in it.
+/// Compares files; if one is a folder, with the file of the same name in it.
 fn analyze_diff(args: &[ShellArg]) -> CommandAnalysis {
     const DIFF: OptionTable = options!(
         "-CUFILSWxXD: context: unified: show-function-line: ignore-matching-lines: label: width: \
@@ -190,7 +191,7 @@ fn analyze_diff(args: &[ShellArg]) -> CommandAnalysis {
     notes.build_complete()
 }
 
-/// `jq` takes two values after some of its options, and files only after its filter.
+/// `jq` takes two values after some options, and files only after its filter.
 fn analyze_jq(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     let mut operands = Vec::new();
@@ -240,7 +241,7 @@ fn analyze_jq(args: &[ShellArg]) -> CommandAnalysis {
     notes.build_complete()
 }
 
-/// `yq` takes its first operand for a file when there is one of that name, so all of them count.
+/// `yq` reads its first operand as a file if that exists, so all operands count as files.
 fn analyze_yq(args: &[ShellArg]) -> CommandAnalysis {
     static YQ: ProgramRow = ProgramRow {
         table: options!(
@@ -285,7 +286,7 @@ fn analyze_man(args: &[ShellArg]) -> CommandAnalysis {
     notes.build_complete()
 }
 
-/// `xxd` knows no clusters: `-ps` is one option, and `-s` another that takes a value.
+/// `xxd` has no option clusters: `-ps` is one option, and `-s` another one with a value.
 fn analyze_xxd(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     let mut files = Vec::new();

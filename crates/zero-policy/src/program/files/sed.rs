@@ -1,4 +1,4 @@
-//! `sed`: its scripts can read and write files and run commands, so they are read here.
+//! `sed`: its scripts can read and write files and run commands, so they are scanned here.
 
 mod script;
 
@@ -9,7 +9,7 @@ use super::analysis_builder::{
     AccessDepth, CommandAnalysisBuilder, MAY_BE_OPTION, path_starting_with,
 };
 
-/// Studies `sed`.
+/// Analyzes `sed`.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     if !matches!(name, "sed" | "gsed" | "ssed") {
         return None;
@@ -26,7 +26,7 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
     let mut scripts = line.scripts;
     let mut files = line.operands.as_slice();
     if scripts.is_empty() && line.script_files.is_empty() {
-        // As macOS has it, `-i` takes the suffix as the next argument: `sed -i '' s/a/b/ file`.
+        // On macOS, `-i` takes the suffix as the next argument: `sed -i '' s/a/b/ file`.
         if line.in_place == Some(BackupSuffix::PerhapsNext)
             && let [ShellArg::Known(suffix), rest @ ..] = files
             && (suffix.is_empty() || suffix.starts_with('.'))
@@ -60,7 +60,7 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
     Some(notes.build_complete())
 }
 
-/// Several scripts are one, a line each.
+/// Several scripts are joined by line breaks.
 fn record_scripts(scripts: &[ShellArg], notes: &mut CommandAnalysisBuilder) {
     let known: Option<Vec<&str>> = scripts.iter().map(ShellArg::as_known).collect();
     match known {
@@ -69,7 +69,7 @@ fn record_scripts(scripts: &[ShellArg], notes: &mut CommandAnalysisBuilder) {
     }
 }
 
-/// Where a file is kept before it is changed: `*` in the suffix stands for its name.
+/// The backup path of a file: `*` in the suffix stands for its name.
 fn backup_path(file: &ShellArg, suffix: &str) -> ShellArg {
     let Some(path) = file.as_known() else { return path_starting_with(file.known_prefix()) };
     if !suffix.contains('*') {
@@ -84,16 +84,16 @@ fn backup_path(file: &ShellArg, suffix: &str) -> ShellArg {
     }
 }
 
-/// What `-i` says about the copy that is kept.
+/// The backup suffix that `-i` sets.
 #[derive(Debug, PartialEq, Eq)]
 enum BackupSuffix {
     None,
-    /// None, or the next argument where `sed` comes from BSD.
+    /// None, or the next argument in BSD versions.
     PerhapsNext,
     Known(String),
 }
 
-/// A command line of `sed`. Its `-i` takes a value only when attached, so it is read here.
+/// A command line of `sed`. Parsed here because `-i` takes only an attached value.
 #[derive(Debug, Default)]
 struct SedCommandLine {
     scripts: Vec<ShellArg>,

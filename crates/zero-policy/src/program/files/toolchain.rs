@@ -1,7 +1,7 @@
-//! Programs that do what a file or an argument tells them: interpreters, compilers, editors.
+//! Programs that execute their input: interpreters, compilers, editors.
 //!
-//! They may do anything, so a rule decides. The files they are given are named here, so that
-//! rules about files hold too; asking for the version is all that only looks.
+//! They may do anything, so a rule decides. The files they are given are listed here, so that rules
+//! about files apply too; only a version query is read-only.
 
 use crate::program::CommandAnalysis;
 use crate::program::options::{OptionTable, options};
@@ -9,13 +9,13 @@ use crate::shell::ShellArg;
 
 use super::analysis_builder::{AccessDepth, CommandAnalysisBuilder};
 
-/// Studies an interpreter, a compiler or an editor.
+/// Analyzes an interpreter, a compiler or an editor.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     let kind = classify_program(name)?;
     let is_script_kind = matches!(kind, ToolchainKind::Interpreter | ToolchainKind::Perl);
     let asks = asks_version(args)
         || is_script_kind && matches!(args, [arg] if arg.as_known() == Some("-v"));
-    // A file of the project may say which `rustc` it is that answers.
+    // A file of the project may select which `rustc` runs.
     if asks && kind != ToolchainKind::Editor && name != "rustc" {
         return Some(CommandAnalysisBuilder::default().build_complete());
     }
@@ -29,7 +29,7 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
     })
 }
 
-/// Whether the only thing asked is which version it is.
+/// Whether the command only queries the version.
 pub(super) fn asks_version(args: &[ShellArg]) -> bool {
     matches!(args, [ShellArg::Known(only)] if matches!(only.as_str(), "--version" | "-V" | "--help"))
 }
@@ -62,7 +62,7 @@ fn classify_program(name: &str) -> Option<ToolchainKind> {
     })
 }
 
-/// The first operand is the script; a text after `-c` or `-e` is none.
+/// The first operand is the script; a text after `-c` or `-e` is not a file.
 fn analyze_interpreter(args: &[ShellArg]) -> CommandAnalysis {
     const INTERPRETER: OptionTable =
         options!("-cemWXrpI: eval: print: require: import: loader: check: version help")

@@ -1,4 +1,4 @@
-//! `fd` looks, unless told to run something on what it finds.
+//! `fd` is read-only, unless it runs something on what it finds.
 
 use super::super::wrappers::fill_placeholder;
 use super::super::{CommandAnalysis, CommandClass, FileAccess, NestedExecution, args_from};
@@ -95,7 +95,7 @@ fn parse_fd_option(text: &str) -> FdOption<'_> {
         };
         return match name {
             "" => FdOption::Flag,
-            // `--exec-batch` too; abbreviations are refused by fd, but cost nothing here.
+            // Also `--exec-batch`; fd rejects abbreviations, but accepting them here is harmless.
             name if "exec".starts_with(name) || name.starts_with("exec") => {
                 FdOption::Exec { attached }
             }
@@ -138,7 +138,7 @@ fn add_fd_reads(mut study: CommandAnalysis, points: Vec<ShellArg>) -> CommandAna
     study
 }
 
-/// `-x command ;`: everything up to `;`, with the path added when no mark stands for it.
+/// `-x command ;`: everything up to `;`, with the path appended if there is no placeholder.
 fn add_fd_run(
     study: CommandAnalysis,
     words: &[ShellArg],
@@ -153,7 +153,7 @@ fn add_fd_run(
             command.iter().map(|arg| fill_placeholder(arg, "{", "")).collect();
         study = study.with_run(NestedExecution::from_argv_and_more(argv));
     }
-    // What follows `;` may hold another `-x`.
+    // Another `-x` may follow `;`.
     let more = words.iter().position(|arg| matches!(arg.as_known(), Some(";" | "\\;")));
     study.mark_guess_if(more.is_some_and(|at| at + 1 < words.len()))
 }

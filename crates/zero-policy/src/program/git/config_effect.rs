@@ -1,20 +1,20 @@
 //! Settings of git, and which of them can run something.
 //!
-//! Many can, and each version brings more, so the list is of those that cannot.
+//! Many can, and each version adds more, so the list contains those that cannot.
 
 use super::super::{parse_assignment, strip_arg_prefix};
 use crate::shell::ShellArg;
 use crate::word_list::words;
 
-/// What setting something leads to.
+/// The effect of a setting.
 pub(super) enum GitConfigEffect {
     /// Nothing runs.
     Harmless,
-    /// Something may run; the text, where it is one for a shell.
+    /// Something may run; the script, if the value is one for a shell.
     Runs(Option<ShellArg>),
 }
 
-/// Sections of which no key runs anything.
+/// Sections without a key that runs something.
 const SECTIONS: &[&str] = words!(
     "user author committer color advice column log i18n rerere versionsort blame status feature"
 );
@@ -36,7 +36,7 @@ const KEYS: &[&str] = words!(
      stash.showpatch"
 );
 
-/// Last parts of keys whose value is a command line.
+/// Last components of keys whose value is a command line.
 const COMMANDS: &[&str] = words!(
     "pager editor sshcommand fsmonitor external textconv program cmd command helper askpass driver \
      process clean smudge uploadpack receivepack gitproxy sendmailcmd tocmd cccmd \
@@ -44,7 +44,7 @@ const COMMANDS: &[&str] = words!(
 );
 
 impl GitConfigEffect {
-    /// What `key=value` leads to.
+    /// The effect of `key=value`.
     pub(super) fn from_assignment(assigned: &ShellArg) -> Self {
         match parse_assignment(assigned) {
             Some((key, value)) => Self::new(&ShellArg::Known(key), Some(&value)),
@@ -53,7 +53,7 @@ impl GitConfigEffect {
         }
     }
 
-    /// What setting a key to a value leads to.
+    /// The effect of setting a key to a value.
     pub(super) fn new(key: &ShellArg, value: Option<&ShellArg>) -> Self {
         let Some(key) = key.as_known() else {
             return Self::Runs(None);

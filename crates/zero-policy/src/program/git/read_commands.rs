@@ -1,4 +1,4 @@
-//! Commands of git that only look.
+//! Read-only commands of git.
 
 use super::super::{
     CommandAnalysis, CommandClass, FileAccess, NestedExecution, args_from, known_text,
@@ -9,7 +9,7 @@ use crate::program::options::options;
 use crate::shell::ShellArg;
 use crate::word_list::words;
 
-/// `None` when the command is not known to only look.
+/// `None` if the command is not known to be read-only.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     Some(match name {
         "status" | "log" | "show" | "diff" | "blame" | "annotate" | "shortlog" | "describe"
@@ -75,7 +75,7 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
 
 /// Commands that show commits, differences or files.
 fn analyze_show(name: &str, args: &[ShellArg]) -> CommandAnalysis {
-    // Those that take a value only behind `=` stand without a mark: the word after `--tags` is a
+    // Options that take only an attached value (`=`) have no mark: the word after `--tags` is a
     // commit or a file.
     macro_rules! show_options {
         ($letters:literal) => {
@@ -139,7 +139,7 @@ fn analyze_show(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     study
 }
 
-/// A command that writes its output to a file is no longer one that only looks.
+/// A command that writes its output to a file is not read-only.
 fn add_output_file(mut study: CommandAnalysis, file: &ShellArg) -> CommandAnalysis {
     if study.nature == CommandClass::ReadOnly {
         study.nature = CommandClass::Files;
@@ -151,7 +151,7 @@ fn add_output_file(mut study: CommandAnalysis, file: &ShellArg) -> CommandAnalys
 fn parse_object_path(operand: &ShellArg) -> Option<ShellArg> {
     let start = operand.known_prefix();
     let (rev, path) = start.split_once(':')?;
-    // `:/text` looks for a message, `:(magic)` begins a pathspec.
+    // `:/text` searches commit messages, `:(magic)` begins a pathspec.
     if rev.is_empty() && path.starts_with(['/', '(', '!', '^']) {
         return None;
     }
@@ -163,7 +163,7 @@ fn parse_object_path(operand: &ShellArg) -> Option<ShellArg> {
     strip_arg_prefix(operand, &prefix).map(as_pattern)
 }
 
-/// The path that a pathspec means; `None` for one that leaves paths out.
+/// The path of a pathspec; `None` for one that excludes paths.
 pub(super) fn parse_pathspec(arg: &ShellArg) -> Option<ShellArg> {
     let start = arg.known_prefix();
     if !start.starts_with(':') {
@@ -182,7 +182,7 @@ pub(super) fn parse_pathspec(arg: &ShellArg) -> Option<ShellArg> {
         .or_else(|| Some(arg.clone()))
 }
 
-/// git expands `*` and its like by itself, even where the shell did not.
+/// git expands `*` and other globs itself, even if the shell did not.
 fn as_pattern(path: ShellArg) -> ShellArg {
     match path {
         ShellArg::Known(text) if text.contains(['*', '?', '[']) => ShellArg::Pattern(text),
@@ -201,7 +201,7 @@ fn analyze_help(args: &[ShellArg]) -> CommandAnalysis {
 
 fn analyze_grep(args: &[ShellArg]) -> CommandAnalysis {
     // The order of the tables is that of git: letters with a value, without `-O`, whose value is
-    // only ever attached.
+    // always attached.
     let (opens, plain): (Vec<&ShellArg>, Vec<&ShellArg>) = args.iter().partition(|arg| {
         arg.known_prefix().starts_with("-O") && !arg.known_prefix().starts_with("--")
     });
@@ -277,12 +277,12 @@ fn analyze_archive(args: &[ShellArg]) -> CommandAnalysis {
     )
 }
 
-/// What makes a command list instead of change.
+/// Options that make a command list instead of change.
 struct ListingOptions {
-    /// Letters and names that are fine where it lists.
+    /// Letters and names that are allowed when listing.
     letters: &'static str,
     names: &'static [&'static str],
-    /// Letters and names that make it list, so that words are what to look for.
+    /// Letters and names that make it list, so that operands are search patterns.
     listing_letters: &'static [&'static str],
     listing_names: &'static [&'static str],
 }
@@ -345,7 +345,7 @@ fn analyze_config(args: &[ShellArg]) -> Option<CommandAnalysis> {
     let words = &line.operands;
     let reads = match (known_text(words.first()), words.len()) {
         ("get" | "list", _) => true,
-        // A lone key is asked for.
+        // A single key is read.
         ("edit" | "set" | "unset" | "remove-section" | "rename-section", _) => false,
         (_, 0 | 1) => true,
         _ => asks,
@@ -354,7 +354,7 @@ fn analyze_config(args: &[ShellArg]) -> Option<CommandAnalysis> {
     reads.then(|| CommandAnalysis::read_only().with_touches(FileAccess::Read, &files))
 }
 
-/// Asks another machine, so only a literal address can be judged without a rule.
+/// Queries another machine, so only a literal address can be judged without a rule.
 fn analyze_ls_remote(args: &[ShellArg]) -> Option<CommandAnalysis> {
     let line = options!("o: upload-pack: exec: sort: server-option:").git().parse(args);
     let words = &line.operands;

@@ -1,4 +1,4 @@
-//! Commands of git that talk to another repository, on this machine or elsewhere.
+//! Commands of git that access another repository, on this machine or elsewhere.
 
 use super::super::{
     CommandAnalysis, FileAccess, NestedExecution, args_from, known_text, strip_arg_prefix,
@@ -42,7 +42,7 @@ pub(super) fn add_address(study: CommandAnalysis, address: &ShellArg) -> Command
     study
 }
 
-/// Programs that are named for the other end, which for an address on this machine run here.
+/// Programs named for the other end; for an address on this machine they run here.
 pub(super) fn add_transport_programs(
     study: CommandAnalysis,
     line: &ParsedArguments<'_>,
@@ -104,7 +104,7 @@ pub(super) fn analyze_clone(args: &[ShellArg]) -> CommandAnalysis {
     study.with_caution_if(line.uncertain, "an argument may be an option that runs something")
 }
 
-/// The folder git makes for a repository when none is named.
+/// The folder that git creates for a repository if none is named.
 fn default_clone_folder(address: &ShellArg) -> ShellArg {
     let Some(address) = address.as_known() else { return address.clone() };
     let path = address.trim_end_matches('/').trim_end_matches(".git").trim_end_matches('/');
@@ -193,12 +193,12 @@ pub(super) fn analyze_submodule(args: &[ShellArg]) -> CommandAnalysis {
     }
 }
 
-/// Adds that a command pushes, under the name that rules know it by.
+/// Adds a push under the name that rules use for it.
 pub(super) fn add_push(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
     study.with_command(&prefix_args(&["git", "push"], args))
 }
 
-/// `git svn` asks a program for the names of authors.
+/// `git svn` runs a program to get the names of authors.
 pub(super) fn analyze_svn(args: &[ShellArg]) -> CommandAnalysis {
     let line = options!("A: authors-prog: authors-file:").git().parse(args);
     let study = add_scripts(CommandAnalysis::opaque(), &line.all_values(&["authors-prog"]));

@@ -1,4 +1,4 @@
-//! What git's commands do, one row each: those that only look, and those that do more.
+//! Tests of git's commands, one row each: read-only ones and others.
 
 use super::super::analysis_text::check;
 

@@ -1,4 +1,4 @@
-//! Commands of git that change something or talk to somebody.
+//! Commands of git that change something or connect to a host.
 
 use super::super::{CommandAnalysis, FileAccess, NestedExecution, args_from, known_text};
 use super::config_effect::GitConfigEffect;
@@ -11,7 +11,7 @@ use crate::program::options::{ParsedArguments, ValueUse, options};
 use crate::shell::ShellArg;
 use crate::word_list::words;
 
-/// What is known of a command that needs a rule.
+/// The known effects of a command that needs a rule.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     match name {
         "clone" => analyze_clone(args),
@@ -158,7 +158,7 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> CommandAnalysis {
             let study = CommandAnalysis::opaque()
                 .with_touches(FileAccess::Read, &line.operands)
                 .with_touches(FileAccess::Write, &line.all_values(&["build-fake-ancestor"]));
-            // What a patch changes stands in the patch.
+            // The changed files are named in the patch.
             let looks = ["check", "stat", "numstat", "summary"];
             let folders = line.all_values(&["directory"]);
             match folders.as_slice() {
@@ -207,7 +207,7 @@ fn is_known(name: &str) -> bool {
         || super::read_commands::analyze(name, &[]).is_some()
 }
 
-/// Commands that are known and of which there is nothing more to say.
+/// Known commands without further effects to list.
 const KNOWN_COMMANDS: &[&str] = words!(
     "add cherry-pick revert notes sparse-checkout rerere replace repack commit-tree commit-graph \
      write-tree hash-object mktag mktree update-index update-server-info pack-refs pack-objects \
@@ -240,7 +240,7 @@ pub(super) fn add_written_folders(study: CommandAnalysis, folders: &[ShellArg]) 
         .fold(study, |study, folder| study.with_recursive_touch(FileAccess::Write, folder))
 }
 
-/// Says so when a word that decides what happens is not known.
+/// Adds a caution if a word that determines the effect is unknown.
 pub(super) fn caution_unknown_words(study: CommandAnalysis, words: &[ShellArg]) -> CommandAnalysis {
     let open = words.iter().any(|arg| arg.as_known().is_none() && arg.may_be_option());
     study.with_caution_if(open, "an argument that is not known may decide what it does")

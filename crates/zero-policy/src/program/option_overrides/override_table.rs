@@ -1,4 +1,4 @@
-//! The tools and their options.
+//! The table of tools and their options.
 
 use super::{OperandKind, OverrideRow};
 use crate::program::options::options;

@@ -1,4 +1,4 @@
-//! Programs that run a command many times, with arguments that come from elsewhere.
+//! Programs that run a command repeatedly, with arguments from another source.
 
 use super::super::{CommandAnalysis, FileAccess, NestedExecution, unknown_arg};
 use crate::program::options::options;
@@ -39,7 +39,7 @@ pub(super) fn analyze_xargs(args: &[ShellArg]) -> CommandAnalysis {
         .mark_guess_if(guess)
 }
 
-/// An argument in which a mark stands for a text that is not known, but starts with `start`.
+/// Replaces a placeholder in an argument by an unknown text that starts with `start`.
 pub(in super::super) fn fill_placeholder(arg: &ShellArg, mark: &str, start: &str) -> ShellArg {
     let text = arg.to_string();
     if mark.is_empty() {
@@ -52,7 +52,7 @@ pub(in super::super) fn fill_placeholder(arg: &ShellArg, mark: &str, start: &str
     }
 }
 
-/// GNU parallel builds a text for a shell from its words and its input.
+/// GNU parallel builds a script for a shell from its words and its input.
 pub(super) fn analyze_parallel(args: &[ShellArg]) -> CommandAnalysis {
     let table = options!(
         "-0kmXqtuvxr -ajPnNL: l:: I: i:: -dCSs: null keep-order xargs quote verbose ungroup group \
@@ -74,7 +74,7 @@ pub(super) fn analyze_parallel(args: &[ShellArg]) -> CommandAnalysis {
         .with_touches(FileAccess::Read, &inputs)
         .mark_guess_if(options.uncertain);
     if command.is_empty() {
-        // What it is given are whole commands.
+        // Its input consists of whole commands.
         return match sources {
             [mark, texts @ ..] if mark.as_known() == Some(":::") => texts
                 .iter()
@@ -93,7 +93,7 @@ pub(super) fn analyze_parallel(args: &[ShellArg]) -> CommandAnalysis {
         })
     });
     if !plain || reaches_out || options.has(&["I", "i"]) {
-        // The text is followed as it stands; what is put in or added may make it another.
+        // The script is analyzed as written; inserted or appended text may change it.
         return study.with_run(NestedExecution::from_script_words(command)).with_run(
             NestedExecution::Unknown("what is added to its text is only known when it runs"),
         );

@@ -1,4 +1,4 @@
-//! Tools of developers that run texts or commands: side by side, again and again, or at a change.
+//! Development tools that run scripts or commands: in parallel, repeatedly, or on changes.
 
 use super::super::{
     CommandAnalysis, FileAccess, NestedExecution, args_from, known_text, parse_assignment,
@@ -24,7 +24,7 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
     })
 }
 
-/// Variables before a command, and the rest.
+/// Splits variable assignments from the command after them.
 fn split_variables(words: &[ShellArg]) -> (Vec<(String, ShellArg)>, &[ShellArg]) {
     let variables: Vec<(String, ShellArg)> = words.iter().map_while(parse_assignment).collect();
     let rest = args_from(words, variables.len());
@@ -46,7 +46,7 @@ fn analyze_cross_env_shell(args: &[ShellArg]) -> CommandAnalysis {
     if words.is_empty() {
         return CommandAnalysis::opaque();
     }
-    // The variables are judged with a command; the text has none.
+    // Variables are judged with a command; a script has none.
     let marked = NestedExecution::from_variables_and_argv(variables, vec![ShellArg::known("true")]);
     CommandAnalysis::opaque().with_run(marked).with_run(NestedExecution::from_script_words(words))
 }
@@ -114,7 +114,7 @@ fn analyze_hyperfine(args: &[ShellArg]) -> CommandAnalysis {
         let plain = matches!(shell.as_known(), Some("none" | "default" | "bash" | "sh" | "dash"));
         study.with_caution_if(!plain, "it runs them with a shell of its own choice")
     });
-    // `-P name from to` takes three words, and the last two of them look like commands.
+    // `-P name from to` takes three words, and the last two look like commands.
     let scans = options.has(&["P", "parameter-scan"]);
     let texts = options.operands.iter().chain(options.values(&texts)).cloned().collect::<Vec<_>>();
     texts
@@ -157,12 +157,12 @@ fn analyze_after_dashes(args: &[ShellArg]) -> CommandAnalysis {
     let open = args.iter().any(|arg| arg.as_known().is_none());
     match at {
         Some(at) => CommandAnalysis::opaque().with_command(args_from(args, at + 1)),
-        // Where the command begins is not marked.
+        // The start of the command is not marked.
         None => CommandAnalysis::opaque().mark_guess_if(open || !args.is_empty()),
     }
 }
 
-/// `cmake -E` is a box of small programs, some of which run another.
+/// `cmake -E` is a collection of small programs, some of which run another one.
 fn analyze_cmake(args: &[ShellArg]) -> CommandAnalysis {
     let rest = args_from(args, 1);
     match known_text(args.first()) {
@@ -189,7 +189,7 @@ fn analyze_cmake(args: &[ShellArg]) -> CommandAnalysis {
             }
             _ => CommandAnalysis::opaque(),
         },
-        // They take what the programs of these names take.
+        // They take the same arguments as the programs of these names.
         "cat" | "rm" | "tar" | "touch" => CommandAnalysis::opaque().with_command(args),
         "remove_directory" | "remove" => {
             CommandAnalysis::opaque().with_command(&prefix_args(&["rm", "-r"], rest))

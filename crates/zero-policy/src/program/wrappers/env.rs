@@ -1,4 +1,4 @@
-//! `env`: variables, a folder, and `-S`, which holds a command line of its own.
+//! `env`: variables, a working folder, and `-S`, which takes a command line.
 
 use super::super::{CommandAnalysis, NestedExecution, parse_assignment, unknown_arg};
 use crate::program::options::{OptionTable, options};
@@ -10,7 +10,7 @@ const TABLE: OptionTable = options!(
 )
 .strict();
 
-/// How often `-S` may hold another `-S`.
+/// Most nested `-S` options.
 const SPLITS_MAX: usize = 8;
 
 pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
@@ -24,7 +24,7 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
         let Some(text) = options.values(&["S", "split-string"]).last() else {
             return analyze_inner_command(options.operands, folder, guess);
         };
-        // The words of the text take its place, and options may be among them.
+        // The words of the text replace it, and may include options.
         let Some(mut words) = text.as_known().and_then(split_string) else {
             return CommandAnalysis::wrapper()
                 .with_run(NestedExecution::Unknown("`-S` holds a text that is not known"));
@@ -48,7 +48,7 @@ fn analyze_inner_command(
     while let Some(word) = words.peek() {
         match parse_assignment(word) {
             Some(variable) => {
-                // `env A=$x ls`: what follows the first word of `$x` would be the command.
+                // `env A=$x ls`: further words of `$x` would be the command.
                 guess |= word.may_split();
                 variables.push(variable);
             }
@@ -66,7 +66,7 @@ fn analyze_inner_command(
         .mark_guess_if(guess)
 }
 
-/// Splits a text as `env -S` does; `None` when it would refuse to.
+/// Splits a text like `env -S`; `None` if that would reject it.
 fn split_string(text: &str) -> Option<Vec<ShellArg>> {
     let mut words = Vec::new();
     let mut word = SplitStringWord::default();
@@ -112,7 +112,7 @@ fn split_string(text: &str) -> Option<Vec<ShellArg>> {
 struct SplitStringWord {
     text: String,
     begun: bool,
-    /// Up to where it is certain, once a variable came.
+    /// Length of the known prefix, after a variable occurred.
     certain: Option<usize>,
 }
 

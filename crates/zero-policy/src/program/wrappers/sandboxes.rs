@@ -1,6 +1,6 @@
-//! Programs that run another one in a room of its own, with options of several words.
+//! Programs that run another one in a sandbox or namespace, with options of several words.
 //!
-//! Such a room hides nothing: what is mounted into it is this machine's.
+//! Such a sandbox protects nothing here: it can mount folders of this machine.
 
 use super::super::{CommandAnalysis, FileAccess, NestedExecution, args_from, known_text};
 use crate::program::options::options;
@@ -22,7 +22,7 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
     })
 }
 
-/// Whether a name is that of the program that starts all others: `ld-linux-x86-64.so.2`, `ld.so`.
+/// Whether a name is that of the dynamic loader: `ld-linux-x86-64.so.2`, `ld.so`.
 fn is_loader(name: &str) -> bool {
     let is_library = name.ends_with(".so") || name.contains(".so.");
     name.starts_with("ld") && is_library
@@ -83,7 +83,7 @@ fn analyze_bubblewrap(args: &[ShellArg]) -> CommandAnalysis {
     CommandAnalysis::opaque().with_command(args_from(args, at)).mark_guess_if(guess)
 }
 
-/// Every option of firejail has its value attached.
+/// Options of firejail have attached values only.
 fn analyze_firejail(args: &[ShellArg]) -> CommandAnalysis {
     let options = args.iter().take_while(|arg| known_text(Some(arg)).starts_with('-')).count();
     let ended = args.iter().take(options).position(|arg| arg.as_known() == Some("--"));
@@ -125,7 +125,7 @@ fn analyze_runcon(args: &[ShellArg]) -> CommandAnalysis {
 /// `ip netns exec NAME command`, `ip vrf exec NAME command`.
 fn analyze_ip(args: &[ShellArg]) -> Option<CommandAnalysis> {
     let at = args.iter().position(|arg| match arg.as_known() {
-        // Objects may be abbreviated, and options may stand before them.
+        // Objects may be abbreviated, and options may precede them.
         Some(text) => text.len() > 1 && ("netns".starts_with(text) || "vrf".starts_with(text)),
         None => false,
     })?;
@@ -133,7 +133,7 @@ fn analyze_ip(args: &[ShellArg]) -> Option<CommandAnalysis> {
     if verb.is_empty() || !"exec".starts_with(verb) {
         return None;
     }
-    // `ip -all netns exec command` names no room.
+    // `ip -all netns exec command` names no namespace.
     let all = args.iter().take(at).any(|arg| known_text(Some(arg)).starts_with("-a"));
     let skips = if all { 2 } else { 3 };
     Some(CommandAnalysis::opaque().with_command(args_from(args, at + skips)))
@@ -178,7 +178,7 @@ fn analyze_daemon(args: &[ShellArg]) -> CommandAnalysis {
         .mark_guess_if(options.uncertain)
 }
 
-/// One file with all of them: `coreutils --coreutils-prog=rm x`.
+/// A multi-call binary: `coreutils --coreutils-prog=rm x`.
 fn analyze_coreutils(args: &[ShellArg]) -> CommandAnalysis {
     let Some((first, rest)) = args.split_first() else { return CommandAnalysis::read_only() };
     let named = ["--coreutils-prog=", "--coreutils-prog-shebang="]

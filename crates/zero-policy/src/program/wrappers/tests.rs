@@ -1,4 +1,4 @@
-//! The command inside a wrapper is found, whatever stands before it.
+//! Checks that the command inside a wrapper is found, whatever precedes it.
 
 use super::super::analysis_text::check;
 

@@ -1,8 +1,8 @@
 //! Wrappers of the form `name [options] [words] command`.
 //!
-//! A row reads: the class, how many words stand between the options and the command, the names, the
-//! options, and why no rule may cover it, where that is so. A wrapper that changes what the command
-//! may do is opaque: a rule must know it.
+//! The columns: the class, the number of words between the options and the command, the names, the
+//! options, and why no rule may cover it, if so. A wrapper that changes what the command may do is
+//! opaque: a rule must name it.
 
 use super::WrapperRow;
 use crate::program::CommandClass;
@@ -22,7 +22,7 @@ macro_rules! wrappers {
 }
 
 pub(super) static ROWS: &[WrapperRow] = wrappers! {
-    // As they come with a system.
+    // Wrappers of operating systems.
     Wrapper 1 "timeout"
         "-vfp -ks: kill-after: signal: verbose foreground preserve-status help version";
     Wrapper 0 "nice" "-0123456789 n: adjustment: help version";
@@ -90,7 +90,7 @@ pub(super) static ROWS: &[WrapperRow] = wrappers! {
          xauth-protocol: server-args: wait: help";
     Opaque 0 "proxychains proxychains4" "-q f:";
     Opaque 0 "dbus-run-session" "config-file: dbus-daemon: help version";
-    // What init systems, containers and test runners put before a command.
+    // Wrappers of init systems, containers and test runners.
     Wrapper 0 "prlimit"
         "p,pid:!process -hV -cdefilmnqrstuvxy:: o: core:: data:: nice:: fsize:: sigpending:: \
          memlock:: rss:: nofile:: msgqueue:: rtprio:: stack:: cpu:: nproc:: as:: locks:: rttime:: \

@@ -1,4 +1,4 @@
-//! Rules with `*` inside: `git * --help`, `npm run test*`.
+//! Index of command rules with `*`: `git * --help`, `npm run test*`.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use crate::rule::{PatternWord, PatternWordPart};
 use crate::rule_set::literal_index::LiteralIndex;
 use crate::shell::ShellArg;
 
-/// Stands for what is not known. No rule contains it, so only a `*` can cover it.
+/// Placeholder for unknown text. No rule contains it, so only a `*` can match it.
 const UNKNOWN: char = '\0';
-/// Stands for a space inside a word where that is to differ from one between words.
+/// Placeholder for a space inside a word, if that must differ from one between words.
 const INNER_SPACE: char = '\u{1}';
 
-/// Whether a space inside a word may be taken for one between words.
+/// Whether a space inside a word may match one between words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SpaceHandling {
     Distinct,
@@ -27,7 +27,7 @@ pub(super) struct GlobIndex {
 
 #[derive(Debug)]
 struct CommandGlob {
-    /// Texts between the wildcards; the first and the last may be empty.
+    /// The texts between the wildcards; the first and the last may be empty.
     texts: Vec<String>,
     place: usize,
 }
@@ -72,7 +72,7 @@ impl GlobIndex {
         self.literals = LiteralIndex::new(needed);
     }
 
-    /// The first allow rule: nothing unknown may be covered by anything but a `*` at its end.
+    /// The first matching allow rule: only a `*` at its end may match unknown text.
     pub(super) fn find_strictly(
         &self,
         program: Option<&str>,
@@ -98,7 +98,7 @@ impl GlobIndex {
             .min()
     }
 
-    /// The first deny or ask rule, with options where they stand and moved to the end.
+    /// The first matching deny or ask rule, with options in place and moved to the end.
     pub(super) fn find_loosely(
         &self,
         program: Option<&str>,
@@ -132,8 +132,8 @@ impl GlobIndex {
 }
 
 impl CommandGlob {
-    /// How far into the text the literal parts reach, when the text matches; a `*` at the end
-    /// covers what comes after.
+    /// The length of text that the literal parts match, if the text matches; a `*` at the end
+    /// matches the rest.
     fn match_length(&self, text: &str) -> Option<usize> {
         let (first, rest) = self.texts.split_first()?;
         let mut left = text.strip_prefix(first.as_str())?;
@@ -156,7 +156,7 @@ fn push_literal(texts: &mut [String], text: &str) {
     }
 }
 
-/// What becomes of a word after an option when options move.
+/// What happens to a word after an option when options are moved.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OptionValueHandling {
     StayWithOptions,
@@ -185,7 +185,7 @@ fn join_words(program: &str, rest: &[String]) -> String {
     text
 }
 
-/// An argument as globs see it.
+/// An argument in the form that globs are matched against.
 fn render_word(word: &ShellArg, spaces: SpaceHandling) -> String {
     let mut text = encode_spaces(word.known_prefix(), spaces);
     if word.as_known().is_none() {

@@ -1,4 +1,4 @@
-//! Deny and ask rules: whatever the order of options, wherever the program lies.
+//! Index of deny and ask rules: the order of options and the folder of the program do not matter.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -10,8 +10,8 @@ use crate::rule_set::loose_command_line::{
 use crate::rule_set::rule_position::earlier_rule;
 use crate::shell::ShellArg;
 
-/// A tree of words that are no options: program, then operands. Options are compared where a rule
-/// ends.
+/// A tree of words that are not options: program, then operands. Options are compared at the end of
+/// a rule.
 #[derive(Debug)]
 pub(super) struct LooseIndex {
     nodes: Vec<LooseNode>,
@@ -26,14 +26,14 @@ struct LooseNode {
     exact: OptionIndex,
 }
 
-/// Rules that differ in their options only, by the first long one.
+/// Rules that differ only in their options, by the first long one.
 #[derive(Debug, Default)]
 struct OptionIndex {
     by_long: BTreeMap<String, Vec<(LooseOptions, usize)>>,
     without_long: Vec<(LooseOptions, usize)>,
 }
 
-/// Where a command is in the tree, and whether each of its words was needed to get there.
+/// A position in the tree, and whether every word was needed to reach it.
 type TreePosition = (usize, WordUse);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,7 +66,7 @@ impl LooseIndex {
     }
 
     fn insert_node(&mut self, words: &[String]) -> Option<(&mut LooseNode, LooseOptions)> {
-        // What is forbidden with a variable set is forbidden; variables are not among the words.
+        // A rule also matches if variables are set; they are not part of the words.
         let command = words.iter().position(|word| !is_assignment(word))?;
         let (program, arguments) = words.get(command..)?.split_first()?;
         let program = loose_name(program);
@@ -131,7 +131,7 @@ impl LooseIndex {
         next
     }
 
-    /// Compares the prefix rules that end where the command is now.
+    /// Compares the prefix rules that end at the current node.
     fn visit(
         &self,
         active: &BTreeSet<TreePosition>,
@@ -156,7 +156,7 @@ impl OptionIndex {
         }
     }
 
-    /// The first rule whose options fit those of a command.
+    /// The first rule whose options match those of a command.
     fn find(
         &self,
         given: &LooseOptions,
@@ -168,7 +168,7 @@ impl OptionIndex {
         }
         let names: BTreeSet<&str> = given.long_names().collect();
         for name in names {
-            // One name abbreviates the other, so it is where the other one starts.
+            // If one name abbreviates the other, it is a prefix of it.
             let longer = self.by_long.range::<str, _>((Bound::Included(name), Bound::Unbounded));
             let longer = longer.take_while(|(rule, _)| rule.starts_with(name));
             let ends = name.char_indices().map(|(end, _)| end);

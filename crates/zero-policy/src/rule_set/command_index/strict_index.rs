@@ -1,4 +1,4 @@
-//! Allow rules: the words as they stand, one by one.
+//! Index of allow rules: compared word by word.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ const END: char = '\0';
 pub(super) struct StrictIndex {
     exact: HashMap<String, usize>,
     prefixes: HashMap<String, usize>,
-    /// How many words the longest rule has.
+    /// The number of words of the longest rule.
     longest: usize,
 }
 
@@ -39,7 +39,7 @@ impl StrictIndex {
         let mut key = encode_key(&[program.to_owned()]);
         let mut found = self.prefixes.get(&key).copied();
         for argument in arguments.iter().take(self.longest) {
-            // What is not known is beyond what a rule's words can cover.
+            // The words of a rule cannot match an unknown argument.
             let word = argument.as_known().filter(|word| !word.contains(END));
             let Some(word) = word else { return found };
             key.push_str(word);

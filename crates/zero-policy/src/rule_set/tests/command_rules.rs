@@ -1,4 +1,4 @@
-//! Which commands a rule matches.
+//! Tests of which commands a rule matches.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Which hosts a rule matches.
+//! Tests of which hosts a rule matches.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Which files a rule matches.
+//! Tests of which files a rule matches.
 
 use super::*;
 
@@ -11,13 +11,13 @@ fn check_as(verdict: Verdict, pattern: &str, path: &str, expected: bool) {
     assert_eq!(found.is_some(), expected, "{verdict} {pattern} on {path}");
 }
 
-/// Checks what a pattern means in every list.
+/// Checks a pattern for every verdict.
 #[track_caller]
 fn check(pattern: &str, path: &str, expected: bool) {
     Verdict::ALL.into_iter().for_each(|verdict| check_as(verdict, pattern, path, expected));
 }
 
-/// Checks a path outside the workspace that only deny and ask rules reach.
+/// Checks a path outside the workspace that only deny and ask rules match.
 #[track_caller]
 fn check_outside(pattern: &str, path: &str) {
     check_as(Verdict::Allow, pattern, path, false);

@@ -1,4 +1,4 @@
-//! Programs that replace a file by a compressed one, or the other way round.
+//! Programs that replace a file by its compressed form, or the reverse.
 
 use crate::program::CommandAnalysis;
 use crate::program::options::{OptionTable, ParsedArguments, options};
@@ -7,13 +7,13 @@ use crate::shell::ShellArg;
 use super::super::analysis_builder::{AccessDepth, CommandAnalysisBuilder, path_starting_with};
 use crate::word_list::words;
 
-/// Studies a compressor.
+/// Analyzes a compressor.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     let compressor = COMPRESSORS.iter().find(|row| row.names.contains(&name))?;
     Some(compressor.analyze(name, args))
 }
 
-/// A program that replaces a file by a compressed one, or the other way round.
+/// A program that replaces a file by its compressed form, or the reverse.
 struct Compressor {
     names: &'static [&'static str],
     table: OptionTable,
@@ -35,7 +35,7 @@ macro_rules! compressors {
     };
 }
 
-/// Their names, the short options that take a value, and the ending of a compressed file.
+/// Their names, the short options that take a value, and the suffix of a compressed file.
 static COMPRESSORS: &[Compressor] = compressors! {
     "gzip gunzip" "S: " ".gz";
     "pigz unpigz" "-Sbp: " ".gz";
@@ -71,7 +71,7 @@ impl Compressor {
             }
         }
         notes.record_hidden_option(args, &options);
-        // The files are named elsewhere, or made up.
+        // The files are listed elsewhere, or generated.
         let elsewhere = options.has(&["filelist", "files", "files0", "train"]);
         if elsewhere { notes.build_incomplete() } else { notes.build_complete() }
     }
@@ -97,7 +97,7 @@ impl Compressor {
         }
         let folder = path.rsplit_once('/').map(|(folder, _)| folder);
         if options.has(&["N", "name"]) {
-            // The name stands in the file.
+            // The file name is stored in the file.
             notes.record_write(&ShellArg::known(folder.unwrap_or(".")), AccessDepth::Beneath);
         }
         let bare =

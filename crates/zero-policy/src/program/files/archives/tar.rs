@@ -1,4 +1,4 @@
-//! `tar`: modes in every spelling, and a handful of options that run something.
+//! `tar`: its modes in every spelling, and the options that run something.
 
 use crate::program::CommandAnalysis;
 use crate::program::options::{OptionTable, ParsedArguments, ValueUse, options};
@@ -19,7 +19,7 @@ const TAR: OptionTable = options!(
      compress uncompress auto-compress incremental"
 );
 
-/// Studies `tar`.
+/// Analyzes `tar`.
 pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
     let args = expand_old_style(args);
     let options = TAR.parse(&args);
@@ -47,7 +47,7 @@ enum TarMode {
     Compare,
     Extract,
     Create,
-    /// Adds to an archive, or takes from it.
+    /// Adds to an archive or removes from it.
     Change,
 }
 
@@ -99,7 +99,7 @@ fn record_runs(options: &ParsedArguments<'_>, notes: &mut CommandAnalysisBuilder
     }
 }
 
-/// Notes the archive itself. `true` when it lies on another machine.
+/// Adds the archive itself. Returns `true` if it is on another machine.
 fn record_archive(
     mode: TarMode,
     options: &ParsedArguments<'_>,
@@ -160,7 +160,8 @@ fn record_members(
     }
 }
 
-/// A member that is named is written under its name, less what `--strip-components` takes away.
+/// Adds the named members, which are written under their names without the components that
+/// `--strip-components` removes.
 fn record_named_members(
     args: &[ShellArg],
     options: &ParsedArguments<'_>,
@@ -180,7 +181,7 @@ fn record_named_members(
     }
 }
 
-/// The folders `-C` goes to, each counted from the one before.
+/// The folders that `-C` changes to, each relative to the one before.
 fn target_folders(options: &ParsedArguments<'_>) -> Vec<ShellArg> {
     let mut folders: Vec<ShellArg> = Vec::new();
     for folder in options.values(&["C", "directory"]) {
@@ -191,7 +192,7 @@ fn target_folders(options: &ParsedArguments<'_>) -> Vec<ShellArg> {
     folders
 }
 
-/// The files an operand may stand for: counted from every folder before it.
+/// The files that an operand may mean: relative to every folder before it.
 fn possible_paths(operand: &ShellArg, args: &[ShellArg], folders: &[ShellArg]) -> Vec<ShellArg> {
     let Some(name) = operand.as_known() else {
         return folders.iter().chain([operand]).cloned().collect();
@@ -203,7 +204,7 @@ fn possible_paths(operand: &ShellArg, args: &[ShellArg], folders: &[ShellArg]) -
         .iter()
         .map(|folder| join_path(folder, name).unwrap_or_else(|| folder.clone()))
         .collect();
-    // An operand before the first `-C` counts from where the command runs.
+    // An operand before the first `-C` is relative to the working folder.
     let is_folder = |arg: &ShellArg| {
         let start = arg.known_prefix();
         start.starts_with("-C") || start.starts_with("--di")

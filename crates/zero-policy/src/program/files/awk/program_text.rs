@@ -1,13 +1,13 @@
-//! Reads an `awk` program as far as it takes to know which files it names and what it runs.
+//! Scans an `awk` program for the files it names and the commands it runs.
 //!
-//! Whether `/` divides or starts a pattern depends on what stands before it. Where that is not
-//! enough to tell, and it matters, the program counts as not understood.
+//! Whether `/` divides or starts a pattern depends on the token before it. If that is ambiguous and
+//! matters, the program counts as not understood.
 
 use crate::shell::ShellArg;
 
 use super::super::analysis_builder::{AccessDepth, CommandAnalysisBuilder, path_starting_with};
 
-/// Notes what a program does; one that cannot be read may run anything.
+/// Adds the effects of a program; one that cannot be parsed may run anything.
 pub(super) fn record_effects(program: &str, notes: &mut CommandAnalysisBuilder) {
     let mut words = EFFECT_WORDS.iter().filter(|word| **word != "print");
     if !program.contains(['|', '>', '@']) && !words.any(|word| program.contains(word)) {
@@ -19,17 +19,17 @@ pub(super) fn record_effects(program: &str, notes: &mut CommandAnalysisBuilder) 
     }
 }
 
-/// Words that can read, write or run something; `print` only together with a sign.
+/// Words that can read, write or run something; `print` only together with a redirection.
 const EFFECT_WORDS: [&str; 5] = ["system", "getline", "print", "ARGV", "ARGC"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum AwkToken {
-    /// A literal, with its text when no escape changes it.
+    /// A string literal, with its text unless an escape changes it.
     Text(Option<String>),
     Pattern,
     /// A name or a number.
     Word(String),
-    /// Anything else: one character, or one of the pairs that mean something of their own.
+    /// Anything else: one character, or one of the pairs with a meaning of their own.
     Sign(&'static str),
     Newline,
 }
@@ -54,7 +54,7 @@ fn tokenize(program: &str) -> Option<Vec<AwkToken>> {
             }
             _ if c.is_whitespace() => c.len_utf8(),
             '#' => rest.find('\n').unwrap_or(rest.len()),
-            // A line that goes on. Some versions allow a return before the end of the line.
+            // A continued line. Some versions allow a carriage return before the end of the line.
             '\\' => {
                 let after = rest.get(1..)?;
                 let line_end = after.strip_prefix('\r').unwrap_or(after).starts_with('\n');
@@ -90,7 +90,7 @@ fn tokenize(program: &str) -> Option<Vec<AwkToken>> {
                 let is_number = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
                 let length = rest.find(|c| !is_number(c)).unwrap_or(rest.len());
                 let number = rest.get(..length)?;
-                // `1system` is a number and a word; where the one ends depends on the version.
+                // `1system` is a number and a word; where the number ends depends on the version.
                 if EFFECT_WORDS.iter().any(|word| number.contains(word)) {
                     return None;
                 }
@@ -137,7 +137,7 @@ fn classify_slash(before: &[AwkToken]) -> SlashMeaning {
     }
 }
 
-/// The length of a string with its quotes.
+/// The length of a string literal including its quotes.
 fn literal_length(text: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -152,8 +152,8 @@ fn literal_length(text: &str) -> Option<usize> {
     None
 }
 
-/// The length of a pattern with its slashes; `None` when versions may disagree where it ends, as
-/// they do about a slash between brackets.
+/// The length of a pattern including its slashes; `None` if versions disagree on its end, as they
+/// do about a slash in brackets.
 fn pattern_length(text: &str) -> Option<usize> {
     let mut rest = text.char_indices().skip(1).peekable();
     let mut bracket = false;
@@ -166,12 +166,13 @@ fn pattern_length(text: &str) -> Option<usize> {
             '[' if !bracket => {
                 bracket = true;
                 rest.next_if(|(_, c)| *c == '^');
-                // A bracket that comes first closes here and is a plain character there.
+                // A bracket in first position closes the class in some versions and is a plain
+                // character in others.
                 if rest.peek().is_some_and(|(_, c)| *c == ']') {
                     return None;
                 }
             }
-            // `[:alpha:]` has a bracket of its own.
+            // `[:alpha:]` contains brackets of its own.
             '[' if matches!(rest.peek(), Some((_, ':' | '.' | '='))) => {
                 let class = rest.find(|(_, c)| matches!(c, ']' | '/' | '\n' | '"'));
                 class.filter(|(_, c)| *c == ']')?;
@@ -230,7 +231,7 @@ fn record_tokens(tokens: &[AwkToken], notes: &mut CommandAnalysisBuilder) {
     }
 }
 
-/// The string a redirection goes to, when it is that string and nothing more.
+/// The target of a redirection, if it is one string literal and nothing more.
 fn redirection_target(after: &[AwkToken]) -> Option<&str> {
     match after {
         [AwkToken::Text(Some(text))]
@@ -241,7 +242,7 @@ fn redirection_target(after: &[AwkToken]) -> Option<&str> {
     }
 }
 
-/// `getline` alone reads on; `getline x < "file"` reads another file.
+/// `getline` alone reads the next line; `getline x < "file"` reads another file.
 fn record_getline(after: &[AwkToken], notes: &mut CommandAnalysisBuilder) {
     let ends =
         |token: &AwkToken| matches!(token, AwkToken::Newline | AwkToken::Sign(";" | "{" | "}"));

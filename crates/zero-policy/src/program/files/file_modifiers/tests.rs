@@ -1,4 +1,4 @@
-//! Every file that is changed is named, whatever the options.
+//! Checks that every changed file is found, whatever the options.
 
 use crate::program::files::analysis_assert::check;
 

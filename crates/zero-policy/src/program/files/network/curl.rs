@@ -29,7 +29,7 @@ const CURL: OptionTable = options!(
      globoff next ssl ssl-reqd head get"
 );
 
-/// Studies `curl`.
+/// Analyzes `curl`.
 pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
     let options = CURL.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
@@ -40,7 +40,7 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
                 notes.record_read(&strip_start(address, 1), AccessDepth::Itself);
                 notes.record_caution("a file gives it addresses");
             }
-            // Braces and brackets in an address stand for several, unless `-g` is given.
+            // Braces and brackets in a URL are globs, unless `-g` is given.
             None if !options.has(&["g", "globoff"]) => {
                 url_globs::expand_addresses(address)
                     .iter()
@@ -63,7 +63,7 @@ fn record_outputs(
 ) {
     let folder = options.values(&["output-dir"]).last();
     let inside = |name: &ShellArg| match (folder, name.as_known()) {
-        // An abbreviation that may be either option.
+        // An abbreviation that fits both options.
         (Some(folder), _) if folder == name => name.clone(),
         (Some(folder), Some(name)) => join_path(folder, name).unwrap_or_else(|| folder.clone()),
         (Some(folder), None) => path_starting_with(folder.known_prefix()),
@@ -85,7 +85,7 @@ fn record_outputs(
             }
         }
     }
-    // The answer says what the file is called.
+    // The response determines the file name.
     if options.has(&["J", "remote-header-name"]) {
         notes.record_write(folder.unwrap_or(&ShellArg::known(".")), AccessDepth::Beneath);
     }
@@ -111,7 +111,7 @@ fn record_inputs(options: &ParsedArguments<'_>, notes: &mut CommandAnalysisBuild
         notes.record_read(file, AccessDepth::Itself);
         notes.record_caution("a file gives it options");
     }
-    // A cookie has `=`; without one it is a file.
+    // A cookie contains `=`; without one it is a file.
     for cookie in options.values(&["b", "cookie"]) {
         if !cookie.known_prefix().contains('=') {
             notes.record_read(cookie, AccessDepth::Itself);
@@ -132,7 +132,7 @@ fn record_inputs(options: &ParsedArguments<'_>, notes: &mut CommandAnalysisBuild
     for value in options.values(&or_file) {
         match value.known_prefix().strip_prefix('@') {
             Some(_) => notes.record_read(&strip_start(value, 1), AccessDepth::Itself),
-            // Nothing is known of it, so it may be `@file`.
+            // An unknown value may be `@file`.
             None if value.may_be_option() && value.as_known().is_none() => {
                 notes.record_read(value, AccessDepth::Itself);
             }
@@ -163,7 +163,7 @@ fn record_inputs(options: &ParsedArguments<'_>, notes: &mut CommandAnalysisBuild
     }
 }
 
-/// Options that change the way to the host that is named.
+/// Options that change the route to the named host.
 fn record_route_options(options: &ParsedArguments<'_>, notes: &mut CommandAnalysisBuilder) {
     for host in options.used_values(ValueUse::Host) {
         notes.record_host(host);

@@ -1,10 +1,10 @@
-//! What an address in an argument reaches: a host, or a file of this machine.
+//! The target of a URL in an argument: a host, or a file of this machine.
 
 use crate::shell::ShellArg;
 
 use super::super::analysis_builder::{AccessDepth, CommandAnalysisBuilder, path_starting_with};
 
-/// Notes an address: a file for `file:`, otherwise a host.
+/// Adds a URL: a file for `file:`, otherwise a host.
 pub(super) fn record_address(address: &ShellArg, notes: &mut CommandAnalysisBuilder) {
     let start = address.known_prefix();
     let is_file = start.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:"));
@@ -14,13 +14,13 @@ pub(super) fn record_address(address: &ShellArg, notes: &mut CommandAnalysisBuil
     }
     let rest = start.get(5..).unwrap_or_default();
     let path = match rest.strip_prefix("//") {
-        // What stands before the next slash is a machine, usually none.
+        // The part before the next slash is a host name, usually empty.
         Some(rest) => rest.find('/').and_then(|at| rest.get(at..)).unwrap_or_default(),
         None => rest,
     };
     let path = path.split(['?', '#']).next().unwrap_or_default();
     let path = percent_decode(path);
-    // Braces and brackets stand for several files.
+    // Braces and brackets expand to several files.
     let certain = path.find(['{', '[']).and_then(|at| path.get(..at));
     match (address, certain) {
         (ShellArg::Known(_), None) => {
@@ -32,7 +32,7 @@ pub(super) fn record_address(address: &ShellArg, notes: &mut CommandAnalysisBuil
     }
 }
 
-/// The name a file gets that is fetched from here, when the address says one.
+/// The name of a file downloaded from here, if the URL has one.
 pub(super) fn download_name(address: &ShellArg) -> Option<String> {
     let text = address.as_known()?;
     let text = text.split_once("://").map_or(text, |(_, rest)| rest);
@@ -41,7 +41,7 @@ pub(super) fn download_name(address: &ShellArg) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// `%2e` and its like as what they stand for.
+/// Decodes `%2e` and similar.
 fn percent_decode(path: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = path.as_bytes();

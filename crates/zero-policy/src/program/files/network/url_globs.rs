@@ -1,23 +1,23 @@
-//! The patterns of `curl`: `{a,b}` and `[1-3]` in an address or the name of a file that is sent.
+//! The globs of `curl`: `{a,b}` and `[1-3]` in a URL or in the name of a file to upload.
 //!
-//! The shell does not see them, since they stand in quotes.
+//! The shell does not expand them, since they are quoted.
 
 use crate::shell::ShellArg;
 
 use super::super::analysis_builder::path_starting_with;
 
-/// Words that one pattern is followed into; beyond that it is not known.
+/// Most words that one glob is expanded to; beyond that the result is unknown.
 const WORDS_MAX: usize = 64;
 
-/// The addresses that one stands for, as far as their hosts differ. What is a pattern only behind
-/// the host stays as it is.
+/// The URLs that a glob expands to, as far as their hosts differ. A glob after the host is not
+/// expanded.
 pub(super) fn expand_addresses(address: &ShellArg) -> Vec<ShellArg> {
     let Some(text) = address.as_known() else { return vec![address.clone()] };
     let start = text.find("://").map_or(0, |at| at + "://".len());
     let rest = text.get(start..).unwrap_or_default();
-    // A host ends at a slash, but one inside of braces may be part of it.
+    // A host ends at a slash, but a slash inside braces may be part of it.
     let host = rest.split('/').next().unwrap_or_default();
-    // `[::1]` is an address of the net.
+    // `[::1]` is an IPv6 address.
     let is_number = host.starts_with('[') && host.contains(':');
     let special = |part: &str| part.contains(['{', '[']);
     let is_file = text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:"));
@@ -27,7 +27,7 @@ pub(super) fn expand_addresses(address: &ShellArg) -> Vec<ShellArg> {
     expand_braces(text)
 }
 
-/// The files that the name of one stands for.
+/// The files that a file name glob expands to.
 pub(super) fn expand_file_names(name: &ShellArg) -> Vec<ShellArg> {
     match name.as_known() {
         Some(text) if text.contains(['{', '[']) => expand_braces(text),
@@ -35,8 +35,7 @@ pub(super) fn expand_file_names(name: &ShellArg) -> Vec<ShellArg> {
     }
 }
 
-/// Every word of a pattern with braces; one of which only the start is known where there are
-/// brackets, or too many words.
+/// Every word of a brace expansion; only a known prefix if there are brackets or too many words.
 fn expand_braces(text: &str) -> Vec<ShellArg> {
     let uncertain = || {
         let certain = text.find(['{', '[']).unwrap_or(text.len());

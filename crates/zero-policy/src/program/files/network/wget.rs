@@ -19,7 +19,7 @@ const WGET: OptionTable = options!(
      spider"
 );
 
-/// Studies `wget`.
+/// Analyzes `wget`.
 pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
     let options = WGET.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
@@ -39,7 +39,7 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
     notes.build_incomplete()
 }
 
-/// Without `-O` a file is named as the address ends.
+/// Without `-O` a file is named after the end of the URL.
 fn record_downloads(options: &ParsedArguments<'_>, notes: &mut CommandAnalysisBuilder) {
     if options.has(&["O", "output-document", "spider"]) {
         return;

@@ -1,4 +1,4 @@
-//! The programs that look, as far as a row of the table can say what they do.
+//! Read-only programs that a table row can describe.
 
 use super::super::program_table::{CurrentFolderUse, OperandRole, ProgramRow, READER_ROW};
 use crate::program::options::options;
@@ -17,12 +17,12 @@ macro_rules! readers {
 
 /// One row for each group of reading programs with the same options.
 pub(super) static ROWS: &[ProgramRow] = readers! {
-    // What prints words or facts and reads no file that is named.
+    // Programs that print text or facts and read no named file.
     "tr basename dirname pwd cal ncal uname whoami logname id groups uptime free ps top pgrep \
      pidof pstree vmstat iostat printenv which whereis type locale tty nproc arch getconf lscpu \
      lsblk lsusb lspci lsmod tput seq yes expr factor numfmt apropos whatis help sw_vers users \
      sleep true false lsb_release pathchk" "" { operands: OperandRole::Nothing };
-    // What reads its operands; an option value taken for a file harms nobody.
+    // Programs that read their operands; treating an option value as a file is harmless.
     "cat tac rev zcat gzcat bzcat xzcat zstdcat lzcat comm cmp realpath bc who w last dircolors \
      zcmp zdiff" "";
     "nl" "-bdfhilnsvw:";
@@ -89,8 +89,8 @@ pub(super) static ROWS: &[ProgramRow] = readers! {
          -ABm: after-context: before-context: max-count: type: ignore-dir: ignore-file:"
         { skip: 1, here: CurrentFolderUse::Always, beneath: true };
     "tldr" "u,c,r,f!more =update,clear-cache,render!more" { operands: OperandRole::Nothing };
-    // `-C` takes a value here and none there, so it is not listed: a number read as a file harms
-    // nobody.
+    // `-C` takes a value in some versions only, so it is not listed: treating a number as a file is
+    // harmless.
     "grep egrep fgrep ggrep zgrep zegrep zfgrep bzgrep xzgrep zstdgrep"
         "f,file:read!pattern exclude-from:read r,R,recursive,dereference-recursive!beneath \
          d,directories:!beneath e,regexp:!pattern -mABD: max-count: after-context: before-context: \

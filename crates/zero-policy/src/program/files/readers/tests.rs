@@ -1,4 +1,4 @@
-//! What only looks needs no rule, and what can do more is never taken for it.
+//! Checks that read-only forms need no rule, and that forms with other effects are never missed.
 
 use crate::program::files::analysis_assert::check;
 

@@ -1,4 +1,4 @@
-//! Reads a `sed` script as far as it takes to know which files it names and what it runs.
+//! Scans a `sed` script for the files it names and the commands it runs.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -7,20 +7,20 @@ use crate::shell::ShellArg;
 
 use super::super::analysis_builder::{AccessDepth, CommandAnalysisBuilder};
 
-/// Notes what a script does; a script that cannot be read may run anything.
+/// Adds the effects of a script; one that cannot be parsed may run anything.
 pub(super) fn record_script(script: &str, notes: &mut CommandAnalysisBuilder) {
     let understood = SedScanner::new(script, BracketHandling::HideDelimiter).scan(notes);
     if understood.is_none() {
         notes.record_unknown_run("the sed script is not understood");
     }
-    // Some versions end a pattern at a delimiter between brackets, and others do not. What either
-    // would do counts; where it makes no sense to one of them, that one refuses it.
+    // Versions differ on whether a delimiter in brackets ends a pattern. The effects of both
+    // readings are added; if one of them does not parse, that version would reject the script.
     if script.contains('[') {
         let _ = SedScanner::new(script, BracketHandling::TreatAsPlain).scan(notes);
     }
 }
 
-/// Notes what a text would do if it were a script, and nothing if it is none.
+/// Adds the effects of a text if it is a script; does nothing otherwise.
 pub(super) fn record_script_effects(perhaps_script: &str, notes: &mut CommandAnalysisBuilder) {
     let mut found = CommandAnalysisBuilder::default();
     if SedScanner::new(perhaps_script, BracketHandling::HideDelimiter).scan(&mut found).is_some() {
@@ -28,7 +28,7 @@ pub(super) fn record_script_effects(perhaps_script: &str, notes: &mut CommandAna
     }
 }
 
-/// Whether a delimiter between brackets ends a pattern.
+/// Whether a delimiter in brackets ends a pattern.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BracketHandling {
     HideDelimiter,
@@ -38,12 +38,12 @@ enum BracketHandling {
 struct SedScanner<'a> {
     rest: Peekable<Chars<'a>>,
     brackets: BracketHandling,
-    /// Whether a label stood on this line. Some versions take the whole line for the label, so
-    /// nothing after it may reach into the next line.
+    /// Whether this line has a label. Some versions take the rest of the line as the label, so
+    /// nothing after it may continue on the next line.
     after_label: bool,
 }
 
-/// `None` when the script is not understood.
+/// `None` if the script cannot be parsed.
 type ScanResult = Option<()>;
 
 impl<'a> SedScanner<'a> {
@@ -119,7 +119,7 @@ impl<'a> SedScanner<'a> {
             }
             ':' | 'b' | 't' | 'T' | 'v' => {
                 self.skip_blanks();
-                // A blank ends a label too, and the next command may stand right after it.
+                // Whitespace ends a label too, and the next command may follow directly.
                 self.skip_while(|c| !c.is_whitespace() && !matches!(c, ';' | '}'));
                 self.after_label = true;
                 Some(())
@@ -157,7 +157,7 @@ impl<'a> SedScanner<'a> {
         }
     }
 
-    /// What follows `s/x/y/`.
+    /// The flags after `s/x/y/`.
     fn scan_flags(&mut self, notes: &mut CommandAnalysisBuilder) -> ScanResult {
         loop {
             match self.rest.peek().copied() {
@@ -181,13 +181,13 @@ impl<'a> SedScanner<'a> {
         Some(())
     }
 
-    /// A file name goes to the end of the line.
+    /// A file name extends to the end of the line.
     fn read_file_name(&mut self) -> Option<String> {
         self.skip_blanks();
         Some(self.read_line()).filter(|name| !name.is_empty())
     }
 
-    /// The text of `a`, `i` and `c`: to the first line that does not end with a backslash.
+    /// The text of `a`, `i` and `c`: up to the first line that does not end with a backslash.
     fn skip_text(&mut self) -> ScanResult {
         while let Some(c) = self.rest.peek().copied() {
             match c {
@@ -206,7 +206,7 @@ impl<'a> SedScanner<'a> {
         self.rest.next().filter(|c| !matches!(c, '\n' | '\\'))
     }
 
-    /// Goes past a pattern and its delimiter.
+    /// Skips a pattern and its delimiter.
     fn skip_pattern(&mut self, delimiter: char) -> ScanResult {
         loop {
             match self.rest.next()? {
@@ -224,7 +224,7 @@ impl<'a> SedScanner<'a> {
         }
     }
 
-    /// Goes past `…]` when it is closed on this line; otherwise the bracket is a plain character.
+    /// Skips `…]` if it is closed on this line; otherwise the bracket is a plain character.
     fn skip_bracket(&mut self, delimiter: char) {
         let mut ahead = self.rest.clone();
         if delimiter == '[' || delimiter == ']' {
@@ -239,7 +239,7 @@ impl<'a> SedScanner<'a> {
                     self.rest = ahead;
                     return;
                 }
-                // `[:alpha:]` has a bracket of its own.
+                // `[:alpha:]` contains brackets of its own.
                 '[' => {
                     if let Some(kind) = ahead.next_if(|c| matches!(c, ':' | '.' | '=')) {
                         let mut last = ' ';
@@ -256,7 +256,7 @@ impl<'a> SedScanner<'a> {
         }
     }
 
-    /// Goes past a replacement and its delimiter.
+    /// Skips a replacement and its delimiter.
     fn skip_until(&mut self, delimiter: char) -> ScanResult {
         loop {
             match self.rest.next()? {
@@ -270,12 +270,12 @@ impl<'a> SedScanner<'a> {
         }
     }
 
-    /// A command may go on in the next line, unless this line may all be a label.
+    /// A command may continue on the next line, unless this line may be a label.
     fn check_line_break(&self, passed: char) -> ScanResult {
         (passed != '\n' || !self.after_label).then_some(())
     }
 
-    /// Nothing more belongs to the command.
+    /// Checks that the command ends here.
     fn expect_end(&mut self) -> ScanResult {
         self.skip_while(|c| c.is_whitespace() && c != '\n');
         match self.rest.peek() {
