@@ -1,18 +1,18 @@
-//! Which addresses count as one, wherever something is counted by address.
+//! Groups of addresses that limits count as one client.
 //!
-//! This machine has many addresses and whoever is on it can use them all; a network hands each of its
-//! members a whole block of version 6. Counting each address by itself would count nothing.
+//! Every local program can use all loopback addresses, and a host usually has a whole IPv6 /64
+//! prefix. A limit per single address would be easy to evade.
 
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Addresses that count as one.
+/// Addresses that count as one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum AddressGroup {
-    /// All of this machine's loopback.
+    /// All loopback addresses.
     ThisMachine,
-    /// One address of version 4.
+    /// A single IPv4 address.
     V4(Ipv4Addr),
-    /// A block of version 6: the first 64 bits.
+    /// An IPv6 /64 prefix: the first 64 bits of the address.
     V6([u16; 4]),
 }
 

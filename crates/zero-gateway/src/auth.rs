@@ -1,8 +1,8 @@
-//! Who may use the gateway, and what for.
+//! Authentication of clients and the scopes they receive.
 //!
-//! A token or password is kept as its SHA-256 and compared as such, all of them each time, so that
-//! neither memory nor time tells how much of a guess was right. What its holder may do is written
-//! beside it here; what a client asks for can only make that less.
+//! Tokens and passwords are stored as SHA-256 digests. A presented secret is compared with all
+//! digests every time, so neither memory contents nor timing reveals how much of a guess was right.
+//! The configuration lists the scopes of each secret; a client can only request fewer.
 
 use sha2::{Digest, Sha256};
 use subtle::{ConditionallySelectable, ConstantTimeEq};
@@ -10,28 +10,28 @@ use zero_runtime::tool_backend::FolderAccess;
 use zero_wire::handshake::ConnectAuth;
 use zero_wire::method::TokenScope;
 
-/// Somebody who was let in.
+/// An authenticated client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
-    /// The name of their token. The sessions they open are theirs by it.
+    /// Name of the client's token. It owns the sessions that the client opens.
     pub name: String,
-    /// What they may do.
+    /// Permitted operations.
     pub scopes: Vec<TokenScope>,
-    /// Where on this machine they may let sessions work.
+    /// Folders of this machine in which the client's sessions may work.
     pub reach: FolderAccess,
-    /// Whose sessions they see and use instead of their own, where that is not the same: a second
-    /// device of somebody.
+    /// Owner whose sessions the client uses instead of its own, for example when the token is for a
+    /// user's second device.
     pub owner: Option<String>,
 }
 
 impl Principal {
-    /// Somebody who has sessions of their own, anywhere on this machine.
+    /// A principal that owns its sessions and may use any folder of this machine.
     pub fn new(name: impl Into<String>, scopes: Vec<TokenScope>) -> Self {
         Self { name: name.into(), scopes, reach: FolderAccess::Anywhere, owner: None }
     }
 }
 
-/// Who may use a gateway.
+/// Secrets that the gateway accepts.
 #[derive(Clone, Default)]
 pub struct AuthConfig {
     tokens: Vec<SecretDigest>,
@@ -39,14 +39,15 @@ pub struct AuthConfig {
     anybody: Option<Principal>,
 }
 
-/// What somebody knows, and who they are by that. No `Debug`: even a hash helps who guesses.
+/// Digest of a secret and the principal it identifies. Has no `Debug`, since even a digest helps an
+/// attacker.
 #[derive(Clone)]
 struct SecretDigest {
     digest: [u8; 32],
     principal: Principal,
 }
 
-/// A token or password that cannot be used as one.
+/// Error for a token or password that is too short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "it has {length} characters and needs at least {min}; `openssl rand -hex 32` makes a good one"
@@ -57,29 +58,30 @@ pub struct InvalidSecret {
 }
 
 impl AuthConfig {
-    /// Shortest token, in characters.
+    /// Minimum length of a token, in characters.
     pub const TOKEN_LEN_MIN: usize = 16;
-    /// Shortest password, in characters. Failed tries are limited.
+    /// Minimum length of a password, in characters. It may be shorter than a token because failed
+    /// attempts are rate-limited.
     pub const PASSWORD_LEN_MIN: usize = 8;
 
-    /// Nobody gets in, until a token or password is added.
+    /// Denies every client until a token or password is added.
     pub fn deny_all() -> Self {
         Self::default()
     }
 
-    /// Everybody gets in who can reach the gateway: every program of this machine. Such a gateway
-    /// is refused any address but loopback.
+    /// Allows every client that can connect, which includes every program on this machine. Such a
+    /// gateway refuses to listen on addresses other than loopback.
     pub fn allow_all(as_whom: Principal) -> Self {
         Self { anybody: Some(as_whom), ..Self::default() }
     }
 
-    /// Lets in whoever has this token.
+    /// Accepts this token and authenticates its holder as the given principal.
     pub fn with_token(mut self, token: &str, holder: Principal) -> Result<Self, InvalidSecret> {
         self.tokens.push(SecretDigest::new(token, Self::TOKEN_LEN_MIN, holder)?);
         Ok(self)
     }
 
-    /// Lets in whoever knows this password.
+    /// Accepts this password and authenticates its holder as the given principal.
     pub fn with_password(
         mut self,
         password: &str,
@@ -89,12 +91,13 @@ impl AuthConfig {
         Ok(self)
     }
 
-    /// Whether something has to be shown to get in.
+    /// Whether clients have to authenticate.
     pub fn is_auth_required(&self) -> bool {
         self.anybody.is_none()
     }
 
-    /// Who shows this. A device's token or one for pairing opens nothing here: none are given out.
+    /// Authenticates the credentials of a `connect` request. Device and bootstrap tokens are never
+    /// accepted, since this gateway issues none.
     pub(crate) fn authenticate(&self, shown: Option<&ConnectAuth>) -> Result<Principal, AuthError> {
         if let Some(principal) = &self.anybody {
             return Ok(principal.clone());
@@ -123,7 +126,7 @@ impl AuthConfig {
         })
     }
 
-    /// Who shows this as a bearer.
+    /// Authenticates a bearer token.
     pub(crate) fn authenticate_bearer(&self, token: Option<&str>) -> Result<Principal, AuthError> {
         let auth =
             token.map(|token| ConnectAuth { token: Some(token.to_owned()), ..Default::default() });
@@ -145,10 +148,11 @@ fn digest(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-/// Whose it is. Looks at every key, whichever fits.
+/// Finds the principal of a secret. Compares all keys, even after a match, so that the time is
+/// constant.
 fn find_principal<'a>(keys: &'a [SecretDigest], shown: &str) -> Option<&'a Principal> {
     let shown = digest(shown);
-    // Counted from 1: 0 is nobody.
+    // Counted from 1: 0 means no match.
     let found = keys.iter().zip(1_u64..).fold(0, |found, (key, number)| {
         u64::conditional_select(&found, &number, key.digest.ct_eq(&shown))
     });
@@ -156,8 +160,8 @@ fn find_principal<'a>(keys: &'a [SecretDigest], shown: &str) -> Option<&'a Princ
     keys.get(at).map(|key| &key.principal)
 }
 
-/// What of the scopes that somebody has is granted when these are asked for: all when nothing is.
-/// Asking never adds any. What another granted scope covers is not named again.
+/// The granted scopes: the requested ones that the token has, or all of them if the request names
+/// none. A scope that another granted scope includes is not listed.
 pub(crate) fn grant_scopes(has: &[TokenScope], asked: Option<&[String]>) -> Vec<TokenScope> {
     let asked = asked.unwrap_or_default();
     let known: Vec<TokenScope> =
@@ -171,7 +175,7 @@ pub(crate) fn grant_scopes(has: &[TokenScope], asked: Option<&[String]>) -> Vec<
     granted().filter(|scope| !granted().any(|one| one != *scope && one.covers(*scope))).collect()
 }
 
-/// Why somebody is not let in. Never says what was shown.
+/// Reason for a failed authentication. Never contains the presented credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AuthError {
     TokenMissing,
@@ -183,7 +187,7 @@ pub(crate) enum AuthError {
 }
 
 impl AuthError {
-    /// Whether it was a guess; those are counted.
+    /// Whether this counts as a guess for rate limiting.
     pub(crate) fn is_guess(self) -> bool {
         !matches!(self, Self::TokenMissing | Self::PasswordMissing)
     }
@@ -220,7 +224,7 @@ impl AuthError {
         }
     }
 
-    /// What was wrong and what to do, for people.
+    /// Message for the user: the problem and how to fix it.
     pub(crate) fn message(self) -> &'static str {
         match self {
             Self::TokenMissing => "unauthorized: this gateway wants a token, as `auth.token`",

@@ -1,10 +1,10 @@
-//! Limits how often somebody may guess.
+//! Rate limit for failed authentication attempts.
 //!
-//! Failed tries are counted by address and for all addresses together, on this machine as anywhere:
-//! a page in a browser is on this machine too. Whatever else a try brings along, it counts. Who
-//! failed too often is not heard for a while, not even with the right token, or guessing would go on
-//! and only its failures be hidden. On this machine that while is short, so that a typo in one
-//! program is no end for the others.
+//! Failed attempts are counted per address and for all addresses together. Loopback is included,
+//! since a page in a local browser connects from there too. After too many failures an address is
+//! locked for a while and even the right token is refused; otherwise an attacker could continue
+//! guessing during the lock. The lock for loopback is short, so that a typo in one local program
+//! does not block the others for long.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,27 +16,27 @@ use tokio::time::Instant;
 use crate::address_group::AddressGroup;
 use crate::auth::{AuthError, Principal};
 
-/// Addresses that are remembered; more are refused until some are forgotten.
+/// Addresses tracked at a time; further ones are refused until entries expire.
 const ADDRESSES_MAX: usize = 4096;
-/// How long an address from which somebody got in is heard while all others together fail too often.
+/// How long an address stays exempt from the global lock after a successful authentication.
 const TRUST_DURATION: Duration = Duration::from_secs(60 * 60);
 
-/// How often somebody may guess.
+/// Limits for failed authentication attempts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthAttemptLimits {
-    /// Failed tries of one address, within `window`.
+    /// Failed attempts per address within `window`.
     pub per_address_max: u32,
-    /// Failed tries of all addresses of other machines, within `window`.
+    /// Failed attempts of all remote addresses together within `window`.
     pub total_max: u32,
-    /// How long a failed try counts.
+    /// How long a failed attempt counts.
     pub window: Duration,
-    /// How long an address is not heard afterwards.
+    /// How long an address is locked after too many failures.
     pub lock: Duration,
-    /// The same for this machine, and for all others after too many tries from anywhere.
+    /// Lock time for loopback, and for all remote addresses after too many failures in total.
     pub short_lock: Duration,
-    /// How long the answer to a first failed try takes; each further one takes twice as long.
+    /// Delay of the response to the first failed attempt; it doubles with each further one.
     pub delay_first: Duration,
-    /// But no longer than this.
+    /// Upper bound of this delay.
     pub delay_max: Duration,
 }
 
@@ -54,19 +54,19 @@ impl Default for AuthAttemptLimits {
     }
 }
 
-/// Why a try led nowhere.
+/// Reason for a denied attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AuthDenial {
-    /// It was wrong; the answer has to wait this long.
+    /// The credentials were wrong; the response must be delayed by this time.
     BadCredentials(AuthError, Duration),
-    /// It was not looked at.
+    /// The address is locked; the credentials were not checked.
     Locked {
-        /// When the next one will be.
+        /// Time until the next attempt is checked.
         retry_after: Duration,
     },
 }
 
-/// Counts failed tries.
+/// Counts failed attempts.
 pub(crate) struct AuthLimiter {
     limits: AuthAttemptLimits,
     state: Mutex<AttemptState>,
@@ -91,7 +91,8 @@ impl AuthLimiter {
         Self { limits, state: Mutex::default() }
     }
 
-    /// Lets somebody try. The try and its count are one step, so that many at once are not one.
+    /// Checks an attempt. Check and count are one atomic step, so concurrent attempts cannot evade
+    /// the limit.
     pub(crate) fn attempt(
         &self,
         from: IpAddr,
@@ -105,7 +106,7 @@ impl AuthLimiter {
         }
         match check() {
             Ok(principal) => {
-                // Forgets the failures of nobody: who has one token may be guessing another.
+                // A success clears no failures: the holder of one token may be guessing another.
                 insert_bounded(&mut state.let_in, group, now, |since| {
                     now.duration_since(*since) < TRUST_DURATION
                 });
@@ -140,12 +141,12 @@ impl AuthLimiter {
         if state.failed.len() >= ADDRESSES_MAX && !state.failed.contains_key(&group) {
             state.failed.retain(|_, tally| self.is_relevant(tally, now));
         }
-        // A try that could not be counted is not allowed.
+        // An attempt that cannot be counted is denied.
         let full = state.failed.len() >= ADDRESSES_MAX && !state.failed.contains_key(&group);
         full.then_some(self.limits.short_lock)
     }
 
-    /// Whether a tally still matters.
+    /// Whether a tally can still affect a decision.
     fn is_relevant(&self, tally: &AttemptTally, now: Instant) -> bool {
         match tally.locked_until {
             Some(until) => until > now,
@@ -153,7 +154,7 @@ impl AuthLimiter {
         }
     }
 
-    /// Counts a failure and says how long its answer has to wait.
+    /// Counts a failure and returns the delay of its response.
     fn record_failure(
         &self,
         state: &mut AttemptState,
@@ -188,7 +189,7 @@ fn is_trusted(state: &AttemptState, group: AddressGroup, now: Instant) -> bool {
     state.let_in.get(&group).is_some_and(|since| now.duration_since(*since) < TRUST_DURATION)
 }
 
-/// Remembers, unless there is no room even after forgetting what no longer matters.
+/// Inserts an entry, unless the map is still full after removing irrelevant entries.
 fn insert_bounded<T>(
     known: &mut HashMap<AddressGroup, T>,
     group: AddressGroup,
@@ -222,7 +223,7 @@ mod tests {
             Self { limiter: AuthLimiter::new(limits), start: Instant::now() }
         }
 
-        /// What a try at `second` gives, in words.
+        /// The result of an attempt at `second`, as text.
         fn attempt(&self, second: u64, from: &str, result: Result<(), AuthError>) -> String {
             let now = self.start + Duration::from_secs(second);
             let principal = Principal::new("x", Vec::new());

@@ -1,4 +1,4 @@
-//! A connection once it was greeted: who it is, what it watches, what it does for others.
+//! A connection after the handshake: its identity, the sessions it watches and the tools it hosts.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -27,40 +27,40 @@ use crate::remote_tool_backend::RemoteToolBackend;
 use crate::send_queue::SendQueue;
 use crate::session_watcher::{WatchAudience, WatchHandle, closing_error};
 
-/// What a client says to hear what tools do.
+/// Capability of clients that want tool events.
 const CAP_TOOLS: &str = "tool-events";
-/// What a client says to be asked whether calls may run.
+/// Capability of clients that want approval requests.
 const CAP_APPROVALS: &str = "exec-approvals";
 
-/// Sessions that a connection hosts before those are forgotten that others took over.
+/// Number of hosted sessions above which entries that another connection took over are removed.
 const TAKEN_OVER_MAX: usize = 256;
-/// How many sessions of a client are looked at for the same tools.
+/// Number of the client's sessions that are checked for an identical tool list.
 const COMPARED_MAX: usize = 4;
 
-/// What was agreed when the connection began.
+/// Result of the handshake.
 pub(crate) struct HandshakeOutcome {
-    /// Whose token it was.
+    /// The authenticated principal.
     pub(crate) principal: Principal,
-    /// What it may do: what the client asked for, of what the token has.
+    /// The granted scopes: those of the token that the client requested.
     pub(crate) scopes: Vec<TokenScope>,
-    /// The protocol that is spoken.
+    /// The negotiated protocol version.
     pub(crate) protocol: u32,
-    /// What the client can do.
+    /// Capabilities of the client.
     pub(crate) caps: Vec<String>,
-    /// Which program it is.
+    /// The client program.
     pub(crate) client: ClientInfo,
-    /// Names the connection.
+    /// Id of the connection.
     pub(crate) conn_id: String,
 }
 
-/// A connection that was greeted.
+/// A connection that completed the handshake.
 pub(crate) struct AuthenticatedConnection {
     gateway: Arc<GatewayInner>,
     greeting: HandshakeOutcome,
     outbox: SendQueue,
     watch: OnceLock<WatchHandle>,
     hosted: Mutex<HashMap<SessionId, HostedSession>>,
-    /// Its queue of reads.
+    /// Queue of this connection's expensive reads.
     reads: Arc<Semaphore>,
     gone: CancellationToken,
 }
@@ -72,7 +72,7 @@ struct HostedSession {
 }
 
 impl AuthenticatedConnection {
-    /// A connection that was greeted.
+    /// Creates the connection state after a successful handshake.
     pub(crate) fn new(
         gateway: Arc<GatewayInner>,
         greeting: HandshakeOutcome,
@@ -86,7 +86,8 @@ impl AuthenticatedConnection {
         Arc::new(Self { gateway, greeting, outbox, watch, hosted, reads, gone })
     }
 
-    /// Waits for a turn to read much. A client that left meanwhile has none: nobody would read it.
+    /// Waits for a permit for an expensive read. Fails if the client disconnects, since nobody
+    /// would read the response.
     pub(crate) async fn acquire_read_permit(&self) -> Result<ReadPermit, ErrorPayload> {
         let turn = self.gateway.reads.acquire(self.name(), &self.reads);
         let turn = self.gone.run_until_cancelled(turn).await.ok_or_else(closing_error)?;
@@ -102,59 +103,60 @@ impl AuthenticatedConnection {
         })
     }
 
-    /// Names the connection.
+    /// Id of the connection.
     pub(crate) fn conn_id(&self) -> &str {
         &self.greeting.conn_id
     }
 
-    /// The connection ended: what it hosted is away, what it watched is not heard any more.
+    /// Cleans up after the connection ended: detaches the tools it hosted and stops its
+    /// subscriptions.
     pub(crate) async fn disconnect(self: &Arc<Self>) {
         self.gone.cancel();
         self.hosted.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// What all connections share.
+    /// State shared by all connections.
     pub(crate) fn gateway(&self) -> &GatewayInner {
         &self.gateway
     }
 
-    /// The sessions of the whole gateway, not only this client's.
+    /// All sessions of the gateway, not only this client's.
     pub(crate) fn sessions(&self) -> &SessionManager {
         &self.gateway.sessions
     }
 
-    /// Who it is.
+    /// Name of the client's token.
     pub(crate) fn name(&self) -> &str {
         &self.greeting.principal.name
     }
 
-    /// Whose sessions are its own.
+    /// Owner of the client's sessions.
     pub(crate) fn owner(&self) -> &str {
         let Principal { name, owner, .. } = &self.greeting.principal;
         owner.as_deref().unwrap_or(name)
     }
 
-    /// Whether it may do what needs this scope.
+    /// Whether the connection has this scope.
     pub(crate) fn has_scope(&self, needed: TokenScope) -> bool {
         self.greeting.scopes.iter().any(|scope| scope.covers(needed))
     }
 
-    /// Where on this machine it may let sessions work.
+    /// Folders of this machine in which the client's sessions may work.
     pub(crate) fn folder_access(&self) -> FolderAccess {
         self.greeting.principal.reach.clone()
     }
 
-    /// Whose sessions it sees: everybody's when `None`.
+    /// Owner whose sessions the client sees; `None` means all sessions.
     pub(crate) fn visible_owner(&self) -> Option<&str> {
         if self.has_scope(TokenScope::Admin) { None } else { Some(self.owner()) }
     }
 
-    /// Whether it may know of a session.
+    /// Whether the client may see a session.
     pub(crate) fn can_see(&self, session: &SessionRecord) -> bool {
         self.visible_owner().is_none_or(|name| name == session.owner)
     }
 
-    /// The key that is meant. An agent that is named beside it has to be the agent in it.
+    /// Resolves a session key. If an agent is given as well, it must match the agent in the key.
     pub(crate) fn resolve_key(
         &self,
         written: &str,
@@ -163,7 +165,7 @@ impl AuthenticatedConnection {
         parse_key(self.sessions(), written, agent)
     }
 
-    /// The session of a key, if it is there and may be seen.
+    /// Returns the session of a key if it exists and the client may see it.
     pub(crate) async fn find_session(
         &self,
         key: &SessionKey,
@@ -172,7 +174,7 @@ impl AuthenticatedConnection {
         Ok(found.filter(|session| self.can_see(session)))
     }
 
-    /// The session of an id, if it is there and may be seen.
+    /// Returns the session with an id if it exists and the client may see it.
     pub(crate) async fn find_session_by_id(
         &self,
         id: &SessionId,
@@ -182,7 +184,7 @@ impl AuthenticatedConnection {
         Ok(found.filter(|session| self.can_see(session)))
     }
 
-    /// The session of a key. That of somebody else is not there.
+    /// Returns the session of a key. A session of another owner is reported as not found.
     pub(crate) async fn require_session(
         &self,
         key: &SessionKey,
@@ -190,7 +192,7 @@ impl AuthenticatedConnection {
         self.find_session(key).await?.ok_or_else(|| session_not_found(key))
     }
 
-    /// The session of a key; it is made if it is not there.
+    /// Returns the session of a key and creates it if necessary.
     pub(crate) async fn open_session(
         &self,
         key: &SessionKey,
@@ -198,7 +200,7 @@ impl AuthenticatedConnection {
         self.open_session_in(key, None).await
     }
 
-    /// The same; a new one works in that folder.
+    /// Like [`Self::open_session`]; a new session works in the given folder.
     pub(crate) async fn open_session_in(
         &self,
         key: &SessionKey,
@@ -216,7 +218,8 @@ impl AuthenticatedConnection {
         if self.can_see(&session) { Ok(session) } else { Err(session_not_found(key)) }
     }
 
-    /// Hears a session from now on. Gives the number of the last entry that is not heard.
+    /// Subscribes to a session. Returns the sequence number of the last entry before the
+    /// subscription.
     pub(crate) async fn watch_session(&self, session: &SessionRecord) -> Result<u64, ErrorPayload> {
         if self.gone.is_cancelled() {
             return Err(closing_error());
@@ -228,15 +231,16 @@ impl AuthenticatedConnection {
         watch.watch(session).await
     }
 
-    /// Hears it no more.
+    /// Ends the subscription to a session.
     pub(crate) async fn unwatch_session(&self, session: &SessionId) {
         if let Some(watch) = self.watch.get() {
             watch.unwatch(session).await;
         }
     }
 
-    /// Hears every question whether a call may run in a session that it sees, until the connection
-    /// ends: for who may answer and not look, and so cannot ask to hear a session.
+    /// Subscribes to the approval requests of all visible sessions until the connection ends. Used
+    /// for clients that may answer approvals but may not read, and so cannot subscribe to a
+    /// session.
     pub(crate) async fn watch_approvals(&self) {
         if self.audience() != WatchAudience::Approver {
             return;
@@ -275,7 +279,7 @@ impl AuthenticatedConnection {
         WatchAudience::OpenClaw(RelayInterest { tools: can(CAP_TOOLS), approvals })
     }
 
-    /// Hands that lead to this connection.
+    /// Creates a tool backend that sends calls to this connection.
     pub(crate) fn new_backend(
         &self,
         session: &SessionRecord,
@@ -286,7 +290,7 @@ impl AuthenticatedConnection {
         RemoteToolBackend::new(session, host, outbox, gone, comes_back_within)
     }
 
-    /// Remembers that it hosts the tools of a session.
+    /// Records that this connection hosts the tools of a session.
     pub(crate) fn host_session(
         &self,
         session: SessionId,
@@ -294,7 +298,8 @@ impl AuthenticatedConnection {
         lease: AttachmentGuard,
     ) -> Result<(), ErrorPayload> {
         let mut hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
-        // Looked at under the lock that `gone` takes after it: a lease never outlives it.
+        // Checked under the lock that `disconnect` takes after cancelling `gone`, so no attachment
+        // outlives the connection.
         if self.gone.is_cancelled() {
             return Err(closing_error());
         }
@@ -302,8 +307,8 @@ impl AuthenticatedConnection {
         Ok(())
     }
 
-    /// How many sessions it hosts tools of. Those that were taken over are forgotten when there are
-    /// many.
+    /// Number of sessions whose tools this connection hosts. Removes entries that were taken over
+    /// once there are many.
     pub(crate) fn hosted_count(&self) -> usize {
         let mut hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
         if hosted.len() >= TAKEN_OVER_MAX {
@@ -312,14 +317,14 @@ impl AuthenticatedConnection {
         hosted.len()
     }
 
-    /// The hands that lead to it for a session.
+    /// The backend of a session hosted here.
     pub(crate) fn hosted_backend(&self, session: &SessionId) -> Option<Arc<RemoteToolBackend>> {
         let hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
         hosted.get(session).map(|hosted| Arc::clone(&hosted.hands))
     }
 
-    /// The hands that lead to it for the session of a key, unless there were several of that key: which
-    /// of them is meant only the store knows.
+    /// The backend of the session with this key. `None` if several hosted sessions have had this
+    /// key, since only the store knows which one is current.
     pub(crate) fn hosted_backend_by_key(&self, key: &SessionKey) -> Option<Arc<RemoteToolBackend>> {
         let hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
         let mut of_key =
@@ -328,7 +333,8 @@ impl AuthenticatedConnection {
         of_key.next().is_none().then(|| Arc::clone(&only.hands))
     }
 
-    /// The same tools, where another session of this client has them already: most offer the same.
+    /// Returns the equal tool list of another session of this client if there is one, to share its
+    /// memory. Most sessions offer the same tools.
     pub(crate) fn share_tools(&self, tools: ToolList) -> ToolList {
         let hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
         let mut others =
@@ -336,7 +342,7 @@ impl AuthenticatedConnection {
         others.find(|others| *others == tools).unwrap_or(tools)
     }
 
-    /// Hosts them no more.
+    /// Stops hosting the tools of a session.
     pub(crate) fn stop_hosting(&self, session: &SessionId) {
         let left = self.hosted.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
         if let Some(left) = left {
@@ -345,8 +351,8 @@ impl AuthenticatedConnection {
     }
 }
 
-/// The key that is meant. An agent that is named beside it has to be the agent in it, or a bare key
-/// is put under it.
+/// Parses a session key. If an agent is given as well, it must match the agent in the key; a bare
+/// key is put under that agent.
 fn parse_key(
     sessions: &SessionManager,
     written: &str,
@@ -370,7 +376,7 @@ fn agent_key(written: &str, agent: Option<&str>, default: &str) -> Result<Sessio
     }
 }
 
-/// That there is no such session, for whoever asks.
+/// Error for a session that does not exist or that the client may not see.
 pub(crate) fn session_not_found(key: &SessionKey) -> ErrorPayload {
     to_error_shape(SessionError::NotFound(key.to_string()))
 }

@@ -1,8 +1,9 @@
-//! The life of one connection: shake hands, then hear and answer until one of both leaves.
+//! The lifecycle of one connection: handshake, then requests and responses until one side closes
+//! it.
 //!
-//! Requests begin in the order they came and end in whichever; one that waits for long holds up no
-//! other. A request that began is done to its end even when its client is gone: a prompt is sent
-//! or not, never half.
+//! Requests start in the order they arrive and may finish in any order, so a slow request does not
+//! block others. A started request runs to completion even if its client disconnects: a prompt is
+//! either sent or not sent.
 
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
@@ -24,18 +25,20 @@ use crate::handshake;
 use crate::methods::{self, AnswerFuture};
 use crate::send_queue::{SendQueue, error_response};
 
-/// Bytes of a message that is read at once; to read and check a longer one takes milliseconds.
+/// Longest message that is parsed inline, in bytes. Parsing and validating a longer one takes
+/// milliseconds, so it moves to a blocking thread.
 const INLINE_READ_BYTES_MAX: usize = 64 * 1024;
 
-/// One end of a connection, whatever carries it.
+/// The server side of a connection, independent of the transport.
 pub(crate) trait MessageTransport: Send {
-    /// Sends what waits until something arrives. May be dropped and called again.
+    /// Sends queued messages until something arrives. Cancel-safe.
     fn exchange(&mut self, outbox: &SendQueue) -> impl Future<Output = TransportEvent> + Send;
 
-    /// The sender is known: from now on messages may be long.
+    /// Marks the client as authenticated; from now on it may send long messages.
     fn mark_trusted(&mut self);
 
-    /// Says why it ends, if that is ours to say, and gives the client so long to take it.
+    /// Sends the close reason, if the server closes the connection, and waits at most `grace` for
+    /// the client to receive it.
     fn finish(
         self,
         reason: Option<CloseReason>,
@@ -43,29 +46,29 @@ pub(crate) trait MessageTransport: Send {
     ) -> impl Future<Output = ()> + Send;
 }
 
-/// What arrived on a connection.
+/// Event from the transport.
 pub(crate) enum TransportEvent {
     Text(Utf8Bytes),
     NotText,
     KeepAlive,
-    /// It ends: for a reason to be told, or because the client left.
+    /// The connection ends, with the reason to send, or `None` if the client closed it.
     Ended(Option<CloseReason>),
 }
 
-/// Who is at the other end.
+/// Origin of a connection.
 pub(crate) enum PeerOrigin {
-    /// Somebody at this address, who has to show who they are.
+    /// A network peer, which has to authenticate.
     Network {
-        /// The peer's IP address, which failed authentication is limited by.
+        /// IP address of the peer, used to limit failed authentication.
         address: IpAddr,
-        /// One of the places for strangers; held until they have shown it.
+        /// Permit for an unauthenticated connection; held until the peer has authenticated.
         _place: ConnectionPermit,
     },
-    /// Somebody in this process.
+    /// A client in this process.
     Process(Principal),
 }
 
-/// Runs a connection to its end.
+/// Runs a connection until it ends.
 pub(crate) async fn run_connection(
     gateway: Arc<GatewayInner>,
     mut link: impl MessageTransport,
@@ -111,7 +114,7 @@ async fn exchange_messages(
                     ParsedMessage::Request(request) => {
                         start_request(gateway, &peer, outbox, &requests, request)
                     }
-                    // Nobody could make anything of an answer.
+                    // A response would need the id of the request, which cannot be read.
                     ParsedMessage::InvalidJson => {}
                     ParsedMessage::Refused(response) => outbox.send_response(*response),
                 }
@@ -125,7 +128,7 @@ async fn exchange_messages(
     reason
 }
 
-/// Reads a message. A long one is read where it holds up no other connection.
+/// Parses a message. A long one is parsed on a blocking thread.
 pub(crate) async fn parse_frame(text: Utf8Bytes) -> Result<GatewayFrame, FrameParseError> {
     if text.len() <= INLINE_READ_BYTES_MAX {
         return frame::parse(&text);
@@ -136,7 +139,7 @@ pub(crate) async fn parse_frame(text: Utf8Bytes) -> Result<GatewayFrame, FramePa
     }
 }
 
-/// The answer to what is no frame.
+/// Response to a message that is not a valid frame.
 pub(crate) fn bad_frame_response(bad: FrameParseError) -> ResponseFrame {
     let error = ErrorPayload::invalid(bad.to_string());
     let id = match bad {
@@ -146,25 +149,25 @@ pub(crate) fn bad_frame_response(bad: FrameParseError) -> ResponseFrame {
     error_response(id.unwrap_or_else(|| "invalid".to_owned()), error)
 }
 
-/// What a message turned out to be.
+/// Result of parsing a message.
 enum ParsedMessage {
-    /// One that can begin, or be refused.
+    /// A valid request, which may still be refused.
     Request(ParsedRequest),
-    /// No request.
+    /// A frame that is not a valid request, with the error response.
     Refused(Box<ResponseFrame>),
-    /// No JSON.
+    /// The message is not JSON.
     InvalidJson,
 }
 
-/// A request that was read and checked.
+/// A parsed and validated request.
 struct ParsedRequest {
     id: String,
     method: String,
     answer: Result<AnswerFuture, ErrorPayload>,
 }
 
-/// Reads a message and checks what it asks for; a long one where it holds up no other connection.
-/// The messages after it wait, so that requests begin in the order they came.
+/// Parses and validates a message, on a blocking thread if it is long. Later messages wait, so
+/// requests start in the order they arrived.
 async fn read_message(peer: &Arc<AuthenticatedConnection>, text: Utf8Bytes) -> ParsedMessage {
     if text.len() <= INLINE_READ_BYTES_MAX {
         return read_inline(peer, &text);
@@ -231,7 +234,7 @@ fn start_request(
     };
     let answer = AssertUnwindSafe(answer).catch_unwind();
     let mut answer = answer.map(|answer| answer.unwrap_or_else(|_| Err(interrupted_error())));
-    // Its first step is made here, so that requests begin in the order they came.
+    // Polls the request once here, so that requests start in the order they arrived.
     match (&mut answer).now_or_never() {
         Some(answer) => give(answer),
         None => {
@@ -243,7 +246,7 @@ fn start_request(
     }
 }
 
-/// Sends what waits, up to the close at its end, but not longer than so.
+/// Sends queued messages up to and including the close frame, for at most the given time.
 pub(crate) async fn flush(
     link: &mut impl MessageTransport,
     outbox: &SendQueue,

@@ -1,4 +1,4 @@
-//! How many connections there may be: in all, of one address, and of those nobody knows yet.
+//! Limits the number of connections: in total, per address, and for unauthenticated peers.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,7 +17,7 @@ pub(crate) struct ConnectionLimiter {
     connections_of_one: Arc<AddressCounter>,
 }
 
-/// Bounds of connections.
+/// Limits for connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConnectionLimits {
     pub(crate) strangers_max: usize,
@@ -26,13 +26,13 @@ pub(crate) struct ConnectionLimits {
     pub(crate) connections_per_address_max: usize,
 }
 
-/// A place that is taken until this is dropped.
+/// A slot that is released on drop.
 pub(crate) struct ConnectionPermit {
     _permit: OwnedSemaphorePermit,
     _of_one: Option<AddressCountGuard>,
 }
 
-/// A permit for somebody whose address is not known yet.
+/// A permit for a peer whose address is not known yet.
 pub(crate) struct AcceptPermit(OwnedSemaphorePermit);
 
 impl ConnectionLimiter {
@@ -45,12 +45,13 @@ impl ConnectionLimiter {
         }
     }
 
-    /// Waits until there is room for one more whom nobody knows.
+    /// Waits for a free slot for an unauthenticated connection.
     pub(crate) async fn wait_for_accept(&self) -> Option<AcceptPermit> {
         Arc::clone(&self.strangers).acquire_owned().await.ok().map(AcceptPermit)
     }
 
-    /// Lets a stranger of that address have it, unless too many of them are there.
+    /// Assigns the permit to an address, unless that address has too many unauthenticated
+    /// connections.
     pub(crate) fn admit_unauthenticated(
         &self,
         opening: AcceptPermit,
@@ -59,15 +60,14 @@ impl ConnectionLimiter {
         self.strangers_of_one.acquire(opening.0, from)
     }
 
-    /// A place for a connection, unless there are too many.
+    /// Returns a permit for a WebSocket connection, or `None` if a limit is reached.
     pub(crate) fn admit_connection(&self, from: IpAddr) -> Option<ConnectionPermit> {
         let permit = Arc::clone(&self.connections).try_acquire_owned().ok()?;
         self.connections_of_one.acquire(permit, from)
     }
 }
 
-/// Counts by address. Programs of this machine are one another's neighbours, not strangers: for them
-/// only the bound of all holds.
+/// Counts connections per address. Loopback is exempt; only the total limit applies to it.
 struct AddressCounter {
     max: usize,
     taken: Mutex<HashMap<AddressGroup, usize>>,

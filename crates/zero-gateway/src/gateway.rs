@@ -1,4 +1,4 @@
-//! The gateway: what all connections share, and how it ends.
+//! The gateway: state shared by all connections, and shutdown.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,74 +25,74 @@ use crate::request_filter::RequestFilter;
 use crate::send_queue::{SendQueue, SendQueueLimits};
 use crate::tool_host_table::ToolHostTable;
 
-/// Fewest files that are left to sessions and tools.
+/// Minimum number of open files reserved for sessions and tools.
 const RESERVED_FILES_MIN: u64 = 64;
-/// Most files that are.
+/// Maximum number of open files reserved for sessions and tools.
 const RESERVED_FILES_MAX: u64 = 4_096;
 
-/// What a gateway is made of.
+/// Configuration of a gateway.
 pub struct GatewayConfig {
-    /// The sessions it is in front of.
+    /// The sessions that clients access.
     pub sessions: SessionManager,
-    /// Who may use it.
+    /// Accepted credentials.
     pub auth: AuthConfig,
-    /// Its bounds.
+    /// Limits of the gateway.
     pub limits: GatewayLimits,
-    /// Its version, as clients are told.
+    /// Version string sent to clients.
     pub version: String,
-    /// Origins whose pages may use it, such as `https://app.example:8443`. No page may otherwise,
-    /// not even one of this machine.
+    /// Browser origins that may connect, such as `https://app.example:8443`. All other pages are
+    /// refused, including pages served from this machine.
     pub allowed_origins: Vec<String>,
-    /// Names besides this machine's own that requests may be addressed to, without a port.
+    /// Host names besides this machine's own that requests may be addressed to, without a port.
     pub allowed_hosts: Vec<String>,
-    /// What the tools of this machine did.
+    /// Metrics of the tools on this machine.
     pub tool_metrics: Arc<dyn MetricsSource>,
 }
 
-/// Bounds of a gateway.
+/// Limits of a gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayLimits {
-    /// Bytes of a message before its sender is known.
+    /// Maximum size of a message before authentication, in bytes.
     pub stranger_bytes_max: usize,
-    /// Bytes of a message afterwards.
+    /// Maximum size of a message after authentication, in bytes.
     pub payload_bytes_max: usize,
-    /// Bytes that may wait for one client.
+    /// Maximum size of the queue for one client, in bytes.
     pub buffered_bytes_max: usize,
-    /// Messages that may wait for one client.
+    /// Maximum number of messages in the queue for one client.
     pub buffered_messages_max: usize,
-    /// WebSocket connections at a time, of all addresses; more are refused.
+    /// Maximum number of WebSocket connections; further ones are refused.
     pub connections_max: usize,
-    /// Connections of one address of another machine.
+    /// Maximum number of connections per remote address.
     pub connections_per_address_max: usize,
-    /// Connections at a time whose senders are not known yet; more wait to be taken.
+    /// Maximum number of unauthenticated connections; further ones wait to be accepted.
     pub strangers_max: usize,
-    /// The same of one address of another machine; more are dropped.
+    /// Maximum number of unauthenticated connections per remote address; further ones are dropped.
     pub strangers_per_address_max: usize,
-    /// Requests of one connection at a time.
+    /// Maximum number of concurrent requests per connection.
     pub requests_max: usize,
-    /// Reads of a history or a ledger at a time.
+    /// Maximum number of concurrent reads of histories and ledgers.
     pub reads_max: usize,
-    /// The same with one token; of one connection it is one.
+    /// Maximum number of concurrent reads per token. A connection has one at a time.
     pub reads_per_token_max: usize,
-    /// The same that may wait, with one token.
+    /// Maximum number of reads per token that are queued or running.
     pub reads_asked_max: usize,
-    /// How long one waits for its turn.
+    /// How long a read may wait in the queue.
     pub read_wait: Duration,
-    /// How often somebody may guess.
+    /// Limits for failed authentication attempts.
     pub tries: AuthAttemptLimits,
-    /// How long TLS and the head of a request may take, each.
+    /// Time limit for the TLS handshake, and for receiving a request head.
     pub head_time: Duration,
-    /// How long a client may take to say who it is.
+    /// Time limit for a client to send `connect`.
     pub handshake_time: Duration,
-    /// How long it may take to hear that a connection ends.
+    /// How long a client may take to receive the close frame.
     pub close_grace: Duration,
-    /// Time between two ticks.
+    /// Interval of `tick` events.
     pub tick_interval: Duration,
-    /// Time between two pings, and for the answer to one.
+    /// Interval of pings; also the time limit for a pong.
     pub ping_interval: Duration,
-    /// How long runs have to end when the gateway stops.
+    /// How long active runs may continue after shutdown begins.
     pub shutdown_grace: Duration,
-    /// How long what runs said last then has to reach the clients, from task to task.
+    /// How long connections stay open after that, so that clients receive the last events of runs.
     pub last_words: Duration,
 }
 
@@ -125,8 +125,9 @@ impl Default for GatewayLimits {
 }
 
 impl GatewayLimits {
-    /// Bounded so that connections fit into so many open files, beside what sessions and tools
-    /// need: one too many is then told so, and not left waiting.
+    /// Lowers the connection limits so that connections fit into `files` open files, next to those
+    /// reserved for sessions and tools. Excess connections are then refused with a reason instead
+    /// of left waiting.
     #[must_use]
     pub fn within_open_files(mut self, files: u64) -> Self {
         let own = (files / 4).clamp(RESERVED_FILES_MIN, RESERVED_FILES_MAX);
@@ -152,33 +153,33 @@ pub struct Gateway {
     pub(crate) inner: Arc<GatewayInner>,
 }
 
-/// What all connections share.
+/// State shared by all connections.
 pub(crate) struct GatewayInner {
-    /// All sessions of this gateway, whoever owns them.
+    /// All sessions of this gateway, of every owner.
     pub(crate) sessions: SessionManager,
-    /// Who may use it.
+    /// Accepted credentials.
     pub(crate) auth: AuthConfig,
-    /// Its bounds.
+    /// Limits of the gateway.
     pub(crate) limits: GatewayLimits,
-    /// The gateway's version, as clients are told.
+    /// Version string sent to clients.
     pub(crate) version: String,
-    /// What the tools of this machine did.
+    /// Metrics of the tools on this machine.
     pub(crate) tool_metrics: Arc<dyn MetricsSource>,
-    /// When it started.
+    /// Start time.
     pub(crate) started: Instant,
-    /// Connections that were greeted and are there.
+    /// Number of open connections that completed the handshake.
     pub(crate) connections: AtomicU64,
     pub(crate) guard: RequestFilter,
     pub(crate) limiter: AuthLimiter,
     pub(crate) slots: ConnectionLimiter,
     pub(crate) reads: ReadLimiter,
-    /// Who does the work of sessions elsewhere.
+    /// Connections that host the tools of sessions.
     pub(crate) hosts: ToolHostTable,
-    /// Nobody is let in any more.
+    /// Cancelled when no new clients are accepted.
     pub(crate) closing: CancellationToken,
-    /// Every connection ends.
+    /// Cancelled when every connection has to end.
     pub(crate) stopped: CancellationToken,
-    /// Connections and requests at work.
+    /// Running connections and requests.
     pub(crate) tasks: TaskTracker,
     registry: Mutex<ConnectionRegistry>,
     heartbeat: OnceLock<()>,
@@ -192,7 +193,7 @@ struct ConnectionRegistry {
 }
 
 impl Gateway {
-    /// A gateway that nobody can reach yet.
+    /// Creates a gateway that does not listen anywhere yet.
     pub fn new(config: GatewayConfig) -> Self {
         let limits = config.limits;
         let slots = ConnectionLimiter::new(ConnectionLimits {
@@ -230,34 +231,35 @@ impl Gateway {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Serves a client in this process, as whom it says. It is asked for nothing.
+    /// Serves a client in this process as the given principal, without authentication.
     pub fn attach_pipe(&self, end: ServerPipeEnd, who: Principal) {
         let gateway = Arc::clone(&self.inner);
         let link = PipeTransport::new(end);
         self.inner.tasks.spawn(connection::run_connection(gateway, link, PeerOrigin::Process(who)));
     }
 
-    /// Stops: lets nobody in any more, tells everybody, gives runs so long to end, and then closes
-    /// every connection. Whoever calls it again waits for the same end.
+    /// Shuts down: stops accepting clients, notifies connected ones, gives runs `grace` to finish,
+    /// and closes every connection. Further calls wait for the same shutdown.
     pub async fn shut_down(&self, grace: Duration) {
         self.inner.shut_down.get_or_init(|| self.inner.stop(grace)).await;
     }
 }
 
-/// A connection is known until this is dropped.
+/// Removes the connection from the gateway's list on drop.
 pub(crate) struct RegistrationGuard<'a> {
     gateway: &'a GatewayInner,
     number: u64,
 }
 
 impl GatewayInner {
-    /// Lets a connection hear what all hear; not when the gateway has stopped.
+    /// Registers a connection for events that go to all. Returns `None` after shutdown.
     pub(crate) fn register(self: &Arc<Self>, outbox: &SendQueue) -> Option<RegistrationGuard<'_>> {
         self.heartbeat.get_or_init(|| {
             tokio::spawn(heartbeat::run_heartbeat(Arc::downgrade(self)));
         });
         let mut registry = self.lock_registry();
-        // Under the lock, or one could come in between the stop and the farewell to all.
+        // Checked under the lock; otherwise a connection could register between the shutdown and
+        // the close of all queues.
         if self.stopped.is_cancelled() {
             return None;
         }
@@ -268,12 +270,12 @@ impl GatewayInner {
         Some(RegistrationGuard { gateway: self, number })
     }
 
-    /// The ways out of all connections that were greeted.
+    /// Send queues of all connections that completed the handshake.
     pub(crate) fn send_queues(&self) -> Vec<SendQueue> {
         self.lock_registry().by_number.values().cloned().collect()
     }
 
-    /// How every connection ends when the gateway does.
+    /// Close reason sent when the gateway shuts down.
     pub(crate) fn shutdown_close_reason(&self) -> CloseReason {
         CloseReason::new(close::RESTART, "service restart")
     }
@@ -297,7 +299,7 @@ impl GatewayInner {
             outbox.close(farewell.code, &farewell.reason);
         }
         self.tasks.close();
-        // Who reads nothing is not waited for.
+        // A client that does not read is not waited for any longer.
         if timeout(self.limits.close_grace * 2, self.tasks.wait()).await.is_err() {
             for outbox in self.send_queues() {
                 outbox.abort(farewell.code, &farewell.reason);

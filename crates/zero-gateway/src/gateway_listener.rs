@@ -1,4 +1,4 @@
-//! Where the gateway is reached over the network, and under which conditions it is at all.
+//! Network listener of the gateway and the conditions under which it may listen.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,65 +19,65 @@ use crate::tls::TlsIdentity;
 /// Pause after `accept` failed, for example because no file descriptor is free.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// What somebody is told for whom there is no file.
+/// Response sent when no file descriptor is free for the connection.
 const OVERLOADED_RESPONSE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 10\r\n\
     connection: close\r\ncontent-length: 31\r\n\r\nthere are too many connections\n";
 
-/// An address that a gateway listens at.
+/// A socket on which a gateway listens.
 pub struct GatewayListener {
     listener: TcpListener,
     address: SocketAddr,
     tls: Option<TlsIdentity>,
 }
 
-/// Where a gateway may be reached without TLS.
+/// Addresses on which a gateway may listen without TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PlaintextPolicy {
-    /// On this machine only.
+    /// Loopback only.
     #[default]
     ThisMachine,
-    /// Anywhere: whoever is on the way can read and change everything, tokens too.
+    /// Any address. Anybody on the network path can read and change all traffic, including tokens.
     Anywhere,
 }
 
-/// Why a gateway cannot be reached.
+/// Reasons why a gateway cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayServeError {
-    /// Anybody could use it.
+    /// A remote address without authentication: anybody could use the gateway.
     #[error(
         "`{0}` can be reached from other machines and this gateway asks for no token; set one, or bind it to 127.0.0.1"
     )]
     NoAuth(SocketAddr),
-    /// Anybody could listen.
+    /// A remote address without TLS: anybody on the network path could read the traffic.
     #[error(
         "`{0}` can be reached from other machines and there is no TLS certificate; give one, bind it to 127.0.0.1, or say `--allow-plaintext` where the way there is safe by other means"
     )]
     NoTls(SocketAddr),
-    /// The address cannot be used.
+    /// The address cannot be bound.
     #[error("cannot listen at `{address}`")]
     Bind {
         /// The address that could not be bound.
         address: SocketAddr,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl GatewayListener {
-    /// The address, with the port that was given.
+    /// The bound address, with the actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// SHA-256 of the certificate, in hexadecimal, where there is one.
+    /// SHA-256 of the certificate in hexadecimal; `None` without TLS.
     pub fn fingerprint(&self) -> Option<&str> {
         self.tls.as_ref().map(TlsIdentity::fingerprint)
     }
 }
 
 impl Gateway {
-    /// Listens at an address, if that is safe: where other machines can reach it, it has to ask who
-    /// they are, and by TLS, unless plaintext is allowed explicitly.
+    /// Listens on an address. A non-loopback address requires authentication and TLS, unless
+    /// plaintext is explicitly allowed.
     pub async fn listen(
         &self,
         address: SocketAddr,
@@ -98,7 +98,8 @@ impl Gateway {
         Ok(GatewayListener { listener, address, tls })
     }
 
-    /// Serves whoever comes, until it is told to stop; then shuts down with the grace of its limits.
+    /// Serves connections until `shutdown` is cancelled; then shuts down with the grace period of
+    /// its limits.
     pub async fn serve(&self, listening: GatewayListener, shutdown: CancellationToken) {
         let gateway = &self.inner;
         let GatewayListener { listener, tls, .. } = listening;
@@ -137,14 +138,14 @@ async fn accept_loop(
     }
 }
 
-/// Whether no more files can be open, in this process or on the machine: `EMFILE` and `ENFILE`,
-/// which are the same everywhere.
+/// Whether the process or the machine is out of file descriptors: `EMFILE` or `ENFILE`, which have
+/// the same values on every platform.
 fn is_out_of_files(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(23 | 24))
 }
 
-/// A file that is given up to turn somebody away when no more can be open. Otherwise they would
-/// wait for an answer that does not come.
+/// A reserved file descriptor. It is released to accept and reject a connection when no other is
+/// free; otherwise the client would wait for a response that never comes.
 struct SpareSocket(Option<TcpSocket>);
 
 impl SpareSocket {
@@ -152,8 +153,8 @@ impl SpareSocket {
         Self(TcpSocket::new_v4().ok())
     }
 
-    /// Takes one connection and ends it, in plain words where these can be read. False when there
-    /// was none, or no file for it.
+    /// Accepts one connection and closes it, with an HTTP response unless the listener uses TLS.
+    /// Returns false if there was no connection or still no descriptor.
     async fn reject_one(&mut self, listener: &TcpListener, in_plain: bool) -> bool {
         if self.0.take().is_none() {
             *self = Self::new();
@@ -164,7 +165,7 @@ impl SpareSocket {
             Ok(Ok((stream, _))) => {
                 if in_plain {
                     let _ = timeout(ACCEPT_RETRY_DELAY, stream.readable()).await;
-                    // What was said has to be read, or the answer is lost with the connection.
+                    // Unread input would reset the connection and discard the response.
                     let _ = stream.try_read(&mut [0; 4096]);
                     let _ = stream.try_write(OVERLOADED_RESPONSE);
                 }
@@ -177,7 +178,7 @@ impl SpareSocket {
     }
 }
 
-/// One who came over the network: TLS, a request, and if it asks for it a connection.
+/// Serves one network connection: TLS, one HTTP request, and the WebSocket if it was upgraded.
 async fn serve_stream(
     gateway: Arc<GatewayInner>,
     stream: TcpStream,
@@ -187,7 +188,7 @@ async fn serve_stream(
 ) {
     let met = async {
         let at = stream.local_addr().ok()?.ip();
-        // Without it, small messages are only slower.
+        // Failure only makes small messages slower.
         let _ = stream.set_nodelay(true);
         let stream: NetworkStream = match tls {
             Some(tls) => {

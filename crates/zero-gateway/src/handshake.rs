@@ -1,8 +1,8 @@
-//! How a connection begins: challenge, `connect`, `hello-ok`.
+//! The handshake: challenge, `connect`, `hello-ok`.
 //!
-//! Whoever comes has one message to say who they are and little time for it. Every refusal says what
-//! to do next and none repeats what was sent. What a client may do is decided here, once: what its
-//! token was given, of that what it asked for.
+//! A client has one message and a short time to authenticate. Every refusal names the next step,
+//! and none repeats what the client sent. The scopes are decided here, once: those of the token
+//! that the client requested.
 
 use std::time::Duration;
 
@@ -30,12 +30,12 @@ use crate::gateway::GatewayInner;
 use crate::methods;
 use crate::send_queue::{SendQueue, error_response};
 
-/// The only role there is.
+/// The only supported role.
 const OPERATOR: &str = "operator";
-/// When to come back to a gateway that is about to stop.
+/// Suggested retry delay while the gateway shuts down.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// The events that clients hear.
+/// Names of the events that clients receive.
 const EVENTS: [&str; 12] = [
     events::CONNECT_CHALLENGE,
     events::TICK,
@@ -51,8 +51,8 @@ const EVENTS: [&str; 12] = [
     tools::TOOLS_DISPLACED,
 ];
 
-/// Challenges a client and hears its answer. What was agreed and the answer to it, or how the
-/// connection ends.
+/// Sends the challenge and processes the client's `connect`. Returns the outcome and the response,
+/// or the close reason.
 pub(crate) async fn perform_handshake(
     gateway: &GatewayInner,
     link: &mut impl MessageTransport,
@@ -104,7 +104,7 @@ fn new_challenge() -> Option<ChallengeFrame> {
     Some(ChallengeFrame { said, text: serde_json::to_string(&frame).ok()? })
 }
 
-/// An id that nobody can guess, in the shape of a UUID.
+/// A random id in the format of a UUID.
 fn random_id() -> Option<String> {
     let mut bytes = [0; 16];
     SystemRandom::new().fill(&mut bytes).ok()?;
@@ -142,7 +142,7 @@ async fn read_first_message(link: &mut impl MessageTransport, outbox: &SendQueue
     }
 }
 
-/// Why a client is not greeted.
+/// Reason for refusing a client.
 struct HandshakeRefusal {
     error: ErrorPayload,
     close: CloseReason,
@@ -159,7 +159,7 @@ impl HandshakeRefusal {
         Self::new(ErrorPayload::invalid(message), close::POLICY)
     }
 
-    /// The finer word for it, for the log.
+    /// The more specific reason, for the log.
     fn log_reason(&self) -> &str {
         let code = self.error.details.as_ref().and_then(|details| details.get("code"));
         code.and_then(Value::as_str).unwrap_or(&self.error.message)
@@ -205,7 +205,7 @@ fn admit(
     Ok((greeting, hello))
 }
 
-/// The protocol that both speak.
+/// Selects the protocol version that both sides support.
 fn negotiate_protocol(asked: &ConnectParams) -> Result<u32, HandshakeRefusal> {
     let (min, max) = (asked.min_protocol, asked.max_protocol);
     if min <= max && min <= PROTOCOL && max >= PROTOCOL_MIN {
@@ -250,7 +250,7 @@ fn auth_refusal(denied: AuthDenial) -> HandshakeRefusal {
     }
 }
 
-/// A device need not be shown, but what is shown has to be right.
+/// Verifies the device signature. It is optional, but must be valid if present.
 fn check_device(
     asked: &ConnectParams,
     role: &str,
@@ -274,12 +274,12 @@ fn check_device(
     })
 }
 
-/// The gateway is about to stop.
+/// Refusal while the gateway shuts down.
 fn closing_refusal() -> HandshakeRefusal {
     unavailable_refusal("the gateway is shutting down; connect again in a moment", "shutting-down")
 }
 
-/// Something that always works did not.
+/// Refusal after an internal failure.
 fn internal_refusal() -> HandshakeRefusal {
     unavailable_refusal(
         "the gateway cannot greet anybody now; connect again in a moment",
@@ -295,7 +295,7 @@ fn unavailable_refusal(message: &str, reason: &str) -> HandshakeRefusal {
     HandshakeRefusal::new(error, close::TRY_LATER)
 }
 
-/// The answer to a client that was let in. It says nothing of others and nothing of this machine.
+/// Response to an accepted client. It contains nothing about other clients or this machine.
 fn hello_response(gateway: &GatewayInner, greeting: &HandshakeOutcome) -> HelloOk {
     let limits = &gateway.limits;
     let agent = gateway.sessions.agents().default_id();
@@ -327,7 +327,7 @@ fn hello_response(gateway: &GatewayInner, greeting: &HandshakeOutcome) -> HelloO
                 main_session_key: format!("agent:{agent}:main"),
             }),
         },
-        // Protocol 3 has it only for tokens of devices.
+        // In protocol 3 this field exists only for device tokens.
         auth: (greeting.protocol > PROTOCOL_MIN).then(|| HelloAuth {
             role: OPERATOR.to_owned(),
             scopes: greeting.scopes.iter().map(|scope| scope.as_str().to_owned()).collect(),

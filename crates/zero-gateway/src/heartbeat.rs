@@ -1,4 +1,4 @@
-//! Signs of life, for all connections by one clock: `tick` for clients, pings for the network.
+//! Keep-alive for all connections on one timer: `tick` events for clients, pings for the network.
 
 use std::sync::{Arc, Weak};
 
@@ -8,7 +8,7 @@ use zero_wire::{close, events};
 
 use crate::gateway::GatewayInner;
 
-/// Ticks and pings until the gateway stops or is gone.
+/// Sends ticks and pings until the gateway stops or is dropped.
 pub(crate) async fn run_heartbeat(gateway: Weak<GatewayInner>) {
     let Some(there) = gateway.upgrade() else { return };
     let (tick, ping) = (there.limits.tick_interval, there.limits.ping_interval);
@@ -40,8 +40,7 @@ fn send_ticks(gateway: &GatewayInner) {
     }
 }
 
-/// A client that did not even answer a ping since the last look is gone, and does not know how to
-/// say so.
+/// Closes connections that have not answered the previous ping, and pings the others.
 fn ping_connections(gateway: &GatewayInner) {
     for outbox in gateway.send_queues() {
         if !outbox.ping() {

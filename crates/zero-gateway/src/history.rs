@@ -1,7 +1,7 @@
-//! The messages of a session as clients see them, made from what was shown.
+//! The messages of a session as clients see them, built from the ledger.
 //!
-//! The ledger is used and not the transcript: it has times, it keeps what a compaction took out of
-//! the model's sight, and it has what was answered without a model.
+//! The ledger is used instead of the transcript because it has timestamps, keeps messages that a
+//! compaction removed from the transcript, and contains replies that involved no model.
 
 use std::io;
 
@@ -16,11 +16,11 @@ use zero_wire::sessions::PreviewItem;
 use crate::ledger_tail;
 use crate::read_limiter::run_blocking;
 
-/// Bytes of all messages of an answer, in JSON. Older ones are left out.
+/// Maximum size of all messages of a response, in bytes of JSON. Older messages are omitted.
 const BYTES_MAX: usize = 12 * 1024 * 1024;
 
-/// The newest messages since the last reset, oldest first: those that so many bytes of the ledger
-/// amount to. `finish` makes of them what is wanted, on a thread where that holds up nobody.
+/// Reads the newest messages since the last reset, oldest first, limited by the bytes read from the
+/// ledger. `finish` converts them on a blocking thread.
 pub(crate) async fn read_messages<T: Send + 'static>(
     store: &dyn Store,
     session: &SessionId,
@@ -40,7 +40,8 @@ pub(crate) async fn read_messages<T: Send + 'static>(
     .await
 }
 
-/// Entries from the first that begins a message: what was said before is cut and would look whole.
+/// Skips entries up to the first that begins a message: the message before it is incomplete and
+/// would look complete.
 fn skip_partial_message(events: &[Event]) -> &[Event] {
     let begins = |event: &Event| {
         matches!(event.what, EventKind::Prompt { .. } | EventKind::ToolEnded { .. })
@@ -49,7 +50,7 @@ fn skip_partial_message(events: &[Event]) -> &[Event] {
     first.and_then(|first| events.get(first..)).unwrap_or_default()
 }
 
-/// The newest of these that fit.
+/// The newest messages that fit both limits.
 fn keep_newest(mut messages: Vec<ChatMessage>, most: usize, bytes_max: usize) -> Vec<ChatMessage> {
     let mut bytes = 0_usize;
     let fits = |message: &&ChatMessage| {
@@ -60,7 +61,7 @@ fn keep_newest(mut messages: Vec<ChatMessage>, most: usize, bytes_max: usize) ->
     messages.split_off(messages.len() - kept)
 }
 
-/// How long something is in JSON.
+/// Size of a value in bytes of JSON.
 pub(crate) fn json_bytes(value: &impl serde::Serialize) -> usize {
     struct ByteCounter(usize);
     impl io::Write for ByteCounter {
@@ -80,8 +81,8 @@ pub(crate) fn json_bytes(value: &impl serde::Serialize) -> usize {
     }
 }
 
-/// The messages that these entries amount to. A prompt that waited for its turn stands before the
-/// answer to it, wherever it was said.
+/// Builds the messages of these entries. A queued prompt is placed before its reply, regardless of
+/// when it was sent.
 fn build_messages(events: &[Event]) -> Vec<ChatMessage> {
     let mut runs: Vec<(&RunId, Vec<ChatMessage>)> = Vec::new();
     for event in events {
@@ -143,8 +144,8 @@ fn add_event(said: &mut Vec<ChatMessage>, event: &Event) {
     }
 }
 
-/// Adds to the reply that is being given; after anything else a new one begins. `more` is shown the
-/// reply's last piece and gives a further one, or adds to that.
+/// Extends the current reply, or begins a new one after any other message. `more` receives the last
+/// block of the reply and either extends it or returns a new block.
 fn extend_reply(
     said: &mut Vec<ChatMessage>,
     time_ms: i64,
@@ -171,7 +172,7 @@ fn result_text(content: &[ResultContent]) -> String {
     words.collect::<Vec<_>>().join("\n")
 }
 
-/// Cuts every text of these to so many characters.
+/// Truncates every text of these messages to `chars_max` characters.
 pub(crate) fn shorten(messages: &mut [ChatMessage], chars_max: usize) {
     for block in messages.iter_mut().flat_map(|message| &mut message.content) {
         match block {
@@ -183,7 +184,7 @@ pub(crate) fn shorten(messages: &mut [ChatMessage], chars_max: usize) {
     }
 }
 
-/// The last words among messages, each cut to so many characters.
+/// The last texts of the messages, each truncated to `chars_max` characters.
 pub(crate) fn preview_items(
     messages: &[ChatMessage],
     most: usize,

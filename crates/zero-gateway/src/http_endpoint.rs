@@ -1,6 +1,6 @@
-//! What the gateway says over HTTP: how it is, what it did, and yes or no to a WebSocket.
+//! HTTP endpoints: health, readiness, metrics and the WebSocket upgrade.
 //!
-//! Nothing is ever read from the query of a request: what is in a URL ends up in logs.
+//! The query of a request is never read, since URLs end up in logs.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -33,25 +33,25 @@ use crate::prometheus_page;
 use crate::request_filter::{self, UpgradeError};
 use crate::websocket_transport::WebSocketTransport;
 
-/// Bytes of the head of a request.
+/// Maximum size of a request head, in bytes.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// How long the store may take to say that it is there.
+/// Time limit for the store's readiness check.
 const STORE_TIME: Duration = Duration::from_secs(5);
 
-/// What carries a connection.
+/// Stream of a connection, with or without TLS.
 pub(crate) type NetworkStream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
-/// Somebody who asked for a WebSocket and got it.
+/// A connection that was upgraded to a WebSocket.
 pub(crate) struct UpgradedConnection {
     pub(crate) socket: WebSocketTransport<NetworkStream>,
     pub(crate) place: ConnectionPermit,
 }
 
 type HttpReply = Response<Full<Bytes>>;
-/// What a request left behind that became a WebSocket.
+/// State passed from the upgrade request to the WebSocket.
 type PendingUpgrade = Mutex<Option<(OnUpgrade, ConnectionPermit)>>;
 
-/// Answers the one request of a connection; gives what became of it when it was for a WebSocket.
+/// Answers the only request of a connection; returns the WebSocket if it was an upgrade.
 pub(crate) async fn serve_request(
     gateway: &Arc<GatewayInner>,
     stream: NetworkStream,
@@ -154,7 +154,7 @@ fn accept_upgrade(
     with_header(reply, SEC_WEBSOCKET_ACCEPT, key)
 }
 
-/// Whether somebody who connects now can work.
+/// Whether a new client could work now: the gateway is not closing and the store responds.
 async fn readiness_reply(gateway: &GatewayInner) -> HttpReply {
     if gateway.closing.is_cancelled() {
         return text_reply(StatusCode::SERVICE_UNAVAILABLE, "not ready: shutting down\n");
@@ -171,7 +171,7 @@ async fn readiness_reply(gateway: &GatewayInner) -> HttpReply {
     }
 }
 
-/// What the gateway did.
+/// Metrics in the Prometheus format.
 async fn metrics_reply(gateway: &GatewayInner, headers: &HeaderMap, from: IpAddr) -> HttpReply {
     match authorize_metrics(&gateway.auth, &gateway.limiter, headers, from) {
         Ok(()) => {}
@@ -199,14 +199,14 @@ async fn metrics_reply(gateway: &GatewayInner, headers: &HeaderMap, from: IpAddr
     close_after(with_header(reply, CONTENT_TYPE, kind))
 }
 
-/// Why somebody may not look at what the gateway did.
+/// Reason for denying access to the metrics.
 #[derive(Debug, PartialEq)]
 enum MetricsDenial {
     Denied(AuthDenial),
     Scope,
 }
 
-/// Who asks from another machine has to show a token for it.
+/// Requires a token for requests from other machines.
 fn authorize_metrics(
     auth: &AuthConfig,
     limiter: &AuthLimiter,
@@ -240,7 +240,7 @@ fn text_reply(status: StatusCode, message: &'static str) -> HttpReply {
     close_after(with_header(reply, CACHE_CONTROL, HeaderValue::from_static("no-store")))
 }
 
-/// A reply after which nothing more is taken: a stranger gets one request.
+/// Adds `connection: close`, since an unauthenticated peer gets one request per connection.
 fn close_after(reply: HttpReply) -> HttpReply {
     with_header(reply, CONNECTION, HeaderValue::from_static("close"))
 }

@@ -1,4 +1,4 @@
-//! The newest entries of a session's ledger: as many as are needed, and not more than is bearable.
+//! Reads the newest entries of a session's ledger, within a byte limit.
 
 use zero_core::SessionId;
 use zero_core::event::Event;
@@ -6,10 +6,10 @@ use zero_session::store::{LedgerReadLimit, Store, StoreError};
 
 use crate::read_limiter::run_blocking;
 
-/// Bytes of a ledger that are read for one answer.
+/// Maximum number of ledger bytes read for one response.
 pub(crate) const READ_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// How much is read, step by step, each before what the one before it read.
+/// Limits of the successive reads; each reads the entries before those of the previous step.
 const READ_STEPS: [LedgerReadLimit; 3] = [
     LedgerReadLimit { entries: 256, bytes: 256 * 1024 },
     LedgerReadLimit { entries: 4_096, bytes: 2 * 1024 * 1024 },
@@ -18,21 +18,21 @@ const READ_STEPS: [LedgerReadLimit; 3] = [
 
 /// The newest entries, oldest first.
 pub(crate) struct LedgerTail {
-    /// The entries.
+    /// The entries, oldest first.
     pub(crate) events: Vec<Event>,
-    /// Whether the ledger has earlier ones.
+    /// Whether the ledger has earlier entries.
     pub(crate) is_cut: bool,
 }
 
 impl LedgerTail {
-    /// Number of the newest entry; 0 in an empty ledger.
+    /// Sequence number of the newest entry; 0 in an empty ledger.
     pub(crate) fn last_seq(&self) -> u64 {
         self.events.last().map_or(0, |event| event.seq)
     }
 }
 
-/// The newest entries of a ledger: looks further back until there is `enough`, or so many bytes
-/// were read.
+/// Reads the newest entries. Continues backwards until `enough` returns true or the byte limit is
+/// reached.
 pub(crate) async fn read_tail(
     store: &dyn Store,
     session: &SessionId,
@@ -47,7 +47,7 @@ pub(crate) async fn read_tail(
         let before = events.first().map_or(u64::MAX, |event| event.seq);
         let mut earlier = store.last_events(session, before, most).await?;
         let is_enough;
-        // To put thousands of entries together takes as long as to read them.
+        // Joining thousands of entries takes as long as reading them.
         (events, enough, is_enough) = run_blocking(move || {
             earlier.append(&mut events);
             let is_enough = enough(&earlier);
@@ -72,7 +72,8 @@ mod tests {
     use zero_session::sessions::OpenSessionOptions;
     use zero_session::store::NewEvent;
 
-    /// The number of the first entry, when each has so many bytes.
+    /// Sequence number of the first entry read from a ledger of `entries` entries of `bytes` bytes
+    /// each.
     async fn first_entry(entries: usize, bytes: usize, enough: usize) -> u64 {
         const BYTES_MAX: usize = 4 * 1024 * 1024;
         let folder = tempfile::tempdir().unwrap();
@@ -99,12 +100,12 @@ mod tests {
 
     #[tokio::test]
     async fn tail_reads_only_as_much_as_needed() {
-        // Few entries that are light are all there.
+        // A few small entries are all read.
         assert_eq!(first_entry(200, 10, 1).await, 1);
-        // Of many, the first look is enough or is not.
+        // With many entries, one step may suffice.
         assert_eq!(first_entry(1_000, 10, 100).await, 1_000 - 255);
         assert_eq!(first_entry(1_000, 10, 300).await, 1);
-        // Of heavy ones fewer are read: two fit into the first look, 39 into all.
+        // Fewer large entries are read: two fit into the first step, 39 into all steps.
         let weight = 100 * 1024;
         assert_eq!(first_entry(60, weight, 1).await, 60 - 1);
         assert_eq!(first_entry(60, weight, 60).await, 60 - 38);

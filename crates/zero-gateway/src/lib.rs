@@ -1,15 +1,15 @@
 //! The WebSocket gateway in front of sessions.
 //!
-//! A client connects, shows who it is, and from then on asks and hears. Every stranger is treated as
-//! one: where a request is addressed to and which page sent it is checked before the upgrade, what it
-//! may send, hold and try is bounded, and what it may do is what its token was given, never what it
-//! says of itself. A client in the same process comes over a pipe and takes the same road, only that
-//! it need not show who it is.
+//! A client connects, authenticates, sends requests and receives events. Unauthenticated peers are
+//! not trusted: the host and origin of a request are checked before the upgrade, its size, memory
+//! and attempts are bounded, and its permissions come from its token, never from the client's own
+//! claims. A client in the same process connects over a pipe and uses the same code path without
+//! authentication.
 //!
-//! Start reading at [`MeasuredGateway`], then `connection` (the life of one connection), then `peer` (what a
-//! connection is once it was greeted).
+//! Start reading at [`Gateway`], then `connection` (the lifecycle of one connection), then
+//! `authenticated_connection` (its state after the handshake).
 //!
-//! Not here: what the frames look like (`zero_wire`), what a session is (`zero_session`).
+//! Not here: the frame formats (`zero_wire`) and sessions (`zero_session`).
 
 mod address_group;
 mod auth;

@@ -1,4 +1,4 @@
-//! What clients can ask for, by name: who may, with which parameters, and what answers.
+//! The request methods: their names, required scopes, parameters and handlers.
 
 mod approvals;
 mod chat;
@@ -20,15 +20,15 @@ use zero_wire::{ErrorCode, ErrorPayload, GatewayMethod, parse_params};
 use crate::authenticated_connection::AuthenticatedConnection;
 use crate::read_limiter::{ReadPermit, run_blocking};
 
-/// A request that was checked and has not begun. Gives the answer, in JSON.
+/// A validated request that has not started. Resolves to the response as JSON.
 pub(crate) type AnswerFuture = Pin<Box<dyn Future<Output = Result<String, ErrorPayload>> + Send>>;
 
-/// When a request is answered.
+/// When a request runs.
 #[derive(Clone, Copy)]
 enum MethodSchedule {
-    /// At once.
+    /// Immediately.
     Now,
-    /// In turns, since much is read for it; its answer may be large.
+    /// In the read queue, because it reads much and its response may be large.
     InTurn,
 }
 
@@ -44,13 +44,13 @@ impl MethodSchedule {
     }
 }
 
-/// Declares which function answers which method, and when.
+/// Declares the handler and schedule of each method.
 macro_rules! declare_methods {
     ($($method:ty => $when:ident $function:path,)*) => {
-        /// The methods there are, beside `connect`.
+        /// Names of all methods except `connect`.
         pub(crate) const NAMES: &[&str] = &[$(<$method as GatewayMethod>::NAME,)*];
 
-        /// Checks a request. Nothing is done before the answer is waited for.
+        /// Validates a request. The work starts when the returned future is polled.
         pub(crate) fn prepare(
             peer: &Arc<AuthenticatedConnection>,
             method: &str,
@@ -112,7 +112,7 @@ declare_methods! {
     zero_wire::tools::ToolsResult => Now tools::result,
 }
 
-/// Whether the connection may use a method at all.
+/// Checks that the connection has the scope of a method.
 fn admit<M: GatewayMethod>(peer: &AuthenticatedConnection) -> Result<(), ErrorPayload> {
     if peer.has_scope(M::SCOPE) { Ok(()) } else { Err(forbidden_error(M::NAME, M::SCOPE)) }
 }
@@ -134,12 +134,12 @@ fn encode_result(result: &impl serde::Serialize) -> Result<String, ErrorPayload>
     })
 }
 
-/// What a client wrote, fit for an error text.
+/// Truncates and cleans client input for an error message.
 fn shorten(text: &str) -> String {
     excerpt(text, 100)
 }
 
-/// What a client is told when a session did not do it. What only the operator needs is logged.
+/// Converts a session error for the client. Details that only the operator needs are logged.
 pub(crate) fn to_error_shape(error: SessionError) -> ErrorPayload {
     match &error {
         SessionError::Key(_)
@@ -168,7 +168,7 @@ pub(crate) fn to_error_shape(error: SessionError) -> ErrorPayload {
         SessionError::Store(StoreError::NoSession(session)) => {
             ErrorPayload::invalid(format!("No session found: {session}"))
         }
-        // Whose it is, is nobody else's business.
+        // The owner of the label is not disclosed.
         SessionError::Store(StoreError::LabelTaken { label, .. }) => ErrorPayload::invalid(
             format!("the label `{}` is taken; choose another", shorten(label)),
         ),
@@ -181,7 +181,7 @@ pub(crate) fn to_error_shape(error: SessionError) -> ErrorPayload {
     }
 }
 
-/// What is said where the same request may work in a moment.
+/// Error for a request that may succeed if retried.
 pub(crate) fn unavailable_error(message: String) -> ErrorPayload {
     let mut shape = ErrorPayload::new(ErrorCode::Unavailable, message);
     shape.retryable = Some(true);
@@ -189,7 +189,7 @@ pub(crate) fn unavailable_error(message: String) -> ErrorPayload {
     shape
 }
 
-/// How much a model should think, in our words or the family's.
+/// Parses a thinking level, in zero's terms or in those of OpenClaw.
 fn parse_thinking(word: &str) -> Result<ThinkingEffort, ErrorPayload> {
     let folded = word.trim().to_lowercase();
     let ours = ThinkingEffort::ALL.into_iter().find(|thinking| thinking.as_str() == folded);

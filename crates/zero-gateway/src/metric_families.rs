@@ -1,4 +1,4 @@
-//! What a gateway counts: figures of tools, sessions and connections, for whoever shows or sends them.
+//! Metrics of tools, sessions and connections, independent of the export format.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,11 +11,11 @@ use zero_session::sessions::SessionStats;
 
 use crate::gateway::{Gateway, GatewayInner};
 
-/// Tools that are shown by name; further ones are shown together.
+/// Maximum number of tools reported by name; the rest is reported together.
 const TOOLS_MAX: usize = 200;
-/// What those are called.
+/// Label for the remaining tools.
 const OTHER: &str = "(other)";
-/// Characters of a tool's name.
+/// Maximum length of a tool's name, in characters.
 const NAME_LEN_MAX: usize = 100;
 /// Upper bounds of the duration buckets, in milliseconds.
 const BOUNDS_MS: [u64; 11] = [1, 5, 10, 50, 100, 500, 1_000, 5_000, 10_000, 60_000, 300_000];
@@ -28,74 +28,74 @@ const STATUSES: [CallStatus; 6] = [
     CallStatus::Panic,
 ];
 
-/// What the tools of this machine did and do.
+/// Source of the metrics of the tools on this machine.
 pub trait MetricsSource: Send + Sync {
-    /// What is known of each tool, by name.
+    /// Statistics of each tool, by name.
     fn tools(&self) -> BTreeMap<String, ToolStats>;
 
-    /// Calls that wait to be admitted now.
+    /// Calls that are waiting for admission.
     fn queue_depth(&self) -> u64;
 
-    /// Calls at work now.
+    /// Calls that are running.
     fn in_flight(&self) -> u64;
 }
 
-/// Figures of one name.
+/// All values of one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricFamily {
-    /// The metric's name, without the labels of its points.
+    /// Name of the metric, without labels.
     pub name: &'static str,
-    /// What is counted, for people.
+    /// Help text of the metric.
     pub help: &'static str,
-    /// How the figures go.
+    /// Type of the metric.
     pub kind: MetricKind,
-    /// The figures, each with its own labels.
+    /// The values, each with its own labels.
     pub points: Vec<MetricPoint>,
 }
 
-/// How figures go.
+/// Type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
-    /// Only up, since the start.
+    /// Only increases, from the start of the process.
     Counter,
-    /// Up and down.
+    /// Increases and decreases.
     Gauge,
-    /// Up, in several buckets.
+    /// Counts in buckets that only increase.
     Histogram,
 }
 
-/// One figure.
+/// One value of a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricPoint {
-    /// What it is of, among those of its name.
+    /// Labels that distinguish it from other values of the metric.
     pub labels: Vec<(&'static str, String)>,
-    /// How much it is.
+    /// The value.
     pub value: MetricValue,
 }
 
-/// How much something is.
+/// Value of a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MetricValue {
-    /// So many.
+    /// An integer count.
     Count(u64),
-    /// So much.
+    /// A fractional amount.
     Amount(f64),
-    /// So many, by how long they took.
+    /// A distribution of durations.
     Histogram(MetricHistogram),
 }
 
-/// How long things took, in seconds.
+/// Distribution of durations, in seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricHistogram {
-    /// Upper bounds, and how many took at most so long.
+    /// Upper bounds with the number of observations at or below each.
     pub within: Vec<(f64, u64)>,
-    /// How long all took together.
+    /// Sum of all observations, in seconds.
     pub sum: f64,
-    /// How many there were.
+    /// Number of observations.
     pub count: u64,
 }
 
-/// What figures are made of.
+/// Input from which the metrics are computed.
 pub(crate) struct MetricInputs<'a> {
     pub(crate) tools: &'a dyn MetricsSource,
     pub(crate) sessions: SessionStats,
@@ -104,7 +104,7 @@ pub(crate) struct MetricInputs<'a> {
 }
 
 impl Gateway {
-    /// All it counts, as of now.
+    /// Collects the current value of every metric.
     pub fn collect_metrics(&self) -> Vec<MetricFamily> {
         self.inner.collect_metrics()
     }
@@ -218,7 +218,7 @@ fn tool_families(rows: &BTreeMap<String, ToolCounters>) -> Vec<MetricFamily> {
     ]
 }
 
-/// What is shown of a tool.
+/// Counters of one tool.
 #[derive(Default)]
 struct ToolCounters {
     calls: u64,
@@ -259,7 +259,7 @@ impl ToolCounters {
     }
 }
 
-/// A row for each tool. Where there are too many, the ones used least share one.
+/// Counters per tool. If there are too many tools, the least used ones share one entry.
 fn tool_counters(tools: BTreeMap<String, ToolStats>) -> BTreeMap<String, ToolCounters> {
     let mut tools: Vec<(String, ToolStats)> = tools.into_iter().collect();
     tools.sort_by_key(|(_, stats)| Reverse(stats.calls));

@@ -1,11 +1,14 @@
-//! What happened in a session, told in the family's words: `chat`, `agent`, `exec.approval.…`.
+//! Translates ledger entries into events of the OpenClaw protocol: `chat`, `agent`,
+//! `exec.approval.…`.
 //!
-//! Pure: entries of the ledger in, events for one connection out. A run's reply is told as one
-//! cumulative text, also across tool calls, so that whoever lost an event, or came late, has all of
-//! it with the next one. Since each delta repeats what was said, deltas of a long reply are held
-//! back until enough is new: the bytes sent stay proportional to the bytes said.
+//! Pure: takes ledger entries and returns events for one connection. A run's reply is sent as one
+//! cumulative text, also across tool calls, so a client that lost an event or connected late gets
+//! the full text with the next one. Because each delta repeats the earlier text, deltas of a long
+//! reply are held back until enough is new. The bytes sent therefore stay proportional to the
+//! length of the reply.
 //!
-//! Not here: where the entries come from (`watch`), clients that hear the ledger itself.
+//! Not here: the source of the entries (`session_watcher`) and clients that receive the ledger
+//! itself.
 
 mod translation;
 
@@ -25,33 +28,34 @@ use crate::send_queue::SendQueue;
 
 pub(crate) use translation::{allowed_decisions, approval_command, run_failure};
 
-/// Most bytes of a reply that are told, in JSON; the rest is in the history. An update repeats the
-/// reply and its thoughts a few times, which have to fit into what may wait for a client.
+/// Maximum size of a reply that is sent, in bytes of JSON; the history has the rest. An update
+/// contains the reply and its thoughts several times, and all copies have to fit into the send
+/// queue.
 const REPLY_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// What stands where a longer reply is cut.
+/// Appended to a reply that was truncated.
 const REPLY_CUT: &str = "\n\n[the reply is longer than can be shown here]";
-/// A reply shorter than this is told as it comes.
+/// A reply shorter than this is sent without being held back.
 const SHORT_REPLY_BYTES: usize = 4 * 1024;
-/// Of a longer one, this share has to be new.
+/// A longer reply is sent once 1/`NEW_SHARE` of it is new.
 const NEW_SHARE: usize = 64;
-/// Questions that are remembered for whoever comes late.
+/// Maximum number of pending questions that are repeated for clients that connect late.
 const QUESTIONS_MAX: usize = 256;
 
 /// One event for a connection.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum RelayEvent {
-    /// What a run says, and how it ends.
+    /// Text and outcome of a run.
     Chat(Box<ChatEvent>),
-    /// What a run does.
+    /// Activity of a run.
     Agent(Box<AgentEvent>),
-    /// A person is asked.
+    /// An approval is requested.
     ApprovalRequested(Box<ApprovalRequestedEvent>),
-    /// They answered.
+    /// An approval was answered.
     ApprovalResolved(ApprovalResolvedEvent),
 }
 
 impl RelayEvent {
-    /// Sends it; false when the connection is gone.
+    /// Sends the event. Returns false if the connection is closed.
     pub(crate) fn send(&self, outbox: &SendQueue) -> bool {
         match self {
             Self::Chat(event) => outbox.send_event(CHAT, event),
@@ -62,27 +66,27 @@ impl RelayEvent {
     }
 }
 
-/// What a connection wants to hear beside the chat.
+/// Optional event kinds a connection subscribes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RelayInterest {
-    /// What tools do.
+    /// Tool events.
     pub(crate) tools: bool,
-    /// Whether calls may run.
+    /// Approval requests.
     pub(crate) approvals: bool,
 }
 
-/// What events say of their session.
+/// Session fields that are part of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RelaySessionInfo {
     /// The session's full key, such as `agent:main:main`.
     pub(crate) key: String,
     /// Name of the session's agent, such as `main`.
     pub(crate) agent: String,
-    /// Where its tools run.
+    /// Where the session's tools run.
     pub(crate) host: String,
 }
 
-/// Tells one connection of one session.
+/// Produces the events of one session for one connection.
 pub(crate) struct OpenClawRelay {
     about: Arc<RelaySessionInfo>,
     interest: RelayInterest,
@@ -91,8 +95,8 @@ pub(crate) struct OpenClawRelay {
 }
 
 impl OpenClawRelay {
-    /// Begins with what is known of the newest entries of the ledger. Only runs that are not over
-    /// matter; `active` names those that may have begun before the first of these entries.
+    /// Initializes the state from the newest ledger entries. Only active runs matter; `active`
+    /// names runs that may have begun before the first of these entries.
     pub(crate) fn from_history(
         about: Arc<RelaySessionInfo>,
         interest: RelayInterest,
@@ -107,7 +111,7 @@ impl OpenClawRelay {
         relay
     }
 
-    /// What a late listener has to hear first: all that was said so far, and what is still asked.
+    /// Appends the events that a late subscriber needs: all text so far and the pending questions.
     pub(crate) fn catch_up(&mut self, told: &mut Vec<RelayEvent>) {
         self.flush(FlushScope::All, told);
         if self.interest.approvals {
@@ -119,8 +123,8 @@ impl OpenClawRelay {
         }
     }
 
-    /// Takes the next entry of the ledger. Text is gathered until [`OpenClawRelay::flush`] or until
-    /// something else happens.
+    /// Processes the next ledger entry. Text is buffered until [`OpenClawRelay::flush`] or the next
+    /// event of another kind.
     pub(crate) fn handle_event(
         &mut self,
         event: &Event,
@@ -130,7 +134,7 @@ impl OpenClawRelay {
         self.apply_event(event, &mut RelayOutput::Open { told, room });
     }
 
-    /// Tells gathered text: all of it, or only where enough is new.
+    /// Sends buffered text: all of it, or only where enough is new.
     pub(crate) fn flush(&mut self, which: FlushScope, told: &mut Vec<RelayEvent>) {
         for (run, track) in &mut self.runs {
             if which == FlushScope::All || track.has_enough_new() {
@@ -140,12 +144,12 @@ impl OpenClawRelay {
         }
     }
 
-    /// Whether text is held back.
+    /// Whether text is buffered.
     pub(crate) fn has_held_text(&self) -> bool {
         self.runs.values().any(RunRelayState::has_new)
     }
 
-    /// Whether a run is not over.
+    /// Whether a run is active.
     pub(crate) fn is_busy(&self) -> bool {
         !self.runs.is_empty()
     }
@@ -162,7 +166,7 @@ impl OpenClawRelay {
         }
         let begins = matches!(event.what, EventKind::Prompt { .. } | EventKind::RunStarted { .. });
         let known = self.runs.remove(run);
-        // A run that is over, or was never begun, has nothing to say.
+        // Entries of a run that is over, or whose start was not seen, are ignored.
         let Some(mut track) = known.or_else(|| begins.then(RunRelayState::default)) else { return };
         let interest = self.interest;
         self.run_writer(run, &mut track, event, ears).write_event(&event.what, interest);
@@ -179,7 +183,7 @@ impl OpenClawRelay {
         RunEventWriter { about: &self.about, run, track, ears, time_ms: Some(event.time_ms) }
     }
 
-    /// Questions concern a session, also where no run is named.
+    /// Processes questions, which belong to the session and may name no run.
     fn apply_question(&mut self, event: &Event, ears: &mut RelayOutput<'_>) {
         match &event.what {
             EventKind::ApprovalRequested(request) => {
@@ -214,7 +218,7 @@ impl OpenClawRelay {
     }
 }
 
-/// All that a run says in these entries, as its events tell it.
+/// The full text of a run, as its events would carry it.
 pub(crate) fn run_text(events: &[Event], run: &RunId) -> String {
     let mut track = RunRelayState::default();
     for event in events.iter().filter(|event| event.run.as_ref() == Some(run)) {
@@ -223,25 +227,25 @@ pub(crate) fn run_text(events: &[Event], run: &RunId) -> String {
     track.text.said
 }
 
-/// Which gathered text is told.
+/// Which buffered text is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlushScope {
     /// The text of all runs, however little is new.
     All,
-    /// That of runs which said enough new.
+    /// The text of runs with enough new text.
     EnoughNew,
 }
 
-/// Whether much can be said now.
+/// Whether the send queue has capacity for large events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendCapacity {
-    /// It can.
+    /// It has.
     Ample,
-    /// Much waits to be sent: gathered text is told later, with what is said until then.
+    /// The queue is long: buffered text is sent later, together with text that arrives until then.
     Low,
 }
 
-/// Whether anybody listens: not while the past is gone through.
+/// Where events go; they are discarded while the history is processed.
 enum RelayOutput<'a> {
     Open { told: &'a mut Vec<RelayEvent>, room: SendCapacity },
     Closed,
@@ -255,32 +259,32 @@ impl RelayOutput<'_> {
     }
 }
 
-/// What is known of a run.
+/// State of one run.
 #[derive(Default)]
 struct RunRelayState {
-    /// Counts its events on this connection.
+    /// Sequence number of the run's events on this connection.
     seq: u64,
     started_ms: Option<i64>,
-    /// When it last said something.
+    /// Time of the run's last text, in milliseconds since the Unix epoch.
     said_ms: i64,
     text: StreamedText,
     thoughts: StreamedText,
     calls: BTreeMap<String, RelayedCall>,
 }
 
-/// A growing text, and how much of it was told.
+/// A growing text and the length already sent.
 #[derive(Default)]
 struct StreamedText {
     said: String,
-    /// Bytes of it, in JSON.
+    /// Size of the text in bytes of JSON.
     json_bytes: usize,
     told: usize,
-    /// Something else happened since, so what follows is a new paragraph.
+    /// Another event came after the last text, so the next text starts a new paragraph.
     interrupted: bool,
     cut: bool,
 }
 
-/// A call that is not over.
+/// A call that has not ended.
 struct RelayedCall {
     name: String,
     title: String,
@@ -298,7 +302,7 @@ impl StreamedText {
         self.push_bounded(more);
     }
 
-    /// Adds as much as there is room for.
+    /// Appends as much of `more` as fits.
     fn push_bounded(&mut self, more: &str) {
         let mut bytes = self.json_bytes;
         let too_long = more.char_indices().find(|(_, character)| {
@@ -318,7 +322,7 @@ impl StreamedText {
         self.said.len() - self.told
     }
 
-    /// All, and what is new of it; from now on nothing is new.
+    /// Returns the whole text and its unsent part, and marks all of it as sent.
     fn take_new(&mut self) -> Option<(&str, &str)> {
         let new = self.said.get(self.told..).filter(|new| !new.is_empty())?;
         self.told = self.said.len();
@@ -326,7 +330,7 @@ impl StreamedText {
     }
 }
 
-/// How long a character is in a text of JSON.
+/// Length of a character in a JSON string, in bytes.
 fn json_char_bytes(character: char) -> usize {
     match character {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
@@ -336,7 +340,7 @@ fn json_char_bytes(character: char) -> usize {
 }
 
 impl RunRelayState {
-    /// Takes in what an entry says of the run.
+    /// Updates the state of the run with an entry.
     fn apply(&mut self, what: &EventKind) {
         match what {
             EventKind::Text { text } => {
@@ -375,13 +379,13 @@ impl RunRelayState {
     }
 }
 
-/// Tells of one run.
+/// Writes the events of one run.
 struct RunEventWriter<'a, 'b> {
     about: &'a RelaySessionInfo,
     run: &'a RunId,
     track: &'a mut RunRelayState,
     ears: &'a mut RelayOutput<'b>,
-    /// When what is told happened; when the run last spoke, otherwise.
+    /// Time of the event; the time of the run's last text if unknown.
     time_ms: Option<i64>,
 }
 
@@ -391,7 +395,7 @@ impl RunEventWriter<'_, '_> {
             self.track.said_ms = self.time_ms.unwrap_or_default();
             return self.track.apply(what);
         }
-        // What was said before is heard before.
+        // Sends earlier text first, to keep the order.
         self.flush_text_if_capacity();
         self.track.apply(what);
         match what {
@@ -424,7 +428,7 @@ impl RunEventWriter<'_, '_> {
                 self.write_lifecycle(
                     json!({"phase": "waiting-approval", "approvalId": id, "toolCallId": call}),
                 );
-                // By this one the family's bridge finds calls that run no command.
+                // The OpenClaw bridge uses this event to find calls that run no command.
                 if interest.approvals {
                     let asked = translation::approval_json(request, self.about);
                     self.write_agent(|| AgentStream::Approval(asked));
@@ -449,7 +453,7 @@ impl RunEventWriter<'_, '_> {
         }
     }
 
-    /// The last events of a run: the only ones that say it is over.
+    /// Writes the final events of a run, the only ones that report its end.
     fn write_end(&mut self, end: &RunOutcome, usage: &TokenUsage) {
         self.flush_text_if_capacity();
         let failed = run_failure(end);

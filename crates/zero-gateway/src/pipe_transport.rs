@@ -1,4 +1,4 @@
-//! A pipe within the process, as one end of a connection.
+//! In-process pipe as the transport of a connection.
 
 use std::future::{pending, poll_fn};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::send_queue::{OutgoingItem, SendQueue};
 pub(crate) struct PipeTransport {
     sender: PipeSender,
     receiver: PipeReceiver,
-    /// A message that waits for the client to take those before it.
+    /// A message that waits until the client has received the previous ones.
     sending: Option<BoxFuture<'static, bool>>,
 }
 
@@ -52,7 +52,7 @@ impl MessageTransport for PipeTransport {
                         let (sender, text) = (self.sender.clone(), message.into_text());
                         self.sending = Some(async move { sender.send(text).await.is_ok() }.boxed());
                     }
-                    // Whoever holds the other end lives in this process.
+                    // The other end is in this process, so it needs no ping.
                     OutgoingItem::Ping => outbox.mark_alive(),
                     OutgoingItem::Close(reason) => return TransportEvent::Ended(Some(reason)),
                 },
@@ -70,7 +70,7 @@ impl MessageTransport for PipeTransport {
 
     async fn finish(self, reason: Option<CloseReason>, grace: Duration) {
         let Some(reason) = reason else { return };
-        // What was taken from the outbox is part of what is said before the end.
+        // This message was already taken from the queue and must still be sent before the close.
         if let Some(sending) = self.sending {
             let _ = timeout(grace, sending).await;
         }
@@ -89,7 +89,7 @@ mod tests {
 
     #[tokio::test]
     async fn messages_before_close_arrive() {
-        // Which of several things that are ready comes first is left to chance.
+        // `select!` picks a ready branch at random, so the test repeats.
         for _ in 0..200 {
             let (client, server) = pipe();
             let limits =

@@ -1,11 +1,11 @@
-//! What `/metrics` shows: the figures of a gateway as Prometheus reads them.
+//! Renders the gateway's metrics for `/metrics` in the Prometheus text format.
 
 use std::fmt::{Display, Write};
 
 use crate::gateway::GatewayInner;
 use crate::metric_families::{MetricFamily, MetricKind, MetricPoint, MetricValue};
 
-/// All there is to tell, in the text format of Prometheus.
+/// Renders all metrics in the Prometheus text format.
 pub(crate) fn render(gateway: &GatewayInner) -> String {
     render_page(&gateway.collect_metrics())
 }
@@ -23,7 +23,7 @@ fn render_page(families: &[MetricFamily]) -> String {
     page.0
 }
 
-/// A page in the making.
+/// A page under construction.
 struct PrometheusPage(String);
 
 impl PrometheusPage {

@@ -1,9 +1,9 @@
-//! Turns to read much of a session.
+//! Limits expensive reads of sessions.
 //!
-//! Whoever asks for a history makes zero read, parse and write megabytes. A turn is waited for in
-//! three queues, each first come, first served: that of the connection, that of its token, that of
-//! all. Since a connection has one place in the queue of its token, and a token few in that of all,
-//! nobody gets a larger share by asking more often.
+//! A history request makes zero read, parse and write megabytes. A read waits in three FIFO queues:
+//! the queue of its connection, of its token, and of the gateway. A connection has one slot in its
+//! token's queue and a token has few slots in the gateway's queue, so sending more requests does
+//! not gain a larger share.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,20 +14,20 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use zero_session::store::StoreError;
 
-/// Bounds of reading.
+/// Limits for expensive reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadLimits {
-    /// At a time.
+    /// Maximum number of concurrent reads.
     pub(crate) all_max: usize,
-    /// At a time with one token.
+    /// Maximum number of concurrent reads per token.
     pub(crate) of_one_max: usize,
-    /// That wait or read with one token.
+    /// Maximum number of queued and running reads per token.
     pub(crate) asked_max: usize,
-    /// How long one waits.
+    /// Maximum time in the queue.
     pub(crate) wait_max: Duration,
 }
 
-/// Those who read much.
+/// Limits concurrent reads.
 pub(crate) struct ReadLimiter {
     limits: ReadLimits,
     all: Arc<Semaphore>,
@@ -39,19 +39,19 @@ struct TokenReads {
     asked: usize,
 }
 
-/// Why there is no turn.
+/// Reason why a read cannot start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadLimitError {
-    /// Too many were asked for.
+    /// The token has too many queued reads.
     TooMany {
-        /// So many there may be.
+        /// The limit.
         max: usize,
     },
-    /// It took too long.
+    /// The read waited too long.
     Timeout,
 }
 
-/// A turn, until this is dropped.
+/// The right to perform a read, released on drop.
 pub(crate) struct ReadPermit {
     _permits: [OwnedSemaphorePermit; 3],
     _asked: ReadRequestGuard,
@@ -62,12 +62,12 @@ impl ReadLimiter {
         Self { limits, all: Arc::new(Semaphore::new(limits.all_max)), by_name: Arc::default() }
     }
 
-    /// The queue of a connection.
+    /// Creates the queue of a connection.
     pub(crate) fn connection_queue() -> Arc<Semaphore> {
         Arc::new(Semaphore::new(1))
     }
 
-    /// A turn for a connection of somebody. Whoever stops waiting has left every queue.
+    /// Waits for a permit. Dropping the future leaves every queue.
     pub(crate) async fn acquire(
         &self,
         name: &str,
@@ -82,7 +82,7 @@ impl ReadLimiter {
         };
         match timeout(self.limits.wait_max, permits).await {
             Ok(Some(permits)) => Ok(ReadPermit { _permits: permits, _asked: asked }),
-            // None of them is ever closed.
+            // The semaphores are never closed.
             Ok(None) | Err(_) => Err(ReadLimitError::Timeout),
         }
     }
@@ -104,7 +104,7 @@ impl ReadLimiter {
     }
 }
 
-/// Somebody asked for a turn and has not left.
+/// Counts a queued or running read of a token until dropped.
 struct ReadRequestGuard {
     by_name: Arc<Mutex<HashMap<String, TokenReads>>>,
     name: String,
@@ -128,7 +128,7 @@ fn lock(
     by_name.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has something done on a thread where it holds up no connection.
+/// Runs a closure on a blocking thread, so that it does not delay any connection.
 pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, StoreError> {
@@ -147,7 +147,7 @@ mod tests {
     const LIMITS: ReadLimits =
         ReadLimits { all_max: 3, of_one_max: 2, asked_max: 4, wait_max: Duration::from_secs(30) };
 
-    /// A turn, if there is one now.
+    /// Returns a permit if one is available now.
     fn try_acquire(
         reads: &ReadLimiter,
         name: &str,

@@ -1,8 +1,8 @@
-//! Hands at the other end of a connection: a client beside the files does the work of a session.
+//! Tool backend at the other end of a connection: a client executes the tool calls of a session.
 //!
-//! The client decides what it does and enforces its own policy. Here is only what keeps it honest
-//! towards the loop: a call is asked once and answered once, by the connection it was sent to, in
-//! bounded size; and when the connection ends, every call ends with it.
+//! The client decides what it executes and enforces its own policy. This module guarantees that
+//! each call is sent once and answered once, by the connection it was sent to and in bounded size.
+//! When the connection ends, all of its calls end.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -35,20 +35,20 @@ use crate::tool_offer::ToolOffer;
 
 /// How long a host may take to offer its tools in a dialect.
 const OFFER_WAIT: Duration = Duration::from_secs(15);
-/// How long a host may take to end a call that was cancelled.
+/// How long a host may take to end a cancelled call.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
-/// Calls that one host may have at a time, for one session.
+/// Maximum number of concurrent calls per host and session.
 const CALLS_MAX: usize = 64;
-/// Bytes of a result, in JSON.
+/// Maximum size of a result, in bytes of JSON.
 const RESULT_BYTES_MAX: usize = 10 * 1024 * 1024;
-/// Characters of a title.
+/// Maximum length of a title, in characters.
 const TITLE_LEN_MAX: usize = 500;
-/// Bytes of a word on progress.
+/// Maximum size of a progress message, in bytes.
 const PROGRESS_BYTES_MAX: usize = 64 * 1024;
-/// Places that a call may name.
+/// Maximum number of locations per call.
 const PLACES_MAX: usize = 100;
 
-/// Hands at the other end of a connection, for one session.
+/// Executes the tool calls of one session at the other end of a connection.
 pub(crate) struct RemoteToolBackend {
     session_id: String,
     session_key: String,
@@ -57,35 +57,35 @@ pub(crate) struct RemoteToolBackend {
     terms: Mutex<HostSettings>,
     offer: watch::Sender<Option<Arc<ToolOffer>>>,
     calls: Mutex<HashMap<String, PendingCall>>,
-    /// Cancelled when the connection ends or hosts these tools no more.
+    /// Cancelled when the connection ends or stops hosting these tools.
     gone: CancellationToken,
-    /// Who hosts them instead, once another connection took over.
+    /// Name of the host that took over, if another connection did.
     displaced_by: OnceLock<String>,
-    /// How long a run waits for the host when it is lost.
+    /// How long a run waits for a lost host to return.
     comes_back_within: Duration,
 }
 
-/// What the host was told last.
+/// The settings last sent to the host.
 #[derive(Clone, Copy)]
 struct HostSettings {
     dialect: DialectName,
     mode: Option<PermissionMode>,
 }
 
-/// A call that the host was asked for.
+/// A call that was sent to the host.
 struct PendingCall {
-    /// Takes the result; gone once it came.
+    /// Receives the result.
     answer: oneshot::Sender<ToolOutcome>,
     watch: Arc<dyn CallObserver>,
-    /// The tool, in the dialect.
+    /// Name of the tool in the dialect of the call.
     tool: String,
-    /// What is known of it, for progress that says only part.
+    /// The latest known title, kept because a progress message may contain only part of the fields.
     title: String,
     kind: ToolKind,
 }
 
 impl PendingCall {
-    /// The host says what it does.
+    /// Applies the description that the host sent.
     fn describe(&mut self, title: &str, kind: Option<ToolKind>, locations: Vec<FileLocation>) {
         self.title = one_line(title, TITLE_LEN_MAX);
         self.kind = kind.unwrap_or(self.kind);
@@ -94,7 +94,7 @@ impl PendingCall {
 }
 
 impl RemoteToolBackend {
-    /// Hands that lead to a connection, until `gone`.
+    /// Creates a backend that sends calls to a connection until `gone` is cancelled.
     pub(crate) fn new(
         session: &SessionRecord,
         host: &str,
@@ -117,7 +117,7 @@ impl RemoteToolBackend {
         })
     }
 
-    /// Says in which words and how freely the host should begin.
+    /// Sets the dialect and mode with which the host starts.
     pub(crate) fn set_initial_terms(
         &self,
         dialect: Option<DialectName>,
@@ -139,13 +139,13 @@ impl RemoteToolBackend {
         &self.session_key
     }
 
-    /// Hosts the session no more; what it was asked ends.
+    /// Stops hosting the session; pending calls end.
     pub(crate) fn stop_hosting(&self) {
         self.gone.cancel();
     }
 
-    /// Another connection hosts the session from now on: what these were asked ends, and their
-    /// host is told.
+    /// Records that another connection hosts the session from now on: pending calls end and the
+    /// previous host is notified.
     pub(crate) fn displace(&self, host: &str) {
         if self.displaced_by.set(host.to_owned()).is_err() {
             return;
@@ -159,32 +159,32 @@ impl RemoteToolBackend {
         self.outbox.send_event(TOOLS_DISPLACED, &displaced);
     }
 
-    /// Who hosts the session instead, if another connection took over.
+    /// Name of the host that took over, if another connection did.
     pub(crate) fn displaced_by(&self) -> Option<&str> {
         self.displaced_by.get().map(String::as_str)
     }
 
-    /// Whether their connection still hosts the session.
+    /// Whether the connection still hosts the session.
     pub(crate) fn is_attached(&self) -> bool {
         !self.gone.is_cancelled()
     }
 
-    /// What their host calls itself.
+    /// Name of the host.
     pub(crate) fn host(&self) -> &str {
         &self.host
     }
 
-    /// The host says which tools there are.
+    /// Stores the tools that the host offers.
     pub(crate) fn set_offer(&self, offer: ToolOffer) {
         self.offer.send_replace(Some(Arc::new(offer)));
     }
 
-    /// The tools that it has said there are.
+    /// The tools that the host has offered, if any.
     pub(crate) fn offered_tools(&self) -> Option<ToolList> {
         self.offer.borrow().as_ref().map(|offer| offer.bench.tools.clone())
     }
 
-    /// The host says how far a call is.
+    /// Processes a progress message of the host.
     pub(crate) fn handle_progress(&self, params: ToolsProgressParams) -> Result<(), ErrorPayload> {
         if params.title.is_none() && params.message.is_none() {
             let why = "invalid tools/progress params: give at least one of title and message";
@@ -204,14 +204,14 @@ impl RemoteToolBackend {
         Ok(())
     }
 
-    /// The host says what became of a call: once.
+    /// Processes the result of a call. A second result for the same call is refused.
     pub(crate) fn handle_result(&self, params: ToolsResultParams) -> Result<(), ErrorPayload> {
         let waiting = self.lock_calls().remove(&params.tool_call_id);
         let Some(mut waiting) = waiting else {
             return Err(unknown_call_error(&params.tool_call_id));
         };
         let bytes = json_bytes(&params);
-        // The loop may have stopped waiting a moment ago; that is no fault of the host.
+        // The run may have stopped waiting a moment ago; this is not an error of the host.
         if bytes > RESULT_BYTES_MAX {
             let why = format!("the result has {bytes} bytes, more than {RESULT_BYTES_MAX}");
             let told = format!("{why}; ask for less at a time");
@@ -239,7 +239,7 @@ impl RemoteToolBackend {
         }
     }
 
-    /// Changes the terms and tells the host, if they differ from what it knows.
+    /// Changes the settings and notifies the host if they differ from the ones it knows.
     fn update_settings(
         &self,
         change: impl FnOnce(&mut HostSettings),
@@ -266,8 +266,8 @@ impl RemoteToolBackend {
             offer.as_ref().is_some_and(|offer| offer.dialect == dialect)
         };
         if !fits(&offers.borrow_and_update()) {
-            // The host may be about to offer what it was told at first; to be told again harms
-            // nothing.
+            // The host may already be preparing the offer for the initial settings; sending them
+            // again is harmless.
             self.update_settings(|terms| terms.dialect = dialect)?;
         }
         let offered = tokio::time::timeout(OFFER_WAIT, offers.wait_for(fits));
@@ -371,7 +371,7 @@ impl RemoteToolBackend {
         )
     }
 
-    /// What kind of tool a call is for; `None` where the host offers none by that name.
+    /// Kind of the called tool; `None` if the host offers no tool with that name.
     fn tool_kind(&self, name: &str, dialect: DialectName) -> Option<ToolKind> {
         let offer = self.offer.borrow();
         let offer = offer.as_ref().filter(|offer| offer.dialect == dialect)?;
@@ -379,8 +379,8 @@ impl RemoteToolBackend {
     }
 }
 
-/// A call that the host was asked for. However the wait for it ends, it is not waited for any more,
-/// and a host that was not heard is told so.
+/// A pending call. Dropping it removes the call and cancels it at the host if the host has not
+/// answered.
 struct PendingCallGuard<'a> {
     hands: &'a RemoteToolBackend,
     id: &'a str,
@@ -454,7 +454,7 @@ fn unknown_call_error(call: &str) -> ErrorPayload {
     ))
 }
 
-/// What became of a call. A host cannot call an error a success: `isError` counts more.
+/// Converts a result. `isError` takes precedence over a status that claims success.
 fn to_outcome(params: ToolsResultParams, tool: &str) -> ToolOutcome {
     let mut outcome = match params.outcome {
         Some(outcome) => *outcome,

@@ -1,10 +1,10 @@
-//! Whether a request may come in at all, and whether it asks for a WebSocket.
+//! Checks the host and origin of a request, and whether it asks for a WebSocket.
 //!
-//! The name a request is addressed to is checked because a page can make its own name point here;
-//! the origin because a page can send requests to names that are not its own. Browsers let any page
-//! open a WebSocket to this machine, so this is decided before there is one. No page is trusted for
-//! being of this machine: whoever serves pages here may use the gateway when their origin was named.
-//! Whatever comes twice is refused: two readers might believe different ones.
+//! The host is checked because a page can make its own host name resolve to this machine (DNS
+//! rebinding). The origin is checked because a page can send requests to other hosts. Browsers let
+//! any page open a WebSocket to this machine, so both checks happen before the upgrade. Pages
+//! served from this machine are not trusted either; their origin must be configured. A repeated
+//! header is refused, since two parsers could use different values.
 
 use std::net::IpAddr;
 
@@ -17,33 +17,33 @@ use http::uri::Authority;
 use http::{HeaderMap, Method, Uri};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-/// Looks at requests.
+/// Checks requests.
 pub(crate) struct RequestFilter {
     hosts: Vec<String>,
     origins: Vec<String>,
 }
 
-/// Why a request may not come in.
+/// Reason for refusing a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestRefusal {
     Host,
     Origin,
 }
 
-/// Why a request is no request for a WebSocket.
+/// Reason why a request cannot be upgraded to a WebSocket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UpgradeError {
-    /// It does not ask for one.
+    /// The request does not ask for an upgrade.
     NotRequested,
-    /// It asks for a version that nobody speaks.
+    /// The WebSocket version is not supported.
     Version,
-    /// Its key is none.
+    /// The key is invalid.
     Key,
 }
 
 impl RequestFilter {
-    /// Lets in what is addressed to this machine or one of `hosts`, from no page but those of
-    /// `origins`.
+    /// Accepts requests addressed to this machine or one of `hosts`, and from pages of `origins`
+    /// only.
     pub(crate) fn new(hosts: &[String], origins: &[String]) -> Self {
         Self {
             hosts: hosts.iter().map(|host| normalize_host(host)).collect(),
@@ -51,8 +51,8 @@ impl RequestFilter {
         }
     }
 
-    /// Whether a request that arrived at the address `at` is addressed to us, and by a page that
-    /// may, if by one.
+    /// Checks that a request received at the address `at` is addressed to this gateway and, if a
+    /// page sent it, that its origin is allowed.
     pub(crate) fn check(
         &self,
         at: IpAddr,
@@ -63,7 +63,7 @@ impl RequestFilter {
         let Some(host) = host.filter(|host| self.is_allowed_host(host, at)) else {
             return Err(RequestRefusal::Host);
         };
-        // A request can name its host twice: proxies believe the other one.
+        // The request target can name a different host than the header; proxies use the target.
         if target.authority().is_some_and(|named| !named.as_str().eq_ignore_ascii_case(host)) {
             return Err(RequestRefusal::Host);
         }
@@ -82,7 +82,7 @@ impl RequestFilter {
             return false;
         }
         let host = normalize_host(host.host());
-        // An address cannot be made to point elsewhere, a name can.
+        // A name can be made to resolve to this machine; an address cannot.
         match host.parse::<IpAddr>() {
             Ok(address) => {
                 let address = address.to_canonical();
@@ -96,7 +96,7 @@ impl RequestFilter {
 }
 
 impl RequestRefusal {
-    /// What was wrong and what to do, for people.
+    /// Message for the user: the problem and how to fix it.
     pub(crate) fn message(self) -> &'static str {
         match self {
             Self::Host => {
@@ -111,7 +111,7 @@ impl RequestRefusal {
     }
 }
 
-/// The answer to the key of a request for a WebSocket.
+/// The accept value for the key of an upgrade request.
 pub(crate) fn accept_key(method: &Method, headers: &HeaderMap) -> Result<String, UpgradeError> {
     let asks = method == Method::GET
         && has_token(headers, &CONNECTION, "upgrade")
@@ -127,10 +127,10 @@ pub(crate) fn accept_key(method: &Method, headers: &HeaderMap) -> Result<String,
     if is_key { Ok(derive_accept_key(key.as_bytes())) } else { Err(UpgradeError::Key) }
 }
 
-/// A header that comes twice, or is no text.
+/// A header that is repeated or not valid text.
 pub(crate) struct AmbiguousHeader;
 
-/// A header that comes once or not at all.
+/// The value of a header that occurs at most once.
 pub(crate) fn single_header<'a>(
     headers: &'a HeaderMap,
     name: &HeaderName,
@@ -148,7 +148,7 @@ fn has_token(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
     texts.flat_map(|text| text.split(',')).any(|one| one.trim().eq_ignore_ascii_case(word))
 }
 
-/// A host without the brackets of an IPv6 address, and in lower case.
+/// A host in lower case and without the brackets of an IPv6 address.
 fn normalize_host(host: &str) -> String {
     host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase()
 }

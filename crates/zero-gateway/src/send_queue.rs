@@ -1,8 +1,8 @@
-//! What waits to be sent to one client.
+//! Queue of outgoing messages of one client.
 //!
-//! Whoever has something to say puts it here and goes on; the connection sends it when the client
-//! takes it. So one client that reads slowly costs nobody any time. What it costs in memory is
-//! bounded: beyond that the client is cut off, and finds what it missed when it comes back.
+//! Senders add messages without waiting; the connection sends them when the client reads. A slow
+//! client therefore delays nobody. The queue is bounded: a client that exceeds it is disconnected
+//! and reads what it missed after it reconnects.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -15,25 +15,26 @@ use serde::Serialize;
 use zero_wire::close;
 use zero_wire::{CloseReason, ErrorCode, ErrorPayload, ResponseFrame};
 
-/// What a message costs besides its text.
+/// Bytes charged for a message in addition to its text.
 const MESSAGE_COST: usize = 64;
-/// A share of what may wait: beyond it what can wait should.
+/// The queue is crowded when it exceeds 1/`CROWDED_SHARE` of its limit; deferrable messages then
+/// wait.
 const CROWDED_SHARE: usize = 8;
-/// Room for messages that is kept once none waits.
+/// Capacity in messages that an empty queue keeps.
 const IDLE_CAPACITY: usize = 32;
 
-/// Bounds of an outbox.
+/// Limits of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SendQueueLimits {
-    /// Bytes of all that waits.
+    /// Maximum size of all queued messages, in bytes.
     pub(crate) bytes_max: usize,
-    /// Messages that wait.
+    /// Maximum number of queued messages.
     pub(crate) messages_max: usize,
-    /// Bytes of one message; a larger one is not sent.
+    /// Maximum size of one message, in bytes; a larger one is not sent.
     pub(crate) message_bytes_max: usize,
 }
 
-/// The way out of a connection. Cheap to clone.
+/// Handle to the send queue of a connection. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct SendQueue {
     shared: Arc<SendQueueShared>,
@@ -56,16 +57,17 @@ struct SendQueueState {
     gone: bool,
 }
 
-/// Something to send.
+/// An item to send.
 #[derive(Debug)]
 pub(crate) enum OutgoingItem {
     Message(OutgoingMessage),
     Ping,
-    /// The last thing.
+    /// Close frame; always the last item.
     Close(CloseReason),
 }
 
-/// A message that waits. An event that goes to many is written once; only its number differs.
+/// A queued message. An event for many clients is serialized once; only its sequence number
+/// differs.
 #[derive(Debug)]
 pub(crate) enum OutgoingMessage {
     Text(String),
@@ -80,24 +82,24 @@ impl OutgoingMessage {
         })
     }
 
-    /// The text of it. `room` is where it is put together, if it has to be.
+    /// The text of the message. `room` is the buffer in which it is assembled if necessary.
     pub(crate) fn render<'a>(&'a self, room: &'a mut String) -> &'a str {
         match self {
             Self::Text(text) => text,
             Self::Event { name, payload, seq } => {
-                // Names are ours, and plain.
+                // Event names are constants of this crate and need no escaping.
                 debug_assert!(!name.contains(['"', '\\']), "`{name}` would have to be escaped");
                 let parts = [r#"{"type":"event","event":""#, name, r#"","payload":"#, payload];
                 room.clear();
                 room.extend(parts);
-                // A string takes whatever it is given.
+                // Writing to a string cannot fail.
                 let _ = write!(room, r#","seq":{seq}}}"#);
                 room
             }
         }
     }
 
-    /// The same, for whoever keeps it.
+    /// Like [`Self::render`], but returns an owned string.
     pub(crate) fn into_text(self) -> String {
         let mut room = String::new();
         match self {
@@ -118,7 +120,8 @@ impl SendQueue {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Sends an event with the next number of this connection. False when the connection is gone.
+    /// Sends an event with the next sequence number of this connection. Returns false if the
+    /// connection is closed.
     pub(crate) fn send_event(&self, name: &'static str, payload: &impl Serialize) -> bool {
         match serde_json::to_string(payload) {
             Ok(payload) => self.send_raw_event(name, &payload.into()),
@@ -129,7 +132,7 @@ impl SendQueue {
         }
     }
 
-    /// The same for a payload that is JSON already; for events that go to many.
+    /// Like [`Self::send_event`], for a payload that is already JSON and shared by many clients.
     pub(crate) fn send_raw_event(&self, name: &'static str, payload: &Arc<str>) -> bool {
         if payload.len() > self.shared.limits.message_bytes_max {
             tracing::error!(
@@ -145,7 +148,7 @@ impl SendQueue {
         })
     }
 
-    /// Sends a response. One that is larger than a client takes becomes an error.
+    /// Sends a response. One that exceeds the message limit is replaced by an error.
     pub(crate) fn send_response(&self, frame: ResponseFrame) {
         let id = frame.id.clone();
         let Some(text) = encode_frame(frame) else { return };
@@ -159,7 +162,7 @@ impl SendQueue {
         }
     }
 
-    /// Sends the answer to a request, which is JSON already.
+    /// Sends the response to a request; its payload is already JSON.
     pub(crate) fn send_answer(&self, id: String, payload: &str) {
         let name = serde_json::Value::String(id.clone());
         let text = format!(r#"{{"type":"res","id":{name},"ok":true,"payload":{payload}}}"#);
@@ -180,17 +183,17 @@ impl SendQueue {
         Err(ErrorPayload::new(ErrorCode::Unavailable, message))
     }
 
-    /// Whether so much waits that what can wait should.
+    /// Whether the queue is so long that deferrable messages should wait.
     pub(crate) fn is_crowded(&self) -> bool {
         self.lock().bytes > self.shared.limits.bytes_max / CROWDED_SHARE
     }
 
-    /// Sends a whole frame as it is, without a number.
+    /// Sends a complete frame without a sequence number.
     pub(crate) fn send_text(&self, text: String) -> bool {
         self.push(|_| OutgoingMessage::Text(text))
     }
 
-    /// Sends what waits, and then ends the connection.
+    /// Sends the queued messages and then closes the connection.
     pub(crate) fn close(&self, code: u16, reason: &str) {
         let mut state = self.lock();
         if !state.gone {
@@ -200,13 +203,13 @@ impl SendQueue {
         self.shared.sender.wake();
     }
 
-    /// Ends the connection and forgets what waits.
+    /// Closes the connection and discards queued messages.
     pub(crate) fn abort(&self, code: u16, reason: &str) {
         abort_state(&mut self.lock(), code, reason);
         self.shared.sender.wake();
     }
 
-    /// Asks for a sign of life; false when there was none since this was last asked.
+    /// Queues a ping. Returns false if the previous one was not answered.
     pub(crate) fn ping(&self) -> bool {
         if !self.shared.heard.swap(false, Ordering::Relaxed) {
             return false;
@@ -216,25 +219,25 @@ impl SendQueue {
         true
     }
 
-    /// The client gave a sign of life.
+    /// Records that the client answered.
     pub(crate) fn mark_alive(&self) {
         self.shared.heard.store(true, Ordering::Relaxed);
     }
 
-    /// Whether nothing put here is sent any more.
+    /// Whether the queue no longer accepts messages.
     pub(crate) fn is_closed(&self) -> bool {
         let state = self.lock();
         state.gone || state.end.is_some()
     }
 
-    /// The connection is gone: nothing will be sent any more.
+    /// Marks the connection as gone; nothing is sent any more.
     pub(crate) fn mark_disconnected(&self) {
         let mut state = self.lock();
         state.gone = true;
         discard_waiting(&mut state);
     }
 
-    /// The next thing to send. Only the connection takes; a ping does not wait behind messages.
+    /// The next item to send. Only the connection calls this; a ping overtakes messages.
     pub(crate) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<OutgoingItem> {
         self.shared.sender.register(cx.waker());
         let mut state = self.lock();
@@ -254,7 +257,7 @@ impl SendQueue {
         }
     }
 
-    /// Whether the connection ends now, even if it cannot send.
+    /// Ready if the connection must end now, even if it cannot send.
     pub(crate) fn poll_abort(&self, cx: &mut Context<'_>) -> Poll<CloseReason> {
         self.shared.sender.register(cx.waker());
         let state = self.lock();
@@ -311,7 +314,7 @@ fn encode_frame(frame: ResponseFrame) -> Option<String> {
         .ok()
 }
 
-/// The response that says why not.
+/// An error response.
 pub(crate) fn error_response(id: impl Into<String>, error: ErrorPayload) -> ResponseFrame {
     ResponseFrame { id: id.into(), ok: false, payload: None, error: Some(error) }
 }
@@ -334,7 +337,7 @@ mod tests {
         }
     }
 
-    /// All that would be sent now, one a line.
+    /// All queued messages, one per line.
     fn drain_text(outbox: &SendQueue) -> String {
         let mut lines = String::new();
         while let Some(out) = next(outbox) {

@@ -1,8 +1,9 @@
-//! What a connection hears of the sessions it watches.
+//! Delivers the events of watched sessions to a connection.
 //!
-//! One task per connection owns all it knows of them, so every session is heard in order. The bus
-//! may drop entries when the task does not keep up; their numbers tell, and what is missing is read
-//! from the store. So a connection hears every entry exactly once, or it is closed.
+//! One task per connection owns the state of all its subscriptions, so the events of a session stay
+//! in order. The bus may drop entries when the task is too slow. The task detects this by a gap in
+//! the sequence numbers and reads the missing entries from the store. A connection therefore
+//! receives every entry exactly once, or it is closed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,34 +32,35 @@ use crate::openclaw_relay::{
 use crate::read_limiter::run_blocking;
 use crate::send_queue::SendQueue;
 
-/// Sessions that one connection may watch.
+/// Maximum number of sessions one connection may watch.
 const SESSIONS_MAX: usize = 512;
-/// Entries that wait for the task before it is deaf.
+/// Capacity of the subscription queue; the bus drops entries beyond it.
 const ENTRIES_MAX: usize = 1_024;
-/// Requests that wait for the task.
+/// Capacity of the task's request queue.
 const COMMANDS_MAX: usize = 64;
-/// What is read from the store at a time.
+/// Limits of one read from the store.
 const PAGE_LIMITS: LedgerReadLimit = LedgerReadLimit { entries: 1_000, bytes: 4 * 1024 * 1024 };
-/// Entries after which the task looks around.
+/// Number of entries after which the task yields.
 const YIELD_AFTER: usize = 64;
-/// How long text of a long reply is held back at most.
+/// Maximum time for which text of a long reply is held back.
 const HOLD_MAX: Duration = Duration::from_millis(100);
-/// The server cannot go on with this connection; a new one heals it.
+/// Close code: the server cannot continue with this connection, but the client may reconnect.
 const CLOSE_TRY_AGAIN: u16 = 1013;
 
-/// In which words a connection hears.
+/// Event format of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchAudience {
-    /// The ledger itself.
+    /// Ledger entries.
     Ledger,
-    /// The family's events.
+    /// Events of the OpenClaw protocol.
     OpenClaw(RelayInterest),
-    /// Of these only whether calls may run: who may answer that and not look.
+    /// Approval events of the OpenClaw protocol only: for clients that may answer approvals but not
+    /// read.
     Approver,
 }
 
 impl WatchAudience {
-    /// What the family's words are made for.
+    /// The interest with which the OpenClaw relay is created; `None` for ledger clients.
     fn interest(self) -> Option<RelayInterest> {
         match self {
             Self::Ledger => None,
@@ -67,22 +69,22 @@ impl WatchAudience {
         }
     }
 
-    /// Whether it hears this.
+    /// Whether the client receives this event.
     fn can_receive(self, told: &RelayEvent) -> bool {
         self != Self::Approver
             || matches!(told, RelayEvent::ApprovalRequested(_) | RelayEvent::ApprovalResolved(_))
     }
 }
 
-/// The connection's side of the task.
+/// The connection's handle to the task.
 pub(crate) struct WatchHandle {
     orders: mpsc::Sender<WatchCommand>,
 }
 
 enum WatchCommand {
-    /// Hear a session from now on; gives the number of the last entry that is not heard.
+    /// Subscribe to a session; returns the number of the last entry before the subscription.
     Watch { session: Box<SessionRecord>, done: oneshot::Sender<Result<u64, ErrorPayload>> },
-    /// Hear it no more.
+    /// End the subscription.
     Unwatch { session: SessionId, done: oneshot::Sender<()> },
 }
 
@@ -105,8 +107,8 @@ impl WatchHandle {
         Self { orders }
     }
 
-    /// Hears a session from now on. When this returns, nothing later is missed. Gives the number
-    /// of the last entry that is not heard.
+    /// Subscribes to a session. Every entry after this returns is delivered. Returns the sequence
+    /// number of the last entry before the subscription.
     pub(crate) async fn watch(&self, session: &SessionRecord) -> Result<u64, ErrorPayload> {
         let (done, answer) = oneshot::channel();
         let order = WatchCommand::Watch { session: Box::new(session.clone()), done };
@@ -114,7 +116,7 @@ impl WatchHandle {
         answer.await.map_err(|_| closing_error())?
     }
 
-    /// Hears it no more.
+    /// Ends the subscription.
     pub(crate) async fn unwatch(&self, session: &SessionId) {
         let (done, answer) = oneshot::channel();
         let order = WatchCommand::Unwatch { session: session.clone(), done };
@@ -124,7 +126,7 @@ impl WatchHandle {
     }
 }
 
-/// What is said to a request that comes too late.
+/// Error for a request that arrives after the task has ended.
 pub(crate) fn closing_error() -> ErrorPayload {
     ErrorPayload::new(ErrorCode::Unavailable, "the connection is closing; connect again")
 }
@@ -135,21 +137,21 @@ struct SessionWatcher {
     audience: WatchAudience,
     ear: DeliverySender,
     watched: HashMap<SessionId, WatchedSession>,
-    /// Counts requests, to know which session was asked for longest ago.
+    /// Request counter, used to find the least recently requested session.
     touches: u64,
 }
 
 struct WatchedSession {
     key: Arc<str>,
-    /// Number of the entry that comes next.
+    /// Sequence number of the next expected entry.
     next: u64,
-    /// Tells it in the family's words, where these are wanted.
+    /// Translates entries for OpenClaw-compatible clients.
     relay: Option<OpenClawRelay>,
     touched: u64,
     _subscription: Subscription,
 }
 
-/// The connection is of no use any more.
+/// The connection is closed.
 struct ConnectionClosed;
 
 impl SessionWatcher {
@@ -161,7 +163,7 @@ impl SessionWatcher {
         let mut in_a_row: usize = 0;
         let mut hold_until = None;
         loop {
-            // Unconstrained, since the runtime's budget would make a full ear look empty.
+            // Unconstrained, because tokio's coop budget would make a full subscription look empty.
             let waiting = tokio::task::unconstrained(listener.next()).now_or_never();
             let step = match waiting {
                 Some(None) => return,
@@ -170,8 +172,8 @@ impl SessionWatcher {
                     self.handle_delivery(heard).await
                 }
                 None => {
-                    // Whoever drained as much as the ear holds without finding it empty may have
-                    // been deaf meanwhile.
+                    // If the task drained a full queue without finding it empty, the bus may have
+                    // dropped entries meanwhile.
                     let was_deaf = std::mem::take(&mut in_a_row) >= ENTRIES_MAX;
                     if was_deaf && self.catch_up_all().await.is_err() {
                         return;
@@ -198,7 +200,7 @@ impl SessionWatcher {
             if step.is_err() {
                 return;
             }
-            // A busy ear must not keep text, requests and other connections waiting.
+            // A busy subscription must not delay buffered text, requests and other connections.
             if in_a_row % YIELD_AFTER == YIELD_AFTER - 1 {
                 let obeyed = match orders.try_recv() {
                     Ok(order) => self.run_command(order).await,
@@ -212,13 +214,13 @@ impl SessionWatcher {
         }
     }
 
-    /// Tells gathered text. What is not worth a delta yet waits a little.
+    /// Sends buffered text. Text that is too short for a delta waits a little.
     fn flush(&mut self, hold_until: &mut Option<Instant>) -> Result<(), ConnectionClosed> {
         let is_due = hold_until.is_some_and(|until| until <= Instant::now());
         let which = if is_due { FlushScope::All } else { FlushScope::EnoughNew };
         let mut holds = false;
         for relay in self.watched.values_mut().filter_map(|watched| watched.relay.as_mut()) {
-            // A client that takes its time hears less often of a growing text, and is not cut off.
+            // A slow client receives fewer updates of a growing text instead of being disconnected.
             if !self.outbox.is_crowded() {
                 let mut told = Vec::new();
                 relay.flush(which, &mut told);
@@ -253,11 +255,11 @@ impl SessionWatcher {
         Ok(())
     }
 
-    /// Reads what was missed.
+    /// Reads missed entries from the store.
     async fn catch_up(&mut self, session: &SessionId) -> Result<(), ConnectionClosed> {
         let store = Arc::clone(self.sessions.store());
         let Some(watched) = self.watched.get_mut(session) else { return Ok(()) };
-        // Each page moves on by an entry at least, so this ends where the ledger does.
+        // Each page advances by at least one entry, so the loop ends at the end of the ledger.
         loop {
             match store.events(session, watched.next - 1, PAGE_LIMITS).await {
                 Ok(events) if events.is_empty() => return Ok(()),
@@ -308,8 +310,8 @@ impl SessionWatcher {
             return Ok(watched.next - 1);
         }
         self.evict_idle()?;
-        // First the subscription, then the ledger: what falls between is heard twice and known by
-        // its number.
+        // Subscribes before reading the ledger. Entries between the two arrive twice and are
+        // recognized by their sequence number.
         let subscription = self.sessions.bus().subscribe(&session.id, &self.ear);
         let (last, relay) = match self.audience.interest() {
             None => {
@@ -357,8 +359,8 @@ impl SessionWatcher {
         .await
     }
 
-    /// A family client never says which sessions it lost interest in, so the idle one that it
-    /// asked for longest ago makes room. Others say so.
+    /// OpenClaw-compatible clients never unsubscribe, so the least recently requested idle session
+    /// is removed. Other clients unsubscribe themselves.
     fn evict_idle(&mut self) -> Result<(), ErrorPayload> {
         if self.watched.len() < SESSIONS_MAX {
             return Ok(());
@@ -381,7 +383,7 @@ impl SessionWatcher {
 }
 
 impl WatchedSession {
-    /// Takes the entry that comes next.
+    /// Delivers the next entry.
     fn deliver(
         &mut self,
         event: &Event,
@@ -407,7 +409,7 @@ impl WatchedSession {
     }
 }
 
-/// [`zero_wire::zero_sessions::SessionEvent`], without a copy of the entry.
+/// [`zero_wire::zero_sessions::SessionEvent`] that borrows the entry.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SessionEventRef<'a> {
@@ -423,7 +425,7 @@ fn relay_info(session: &SessionRecord) -> RelaySessionInfo {
     }
 }
 
-/// Where the tools of a session run, for people.
+/// Label of the place where a session's tools run.
 pub(crate) fn host_label(place: &ToolHostLocation) -> &str {
     match place {
         ToolHostLocation::Gateway => "gateway",

@@ -1,4 +1,4 @@
-//! What tests of this crate share.
+//! Helpers shared by the unit tests of this crate.
 
 use std::future::poll_fn;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ use zero_wire::{EventFrame, GatewayFrame, frame};
 
 use crate::send_queue::{OutgoingItem, SendQueue, SendQueueLimits};
 
-/// What a connection would have sent.
+/// The frames that a connection would have sent.
 pub(crate) struct SentFrames(SendQueue);
 
-/// A way out that leads to a test.
+/// A send queue whose messages the test receives.
 pub(crate) fn send_queue() -> (SendQueue, SentFrames) {
     let limits =
         SendQueueLimits { bytes_max: 1 << 20, messages_max: 1_024, message_bytes_max: 1 << 20 };
@@ -31,7 +31,7 @@ pub(crate) fn send_queue() -> (SendQueue, SentFrames) {
 }
 
 impl SentFrames {
-    /// The next event; waits for it.
+    /// Waits for the next event.
     pub(crate) async fn next_event(&mut self) -> EventFrame {
         let OutgoingItem::Message(message) = poll_fn(|cx| self.0.poll_next(cx)).await else {
             panic!("the connection ended");
@@ -43,12 +43,12 @@ impl SentFrames {
     }
 }
 
-/// The id of a run.
+/// A run id.
 pub(crate) fn run_id(id: &str) -> RunId {
     RunId::new(id).unwrap()
 }
 
-/// A ledger of one run: each entry a second after the other.
+/// The ledger of one run; timestamps are one second apart.
 pub(crate) fn run_ledger(id: &str, whats: impl IntoIterator<Item = EventKind>) -> Vec<Event> {
     let event = |(what, seq): (EventKind, u64)| Event {
         seq,
@@ -59,7 +59,7 @@ pub(crate) fn run_ledger(id: &str, whats: impl IntoIterator<Item = EventKind>) -
     whats.into_iter().zip(1..).map(event).collect()
 }
 
-/// Sessions in a folder, without models and hands.
+/// Sessions in a folder, without models and tool backends.
 pub(crate) async fn sessions(folder: &Path) -> SessionManager {
     let store = SqliteStore::open(&folder.join("sessions.db")).unwrap();
     let config = SessionManagerConfig {

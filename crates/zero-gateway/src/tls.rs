@@ -1,4 +1,4 @@
-//! TLS, when a certificate is given.
+//! TLS configuration from a certificate and its key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,34 +12,34 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// A certificate with its key, ready to use.
+/// A certificate chain with its private key.
 #[derive(Clone)]
 pub struct TlsIdentity {
     acceptor: TlsAcceptor,
     fingerprint: String,
 }
 
-/// A certificate that cannot be used.
+/// Reason why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// The file has no certificate.
+    /// The file contains no certificate.
     #[error("there is no certificate in it; a PEM file with `BEGIN CERTIFICATE` is needed")]
     NoCertificate,
-    /// The certificate cannot be read.
+    /// The certificate cannot be parsed.
     #[error("the certificate is not valid PEM: {0}")]
     Certificate(String),
-    /// The key cannot be read. Never says more than the kind of error.
+    /// The key cannot be parsed. Contains nothing of the key.
     #[error(
         "there is no private key in it that can be read; a PEM file with `BEGIN PRIVATE KEY` is needed"
     )]
     Key,
-    /// They do not belong together, or are of a kind that is not supported.
+    /// Certificate and key do not match, or their type is not supported.
     #[error("the certificate and the key cannot be used together: {0}")]
     Mismatch(String),
 }
 
 impl TlsIdentity {
-    /// A certificate chain and its key, both as PEM.
+    /// Loads a certificate chain and its key, both in PEM format.
     pub fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificates)
             .collect::<Result<_, _>>()
@@ -58,12 +58,12 @@ impl TlsIdentity {
         Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), fingerprint })
     }
 
-    /// SHA-256 of the certificate, in hexadecimal: what a client pins.
+    /// SHA-256 of the certificate in hexadecimal, for clients that pin it.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 
-    /// Shakes hands with a client, but not longer than so.
+    /// Performs the TLS handshake within the given time.
     pub(crate) async fn accept(
         &self,
         stream: TcpStream,

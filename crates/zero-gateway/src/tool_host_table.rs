@@ -1,7 +1,7 @@
-//! Which connection hosts the tools of which session: one at a time, and none is replaced unawares.
+//! Which connection hosts the tools of which session. A session has at most one host.
 //!
-//! Whoever comes second is refused, unless it says that it takes over. It can take over only from the
-//! same person: an administrator sees everybody's sessions, but does nobody else's work.
+//! A second host is refused unless it explicitly takes over. It can take over only from the same
+//! owner: an administrator sees all sessions but cannot host the tools of another user's session.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -14,11 +14,11 @@ use zero_wire::tools::TOOLS_HOSTED;
 
 use crate::remote_tool_backend::RemoteToolBackend;
 
-/// How many sessions can be attached to at a time, at best: one that takes long to let its earlier
-/// hands go holds up few others.
+/// Number of locks, which bounds how many sessions can be attached concurrently. A session whose
+/// previous host detaches slowly delays only sessions with the same lock.
 const SHARDS: usize = 64;
 
-/// The hosts of a gateway.
+/// The tool hosts of a gateway.
 pub(crate) struct ToolHostTable {
     by_session: [Mutex<HashMap<SessionId, ToolHostEntry>>; SHARDS],
     hasher: RandomState,
@@ -35,13 +35,14 @@ struct ToolHostEntry {
     owner: String,
 }
 
-/// The right to attach hands to a session. Others wait for it, so that who is attached last is who hosts.
+/// Exclusive right to attach a host to a session, so that the table always matches the last
+/// attachment.
 pub(crate) struct ToolHostTableGuard<'a> {
     by_session: MutexGuard<'a, HashMap<SessionId, ToolHostEntry>>,
 }
 
 impl ToolHostTable {
-    /// Waits until nobody else attaches hands to this session.
+    /// Waits until no other connection attaches to this session.
     pub(crate) async fn lock_session(&self, session: &SessionId) -> ToolHostTableGuard<'_> {
         let [first, ..] = &self.by_session;
         let at = usize::try_from(self.hasher.hash_one(session) % SHARDS as u64).unwrap_or_default();
@@ -50,7 +51,7 @@ impl ToolHostTable {
 }
 
 impl ToolHostTableGuard<'_> {
-    /// The hands that whoever attaches now replaces; or why it may not.
+    /// Returns the backend that a new host would replace, or the reason why it may not.
     pub(crate) fn check_replacement(
         &self,
         session: &SessionId,
@@ -80,7 +81,7 @@ impl ToolHostTableGuard<'_> {
         Ok(Some(hands))
     }
 
-    /// Notes who hosts from now on.
+    /// Records the host of a session.
     pub(crate) fn set_host(
         &mut self,
         session: SessionId,

@@ -1,7 +1,7 @@
-//! What a client offers to do for a session, looked through before anybody relies on it.
+//! Validates the tools that a client offers for a session.
 //!
-//! A model is shown the names, words and schemas of an offer, and people see some of them. So an
-//! offer is taken whole or not at all, and what is wrong with it is said by tool and field.
+//! The model sees the names, descriptions and schemas of an offer, and users see some of them. An
+//! offer is therefore accepted as a whole or refused, and the error names the tool and field.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -19,32 +19,32 @@ use zero_wire::tools::{
 
 use crate::history::json_bytes;
 
-/// Bytes of an offer, in JSON.
+/// Maximum size of an offer, in bytes of JSON.
 const OFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// How long all schemas together are looked at. Those of honest tools take milliseconds.
+/// Time limit for validating all schemas. Ordinary schemas take milliseconds.
 const CHECK_TIME_MAX: Duration = Duration::from_secs(5);
-/// Files that say how to work, and commands.
+/// Maximum number of instruction files, and of commands.
 const TEXTS_MAX: usize = 500;
-/// Bytes of one of them.
+/// Maximum size of one of them, in bytes.
 const TEXT_BYTES_MAX: usize = 128 * 1024;
-/// Characters of a path, or of a system's name.
+/// Maximum length of a path or of the system's name, in characters.
 const PATH_LEN_MAX: usize = 4_096;
-/// Characters of a command's name: of its parts and the `:` between them.
+/// Maximum length of a command's name, including the `:` between its parts, in characters.
 const COMMAND_LEN_MAX: usize = 256;
-/// Characters of what is said of a command.
+/// Maximum length of a command's description, in characters.
 const HINT_LEN_MAX: usize = 1_000;
 
-/// What a host offers.
+/// A validated offer.
 #[derive(Debug)]
 pub(crate) struct ToolOffer {
-    /// The dialect it is written in.
+    /// The dialect of the tools.
     pub(crate) dialect: DialectName,
-    /// What there is to work with.
+    /// The tools, instructions and commands.
     pub(crate) bench: ToolCatalog,
 }
 
 impl ToolOffer {
-    /// An offer in which everything is fit to be used; otherwise what is not. Takes a moment.
+    /// Validates an offer. Takes milliseconds, so call it on a blocking thread.
     pub(crate) fn from_params(params: ToolsOfferParams) -> Result<Self, ErrorPayload> {
         parse_offer(params)
             .map_err(|why| ErrorPayload::invalid(format!("invalid tools/offer params: {why}")))
@@ -117,7 +117,7 @@ fn parse_tool(mut tool: OfferedTool) -> Result<CatalogEntry, String> {
     })
 }
 
-/// What a file says is the model's to read, whatever characters it has.
+/// The content of a file is for the model only and may contain any character.
 fn parse_instruction(file: OfferedInstruction) -> Result<InstructionFile, String> {
     let wrong =
         |why: String| format!("instructions: {}: {why}", sanitize::to_quoted_line(&file.path));
@@ -155,7 +155,7 @@ fn check_count(field: &str, count: usize, most: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// One line that does nothing but be read.
+/// Like [`check_text`], for a single line without tabs.
 fn check_line(text: &str, min: usize, most: usize) -> Result<(), String> {
     if text.contains(['\n', '\t']) {
         return Err("has more than one line, or a tab".to_owned());
@@ -166,7 +166,7 @@ fn check_line(text: &str, min: usize, most: usize) -> Result<(), String> {
     check_text(text, most)
 }
 
-/// Words that do nothing but be read.
+/// Checks the length of a text and refuses characters that hide or move others.
 fn check_text(text: &str, most: usize) -> Result<(), String> {
     let length = text.chars().count();
     if length > most {

@@ -1,8 +1,8 @@
-//! A WebSocket, as one end of a connection.
+//! WebSocket as the transport of a connection.
 //!
-//! Frames are read by tungstenite. They are written here: a server's frames are a short head and the
-//! text as it is, and written so, nothing of a large message is kept when it was sent. One task does
-//! both, and goes on reading while the client does not read.
+//! Tungstenite reads frames; this module writes them. A server frame is a short header and the
+//! unmodified text, so no copy of a large message remains after it was sent. One task reads and
+//! writes, and continues to read while the client does not.
 
 use std::io::{self, Read, Write};
 use std::pin::Pin;
@@ -19,13 +19,13 @@ use zero_wire::{CloseReason, close};
 use crate::connection::{MessageTransport, TransportEvent};
 use crate::send_queue::{OutgoingItem, SendQueue};
 
-/// Bytes that are read at a time. Kept small: most connections say nothing most of the time.
+/// Read buffer size in bytes. Small, because most connections are idle most of the time.
 const READ_BYTES: usize = 4 * 1024;
-/// Bytes that are gathered before they are written.
+/// Bytes that are buffered before they are written.
 const WRITE_BYTES: usize = 32 * 1024;
-/// Bytes of answers to pings that may wait to be gathered.
+/// Maximum size of buffered pongs, in bytes.
 const CONTROL_BYTES_MAX: usize = 1024;
-/// Room for writing that is kept once all is written.
+/// Capacity in bytes that an empty write buffer keeps.
 const IDLE_CAPACITY: usize = 4 * 1024;
 
 const TEXT: u8 = 0x81;
@@ -39,8 +39,8 @@ pub(crate) struct WebSocketTransport<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> WebSocketTransport<S> {
-    /// One that takes messages of at most so many bytes until its sender is known. `read` is what
-    /// came behind the request for the upgrade.
+    /// Creates a transport that accepts messages of at most `stranger_bytes_max` bytes until the
+    /// client has authenticated. `read` contains bytes that followed the upgrade request.
     pub(crate) fn new(
         io: S,
         read: &[u8],
@@ -82,15 +82,15 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> WebSocketTransport<S> {
             Err(Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Poll::Ready(TransportEvent::Ended(self.close_reason(&error))),
         }
-        // Reading may have put the answer to a ping there. Where it cannot be written now,
-        // whatever lets it be written wakes us.
+        // Reading may have queued a pong. If it cannot be written now, the task is woken when the
+        // socket becomes writable.
         match self.websocket.get_mut().poll_write_out(cx) {
             Poll::Ready(Err(_)) => Poll::Ready(TransportEvent::Ended(None)),
             _ => Poll::Pending,
         }
     }
 
-    /// Sends what can be sent. Ready when the connection is over.
+    /// Sends as much as possible. Ready when the connection has ended.
     fn poll_send(&mut self, cx: &mut Context<'_>, outbox: &SendQueue) -> Poll<TransportEvent> {
         let wire = self.websocket.get_mut();
         let mut room = String::new();
@@ -118,7 +118,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> WebSocketTransport<S> {
         }
     }
 
-    /// What to tell a client whose message could not be read; nothing when it is gone.
+    /// Close reason for a message that could not be read; `None` if the client is gone.
     fn close_reason(&self, error: &Error) -> Option<CloseReason> {
         let (code, reason) = match error {
             Error::Capacity(_) => {
@@ -154,27 +154,27 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> MessageTransport for WebSocketTra
                 said.extend_from_slice(reason.reason.as_bytes());
                 self.websocket.get_mut().push_frame(CLOSE, &said);
             }
-            // Puts the answer to the client's close there, if it sent one.
+            // Queues the reply to the client's close frame, if there was one.
             None => drop(self.websocket.flush()),
         }
         let wire = self.websocket.get_mut();
         let mut said = CloseProgress::Pending;
         let farewell = std::future::poll_fn(|cx| wire.poll_close(cx, &mut said));
-        // A client that does not take it in time is left alone.
+        // A client that does not respond in time is dropped.
         let _ = timeout(grace, farewell).await;
     }
 }
 
-/// How far a farewell is.
+/// Progress of the close handshake.
 enum CloseProgress {
     Pending,
     Written,
-    /// And that no more will come.
+    /// The write side is shut down.
     ShutDown,
 }
 
-/// The stream below, as tungstenite wants it: it reads without waiting, and what it writes is
-/// gathered with the rest.
+/// The stream used by tungstenite: reads never block, and writes are buffered with the other
+/// output.
 struct NonBlockingStream<S> {
     io: S,
     waker: Waker,
@@ -184,7 +184,7 @@ struct NonBlockingStream<S> {
 }
 
 impl<S: AsyncWrite + Unpin> NonBlockingStream<S> {
-    /// Adds a frame.
+    /// Appends a frame to the buffer.
     fn push_frame(&mut self, kind: u8, payload: &[u8]) {
         self.out.push(kind);
         let length = payload.len();
@@ -202,7 +202,7 @@ impl<S: AsyncWrite + Unpin> NonBlockingStream<S> {
         self.out.extend_from_slice(payload);
     }
 
-    /// Writes what was gathered.
+    /// Writes the buffer.
     fn poll_write_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(rest) = self.out.get(self.written..).filter(|rest| !rest.is_empty()) {
             match std::task::ready!(Pin::new(&mut self.io).poll_write(cx, rest))? {
@@ -223,9 +223,9 @@ impl<S: AsyncWrite + Unpin> NonBlockingStream<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> NonBlockingStream<S> {
-    /// Writes what was gathered, then the end, and reads until the client has ended too. What it
-    /// still sends is thrown away: it may be waiting for that before it reads, and a socket that is
-    /// dropped with something unread takes back what was just written.
+    /// Writes the buffer and the end of the stream, and reads until the client has closed its side.
+    /// Input is discarded: the client may finish sending before it reads, and a socket that is
+    /// dropped with unread input resets the connection and discards the last output.
     fn poll_close(
         &mut self,
         cx: &mut Context<'_>,
@@ -246,7 +246,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> NonBlockingStream<S> {
             let mut into = ReadBuf::new(&mut thrown_away);
             std::task::ready!(Pin::new(&mut self.io).poll_read(cx, &mut into))?;
             if into.filled().is_empty() {
-                // It says no more, but may still read.
+                // The client closed its write side but may still read.
                 return if let CloseProgress::ShutDown = said {
                     Poll::Ready(Ok(()))
                 } else {
@@ -270,7 +270,7 @@ impl<S: AsyncRead + Unpin> Read for NonBlockingStream<S> {
 
 impl<S> Write for NonBlockingStream<S> {
     fn write(&mut self, frames: &[u8]) -> io::Result<usize> {
-        // Else a client that pings and never reads would fill the memory.
+        // Otherwise a client that pings without reading could exhaust the memory.
         if self.out.len() >= WRITE_BYTES {
             return Err(io::ErrorKind::WouldBlock.into());
         }
@@ -351,7 +351,7 @@ mod tests {
             _ = socket.exchange(&outbox) => panic!("nothing was sent"),
             () = reading => {}
         }
-        // What was read last may not be known to be written yet.
+        // The last read may have queued output that is not written yet.
         let turn =
             std::future::poll_fn(|cx| Poll::Ready(socket.poll_exchange(cx, &outbox).is_ready()));
         assert!(!turn.await);

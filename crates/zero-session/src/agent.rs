@@ -1,4 +1,4 @@
-//! Agents: which model answers, with which tools, in which words.
+//! Agents: named configurations of model, tools and system prompt.
 
 use std::collections::BTreeMap;
 
@@ -7,33 +7,34 @@ use zero_runtime::DialectName;
 
 use crate::model::ThinkingEffort;
 
-/// The agent that needs no model: it runs the commands it is given.
+/// The agent without a model: it runs the commands it receives.
 pub const DIRECT: &str = "direct";
-/// The agent of bare keys, where settings name no other.
+/// The default agent for keys that name none, unless the settings choose another.
 pub const MAIN: &str = "main";
 
 /// A configured agent; absent fields fall back to defaults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentProfile {
-    /// Its name in keys.
+    /// Name of the agent in session keys.
     pub id: String,
-    /// Its model, by name; the default model when absent.
+    /// Name of the model; `None` selects the default model.
     pub model: Option<String>,
-    /// The names and shapes of its tools; those of the model's family when absent.
+    /// Tool names and schemas; `None` selects the dialect of the model's family.
     pub dialect: Option<DialectName>,
-    /// Its system prompt, in place of zero's own.
+    /// System prompt that replaces zero's own.
     pub system_prompt: Option<String>,
-    /// The tools it may use, by canonical name; `*` at the end stands for anything. All when absent.
+    /// Canonical names of the tools it may use; a trailing `*` matches any suffix. `None` allows
+    /// all tools.
     pub tools: Option<Vec<String>>,
-    /// How much it may do without asking; that of the settings when absent.
+    /// Permission mode; `None` uses the mode of the settings.
     pub mode: Option<PermissionMode>,
-    /// How much its model should think.
+    /// Thinking effort of the model.
     pub thinking: ThinkingEffort,
-    /// How often a run may ask the model.
+    /// Maximum number of model requests per run.
     pub turns_max: Option<u32>,
 }
 
-/// The agents there are.
+/// The configured agents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentRegistry {
     default: String,
@@ -41,7 +42,8 @@ pub struct AgentRegistry {
 }
 
 impl AgentRegistry {
-    /// These agents, `main` and `direct`. `default` is the agent of bare keys.
+    /// Creates a registry of these agents plus `main` and `direct`. `default` is the agent for keys
+    /// that name none.
     pub fn new(agents: Vec<AgentProfile>, default: Option<String>) -> Self {
         let named = |id: &str| AgentProfile { id: id.to_owned(), ..AgentProfile::default() };
         let built_in =
@@ -50,17 +52,17 @@ impl AgentRegistry {
         Self { default: default.unwrap_or_else(|| MAIN.to_owned()), by_id: by_id.collect() }
     }
 
-    /// The agent of bare keys.
+    /// Name of the agent for keys that name none.
     pub fn default_id(&self) -> &str {
         &self.default
     }
 
-    /// The agent of that name.
+    /// Returns the agent with that name.
     pub fn get(&self, id: &str) -> Option<&AgentProfile> {
         self.by_id.get(id)
     }
 
-    /// All of them, by name.
+    /// All agents, sorted by name.
     pub fn list(&self) -> impl Iterator<Item = &AgentProfile> {
         self.by_id.values()
     }

@@ -1,8 +1,8 @@
-//! Questions that wait for a person: whether a call may run, and what a tool wants to know.
+//! Questions for the user: approvals of calls, and questions that tools ask.
 //!
-//! A question and its answer are entries of the ledger: it is asked once it is written, and the
-//! answer counts once it is written. The first answer counts; without one in time, or when the run
-//! is stopped, the answer is no.
+//! A question and its answer are ledger entries. A question can be answered once it is recorded,
+//! and an answer takes effect once it is recorded. The first answer counts. Without an answer in
+//! time, or when the run is stopped, the call is rejected.
 
 mod interaction_broker;
 mod interaction_queue;
@@ -20,46 +20,47 @@ use self::interaction_queue::{InteractionOutcome, InteractionQueue, InteractionR
 use crate::event::{ApprovalRequest, EventKind, UserQuestion};
 use crate::sessions::ledger_recorder::LedgerRecorder;
 
-/// Who speaks where nobody did.
+/// Name recorded with answers that zero itself gives.
 const SYSTEM_ACTOR: &str = "zero";
 
-/// Questions whether calls may run. Cheap to clone.
+/// Approval requests for calls. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct ApprovalQueue {
     waiting: Arc<InteractionQueue<ApprovalRequest, ApprovalAnswer>>,
 }
 
-/// A question that waits.
+/// A pending approval request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PendingApproval {
     /// Id of the session whose call waits for the answer.
     pub session: SessionId,
     /// The run that asks; `None` outside of any run.
     pub run: Option<RunId>,
-    /// When it was asked, in milliseconds since 1970.
+    /// Creation time, in milliseconds since the Unix epoch.
     pub created_ms: i64,
-    /// What is asked.
+    /// The request shown to the user.
     pub request: ApprovalRequest,
 }
 
 impl ApprovalQueue {
-    /// The question of that id, while it waits.
+    /// Returns the pending request with that id.
     pub fn get(&self, id: &str) -> Option<PendingApproval> {
         self.waiting.get(id, to_pending_approval)
     }
 
-    /// All that wait.
+    /// All pending requests.
     pub fn list(&self) -> Vec<PendingApproval> {
         self.waiting.list(to_pending_approval)
     }
 
-    /// Changes whenever one more is asked: for who hears of all of them, and not of one session.
+    /// A counter that changes with every new request, for clients that follow the requests of all
+    /// sessions.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.waiting.subscribe()
     }
 
-    /// Answers. False when nobody waits for it any more. The first answer counts. One that was not
-    /// offered counts for this one call.
+    /// Answers a request. Returns false if it is no longer pending; only the first answer counts.
+    /// An answer that was not offered applies to this call only.
     pub fn resolve(&self, id: &str, answer: ApprovalAnswer, by: &str) -> bool {
         let Some(pending) = self.get(id) else { return false };
         let offered = pending.request.options.iter().any(|option| option.id == answer.id());
@@ -70,7 +71,7 @@ impl ApprovalQueue {
         )
     }
 
-    /// Asks, and waits for the answer.
+    /// Records the request and waits for the answer.
     async fn ask(
         &self,
         recorder: LedgerRecorder,
@@ -95,7 +96,7 @@ impl ApprovalQueue {
         self.waiting.ask(asking).await
     }
 
-    /// Takes back what a run has asked, and waits until that is written.
+    /// Withdraws the requests of a run and waits until that is recorded.
     pub(crate) async fn withdraw(&self, run: &RunId) {
         self.waiting.withdraw(run).await;
     }
@@ -115,36 +116,36 @@ fn resolution_event(id: &str, answer: &str, by: &str) -> EventKind {
     EventKind::ApprovalResolved { id: id.to_owned(), answer: answer.to_owned(), by: by.to_owned() }
 }
 
-/// Other questions. Cheap to clone.
+/// Questions that tools ask the user. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct QuestionQueue {
     waiting: Arc<InteractionQueue<UserQuestion, QuestionAnswer>>,
 }
 
-/// A question that waits.
+/// A pending question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PendingQuestion {
     /// Id of the session whose tool asks.
     pub session: SessionId,
     /// The run that asks; `None` outside of any run.
     pub run: Option<RunId>,
-    /// What is asked.
+    /// The question shown to the user.
     pub question: UserQuestion,
 }
 
-/// What a person said.
+/// Answer of the user.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QuestionAnswer {
-    /// These values.
+    /// The values of the form.
     Accept(Map<String, Value>),
-    /// No.
+    /// The user declined to answer.
     Decline,
-    /// Nothing.
+    /// There is no answer: it timed out, was withdrawn or cancelled.
     Cancel,
 }
 
 impl QuestionAnswer {
-    /// Stable word for the ledger.
+    /// Stable name for the ledger.
     pub fn action(&self) -> &'static str {
         match self {
             Self::Accept(_) => "accept",
@@ -155,22 +156,22 @@ impl QuestionAnswer {
 }
 
 impl QuestionQueue {
-    /// The question of that id, while it waits.
+    /// Returns the pending question with that id.
     pub fn get(&self, id: &str) -> Option<PendingQuestion> {
         self.waiting.get(id, to_pending_question)
     }
 
-    /// All that wait.
+    /// All pending questions.
     pub fn list(&self) -> Vec<PendingQuestion> {
         self.waiting.list(to_pending_question)
     }
 
-    /// Answers. False when nobody waits for it any more.
+    /// Answers a question. Returns false if it is no longer pending.
     pub fn resolve(&self, id: &str, answer: QuestionAnswer) -> bool {
         self.waiting.resolve(id, question_outcome(id, answer))
     }
 
-    /// Asks, and waits for the answer.
+    /// Records the question and waits for the answer.
     pub(crate) async fn ask(
         &self,
         recorder: LedgerRecorder,
@@ -191,7 +192,7 @@ impl QuestionQueue {
         self.waiting.ask(asking).await
     }
 
-    /// Takes back what a run has asked, and waits until that is written.
+    /// Withdraws the questions of a run and waits until that is recorded.
     pub(crate) async fn withdraw(&self, run: &RunId) {
         self.waiting.withdraw(run).await;
     }

@@ -1,8 +1,8 @@
-//! The agent without a model: it does what it is told, one tool a prompt.
+//! The agent without a model: it runs one tool command per prompt.
 //!
-//! It is what a fresh machine has. `/read README.md` or `/bash cargo test` goes through the whole
-//! life of a call, with its questions, its record and its sandbox; only nobody thinks in between. It
-//! remembers nothing: what it says follows from the last message alone.
+//! It is available without any configuration. `/read README.md` or `/bash cargo test` goes through
+//! the whole lifecycle of a call, with approvals, ledger and sandbox, but without a model. It has
+//! no memory: its reply depends on the last message only.
 
 mod direct_command;
 
@@ -18,16 +18,17 @@ use crate::model::{
     UNBOUNDED,
 };
 
-/// How a model is attached, for people.
+/// Explains to the user how to configure a model.
 pub const ATTACH_MODEL_HINT: &str = "to configure one, set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY \
 or OLLAMA_HOST, or add one under `models` in settings, and start again";
 
-/// Whether the agent without a model reads this command itself, rather than any tool's name.
+/// Whether the agent without a model parses this command itself instead of treating it as a tool
+/// name.
 pub(crate) fn is_direct_command(command: &str) -> bool {
     direct_command::SHORTHANDS.iter().any(|shorthand| shorthand.word == command)
 }
 
-/// Whether a model is this one, and so none that reads prose.
+/// Whether a model is the direct model, which does not understand prose.
 pub(crate) fn is_direct(model: &dyn ModelClient) -> bool {
     model.info().name == DIRECT
 }
@@ -40,20 +41,20 @@ pub(crate) fn verbatim_refusal() -> String {
     )
 }
 
-/// Does what it is told.
+/// Runs commands without a model.
 #[derive(Debug)]
 pub struct DirectModel {
     info: ModelInfo,
 }
 
 impl DirectModel {
-    /// The one there is.
+    /// Creates the direct model.
     pub fn new() -> Self {
         let info = ModelInfo {
             name: DIRECT.to_owned(),
             id: DIRECT.to_owned(),
             family: DIRECT.to_owned(),
-            // It reads only the last message, so that nothing is ever too long for it.
+            // It reads only the last message, so no conversation is too long for it.
             context_window: UNBOUNDED,
             output_tokens_max: UNBOUNDED,
             takes_images: false,
@@ -63,7 +64,7 @@ impl DirectModel {
     }
 }
 
-/// Whether a word after a slash is a short way to call a tool.
+/// Whether a word after a slash is a shorthand for a tool.
 pub(crate) fn has_shorthand(word: &str) -> bool {
     direct_command::SHORTHANDS.iter().any(|shorthand| shorthand.word == word)
 }
@@ -98,7 +99,7 @@ impl ModelClient for DirectModel {
     }
 }
 
-/// What it does next.
+/// The next action for a request.
 fn next_action(request: &ModelRequest) -> DirectAction {
     let Some(message) = request.messages.last() else {
         return DirectAction::Reply(direct_command::no_model_message());
@@ -106,7 +107,7 @@ fn next_action(request: &ModelRequest) -> DirectAction {
     if let Some(results) = result_text(message) {
         return DirectAction::Reply(results);
     }
-    // What comes with a prompt is no part of the command.
+    // Only the first text is the command; attachments follow it.
     let text = message.blocks.iter().find_map(|block| match block {
         MessageBlock::Text { text } => Some(text.as_str()),
         _ => None,
@@ -114,7 +115,7 @@ fn next_action(request: &ModelRequest) -> DirectAction {
     direct_command::parse(text.unwrap_or_default(), &request.tools)
 }
 
-/// What the tools said, as it is; `None` where the message holds no result.
+/// The text of the tool results, unchanged; `None` if the message has no result.
 fn result_text(message: &ModelMessage) -> Option<String> {
     let mut texts: Option<Vec<String>> = None;
     for block in &message.blocks {
@@ -180,7 +181,7 @@ mod tests {
             role: MessageRole::User,
             blocks: vec![
                 MessageBlock::ToolResult { id: "1".into(), name: "Read".into(), content, is_error },
-                // Whatever else is in there is no command.
+                // Further blocks are not part of the command.
                 MessageBlock::text("/bash touch x"),
             ],
         };

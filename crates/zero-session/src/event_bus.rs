@@ -1,7 +1,7 @@
-//! The port through which what happens in a session reaches everybody who watches it.
+//! The port that delivers events of sessions to subscribers.
 //!
-//! Only what is in the ledger is published, with its number, so a listener that missed something
-//! can tell, and read it there.
+//! Only ledger entries are published, with their sequence numbers. A subscriber that missed an
+//! entry can detect the gap and read the entry from the ledger.
 
 use std::sync::Arc;
 
@@ -10,64 +10,64 @@ use zero_core::SessionId;
 
 use crate::event::Event;
 
-/// Carries entries of ledgers to listeners.
+/// Delivers ledger entries to subscribers.
 pub trait EventBus: Send + Sync {
-    /// Tells all who listen to a session. Never waits for a listener.
+    /// Publishes entries to all subscribers of a session. Never waits for a subscriber.
     fn publish(&self, session: &SessionId, events: &[Arc<Event>]);
 
-    /// Lets an ear hear a session from now on, until the subscription is dropped.
+    /// Delivers the entries of a session to `ear` from now on, until the subscription is dropped.
     fn subscribe(&self, session: &SessionId, ear: &DeliverySender) -> Subscription;
 }
 
-/// Where a listener hears. One ear may listen to many sessions.
+/// Sending half of a subscriber's channel. One channel may receive many sessions.
 #[derive(Clone)]
 pub struct DeliverySender {
     sender: mpsc::Sender<Delivery>,
 }
 
-/// The other end of an [`DeliverySender`].
+/// Receiving half of a [`DeliverySender`].
 pub struct DeliveryReceiver {
     receiver: mpsc::Receiver<Delivery>,
 }
 
-/// What a listener hears.
+/// One delivered entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delivery {
     /// Id of the session that the entry belongs to.
     pub session: SessionId,
-    /// An entry of its ledger.
+    /// The ledger entry.
     pub event: Arc<Event>,
 }
 
-/// Ends a subscription when it is dropped.
+/// Ends the subscription when dropped.
 pub struct Subscription {
-    /// Dropped with it; what it does then is the bus's business.
+    /// Dropped with the subscription; its `Drop` unsubscribes from the bus.
     _end: Box<dyn Send + Sync>,
 }
 
 impl Subscription {
-    /// A subscription that ends by dropping `end`; for implementations of [`EventBus`].
+    /// Creates a subscription that ends by dropping `end`; for implementations of [`EventBus`].
     pub fn new(end: impl Send + Sync + 'static) -> Self {
         Self { _end: Box::new(end) }
     }
 }
 
-/// An ear that holds so many entries before it is deaf, and its other end.
+/// Creates a channel that holds at most `entries_max` entries; further ones are dropped.
 pub fn delivery_channel(entries_max: usize) -> (DeliverySender, DeliveryReceiver) {
     let (sender, receiver) = mpsc::channel(entries_max);
     (DeliverySender { sender }, DeliveryReceiver { receiver })
 }
 
 impl DeliverySender {
-    /// Tells it. False when it does not keep up or is gone; it then misses entries, which its owner
-    /// sees by their numbers.
+    /// Sends an entry. Returns false if the channel is full or closed. The subscriber notices
+    /// dropped entries by the gap in their sequence numbers.
     pub fn send(&self, heard: Delivery) -> bool {
         self.sender.try_send(heard).is_ok()
     }
 }
 
 impl DeliveryReceiver {
-    /// Waits for the next; `None` when every ear is gone.
+    /// Waits for the next entry; `None` when every sender is gone.
     pub async fn next(&mut self) -> Option<Delivery> {
         self.receiver.recv().await
     }

@@ -1,10 +1,11 @@
 //! Sessions that outlive their clients, and the loop that lets a model use tools.
 //!
-//! A session has a key, a transcript and a ledger of what was shown. A prompt starts a run: the
-//! [`turn`] decides what comes next, [`sessions`] does it. Models, tools, the store and the bus
-//! are ports: [`model::ModelClient`], [`zero_runtime::tool_backend::ToolBackend`], [`store::Store`], [`event_bus::EventBus`].
+//! A session has a key, a transcript and a ledger of its events. A prompt starts a run: [`turn`]
+//! decides the next step, [`sessions`] performs it. Models, tools, the store and the bus are ports:
+//! [`model::ModelClient`], [`zero_runtime::tool_backend::ToolBackend`], [`store::Store`],
+//! [`event_bus::EventBus`].
 //!
-//! Not here: any client's protocol, the command line, settings files.
+//! Not here: client protocols, the command line and settings files.
 
 pub mod agent;
 pub mod approvals;

@@ -1,7 +1,7 @@
-//! Hands on this machine: a session of a tool host.
+//! Tool backend on this machine, on top of a session of a tool host.
 //!
-//! Everything that decides about a call stays with the host and its policy. This only carries: calls
-//! there, events, questions and results back, each to the call of the loop it belongs to.
+//! The tool host and its policy make all decisions about a call. This module only forwards calls to
+//! the host, and events, questions and results back to the call they belong to.
 
 pub mod instructions;
 mod memory_notes;
@@ -28,12 +28,12 @@ use zero_runtime::{
     ToolHost, ToolHostSession, ToolHostSessionConfig,
 };
 
-/// What the person's file of instructions is called, in the folder of their settings.
+/// Name of the user's instruction file in their settings folder.
 const USER_INSTRUCTIONS: &str = "AGENTS.md";
-/// Where the person keeps commands, in the folder of their settings.
+/// Name of the user's command folder in their settings folder.
 const USER_COMMANDS: &str = "commands";
 
-/// The dialects, each made when it is first wanted, for all sessions together.
+/// The dialects, each built on first use and shared by all sessions.
 #[derive(Default)]
 pub struct DialectCache {
     canonical: OnceLock<Dialect>,
@@ -43,7 +43,7 @@ pub struct DialectCache {
 }
 
 impl DialectCache {
-    /// The dialect of that name.
+    /// Returns the dialect with that name.
     pub fn get(&self, name: DialectName) -> &Dialect {
         let made = match name {
             DialectName::Canonical => &self.canonical,
@@ -55,31 +55,31 @@ impl DialectCache {
     }
 }
 
-/// What hands on this machine are made of.
+/// Configuration of a local tool backend.
 pub struct LocalToolBackendConfig {
-    /// The host. Many sessions may share it.
+    /// The tool host. Several sessions may share it.
     pub host: Arc<ToolHost>,
     /// Id of the session that the tools work for.
     pub session: SessionId,
     /// The tool dialects, built once and shared by all sessions.
     pub dialects: Arc<DialectCache>,
-    /// How its person is asked, and who keeps what they settle.
+    /// Asks the session's user for approval and stores their grants.
     pub approver: Arc<dyn CallApprover>,
     /// Asks the session's user questions.
     pub elicitor: Option<Arc<dyn Elicitor>>,
-    /// How much may be done without asking; that of the settings when absent.
+    /// Permission mode; `None` uses the mode of the settings.
     pub mode: Option<PermissionMode>,
-    /// What the person settled earlier.
+    /// Grants stored earlier for the session.
     pub standing: Vec<GrantRecord>,
-    /// The editor the person works with.
+    /// The user's editor.
     pub editor: Option<Arc<dyn Editor>>,
-    /// Folder of the person's settings, with `AGENTS.md` and `commands`.
+    /// The user's settings folder, with `AGENTS.md` and `commands`.
     pub own_folder: Option<PathBuf>,
-    /// What has to live as long, such as the servers that bring tools. It goes after the session.
+    /// Resources that must live as long as the session, such as MCP servers. Dropped after it.
     pub keep: Box<dyn Any + Send + Sync>,
 }
 
-/// Hands on this machine. When they are dropped, what their session started ends.
+/// Executes calls on this machine. Dropping it ends everything that its session started.
 pub struct LocalToolBackend {
     host: Arc<ToolHost>,
     dialects: Arc<DialectCache>,
@@ -89,14 +89,14 @@ pub struct LocalToolBackend {
     alive: Arc<LocalHostSession>,
 }
 
-/// The tools of a host in the words of each dialect, made anew when they have changed. All sessions of
-/// the host share them.
+/// The tools of a host in each dialect, rebuilt when the registry has changed. All sessions of the
+/// host share them.
 #[derive(Default)]
 struct ToolListCache(Mutex<Vec<CachedToolList>>);
 
 struct CachedToolList {
     dialect: DialectName,
-    /// Of the registry that it was made of.
+    /// Version of the registry it was built from.
     version: u64,
     toolbox: ToolList,
 }
@@ -111,7 +111,7 @@ impl ToolListCache {
     }
 
     fn get(&self, host: &ToolHost, dialect: &Dialect) -> ToolList {
-        // Before the tools are looked at: what comes in between is seen the next time.
+        // Read before the tools, so that a concurrent change is noticed the next time.
         let (version, name) = (host.registry().version(), dialect.name());
         let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = made.iter().find(|it| it.dialect == name && it.version == version) {
@@ -125,7 +125,7 @@ impl ToolListCache {
     }
 }
 
-/// In the order in which they go.
+/// The fields are dropped in this order.
 struct LocalHostSession {
     session: ToolHostSession,
     _keep: Box<dyn Any + Send + Sync>,
@@ -211,7 +211,7 @@ impl LocalToolBackend {
     ) -> ToolOutcome {
         let dialect = self.dialects.get(dialect);
         let session = &self.alive.session;
-        // Its id is the loop's, or that of a gateway elsewhere: here it may have been used before.
+        // The id comes from the turn or from a remote gateway and may have been used here before.
         let line = self.switchboard.add_route(call.id, watch);
         let call = ToolCall { id: line.call.clone(), session: session.id().cloned(), ..call };
         let report = self.host.call(session, dialect, call, &cancel).await;
@@ -253,7 +253,7 @@ impl ToolBackend for LocalToolBackend {
 
 impl Drop for LocalToolBackend {
     fn drop(&mut self) {
-        // Ending commands takes a moment, which no asynchronous thread should wait for.
+        // Stopping commands takes time and must not block an async thread.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let alive = Arc::clone(&self.alive);
             runtime.spawn_blocking(move || {
@@ -267,8 +267,8 @@ impl Drop for LocalToolBackend {
 fn catalog_entry(offered: DialectTool) -> CatalogEntry {
     let DialectTool { name, description, input_schema, registered } = offered;
     let spec = registered.tool.spec();
-    // What others say of their own tools is a hint, and nothing to run several at a time by. Two
-    // plans at a time would leave whichever came last.
+    // A foreign tool's claim to be read-only is only a hint and does not allow parallel calls. Two
+    // concurrent plan updates would overwrite each other.
     let read_only = registered.source == BUILTIN
         && spec.risk == RiskLevel::Low
         && matches!(spec.kind, ToolKind::Read | ToolKind::Search);
@@ -282,20 +282,20 @@ fn catalog_entry(offered: DialectTool) -> CatalogEntry {
     }
 }
 
-/// Which call of the loop a call of the host is, while it runs.
+/// Maps running calls of the host to calls of the turn.
 #[derive(Default)]
 struct CallRouter {
     lines: Mutex<HashMap<CallId, CallRoute>>,
 }
 
-/// The loop's end of a line.
+/// The observer and id of a call of the turn.
 #[derive(Clone)]
 struct CallRoute {
     id: CallId,
     watch: Arc<dyn CallObserver>,
 }
 
-/// A call's line, until it is dropped.
+/// Removes the route of a call on drop.
 struct CallRouteGuard<'a> {
     switchboard: &'a CallRouter,
     call: CallId,
@@ -346,7 +346,7 @@ impl CallEventObserver for CallRouter {
                     watch.on_output(text);
                 }
             }
-            // The loop knows by the call itself.
+            // The turn learns this from the result of the call.
             CallEvent::Ended { .. } => {}
         }
     }
@@ -362,7 +362,7 @@ impl TextReaderProvider for CallRouter {
     }
 }
 
-/// The person of the session.
+/// Asks the session's user about a call of the host.
 struct RoutedApprover {
     switchboard: Arc<CallRouter>,
     approver: Arc<dyn CallApprover>,
@@ -381,7 +381,7 @@ impl Approver for RoutedApprover {
         Box::pin(async move {
             match self.switchboard.route(&question.call) {
                 Some(far) => self.approver.ask(far.id.as_str(), question).await,
-                // Nobody waits for this call any more.
+                // The call has already ended.
                 None => ApprovalAnswer::RejectOnce,
             }
         })

@@ -1,4 +1,4 @@
-//! The bus of one process: those who listen are told on the spot.
+//! The event bus of one process: publishing delivers directly to the subscribers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,14 +8,14 @@ use zero_core::SessionId;
 use crate::event::Event;
 use crate::event_bus::{Delivery, DeliverySender, EventBus, Subscription};
 
-/// Carries entries within this process.
+/// Delivers entries within this process.
 #[derive(Clone, Default)]
 pub struct LocalEventBus {
     topics: Arc<SubscriberRegistry>,
 }
 
-/// Who listens to what. The lock is held while they are told: to tell never waits, and so whoever
-/// has ended a subscription hears nothing of it afterwards.
+/// The subscribers of each session. The lock is held during delivery: delivery never blocks, and
+/// nothing is delivered after a subscription has ended.
 #[derive(Default)]
 struct SubscriberRegistry(Mutex<SubscriberTable>);
 
@@ -31,7 +31,7 @@ struct SubscriberEntry {
     ear: DeliverySender,
 }
 
-/// Takes an ear off the list when it is dropped.
+/// Removes a subscriber when dropped.
 struct UnsubscribeGuard {
     topics: Arc<SubscriberRegistry>,
     session: SessionId,
@@ -39,7 +39,7 @@ struct UnsubscribeGuard {
 }
 
 impl LocalEventBus {
-    /// A bus to which nobody listens yet.
+    /// Creates a bus without subscribers.
     pub fn new() -> Self {
         Self::default()
     }
@@ -50,7 +50,7 @@ impl EventBus for LocalEventBus {
         let topics = self.topics.lock();
         for SubscriberEntry { ear, .. } in topics.ears.get(session).into_iter().flatten() {
             for event in events {
-                // An ear that is full misses this; its owner sees the gap and reads the ledger.
+                // A full channel drops this entry; its owner notices the gap and reads the ledger.
                 ear.send(Delivery { session: session.clone(), event: Arc::clone(event) });
             }
         }
@@ -69,7 +69,7 @@ impl EventBus for LocalEventBus {
 
 impl SubscriberRegistry {
     fn lock(&self) -> MutexGuard<'_, SubscriberTable> {
-        // Nothing is left half done in there, whatever panicked.
+        // The table is consistent even after a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -106,7 +106,7 @@ mod tests {
         seqs.map(|seq| Arc::new(entry(seq))).collect()
     }
 
-    /// What a listener has heard by the time that every ear of its is gone.
+    /// All deliveries until every sender is gone.
     async fn collect_deliveries(mut listener: DeliveryReceiver) -> Vec<String> {
         let mut heard = Vec::new();
         while let Some(Delivery { session, event }) = listener.next().await {
@@ -182,7 +182,7 @@ mod tests {
                         std::thread::yield_now();
                         drop((subscription, ear));
                         let heard = block_on(collect_deliveries(listener));
-                        // From wherever it began to wherever it ended, without a gap.
+                        // The entries are contiguous from the first to the last.
                         let first = heard.first().map_or(0, |first| seq(first));
                         let seqs: Vec<u64> = heard.iter().map(|heard| seq(heard)).collect();
                         let expected: Vec<u64> = (first..).take(seqs.len()).collect();

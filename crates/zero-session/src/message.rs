@@ -1,4 +1,4 @@
-//! What a model is told and what it says: a transcript is a list of these.
+//! The messages of a transcript, exchanged with a model.
 
 pub(crate) mod image_placeholder;
 mod tool_input;
@@ -12,11 +12,11 @@ use zero_core::event::ResultContent;
 
 pub use self::tool_input::{JsonText, ToolInput};
 
-/// Who speaks.
+/// Author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageRole {
-    /// The person, and the tools that answer on their side.
+    /// The user, and the tools whose results are sent on the user's side.
     User,
     /// The model.
     Assistant,
@@ -25,14 +25,14 @@ pub enum MessageRole {
 /// One message of a transcript, as it is stored and sent to models.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelMessage {
-    /// Who speaks.
+    /// Author of the message.
     pub role: MessageRole,
-    /// What they say, in order.
+    /// Content of the message, in order.
     pub blocks: Vec<MessageBlock>,
 }
 
 impl ModelMessage {
-    /// A message of the person with nothing but text.
+    /// A user message with text only.
     pub fn user(text: impl Into<String>) -> Self {
         Self { role: MessageRole::User, blocks: vec![MessageBlock::text(text)] }
     }
@@ -42,8 +42,7 @@ impl ModelMessage {
         Self { role: MessageRole::Assistant, blocks }
     }
 
-    /// Gives back what a reader took that did not know how much there would be: a transcript has
-    /// thousands of messages.
+    /// Releases excess capacity left over from parsing; a transcript has thousands of messages.
     pub(crate) fn shrink_to_fit(&mut self) {
         self.blocks.shrink_to_fit();
         for block in &mut self.blocks {
@@ -59,12 +58,12 @@ impl ModelMessage {
     }
 }
 
-/// Messages that several hold: a transcript goes into request after request.
+/// Shares messages, since a transcript is part of many requests.
 pub(crate) fn share_messages(messages: Vec<ModelMessage>) -> Vec<Arc<ModelMessage>> {
     messages.into_iter().map(Arc::new).collect()
 }
 
-/// The text blocks among these, joined by line breaks.
+/// The text blocks, joined by line breaks.
 pub(crate) fn join_text(blocks: &[MessageBlock]) -> Cow<'_, str> {
     join_lines(blocks.iter().filter_map(|block| match block {
         MessageBlock::Text { text } => Some(text.as_str()),
@@ -72,7 +71,7 @@ pub(crate) fn join_text(blocks: &[MessageBlock]) -> Cow<'_, str> {
     }))
 }
 
-/// Texts, joined by line breaks. Most often there is one at most, which is left where it is.
+/// Joins texts by line breaks. Borrows if there is at most one, which is the usual case.
 pub(crate) fn join_lines<'a>(mut texts: impl Iterator<Item = &'a str>) -> Cow<'a, str> {
     let mut joined = Cow::Borrowed(texts.next().unwrap_or_default());
     for text in texts {
@@ -83,58 +82,58 @@ pub(crate) fn join_lines<'a>(mut texts: impl Iterator<Item = &'a str>) -> Cow<'a
     joined
 }
 
-/// One piece of a message.
+/// One part of a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum MessageBlock {
-    /// Words.
+    /// Text.
     Text {
-        /// The words.
+        /// The text.
         text: String,
     },
-    /// What the model thought before it spoke.
+    /// Thinking of the model before its reply.
     Thinking {
         /// The thought, as far as the provider shows it.
         text: String,
-        /// What the provider wants back unchanged with the next request (signatures, encrypted
-        /// thoughts), by its own names.
+        /// Data that the provider expects back unchanged with the next request (signatures,
+        /// encrypted thoughts), under the provider's own names.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         opaque: Value,
     },
-    /// A picture.
+    /// An image.
     Image {
         /// Media type.
         mime: String,
-        /// The bytes, in base64.
+        /// The image data, in base64.
         data: String,
     },
-    /// The model wants a tool to run.
+    /// A tool call of the model.
     ToolUse {
-        /// What the result refers to.
+        /// Id that the result refers to.
         id: String,
-        /// The tool, in the agent's dialect.
+        /// Name of the tool in the agent's dialect.
         name: String,
         /// Its arguments.
         input: ToolInput,
-        /// What the provider wants back unchanged beside it.
+        /// Data that the provider expects back unchanged with the call.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         opaque: Value,
     },
-    /// What became of it.
+    /// Result of a tool call.
     ToolResult {
-        /// The call.
+        /// Id of the call.
         id: String,
-        /// The tool, in the agent's dialect; some providers want it again.
+        /// Name of the tool in the agent's dialect, which some providers require.
         name: String,
-        /// What the model is told.
+        /// Content for the model.
         content: Vec<ResultContent>,
-        /// Whether that is an error.
+        /// Whether the call failed.
         is_error: bool,
     },
 }
 
 impl MessageBlock {
-    /// Words.
+    /// A text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
     }

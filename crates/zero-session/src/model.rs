@@ -1,4 +1,4 @@
-//! The port to whatever thinks: a request in, a stream of events out.
+//! The port to language models: takes a request and returns a stream of events.
 
 mod anthropic;
 #[cfg(test)]
@@ -36,164 +36,164 @@ use crate::message::{MessageBlock, ModelMessage};
 pub use zero_core::ThinkingEffort;
 pub use zero_runtime::tool_backend::ModelToolDefinition;
 
-/// Something that answers. One is made for each model that settings or the environment name.
+/// A model client. There is one for each model that the settings or the environment name.
 pub trait ModelClient: Send + Sync {
-    /// What is known of it.
+    /// Properties of the model.
     fn info(&self) -> &ModelInfo;
 
-    /// Asks. The stream ends after [`ModelEvent::Done`] or the first error, and always with one of
-    /// them. Retrying what may be retried is the model's own business; it says so by
-    /// [`ModelEvent::Retrying`]. Nothing that was streamed is ever streamed again.
+    /// Sends a request. The stream ends with [`ModelEvent::Done`] or with the first error. The
+    /// client retries transient failures itself and reports each retry with
+    /// [`ModelEvent::Retrying`]. It never repeats content that was already streamed.
     fn stream(&self, request: ModelRequest, cancel: CancellationToken) -> ModelStream;
 }
 
-/// What a model says, piece by piece.
+/// Stream of a model's reply.
 pub type ModelStream = Pin<Box<dyn Stream<Item = Result<ModelEvent, ModelError>> + Send>>;
 
-/// What is known of a model.
+/// Properties of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelInfo {
-    /// The name people choose it by: a key of `models` in settings, or `provider/model`.
+    /// Name that users select it by: a key of `models` in settings, or `provider/model`.
     pub name: String,
-    /// The provider's own name for it.
+    /// The provider's name for the model.
     pub id: String,
-    /// Which family it is of, for the dialect of its tools: `gpt`, `claude`, `gemini`, `qwen`, …
+    /// Family of the model, which determines its tool dialect: `gpt`, `claude`, `gemini`, `qwen`, …
     pub family: String,
-    /// Tokens it can take; [`UNBOUNDED`] where nothing is too long for it.
+    /// Context window in tokens; [`UNBOUNDED`] if there is no limit.
     pub context_window: u64,
-    /// Most tokens it may write at a time.
+    /// Maximum number of output tokens per reply.
     pub output_tokens_max: u64,
-    /// Whether it takes pictures.
+    /// Whether it accepts images.
     pub takes_images: bool,
-    /// US dollars for a million tokens, where known.
+    /// Prices in US dollars per million tokens, if known.
     pub prices: Option<TokenPrices>,
 }
 
-/// The window of what needs none.
+/// Context window of a model without a limit.
 pub const UNBOUNDED: u64 = u32::MAX as u64;
 
 impl ModelInfo {
-    /// Tokens it can take, where there is a bound to speak of.
+    /// Context window in tokens; `None` if there is no limit.
     pub fn window(&self) -> Option<u64> {
         Some(self.context_window).filter(|window| *window < UNBOUNDED)
     }
 }
 
-/// US dollars for a million tokens.
+/// Prices in US dollars per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TokenPrices {
-    /// Read.
+    /// Input tokens.
     pub input: f64,
-    /// Written.
+    /// Output tokens.
     pub output: f64,
-    /// Read from the provider's cache.
+    /// Input tokens read from the provider's cache.
     pub cache_read: f64,
-    /// Written to the provider's cache.
+    /// Input tokens written to the provider's cache.
     pub cache_write: f64,
 }
 
-/// What a model is asked.
+/// A request to a model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelRequest {
-    /// What it is told about itself and its work.
+    /// The system prompt.
     pub system: String,
-    /// The conversation. It ends with a message of the user.
+    /// The conversation. It ends with a user message.
     pub messages: Vec<Arc<ModelMessage>>,
     /// The tools it may use.
     pub tools: Arc<[ModelToolDefinition]>,
-    /// Most tokens it may write; the model's own limit when absent.
+    /// Maximum number of output tokens; `None` uses the model's own limit.
     pub output_tokens_max: Option<u64>,
-    /// How much it should think.
+    /// Thinking effort.
     pub thinking: ThinkingEffort,
 }
 
-/// One thing a model says.
+/// One event of a model's reply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ModelEvent {
-    /// More words.
+    /// More text.
     Text(String),
-    /// More thought.
+    /// More thinking.
     Thought(String),
-    /// It begins to write a call. Its arguments follow with [`ModelEvent::Done`].
+    /// A tool call begins. Its arguments follow with [`ModelEvent::Done`].
     ToolUse {
-        /// What the result will refer to.
+        /// Id that the result will refer to.
         id: String,
-        /// The tool.
+        /// Name of the tool.
         name: String,
     },
-    /// The provider was not ready; it is asked again.
+    /// The provider was not ready; the request is retried.
     Retrying {
-        /// Why.
+        /// Reason of the retry.
         error: ModelError,
-        /// When.
+        /// Delay before the retry.
         after: Duration,
-        /// How often it was tried by now.
+        /// Number of attempts so far.
         attempts: u32,
     },
     /// The complete reply; no event comes after it.
     Done(ModelReply),
 }
 
-/// All that a model said.
+/// A complete reply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelReply {
-    /// What, in order: thoughts, text and calls, complete.
+    /// Thoughts, text and calls, complete and in order.
     pub blocks: Vec<MessageBlock>,
-    /// Why it stopped.
+    /// Why the model stopped.
     pub stop: ModelStopReason,
-    /// What it took.
+    /// Token usage.
     pub usage: TokenUsage,
 }
 
 /// Why a model stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelStopReason {
-    /// It had said what it wanted.
+    /// The reply is complete.
     End,
-    /// It wants tools to run.
+    /// The model waits for tool results.
     ToolUse,
-    /// It may not write more.
+    /// The output limit is reached.
     MaxTokens,
-    /// It, or its provider, declined. The words are the provider's.
+    /// The model or its provider declined, with the provider's message.
     Refusal(String),
 }
 
 /// Why a model gave no reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelError {
-    /// Which kind.
+    /// Kind of the failure.
     pub kind: ModelErrorKind,
-    /// What happened and what to do next. Never holds a key.
+    /// Description of the failure and what to do next. Never contains a key.
     pub message: String,
-    /// How long the provider asks to wait.
+    /// Delay that the provider asks for.
     pub retry_after: Option<Duration>,
 }
 
 /// Kinds of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelErrorKind {
-    /// The key is missing, wrong, or may not do this.
+    /// The key is missing, wrong or lacks permission.
     Auth,
-    /// Too much for now, or no credit left.
+    /// A rate limit is reached, or the account has no credit.
     RateLimit,
-    /// The conversation is longer than the model can take.
+    /// The conversation exceeds the context window.
     ContextLength,
     /// The model or its provider declined.
     Refusal,
-    /// It could not be reached, or the connection broke.
+    /// The provider is unreachable or the connection broke.
     Network,
-    /// It said nothing for too long.
+    /// No data arrived in time.
     Timeout,
-    /// It failed by itself, or says nonsense.
+    /// The provider failed or sent an invalid response.
     Server,
-    /// It does not accept the request.
+    /// The provider rejects the request.
     InvalidRequest,
-    /// It was stopped.
+    /// The request was cancelled.
     Cancelled,
 }
 
 impl ModelErrorKind {
-    /// Stable word for clients.
+    /// Stable name for clients.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Auth => "auth",
@@ -208,14 +208,14 @@ impl ModelErrorKind {
         }
     }
 
-    /// Whether the same request may succeed a little later.
+    /// Whether the same request may succeed later.
     pub fn is_transient(self) -> bool {
         matches!(self, Self::RateLimit | Self::Network | Self::Timeout | Self::Server)
     }
 }
 
 impl ModelError {
-    /// An error without a time to wait.
+    /// Creates an error without a retry delay.
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), retry_after: None }
     }

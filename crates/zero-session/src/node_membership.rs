@@ -1,23 +1,23 @@
 //! The processes that share a store, and which of them are alive.
 //!
-//! A run belongs to the process that works on it. When that one is gone, whoever comes next settles
-//! the run: it is never taken up again, because nobody knows what its last call did.
+//! A run belongs to the process that executes it. If that process has died, another one marks the
+//! run as ended. It never resumes the run, because the effect of its last call is unknown.
 
 /// The processes that share a store.
 pub trait NodeMembership: Send + Sync {
-    /// This one. No process ever has the name of another.
+    /// Unique name of this process.
     fn local_name(&self) -> &str;
 
-    /// Whether the process of that name is still there.
+    /// Whether the process with that name is alive.
     fn is_alive(&self, node: &str) -> bool;
 }
 
-/// A process that shares its store with nobody, so that whatever is unsettled there was left behind.
+/// A process that is the only user of its store, so every unfinished run there was abandoned.
 #[derive(Clone, Debug)]
 pub struct SingleNode(String);
 
 impl SingleNode {
-    /// The only process there is.
+    /// Creates the membership of a single process.
     pub fn new(name: impl Into<String>) -> Self {
         Self(name.into())
     }

@@ -1,8 +1,9 @@
-//! Sessions and their runs: what every face asks, and the shell around [`crate::turn`].
+//! Sessions and their runs: the interface of all front ends, and the effects around
+//! [`crate::turn`].
 //!
-//! Prompts of one session take turns. What a run shows is in the ledger before anybody sees it, and
-//! a call is in the ledger before it begins; so whoever comes later, or after a crash, knows as much
-//! as whoever was there.
+//! Prompts of one session run one after another. Events are written to the ledger before clients
+//! see them, and a call is in the ledger before it starts. A client that connects later, or after a
+//! crash, therefore sees the same history as one that was connected.
 
 pub(crate) mod call_updates;
 mod current_plan;
@@ -52,56 +53,56 @@ use zero_runtime::tool_backend::{
     PromptCommand, ToolBackend, ToolBackendError, ToolBackendFactory,
 };
 
-/// What sessions are made of.
+/// Configuration of a session manager.
 pub struct SessionManagerConfig {
-    /// Where they are kept.
+    /// Stores the sessions.
     pub store: Arc<dyn Store>,
-    /// How others hear of them.
+    /// Publishes events to subscribers.
     pub bus: Arc<dyn EventBus>,
     /// The configured agents that session keys can name.
     pub agents: AgentRegistry,
     /// The configured models that agents and sessions can use.
     pub models: ModelCatalog,
-    /// What makes the hands of sessions whose tools run here.
+    /// Creates the tool backends of sessions whose tools run here.
     pub hands: Arc<dyn ToolBackendFactory>,
-    /// The folder of sessions that name none.
+    /// Working folder of sessions that name none.
     pub cwd: PathBuf,
     /// The processes that share the store.
     pub nodes: Arc<dyn NodeMembership>,
-    /// Bounds.
+    /// Limits of sessions and runs.
     pub limits: SessionLimits,
 }
 
-/// Bounds of sessions.
+/// Limits of sessions and runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionLimits {
-    /// How often a run may ask its model.
+    /// Maximum number of model requests per run.
     pub turns_max: u32,
-    /// Prompts that may wait in one session.
+    /// Maximum number of queued prompts per session.
     pub queued_max: usize,
-    /// Runs at work at a time, in all sessions; three quarters of them of one owner. A run that
-    /// waits for a person or for a client's tools is not at work.
+    /// Maximum number of active runs in all sessions; one owner can have three quarters of them. A
+    /// run that waits for the user or for a client's tools is not active.
     pub runs_max: usize,
-    /// Bytes of a prompt's text.
+    /// Maximum size of a prompt's text, in bytes.
     pub prompt_bytes_max: usize,
-    /// Bytes of all attachments of a prompt, in base64.
+    /// Maximum size of all attachments of a prompt, in bytes of base64.
     pub attachment_bytes_max: usize,
-    /// Calls that only look, at a time, in one run.
+    /// Maximum number of concurrent read-only calls per run.
     pub parallel_calls_max: usize,
-    /// How long a question waits for a person.
+    /// Timeout of a question to the user.
     pub question_timeout: Duration,
-    /// How full the model's window may be before the transcript is summed up, in percent.
+    /// Share of the context window, in percent, above which the transcript is compacted.
     pub compact_at_percent: u8,
-    /// Identical calls in a row before a person is asked.
+    /// Identical calls in a row after which the user is asked.
     pub repeats_before_asking: u32,
-    /// Identical calls in a row before the run is stopped.
+    /// Identical calls in a row after which the run is stopped.
     pub repeats_max: u32,
-    /// How long the hands of an idle session are kept.
+    /// How long the local tool backend of an idle session is kept.
     pub idle_hands: Duration,
-    /// Sessions that one owner may have.
+    /// Maximum number of sessions per owner.
     pub sessions_max: u64,
-    /// Bytes that a session may take before no more prompts are taken for it: all that happened in
-    /// it, and all that its models were told.
+    /// Maximum size of a session, in bytes of its ledger and transcripts. A larger session accepts
+    /// no more prompts.
     pub session_bytes_max: u64,
 }
 
@@ -125,7 +126,7 @@ impl Default for SessionLimits {
     }
 }
 
-/// Sessions and their runs. Cheap to clone.
+/// Manages sessions and their runs. Cheap to clone.
 #[derive(Clone)]
 pub struct SessionManager {
     inner: Arc<SessionManagerInner>,
@@ -137,9 +138,9 @@ struct SessionManagerInner {
     questions: QuestionQueue,
     desks: Mutex<HashMap<SessionId, Arc<SessionState>>>,
     active: Mutex<HashMap<RunId, Arc<ActiveRun>>>,
-    /// One for each run that may be at work.
+    /// Limits the number of active runs.
     places: RunLimiter,
-    /// Cancelled when no more prompts are taken.
+    /// Cancelled when no more prompts are accepted.
     closing: CancellationToken,
     counted: RunCounters,
 }
@@ -153,106 +154,106 @@ struct RunCounters {
     output_tokens: AtomicU64,
 }
 
-/// Which session is wanted, and how it should be.
+/// Selects a session and its settings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OpenSessionOptions {
-    /// Its key, as written.
+    /// Key of the session, as the user wrote it.
     pub key: Option<String>,
-    /// Or its label. One of both is needed.
+    /// Label of the session. Either key or label is required.
     pub label: Option<String>,
-    /// Who opens it.
+    /// Owner that opens it.
     pub owner: String,
-    /// The folder it works in, absolute.
+    /// Absolute path of its working folder.
     pub cwd: Option<PathBuf>,
-    /// Where that may be, if its tools run here.
+    /// Folders that the owner may use, if its tools run here.
     pub reach: FolderAccess,
-    /// The agent, where the key leaves it open.
+    /// Agent, if the key names none.
     pub agent: Option<String>,
-    /// The model chosen for it.
+    /// Model selected for the session.
     pub model: Option<String>,
-    /// The mode chosen for it.
+    /// Permission mode selected for the session.
     pub mode: Option<PermissionMode>,
     /// Whether to start a new transcript.
     pub reset: bool,
-    /// Whether it has to be there already.
+    /// Whether the session must already exist.
     pub require_existing: bool,
-    /// Whether one that is there already stays as it is, whatever is asked for.
+    /// Whether an existing session stays unchanged; the other options then apply to a new one only.
     pub leave_as_is: bool,
-    /// Where its tools run; the gateway when absent.
+    /// Where its tools run; the gateway if `None`.
     pub tool_host: Option<ToolHostLocation>,
 }
 
-/// Something a person says.
+/// A prompt for a session.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prompt {
-    /// Their words.
+    /// Text of the prompt.
     pub text: String,
-    /// What comes with them.
+    /// Attached files and images.
     pub attachments: Vec<PromptAttachment>,
-    /// How much the model should think, for this run only.
+    /// Thinking effort for this run only.
     pub thinking: Option<ThinkingEffort>,
-    /// Stop the run after so long.
+    /// Time after which the run is stopped.
     pub timeout: Option<Duration>,
-    /// What a `/` at its beginning means.
+    /// How a leading `/` is interpreted.
     pub reading: SlashHandling,
-    /// What whoever says it may change by it.
+    /// Settings that slash commands in the prompt may change.
     pub leave: PromptAuthority,
-    /// Where they may have it done on this machine.
+    /// Folders of this machine that the sender may use.
     pub reach: FolderAccess,
 }
 
-/// What somebody who talks to a session may change by talking.
+/// Settings that slash commands in a prompt may change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PromptAuthority {
-    /// Nothing that would be done without asking then.
+    /// The prompt must not select a mode that accepts edits without asking.
     #[default]
     PromptOnly,
-    /// That, too: they may answer permissions themselves.
+    /// The prompt may select any mode, since its sender may answer approvals.
     CanApprove,
 }
 
-/// How a prompt that begins with `/` is read.
+/// How a prompt that begins with `/` is interpreted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SlashHandling {
-    /// As a command, where it is one.
+    /// As a command, if it is one.
     #[default]
     Commands,
-    /// As words for the model, whatever it begins with.
+    /// As text for the model.
     Verbatim,
 }
 
-/// What became of a prompt that was sent.
+/// Result of sending a prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SendOutcome {
-    /// A run works on it, or will when those before it are done.
+    /// A run was created; it starts after the earlier prompts.
     Started,
-    /// The same prompt was sent before and its run goes on.
+    /// The same prompt was sent before and its run is active.
     InFlight,
-    /// The same prompt was sent before and its run is over.
+    /// The same prompt was sent before and its run has ended.
     Ended(RunRecord),
 }
 
-/// How much there is, for metrics.
+/// Counters for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SessionStats {
-    /// Sessions that hold something in memory.
+    /// Sessions with state in memory.
     pub active_sessions: u64,
-    /// Runs that have begun and not ended, those that wait for a person included.
+    /// Runs that have started and not ended, including those that wait for the user.
     pub running: u64,
-    /// Prompts that wait.
+    /// Queued prompts.
     pub queued: u64,
-    /// Runs ended since the start.
+    /// Runs ended since the start of the process.
     pub ended: u64,
-    /// Runs that failed since the start.
+    /// Runs failed since the start of the process.
     pub failed: u64,
-    /// Tokens read since the start.
+    /// Input tokens since the start of the process.
     pub input_tokens: u64,
-    /// Tokens written since the start.
+    /// Output tokens since the start of the process.
     pub output_tokens: u64,
 }
 
-/// Hands that a client brought stay with the session until this is dropped. What runs then is
-/// settled as failed.
+/// Keeps a client's tool backend attached to the session until it is dropped. Calls that run at
+/// that time end as failed.
 pub struct AttachmentGuard {
     inner: std::sync::Weak<SessionManagerInner>,
     desk: Arc<SessionState>,
@@ -269,7 +270,7 @@ impl Drop for AttachmentGuard {
 }
 
 impl SessionManager {
-    /// Opens for business: settles what a process left that was killed.
+    /// Starts the manager and ends runs that a killed process left behind.
     pub async fn start(config: SessionManagerConfig) -> Result<Self, SessionError> {
         let inner = Arc::new(SessionManagerInner {
             places: RunLimiter::new(config.limits.runs_max),
@@ -295,48 +296,48 @@ impl SessionManager {
         Ok(Self { inner })
     }
 
-    /// The agents there are.
+    /// The configured agents.
     pub fn agents(&self) -> &AgentRegistry {
         &self.inner.config.agents
     }
 
-    /// The models there are.
+    /// The configured models.
     pub fn models(&self) -> &ModelCatalog {
         &self.inner.config.models
     }
 
-    /// How others hear of them.
+    /// The event bus.
     pub fn bus(&self) -> &Arc<dyn EventBus> {
         &self.inner.config.bus
     }
 
-    /// Where they are kept.
+    /// The session store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.config.store
     }
 
-    /// The key that `written` means.
+    /// Parses a session key and completes it with the default agent.
     pub fn resolve_key(&self, written: &str) -> Result<SessionKey, SessionError> {
         Ok(SessionKey::resolve(written, self.agents().default_id())?)
     }
 
-    /// The session of a key.
+    /// Returns the session of a key.
     pub async fn get(&self, key: &SessionKey) -> Result<Option<SessionRecord>, SessionError> {
         Ok(self.store().session(key).await?)
     }
 
-    /// Opens a session: finds or makes it, and sets what was asked for.
+    /// Opens a session: finds or creates it and applies the options.
     pub async fn open(&self, wanted: OpenSessionOptions) -> Result<SessionRecord, SessionError> {
         let inner = Arc::clone(&self.inner);
         run_detached(async move { inner.open(wanted).await }).await
     }
 
-    /// Whether a session can have that agent.
+    /// Checks that a session with this key can use that agent.
     pub fn check_agent(&self, key: &SessionKey, agent: &str) -> Result<(), SessionError> {
         self.inner.check_agent(key, agent)
     }
 
-    /// The one session with that label.
+    /// Returns the session with that label.
     pub async fn find_by_label(&self, label: &str) -> Result<Option<SessionRecord>, SessionError> {
         let query = SessionQuery {
             label: Some(label.to_owned()),
@@ -346,12 +347,12 @@ impl SessionManager {
         Ok(self.store().list(query).await?.sessions.pop())
     }
 
-    /// Sessions that fit.
+    /// Returns the sessions that match.
     pub async fn list(&self, query: SessionQuery) -> Result<SessionPage, SessionError> {
         Ok(self.store().list(query).await?)
     }
 
-    /// Changes some of a session. A mode reaches the hands at once.
+    /// Changes settings of a session. A new mode applies to the tool backend immediately.
     pub async fn patch(
         &self,
         key: &SessionKey,
@@ -361,26 +362,26 @@ impl SessionManager {
         run_detached(async move { inner.patch(&key, patch).await }).await
     }
 
-    /// Stops what runs and begins a new transcript; the old one stays reachable.
+    /// Stops all runs and starts a new transcript; the old one remains readable.
     pub async fn reset(&self, key: &SessionKey) -> Result<SessionRecord, SessionError> {
         let (inner, key) = (Arc::clone(&self.inner), key.clone());
         run_detached(async move { inner.reset(&key).await }).await
     }
 
-    /// Stops what runs and removes the session.
+    /// Stops all runs and deletes the session.
     pub async fn delete(&self, key: &SessionKey) -> Result<bool, SessionError> {
         let (inner, key) = (Arc::clone(&self.inner), key.clone());
         run_detached(async move { inner.delete(&key).await }).await
     }
 
-    /// Whether a session that is made for this prompt would take it. Asked first, so that a prompt
-    /// that is refused leaves no empty session.
+    /// Checks whether a new session would accept this prompt. Called first, so that a refused
+    /// prompt leaves no empty session.
     pub fn check_prompt(&self, key: &SessionKey, prompt: &Prompt) -> Result<(), SessionError> {
         self.inner.check_prompt(key, prompt)
     }
 
-    /// Says something to a session. Runs of one session take turns; the id of the run makes a
-    /// prompt the same prompt, however often it is sent.
+    /// Sends a prompt. Runs of one session execute one after another. The run id is the idempotency
+    /// key: a prompt that is sent again with the same id is not executed again.
     pub async fn send(
         &self,
         key: &SessionKey,
@@ -391,7 +392,8 @@ impl SessionManager {
         run_detached(async move { inner.send(&key, run, prompt).await }).await
     }
 
-    /// Stops a run, or all of a session; says which were stopped. Returns at once.
+    /// Stops one run or all runs of a session; returns the stopped ones. Does not wait for them to
+    /// end.
     pub async fn abort(
         &self,
         key: &SessionKey,
@@ -407,7 +409,7 @@ impl SessionManager {
         Ok(stopped.into_iter().map(|active| active.run.clone()).collect())
     }
 
-    /// Waits until a run is over, but not longer than so; `None` for one that nobody knows.
+    /// Waits at most the given time until a run has ended; `None` if the run is unknown.
     pub async fn wait_for_run(
         &self,
         run: &RunId,
@@ -416,7 +418,7 @@ impl SessionManager {
         self.inner.wait_for_run(run, most).await
     }
 
-    /// Entries of the ledger after a number.
+    /// Ledger entries after a sequence number.
     pub async fn events(
         &self,
         key: &SessionKey,
@@ -427,7 +429,7 @@ impl SessionManager {
         Ok(self.store().events(&record.id, after, most).await?)
     }
 
-    /// A transcript; the present one when no number is given.
+    /// A transcript of a session; the current one if no number is given.
     pub async fn transcript(
         &self,
         key: &SessionKey,
@@ -437,8 +439,8 @@ impl SessionManager {
         Ok(self.store().transcript(&record.id, number).await?)
     }
 
-    /// Lets a client's hands do the work of a session from now on. The gateway then never runs
-    /// anything for it, not even when they are gone.
+    /// Attaches a client's tool backend to a session. From then on the gateway never executes calls
+    /// for it, even after the client has disconnected.
     pub async fn attach_backend(
         &self,
         key: &SessionKey,
@@ -449,8 +451,8 @@ impl SessionManager {
         run_detached(async move { inner.attach_backend(&key, name, hands).await }).await
     }
 
-    /// The commands that a prompt of a session can be: zero's own, then those that people keep where
-    /// its tools are. Hands that are not there, or out of reach, bring none.
+    /// The slash commands of a session: zero's own, then those stored where its tools run. A
+    /// backend that is missing or not accessible contributes none.
     pub async fn list_commands(
         &self,
         session: SessionRecord,
@@ -460,23 +462,23 @@ impl SessionManager {
         run_detached(async move { inner.list_commands(&session, &reach).await }).await
     }
 
-    /// Questions whether calls may run.
+    /// Approval requests for calls.
     pub fn approvals(&self) -> &ApprovalQueue {
         &self.inner.approvals
     }
 
-    /// Other questions.
+    /// Questions of tools.
     pub fn questions(&self) -> &QuestionQueue {
         &self.inner.questions
     }
 
-    /// Runs that are at work or wait, with their sessions.
+    /// Active and queued runs, with their sessions.
     pub fn active_runs(&self) -> Vec<(SessionId, RunId)> {
         let active = self.inner.lock_active_runs();
         active.values().map(|active| (active.session.clone(), active.run.clone())).collect()
     }
 
-    /// How much there is.
+    /// Current counters.
     pub fn stats(&self) -> SessionStats {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let all = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
@@ -493,7 +495,7 @@ impl SessionManager {
         }
     }
 
-    /// Takes no more prompts, gives runs so long to end, then stops and settles them.
+    /// Accepts no more prompts, gives runs `grace` to end, then stops and records them.
     pub async fn shut_down(&self, grace: Duration) {
         self.inner.shut_down(grace).await;
     }
@@ -505,7 +507,7 @@ impl SessionManagerInner {
         record.ok_or_else(|| SessionError::NotFound(key.to_string()))
     }
 
-    /// What the session holds in memory.
+    /// The in-memory state of a session.
     fn session_state(&self, session: &SessionId) -> Arc<SessionState> {
         let mut desks = self.lock_states();
         if let Some(desk) = desks.get(session) {
@@ -528,8 +530,8 @@ impl SessionManagerInner {
         self.lock_states().get(session).cloned()
     }
 
-    /// Forgets what a session held in memory, unless somebody else uses it. All who do got it from
-    /// the map, so that their number cannot grow meanwhile.
+    /// Removes the in-memory state of a session if nobody else uses it. All users got it from the
+    /// map, so their number cannot grow meanwhile.
     fn evict_state(&self, desk: &Arc<SessionState>) {
         const MAP_AND_CALLER: usize = 2;
         let mut desks = self.lock_states();
@@ -554,13 +556,13 @@ impl SessionManagerInner {
 
 impl Drop for SessionManagerInner {
     fn drop(&mut self) {
-        // Workers that wait for prompts have nothing to wait for any more.
+        // Ends the workers that wait for prompts.
         self.closing.cancel();
     }
 }
 
-/// Does it to its end, whether or not whoever asked is still there: what is half begun would leave a
-/// run that nobody works on.
+/// Runs a future to completion even if the caller is dropped: a half-started operation would leave
+/// a run without a worker.
 async fn run_detached<T: Send + 'static>(
     work: impl Future<Output = Result<T, SessionError>> + Send + 'static,
 ) -> Result<T, SessionError> {
@@ -570,48 +572,48 @@ async fn run_detached<T: Send + 'static>(
     }
 }
 
-/// Why a session did not do it.
+/// Why an operation on a session failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SessionError {
-    /// The key is none.
+    /// The key is invalid.
     #[error(transparent)]
     Key(#[from] InvalidSessionKeyError),
-    /// There is no such session.
+    /// The session does not exist.
     #[error("No session found: {0}")]
     NotFound(String),
-    /// There is no session with that label.
+    /// No session has that label.
     #[error("No session found with label: {0}")]
     NoLabel(String),
     /// The agent of the key is not configured.
     #[error("there is no agent `{agent}`; the agents are {known}")]
     NoAgent {
-        /// Name of the agent that was asked for.
+        /// Name of the requested agent.
         agent: String,
-        /// Those there are.
+        /// Names of the configured agents.
         known: String,
     },
-    /// What was sent cannot be taken.
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// Too much waits already.
+    /// The queue is full.
     #[error("{0}")]
     Busy(String),
-    /// There is too much of it.
+    /// A storage limit is reached.
     #[error("{0}")]
     Full(String),
-    /// It takes no more prompts.
+    /// The manager accepts no more prompts.
     #[error("zero is shutting down; send it again in a moment")]
     ShuttingDown,
-    /// A mistake of zero's own.
+    /// An internal error of zero.
     #[error("zero made a mistake of its own; its log says more")]
     Internal,
     /// The session store refused the operation or failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The hands.
+    /// The tool backend failed.
     #[error(transparent)]
     ToolBackend(#[from] ToolBackendError),
-    /// The model cannot be used or gave no answer.
+    /// The model cannot be used or gave no reply.
     #[error(transparent)]
     Model(#[from] ModelError),
 }

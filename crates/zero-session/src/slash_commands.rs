@@ -1,8 +1,8 @@
-//! Slash commands: what a prompt that begins with `/` means.
+//! Slash commands: prompts that begin with `/`.
 //!
-//! Some are zero's own, some are prompts that people keep as Markdown files. A prompt is a command
-//! only when a plain name follows the slash, so that a path can be spoken of. Whoever does not want a
-//! command puts a space in front.
+//! Some are built in, others are prompts that users store as Markdown files. A prompt is a command
+//! only if a plain name follows the slash, so a prompt can begin with a path. A leading space
+//! prevents the interpretation as a command.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::direct_model;
 use crate::word_split;
 use zero_runtime::tool_backend::PromptCommand;
 
-/// The commands that come with zero: name, what it does, and what may follow it.
+/// The built-in commands: name, description, and argument hint.
 pub const BUILT_IN: &[(&str, &str, Option<&str>)] = &[
     ("help", "List the commands", None),
     ("status", "Show the model, mode, folder and usage of this session", None),
@@ -23,7 +23,7 @@ pub const BUILT_IN: &[(&str, &str, Option<&str>)] = &[
     ("model", "Show or change the model", Some("[name]")),
 ];
 
-/// The same, as all commands are listed. What they stand for is not a prompt.
+/// The built-in commands in the form of the command list. They have no prompt text.
 pub fn built_in_commands() -> Vec<PromptCommand> {
     let command = |(name, description, hint): &(&str, &str, Option<&str>)| PromptCommand {
         name: (*name).to_owned(),
@@ -34,12 +34,12 @@ pub fn built_in_commands() -> Vec<PromptCommand> {
     BUILT_IN.iter().map(command).collect()
 }
 
-/// Whether a name means one of them, however it is written.
+/// Whether a name is a built-in command, in any case.
 pub(crate) fn is_built_in(name: &str) -> bool {
     BUILT_IN.iter().any(|(own, ..)| own.eq_ignore_ascii_case(name))
 }
 
-/// What `/init` asks the model to do.
+/// The prompt of `/init`.
 pub const INIT_PROMPT: &str = "\
 Look round in this workspace and write `AGENTS.md` in its root: what a coding agent that comes here \
 for the first time has to know, and would not guess.
@@ -59,39 +59,40 @@ Be concise: short sections, no more than about 100 lines. Say only what you have
 what holds for every project, and lists of files that anybody can list. Run no command that changes \
 anything.";
 
-/// Most bytes that a prompt may have once a command is filled in.
+/// Maximum size of an expanded prompt, in bytes.
 const EXPANDED_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// Longest name of a command that is looked for; a longer word is none.
+/// Maximum length of a command name; a longer word is not a command.
 const NAME_LEN_MAX: usize = 256;
 
-/// A command, understood.
+/// A parsed command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlashCommand {
-    /// What can be done here?
+    /// Show the available commands.
     Help,
-    /// How are things?
+    /// Show the state of the session.
     Status,
-    /// Sum up.
+    /// Compact the transcript.
     Compact,
-    /// Write AGENTS.md; what the person adds to that.
+    /// Write AGENTS.md, with the user's additional instructions.
     Init(String),
     /// Show the mode, or change it.
     Mode(Option<String>),
     /// Show the model, or change it.
     Model(Option<String>),
-    /// A tool that the person calls themselves, as where there is no model.
+    /// A direct tool call by the user, as without a model.
     Direct,
-    /// A prompt that somebody keeps.
+    /// A prompt stored by a user.
     User {
-        /// Name of the kept prompt, without the slash.
+        /// Name of the stored prompt, without the slash.
         name: String,
-        /// What follows it.
+        /// Text after the name.
         arguments: String,
     },
 }
 
-/// The command that a prompt is, or what is wrong with it; `None` for a prompt that is no command.
-/// `direct` says that there is no model, but only [`direct_model`], which reads commands of its own.
+/// Parses a command, or returns what is wrong with it; `None` if the prompt is not a command.
+/// `direct` means that the session has no model but only [`direct_model`], which parses its own
+/// commands.
 pub fn parse(
     text: &str,
     user: &[PromptCommand],
@@ -130,7 +131,7 @@ pub fn parse(
     )))
 }
 
-/// Of an agent without a model: what is left of the commands. Everything else is for it to read.
+/// Parses commands for an agent without a model. All other text is left to the direct model.
 fn parse_without_model(
     folded: &str,
     name: &str,
@@ -148,7 +149,7 @@ fn parse_without_model(
         "help" => None,
         "compact" | "init" => needs_model(),
         _ if direct_model::is_direct_command(folded) => None,
-        // A prompt that a project brings must not become a command line here.
+        // A prompt of a project must not become a command line here.
         _ if user.iter().any(|command| command.name == name) => needs_model(),
         _ => parse_built_in(folded, arguments),
     }
@@ -177,15 +178,15 @@ fn parse_built_in(name: &str, arguments: &str) -> Option<Result<SlashCommand, St
     })
 }
 
-/// Whether a word can be the name of a command, and is no path or sentence.
+/// Whether a word can be the name of a command, rather than a path or sentence.
 fn is_plain(name: &str) -> bool {
     let starts_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());
     let all_allowed = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-:".contains(&b));
     starts_well && all_allowed && name.len() <= NAME_LEN_MAX
 }
 
-/// The prompt that a kept command stands for. What is filled in is not looked at again, and nothing
-/// that was said gets lost: where the prompt has no place for it, it follows at the end.
+/// Expands a stored prompt. Inserted text is not expanded again. Arguments without a placeholder
+/// are appended, so none are lost.
 pub fn expand(command: &PromptCommand, arguments: &str) -> String {
     let words = word_split::split(arguments)
         .unwrap_or_else(|_| arguments.split_whitespace().map(str::to_owned).collect());
@@ -202,7 +203,7 @@ pub fn expand(command: &PromptCommand, arguments: &str) -> String {
         has_place = true;
         filled.push_str(value);
         rest = after;
-        // Places may be many and what is filled in long.
+        // There may be many placeholders and long arguments.
         if filled.len() > EXPANDED_BYTES_MAX {
             break;
         }
@@ -219,8 +220,8 @@ pub fn expand(command: &PromptCommand, arguments: &str) -> String {
     filled
 }
 
-/// What a `$` stands for, by what follows it, and what comes after that. `$10` is no place: it is
-/// ten dollars more often than a tenth word.
+/// Expands the placeholder after a `$` and returns the rest of the text. `$10` is not a
+/// placeholder, since it is more often an amount of money.
 fn expand_placeholder<'a, 'b>(
     after: &'a str,
     arguments: &'b str,
@@ -239,7 +240,7 @@ fn expand_placeholder<'a, 'b>(
     Some((word.map_or("", String::as_str), after))
 }
 
-/// What `/init` sends to the model.
+/// The prompt that `/init` sends to the model.
 pub fn init_prompt(arguments: &str) -> String {
     match arguments {
         "" => INIT_PROMPT.to_owned(),
@@ -247,7 +248,7 @@ pub fn init_prompt(arguments: &str) -> String {
     }
 }
 
-/// All commands, for people.
+/// The help text with all commands.
 pub fn help_text(user: &[PromptCommand]) -> String {
     let mut text = String::from("Commands:\n");
     let mut line = |name: &str, hint: Option<&str>, about: &str| {

@@ -1,11 +1,12 @@
-//! The store of one machine: a SQLite file.
+//! A session store in one SQLite file.
 //!
-//! One thread writes: it takes all that waits, commits it as one transaction and only then answers,
-//! so what was acknowledged is there after a `kill -9`, and two hundred sessions that write at once
-//! cost little more than one. Reading happens beside it, on connections of its own. Several
-//! processes may have the same file open.
+//! A single thread writes: it takes all queued writes, commits them as one transaction and only
+//! then acknowledges them. Acknowledged writes therefore survive `kill -9`, and many concurrent
+//! sessions cost little more than one. Reads use their own connections. Several processes may open
+//! the same file.
 //!
-//! Not here: what a power cut may take. A commit reaches the kernel, and the disk a little later.
+//! Not guaranteed: the last writes before a power failure. A commit reaches the kernel immediately
+//! and the disk a little later.
 
 mod checkpoint;
 mod database_error;
@@ -40,19 +41,20 @@ use crate::store::{
     TranscriptStart,
 };
 
-/// Sessions in a SQLite file. To drop it waits until what is queued is written, and closes the file.
+/// Stores sessions in a SQLite file. Dropping it waits for queued writes and closes the file.
 pub struct SqliteStore {
-    // Closed first, so that the writer closes the file and tidies up its log.
+    // Dropped first, so that the writer is the last to close the file and removes its log.
     readers: ReaderPool,
     writer: WriterThread,
     path: Arc<Path>,
 }
 
 impl SqliteStore {
-    /// Opens the file, or makes it, readable by its owner only. Waits for the disk, so call it
-    /// before there is anything to serve.
+    /// Opens or creates the file, readable by its owner only. Blocks on the disk, so call it before
+    /// serving requests.
     ///
-    /// A file that is damaged, is something else, or was made by a newer zero is left as it is.
+    /// A file that is damaged, belongs to another program, or was created by a newer zero is left
+    /// unchanged.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let opened = database_file::open(path)?;
         let path: Arc<Path> = opened.path.into();
@@ -62,7 +64,7 @@ impl SqliteStore {
         Ok(Self { readers, writer, path })
     }
 
-    /// What was made to be written, or why it could not be.
+    /// Converts a database error into a store error that names the file.
     fn map_database_error<T>(
         &self,
         verb: &'static str,
@@ -72,7 +74,7 @@ impl SqliteStore {
     }
 }
 
-/// What a small change weighs in the queue, in bytes, beside its texts.
+/// Size charged to the queue for a small change, in bytes, besides its texts.
 const SMALL_CHANGE_BYTES: usize = 1024;
 
 impl Store for SqliteStore {
@@ -282,7 +284,7 @@ impl Store for SqliteStore {
     fn check_ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             self.readers.read("read", |db| sessions::count(db).map(drop)).await?;
-            // An empty transaction: the writer is there and gets the lock.
+            // An empty transaction verifies that the writer runs and gets the lock.
             self.writer.write("write", 0, |_| Ok(())).await
         })
     }

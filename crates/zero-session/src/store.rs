@@ -1,8 +1,8 @@
-//! The port to where sessions are kept.
+//! The port to the session storage.
 //!
-//! One conformance suite (`tests/it/store_conformance.rs`) holds every implementation to the same promises:
-//! what was acknowledged is there after the process is killed; an event's number is given once;
-//! a run is begun once, whoever asks again.
+//! A conformance suite (`tests/it/store_conformance.rs`) checks the same guarantees for every
+//! implementation: acknowledged writes survive the death of the process, a sequence number is
+//! assigned once, and a run begins once even if the request is repeated.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,46 +17,47 @@ use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::key::SessionKey;
 use crate::message::ModelMessage;
 
-/// Where sessions are kept. Everything is acknowledged only once it would survive the death of the
-/// process. Whoever names a session by an id that nobody has is told [`StoreError::NoSession`].
+/// Stores sessions. A write is acknowledged only once it would survive the death of the process. An
+/// unknown session id results in [`StoreError::NoSession`].
 pub trait Store: Send + Sync {
-    /// The session of a key.
+    /// Returns the session of a key.
     fn session(&self, key: &SessionKey)
     -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>>;
 
-    /// The session of an id.
+    /// Returns the session with an id.
     fn session_by_id(
         &self,
         id: &SessionId,
     ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>>;
 
-    /// Makes a session; the one that is there, unchanged, if the key has one already. An owner who has as
-    /// many as they may gets no other ([`StoreError::TooMany`]).
+    /// Creates a session; returns the existing one unchanged if the key is taken. Fails with
+    /// [`StoreError::TooMany`] if the owner has reached their limit.
     fn create(&self, session: NewSession) -> BoxFuture<'_, Result<SessionRecord, StoreError>>;
 
-    /// Sessions that fit, with how many fit in all: the one where something happened last comes
-    /// first, and of two at the same time the one that was made last.
+    /// Returns the sessions that match and their total number. The most recently active session
+    /// comes first; of two with the same time, the one created later.
     fn list(&self, query: SessionQuery) -> BoxFuture<'_, Result<SessionPage, StoreError>>;
 
-    /// Changes some of a session; `None` where there is none. A label that another session has is
-    /// refused.
+    /// Changes settings of a session; `None` if it does not exist. Refuses a label that another
+    /// session has.
     fn patch(
         &self,
         key: &SessionKey,
         patch: SessionPatch,
     ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>>;
 
-    /// Removes a session with all that belongs to it; false where there is none.
+    /// Deletes a session with all its data; false if it does not exist.
     fn delete(&self, key: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>>;
 
-    /// Writes entries into a session's ledger, all or none, in order; gives them their numbers.
+    /// Appends entries to a session's ledger, all or none, in order; returns them with sequence
+    /// numbers.
     fn append(
         &self,
         session: &SessionId,
         entries: Vec<NewEvent>,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>>;
 
-    /// Entries after a number, oldest first: as many as fit.
+    /// Entries after a sequence number, oldest first, within the limit.
     fn events(
         &self,
         session: &SessionId,
@@ -64,8 +65,8 @@ pub trait Store: Send + Sync {
         most: LedgerReadLimit,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>>;
 
-    /// The newest entries before a number, oldest first: as many as fit, counted from the newest.
-    /// Before `u64::MAX` is all of them.
+    /// The newest entries before a sequence number, oldest first, within the limit, counted from
+    /// the newest. `u64::MAX` covers all entries.
     fn last_events(
         &self,
         session: &SessionId,
@@ -73,7 +74,7 @@ pub trait Store: Send + Sync {
         most: LedgerReadLimit,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>>;
 
-    /// Number of the newest entry; 0 when there is none.
+    /// Sequence number of the newest entry; 0 if there is none.
     fn last_seq(&self, session: &SessionId) -> BoxFuture<'_, Result<u64, StoreError>> {
         let session = session.clone();
         Box::pin(async move {
@@ -85,22 +86,22 @@ pub trait Store: Send + Sync {
         })
     }
 
-    /// The messages of a transcript; of the present one when no number is given.
+    /// The messages of a transcript; of the current one if no number is given.
     fn transcript(
         &self,
         session: &SessionId,
         number: Option<u64>,
     ) -> BoxFuture<'_, Result<Transcript, StoreError>>;
 
-    /// Adds messages to the present transcript.
+    /// Appends messages to the current transcript.
     fn add_messages(
         &self,
         session: &SessionId,
         messages: Vec<Arc<ModelMessage>>,
     ) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Begins a new transcript with these messages and gives its number; the old one stays. What
-    /// the next request would send is not known any more.
+    /// Starts a new transcript with these messages and returns its number; the old one is kept.
+    /// Clears the known number of context tokens.
     fn start_transcript(
         &self,
         session: &SessionId,
@@ -108,12 +109,12 @@ pub trait Store: Send + Sync {
         messages: Vec<Arc<ModelMessage>>,
     ) -> BoxFuture<'_, Result<u64, StoreError>>;
 
-    /// Begins a run, once: whoever comes again with the same id gets the one that is there.
+    /// Begins a run. If the id is already used, returns the existing run.
     fn begin_run(&self, run: NewRun) -> BoxFuture<'_, Result<BeginRunOutcome, StoreError>>;
 
-    /// Settles a run: writes its last entries and how it ended, together, and adds what it took to
-    /// what its session took. `None` when it was settled before, or nobody knows it; then nothing is
-    /// written.
+    /// Ends a run: writes its last entries and outcome in one transaction, and adds its token usage
+    /// to the session. Returns `None` and writes nothing if the run has already ended or is
+    /// unknown.
     fn end_run(
         &self,
         run: &RunId,
@@ -125,67 +126,67 @@ pub trait Store: Send + Sync {
     /// Reads the run of that id; `None` if it was never begun.
     fn run(&self, run: &RunId) -> BoxFuture<'_, Result<Option<RunRecord>, StoreError>>;
 
-    /// Runs that were begun and not settled, of this session or of all; oldest first.
+    /// Runs that have begun and not ended, of one session or of all; oldest first.
     fn unfinished_runs(
         &self,
         session: Option<&SessionId>,
     ) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>>;
 
-    /// What a person settled for the rest of a session.
+    /// The grants of a session.
     fn grants(&self, session: &SessionId) -> BoxFuture<'_, Result<Vec<GrantRecord>, StoreError>>;
 
-    /// Puts these in the place of what stood.
+    /// Replaces the grants of a session.
     fn set_grants(
         &self,
         session: &SessionId,
         grants: Vec<GrantRecord>,
     ) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Whether it answers.
+    /// Checks that the store can write.
     fn check_ready(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// How many sessions it has.
+    /// Number of sessions.
     fn count(&self) -> BoxFuture<'_, Result<u64, StoreError>>;
 
-    /// Bytes that a session takes: its entries and the messages of all its transcripts, as they are
-    /// kept.
+    /// Size of a session in bytes: its entries and the messages of all its transcripts, as stored.
     fn size(&self, session: &SessionId) -> BoxFuture<'_, Result<u64, StoreError>>;
 }
 
-/// A session as it is kept.
+/// A stored session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionRecord {
-    /// Its id: never reused, not even for the same key.
+    /// Id of the session; never reused, not even for the same key.
     pub id: SessionId,
     /// The key that clients address it by; one session per key.
     pub key: SessionKey,
-    /// What people call it; no two sessions share one.
+    /// Label chosen by the user; unique among sessions.
     pub label: Option<String>,
-    /// What it is about, in a few words.
+    /// Short description of its topic.
     pub title: Option<String>,
-    /// Name of the agent that answers; at first that of the key.
+    /// Name of its agent; initially the agent of the key.
     pub agent: String,
-    /// The model chosen for it, instead of the agent's.
+    /// Model that overrides the agent's.
     pub model: Option<String>,
-    /// The mode chosen for it, instead of the agent's.
+    /// Permission mode that overrides the agent's.
     pub mode: Option<PermissionMode>,
-    /// How much its model should think, instead of what the agent says.
+    /// Thinking effort that overrides the agent's.
     pub thinking: Option<String>,
-    /// The folder it works in; the gateway's own when absent.
+    /// Working folder; the gateway's own if `None`.
     pub cwd: Option<PathBuf>,
-    /// Who opened it, by the name of their token.
+    /// Owner, by the name of their token.
     pub owner: String,
     /// Where its tools run: with the gateway, or with a client.
     pub tool_host: ToolHostLocation,
-    /// When it was made, in milliseconds since 1970.
+    /// Creation time, in milliseconds since the Unix epoch.
     pub created_ms: i64,
-    /// When something last happened in it: when it was made, or the time of its newest entry.
+    /// Time of the last activity: of its creation or of its newest entry, in milliseconds since the
+    /// Unix epoch.
     pub updated_ms: i64,
-    /// Number of its present transcript, from 1.
+    /// Number of its current transcript, from 1.
     pub transcript: u64,
-    /// What it took in all.
+    /// Total token usage.
     pub usage: TokenUsage,
-    /// Tokens that the next request would send, as far as known.
+    /// Tokens that the next request would send, if known.
     pub context_tokens: Option<u64>,
 }
 
@@ -193,42 +194,42 @@ pub struct SessionRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "at")]
 pub enum ToolHostLocation {
-    /// On the gateway's machine, run by the gateway itself.
+    /// On the gateway's machine, executed by the gateway itself.
     Gateway,
-    /// With a client; the gateway never runs anything for it.
+    /// At a client; the gateway never executes calls for it.
     Client {
-        /// What the client calls itself.
+        /// Name of the client.
         name: String,
     },
 }
 
-/// A session to be made.
+/// A session to be created.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewSession {
     /// Its key; an existing session of that key is returned unchanged.
     pub key: SessionKey,
-    /// What people call it.
+    /// Label chosen by the user.
     pub label: Option<String>,
-    /// The folder it works in.
+    /// Working folder.
     pub cwd: Option<PathBuf>,
-    /// The model chosen for it.
+    /// Selected model.
     pub model: Option<String>,
-    /// The mode chosen for it.
+    /// Selected permission mode.
     pub mode: Option<PermissionMode>,
-    /// Who opens it.
+    /// Owner that creates it.
     pub owner: String,
-    /// How many sessions they may have with it.
+    /// Maximum number of sessions of the owner, including this one.
     pub owned_max: u64,
     /// Where its tools run.
     pub tool_host: ToolHostLocation,
 }
 
-/// Changes of a session: `None` leaves a field, `Some(None)` clears it.
+/// Changes to a session: `None` keeps a field, `Some(None)` clears it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionPatch {
-    /// What people call it; refused if another session has it.
+    /// Label; refused if another session has it.
     pub label: Option<Option<String>>,
-    /// What it is about, in a few words.
+    /// Short description of its topic.
     pub title: Option<Option<String>>,
     /// Name of its agent, which cannot be cleared.
     pub agent: Option<String>,
@@ -236,25 +237,25 @@ pub struct SessionPatch {
     pub model: Option<Option<String>>,
     /// The permission mode to use instead of the agent's.
     pub mode: Option<Option<PermissionMode>>,
-    /// How much its model should think, instead of what the agent says.
+    /// Thinking effort that overrides the agent's.
     pub thinking: Option<Option<String>>,
-    /// The folder.
+    /// Working folder.
     pub cwd: Option<Option<PathBuf>>,
     /// Where its tools run.
     pub tool_host: Option<ToolHostLocation>,
-    /// What the next request would send.
+    /// Tokens that the next request would send.
     pub context_tokens: Option<u64>,
 }
 
-/// Which sessions are wanted.
+/// Selects sessions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionQuery {
-    /// At most so many, and never more than [`SessionQuery::LIMIT_MAX`]; a hundred when absent.
+    /// Maximum number of sessions, at most [`SessionQuery::LIMIT_MAX`]; 100 if `None`.
     pub limit: Option<usize>,
-    /// After so many.
+    /// Number of matching sessions to skip.
     pub offset: usize,
-    /// Text in key, label or title, whatever the case. One of more than
-    /// [`SessionQuery::SEARCH_CHARS_MAX`] characters is in none.
+    /// Text to find in key, label or title, ignoring case. A text of more than
+    /// [`SessionQuery::SEARCH_CHARS_MAX`] characters matches nothing.
     pub search: Option<String>,
     /// Exactly this label.
     pub label: Option<String>,
@@ -262,46 +263,46 @@ pub struct SessionQuery {
     pub agent: Option<String>,
     /// Only sessions that this owner opened, by token name.
     pub owner: Option<String>,
-    /// In which something happened since then, in milliseconds since 1970.
+    /// Only sessions active since this time, in milliseconds since the Unix epoch.
     pub updated_since_ms: Option<i64>,
-    /// In this folder.
+    /// Only sessions with this working folder.
     pub cwd: Option<PathBuf>,
 }
 
 impl SessionQuery {
-    /// Most sessions of one page.
+    /// Maximum number of sessions per page.
     pub const LIMIT_MAX: usize = 1000;
-    /// Longest text that is searched for, in characters.
+    /// Maximum length of a search text, in characters.
     pub const SEARCH_CHARS_MAX: usize = 1000;
 }
 
-/// Some sessions, and how many there are.
+/// A page of sessions and the total number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionPage {
     /// The sessions of this page, latest activity first.
     pub sessions: Vec<SessionRecord>,
-    /// How many fit in all.
+    /// Total number of matching sessions.
     pub total: u64,
 }
 
-/// How much of a ledger is read at once. What one entry weighs, a client decides; so whoever reads for
-/// a client says how many bytes it can bear.
+/// Limit of one ledger read. Clients influence the size of entries, so reads on behalf of a client
+/// limit the bytes too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LedgerReadLimit {
-    /// So many entries.
+    /// Maximum number of entries.
     pub entries: usize,
-    /// So many bytes of what they say, in JSON. One entry fits whatever it weighs, or nobody would
-    /// ever get past it.
+    /// Maximum size in bytes of JSON. One entry is always returned whatever its size; otherwise a
+    /// reader could not get past it.
     pub bytes: usize,
 }
 
 impl LedgerReadLimit {
-    /// So many entries, whatever they weigh.
+    /// A limit on the number of entries only.
     pub const fn with_entries(entries: usize) -> Self {
         Self { entries, bytes: usize::MAX }
     }
 
-    /// How many of these weights fit, in their order.
+    /// How many of these sizes fit, in order.
     pub fn count_fitting(self, weights: impl IntoIterator<Item = usize>) -> usize {
         let mut bytes = 0_usize;
         let fits = |(at, weight): &(usize, usize)| {
@@ -312,18 +313,18 @@ impl LedgerReadLimit {
     }
 }
 
-/// An entry that has no number yet.
+/// An entry without a sequence number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEvent {
     /// The run it belongs to.
     pub run: Option<RunId>,
-    /// When, in milliseconds since 1970.
+    /// Time, in milliseconds since the Unix epoch.
     pub time_ms: i64,
-    /// What happened, with the data of that kind of entry.
+    /// Kind and data of the entry.
     pub what: EventKind,
 }
 
-/// The messages that a model is told.
+/// The messages of a conversation as sent to the model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transcript {
     /// Its number within the session, from 1.
@@ -332,62 +333,62 @@ pub struct Transcript {
     pub messages: Vec<ModelMessage>,
 }
 
-/// Why a transcript begins.
+/// Why a transcript was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TranscriptStart {
     /// The session is new.
     Opened,
-    /// Somebody wanted to start over.
+    /// The session was reset.
     Reset,
-    /// The one before was summed up.
+    /// The previous transcript was compacted.
     Compacted,
 }
 
-/// A run to be begun.
+/// A run to be started.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewRun {
-    /// Its id, which is what makes a prompt the same prompt.
+    /// Its id, which serves as the idempotency key of the prompt.
     pub id: RunId,
     /// Id of the session that the run belongs to.
     pub session: SessionId,
-    /// The process that runs it.
+    /// Name of the process that executes it.
     pub node: String,
-    /// When, in milliseconds since 1970.
+    /// Start time, in milliseconds since the Unix epoch.
     pub started_ms: i64,
-    /// Its first entries, written together with it.
+    /// Its first entries, written in the same transaction.
     pub first: Vec<NewEvent>,
 }
 
-/// Whether a run was begun now.
+/// Result of beginning a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BeginRunOutcome {
-    /// It was; these are its first entries.
+    /// The run was created; these are its first entries.
     Started(Vec<Event>),
-    /// It was begun before.
+    /// The run already existed.
     AlreadyStarted(RunRecord),
 }
 
-/// A run as it is kept.
+/// A stored run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunRecord {
-    /// Its id, as given when the run was begun.
+    /// Its id, as given when the run began.
     pub id: RunId,
     /// Id of the session that the run belongs to.
     pub session: SessionId,
-    /// The process that runs it.
+    /// Name of the process that executes it.
     pub node: String,
-    /// When it began, in milliseconds since 1970.
+    /// Start time, in milliseconds since the Unix epoch.
     pub started_ms: i64,
-    /// When it ended.
+    /// End time, in milliseconds since the Unix epoch.
     pub ended_ms: Option<i64>,
-    /// How it ended; `None` while it runs.
+    /// Its outcome; `None` while it is active.
     pub end: Option<RunOutcome>,
-    /// What it took.
+    /// Token usage.
     pub usage: TokenUsage,
 }
 
-/// Why the store did not do it.
+/// Why a store operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// Another session has that label.
@@ -395,15 +396,15 @@ pub enum StoreError {
         "the label `{label}` belongs to session `{key}`; choose another, or take it away there first"
     )]
     LabelTaken {
-        /// The label that was asked for.
+        /// The requested label.
         label: String,
         /// The session that has it.
         key: SessionKey,
     },
-    /// Who wants a session has as many as they may.
+    /// The owner has reached the maximum number of sessions.
     #[error("there are {0} sessions of yours, and no more are kept; remove some first")]
     TooMany(u64),
-    /// There is no such session.
+    /// The session does not exist.
     #[error("there is no session `{0}`")]
     NoSession(String),
     /// The session has no such transcript.
@@ -411,18 +412,18 @@ pub enum StoreError {
     NoTranscript {
         /// Id of the session that was read.
         session: String,
-        /// The transcript number that was asked for.
+        /// The requested transcript number.
         number: u64,
     },
-    /// What is kept cannot be read or written.
+    /// The storage cannot be read or written.
     #[error("the session store cannot {verb}: {why}")]
     Broken {
-        /// What it was to do.
+        /// The operation, as a verb.
         verb: &'static str,
-        /// What happened.
+        /// The cause.
         why: String,
     },
-    /// Too much waits to be written.
+    /// The write queue is full, or the file is locked.
     #[error("the session store is too busy; try again in a moment")]
     Busy,
 }

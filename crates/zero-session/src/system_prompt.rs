@@ -1,11 +1,11 @@
-//! What a model is told about itself and its work, before anybody says anything.
+//! Builds the system prompt.
 
 use jiff::civil::Date;
 
 use crate::agent::AgentProfile;
 use zero_runtime::tool_backend::{InstructionFile, ToolCatalog};
 
-/// zero's own words, for agents that bring none.
+/// zero's default prompt, for agents without their own.
 const DEFAULT_PROMPT: &str = "\
 You are zero, a coding agent. You help a person with the software in their workspace, by looking, \
 changing and running things with the tools you are given.
@@ -36,8 +36,8 @@ How to speak
 - Use Markdown where it helps. Name places as `path:line`.
 - Where something is unclear and cannot be found out, ask one precise question instead of guessing.";
 
-/// What a model is told: the agent's words or zero's own, where it works, and what the workspace says
-/// about itself.
+/// The system prompt: the agent's own or the default one, the environment, and the instructions of
+/// the workspace.
 pub fn system_prompt(agent: &AgentProfile, bench: &ToolCatalog, today: Date) -> String {
     let mut prompt = agent.system_prompt.as_deref().unwrap_or(DEFAULT_PROMPT).trim_end().to_owned();
     let ToolCatalog { cwd, system, instructions, .. } = bench;
@@ -58,7 +58,7 @@ pub fn system_prompt(agent: &AgentProfile, bench: &ToolCatalog, today: Date) -> 
     prompt
 }
 
-/// A file's words, set off so that they cannot seem to end before they do.
+/// Quotes an instruction file, so that its content cannot fake its end.
 fn quote_instruction(instruction: &InstructionFile) -> String {
     let InstructionFile { path, text } = instruction;
     let path: String = path.chars().filter(|c| !c.is_control() && !"<>\"".contains(*c)).collect();

@@ -1,8 +1,8 @@
-//! The next step of a run, decided without doing anything.
+//! Decides the next step of a run, without side effects.
 //!
-//! What happened goes in, what is to be done comes out: no clock, no task, no chance. That is what
-//! lets every order of events be tried, a stop at every point of it included. [`crate::sessions`]
-//! does what is decided here and reports back.
+//! Takes events and returns actions; uses no clock, tasks or randomness. Tests can therefore try
+//! every order of events, including a stop at every point. [`crate::sessions`] performs the actions
+//! and reports the results.
 
 pub(crate) mod call_batch;
 mod compaction;
@@ -29,10 +29,10 @@ use crate::model::{
 };
 use zero_runtime::tool_backend::ToolBackendError;
 
-/// What to do when a conversation cannot be made to fit.
+/// Advice if a conversation cannot be made to fit.
 const TOO_LONG: &str = "reset the session, or choose a model with a larger window";
 
-/// One run.
+/// The state of one run.
 #[derive(Clone, Debug)]
 pub struct Turn {
     config: TurnConfig,
@@ -45,9 +45,9 @@ pub struct Turn {
     usage: TokenUsage,
     meter: ContextMeter,
     guard: LoopGuard,
-    /// Text of the present answer that was shown.
+    /// Text of the current reply that was already shown.
     streamed: String,
-    /// Whether the transcript was summed up for the request that is due.
+    /// Whether the transcript was compacted for the pending request.
     summed_up: bool,
 }
 
@@ -65,16 +65,16 @@ enum TurnPhase {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CompactionReason {
-    /// The window is getting full.
+    /// The context window is nearly full.
     Budget,
-    /// The provider says that it is too much.
+    /// The provider reported that the context is too long.
     Overflow,
-    /// The person wants it.
+    /// The user requested it.
     Requested,
 }
 
 impl Turn {
-    /// A run on a transcript that is valid: see [`transcript_repair::mend`].
+    /// Creates a run on a valid transcript: see [`transcript_repair::repair`].
     pub fn new(config: TurnConfig, transcript: Vec<ModelMessage>, goal: TurnGoal) -> Self {
         let meter = ContextMeter::new(config.context_tokens);
         let guard = LoopGuard::new(config.repeats_before_asking, config.repeats_max);
@@ -94,8 +94,8 @@ impl Turn {
         }
     }
 
-    /// What is to be done now that this happened. What does not fit the moment is ignored: an answer
-    /// that comes after a stop has nobody to hear it.
+    /// Returns the actions for an input. An input that does not fit the current state is ignored,
+    /// such as a reply that arrives after a stop.
     pub fn step(&mut self, input: TurnInput) -> Vec<TurnAction> {
         let mut actions = Vec::new();
         match input {
@@ -128,12 +128,12 @@ impl Turn {
         actions
     }
 
-    /// What the run took so far.
+    /// Token usage of the run so far.
     pub fn usage(&self) -> TokenUsage {
         self.usage
     }
 
-    /// Tokens that the next request would send, as far as known.
+    /// Tokens that the next request would send, if known.
     pub fn context_tokens(&self) -> u64 {
         self.meter.estimate(&self.bench, &self.transcript)
     }
@@ -151,7 +151,7 @@ impl Turn {
         }
     }
 
-    /// The next request, unless there were enough.
+    /// Sends the next request, unless the limit is reached.
     fn next_request(&mut self, actions: &mut Vec<TurnAction>) {
         if self.turns >= self.config.turns_max {
             return self.finish(RunOutcome::MaxTurns { turns: self.turns }, actions);
@@ -273,7 +273,7 @@ impl Turn {
         self.advance(actions);
     }
 
-    /// Gives each call its own id, and the transcript ids that are there and unlike each other.
+    /// Gives each call its own id, and makes the ids in the transcript present and unique.
     fn plan_calls(
         &mut self,
         blocks: Vec<MessageBlock>,
@@ -313,7 +313,7 @@ impl Turn {
         (kept, plans)
     }
 
-    /// Starts the calls whose turn it is; goes on when there is none left.
+    /// Starts the calls that can run; continues with the next request when none is left.
     fn advance(&mut self, actions: &mut Vec<TurnAction>) {
         let TurnPhase::RunningCalls(batch) = &mut self.phase else { return };
         batch.start_ready(self.config.parallel_calls_max, actions);
@@ -452,7 +452,7 @@ impl Turn {
             CompactionReason::Requested => self.finish(RunOutcome::Completed, actions),
             CompactionReason::Budget => self.ask_model(actions),
             CompactionReason::Overflow => {
-                // The same request again, only shorter: it was counted before.
+                // The same request in shorter form, which was already counted.
                 self.turns = self.turns.saturating_sub(1);
                 self.ask_model(actions);
             }
@@ -470,7 +470,7 @@ impl Turn {
         self.handle_compaction_failure(why, &error, actions);
     }
 
-    /// Goes on without a summary where there is room, and ends where there is none.
+    /// Continues without a summary if there is space, and ends the run otherwise.
     fn handle_compaction_failure(
         &mut self,
         why: CompactionReason,
@@ -532,7 +532,8 @@ impl Turn {
         actions.push(TurnAction::Finish(end));
     }
 
-    /// What was shown of an answer that never came to its end is what the model is told it said.
+    /// Saves the shown text of an incomplete reply, so that the transcript matches what the user
+    /// saw.
     fn save_streamed_text(&mut self, actions: &mut Vec<TurnAction>) {
         let text = std::mem::take(&mut self.streamed);
         self.add_assistant_message(
@@ -563,7 +564,7 @@ impl Turn {
         actions.push(TurnAction::Show(EventKind::UsageReported {
             run_usage: self.usage,
             context_tokens: self.context_tokens(),
-            // A bound that nothing reaches is none.
+            // An unbounded window is reported as none.
             context_window: match self.config.context_window {
                 UNBOUNDED.. => 0,
                 window => window,
@@ -594,7 +595,7 @@ fn refused_end(message: String) -> RunOutcome {
     RunOutcome::Refused { message }
 }
 
-/// A time to wait, as people read it.
+/// Formats a delay for the user.
 fn format_seconds(time: std::time::Duration) -> String {
     match time.as_millis() {
         0 => "a moment".to_owned(),

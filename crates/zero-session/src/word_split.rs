@@ -1,9 +1,9 @@
-//! Splits a line into words, with a shell's quotes and nothing else of a shell.
+//! Splits a line into words with shell quoting, without any other shell syntax.
 
-/// Words that a line may have.
+/// Maximum number of words in a line.
 const WORDS_MAX: usize = 1_000;
 
-/// Why a line has no words.
+/// Why a line cannot be split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WordSplitError {
     #[error("a quote is opened and never closed")]
@@ -12,8 +12,8 @@ pub(crate) enum WordSplitError {
     TooMany,
 }
 
-/// The words of a line. `'…'` is taken as it is; in `"…"` a backslash stands before `"` and `\`;
-/// elsewhere before anything.
+/// Splits a line into words. `'…'` is literal; in `"…"` a backslash escapes `"` and `\`; elsewhere
+/// it escapes any character.
 pub(crate) fn split(line: &str) -> Result<Vec<String>, WordSplitError> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -48,7 +48,7 @@ pub(crate) fn split(line: &str) -> Result<Vec<String>, WordSplitError> {
                     }
                 }
             }
-            // One at the very end stands for itself.
+            // A backslash at the very end is literal.
             '\\' => word.get_or_insert_default().push(rest.next().unwrap_or('\\')),
             c => word.get_or_insert_default().push(c),
         }

@@ -1,4 +1,4 @@
-//! What connections cost that say nothing.
+//! Measures the cost of idle connections.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::LoadResult;
 use crate::load_client::{EventFormat, LoadClient, ReceivedFrame};
 use crate::measured_gateway::MeasuredGateway;
 
-/// Connections that are made at a time.
+/// Connections opened concurrently.
 const CONNECT_BATCH: usize = 128;
 
-/// Holds so many connections for so long.
+/// Opens `count` connections, holds them for the given time and reports memory and CPU use.
 pub(crate) async fn measure(
     zero: PathBuf,
     folder: PathBuf,
@@ -42,7 +42,7 @@ pub(crate) async fn measure(
         let (mut client, ticks) = (client??, Arc::clone(&ticks));
         holding.spawn(async move {
             let mut is_first = true;
-            // Ends only when the gateway ends it.
+            // Returns only when the gateway closes the connection.
             while let ReceivedFrame::Event = client.receive(|_| Ok(())).await? {
                 if std::mem::take(&mut is_first) {
                     ticks.fetch_add(1, Ordering::Relaxed);

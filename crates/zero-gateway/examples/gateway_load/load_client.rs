@@ -1,4 +1,4 @@
-//! One client: a WebSocket, the handshake, and frames read without copying them.
+//! One load client: a WebSocket, the handshake, and frames parsed without copying them.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -14,39 +14,39 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use crate::LoadResult;
 use crate::measured_gateway::TOKEN;
 
-/// Bytes that are read at a time. Tungstenite clears so many before each read, also before one that
-/// finds nothing: with the 128 KiB it comes with, that costs more than all else a client does here,
-/// on the processors that the gateway is measured on.
+/// Read buffer size in bytes. Tungstenite zeroes the buffer before each read, even when no data is
+/// available. With its default of 128 KiB this would be the largest CPU cost of a client, on the
+/// same cores as the measured gateway.
 const READ_BYTES: usize = 4 * 1024;
 
-/// In which words a client hears.
+/// Event format a client subscribes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventFormat {
-    /// `chat` and `agent`.
+    /// The `chat` and `agent` events of the OpenClaw protocol.
     OpenClaw,
-    /// The entries of the ledger.
+    /// Ledger entries.
     Ledger,
 }
 
-/// A connection that was greeted.
+/// A connection that completed the handshake.
 pub(crate) struct LoadClient {
     socket: WebSocketStream<TcpStream>,
     requests: u64,
-    /// Number of the last event.
+    /// Sequence number of the last event.
     seq: u64,
 }
 
-/// What was heard.
+/// Kind of a received frame.
 pub(crate) enum ReceivedFrame {
-    /// An event; what was wanted was done with it.
+    /// An event; the callback has processed it.
     Event,
-    /// The answer to a request that was granted.
+    /// A successful response to a request.
     Answer,
-    /// The connection ended.
+    /// The connection was closed.
     End,
 }
 
-/// A frame, as far as it matters here.
+/// The fields of a frame that this client needs.
 #[derive(Deserialize)]
 struct RawFrame<'a> {
     #[serde(borrow)]
@@ -65,7 +65,7 @@ struct ErrorBody<'a> {
     message: Cow<'a, str>,
 }
 
-/// What the payloads of all events have, as far as it matters here.
+/// The fields of event payloads that this client needs.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EventPayload<'a> {
@@ -86,7 +86,7 @@ pub(crate) struct EventPayload<'a> {
     pub(crate) event: Option<LedgerEntry<'a>>,
 }
 
-/// Of `agent`.
+/// Data of an `agent` event.
 #[derive(Deserialize)]
 pub(crate) struct AgentData<'a> {
     #[serde(borrow)]
@@ -95,7 +95,7 @@ pub(crate) struct AgentData<'a> {
     pub(crate) delta: Option<Cow<'a, str>>,
 }
 
-/// An entry of the ledger.
+/// A ledger entry.
 #[derive(Deserialize)]
 pub(crate) struct LedgerEntry<'a> {
     pub(crate) seq: u64,
@@ -111,7 +111,7 @@ pub(crate) struct LedgerEntry<'a> {
     pub(crate) status: Option<Cow<'a, str>>,
 }
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Deserialize)]
 pub(crate) struct RunEndInfo<'a> {
     #[serde(borrow, rename = "how")]
@@ -119,7 +119,7 @@ pub(crate) struct RunEndInfo<'a> {
 }
 
 impl LoadClient {
-    /// Connects and says who it is.
+    /// Connects and performs the handshake.
     pub(crate) async fn connect(address: SocketAddr, words: EventFormat) -> LoadResult<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -131,7 +131,7 @@ impl LoadClient {
         let ReceivedFrame::Event = client.receive(|_| Ok(())).await? else {
             return Err("there was no challenge".into());
         };
-        // The challenge stands outside the count.
+        // The challenge is not part of the event sequence.
         client.seq = 0;
         let caps = match words {
             EventFormat::OpenClaw => ["tool-events"],
@@ -149,7 +149,7 @@ impl LoadClient {
         }
     }
 
-    /// Asks for something; the answer is heard like everything else.
+    /// Sends a request; [`Self::receive`] returns the response.
     pub(crate) async fn send_request(
         &mut self,
         method: &str,
@@ -161,8 +161,8 @@ impl LoadClient {
         Ok(self.socket.send(Message::text(frame.to_string())).await?)
     }
 
-    /// Hears the next frame, and gives the payload of an event to whoever wants it. An event that is
-    /// missing between two others is an error, and so is a request that was refused.
+    /// Receives the next frame and passes the payload of an event to the callback. Returns an error
+    /// if a sequence number is missing or a request was refused.
     pub(crate) async fn receive(
         &mut self,
         mut want: impl FnMut(&EventPayload<'_>) -> LoadResult<()>,

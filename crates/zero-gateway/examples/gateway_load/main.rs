@@ -1,17 +1,18 @@
-//! A gateway under load: the real program, a scripted model, and as many clients as are wanted.
+//! Load generator for the gateway: the real program, a scripted model and a configurable number of
+//! clients.
 //!
-//! Prints one line of JSON with figures. The arguments are what to measure, the program `zero`, and
-//! a folder that holds nothing yet:
+//! Prints the measurements as one line of JSON. The arguments are the measurement, the path of the
+//! `zero` program, and an empty folder:
 //!
-//! - `start ZERO FOLDER RUNS`: from the start of the program until it says that it is ready, and what
-//!   it holds when nobody is there.
-//! - `idle ZERO FOLDER CONNECTIONS SECONDS`: what so many connections cost that say nothing, after
-//!   they were held so long.
-//! - `load ZERO FOLDER CLIENTS RUNS CHUNKS_PER_SECOND SECONDS`: so many clients, so many runs of them
-//!   at a time, and a model that says so much in all. Every client has a run at least.
+//! - `start ZERO FOLDER RUNS`: the time from process start until the gateway is ready, and its
+//! memory use when idle.
+//! - `idle ZERO FOLDER CONNECTIONS SECONDS`: the cost of idle connections, measured after SECONDS.
+//! - `load ZERO FOLDER CLIENTS RUNS CHUNKS_PER_SECOND SECONDS`: the number of clients, of
+//! concurrent runs, and of chunks per second that the model sends in total. Every client has at
+//! least one run.
 //!
-//! Model and clients are in this process, so one clock says when a word was said and when it was
-//! heard; they work on the same processors as the gateway. `cargo xtask bench` runs it.
+//! Model and clients run in this process, so latency is measured with one clock; they share the
+//! processors with the gateway. `cargo xtask bench` runs this program.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -31,7 +32,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-/// What goes wrong here ends the measurement.
+/// Any error ends the measurement.
 type LoadResult<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
 fn main() -> LoadResult<()> {

@@ -1,4 +1,4 @@
-//! The program that is measured: started, asked, ended.
+//! Starts, measures and stops the gateway process.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -12,21 +12,21 @@ use tokio::net::TcpStream;
 
 use crate::LoadResult;
 
-/// What every client shows.
+/// Token that every client sends.
 pub(crate) const TOKEN: &str = "a-token-of-the-measurement";
-/// What the model reads.
+/// File that the model reads.
 pub(crate) const NOTE: &str = "note.txt";
 
-/// A gateway at work. It ends when this is dropped.
+/// A running gateway process. Dropping it kills the process.
 pub(crate) struct MeasuredGateway {
     process: Child,
     pub(crate) address: SocketAddr,
-    /// From the start of the program until it said that it is ready.
+    /// Time from process start until the gateway reported that it was ready.
     pub(crate) ready_after: Duration,
 }
 
 impl MeasuredGateway {
-    /// Starts it in a folder of its own, with a model at that address.
+    /// Starts the gateway in `folder`, with the model at the given address.
     pub(crate) async fn start(zero: &Path, folder: &Path, model: SocketAddr) -> LoadResult<Self> {
         let (home, work, token) = (folder.join("home"), folder.join("work"), folder.join("token"));
         let settings = home.join(".config/zero");
@@ -81,7 +81,7 @@ impl MeasuredGateway {
         }
     }
 
-    /// What it holds now, and the most it ever held, in bytes.
+    /// Current and peak memory of the process, in bytes.
     pub(crate) fn memory(&self) -> LoadResult<MemoryUse> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
         let field = |name: &str| -> LoadResult<u64> {
@@ -92,12 +92,12 @@ impl MeasuredGateway {
         Ok(MemoryUse { now: field("VmRSS:")?, peak: field("VmHWM:")? })
     }
 
-    /// Processor time it has taken.
+    /// CPU time the process has used.
     pub(crate) fn cpu_time(&self) -> LoadResult<Duration> {
         cpu_time(&self.process.id().to_string())
     }
 
-    /// Its process id.
+    /// Process id of the gateway.
     pub(crate) fn pid(&self) -> u32 {
         self.process.id()
     }
@@ -105,24 +105,24 @@ impl MeasuredGateway {
 
 impl Drop for MeasuredGateway {
     fn drop(&mut self) {
-        // It may have ended by itself; nobody is left to be told.
+        // Fails if the process has already exited, which is fine here.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Bytes that a process holds.
+/// Memory of a process, in bytes.
 pub(crate) struct MemoryUse {
     pub(crate) now: u64,
     pub(crate) peak: u64,
 }
 
-/// Processor time a process has taken, by its id or `self`.
+/// CPU time of a process, given its id or `self`.
 pub(crate) fn cpu_time(process: &str) -> LoadResult<Duration> {
-    /// Ticks in a second: what every Linux that people run says.
+    /// Length of a clock tick; 100 Hz on every common Linux.
     const TICK: Duration = Duration::from_millis(10);
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name stands in parentheses and may hold anything.
+    // The process name is in parentheses and may contain any character.
     let fields: Vec<&str> =
         stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |place: usize| fields.get(place).and_then(|field| field.parse::<u32>().ok());

@@ -1,8 +1,8 @@
 //! A scripted model that speaks chat completions: some words, a call of Read, some more words.
 //!
-//! It thinks no time at all, and says a word whenever one is due, so that all runs together get as
-//! many in a second as are wanted. Each word says of which client it is, its number in the run, and
-//! when it was said.
+//! It sends words at a fixed rate, so that all runs together receive the configured number per
+//! second. Each word contains the number of its client, its position in the run and the time it was
+//! sent.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,25 +16,25 @@ use tokio::time::MissedTickBehavior;
 use crate::LoadResult;
 use crate::measured_gateway::NOTE;
 
-/// Words before the call, and as many after it.
+/// Words before the call; the same number follows it.
 pub(crate) const WORDS_EACH: usize = 60;
-/// What stands before the number of the client in its prompt.
+/// Prefix of the client's number in its prompt.
 pub(crate) const CLIENT_PREFIX: &str = "client=";
 
-/// The model at work.
+/// The running model.
 pub(crate) struct PacedModel {
     pub(crate) address: SocketAddr,
 }
 
 struct PacedScript {
-    /// The clock of the measurement.
+    /// Start of the measurement; all times are relative to it.
     zero_hour: Instant,
     /// Time between two words of one run.
     pause: Duration,
 }
 
 impl PacedModel {
-    /// Starts it; it lives as long as the runtime.
+    /// Starts the model; it runs until the tokio runtime ends.
     pub(crate) async fn start(zero_hour: Instant, pause: Duration) -> LoadResult<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -42,7 +42,7 @@ impl PacedModel {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let script = Arc::clone(&script);
-                // A connection that ends is the gateway's to end.
+                // The gateway decides when to close a connection.
                 tokio::spawn(async move { script.serve(stream).await });
             }
         });
@@ -111,7 +111,7 @@ async fn write_chunk(stream: &mut TcpStream, event: &str) -> LoadResult<()> {
     Ok(stream.write_all(chunk.as_bytes()).await?)
 }
 
-/// The body of the next request; none when there is no more.
+/// The body of the next request; `None` when the connection was closed.
 async fn read_request(stream: &mut BufReader<TcpStream>) -> LoadResult<Option<String>> {
     let mut length = 0;
     let mut line = String::new();

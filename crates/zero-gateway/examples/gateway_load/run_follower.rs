@@ -1,4 +1,4 @@
-//! What one client heard of its run: everything, in order, and how late.
+//! Checks that one client received all events of its run in order, and records their latency.
 
 use std::time::Instant;
 
@@ -12,37 +12,37 @@ pub(crate) struct RunFollower {
     words: EventFormat,
     zero_hour: Instant,
     session_key: String,
-    /// Number of the last entry of the ledger.
+    /// Sequence number of the last ledger entry.
     entry: u64,
     run: RunProgress,
     pub(crate) figures: ClientFigures,
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Default)]
 struct RunProgress {
     id: String,
-    /// Number of its last event.
+    /// Sequence number of its last event.
     seq: u64,
-    /// The word that comes next, by each of the two events that tell of words.
+    /// Index of the next expected word, for each of the two event kinds that carry text.
     next: [usize; 2],
     calls_started: usize,
     calls_ended: usize,
     is_over: bool,
 }
 
-/// What was counted.
+/// Measurements of one client.
 #[derive(Default)]
 pub(crate) struct ClientFigures {
-    /// Events.
+    /// Number of events received.
     pub(crate) events: u64,
-    /// Words, each as often as an event brought it.
+    /// Number of words received; a word that two events carry counts twice.
     pub(crate) words: u64,
-    /// Of each such word, how late it was, in microseconds.
+    /// Latency of each of these words, in microseconds.
     pub(crate) late_us: Vec<u32>,
 }
 
-/// What tells of words.
+/// Event kinds that carry text.
 #[derive(Clone, Copy)]
 enum TextEventKind {
     Agent,
@@ -56,17 +56,17 @@ impl RunFollower {
         Self { client, words, zero_hour, session_key, entry: 0, run, figures }
     }
 
-    /// The session of this client.
+    /// Key of this client's session.
     pub(crate) fn session_key(&self) -> &str {
         &self.session_key
     }
 
-    /// A run begins.
+    /// Records that a run began.
     pub(crate) fn begin_run(&mut self, run: &str) {
         self.run = RunProgress { id: run.to_owned(), ..RunProgress::default() };
     }
 
-    /// Whether the run is over. An error when anything of it was not heard.
+    /// Whether the run is over. Returns an error if an event of it is missing.
     pub(crate) fn is_over(&self) -> LoadResult<bool> {
         if !self.run.is_over {
             return Ok(false);
@@ -87,7 +87,7 @@ impl RunFollower {
         Ok(true)
     }
 
-    /// Takes an event.
+    /// Checks one event.
     pub(crate) fn check_payload(&mut self, payload: &EventPayload<'_>) -> LoadResult<()> {
         let Some(key) = &payload.session_key else { return Ok(()) };
         if *key != self.session_key {
@@ -107,7 +107,7 @@ impl RunFollower {
         }
         self.entry = entry.seq;
         match entry.run.as_deref() {
-            // Of the session, such as its title.
+            // Events of the session, such as a new title, name no run.
             None => return Ok(()),
             Some(run) if run == self.run.id => {}
             Some(other) => return Err(format!("entry {} is of `{other}`", entry.seq).into()),
@@ -191,7 +191,7 @@ impl RunFollower {
         self.check_call_position(self.run.calls_ended)
     }
 
-    /// The one call comes when half of the words were said.
+    /// Checks that the only call comes after half of the words.
     fn check_call_position(&self, count: usize) -> LoadResult<()> {
         match count == 1 && self.run.next[1] == WORDS_EACH {
             true => Ok(()),

@@ -1,4 +1,4 @@
-//! Many clients, and many runs at a time.
+//! Measures many clients with many concurrent runs.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,35 +17,35 @@ use crate::measured_gateway::{MeasuredGateway, cpu_time};
 use crate::paced_model::{CLIENT_PREFIX, PacedModel};
 use crate::run_follower::{ClientFigures, RunFollower};
 
-/// Connections that are made at a time.
+/// Connections opened concurrently.
 const CONNECT_BATCH: usize = 64;
-/// Over which runs begin at first: later they begin whenever another ends.
+/// Time over which the first runs start. Later runs start when another one ends.
 const RAMP: Duration = Duration::from_secs(2);
-/// A client that hears nothing for so long has lost something.
+/// A client that receives nothing for this long has lost an event.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is measured.
+/// Parameters of the measurement.
 #[derive(Clone, Copy)]
 pub(crate) struct LoadPlan {
     pub(crate) clients: usize,
-    /// At a time.
+    /// Concurrent runs.
     pub(crate) runs: usize,
-    /// That the model says in all.
+    /// Chunks per second that the model sends in total.
     pub(crate) chunks_per_second: usize,
-    /// After which no more runs begin, unless some client had none yet.
+    /// After this time no more runs start, except for clients that have had none.
     pub(crate) seconds: usize,
 }
 
-/// What all clients share.
+/// State that all clients share.
 struct LoadState {
     plan: LoadPlan,
     began: Instant,
-    /// Places for runs.
+    /// Permits for concurrent runs.
     places: Semaphore,
-    /// Runs that were begun, and clients that still had none.
+    /// Runs started, and clients that have had no run.
     runs: AtomicUsize,
     without: AtomicUsize,
-    /// Events and words that were heard so far.
+    /// Events and words received so far.
     events: AtomicU64,
     words: AtomicU64,
 }
@@ -76,7 +76,7 @@ pub(crate) async fn measure(zero: PathBuf, folder: PathBuf, plan: LoadPlan) -> L
         shared.places.add_permits(1);
         tokio::time::sleep(RAMP / u32::try_from(plan.runs)?).await;
     }
-    // From here until no more runs begin, as many are at work as are wanted.
+    // From here until the last run starts, the configured number of runs is active.
     let (from, busy_from) = (shared.snapshot(), gateway.cpu_time()?);
     let own_from = cpu_time("self")?;
     while !shared.has_enough_runs() {
@@ -84,7 +84,7 @@ pub(crate) async fn measure(zero: PathBuf, folder: PathBuf, plan: LoadPlan) -> L
     }
     let (until, busy_until) = (shared.snapshot(), gateway.cpu_time()?);
     let own_until = cpu_time("self")?;
-    // Clients that wait for a place need none any more.
+    // Releases the clients that still wait for a permit.
     shared.places.add_permits(plan.clients);
     let mut all = ClientFigures::default();
     let mut failures = Vec::new();
@@ -122,13 +122,13 @@ pub(crate) async fn measure(zero: PathBuf, folder: PathBuf, plan: LoadPlan) -> L
     }))
 }
 
-/// For whoever wants to look at it with other tools.
+/// Prints the process id, so that other tools can attach to the gateway.
 #[expect(clippy::print_stderr, reason = "a measurement, not part of the product")]
 fn eprint_pid(gateway: &MeasuredGateway) {
     eprintln!("   the gateway is process {}", gateway.pid());
 }
 
-/// Connects all clients, in both words by turns.
+/// Connects all clients, alternating between the two event formats.
 async fn connect(address: SocketAddr, count: usize) -> LoadResult<Vec<(LoadClient, EventFormat)>> {
     let places = Arc::new(Semaphore::new(CONNECT_BATCH));
     let mut connecting: JoinSet<LoadResult<(LoadClient, EventFormat)>> = JoinSet::new();
@@ -147,7 +147,7 @@ async fn connect(address: SocketAddr, count: usize) -> LoadResult<Vec<(LoadClien
     Ok(clients)
 }
 
-/// Has runs, one after the other, as long as more are wanted.
+/// Performs runs one after the other while more are needed.
 async fn run_client(
     mut client: LoadClient,
     mut follower: RunFollower,
@@ -186,12 +186,12 @@ async fn run_client(
         }
         drop(place);
         round += 1;
-        // Those behind come first.
+        // Lets clients that are behind catch up first.
         tokio::task::yield_now().await;
     }
 }
 
-/// How much was heard by then.
+/// Totals at one point in time.
 struct LoadSnapshot {
     at: Instant,
     events: u64,
@@ -220,7 +220,7 @@ impl ClientFigures {
         self.late_us.extend(other.late_us);
     }
 
-    /// Sorted before.
+    /// Requires sorted values.
     fn latency_percentile(&self, percent: f64) -> u32 {
         let last = self.late_us.len().saturating_sub(1);
         let place = (last as f64 * percent / 100.0).round() as usize;

@@ -1,4 +1,4 @@
-//! How soon it is ready, and what it holds when nobody is there.
+//! Measures startup time and the memory use of an idle gateway.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use crate::LoadResult;
 use crate::measured_gateway::MeasuredGateway;
 
-/// How long it is left alone before its memory is read.
+/// Idle time before the memory use is read.
 const SETTLE_TIME: Duration = Duration::from_secs(1);
 
-/// Starts it again and again, each time as on a fresh machine.
+/// Starts the gateway several times, each time with an empty folder.
 pub(crate) async fn measure(zero: PathBuf, folder: PathBuf, runs: usize) -> LoadResult<Value> {
-    // Nothing asks the model here.
+    // No run takes place here, so the model is never contacted.
     let nobody = "127.0.0.1:9".parse()?;
     let mut times = Vec::with_capacity(runs);
     let mut held = 0;

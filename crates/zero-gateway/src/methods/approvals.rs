@@ -1,4 +1,4 @@
-//! Questions that wait for a person, and what was settled for the rest of a session.
+//! Pending approvals and questions, and the grants of a session.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::authenticated_connection::AuthenticatedConnection;
 use crate::openclaw_relay::{allowed_decisions, approval_command};
 use crate::session_watcher::host_label;
 
-/// Characters of what a person wrote into a form.
+/// Maximum size of an answer to a form, in bytes.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 pub(super) async fn get(
@@ -60,8 +60,8 @@ pub(super) async fn resolve(
     resolve_pending(peer, &params.id, answer)
 }
 
-/// The answer that a decision means. One that was not offered is not taken: nobody saw what it
-/// would settle.
+/// Converts a decision into an answer. Refuses decisions that were not offered, since the user did
+/// not see what they would grant.
 fn decision_answer(
     decision: ExecApprovalDecision,
     request: &ApprovalRequest,
@@ -112,7 +112,7 @@ fn resolve_pending(
     }
 }
 
-/// A question that waits in a session that may be seen. Any other is not there.
+/// Returns a pending question of a visible session. Any other is reported as not found.
 async fn find_pending(
     peer: &AuthenticatedConnection,
     id: &str,

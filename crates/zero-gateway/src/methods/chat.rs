@@ -29,21 +29,21 @@ use crate::openclaw_relay::{run_failure, run_text};
 use crate::read_limiter::run_blocking;
 use crate::{history, ledger_tail};
 
-/// Pictures that may come with a prompt.
+/// Maximum number of images per prompt.
 const ATTACHMENTS_MAX: usize = 32;
-/// Bytes of all of them, in base64.
+/// Maximum size of all images of a prompt, in bytes of base64.
 const ATTACHMENT_BYTES_MAX: usize = 20 * 1024 * 1024;
-/// Longest time that a run may be given.
+/// Maximum timeout of a run.
 const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long `agent.wait` waits when it is not told.
+/// Default timeout of `agent.wait`.
 const WAIT_DEFAULT: Duration = Duration::from_secs(30);
-/// How long it waits at most.
+/// Maximum timeout of `agent.wait`.
 const WAIT_MAX: Duration = Duration::from_secs(10 * 60);
-/// Messages that `chat.history` gives when it is not told how many.
+/// Default number of messages that `chat.history` returns.
 const HISTORY_DEFAULT: usize = 200;
-/// Messages that it can be asked to leave out.
+/// Maximum offset of `chat.history`.
 const HISTORY_OFFSET_MAX: u64 = 100_000;
-/// How a run is stopped by a client.
+/// Stop reason of a run that a client aborted.
 const STOPPED_BY_CLIENT: &str = "rpc";
 
 pub(super) async fn send(
@@ -66,7 +66,7 @@ pub(super) async fn send(
 
     let session = match peer.find_session(&key).await? {
         Some(session) => session,
-        // What would be refused makes no session.
+        // A request that would be refused must not create a session.
         None if expected.is_some() => return Err(session_not_found(&key)),
         None => {
             peer.sessions().check_prompt(&key, &prompt).map_err(to_error_shape)?;
@@ -76,11 +76,11 @@ pub(super) async fn send(
     if let Some(expected) = expected {
         check_session_id(&session, &expected)?;
     }
-    // Before the run can say its first word.
+    // Subscribes before the run can send its first event.
     peer.watch_session(&session).await?;
     let sessions = peer.sessions();
     if interrupts {
-        // A prompt that was sent before must not stop its own run when it is sent again.
+        // A prompt that is sent again must not stop its own run.
         let known =
             sessions.store().run(&run).await.map_err(|error| to_error_shape(error.into()))?;
         if known.is_none() {
@@ -107,7 +107,7 @@ fn end_status(run: &RunRecord) -> (ChatSendStatus, Option<String>) {
     }
 }
 
-/// What whoever is at this connection may change by talking.
+/// Whether a prompt of this client may choose a mode that asks less.
 fn prompt_permissions(peer: &AuthenticatedConnection) -> PromptAuthority {
     if peer.has_scope(TokenScope::Approvals) {
         PromptAuthority::CanApprove
@@ -116,7 +116,7 @@ fn prompt_permissions(peer: &AuthenticatedConnection) -> PromptAuthority {
     }
 }
 
-/// What a person says, checked.
+/// Validates the prompt and its attachments.
 fn build_prompt(params: ChatSendParams, leave: PromptAuthority) -> Result<Prompt, ErrorPayload> {
     if params.message.trim().is_empty() && params.attachments.is_empty() {
         return Err(ErrorPayload::invalid("message or attachment required"));
@@ -279,7 +279,7 @@ pub(super) async fn wait(
     Ok(wait_result(&record, end, text))
 }
 
-/// What a run said, as far back as can be read.
+/// The text of a run, as far back as the ledger can be read.
 async fn read_run_text(
     peer: &Arc<AuthenticatedConnection>,
     record: &RunRecord,

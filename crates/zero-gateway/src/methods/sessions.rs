@@ -1,4 +1,4 @@
-//! `sessions.…`: the family's view of sessions.
+//! `sessions.…`: sessions in the OpenClaw-compatible protocol.
 
 use std::sync::Arc;
 
@@ -22,21 +22,21 @@ use crate::authenticated_connection::AuthenticatedConnection;
 use crate::history;
 use crate::ledger_tail::READ_BYTES_MAX;
 
-/// Sessions on a page when nobody says how many.
+/// Default number of sessions per page.
 const PAGE_DEFAULT: u64 = 100;
-/// Sessions on a page at most.
+/// Maximum number of sessions per page.
 const PAGE_MAX: u64 = 1_000;
-/// Messages that `sessions.get` gives at most.
+/// Maximum number of messages that `sessions.get` returns.
 const MESSAGES_MAX: u64 = 10_000;
-/// Sessions of one preview.
+/// Maximum number of sessions per preview request.
 const PREVIEWS_MAX: usize = 64;
-/// Bytes of a ledger that are read for one of them.
+/// Maximum number of ledger bytes read for one preview.
 const PREVIEW_BYTES_MAX: usize = 512 * 1024;
-/// Messages of each session in a preview when nobody says how many, and at most.
+/// Default and maximum number of messages per session in a preview.
 const PREVIEW_ITEMS: (u64, u64) = (12, 50);
-/// Characters of each of those when nobody says how many, and at most.
+/// Default and maximum number of characters per message in a preview.
 const PREVIEW_CHARS: (u64, u64) = (240, 2_000);
-/// Characters of a label.
+/// Maximum length of a label, in characters.
 pub(super) const LABEL_LEN_MAX: usize = 512;
 
 pub(super) async fn list(
@@ -83,7 +83,7 @@ fn build_query(params: SessionsListParams, now_ms: i64, owner: Option<&str>) -> 
     }
 }
 
-/// What is known of the model of a session; nothing where it needs none.
+/// Properties of the session's model; empty if the session needs no model.
 pub(super) fn session_model(
     sessions: &SessionManager,
     session: &SessionRecord,
@@ -97,7 +97,7 @@ pub(super) fn session_model(
     sessions.models().get(name).ok().map(|model| model.info().clone())
 }
 
-/// Whether a model can be chosen.
+/// Checks that a model can be selected.
 pub(super) fn check_model(sessions: &SessionManager, name: &str) -> Result<(), ErrorPayload> {
     if name == DIRECT {
         return Ok(());
@@ -245,7 +245,7 @@ fn session_entry(session: &SessionRecord) -> SessionEntry {
     }
 }
 
-/// An entry's id names the transcript, too; without that it names the session.
+/// Removes the transcript part of an entry's id; the rest is the session id.
 fn strip_transcript(id: &str) -> &str {
     match id.rsplit_once('.') {
         Some((session, number)) if number.bytes().all(|b| b.is_ascii_digit()) => session,
@@ -268,7 +268,7 @@ pub(super) async fn patch(
     if let Some(Some(model)) = &patch.model {
         check_model(peer.sessions(), model)?;
     }
-    // A client may choose before it says its first word.
+    // A client may patch a session before its first prompt, so the session is created.
     let mut session = peer.open_session(&key).await?;
     if let Some(expected) = expected.as_ref().and_then(serde_json::Value::as_str) {
         check_session_id(&session, expected)?;
@@ -285,8 +285,7 @@ pub(super) async fn patch(
     })
 }
 
-/// Fields that are taken. The last ones only say how much a client shows: zero has nothing that
-/// they would change.
+/// Accepted fields. The last ones only affect how a client displays a session; zero ignores them.
 const PATCHABLE: [&str; 12] = [
     "key",
     "agentId",
@@ -302,7 +301,7 @@ const PATCHABLE: [&str; 12] = [
     "elevatedLevel",
 ];
 
-/// Whoever sets something that zero does not have must not believe that it holds now.
+/// Refuses fields that zero does not support, so that the client does not assume they took effect.
 fn check_fields(params: &SessionsPatchParams) -> Result<(), ErrorPayload> {
     let fields = serde_json::to_value(params).unwrap_or_default();
     let given = fields.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
@@ -315,7 +314,7 @@ fn check_fields(params: &SessionsPatchParams) -> Result<(), ErrorPayload> {
     Err(ErrorPayload::invalid(format!("sessions.patch: zero has no {unknown}; leave it out")))
 }
 
-/// Whether a session is the one that a client knows by its id.
+/// Checks that the session still has the id that the client knows.
 pub(super) fn check_session_id(session: &SessionRecord, id: &str) -> Result<(), ErrorPayload> {
     if strip_transcript(id) == session.id.as_str() {
         return Ok(());
@@ -336,7 +335,7 @@ fn parse_changes(params: SessionsPatchParams) -> Result<SessionPatch, ErrorPaylo
     })
 }
 
-/// What people may call a session.
+/// Validates a session label.
 pub(super) fn check_label(label: String) -> Result<String, ErrorPayload> {
     let label = label.trim();
     let length = label.chars().count();
@@ -397,7 +396,7 @@ pub(super) async fn preview(
         let mut preview =
             SessionPreview { key: written, status: "missing".to_owned(), items: Vec::new() };
         if let Some(session) = found {
-            // Tool calls are messages, too, and have no words; most are near the end.
+            // Tool calls are messages without text; most of them are near the end.
             let store = peer.sessions().store();
             let finish = move |messages: Vec<_>| history::preview_items(&messages, most, chars);
             let items = history::read_messages(

@@ -17,11 +17,11 @@ use crate::authenticated_connection::AuthenticatedConnection;
 use crate::remote_tool_backend::RemoteToolBackend;
 use crate::tool_offer::ToolOffer;
 
-/// Sessions whose tools one connection may host.
+/// Maximum number of sessions whose tools one connection may host.
 const HOSTED_MAX: usize = 256;
-/// How long a run waits at most for a host that is lost.
+/// Maximum time a run waits for a lost host to return.
 const RETURN_MAX: Duration = Duration::from_secs(60);
-/// Characters of a host's name.
+/// Maximum length of a host's name, in characters.
 const HOST_LEN_MAX: usize = 128;
 
 pub(super) async fn attach(
@@ -38,7 +38,7 @@ pub(super) async fn attach(
             "this connection hosts the tools of {HOSTED_MAX} sessions already; open another one"
         )));
     }
-    // Whoever attaches again starts over: what the earlier hands were asked is settled.
+    // A repeated attach starts over: pending calls of the previous backend end.
     peer.stop_hosting(&session.id);
     let replaced = turn.check_replacement(&session.id, peer.owner(), params.take_over)?;
     let agent = peer.sessions().agents().get(&session.agent);
@@ -78,7 +78,7 @@ pub(super) async fn offer(
         Some(hands) => check_not_displaced(hands)?,
         None => hosted_backend(peer, peer.require_session(&key).await?.id.as_str())?,
     };
-    // Many schemas take longer to look through than others should wait for.
+    // Validating many schemas would block other requests for too long.
     let offer = tokio::task::spawn_blocking(move || ToolOffer::from_params(params)).await;
     let broken =
         |_| ErrorPayload::new(ErrorCode::Unavailable, "the offer could not be looked through");
@@ -104,7 +104,7 @@ pub(super) async fn result(
     Ok(Acknowledgement { ok: true })
 }
 
-/// The hands that lead to this very connection.
+/// The backend that leads to this connection.
 fn hosted_backend(
     peer: &AuthenticatedConnection,
     session: &str,

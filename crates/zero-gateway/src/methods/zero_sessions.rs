@@ -1,4 +1,5 @@
-//! `zero.sessions.…`: a real folder, the ledger as it is, and what can be chosen.
+//! `zero.sessions.…`: zero's own view of sessions, with real folders, ledger entries and available
+//! choices.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,11 +28,11 @@ use super::sessions::{check_label, check_model, session_model};
 use super::{forbidden_error, parse_thinking, to_error_shape};
 use crate::authenticated_connection::AuthenticatedConnection;
 
-/// Entries of one answer.
+/// Maximum number of entries per response.
 const EVENTS_MAX: u32 = 1_000;
-/// Bytes of them, in JSON; the first one always fits.
+/// Maximum size of these entries, in bytes of JSON; at least one entry is always returned.
 const EVENT_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Characters of a title.
+/// Maximum length of a title, in characters.
 const TITLE_LEN_MAX: usize = 200;
 
 pub(super) async fn open(
@@ -66,7 +67,7 @@ pub(super) async fn open(
     if let Some(agent) = &agent {
         peer.sessions().check_agent(&key, agent).map_err(to_error_shape)?;
     }
-    // First that it is ours, then what it should be: nothing of a foreign session is changed.
+    // Checks ownership before any change, so that no session of another owner is modified.
     let mut session = if params.require_existing {
         peer.require_session(&key).await?
     } else {
@@ -96,8 +97,8 @@ pub(super) async fn open(
     Ok(session_info(peer, session, last_seq))
 }
 
-/// A folder of this machine has to be within reach, before anything is made for it; one of a client
-/// that hosts the tools is the client's business.
+/// Checks that the client may use a folder of this machine, before anything is created for it. A
+/// folder of a client that hosts the tools is not checked here.
 async fn check_folder_access(
     peer: &AuthenticatedConnection,
     key: &SessionKey,
@@ -119,7 +120,7 @@ fn parse_folder(text: &str) -> Result<PathBuf, ErrorPayload> {
     Ok(path)
 }
 
-/// A mode in which less is asked is an answer to what would be asked.
+/// A mode that asks less answers approvals in advance, so it requires the approvals scope.
 fn check_mode_permission(
     peer: &AuthenticatedConnection,
     mode: Option<PermissionMode>,
@@ -150,7 +151,7 @@ pub(super) async fn show(
     Ok(session_info(peer, session, last))
 }
 
-/// Number of the newest entry; 0 in an empty ledger.
+/// Sequence number of the newest entry; 0 in an empty ledger.
 async fn last_seq(
     peer: &AuthenticatedConnection,
     session: &SessionRecord,
@@ -212,7 +213,7 @@ pub(super) async fn list(
     for session in page.sessions {
         match peer.sessions().store().last_seq(&session.id).await {
             Ok(last) => sessions.push(session_info(peer, session, last)),
-            // It was removed in this moment.
+            // The session was deleted concurrently.
             Err(StoreError::NoSession(_)) => {}
             Err(error) => return Err(to_error_shape(error.into())),
         }
@@ -275,7 +276,7 @@ pub(super) async fn set(
     Ok(session_info(peer, session, last))
 }
 
-/// What a client wants to be different; an empty text clears a field.
+/// Converts the requested changes; an empty string clears a field.
 fn parse_changes(params: SessionSetParams) -> Result<SessionPatch, ErrorPayload> {
     let said = |text: String| Some(text).filter(|text| !text.trim().is_empty());
     let level = |word: String| parse_thinking(&word).map(|level| level.as_str().to_owned());

@@ -1,4 +1,4 @@
-//! What a client hears of a run, event by event.
+//! The events a client receives for a run, one by one.
 
 use super::*;
 use crate::testing::{run_id, run_ledger};
@@ -19,7 +19,7 @@ fn relay(interest: RelayInterest) -> OpenClawRelay {
     OpenClawRelay::from_history(session_info(), interest, [], &[])
 }
 
-/// All events as they go over the wire, one a line.
+/// All events as sent on the wire, one per line.
 fn wire_lines(told: &[RelayEvent]) -> String {
     let line = |told: &RelayEvent| {
         let (name, payload) = match told {
@@ -35,7 +35,7 @@ fn wire_lines(told: &[RelayEvent]) -> String {
     told.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// What a relay tells when each of these is heard with a pause after it.
+/// The events for these entries, with a flush after each one.
 fn relay_events(relay: &mut OpenClawRelay, events: &[Event]) -> Vec<RelayEvent> {
     let mut told = Vec::new();
     for event in events {
@@ -114,7 +114,7 @@ fn run_ended(end: RunOutcome) -> EventKind {
     EventKind::RunEnded { end, usage }
 }
 
-/// A run with all that can happen in it.
+/// A run that contains every kind of entry.
 fn whole_run() -> Vec<Event> {
     run_ledger(
         "r1",
@@ -164,7 +164,8 @@ fn full_run_is_relayed_as_chat_only() {
     insta::assert_snapshot!(wire_lines(&told));
 }
 
-/// What the family's bridge sends on: text blocks joined, the end trimmed, what is new of it.
+/// The text that the OpenClaw bridge forwards: joined text blocks with the end trimmed, of which it
+/// takes the new part.
 fn bridge_text(told: &[RelayEvent]) -> String {
     let mut sent = String::new();
     for told in told {
@@ -350,7 +351,7 @@ fn endless_reply_is_truncated_with_notice() {
     assert!(!bridge_text(&told).contains('z'));
 }
 
-/// Bytes of what is told, as they are sent.
+/// Size of the events on the wire, in bytes.
 fn sent_bytes(told: &[RelayEvent]) -> usize {
     let written = told.iter().map(|told| match told {
         RelayEvent::Chat(event) => serde_json::to_string(event),
@@ -374,7 +375,7 @@ fn one_reply_always_fits_send_queue() {
         assert!(bytes < limits.buffered_bytes_max * 7 / 8, "{character:?}: {bytes}");
         let largest = told.iter().map(|one| sent_bytes(std::slice::from_ref(one))).max();
         assert!(largest.unwrap() < limits.payload_bytes_max, "{character:?}: {largest:?}");
-        // As much of it as fits is there.
+        // The part that fits is present.
         assert!(bridge_text(&told).starts_with(&character.repeat(100_000)), "{character:?}");
     }
 }
@@ -407,7 +408,7 @@ fn approvals_go_only_to_approvers() {
         "r",
         [prompt(), approval_requested(), approval_resolved("expired"), approval_requested()],
     );
-    // Also where no run is named.
+    // Also if the entry names no run.
     events[3].run = None;
     let told = relay_events(&mut relay(ALL), &events);
     let about_questions = |told: &&RelayEvent| {

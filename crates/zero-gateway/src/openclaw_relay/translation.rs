@@ -1,4 +1,4 @@
-//! Ledger words and their counterparts in the family's protocol.
+//! Mapping between ledger terms and those of the OpenClaw protocol.
 
 use serde_json::{Value, json};
 use zero_core::event::{ApprovalRequest, RunOutcome, TokenUsage, ToolCallStatus};
@@ -14,18 +14,18 @@ use zero_wire::tools::ToolContent;
 
 use super::RelaySessionInfo;
 
-/// Why a run did not do what it should.
+/// Failure of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RunFailure {
-    /// For people.
+    /// Message for the user.
     pub(crate) message: String,
     /// `refusal`, `timeout`, `rate_limit`, `context_length` or `unknown`.
     pub(crate) kind: &'static str,
-    /// zero's own, finer word.
+    /// zero's own, more specific error code.
     pub(crate) detail: String,
 }
 
-/// Why a run failed; `None` where it did not, or was stopped.
+/// The failure of a run; `None` if it succeeded or was stopped.
 pub(crate) fn run_failure(end: &RunOutcome) -> Option<RunFailure> {
     let (message, kind, detail) = match end {
         RunOutcome::Completed
@@ -54,7 +54,7 @@ fn openclaw_error_kind(kind: &str) -> &'static str {
     known.into_iter().find(|known| *known == kind).unwrap_or("unknown")
 }
 
-/// The state that ends a run.
+/// The final state of a run.
 pub(super) fn final_chat_state(
     end: &RunOutcome,
     usage: &TokenUsage,
@@ -84,7 +84,7 @@ pub(super) fn final_chat_state(
     ChatRunState::Final { message, stop_reason: Some(stop_reason.to_owned()), usage }
 }
 
-/// What people are told of a run that they did not stop themselves.
+/// Message about a run that the user did not stop; `None` if the user stopped it.
 fn stop_message(by: &str) -> Option<String> {
     let why = match by {
         "rpc" => return None,
@@ -96,7 +96,7 @@ fn stop_message(by: &str) -> Option<String> {
     Some(why)
 }
 
-/// What a run took.
+/// Token usage of a run.
 pub(super) fn usage_json(usage: &TokenUsage) -> Value {
     let mut words = json!({
         "input": usage.input_tokens,
@@ -111,7 +111,7 @@ pub(super) fn usage_json(usage: &TokenUsage) -> Value {
     words
 }
 
-/// A reply; `None` when nothing was said.
+/// The reply as a message; `None` if it is empty.
 pub(super) fn reply_message(thoughts: &str, text: &str, timestamp: i64) -> Option<ChatMessage> {
     let mut content = Vec::new();
     if !thoughts.is_empty() {
@@ -124,7 +124,7 @@ pub(super) fn reply_message(thoughts: &str, text: &str, timestamp: i64) -> Optio
     said.then(|| ChatMessage { role: "assistant".to_owned(), content, timestamp })
 }
 
-/// What a tool shows.
+/// Result of a tool call as shown to the client.
 pub(super) struct OpenClawToolResult {
     pub(super) is_error: Option<bool>,
     pub(super) content: Vec<ToolContent>,
@@ -161,7 +161,7 @@ pub(super) fn tool_result(status: ToolCallStatus, outcome: &ToolOutcome) -> Open
     OpenClawToolResult { is_error: Some(status != ToolCallStatus::Completed), content, details }
 }
 
-/// What is asked, as the family sees it: every call looks like a command.
+/// The approval request event. In the OpenClaw protocol every call looks like a command.
 pub(super) fn approval_requested(
     request: &ApprovalRequest,
     about: &RelaySessionInfo,
@@ -185,7 +185,8 @@ pub(super) fn approval_requested(
     }
 }
 
-/// The same as a run tells it. To the family every question is about a command.
+/// The same request as part of an `agent` event. In the OpenClaw protocol every question is about a
+/// command.
 pub(super) fn approval_json(request: &ApprovalRequest, about: &RelaySessionInfo) -> Value {
     json!({
         "phase": "requested", "kind": "exec", "status": "pending",
@@ -194,7 +195,7 @@ pub(super) fn approval_json(request: &ApprovalRequest, about: &RelaySessionInfo)
     })
 }
 
-/// The answer, as the family sees it.
+/// The event that reports the answer.
 pub(super) fn approval_resolved(
     id: &str,
     answer: &str,
@@ -205,12 +206,12 @@ pub(super) fn approval_resolved(
     ApprovalResolvedEvent { id, decision: parse_decision(answer), resolved_by, ts }
 }
 
-/// The commands of a call, or what it will do where it runs none.
+/// The commands of a call, or a description of its effects if it runs none.
 pub(crate) fn approval_command(request: &ApprovalRequest) -> String {
     if request.commands.is_empty() { request.title.clone() } else { request.commands.join("\n") }
 }
 
-/// What may be answered. Whoever is asked can always say no.
+/// The decisions offered to the user. `Deny` is always among them.
 pub(crate) fn allowed_decisions(request: &ApprovalRequest) -> Vec<ExecApprovalDecision> {
     let offered = |id: &str| request.options.iter().any(|option| option.id == id);
     let mut decisions = Vec::new();
@@ -224,7 +225,7 @@ pub(crate) fn allowed_decisions(request: &ApprovalRequest) -> Vec<ExecApprovalDe
     decisions
 }
 
-/// An answer in the family's words: what allows nothing denies.
+/// Converts an answer; anything that does not allow the call denies it.
 pub(super) fn parse_decision(answer: &str) -> ExecApprovalDecision {
     match answer {
         "allow_once" => ExecApprovalDecision::AllowOnce,

@@ -1,4 +1,4 @@
-//! A client that hosts tools, and what it can get wrong.
+//! A client that hosts tools, and the errors it can make.
 
 use std::path::PathBuf;
 
@@ -121,7 +121,7 @@ fn result_text(end: &ToolOutcome) -> (ToolCallStatus, &str) {
 }
 
 impl RemoteBackendFixture {
-    /// Has offered `read` in the dialect of the calls.
+    /// Offers `read` in the dialect of the calls.
     fn with_offer() -> Self {
         let rig = fixture();
         rig.hands.set_offer(offer("acp", &["read"]));
@@ -204,7 +204,7 @@ async fn vanished_host_fails_its_calls() {
     assert_eq!(status, ToolCallStatus::Failed);
     assert!(text.contains("laptop went away; whether it happened is not known"), "{text}");
     assert!(rig.hands.lock_calls().is_empty());
-    // Later ones are not even asked.
+    // Later calls are not sent to the host.
     let end = rig.start_call("c2", "read").await.unwrap();
     assert!(result_text(&end).1.contains("which is not connected"), "{end:?}");
     let away = ToolBackendError::ClientDisconnected { host: "laptop".to_owned() };
@@ -308,7 +308,7 @@ async fn offer_is_requested_in_dialect_and_awaited() {
     rig.hands.set_offer(offer("acp", &["read"]));
     let bench = bench.await.unwrap().unwrap();
     assert_eq!((bench.tools[0].name.as_str(), bench.cwd), ("read", PathBuf::from("/w")));
-    // One that never offers it is not waited for forever.
+    // The wait for a host that never offers the dialect is bounded.
     let error = rig.hands.load_catalog(DialectName::Qwen).await.unwrap_err();
     assert!(error.to_string().contains("in the dialect `qwen` within 15 s"), "{error}");
     rig.next_event().await;

@@ -1,4 +1,4 @@
-//! Every entry is heard once, whatever was missed on the way.
+//! Every entry is delivered once, even if the bus dropped some.
 
 use super::*;
 use crate::testing::{SentFrames, run_id, send_queue, sessions};
@@ -35,7 +35,7 @@ impl WatcherFixture {
         Self { sessions, session, watch, frames, gone, _folder: folder }
     }
 
-    /// Writes entries down, as a run does, and gives them their numbers.
+    /// Appends entries to the ledger, as a run does, and returns them with their sequence numbers.
     async fn append(&self, whats: Vec<EventKind>) -> Vec<Arc<Event>> {
         let entry = |what| NewEvent { run: Some(run_id("r")), time_ms: 5, what };
         let entries = whats.into_iter().map(entry).collect();
@@ -101,7 +101,8 @@ async fn full_subscription_loses_nothing_including_run_end() {
     let many = ENTRIES_MAX * 2;
     let whats = std::iter::once(prompt()).chain((0..many).map(|_| text("x"))).chain([run_ended()]);
     let events = rig.append(whats.collect()).await;
-    // All at once: the task cannot take any of them meanwhile, and nothing comes after the end.
+    // Published without an await, so the task cannot receive any meanwhile, and nothing follows the
+    // end.
     rig.publish(&events);
     loop {
         let frame = rig.frames.next_event().await;

@@ -1,4 +1,4 @@
-//! Offers that are wrong in one field, each told by its tool and field.
+//! Offers with one wrong field; the error names the tool and the field.
 
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ fn valid_offer_is_accepted_unchanged() {
     assert_eq!(names, ["Read", "git__log"]);
     assert_eq!(bench.tools[1].input_schema, json!({"type": "object"}), "what models need is said");
     assert_eq!((bench.instructions.len(), bench.commands.len()), (1, 1));
-    // A host whose folder is broken has nothing to offer, and may say so.
+    // A host whose folder is unusable may offer no tools.
     let nothing = offer(|offer| {
         for (field, value) in [("cwd", json!("")), ("system", json!("")), ("tools", json!([]))] {
             offer[field] = value;

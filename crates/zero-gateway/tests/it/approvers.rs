@@ -1,4 +1,4 @@
-//! Somebody's second device: it answers whether calls may run, and does nothing else.
+//! A token for a second device: it answers approvals and may do nothing else.
 
 use serde_json::json;
 use zero_gateway::Principal;
@@ -18,7 +18,7 @@ fn approver_device(owner: Option<&str>) -> Principal {
     Principal { owner, ..Principal::new("phone", vec![TokenScope::Approvals]) }
 }
 
-/// Has the host do the same until the gateway asks whether that may go on.
+/// Lets the host repeat a call until the gateway asks whether it should continue.
 async fn repeat_call(host: &mut TestClient) {
     for _ in 0..3 {
         let call = next_call(host).await;
@@ -39,7 +39,7 @@ async fn approver_receives_only_owner_approvals() {
     let mut ann = lab.connect("ann", &[TokenScope::Write], &[]).await;
     ann.request::<ChatSend>(send_params("run-1")).await;
     repeat_call(&mut host).await;
-    // The very first thing it hears is the question.
+    // The first event is the approval request.
     let event = phone.next_event().await;
     let asked = event.payload.unwrap();
     assert_eq!(event.event, "exec.approval.requested");
@@ -48,12 +48,12 @@ async fn approver_receives_only_owner_approvals() {
     let listed = phone.request::<ZeroApprovalsList>(json!({})).await;
     assert_eq!(listed.approvals.len(), 1);
     assert_eq!(phone.request::<ExecApprovalGet>(json!({"id": id})).await.id, id);
-    // A token that is nobody's second device has nothing to answer.
+    // A token without an owner has no approvals to answer.
     assert!(other.request::<ZeroApprovalsList>(json!({})).await.approvals.is_empty());
     let resolve = json!({"id": id, "decision": "deny"});
     let refused = other.expect_refusal::<ExecApprovalResolve>(resolve.clone()).await;
     assert!(refused.starts_with("ApprovalNotFound"), "{refused}");
-    // It may not look, nor talk.
+    // The device may neither read nor send prompts.
     let refused = phone.expect_refusal::<ChatHistory>(json!({"sessionKey": "main"})).await;
     assert!(refused.contains("operator.read"), "{refused}");
     let refused =
@@ -67,7 +67,7 @@ async fn approver_receives_only_owner_approvals() {
     assert_eq!((event.event.as_str(), &answered["id"]), ("exec.approval.resolved", &json!(id)));
     assert_eq!(answered["resolvedBy"], "phone");
     ann.collect_until_end().await;
-    // What was said and done in the session was not for it.
+    // The device received no other events of the session.
     lab.gateway.shut_down(std::time::Duration::ZERO).await;
     assert_eq!(phone.next_event().await.event, "shutdown");
     assert_eq!(other.next_event().await.event, "shutdown");

@@ -1,4 +1,4 @@
-//! Each line of the gateway's promises, attacked.
+//! One attack for each security guarantee of the gateway.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ async fn scopes_are_limited_to_token() {
     check(&["admin", "*"], &[]).await;
 }
 
-/// Tries until one is not looked at; gives how many were and what it was told then.
+/// Guesses until an attempt is locked; returns the number of checked attempts and the final error.
 async fn guess_until_locked(
     rig: &RawGateway,
     auth: serde_json::Value,
@@ -124,7 +124,7 @@ async fn guessing_is_locked_on_loopback_too() {
         let wait = locked["error"]["retryAfterMs"].as_u64().unwrap();
         assert!((1..=30_000).contains(&wait), "{wait}");
         assert_eq!(locked["error"]["retryable"], true);
-        // The right token is not looked at either.
+        // While locked, the right token is refused too.
         let mut client = rig.client().await;
         let answer = client.connect(connect_params(ADMIN)).await;
         assert_eq!(answer["error"]["details"]["code"], "AUTH_RATE_LIMITED");

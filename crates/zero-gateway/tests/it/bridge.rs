@@ -1,8 +1,8 @@
-//! What a real bridge of the family and a gateway said to each other was written down; here the
-//! bridge's half is said again, and the gateway has to answer as it did.
+//! Replays recorded conversations between a real OpenClaw bridge and a gateway: the test sends the
+//! bridge's half, and the gateway has to answer as recorded.
 //!
-//! The recordings are made by the rig in `tests/interop`. A field that disappears, is called
-//! otherwise or changes its type makes these tests fail, and the bridge would have noticed too.
+//! The rig in `tests/interop` makes the recordings. A field that is removed, renamed or changes its
+//! type makes these tests fail; the bridge would have noticed too.
 
 use std::collections::HashMap;
 
@@ -55,7 +55,7 @@ async fn session_list_load_and_reset_match_recording() {
     replay_recording(include_str!("../fixtures/bridge/list_load_reset.jsonl")).await;
 }
 
-/// Says what the bridge said, each time once everything came that it had heard before.
+/// Sends the bridge's frames, each after all frames arrived that the bridge had received before it.
 async fn replay_recording(text: &str) {
     let recorded = parse_recording(text);
     let rig = start_bridge_gateway(&recorded).await;
@@ -80,13 +80,13 @@ async fn replay_recording(text: &str) {
 
 struct BridgeReplay {
     client: RawClient<TcpStream>,
-    /// Where the session really works.
+    /// The real folder of the session.
     folder: String,
     heard: FrameLog,
 }
 
 impl BridgeReplay {
-    /// Hears until all of this was heard.
+    /// Receives until all expected frames have arrived.
     async fn receive(&mut self, expected: &FrameLog) {
         let hearing = async {
             while !self.heard.contains_all(expected) {
@@ -105,7 +105,8 @@ impl BridgeReplay {
         }
     }
 
-    /// Says a recorded frame with our folder, token and proof, and the names our gateway gave.
+    /// Sends a recorded frame with our folder, token and signature, and the ids that our gateway
+    /// assigned.
     async fn send(&mut self, frame: &Value, names: &HashMap<String, String>) {
         let mut text = frame.to_string().replace(FOLDER, &self.folder).replace("\"TOKEN\"", TOKEN);
         for (recorded, ours) in names {

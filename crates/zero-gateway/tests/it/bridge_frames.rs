@@ -1,9 +1,9 @@
-//! Frames of a gateway, told so that two conversations can be compared: without what differs from
-//! one to the next, and with nothing else left out.
+//! Normalizes gateway frames so that two conversations can be compared: removes what differs
+//! between runs and nothing else.
 
 use serde_json::{Value, json};
 
-/// Fields that hold a moment or a span: any number will do, but a number.
+/// Fields with a time or duration: any number matches.
 const TIME_FIELDS: [&str; 9] = [
     "ts",
     "timestamp",
@@ -15,7 +15,7 @@ const TIME_FIELDS: [&str; 9] = [
     "uptimeMs",
     "seq",
 ];
-/// How the names begin that a gateway gives.
+/// Prefixes of the ids that a gateway assigns.
 const ID_PREFIXES: [&str; 3] = ["call_", "ask_", "sess_"];
 
 /// A line of a recording.
@@ -39,18 +39,18 @@ pub(crate) fn parse_recording(text: &str) -> Vec<RecordedFrame> {
     lines
 }
 
-/// What a gateway said so far.
+/// The frames a gateway has sent so far.
 #[derive(Default)]
 pub(crate) struct FrameLog {
     events: Vec<Value>,
     responses: Vec<Value>,
-    /// Whether a prompt waits depends on how fast the one before it ends.
+    /// Kept separately: whether a prompt is queued depends on how fast the previous one ends.
     queued: Vec<Value>,
-    /// What is known of a call may be told just before or just after a person is asked about it.
+    /// Kept separately: call updates may come just before or just after the approval request.
     updates: Vec<Value>,
-    /// The names it gave, in the order in which they were first heard.
+    /// The assigned ids, in order of first use.
     names: Vec<String>,
-    /// The number of each event, on the connection and in its run.
+    /// The sequence number of each event, on the connection and in its run.
     counts: Vec<(u64, Option<(String, u64)>)>,
 }
 
@@ -73,19 +73,19 @@ impl FrameLog {
         }
     }
 
-    /// The names that were given.
+    /// The assigned ids.
     pub(crate) fn ids(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
 
-    /// Whether all of that was said here too. More may have been said.
+    /// Whether this log contains all frames of the other. It may contain more.
     pub(crate) fn contains_all(&self, other: &Self) -> bool {
         self.events.starts_with(&other.events)
             && self.updates.starts_with(&other.updates)
             && other.responses.iter().all(|response| self.responses.contains(response))
     }
 
-    /// Fails at the first difference, and says which.
+    /// Panics at the first difference and reports it.
     #[track_caller]
     pub(crate) fn compare(&self, ours: &Self) {
         for (number, recorded) in self.events.iter().enumerate() {
@@ -106,7 +106,7 @@ impl FrameLog {
         }
     }
 
-    /// Each event has the number after the one before it, on the connection and in its run.
+    /// Checks that sequence numbers have no gaps, on the connection and per run.
     #[track_caller]
     pub(crate) fn check_sequence_numbers(&self) {
         let mut runs = std::collections::HashMap::new();
@@ -131,7 +131,7 @@ impl FrameLog {
         self.counts.push((frame["seq"].as_u64().expect("events are counted"), of_run));
     }
 
-    /// Takes out what differs from one conversation to the next.
+    /// Removes values that differ between conversations.
     fn normalise(&mut self, value: &mut Value) {
         match value {
             Value::String(text) => *text = self.replace_ids(text),
@@ -151,7 +151,7 @@ impl FrameLog {
         }
     }
 
-    /// The text with the gateway's names numbered.
+    /// The text with the gateway's ids replaced by numbers.
     fn replace_ids(&mut self, text: &str) -> String {
         let Some(prefix) = ID_PREFIXES.into_iter().find(|prefix| text.starts_with(prefix)) else {
             return text.to_owned();
@@ -167,15 +167,15 @@ impl FrameLog {
         format!("{prefix}#{number}{rest}")
     }
 
-    /// Adds to a text that streams: how it is cut depends on the moment, what it says does not. Both
-    /// the agent's text and the chat's are cumulative and tell what is new.
+    /// Merges streamed text: how it is split depends on timing, its content does not. The agent
+    /// text and the chat text are both cumulative and carry the new part.
     fn merge_streamed(&mut self, frame: &Value) -> bool {
         let Some((new, text)) = streamed_text(frame) else { return false };
         let of_this = |other: &&mut Value| {
             other["event"] == frame["event"]
                 && other["payload"]["runId"] == frame["payload"]["runId"]
         };
-        // The two kinds take turns.
+        // The two kinds alternate.
         let last =
             self.events.iter_mut().rev().take(2).take_while(|last| streamed_text(last).is_some());
         let Some(last) = last.into_iter().find(of_this) else { return false };
@@ -191,7 +191,7 @@ impl FrameLog {
     }
 }
 
-/// What is new in a text that streams, and all of it.
+/// The new part of a streamed text, and the whole text.
 fn streamed_text(frame: &Value) -> Option<(String, String)> {
     let payload = &frame["payload"];
     let (new, text) = match frame["event"].as_str()? {

@@ -1,5 +1,5 @@
-//! What stood behind the gateway when the bridge was recorded: a model that says what the prompt
-//! asks it to, and the tools that come with zero in a folder of their own.
+//! The gateway of the recordings: a model that replies as the prompt asks, and zero's own tools in
+//! a temporary folder.
 
 #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
 
@@ -36,12 +36,12 @@ use zero_wire::method::TokenScope;
 use crate::bridge_frames::RecordedFrame;
 use crate::raw_gateway::RawGateway;
 
-/// Where sessions worked, as the recordings call it.
+/// Folder of the sessions in the recordings.
 pub(crate) const FOLDER: &str = "/rig/work";
-/// The token, as JSON.
+/// Token of the recordings, as JSON.
 pub(crate) const TOKEN: &str = "\"interop-token-0123456789abcdef0123456789abcdef\"";
 
-/// A gateway as it was when the bridge came.
+/// A gateway in the state of the recordings.
 pub(crate) struct BridgeGateway {
     pub(crate) gateway: RawGateway,
     temp: TempDir,
@@ -83,17 +83,17 @@ pub(crate) async fn start_bridge_gateway(recorded: &[RecordedFrame]) -> BridgeGa
     BridgeGateway { gateway: gateway.await, temp }
 }
 
-/// How many numbers the slow model had said when it was stopped.
+/// How many numbers the slow model had sent when it was stopped.
 fn count_numbers(recorded: &[RecordedFrame]) -> usize {
     let aborted = recorded.iter().find(|line| line.frame["payload"]["state"] == "aborted");
     let said = aborted.map(|line| &line.frame["payload"]["message"]["content"][0]["text"]);
     said.and_then(Value::as_str).map_or(0, |said| said.split_whitespace().count())
 }
 
-/// Says what the prompt asks it to.
+/// Replies as the prompt asks.
 struct PromptDrivenModel {
     info: ModelInfo,
-    /// How many numbers it says before it falls silent.
+    /// How many numbers it sends before it stalls.
     numbers: usize,
 }
 
@@ -145,7 +145,7 @@ impl ModelClient for PromptDrivenModel {
     }
 }
 
-/// What a tool gave, as chat completions tell it.
+/// The text of a tool result, as in chat completions.
 fn result_text(block: &MessageBlock) -> Option<String> {
     let MessageBlock::ToolResult { content, is_error, .. } = block else { return None };
     let texts = content.iter().filter_map(|piece| match piece {
@@ -156,7 +156,7 @@ fn result_text(block: &MessageBlock) -> Option<String> {
     Some(if *is_error { format!("error: {text}") } else { text })
 }
 
-/// Words one by one, and then perhaps a call.
+/// Streams a text word by word, optionally followed by a call.
 fn model_stream(text: &str, call: Option<(&str, &str, Value)>) -> ModelStream {
     let words = text.split_inclusive(' ').map(|word| Ok(ModelEvent::Text(word.to_owned())));
     let mut events: Vec<_> = words.collect();
@@ -178,7 +178,7 @@ fn model_stream(text: &str, call: Option<(&str, &str, Value)>) -> ModelStream {
     Box::pin(stream::iter(events))
 }
 
-/// The tools that come with zero, in one folder, with the rules that hold where none are set.
+/// zero's own tools in one folder, with the default rules.
 struct FolderBackendFactory {
     host: Arc<ToolHost>,
     dialects: Arc<DialectCache>,

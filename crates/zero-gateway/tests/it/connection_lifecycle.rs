@@ -1,4 +1,4 @@
-//! Signs of life, pipes, and the end.
+//! Keep-alive, pipes and shutdown.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::raw_gateway::{ADMIN, PATIENCE, RawArrival, RawGateway, connect_params
 
 #[tokio::test]
 async fn client_without_pong_is_disconnected() {
-    // One that reads pongs. It may come too late for that on a machine that stands still, but not every
-    // time.
+    // A client that reads pongs. On a stalled machine one attempt may be too late, but not all of
+    // them.
     for _ in 0..20 {
         if run_pong_case().await == PongTiming::InTime {
             return;
@@ -77,7 +77,7 @@ async fn connect_over_pipe(
     let connect = json!({"type": "req", "id": "c", "method": "connect", "params": params});
     sender.send(connect.to_string()).await.unwrap();
     let answer = serde_json::from_str(&receiver.recv().await.unwrap()).unwrap();
-    // The gateway goes on for as long as somebody is attached.
+    // The gateway runs for as long as a client is attached.
     tokio::spawn(rig.serving);
     (sender, receiver, answer)
 }

@@ -1,4 +1,4 @@
-//! How a connection begins, and every way in which it does not.
+//! Successful and failing handshakes.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -84,7 +84,8 @@ async fn valid_token_receives_hello() {
     client.check_health().await;
 }
 
-/// What `connect` gives with some parameters changed: the granted scopes, or the error and close.
+/// The result of `connect` with changed parameters: the granted scopes, or the error and close
+/// code.
 async fn connect_outcome(rig: &RawGateway, change: Value) -> String {
     let mut client = rig.client().await;
     let mut params = connect_params(ADMIN);

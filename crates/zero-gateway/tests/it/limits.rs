@@ -1,4 +1,4 @@
-//! What happens at each bound.
+//! Behaviour at each limit.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::raw_gateway::{ADMIN, PATIENCE, RawArrival, RawGateway, connect_params
 
 const MIB: usize = 1024 * 1024;
 
-/// A `connect` of so many bytes.
+/// A `connect` frame of the given size.
 fn connect_frame(bytes: usize) -> String {
     let frame =
         json!({"type": "req", "id": "c", "method": "connect", "params": connect_params(ADMIN)});
@@ -28,7 +28,7 @@ async fn unauthenticated_message_limit_is_64_kib() {
     assert_eq!(client.next_frame().await["payload"]["type"], "hello-ok");
     for bytes in [64 * 1024 + 1, MIB] {
         let mut client = rig.client().await;
-        // The gateway stops reading in the middle of it.
+        // Fails, because the gateway stops reading in the middle of the message.
         let _ = client.websocket.send(Message::text(connect_frame(bytes))).await;
         let closed = client.wait_closed().await;
         assert_eq!(closed, (1009, "a message has at most 65536 bytes here".to_owned()));
@@ -83,7 +83,7 @@ async fn silent_client_times_out() {
     let mut silent = rig.client().await;
     let (code, reason) = silent.wait_closed().await;
     assert_eq!((code, reason.starts_with("handshake timeout")), (1008, true), "{reason}");
-    // Pings do not buy time.
+    // Pings do not extend the time limit.
     let mut pinging = rig.client().await;
     let closed = loop {
         let _ = pinging.websocket.send(Message::Ping("x".into())).await;
@@ -93,12 +93,12 @@ async fn silent_client_times_out() {
         }
     };
     assert!([1008, 1006].contains(&closed), "{closed}");
-    // One that does not even ask for anything.
+    // A client that sends no request at all.
     let rig = RawGateway::with_config(|config| config.limits.head_time = short).await;
     let mut answer = Vec::new();
     let mut mute = rig.tcp().await;
     tokio::time::timeout(PATIENCE, mute.read_to_end(&mut answer)).await.unwrap().unwrap();
-    // Nor does a head that never ends.
+    // A request head that never ends.
     let mut slow = rig.tcp().await;
     slow.write_all(b"GET / HTTP/1.1\r\nHost: loc").await.unwrap();
     tokio::time::timeout(PATIENCE, slow.read_to_end(&mut answer)).await.unwrap().unwrap();
@@ -120,7 +120,7 @@ async fn slow_reader_is_disconnected_without_blocking_others() {
     .await;
     let mut slow = rig.connected_client(ADMIN).await;
     let mut other = rig.connected_client(ADMIN).await;
-    // Each answer is as long as the id of its request, and none is read.
+    // Each response is as long as the id of its request, and the client reads none.
     let id = "x".repeat(200_000);
     let flood = async {
         for _ in 0..1000 {
@@ -174,7 +174,7 @@ async fn connection_count_is_limited() {
     assert!(answer.to_lowercase().contains("retry-after"), "{answer}");
     first.check_health().await;
     drop(second);
-    // Its place is free as soon as the gateway has seen it leave.
+    // The slot is free as soon as the gateway has noticed the disconnect.
     let freed = async { while rig.http(upgrade).await.0 == 503 {} };
     tokio::time::timeout(PATIENCE, freed).await.unwrap();
 }
@@ -211,7 +211,7 @@ async fn authenticated_connection_frees_accept_permit() {
 async fn ping_flood_blocks_nothing() {
     let rig = RawGateway::start().await;
     let mut client = rig.connected_client(ADMIN).await;
-    // Nobody reads the pongs: were they waited for, this would not end.
+    // Nobody reads the pongs; if the gateway waited for them, this would hang.
     for _ in 0..50_000 {
         client.websocket.feed(Message::Ping(vec![b'x'; 100].into())).await.unwrap();
     }
@@ -225,7 +225,7 @@ async fn websocket_protocol_violation_is_reported() {
     let mut stream = rig.tcp().await;
     let upgrade = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-    // A frame that is not masked, right behind the request.
+    // An unmasked frame directly after the request.
     stream.write_all(upgrade.as_bytes()).await.unwrap();
     stream.write_all(b"\x81\x02{}").await.unwrap();
     let mut answer = Vec::new();

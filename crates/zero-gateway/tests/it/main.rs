@@ -1,4 +1,4 @@
-//! A gateway on loopback, and clients that mean well or do not.
+//! A gateway on loopback with well-behaved and hostile clients.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 

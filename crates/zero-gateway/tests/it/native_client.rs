@@ -1,4 +1,4 @@
-//! Our own client, every way it can come.
+//! zero's own client, over every transport.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Sessions of which nothing is kept: what is tested here comes before them.
+//! A store that keeps nothing, for tests that never reach a session.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A gateway and raw clients of it.
+//! A gateway and raw clients for it.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -26,7 +26,7 @@ use crate::null_store;
 pub(crate) const ADMIN: &str = "admin-token-0123456789abcdef";
 pub(crate) const READER: &str = "reader-token-0123456789abcdef";
 pub(crate) const PASSWORD: &str = "correct horse battery";
-/// Longer than anything here takes, so that a test fails instead of hanging.
+/// Longer than any step here takes, so that a test fails instead of hanging.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn principal(name: &str, scopes: &[TokenScope]) -> Principal {
@@ -49,7 +49,7 @@ impl MetricsSource for EmptyMetrics {
     }
 }
 
-/// A gateway that asks for tokens and answers failed tries quickly.
+/// A gateway that requires tokens and answers failed attempts quickly.
 pub(crate) async fn gateway_config() -> GatewayConfig {
     let auth = AuthConfig::deny_all()
         .with_token(READER, principal("reader", &[TokenScope::Read]))
@@ -70,7 +70,7 @@ pub(crate) async fn gateway_config() -> GatewayConfig {
     }
 }
 
-/// A gateway on a port of its own.
+/// A gateway on its own port.
 pub(crate) struct RawGateway {
     pub(crate) gateway: Gateway,
     pub(crate) address: SocketAddr,
@@ -106,12 +106,12 @@ impl RawGateway {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// A client that has been challenged.
+    /// A client that has received the challenge.
     pub(crate) async fn client(&self) -> RawClient<TcpStream> {
         RawClient::from_stream(self.tcp().await).await
     }
 
-    /// A client that was greeted.
+    /// A client that completed the handshake.
     pub(crate) async fn connected_client(&self, token: &str) -> RawClient<TcpStream> {
         let mut client = self.client().await;
         let hello = client.connect(connect_params(token)).await;
@@ -119,7 +119,7 @@ impl RawGateway {
         client
     }
 
-    /// What the head of an answer to a request says: the number, and the rest.
+    /// The status code and the rest of the response to a request.
     pub(crate) async fn http(&self, request: &str) -> (u16, String) {
         let mut stream = self.tcp().await;
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -136,8 +136,8 @@ impl RawGateway {
     }
 }
 
-/// Whether all of an answer is there: its head, and as much as that says. What becomes a WebSocket goes
-/// on after its head.
+/// Whether a response is complete: its head and a body of the declared length. An upgraded
+/// connection continues after its head.
 fn is_complete_response(answer: &[u8]) -> bool {
     let text = String::from_utf8_lossy(answer).to_lowercase();
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
@@ -151,7 +151,7 @@ fn is_complete_response(answer: &[u8]) -> bool {
     }
 }
 
-/// What a client of the family sends.
+/// The `connect` parameters of an OpenClaw-compatible client.
 pub(crate) fn connect_params(token: &str) -> Value {
     json!({
         "minProtocol": 4,
@@ -164,7 +164,7 @@ pub(crate) fn connect_params(token: &str) -> Value {
     })
 }
 
-/// A client that speaks WebSocket and nothing more.
+/// A client that speaks WebSocket only.
 pub(crate) struct RawClient<S> {
     pub(crate) websocket: WebSocketStream<S>,
     pub(crate) challenge: Value,
@@ -193,7 +193,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawClient<S> {
         self.send_text(frame.to_string()).await;
     }
 
-    /// Asks and gives the response; events in between are passed over.
+    /// Sends a request and returns the response; skips events.
     pub(crate) async fn call_method(&mut self, id: &str, method: &str, params: Value) -> Value {
         self.send_request(id, method, params).await;
         loop {
@@ -221,7 +221,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawClient<S> {
         }
     }
 
-    /// The code and reason of the close; frames before it are passed over.
+    /// The code and reason of the close frame; skips earlier frames.
     pub(crate) async fn wait_closed(&mut self) -> (u16, String) {
         loop {
             if let RawArrival::Closed(code, reason) = self.next_arrival().await {
@@ -260,7 +260,7 @@ pub(crate) enum RawArrival {
     Closed(u16, String),
 }
 
-/// An address that is not this machine's loopback.
+/// An address of this machine that is not loopback.
 pub(crate) fn non_loopback_address() -> SocketAddr {
     SocketAddr::from((IpAddr::from([0, 0, 0, 0]), 0))
 }

@@ -1,4 +1,4 @@
-//! Whoever reads much holds up nobody else.
+//! Large reads do not block other clients.
 
 use std::cell::Cell;
 
@@ -19,7 +19,7 @@ use zero_wire::zero_sessions::ZeroSessionsEvents;
 
 use crate::test_gateway::{PATIENCE, TestClient, TestGateway};
 
-/// A session of somebody, with a prompt and so many answers of so many bytes.
+/// Fills a session with a prompt and `entries` replies of `bytes` bytes.
 async fn fill_ledger(lab: &TestGateway, owner: &str, key: &str, entries: usize, bytes: usize) {
     let wanted = OpenSessionOptions {
         key: Some(key.to_owned()),
@@ -80,7 +80,8 @@ async fn answer_reads_bounded_part_of_ledger() {
     let last = events.events.last().unwrap().seq;
     let rest = ann.request::<ZeroSessionsEvents>(json!({"sessionKey": "main", "after": 20})).await;
     assert_eq!((last, rest.events.len(), rest.has_more), (9, 6, false));
-    // A reply of 25 MB began further back than can be read, so nothing of it looks whole.
+    // A reply of 25 MB began before the readable range, so no part of it is returned as a complete
+    // message.
     let history = ann.request::<ChatHistory>(json!({"sessionKey": "main"})).await;
     assert_eq!(history.messages.len(), 0);
     assert_eq!(ann.request::<SessionsGet>(json!({"key": "main"})).await.messages.len(), 0);
@@ -88,7 +89,8 @@ async fn answer_reads_bounded_part_of_ledger() {
     assert_eq!(preview.previews[0].status, "empty");
 }
 
-/// Whether a history is refused at once; otherwise it waits. `health`, asked after it, tells.
+/// The refusal of a history request, or `None` if it is queued; a `health` request sent after it
+/// tells which.
 async fn refusal_message(desk: &TestClient) -> Option<String> {
     let history = desk.client.request::<ChatHistory>(history_params("main"));
     let health = desk.client.request::<Health>(HealthParams::default());
@@ -121,7 +123,7 @@ async fn departed_client_leaves_read_queue() {
     let too_many = "1 requests with this token that read sessions are not answered yet; wait for \
                     some";
     assert_eq!(refusal_message(&second).await.as_deref(), Some(too_many));
-    // Another token has a queue of its own.
+    // Another token has its own queue.
     let other = lab.connect("bob", &[TokenScope::Read], &[]).await;
     assert_eq!(refusal_message(&other).await, None);
     drop(first);

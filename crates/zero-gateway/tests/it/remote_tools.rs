@@ -1,4 +1,4 @@
-//! A client hosts the tools of a session, does what it is asked, or vanishes.
+//! A client that hosts the tools of a session, answers calls or disconnects.
 
 use serde_json::{Value, json};
 use zero_session::store::ToolHostLocation;
@@ -9,7 +9,7 @@ use zero_wire::zero_sessions::{ZeroSessionsChoices, ZeroSessionsOpen};
 
 use crate::test_gateway::{TestClient, TestGateway};
 
-/// A host of the main session, and how its answers to terms are written.
+/// Attaches a host to the main session.
 pub(crate) async fn attach_host(lab: &TestGateway) -> TestClient {
     let host = lab.connect("ann", &[TokenScope::Write], &["zero-events"]).await;
     host.request::<ZeroSessionsOpen>(json!({"sessionKey": "main"})).await;
@@ -30,7 +30,7 @@ async fn offer_tools(host: &TestClient, dialect: &str) {
     .await;
 }
 
-/// Waits until the host is asked for a call; offers the tools in whatever dialect is wanted.
+/// Waits for the next call to the host; offers the tools in any requested dialect.
 pub(crate) async fn next_call(host: &mut TestClient) -> Value {
     loop {
         let event = host.next_event().await;
@@ -69,7 +69,7 @@ async fn client_hosts_tool_call_and_run_continues() {
     ann.request::<ChatSend>(send_params("run-1")).await;
     let call = next_call(&mut host).await;
     assert_eq!((&call["toolName"], &call["input"]), (&json!("look"), &json!({"path": "a"})));
-    // Nobody else can answer for the host.
+    // Another client cannot answer for the host.
     let result = json!({
         "sessionId": call["sessionId"], "toolCallId": call["toolCallId"],
         "content": [{"type": "text", "text": "it is there"}], "isError": false,
@@ -107,7 +107,7 @@ async fn host_lost_mid_call_fails_call_not_session() {
     assert_eq!(results[0]["data"]["isError"], true);
     let said = results[0]["data"]["result"]["content"][0]["text"].as_str().unwrap();
     assert!(said.contains("laptop"), "{said}");
-    // The gateway never takes the host's place.
+    // The gateway never executes the calls itself.
     let key = lab.sessions.resolve_key("main").unwrap();
     let record = lab.sessions.get(&key).await.unwrap().unwrap();
     assert_eq!(record.tool_host, ToolHostLocation::Client { name: "laptop".to_owned() });
@@ -116,7 +116,7 @@ async fn host_lost_mid_call_fails_call_not_session() {
     let last = heard.last().unwrap().payload.as_ref().unwrap();
     assert_eq!(last["state"], "error");
     assert!(last["errorMessage"].as_str().unwrap().contains("laptop"), "{last}");
-    // Back again, it can work.
+    // After it attaches again, the host can work.
     self::attach_host(&lab).await;
 }
 
@@ -141,7 +141,7 @@ async fn invalid_offer_is_rejected_whole() {
         let refused = host.expect_refusal::<ToolsOffer>(offer).await;
         assert!(refused.contains(why), "{refused}");
     }
-    // What was offered before still holds.
+    // The earlier offer is still valid.
     let ann = lab.connect("ann", &[TokenScope::Write], &[]).await;
     ann.request::<ChatSend>(send_params("run-1")).await;
     assert_eq!(next_call(&mut host).await["toolName"], "look");
@@ -158,7 +158,7 @@ async fn host_is_replaced_only_with_take_over() {
     let mut ann = lab.connect("ann", &[TokenScope::Write], &["tool-events"]).await;
     ann.request::<ChatSend>(send_params("run-1")).await;
     let call = next_call(&mut first).await;
-    // Not by accident, and not by somebody else, whatever they may see.
+    // Neither by accident nor by another user, whatever they may see.
     let mut second = lab.connect("ann", &[TokenScope::Write], &[]).await;
     let refused = second.expect_refusal::<ToolsAttach>(attach_params("desktop", false)).await;
     assert!(refused.contains("hosted by `laptop`") && refused.contains("takeOver"), "{refused}");
@@ -167,7 +167,7 @@ async fn host_is_replaced_only_with_take_over() {
         let refused = root.expect_refusal::<ToolsAttach>(attach_params("server", take_over)).await;
         assert!(refused.contains("that is somebody else"), "{refused}");
     }
-    // On purpose: the first one hears it, and what it was asked for is settled.
+    // With an explicit takeover the first host is notified and its pending calls end.
     let terms = second.request::<ToolsAttach>(attach_params("desktop", true)).await;
     let heard = first.collect_until(|event, _| event == "tools/displaced").await;
     let told = heard.last().unwrap().payload.clone().unwrap();
@@ -183,7 +183,7 @@ async fn host_is_replaced_only_with_take_over() {
         failed.map(|payload| payload["data"]["isError"].clone()).collect::<Vec<_>>(),
         [true]
     );
-    // It cannot go on as if nothing had happened.
+    // The first host cannot continue as before.
     let offered = json!({"sessionKey": "main", "dialect": "canonical", "cwd": "/w", "system": "linux", "tools": []});
     let refused = first.expect_refusal::<ToolsOffer>(offered).await;
     assert!(
@@ -198,12 +198,12 @@ async fn host_is_replaced_only_with_take_over() {
     assert!(refused.contains("`desktop` hosts the tools"), "{refused}");
     let refused = first.expect_refusal::<ToolsAttach>(attach_params("laptop", false)).await;
     assert!(refused.contains("hosted by `desktop`"), "{refused}");
-    // The second does the work now.
+    // The second host executes the calls now.
     ann.request::<ChatSend>(send_params("run-2")).await;
     assert_eq!(next_call(&mut second).await["toolName"], "look");
-    // Who attaches again on the same connection replaces nobody.
+    // A repeated attach on the same connection replaces nobody.
     second.request::<ToolsAttach>(attach_params("desktop", false)).await;
-    // And once it is gone, there is nobody to take over from.
+    // After the second host disconnects, a new host needs no takeover.
     second.client.close().await;
     let heard = ann.collect_until_end().await;
     assert_eq!(heard.last().unwrap().payload.as_ref().unwrap()["state"], "error");

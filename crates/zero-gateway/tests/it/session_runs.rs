@@ -1,4 +1,4 @@
-//! Runs from end to end: what a client asks for and what it hears.
+//! Runs from end to end: requests of a client and the events it receives.
 
 use serde_json::{Value, json};
 use zero_session::event::{EventKind, RunOutcome};
@@ -41,7 +41,7 @@ async fn openclaw_client_receives_run_from_first_word() {
     let payload = last.payload.as_ref().unwrap();
     assert_eq!(payload["stopReason"], "stop");
     assert_eq!(payload["sessionKey"], "agent:main:main");
-    // Numbers of the run have no gap.
+    // The sequence numbers of the run have no gap.
     let seqs = heard.iter().map(|event| event.payload.as_ref().unwrap()["seq"].as_u64().unwrap());
     assert!(seqs.eq(1..=heard.len() as u64));
 
@@ -153,10 +153,10 @@ async fn session_of_other_owner_is_hidden() {
     let waited = bob.request::<AgentWait>(json!({"runId": "run-1", "timeoutMs": 0})).await;
     assert_eq!((waited.status, waited.terminal_reply), (AgentWaitStatus::Timeout, None));
     assert!(!bob.request::<ChatAbort>(json!({"sessionKey": "main"})).await.aborted);
-    // A run of another session is not told of by its id.
+    // A run id of another user's session reveals nothing.
     let own = json!({"sessionKey": "bobs", "message": "x", "idempotencyKey": "run-1"});
     assert!(bob.expect_refusal::<ChatSend>(own).await.contains("belongs to another session"));
-    // He hears only what is his.
+    // Bob receives only the events of his own session.
     bob.request::<ChatSend>(
         json!({"sessionKey": "bobs", "message": "x", "idempotencyKey": "run-3"}),
     )
@@ -164,7 +164,7 @@ async fn session_of_other_owner_is_hidden() {
     let heard = bob.collect_until_end().await;
     let keys = heard.iter().map(|event| event.payload.as_ref().unwrap()["sessionKey"].clone());
     assert!(keys.into_iter().all(|key| key == "agent:main:bobs"));
-    // Who may do everything sees everything.
+    // An administrator sees all sessions.
     let root = lab.connect("root", &[TokenScope::Admin], &[]).await;
     assert_eq!(root.request::<SessionsList>(json!({})).await.total_count, 2);
     let reset = root.request::<SessionsReset>(json!({"key": "main"})).await;

@@ -1,4 +1,4 @@
-//! Real sessions with a scripted model behind a gateway, and clients on pipes.
+//! A gateway with real sessions, a scripted model, and clients on pipes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ use zero_wire::method::TokenScope;
 use zero_wire::pipe::pipe;
 use zero_wire::{EventFrame, GatewayMethod};
 
-/// Longer than anything here takes, so that a test fails instead of hanging.
+/// Longer than any step here takes, so that a test fails instead of hanging.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct TestGateway {
@@ -49,7 +49,7 @@ impl TestGateway {
         Self::with_limits(answers, GatewayLimits::default()).await
     }
 
-    /// The same with other bounds.
+    /// Like [`Self::start`], with other limits.
     pub(crate) async fn with_limits(answers: &[&str], limits: GatewayLimits) -> Self {
         let folder = TempDir::new().unwrap();
         let store = SqliteStore::open(&folder.path().join("sessions.db")).unwrap();
@@ -78,7 +78,7 @@ impl TestGateway {
         Self { gateway, sessions, _folder: folder }
     }
 
-    /// A client of somebody.
+    /// Connects a client as the given principal.
     pub(crate) async fn connect(
         &self,
         name: &str,
@@ -110,20 +110,20 @@ impl TestGateway {
     }
 }
 
-/// A client and what it hears.
+/// A client and the events it receives.
 pub(crate) struct TestClient {
     pub(crate) client: GatewayClient,
     pub(crate) events: GatewayEvents,
 }
 
 impl TestClient {
-    /// Asks, with parameters as JSON.
+    /// Sends a request with JSON parameters.
     pub(crate) async fn request<M: GatewayMethod>(&self, params: Value) -> M::Result {
         let params = serde_json::from_value(params).unwrap();
         timeout(PATIENCE, self.client.request::<M>(params)).await.unwrap().unwrap()
     }
 
-    /// Asks for what will be refused; gives code and message.
+    /// Sends a request that is expected to fail; returns code and message.
     pub(crate) async fn expect_refusal<M: GatewayMethod>(&self, params: Value) -> String {
         let params = serde_json::from_value(params).unwrap();
         match timeout(PATIENCE, self.client.request::<M>(params)).await.unwrap() {
@@ -135,7 +135,7 @@ impl TestClient {
         }
     }
 
-    /// The next event that is no tick.
+    /// The next event that is not a tick.
     pub(crate) async fn next_event(&mut self) -> EventFrame {
         loop {
             let event = timeout(PATIENCE, self.events.next()).await.unwrap().unwrap();
@@ -145,7 +145,7 @@ impl TestClient {
         }
     }
 
-    /// Events up to the first that is wanted, which is the last of them.
+    /// The events up to and including the first that matches.
     pub(crate) async fn collect_until(
         &mut self,
         wanted: impl Fn(&str, &Value) -> bool,
@@ -161,7 +161,7 @@ impl TestClient {
         }
     }
 
-    /// Events up to the end of a run, as the family hears it.
+    /// The events up to the end of a run, in the OpenClaw format.
     pub(crate) async fn collect_until_end(&mut self) -> Vec<EventFrame> {
         let over = |state: &Value| ["final", "aborted", "error"].iter().any(|end| state == end);
         self.collect_until(|name, payload| name == "chat" && over(&payload["state"])).await
@@ -221,7 +221,7 @@ impl ModelClient for ScriptedModel {
     }
 }
 
-/// Nothing can be done with the gateway itself.
+/// A backend factory without any tools.
 struct NoToolBackend;
 
 impl ToolBackendFactory for NoToolBackend {

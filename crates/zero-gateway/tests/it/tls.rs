@@ -14,7 +14,7 @@ use zero_gateway::{TlsError, TlsIdentity};
 
 use crate::raw_gateway::{ADMIN, RawClient, RawGateway, connect_params};
 
-/// A certificate that signed itself, and its bytes.
+/// A self-signed certificate and its bytes.
 pub(crate) fn self_signed() -> (TlsIdentity, CertificateDer<'static>) {
     let made = TestCertificate::new();
     let tls = TlsIdentity::from_pem(made.certificate_pem().as_bytes(), made.key_pem().as_bytes())
@@ -63,7 +63,7 @@ async fn certificate_forces_tls() {
     let hello = client.connect(connect_params(ADMIN)).await;
     assert_eq!(hello["payload"]["type"], "hello-ok");
     client.check_health().await;
-    // In plaintext nobody answers.
+    // A plaintext client gets no answer.
     let mut plain = rig.tcp().await;
     plain.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();

@@ -1,4 +1,4 @@
-//! Asks on behalf of one session: its calls, and the tools that want to know something.
+//! Asks the user on behalf of one session: approvals of its calls, and questions of its tools.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,14 +20,14 @@ use crate::sessions::ledger_recorder::LedgerRecorder;
 use crate::sessions::run_limiter::RunPermit;
 use crate::store::Store;
 
-/// Asks on behalf of one session.
+/// Asks the user on behalf of one session.
 pub(crate) struct InteractionBroker {
     approvals: ApprovalQueue,
     questions: QuestionQueue,
     recorder: LedgerRecorder,
     store: Arc<dyn Store>,
     most: Duration,
-    /// The run whose calls ask; one session has one at a time.
+    /// The active run of the session, whose calls ask; a session has one at a time.
     run: Mutex<Option<RequestingRun>>,
     grants: Arc<PendingGrants>,
 }
@@ -35,15 +35,15 @@ pub(crate) struct InteractionBroker {
 /// The run whose calls ask.
 #[derive(Clone)]
 pub(crate) struct RequestingRun {
-    /// The run id that its questions are recorded with.
+    /// Id of the run, recorded with its questions.
     pub(crate) id: RunId,
-    /// Somebody else's while it waits for a person.
+    /// The run's permit, released while it waits for the user.
     pub(crate) place: Arc<RunPermit>,
-    /// What its calls say, which is shown before anybody is asked about them.
+    /// Updates of its calls, which are recorded before a question about them.
     pub(crate) news: Arc<CallUpdateBuffer>,
 }
 
-/// What stands now, until it is written. Only the latest counts.
+/// Grants that are not stored yet. Only the latest set is written.
 #[derive(Default)]
 struct PendingGrants {
     latest: Mutex<Option<Vec<GrantRecord>>>,
@@ -62,7 +62,7 @@ impl InteractionBroker {
         Self { approvals, questions, recorder, store, most, run: Mutex::new(None), grants }
     }
 
-    /// Says which run asks from now on.
+    /// Sets the run whose calls ask from now on.
     pub(crate) fn set_run(&self, run: Option<RequestingRun>) {
         *self.run.lock().unwrap_or_else(PoisonError::into_inner) = run;
     }
@@ -71,7 +71,7 @@ impl InteractionBroker {
         self.run.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Asks a question of a tool.
+    /// Asks a tool's question.
     pub(crate) async fn ask_question(&self, question: UserQuestion) -> QuestionAnswer {
         let run = self.synced_run().await;
         let id = run.as_ref().map(|run| run.id.clone());
@@ -79,7 +79,7 @@ impl InteractionBroker {
         wait_for_user(run, answer).await
     }
 
-    /// Asks for leave.
+    /// Asks for approval.
     async fn ask_approval(
         &self,
         run: Option<RequestingRun>,
@@ -89,7 +89,7 @@ impl InteractionBroker {
         wait_for_user(run, self.approvals.ask(self.recorder.clone(), id, request, self.most)).await
     }
 
-    /// The run that asks, once everybody has seen what its calls said.
+    /// The current run, once the updates of its calls are recorded.
     async fn synced_run(&self) -> Option<RequestingRun> {
         let run = self.current_run()?;
         run.news.wait_until_recorded().await;
@@ -98,8 +98,8 @@ impl InteractionBroker {
 }
 
 impl InteractionBroker {
-    /// Asks whether a run that repeats itself may go on. It looks like any permission, so that every
-    /// client can put it to its person.
+    /// Asks whether a run that repeats itself may continue. It has the form of an approval request,
+    /// so that every client can show it.
     pub(crate) async fn ask_to_continue(&self, why: String) -> ApprovalAnswer {
         let option = |answer: ApprovalAnswer, name: &str| ApprovalOption {
             id: answer.id().to_owned(),
@@ -123,7 +123,7 @@ impl InteractionBroker {
             cwd: String::new(),
             expires_ms: question_expiry_ms(self.most),
         };
-        // The loop itself has shown all there is, and would wait for itself.
+        // The loop itself has already recorded its updates; waiting for them here would deadlock.
         self.ask_approval(self.current_run(), request).await
     }
 }
@@ -144,14 +144,14 @@ impl CallApprover for InteractionBroker {
         let slot = Arc::clone(&self.grants);
         *slot.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(standing);
         let (store, session) = (Arc::clone(&self.store), self.recorder.session().clone());
-        // Outside of the runtime everything has come to its end.
+        // Without a tokio runtime the process is shutting down.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
             let _one_at_a_time = slot.writing.lock().await;
             let latest = slot.latest.lock().unwrap_or_else(PoisonError::into_inner).take();
             let Some(grants) = latest else { return };
             if let Err(error) = store.set_grants(&session, grants).await {
-                // It still stands in this process; after the next start it is asked again.
+                // The grant stays valid in this process; after a restart the user is asked again.
                 tracing::warn!(%session, %error, "what was settled for this session is not kept");
             }
         });
@@ -181,7 +181,7 @@ impl Elicitor for InteractionBroker {
     }
 }
 
-/// Waits for a person. The place of the run is somebody else's meanwhile.
+/// Waits for the user. The permit of the run is released meanwhile.
 async fn wait_for_user<T>(run: Option<RequestingRun>, answer: impl Future<Output = T>) -> T {
     let Some(run) = run else { return answer.await };
     let pause = run.place.pause();

@@ -1,4 +1,4 @@
-//! A question of any kind, from the moment it is asked until its answer is written down.
+//! A question of any kind, from the request until its answer is recorded.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,29 +16,29 @@ use crate::sessions::ledger_recorder::{LedgerRecorder, new_event};
 /// Questions `Q` that wait for answers `A`.
 pub(super) struct InteractionQueue<Q, A> {
     open: Mutex<BTreeMap<String, PendingInteraction<Q, A>>>,
-    /// Told whenever one is done with.
+    /// Notified when a question is resolved.
     changed: Notify,
-    /// Counts those that were asked.
+    /// Counts the recorded questions.
     asked: watch::Sender<u64>,
-    /// Counts them before that, for their order.
+    /// Assigns numbers to questions, for their order.
     numbers: AtomicU64,
 }
 
-/// What is asked, and what becomes of it without an answer.
+/// A question, and the outcome if nobody answers.
 pub(super) struct InteractionRequest<Q, A> {
     pub(super) id: String,
     pub(super) asked: Q,
-    /// How the ledger says that it is asked.
+    /// The ledger entry that records the question.
     pub(super) shown: EventKind,
     pub(super) recorder: LedgerRecorder,
     pub(super) run: Option<RunId>,
-    /// How long it waits.
+    /// Timeout of the question.
     pub(super) most: Duration,
     pub(super) expired: InteractionOutcome<A>,
     pub(super) cancelled: InteractionOutcome<A>,
 }
 
-/// An answer, and how the ledger says so.
+/// An answer and the ledger entry that records it.
 #[derive(Clone)]
 pub(super) struct InteractionOutcome<A> {
     pub(super) answer: A,
@@ -50,10 +50,10 @@ struct PendingInteraction<Q, A> {
     recorder: LedgerRecorder,
     run: Option<RunId>,
     created_ms: i64,
-    /// Grows with every question.
+    /// Increases with every question.
     number: u64,
     cancelled: InteractionOutcome<A>,
-    /// Nothing once an answer counts and is being written down.
+    /// `None` once an answer was accepted and is being recorded.
     answer: Option<oneshot::Sender<A>>,
 }
 
@@ -81,7 +81,7 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
         })
     }
 
-    /// All that wait, oldest first.
+    /// All pending questions, oldest first.
     pub(super) fn list<T>(
         &self,
         show: impl Fn(&SessionId, Option<&RunId>, i64, &Q) -> T,
@@ -95,12 +95,12 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
         waiting.into_iter().map(show).collect()
     }
 
-    /// Changes whenever one more is asked and written.
+    /// A counter that changes whenever a question is recorded.
     pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
         self.asked.subscribe()
     }
 
-    /// Asks, and waits for the answer. Whoever gives up waiting takes the question back.
+    /// Records the question and waits for the answer. Dropping the future withdraws the question.
     pub(super) async fn ask(self: &Arc<Self>, asking: InteractionRequest<Q, A>) -> A {
         let InteractionRequest { id, asked, shown, recorder, run, most, expired, cancelled } =
             asking;
@@ -115,12 +115,12 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
             cancelled: cancelled.clone(),
             answer: Some(answer),
         };
-        // Before it can be answered, so that the ledger has the answer after the question.
+        // Recorded before it can be answered, so the ledger has the answer after the question.
         let written = recorder.write(vec![new_event(run.as_ref(), shown)]);
         self.lock().insert(id.clone(), open);
         let _withdraw = WithdrawGuard { waiting: Arc::clone(self), id: id.clone() };
         if written.await.is_err() {
-            // Nobody has seen it, so nobody is told that it is taken back.
+            // The question was never visible, so no withdrawal is recorded.
             self.remove(&id);
             return no;
         }
@@ -132,8 +132,8 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
         answered.await.unwrap_or(no)
     }
 
-    /// Answers; false when an answer came before. It counts once it is written down, and is a no
-    /// where that fails.
+    /// Answers a question. Returns false if it was already answered. The answer takes effect once
+    /// it is recorded; if that fails, it becomes a rejection.
     pub(super) fn resolve(self: &Arc<Self>, id: &str, outcome: InteractionOutcome<A>) -> bool {
         let mut open = self.lock();
         let Some(question) = open.get_mut(id) else { return false };
@@ -141,7 +141,7 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
         let (recorder, run) = (question.recorder.clone(), question.run.clone());
         drop(open);
         let (this, id) = (Arc::clone(self), id.to_owned());
-        // Outside of the runtime everything has come to its end, and nobody waits.
+        // Without a tokio runtime the process is shutting down and nobody waits.
         let Ok(runtime) = Handle::try_current() else {
             self.remove(&id);
             return true;
@@ -149,7 +149,7 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
         let written = recorder.write(vec![new_event(run.as_ref(), outcome.shown)]);
         runtime.spawn(async move {
             if written.await.is_ok() {
-                // Whoever asked may have gone; the answer is in the ledger all the same.
+                // The receiver may be gone; the answer is in the ledger anyway.
                 let _ = answer.send(outcome.answer);
             }
             this.remove(&id);
@@ -157,7 +157,7 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
         true
     }
 
-    /// Takes back what a run has asked, and waits until all of its questions are done with.
+    /// Withdraws the questions of a run and waits until all of them are resolved.
     pub(super) async fn withdraw(self: &Arc<Self>, run: &RunId) {
         let of_run = |open: &PendingInteraction<Q, A>| open.run.as_ref() == Some(run);
         let open: Vec<(String, InteractionOutcome<A>)> = {
@@ -189,7 +189,7 @@ impl<Q: Clone + Send + 'static, A: Clone + Send + 'static> InteractionQueue<Q, A
     }
 }
 
-/// Takes a question back when whoever asked stops waiting.
+/// Withdraws a question when the caller stops waiting.
 struct WithdrawGuard<Q: Clone + Send + 'static, A: Clone + Send + 'static> {
     waiting: Arc<InteractionQueue<Q, A>>,
     id: String,

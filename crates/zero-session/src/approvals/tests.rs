@@ -1,4 +1,4 @@
-//! Questions on their own; how runs ask them is tested with the sessions.
+//! The question queues alone; the session tests cover how runs use them.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What a line says that is written for no model: which tool, with which arguments.
+//! Parses commands for the agent without a model into a tool and its arguments.
 
 use std::fmt::Write as _;
 
@@ -10,35 +10,35 @@ use super::ATTACH_MODEL_HINT;
 use crate::model::ModelToolDefinition;
 use crate::word_split;
 
-/// What is to be done.
+/// Result of parsing a command.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum DirectAction {
-    /// Say this.
+    /// Reply with this text.
     Reply(String),
     /// Call this tool.
     Call {
-        /// The tool.
+        /// Name of the tool.
         name: String,
         /// Its arguments.
         input: Value,
     },
 }
 
-/// A short way to call a tool.
+/// A shorthand for a tool call.
 pub(super) struct ToolShorthand {
     /// The word after the slash.
     pub(super) word: &'static str,
     /// Canonical name of the tool that the word calls.
     tool: &'static str,
-    /// How it is written.
+    /// Syntax, shown in the help.
     usage: &'static str,
-    /// What it does.
+    /// Description, shown in the help.
     about: &'static str,
-    /// The tool's arguments for what follows the word; `None` when that is not how it is written.
+    /// Converts the text after the word into the tool's arguments; `None` if the syntax is wrong.
     input: fn(&str) -> Result<Option<Value>, String>,
 }
 
-/// All of them.
+/// All shorthands.
 pub(super) const SHORTHANDS: &[ToolShorthand] = &[
     ToolShorthand {
         word: "read",
@@ -91,7 +91,7 @@ pub(super) const SHORTHANDS: &[ToolShorthand] = &[
     },
 ];
 
-/// What a line says to do with these tools.
+/// Parses a line into an action with these tools.
 pub(super) fn parse(text: &str, tools: &[ModelToolDefinition]) -> DirectAction {
     let text = text.trim();
     let Some(after) = text.strip_prefix('/') else {
@@ -104,7 +104,7 @@ pub(super) fn parse(text: &str, tools: &[ModelToolDefinition]) -> DirectAction {
     }
     let folded = word.to_ascii_lowercase();
     let shorthand = SHORTHANDS.iter().find(|shorthand| shorthand.word == folded);
-    // A command may begin with a brace; by the tool's own name it is JSON all the same.
+    // A shell command may begin with a brace; `/Bash` with the tool's own name always takes JSON.
     let json = parse_object(rest).filter(|_| word != "bash");
     match (shorthand, json) {
         (Some(shorthand), None) => parse_shorthand(shorthand, rest, tools),
@@ -130,7 +130,7 @@ fn parse_shorthand(
     }
 }
 
-/// Any tool by its own name, with its arguments as JSON.
+/// A call of any tool by its own name, with its arguments as JSON.
 fn parse_tool_call(
     word: &str,
     rest: &str,
@@ -174,7 +174,7 @@ fn split_words(rest: &str) -> Result<Vec<String>, String> {
     word_split::split(rest).map_err(|error| error.to_string())
 }
 
-/// Something, and perhaps where.
+/// A required value, optionally followed by a path.
 fn field_and_path(field: &str, rest: &str) -> Result<Option<Value>, String> {
     Ok(match &split_words(rest)?[..] {
         [one] => Some(json!({field: one})),
@@ -209,7 +209,7 @@ fn is_line_range(text: &str) -> bool {
     parse_line_range(text).is_some()
 }
 
-/// `12`, `12-` or `12-20`: from which line, and up to which.
+/// Parses `12`, `12-` or `12-20` into the first and last line.
 fn parse_line_range(text: &str) -> Option<(u64, Option<u64>)> {
     let number = |text: &str| {
         let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());

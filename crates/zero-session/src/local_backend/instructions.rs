@@ -1,7 +1,7 @@
-//! Files in which a workspace, or a person, tells agents how to work: AGENTS.md and the like.
+//! Instruction files for agents, such as AGENTS.md, of a workspace or of the user.
 //!
-//! They come with a checkout, so they are read as what others wrote: ordinary files only, no link
-//! that leads out of the repository, never what a rule keeps from being read, and of bounded size.
+//! They are part of a checkout and therefore untrusted: only ordinary files are read, no link may
+//! lead out of the repository, read rules apply, and the size is bounded.
 
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -13,20 +13,20 @@ use zero_sandbox::{FileType, FinalLinkMode, ResolvedPath, Workspace};
 
 use zero_runtime::tool_backend::InstructionFile;
 
-/// The names they have, the first that is there in a folder counts.
+/// File names in order of preference; the first one in a folder is used.
 const FILE_NAMES: &[&str] =
     &["AGENTS.md", "CLAUDE.md", "GEMINI.md", ".github/copilot-instructions.md"];
-/// The tool as which they are read.
+/// The tool whose rules apply to reading them.
 const READ_TOOL: &str = "Read";
-/// Most bytes of one file.
+/// Maximum size of one file, in bytes.
 const FILE_BYTES_MAX: usize = 64 * 1024;
-/// Most bytes of all of them.
+/// Maximum size of all files, in bytes.
 const ALL_BYTES_MAX: usize = 128 * 1024;
-/// How far above the workspace a repository is looked for.
+/// Maximum number of folders above the workspace that are searched for the repository root.
 const FOLDERS_MAX: usize = 32;
 
-/// What is said about working here, outermost first: by the person in the file `own`, then by the
-/// folders from the repository's root down to the workspace.
+/// Reads the instructions, outermost first: the user's file `own`, then the files of the folders
+/// from the repository root down to the workspace.
 pub fn read(
     workspace: &Workspace,
     own: Option<&Path>,
@@ -46,7 +46,7 @@ pub fn read(
         let Ok(repository) = Workspace::open(std::slice::from_ref(outermost), None) else {
             continue;
         };
-        // The nearest say most about the work, so that they come before others get the room.
+        // The nearest files are the most specific, so they get the space first.
         for folder in &folders {
             let Some((located, text)) = find_first(folder, &repository, policy, &mut room, &seen)
             else {
@@ -60,7 +60,7 @@ pub fn read(
     own.into_iter().chain(found).collect()
 }
 
-/// The first file of a folder that counts and says something.
+/// The first usable, non-empty file of a folder.
 fn find_first(
     folder: &Path,
     repository: &Workspace,
@@ -72,7 +72,7 @@ fn find_first(
         let path = folder.join(name);
         let located = repository.resolve_path(&path, FinalLinkMode::Follow).ok()?;
         let is_inside = located.target().zone() == PathZone::Workspace;
-        // A link may lead to another Markdown file, and not to whatever else a checkout holds.
+        // A link may lead to another Markdown file, but not to any other file of the checkout.
         let is_markdown = located.path().extension().is_some_and(|name| name == "md");
         let may_read =
             is_inside && is_markdown && policy.may_read(READ_TOOL, &path, located.path());
@@ -83,7 +83,7 @@ fn find_first(
     })
 }
 
-/// What a file says, as far as there is room; `None` where it is no text or says nothing.
+/// Reads a file up to `room` bytes; `None` if it is empty or not text.
 fn read_text(located: &ResolvedPath, room: &mut usize) -> Option<String> {
     let is_file = located.facts().ok()?.is_some_and(|facts| facts.file_type == FileType::File);
     if !is_file {
@@ -109,7 +109,7 @@ fn read_text(located: &ResolvedPath, room: &mut usize) -> Option<String> {
     let is_cut = bytes.len() > most;
     bytes.truncate(most);
     if let (true, Err(error)) = (is_cut, std::str::from_utf8(&bytes))
-        // The last character was cut through.
+        // The limit split the last character.
         && error.error_len().is_none()
     {
         bytes.truncate(error.valid_up_to());
@@ -130,8 +130,8 @@ fn read_text(located: &ResolvedPath, room: &mut usize) -> Option<String> {
     Some(text)
 }
 
-/// A workspace's folder and those above it up to the root of its repository; itself alone where it is
-/// in none. A folder that belongs to others, or that anybody can write to, has no say.
+/// The workspace folder and its parents up to the repository root, or the workspace folder alone
+/// outside of a repository. Folders of other owners and world-writable folders are skipped.
 fn instruction_folders(root: &Path) -> Vec<PathBuf> {
     let Ok(owner) = std::fs::metadata(root).map(|facts| facts.uid()) else { return Vec::new() };
     let is_theirs = |folder: &Path| {
@@ -188,7 +188,7 @@ mod tests {
             read(&workspace, Some(&self.path("own/AGENTS.md")), policy)
         }
 
-        /// What is read, as `name: text`.
+        /// Checks the result, as `name: text`.
         #[track_caller]
         fn check(&self, expected: &[&str]) {
             self.check_by(&RiskPolicy, expected);
@@ -261,13 +261,13 @@ mod tests {
         symlink("../../secret.md", fixture.path("repo/sub/AGENTS.md")).unwrap();
         symlink(".env", fixture.path("repo/sub/GEMINI.md")).unwrap();
         symlink("../../docs/agents.md", fixture.path("repo/sub/work/AGENTS.md")).unwrap();
-        // The same file twice is said once, where it is nearest.
+        // A file that is found twice is included once, at the nearest position.
         fixture.check(&["repo/sub/CLAUDE.md: instead", "repo/docs/agents.md: linked"]);
         std::fs::remove_file(fixture.path("repo/sub/work/AGENTS.md")).unwrap();
         fixture.check(&["repo/docs/agents.md: linked", "repo/sub/CLAUDE.md: instead"]);
         std::fs::remove_file(fixture.path("repo/sub/CLAUDE.md")).unwrap();
         fixture.check(&["repo/docs/agents.md: linked"]);
-        // The person may keep their own anywhere.
+        // The user may store their own file anywhere.
         std::fs::create_dir(fixture.path("own")).unwrap();
         symlink("../secret.md", fixture.path("own/AGENTS.md")).unwrap();
         assert_eq!(fixture.read_by(&RiskPolicy)[0].text, "theirs");

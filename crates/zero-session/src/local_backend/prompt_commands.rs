@@ -1,8 +1,8 @@
-//! Prompts that people keep as Markdown files, to be called by a slash and a name.
+//! Prompts that users store as Markdown files and call with a slash and a name.
 //!
-//! A project's are only prompts, and say nothing that its README could not; so they need no trust.
-//! They are still somebody else's files: read without following a link, bounded, and never in the
-//! place of a command of zero's or of the person's own.
+//! A project's commands are only prompts, no more dangerous than its README, so they need no trust.
+//! They are still untrusted files: links are not followed, the size is bounded, and they never
+//! replace a command of zero or of the user.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,24 +16,24 @@ use zero_sandbox::{FileType, FinalLinkMode, FolderHandle, Workspace};
 use crate::slash_commands::BUILT_IN;
 use zero_runtime::tool_backend::PromptCommand;
 
-/// Where a workspace keeps them.
+/// Command folder of a workspace.
 const WORKSPACE_COMMANDS: &str = ".zero/commands";
-/// The tool as which they are read.
+/// The tool whose rules apply to reading them.
 const READ_TOOL: &str = "Read";
-/// Files that one place may have.
+/// Maximum number of files per command folder, including subfolders.
 const FILES_MAX: usize = 100;
-/// Names that are looked at in one place.
+/// Maximum number of directory entries examined per command folder.
 const ENTRIES_MAX: usize = 2_000;
-/// Folders within each other: `a/b/c.md` is `a:b:c`.
+/// Maximum nesting depth: `a/b/c.md` is `a:b:c`.
 const DEPTH_MAX: usize = 3;
-/// Most bytes of a file.
+/// Maximum size of a file, in bytes.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
-/// Longest part of a name.
+/// Maximum length of one part of a name.
 const NAME_LEN_MAX: usize = 64;
-/// Longest description and hint, in characters.
+/// Maximum length of a description or hint, in characters.
 const LINE_LEN_MAX: usize = 200;
 
-/// The commands kept in the person's own folder, and in the workspace, by name.
+/// Reads the commands of the user's own folder and of the workspace, sorted by name.
 pub fn read(workspace: &Workspace, own: Option<&Path>, policy: &dyn Policy) -> Vec<PromptCommand> {
     let mut commands = BTreeMap::new();
     if let Some(own) = own {
@@ -53,12 +53,12 @@ pub fn read(workspace: &Workspace, own: Option<&Path>, policy: &dyn Policy) -> V
     commands.into_values().collect()
 }
 
-/// Whose files they are.
+/// Origin of a command folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CommandOrigin {
-    /// The person's: links are followed.
+    /// The user's own folder: links are followed.
     User,
-    /// The workspace's: none is.
+    /// The workspace: links are not followed.
     Project,
 }
 
@@ -142,7 +142,7 @@ fn read_text(file: File) -> Result<String, &'static str> {
     String::from_utf8(bytes).map_err(|_| "it is no text")
 }
 
-/// A command of this name; `None` where nothing is left to ask a model.
+/// Parses a command; `None` if the prompt is empty.
 fn parse_command(name: String, text: &str) -> Option<PromptCommand> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
     let (head, prompt) = split_front_matter(&text);
@@ -168,7 +168,7 @@ fn parse_command(name: String, text: &str) -> Option<PromptCommand> {
     })
 }
 
-/// What stands between two lines of `---` at the beginning, and the rest.
+/// Splits the text into the front matter between two lines of `---` and the rest.
 fn split_front_matter(text: &str) -> (&str, &str) {
     let Some(after) = text.strip_prefix("---\n") else { return ("", text) };
     if let Some(rest) = after.strip_prefix("---\n") {
@@ -188,7 +188,7 @@ fn unquote(value: &str) -> &str {
     inner('"').or_else(|| inner('\'')).unwrap_or(value)
 }
 
-/// One short line, for it is shown in lists.
+/// Reduces a text to one short line for lists.
 fn clean_line(text: &str) -> String {
     one_line(text, LINE_LEN_MAX)
 }
@@ -291,11 +291,11 @@ mod tests {
         std::fs::write(commands.join("large.md"), "x".repeat(64 * 1024 + 1)).unwrap();
         std::fs::write(commands.join("binary.md"), b"\xff\xfe").unwrap();
         fixture.check(&[]);
-        // The person may link to theirs.
+        // The user's own files may be links.
         symlink("../secret.md", fixture.path("own/linked.md")).unwrap();
         symlink("../kept", fixture.path("own/folder")).unwrap();
         fixture.check(&[("folder:mine", "mine"), ("linked", "secret")]);
-        // A folder that is a link as a whole is none of the project's.
+        // A command folder that is itself a link is ignored.
         std::fs::remove_dir_all(&commands).unwrap();
         symlink("../../kept", &commands).unwrap();
         fixture.check(&[("folder:mine", "mine"), ("linked", "secret")]);

@@ -1,4 +1,4 @@
-//! Hands with the tools that come with zero, in a temp folder.
+//! The local backend with zero's own tools in a temporary folder.
 #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
 
 use std::io::{BufRead as _, Read as _};
@@ -17,10 +17,10 @@ use zero_sandbox::{StateDir, Workspace};
 use super::*;
 use crate::event::{ResultContent, ToolCallStatus};
 
-// Commands are started by this program under another name.
+// The test binary acts as the helper process that starts commands.
 zero_sandbox::dispatch_helper_before_main!();
 
-/// Says the same to every question, and remembers what it heard.
+/// Gives the same answer to every question and records the questions.
 struct FixedApprover {
     answer: ApprovalAnswer,
     asked: Mutex<Vec<(String, ApprovalQuestion)>>,
@@ -52,7 +52,7 @@ impl CallApprover for FixedApprover {
     }
 }
 
-/// Nobody, who says what to do about it.
+/// An approver without a user, which explains why it rejects.
 struct UnattendedApprover;
 
 impl CallApprover for UnattendedApprover {
@@ -67,12 +67,12 @@ impl CallApprover for UnattendedApprover {
     fn store_grants(&self, _: Vec<GrantRecord>) {}
 }
 
-/// Writes down what it hears.
+/// Records updates of a call.
 #[derive(Default)]
 struct RecordingObserver {
     described: Mutex<Vec<(String, ToolKind, Vec<FileLocation>)>>,
     progress: Mutex<Vec<String>>,
-    /// `begun`, and what was printed after it.
+    /// `begun`, followed by the output.
     printed: Mutex<String>,
     spoke: Notify,
 }
@@ -104,7 +104,7 @@ struct BackendFixture {
 
 impl BackendFixture {
     fn new(rules: &[(Verdict, &str)]) -> Self {
-        // Not in `/tmp`, where a command would see the way to it in its own.
+        // Not in `/tmp`, because a command sees its own `/tmp`.
         let temp = tempfile::tempdir_in("/var/tmp").unwrap();
         let folder = temp.path().canonicalize().unwrap();
         std::fs::create_dir(folder.join("work")).unwrap();
@@ -174,7 +174,7 @@ async fn call(
     (end, watch)
 }
 
-/// The words of a result.
+/// The text of a result.
 fn result_text(end: &ToolOutcome) -> String {
     match &render_plain(end)[..] {
         [ResultContent::Text { text }] => text.clone(),
@@ -413,13 +413,13 @@ async fn session_grants_are_stored_and_restored() {
     std::fs::remove_file(fixture.path("a")).unwrap();
     let (end, _) = call(&hands, "Write", write("a")).await;
     assert_eq!((end.status(), no.question_count()), (ToolCallStatus::Completed, 0), "{end:?}");
-    // It is this session's, and nobody else's.
+    // The grant applies to this session only.
     let other = fixture.backend("other", &no);
     std::fs::remove_file(fixture.path("a")).unwrap();
     let (end, _) = call(&other, "Write", write("a")).await;
     assert_eq!((end.status(), no.question_count()), (ToolCallStatus::Denied, 1), "{end:?}");
 
-    // Who plans is not talked round by what was allowed before, nor by what somebody allows now.
+    // Plan mode rejects the call despite earlier grants and despite a new approval.
     for (mode, standing) in [(Some(PermissionMode::Plan), kept), (None, Vec::new())] {
         let planner = FixedApprover::new(ApprovalAnswer::AllowSession);
         let config = LocalToolBackendConfig { mode, standing, ..fixture.config("p", &planner) };
@@ -449,7 +449,7 @@ async fn session_grants_are_stored_and_restored() {
     assert!(!fixture.path("a").exists() && fixture.path("b").exists());
 }
 
-/// A tool of somebody else, which says of itself that it only reads.
+/// A foreign tool that claims to be read-only.
 fn foreign_tool() -> Arc<dyn AnyTool> {
     zero_runtime::erase(zero_tools::ls::LsTool)
 }
@@ -481,7 +481,7 @@ async fn catalog_lists_tools_instructions_and_commands() {
     assert_eq!(hands.location(), "this machine");
     let again = hands.load_catalog(DialectName::Canonical).await.unwrap();
     assert!(Arc::ptr_eq(&again.tools.definitions(), &bench.tools.definitions()), "made once");
-    // Tools of others change what they like, whatever they say.
+    // Foreign tools may change anything, whatever they claim.
     let registry = fixture.host.registry();
     registry.remove_source(BUILTIN);
     registry.add("elsewhere", vec![foreign_tool()]).unwrap();
@@ -489,7 +489,7 @@ async fn catalog_lists_tools_instructions_and_commands() {
     assert_eq!((bench.tools.len(), read_only(&bench).len()), (1, 0));
 }
 
-/// Says so when it goes.
+/// Sends a signal when dropped.
 struct DropSignal(Option<oneshot::Sender<()>>);
 
 impl Drop for DropSignal {
@@ -508,7 +508,7 @@ async fn dropping_backend_ends_its_processes() {
     let yes = FixedApprover::new(ApprovalAnswer::AllowOnce);
     let hands = LocalToolBackend::new(LocalToolBackendConfig { keep, ..fixture.config("s", &yes) })
         .unwrap();
-    // Whoever reads hears the end once nobody is left who could write.
+    // The reader reaches the end once all writers are gone.
     let reading = tokio::task::spawn_blocking(move || {
         let mut lines = std::io::BufReader::new(std::fs::File::open(pipe).unwrap());
         let mut line = String::new();

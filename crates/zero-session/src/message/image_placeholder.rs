@@ -1,4 +1,4 @@
-//! Messages for a model that cannot see.
+//! Replaces images for models that do not accept them.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use zero_core::event::ResultContent;
 
 use super::{MessageBlock, ModelMessage};
 
-/// Puts words where pictures were; `words` are told the media type. A message without any stays as it
-/// is, and shared.
+/// Replaces images by text; `words` receives the media type. A message without images stays shared
+/// and unchanged.
 pub(crate) fn replace_images(messages: &mut [Arc<ModelMessage>], words: impl Fn(&str) -> String) {
     for message in messages.iter_mut().filter(|message| has_images(message)) {
         for block in &mut Arc::make_mut(message).blocks {

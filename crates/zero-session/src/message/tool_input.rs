@@ -1,19 +1,19 @@
-//! The arguments of a call.
+//! The arguments of a tool call.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// The arguments of a call, as the model wrote them.
+/// The arguments of a call as the model wrote them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ToolInput {
-    /// What cannot be read as JSON; the model is told so, and no tool runs.
+    /// Arguments that are not valid JSON; the model receives an error and no tool runs.
     Unreadable {
         /// The text.
         unreadable: String,
-        /// What is wrong with it.
+        /// The parse error.
         why: String,
     },
     /// Arguments that are valid JSON, not yet checked against the tool's schema.
@@ -21,7 +21,7 @@ pub enum ToolInput {
 }
 
 impl ToolInput {
-    /// Reads arguments as a model streamed them. Nothing at all means no arguments.
+    /// Parses the arguments that a model streamed. An empty text means no arguments.
     pub fn parse(text: &str) -> Self {
         if text.trim().is_empty() {
             return Self::from(Value::Object(serde_json::Map::new()));
@@ -39,25 +39,25 @@ impl From<Value> for ToolInput {
     }
 }
 
-/// A value of JSON, kept as text: a transcript holds thousands, each is written out with every request,
-/// and hardly any is ever looked into again.
+/// A JSON value stored as text. A transcript has thousands of them; each is written with every
+/// request and rarely parsed again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonText(Box<str>);
 
 impl JsonText {
-    /// The text, without blanks between its parts.
+    /// The text, without insignificant whitespace.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether it is an object.
+    /// Whether the value is an object.
     pub fn is_object(&self) -> bool {
         self.0.starts_with('{')
     }
 
-    /// What it says.
+    /// Parses the value.
     pub fn to_value(&self) -> Value {
-        // It was written by the same hand that reads it here.
+        // The text was serialized by `serde_json`, so parsing cannot fail.
         serde_json::from_str(&self.0).unwrap_or_default()
     }
 }

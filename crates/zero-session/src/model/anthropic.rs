@@ -1,4 +1,4 @@
-//! Anthropic Messages: `POST /v1/messages`, as Anthropic and servers that follow it speak it.
+//! Anthropic Messages API: `POST /v1/messages`, of Anthropic and compatible servers.
 
 mod decoder;
 mod request;
@@ -11,11 +11,10 @@ use crate::model::endpoint::endpoint;
 use crate::model::protocol::{ModelProtocol, ReplyDecoder};
 use crate::model::{ModelError, ModelInfo, ModelRequest};
 
-/// The version of the API whose requests and answers are written and read here: the one that
-/// servers which follow Anthropic know too.
+/// API version of the requests and responses, which compatible servers support too.
 const VERSION: &str = "2023-06-01";
 
-/// Anthropic Messages.
+/// The protocol of the Anthropic Messages API.
 pub(crate) struct AnthropicProtocol;
 
 impl ModelProtocol for AnthropicProtocol {

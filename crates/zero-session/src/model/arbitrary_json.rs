@@ -1,9 +1,9 @@
-//! JSON that no provider would send, made of words that the readers of their answers look for.
+//! Arbitrary JSON made of words that the decoders look for.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
-/// Any value, with these words as keys and texts.
+/// Any value, with these words as keys and strings.
 pub(crate) fn any_json(words: &'static [&'static str]) -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

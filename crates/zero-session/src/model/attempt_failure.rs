@@ -1,7 +1,7 @@
-//! What a provider's refusal means: its kind, its words, and what to do next.
+//! Interprets provider errors: their kind, message and remedy.
 //!
-//! Providers agree neither on codes nor on words, and the same code means different things. This is
-//! the one place that knows them.
+//! Providers use different codes and messages, and the same code has different meanings. All of
+//! that knowledge is in this module.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use zero_core::text_shortening::one_line;
 
 use crate::model::{ModelError, ModelErrorKind};
 
-/// Why one try failed.
+/// Why one attempt failed.
 #[derive(Debug)]
 pub(crate) struct AttemptFailure {
-    /// What is said of it.
+    /// The error for the user.
     pub(crate) error: ModelError,
-    /// Whether the same request may succeed a little later.
+    /// Whether the same request may succeed later.
     pub(crate) may_pass: bool,
 }
 
@@ -30,26 +30,26 @@ impl From<ModelError> for AttemptFailure {
 }
 
 impl AttemptFailure {
-    /// A failure that waiting does not mend, whatever its kind.
+    /// A failure that is not retried, whatever its kind.
     pub(crate) fn permanent(error: ModelError) -> Self {
         Self { error, may_pass: false }
     }
 }
 
-/// What an error message needs to know of the model.
+/// Details of the model for error messages.
 #[derive(Clone, Debug)]
 pub(crate) struct ModelDescriptor {
-    /// The name people choose it by.
+    /// Name that users select it by.
     pub(crate) name: String,
-    /// The provider's own name for it.
+    /// The provider's name for it.
     pub(crate) id: String,
-    /// Where it is, without path and query.
+    /// Origin of its address, without path and query.
     pub(crate) origin: String,
-    /// Where its key is to be set: `set OPENAI_API_KEY`.
+    /// How to set its key: `set OPENAI_API_KEY`.
     pub(crate) key_hint: String,
 }
 
-/// What an answer with an error status means.
+/// Interprets a response with an error status.
 pub(crate) fn failure_from_status(
     status: StatusCode,
     headers: &HeaderMap,
@@ -71,7 +71,7 @@ pub(crate) fn failure_from_status(
     }
 }
 
-/// What an error object in place of an answer, or in the middle of one, means.
+/// Interprets an error object in place of a reply, or in the middle of one.
 pub(crate) fn failure_from_object(
     object: &Value,
     subject: Option<&ModelDescriptor>,
@@ -90,19 +90,19 @@ pub(crate) fn failure_from_object(
     }
 }
 
-/// What a stranger says, for an error: one line, nothing invisible, not long.
+/// Shortens untrusted text for an error message: one line, no invisible characters, bounded length.
 pub(crate) fn shorten(text: &str) -> Option<String> {
     let shown = one_line(text, 400);
     (!shown.is_empty()).then_some(shown)
 }
 
-/// What a provider says of an error.
+/// Content of a provider's error.
 #[derive(Default)]
 struct ProviderErrorBody {
     message: String,
-    /// Its `type`, `code`, `status` and `reason`, in small letters.
+    /// Its `type`, `code`, `status` and `reason`, in lower case.
     codes: Vec<String>,
-    /// A status that stands in the text instead of the head.
+    /// A status code in the body instead of the response head.
     status: Option<u16>,
 }
 
@@ -110,7 +110,7 @@ impl ProviderErrorBody {
     fn parse(body: &str) -> Self {
         match serde_json::from_str(body) {
             Ok(value) => Self::from_value(&value),
-            // A web page says nothing to anybody here.
+            // An HTML page contains nothing useful.
             Err(_) if body.trim_start().starts_with('<') => Self::default(),
             Err(_) => Self { message: body.to_owned(), ..Self::default() },
         }
@@ -228,7 +228,7 @@ impl ProviderErrorBody {
             "too large for model with",
             "reduce the length of the messages",
         ];
-        // Servers that fail in a way of their own say so with 500 too.
+        // Some servers report this with status 500.
         let can_be = matches!(status, None | Some(400 | 413 | 422 | 500));
         let counted = message.contains("input token count") && message.contains("exceeds");
         let is_said = counted || WORDS.iter().any(|words| message.contains(words));
@@ -312,7 +312,7 @@ impl ProviderErrorBody {
         ModelError::new(kind, message)
     }
 
-    /// `Please try again in 1.5s`, where no header says so.
+    /// `Please try again in 1.5s`, if no header has the delay.
     fn retry_after(&self) -> Option<Duration> {
         let (_, rest) = self.message.split_once("try again in ")?;
         let digits = rest.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
@@ -332,7 +332,7 @@ fn extract_message(error: &Value) -> String {
     if let Some(text) = text(error) {
         return text;
     }
-    // OpenRouter passes on what the provider behind it said.
+    // OpenRouter forwards the message of the upstream provider.
     let behind = error.pointer("/metadata/raw").and_then(text);
     let message = ["message", "detail", "error_description", "error", "msg"]
         .iter()
@@ -345,7 +345,7 @@ fn extract_message(error: &Value) -> String {
     }
 }
 
-/// What the head says of when to come back: `retry-after-ms`, or seconds or a date in `Retry-After`.
+/// The retry delay of the headers: `retry-after-ms`, or seconds or a date in `Retry-After`.
 fn retry_after_header(headers: &HeaderMap) -> Option<Duration> {
     let value = |name| headers.get(name)?.to_str().ok().map(str::trim);
     let number = |text: &str| {

@@ -1,7 +1,7 @@
-//! The models there are, by name: from settings, or from the usual environment variables.
+//! The available models by name, from settings or from the usual environment variables.
 //!
-//! A model whose name is `provider/id` stands for its provider too: any other id of that provider can
-//! be chosen, though nobody listed it.
+//! A model named `provider/id` also makes its provider known: any other model id of that provider
+//! can be selected without being listed.
 
 mod environment;
 
@@ -28,36 +28,38 @@ use crate::model::openai_responses::OpenAiResponsesProtocol;
 use crate::model::protocol::ModelProtocol;
 use crate::model::{ModelClient, ModelError, ModelErrorKind, ModelInfo, TokenPrices};
 
-/// Names that an error lists.
+/// Maximum number of names in an error message.
 const LISTED_MAX: usize = 20;
-/// Longest name, in bytes, that a provider is asked for.
+/// Maximum length of a model name, in bytes.
 const NAME_BYTES_MAX: usize = 256;
 
-/// The models there are.
+/// The available models.
 #[derive(Default)]
 pub struct ModelCatalog {
     by_name: BTreeMap<String, Result<Arc<dyn ModelClient>, ModelError>>,
     default: Option<String>,
-    /// How other models of a provider are reached.
+    /// Configuration used for other models of a provider.
     providers: BTreeMap<String, ModelConfig>,
     client: SharedHttpClient,
 }
 
 impl ModelCatalog {
-    /// These models. `default` is the one of agents that name none; `direct` where there is none.
+    /// Creates a catalog of these models. `default` is used by agents that name none; without it,
+    /// they use `direct`.
     pub fn new(models: Vec<Arc<dyn ModelClient>>, default: Option<String>) -> Self {
         let by_name = models.into_iter().map(|model| (model.info().name.clone(), Ok(model)));
         Self { by_name: by_name.collect(), default, ..Self::default() }
     }
 
-    /// The models that are reached like this, and all others of their providers. One that cannot be
-    /// used says so when it is asked for; the others are not hurt. Of two with one name the later
-    /// counts. Where no model is the default one, the agent without a model serves.
+    /// Creates a catalog of these models and of all other models of their providers. A model that
+    /// cannot be used reports its error when it is requested and does not affect others. If two
+    /// have the same name, the later one is used. Without a default model, the agent without a
+    /// model is used.
     pub fn from_configs(configs: Vec<ModelConfig>, default: Option<String>) -> Self {
         Self::with_extra_roots(ExtraRootCertificates::default(), configs, default)
     }
 
-    /// Trusts these certificates in addition to the machine's.
+    /// Trusts these certificates in addition to those of the system.
     pub fn with_extra_roots(
         extra_roots: ExtraRootCertificates,
         configs: Vec<ModelConfig>,
@@ -79,7 +81,7 @@ impl ModelCatalog {
         models
     }
 
-    /// The model of that name, or the default one.
+    /// Returns the model with that name, or the default model.
     pub fn get(&self, name: Option<&str>) -> Result<Arc<dyn ModelClient>, ModelError> {
         let Some(name) = name.or(self.default.as_deref()) else {
             return Err(self.no_model_error());
@@ -90,12 +92,12 @@ impl ModelCatalog {
         self.find_by_provider(name).unwrap_or_else(|| Err(self.unknown_model_error(name)))
     }
 
-    /// Their names.
+    /// The names of the listed models.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.by_name.keys().map(String::as_str)
     }
 
-    /// The name of the default one.
+    /// The name of the default model.
     pub fn default_name(&self) -> Option<&str> {
         self.default.as_deref()
     }
@@ -104,7 +106,7 @@ impl ModelCatalog {
         build_model(ModelHttpLimits::default(), config, self.client.clone())
     }
 
-    /// A model that nobody listed, of a provider that is known.
+    /// Creates an unlisted model of a known provider.
     fn find_by_provider(&self, name: &str) -> Option<Result<Arc<dyn ModelClient>, ModelError>> {
         let (provider, id) = name.split_once('/')?;
         let like = self.providers.get(provider)?;
@@ -115,8 +117,8 @@ impl ModelCatalog {
             self.build(ModelConfig {
                 name: name.to_owned(),
                 id: id.to_owned(),
-                // What was said of the one model is not true of another. But Ollama gives all of them
-                // the same window, whatever they could take.
+                // The properties of the configured model do not apply to others. Only Ollama uses
+                // the same window for all models.
                 context_window: like.context_window.filter(|_| provider == OLLAMA),
                 output_tokens_max: None,
                 takes_images: None,
@@ -167,7 +169,7 @@ pub const NO_MODEL_HELP: &str = "no model is configured; set OPENAI_API_KEY, ANT
     GEMINI_API_KEY, or OLLAMA_HOST for local models, or add one under `models` in settings; \
     ZERO_MODEL selects one of several";
 
-/// A model that is reached like this, within these bounds.
+/// Creates a model client with this configuration and these limits.
 pub fn open_model_with_limits(
     limits: ModelHttpLimits,
     config: ModelConfig,
@@ -186,7 +188,7 @@ fn build_model(
 }
 
 fn protocol_for(config: &ModelConfig) -> Result<Arc<dyn ModelProtocol>, ModelError> {
-    // An address that cannot be read is reported when the model is made.
+    // An invalid address is reported when the client is created.
     let base = Url::parse(&config.base_url).ok();
     match config.api {
         ModelApi::OpenAiChat => Ok(Arc::new(OpenAiChatProtocol::for_base_url(base.as_ref()))),
@@ -213,33 +215,33 @@ fn model_info(config: &ModelConfig) -> ModelInfo {
     }
 }
 
-/// How a model is reached.
+/// Configuration of a model.
 #[derive(Clone)]
 pub struct ModelConfig {
-    /// The name people choose it by.
+    /// Name that users select it by.
     pub name: String,
-    /// The provider's own name for it.
+    /// The provider's name for it.
     pub id: String,
-    /// How it is spoken to.
+    /// API of the model.
     pub api: ModelApi,
-    /// Where, without the path of the call: `https://api.openai.com/v1`.
+    /// Base address without the path of the call: `https://api.openai.com/v1`.
     pub base_url: String,
-    /// The key; none for a server that wants none.
+    /// Source of the key; `None` for a server without authentication.
     pub key: Option<ApiKeySource>,
     /// Headers sent with each request.
     pub headers: Vec<(String, String)>,
-    /// Tokens it can take, where that is not known by its name.
+    /// Context window in tokens, if it is not known by the model's name.
     pub context_window: Option<u64>,
-    /// Most tokens it may write at a time.
+    /// Maximum number of output tokens per reply.
     pub output_tokens_max: Option<u64>,
-    /// Whether it takes pictures, where that is not known by its name.
+    /// Whether it accepts images, if that is not known by its name.
     pub takes_images: Option<bool>,
-    /// What it costs, where that is not known.
+    /// Prices, if they are not known by its name.
     pub prices: Option<TokenPrices>,
 }
 
 impl ModelConfig {
-    /// What to do about its key.
+    /// How to set the key, for error messages.
     pub(crate) fn key_hint(&self) -> String {
         let provider = self.name.split_once('/').map_or("", |(provider, _)| provider);
         let variable = match provider {
@@ -252,33 +254,33 @@ impl ModelConfig {
     }
 }
 
-/// How a model is spoken to.
+/// API of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelApi {
-    /// `POST /chat/completions`, as OpenAI and many others speak it.
+    /// `POST /chat/completions` of OpenAI and many others.
     OpenAiChat,
-    /// `POST /responses`, as OpenAI speaks it.
+    /// `POST /responses` of OpenAI.
     OpenAiResponses,
-    /// `POST /v1/messages`, as Anthropic speaks it.
+    /// `POST /v1/messages` of Anthropic.
     Anthropic,
-    /// `POST /v1beta/models/…:streamGenerateContent`, as Gemini speaks it.
+    /// `POST /v1beta/models/…:streamGenerateContent` of Gemini.
     Gemini,
 }
 
-/// Where a key comes from. It is read when it is needed, and kept nowhere.
+/// Source of a key. It is called for each request; the key is not stored.
 pub type ApiKeySource = Arc<dyn Fn() -> Result<ApiKey, ModelError> + Send + Sync>;
 
-/// A key. It cannot be printed.
+/// An API key. Its `Debug` output does not contain it.
 #[derive(Clone)]
 pub struct ApiKey(String);
 
 impl ApiKey {
-    /// Wraps a key; blanks and line breaks around it are not part of it.
+    /// Wraps a key without surrounding whitespace.
     pub fn new(text: &str) -> Self {
         Self(text.trim().to_owned())
     }
 
-    /// The key, for the header it goes into.
+    /// The key, for the request header.
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }

@@ -1,8 +1,8 @@
-//! A conversation in the strict form that some APIs want: user and model in turn, the user first,
-//! and each call answered once in the turn that follows it.
+//! A conversation in the strict form that some APIs require: alternating user and model turns, the
+//! user first, and each call answered once in the following turn.
 //!
-//! A transcript need not be like that: it was compacted, a run broke off between a call and its
-//! result, or another model wrote it. It is put right here, so that such a session can go on.
+//! A transcript may differ: it was compacted, a run was interrupted between a call and its result,
+//! or another model wrote it. This module normalizes it, so that such a session can continue.
 
 use std::sync::Arc;
 
@@ -12,48 +12,48 @@ use sha2::{Digest, Sha256};
 use crate::event::ResultContent;
 use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput};
 
-/// What a call is answered that has no result.
+/// Result of a call that has none.
 pub(crate) const NEVER_RUN: &str = "This call was not run.";
-/// What the user says when the conversation would begin with the model.
+/// First user message if the conversation would begin with the model.
 const MISSING_START: &str = "(The beginning of this conversation is not shown.)";
 
-/// Longest name of a tool that every API takes.
+/// Maximum length of a tool name that every API accepts.
 const NAME_LEN_MAX: usize = 64;
 
-/// What one side says before the other speaks. Never empty.
+/// Consecutive content of one side. Never empty.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ConversationTurn<'a> {
     pub(crate) role: MessageRole,
     pub(crate) pieces: Vec<TurnPart<'a>>,
 }
 
-/// One piece of a turn.
+/// One part of a turn.
 #[derive(Debug, PartialEq)]
 pub(crate) enum TurnPart<'a> {
-    /// Words; never blank.
+    /// Text; never blank.
     Text(&'a str),
-    /// Words before a result whose call is gone.
+    /// Text that introduces a result whose call is missing.
     OrphanedResult(String),
     Image(TurnImage<'a>),
-    /// Only of the model.
+    /// Only in turns of the model.
     Thinking {
         text: &'a str,
         opaque: &'a Value,
     },
-    /// Only of the model.
+    /// Only in turns of the model.
     Call(TurnToolCall<'a>),
-    /// Only of the user, before all other pieces, in the order of the calls.
+    /// Only in turns of the user, before all other parts, in the order of the calls.
     ToolResult(TurnToolResult<'a>),
 }
 
-/// A picture.
+/// An image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TurnImage<'a> {
     pub(crate) mime: &'a str,
     pub(crate) data: &'a str,
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TurnToolCall<'a> {
     /// Its number in the conversation, from 0.
@@ -64,17 +64,17 @@ pub(crate) struct TurnToolCall<'a> {
     pub(crate) opaque: &'a Value,
 }
 
-/// What became of a call.
+/// Result of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TurnToolResult<'a> {
     pub(crate) call: TurnToolCall<'a>,
-    /// None when nothing is known of it.
+    /// `None` if there is no result.
     pub(crate) content: Option<&'a [ResultContent]>,
     pub(crate) is_error: bool,
 }
 
-/// The turns of a conversation. Thoughts that `keeps_thought` does not want are left out, as are
-/// blank texts, which some APIs refuse.
+/// Builds the turns of a conversation. Omits thoughts that `keeps_thought` rejects, and blank
+/// texts, which some APIs reject.
 pub(crate) fn build_turns<'a>(
     messages: &'a [Arc<ModelMessage>],
     keeps_thought: impl Fn(&Value) -> bool,
@@ -108,8 +108,8 @@ pub(crate) fn build_turns<'a>(
     turns
 }
 
-/// A tool's name as APIs take it. The names of tools are like that already; what a model called
-/// may have any name.
+/// A tool name that all APIs accept. Names of registered tools already are; a model may have called
+/// any name.
 pub(crate) fn sanitize_tool_name(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
@@ -120,7 +120,7 @@ pub(crate) fn sanitize_tool_name(name: &str) -> String {
     format!("_{}_{}", start.collect::<String>(), short_hash(name))
 }
 
-/// Arguments as an object, which is all that APIs take.
+/// The arguments as an object, the only form that APIs accept.
 pub(crate) fn arguments_object(input: &ToolInput) -> Value {
     match input {
         ToolInput::Json(json) if json.is_object() => json.to_value(),
@@ -129,7 +129,7 @@ pub(crate) fn arguments_object(input: &ToolInput) -> Value {
     }
 }
 
-/// Sixteen digits that stand for `text`, always the same.
+/// A stable hash of `text` with sixteen digits.
 pub(crate) fn short_hash(text: &str) -> String {
     Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
@@ -143,7 +143,7 @@ impl<'a> TurnPart<'a> {
     }
 }
 
-/// The blocks that are worth sending, with neighbours of the same role put together.
+/// The non-empty blocks, with adjacent messages of the same role merged.
 fn merge_messages<'a>(
     messages: &'a [Arc<ModelMessage>],
     keeps_thought: impl Fn(&Value) -> bool,
@@ -185,8 +185,8 @@ fn model_parts<'a>(blocks: &[&'a MessageBlock], calls: &mut usize) -> Vec<TurnPa
     pieces.collect()
 }
 
-/// The answers to `open`, then the rest. Calls may share an id: then their results are theirs in
-/// order.
+/// The results of the `open` calls, then the other parts. If calls share an id, results are
+/// assigned in order.
 fn user_parts<'a>(open: Vec<TurnToolCall<'a>>, blocks: &[&'a MessageBlock]) -> Vec<TurnPart<'a>> {
     let mut blocks: Vec<Option<&'a MessageBlock>> = blocks.iter().copied().map(Some).collect();
     let mut pieces = Vec::new();
@@ -219,7 +219,7 @@ fn user_parts<'a>(open: Vec<TurnToolCall<'a>>, blocks: &[&'a MessageBlock]) -> V
     pieces
 }
 
-/// A result whose call is gone, in words: an API would refuse it, and the model may need it.
+/// A result whose call is missing, as text: an API would reject it, and the model may need it.
 fn orphaned_result_parts<'a>(name: &str, content: &'a [ResultContent]) -> Vec<TurnPart<'a>> {
     let mut pieces =
         vec![TurnPart::OrphanedResult(format!("(Result of an earlier call of `{name}`:)"))];
@@ -255,7 +255,7 @@ pub(crate) mod tests {
         ModelMessage { role: MessageRole::User, blocks }
     }
 
-    /// Turns in short: `U text =a:result | M text +a`.
+    /// Renders turns in short form: `U text =a:result | M text +a`.
     fn render_short(messages: Vec<ModelMessage>) -> String {
         let messages = share_messages(messages);
         let turns = build_turns(&messages, |opaque| !opaque.is_null());

@@ -1,17 +1,17 @@
-//! What an answer cost.
+//! Cost of a reply.
 
 use crate::event::TokenUsage;
 use crate::model::TokenPrices;
 
-/// `usage` with what it cost, where prices are known. A cost that the provider itself gave stays:
-/// it knows about discounts.
+/// Adds the cost to `usage` if prices are known. A cost reported by the provider is kept, since it
+/// includes discounts.
 pub(crate) fn with_cost(usage: TokenUsage, prices: Option<&TokenPrices>) -> TokenUsage {
     let cost_usd = usage.cost_usd.or_else(|| prices.map(|prices| cost(prices, &usage)));
     TokenUsage { cost_usd, ..usage }
 }
 
-/// US dollars for `usage`. Its input holds what was read from and written to the cache, which have
-/// prices of their own.
+/// Cost of `usage` in US dollars. Its input tokens include those read from and written to the
+/// cache, which have their own prices.
 pub(crate) fn cost(prices: &TokenPrices, usage: &TokenUsage) -> f64 {
     let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
     let fresh = usage.input_tokens.saturating_sub(cached);

@@ -1,14 +1,13 @@
-//! Where a call goes: the address from settings, with or without the version of the API.
+//! Request addresses: the base address from settings, with or without an API version.
 
 use url::Url;
 
 use crate::model::{ModelError, ModelErrorKind};
 
-/// `base` with `call` below a version of the API: the one that `base` ends with when it is one of
+/// Appends `call` to `base` below an API version: the one that `base` ends with if it is one of
 /// `versions`, otherwise the first of them.
 ///
-/// Query and fragment of `base` are left out: nothing secret belongs there, and a key that was put
-/// there would be in every log on the way.
+/// Drops the query and fragment of `base`: a key in a query would appear in logs along the way.
 pub(crate) fn endpoint(base: &Url, versions: &[&str], call: &[&str]) -> Result<Url, ModelError> {
     let mut url = base.clone();
     url.set_query(None);

@@ -1,4 +1,4 @@
-//! Gemini: `POST /v1beta/models/…:streamGenerateContent`.
+//! Gemini API: `POST /v1beta/models/…:streamGenerateContent`.
 
 mod decoder;
 mod request;
@@ -11,7 +11,7 @@ use crate::model::endpoint::endpoint;
 use crate::model::protocol::{ModelProtocol, ReplyDecoder};
 use crate::model::{ModelError, ModelInfo, ModelRequest};
 
-/// The maker's word in the names of its models.
+/// Vendor prefix in the names of its models.
 const VENDOR_PREFIX: &str = "gemini";
 
 /// The protocol of Google's Gemini API (`streamGenerateContent`).

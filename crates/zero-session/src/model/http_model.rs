@@ -1,8 +1,8 @@
-//! Talks to a provider by HTTP, whatever its way of speaking.
+//! HTTP client for all provider protocols.
 //!
-//! A [`ModelProtocol`] says what to send and what an answer means. What is the same for all is here: keys
-//! go to the configured host and nowhere else, everything that comes in is bounded in bytes and time,
-//! a stop is heeded at once, and no key is ever part of what is shown.
+//! A [`ModelProtocol`] encodes requests and decodes replies. This module has the common part: keys
+//! are sent to the configured host only, all input is limited in bytes and time, cancellation takes
+//! effect immediately, and no key appears in any output.
 
 mod provider_address;
 mod response_reader;
@@ -34,22 +34,22 @@ use crate::model::{
     ModelClient, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelStream,
 };
 
-/// The bounds of what is said to and by a provider.
+/// Limits of requests and replies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ModelHttpLimits {
-    /// How long connecting may take, TLS included.
+    /// Time limit for connecting, including TLS.
     pub connect_time: Duration,
-    /// How long the head of an answer may take. A local server reads the whole conversation first.
+    /// Time limit for the response head. A local server processes the whole conversation first.
     pub head_time: Duration,
-    /// How long an answer may be without a byte.
+    /// Maximum time without any data.
     pub idle_time: Duration,
-    /// How long a whole answer may take.
+    /// Time limit for a whole reply.
     pub answer_time: Duration,
-    /// Longest event of an answer, in bytes.
+    /// Maximum size of one event, in bytes.
     pub event_bytes_max: usize,
-    /// Longest answer, in bytes of the stream.
+    /// Maximum size of a reply, in bytes of the stream.
     pub answer_bytes_max: u64,
-    /// When it is asked again.
+    /// Limits of retries.
     pub retry: RetryLimits,
 }
 
@@ -67,11 +67,11 @@ impl Default for ModelHttpLimits {
     }
 }
 
-/// Longest text of an error that is read.
+/// Maximum size of an error body that is read, in bytes.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
-/// How long reading it may take.
+/// Time limit for reading it.
 const ERROR_TIME: Duration = Duration::from_secs(10);
-/// A model that is reached by HTTP.
+/// A model that is accessed over HTTP.
 #[derive(Clone)]
 pub(crate) struct HttpModel(Arc<HttpModelInner>);
 
@@ -88,7 +88,7 @@ struct HttpModelInner {
 }
 
 impl HttpModel {
-    /// A model; nothing is sent before it is asked.
+    /// Creates the client; it sends nothing before the first request.
     pub(crate) fn new(
         info: ModelInfo,
         config: ModelConfig,
@@ -144,7 +144,7 @@ impl HttpModelInner {
         self.told_tools.request_json(&*self.protocol, &self.info, &request)
     }
 
-    /// Asks, and waits for the beginning of an answer.
+    /// Sends a request and waits for the response head.
     async fn send_request(&self, body: Bytes) -> Result<ResponseReader, AttemptFailure> {
         let url = self.protocol.url(&self.base, &self.info)?;
         self.refuse_plaintext(&url)?;
@@ -164,7 +164,7 @@ impl HttpModelInner {
         Ok(ResponseReader::new(response, self, secrets, deadline))
     }
 
-    /// A key must not be readable on its way.
+    /// Refuses to send a key over an unencrypted connection.
     fn refuse_plaintext(&self, url: &Url) -> Result<(), ModelError> {
         let has_secret = self.config.key.is_some()
             || self.headers.keys().any(|name| is_secret_header(name.as_str()));
@@ -183,7 +183,7 @@ impl HttpModelInner {
 
     async fn read_key(&self) -> Result<Option<ApiKey>, ModelError> {
         let Some(source) = self.config.key.clone() else { return Ok(None) };
-        // A file or a keyring may take its time.
+        // Reading a file or a keyring may block.
         let read = tokio::task::spawn_blocking(move || source()).await;
         let broken = |_| {
             ModelError::new(
@@ -208,7 +208,7 @@ impl HttpModelInner {
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         for (name, value) in self.protocol.headers(key) {
-            // The value may hold the key, and so is not repeated.
+            // The value may contain the key and is therefore not repeated.
             let mut value = HeaderValue::from_str(&value).map_err(|_| {
                 let ModelDescriptor { name, key_hint, .. } = &self.subject;
                 ModelError::new(
@@ -224,7 +224,7 @@ impl HttpModelInner {
         Ok(request)
     }
 
-    /// Lets an answer pass that is a stream of events; anything else is an error.
+    /// Accepts a response that is an event stream; anything else is an error.
     async fn check_response(
         &self,
         response: reqwest::Response,
@@ -234,7 +234,7 @@ impl HttpModelInner {
         let status = response.status();
         if status.is_redirection() {
             let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
-            // Hidden first: an address is not kept in the letters it was written in.
+            // Redacted before parsing, since a parsed address may be spelled differently.
             let to = to.and_then(|to| response.url().join(&secrets.redact(to)).ok());
             let to = to.map_or("elsewhere".to_owned(), |to| to.origin().ascii_serialization());
             let error = format!(
@@ -317,7 +317,7 @@ impl HttpModelInner {
     }
 }
 
-/// One try: a request and its answer, as a stream.
+/// One attempt: a request and its reply, as a stream.
 struct HttpExchange {
     inner: Arc<HttpModelInner>,
     cancel: CancellationToken,
@@ -350,7 +350,7 @@ impl HttpExchange {
             next = self.advance() => next,
         };
         if matches!(next, Ok(ModelEvent::Done(_)) | Err(_)) {
-            // This also drops the connection of an answer that is not at its end.
+            // This also drops the connection of an unfinished reply.
             self.step = ExchangeState::Ended;
         }
         Some(next)
@@ -382,12 +382,12 @@ async fn read_error(mut response: reqwest::Response) -> String {
             }
         }
     };
-    // What came in time is worth more than nothing.
+    // A partial body is better than none.
     let _ = timeout(ERROR_TIME, read).await;
     String::from_utf8_lossy(&body).into_owned()
 }
 
-/// All that is sent for a request.
+/// The complete body of a request.
 #[cfg(test)]
 pub(crate) fn complete_body(
     protocol: &dyn ModelProtocol,

@@ -1,16 +1,16 @@
-//! What is known of models by their names: how much they take, what they cost, how they think.
+//! Known properties of models by name: limits, prices and thinking.
 //!
-//! Settings can say otherwise. Of a name that is not known here, little is promised: a window that
-//! most models have, no pictures, no price. A price stands here only where it is one number; where it
-//! depends on the length of a request there is none.
+//! Settings override them. Unknown models get conservative values: a common window size, no images,
+//! no price. A price is listed only if it is a single number and does not depend on the length of
+//! the request.
 
 use zero_runtime::DialectName;
 
 use crate::model::{ThinkingEffort, TokenPrices};
 
-/// The family of OpenAI's ordinary models.
+/// Family of OpenAI's GPT models.
 pub const GPT: &str = "gpt";
-/// The family of OpenAI's models that are named after their thinking: `o3`, `o4-mini`.
+/// Family of OpenAI's reasoning models: `o3`, `o4-mini`.
 pub const O_SERIES: &str = "o";
 /// Anthropic's family.
 pub const CLAUDE: &str = "claude";
@@ -20,25 +20,25 @@ pub const GEMINI: &str = "gemini";
 pub const QWEN: &str = "qwen";
 /// Mistral's family.
 pub const MISTRAL: &str = "mistral";
-/// The family of a model that no row knows.
+/// Family of an unknown model.
 pub const OTHER: &str = "other";
 
-/// What is known of a model.
+/// Known properties of a model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KnownModel {
     /// The model's family, one of this module's constants.
     pub family: &'static str,
-    /// Tokens it can take.
+    /// Context window in tokens.
     pub context_window: u64,
-    /// Most tokens it may write at a time.
+    /// Maximum number of output tokens per reply.
     pub output_tokens_max: u64,
-    /// Whether it takes pictures.
+    /// Whether it accepts images.
     pub takes_images: bool,
-    /// US dollars for a million tokens.
+    /// Prices in US dollars per million tokens.
     pub prices: Option<TokenPrices>,
 }
 
-/// What is known of the model that a provider calls so. Owners before the name do not count:
+/// Looks up a model by the provider's name. Owner prefixes are ignored:
 /// `anthropic/claude-sonnet-4.5` is `claude-sonnet-4-5`.
 pub fn lookup_model(id: &str) -> KnownModel {
     let id = normalize_id(id);
@@ -53,11 +53,11 @@ pub fn lookup_model(id: &str) -> KnownModel {
     }
 }
 
-/// The names and shapes of tools that a family is used to.
+/// The tool dialect of a model family.
 ///
-/// Qwen's models are trained with the tools of its own agent. All others follow the schema they are
-/// given, so they get zero's own tools as they are: these say most exactly what they do. The other
-/// dialects belong to clients, not to models.
+/// Qwen's models are trained with the tools of their own agent. All other models follow the given
+/// schema and get zero's own tools, which have the most precise descriptions. The other dialects
+/// are for clients, not for models.
 pub fn dialect_for(family: &str) -> DialectName {
     match family {
         QWEN => DialectName::Qwen,
@@ -65,14 +65,14 @@ pub fn dialect_for(family: &str) -> DialectName {
     }
 }
 
-/// Whether it is one of OpenAI's models that think before they speak.
+/// Whether it is one of OpenAI's reasoning models.
 pub(crate) fn is_openai_reasoner(id: &str) -> bool {
     let id = normalize_id(id);
     let is_o = id.starts_with('o') && id.as_bytes().get(1).is_some_and(u8::is_ascii_digit);
     is_o || (gpt_version(&id).is_some_and(|(major, _)| major >= 5) && !id.contains("-chat"))
 }
 
-/// The word for how much to think, for models that understand one of OpenAI's.
+/// The reasoning effort for models with OpenAI's parameter.
 pub(crate) fn reasoning_effort(id: &str, thinking: ThinkingEffort) -> Option<&'static str> {
     let bare = normalize_id(id);
     let takes_effort =
@@ -85,7 +85,7 @@ pub(crate) fn reasoning_effort(id: &str, thinking: ThinkingEffort) -> Option<&'s
         ThinkingEffort::Low => Some("low"),
         ThinkingEffort::Medium => Some("medium"),
         ThinkingEffort::High => Some("high"),
-        // The least that each can do.
+        // The minimum of each model.
         ThinkingEffort::Off => Some(match gpt_version(&bare) {
             Some(_) if bare.contains("codex") || bare.contains("-pro") => "low",
             Some((5, 0)) => "minimal",
@@ -103,7 +103,7 @@ fn gpt_version(id: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().unwrap_or(0)))
 }
 
-/// The name without owners and in one spelling.
+/// The name without owner prefix, in normalized spelling.
 fn normalize_id(id: &str) -> String {
     let id = id.rsplit('/').next().unwrap_or(id).to_ascii_lowercase();
     // Cloud providers put the owner before a dot: `us.anthropic.claude-…`.
@@ -113,7 +113,7 @@ fn normalize_id(id: &str) -> String {
     }
 }
 
-/// Open models say so in their names.
+/// Open models that accept images say so in their names.
 fn is_named_for_images(id: &str) -> bool {
     ["-vl", ":vl", "vision", "pixtral", "llava"].iter().any(|word| id.contains(word))
 }
@@ -153,17 +153,17 @@ const fn row(
     ModelTableRow { prefix, family, context_window, output_tokens_max, images, prices }
 }
 
-/// Prices of OpenAI and Google: what goes to the cache costs no more than what is read.
+/// Prices of OpenAI and Google: writing to the cache costs no more than input.
 const fn usd(input: f64, output: f64, cache_read: f64) -> Option<TokenPrices> {
     Some(TokenPrices { input, output, cache_read, cache_write: input })
 }
 
-/// Anthropic's prices: the cache takes a quarter more to write, and a tenth to read.
+/// Anthropic's prices: cache writes cost 125 % and cache reads 10 % of input.
 const fn claude(input: f64, output: f64) -> Option<TokenPrices> {
     Some(TokenPrices { input, output, cache_read: input * 0.1, cache_write: input * 1.25 })
 }
 
-/// The longest prefix that fits is the row of a model.
+/// The row with the longest matching prefix applies.
 #[rustfmt::skip]
 const ROWS: &[ModelTableRow] = &[
     row("gpt-", GPT, 128_000, 16_384, Yes, None),

@@ -1,17 +1,17 @@
-//! What the name of a model says about it, where an API takes different requests for each.
+//! Parses model names, for APIs whose requests depend on the model.
 
-/// What a name says.
+/// The parts of a model name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ParsedModelName {
-    /// Which of its maker's models: `opus`, `flash`, …
+    /// Variant of the model: `opus`, `flash`, …
     pub(crate) kind: Option<String>,
-    /// Its version, `(4, 5)`. None for a name like `gemini-flash-latest`.
+    /// Version, `(4, 5)`. `None` for a name like `gemini-flash-latest`.
     pub(crate) version: Option<(u32, u32)>,
 }
 
 impl ParsedModelName {
-    /// Reads the name of a model of `maker` (`claude`, `gemini`), whatever stands before it, as in
-    /// `us.anthropic.claude-sonnet-4-5-20250929-v1:0`. None when it is somebody else's.
+    /// Parses a model name of `maker` (`claude`, `gemini`), with any prefix, as in
+    /// `us.anthropic.claude-sonnet-4-5-20250929-v1:0`. Returns `None` for other makers.
     pub(crate) fn parse(id: &str, maker: &str) -> Option<Self> {
         let id = id.to_ascii_lowercase();
         let (_, rest) = id.split_once(maker)?;
@@ -28,8 +28,8 @@ impl ParsedModelName {
     }
 }
 
-/// Whether two names of a maker may mean the same model. Providers answer with a longer or a
-/// shorter name than they were asked by, so names that do not say their version may.
+/// Whether two names of a maker may denote the same model. Providers reply with a longer or shorter
+/// name than requested, so a name without a version may match.
 pub(crate) fn can_be_same_model(one: &str, other: &str, maker: &str) -> bool {
     match (ParsedModelName::parse(one, maker), ParsedModelName::parse(other, maker)) {
         (Some(one), Some(other)) if one.version.is_some() && other.version.is_some() => {
@@ -39,7 +39,7 @@ pub(crate) fn can_be_same_model(one: &str, other: &str, maker: &str) -> bool {
     }
 }
 
-/// Versions have one or two digits; more are a date.
+/// Versions have one or two digits; longer numbers are dates.
 fn parse_version_number(word: &str) -> Option<u32> {
     if word.len() > 2 { None } else { word.parse().ok() }
 }

@@ -1,4 +1,4 @@
-//! What both of OpenAI's ways of speaking share.
+//! Common parts of OpenAI's two protocols.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,24 +12,24 @@ use crate::model::attempt_failure;
 use crate::model::catalog::ApiKey;
 use crate::model::{ModelError, ModelErrorKind};
 
-/// Calls of one answer.
+/// Maximum number of calls per reply.
 pub(crate) const CALLS_MAX: usize = 256;
-/// Arguments of all calls of one answer, in bytes.
+/// Maximum size of the arguments of all calls of a reply, in bytes.
 pub(crate) const ARGUMENT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Whose server it is, where that matters.
+/// Kind of server, if it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpenAiServer {
-    /// OpenAI's own.
+    /// OpenAI's own servers.
     OpenAi,
-    /// OpenAI's models at Azure.
+    /// OpenAI's models on Azure.
     Azure,
-    /// Anybody else's.
+    /// Any other server.
     Other,
 }
 
 impl OpenAiServer {
-    /// Whose server a base URL leads to.
+    /// The kind of server at a base URL.
     pub(crate) fn from_base_url(base: &Url) -> Self {
         match base.host() {
             Some(Host::Domain("api.openai.com")) => Self::OpenAi,
@@ -51,7 +51,8 @@ impl OpenAiServer {
     }
 }
 
-/// `{base}/{path}`, with the query that the base has. A base that ends so already is left as it is.
+/// `{base}/{path}`, with the query of the base. A base that already ends with the path is
+/// unchanged.
 pub(crate) fn join_url(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     url.set_fragment(None);
@@ -62,7 +63,7 @@ pub(crate) fn join_url(base: &Url, path: &str) -> Url {
     url
 }
 
-/// An event's data, read; errors in it are errors.
+/// Parses the data of an event; an error object in it becomes an error.
 pub(crate) fn parse_json(data: &str) -> Result<Value, ModelError> {
     let value: Value = serde_json::from_str(data)
         .map_err(|error| invalid_response_error(&format!("an event that is no JSON ({error})")))?;
@@ -74,13 +75,13 @@ pub(crate) fn parse_json(data: &str) -> Result<Value, ModelError> {
     }
 }
 
-/// The provider says what cannot be.
+/// The provider sent an invalid response.
 pub(crate) fn invalid_response_error(what: &str) -> ModelError {
     let message = format!("the provider sent {what}; try again, or choose another model");
     ModelError::new(ModelErrorKind::Server, message)
 }
 
-/// The stream ended before the provider said that it was done.
+/// The stream ended before the reply was complete.
 pub(crate) fn truncated_stream_error() -> ModelError {
     ModelError::new(
         ModelErrorKind::Network,
@@ -88,8 +89,8 @@ pub(crate) fn truncated_stream_error() -> ModelError {
     )
 }
 
-/// The message with which the turn begins that the model is in: what it thought since then goes back
-/// to it. Older thoughts do not; they may even be another model's.
+/// Index of the message that starts the current turn. Thoughts since then are sent back; older ones
+/// are not, since they may be from another model.
 pub(crate) fn turn_start(messages: &[Arc<ModelMessage>]) -> usize {
     let is_prompt = |message: &Arc<ModelMessage>| {
         let has_result =
@@ -99,7 +100,7 @@ pub(crate) fn turn_start(messages: &[Arc<ModelMessage>]) -> usize {
     messages.iter().rposition(is_prompt).unwrap_or(0)
 }
 
-/// The words of a tool's result. Neither way of speaking has a place for "this is an error".
+/// The text of a tool result. Neither protocol has a field for errors, so the text marks them.
 pub(crate) fn result_text(content: &[ResultContent], is_error: bool) -> Cow<'_, str> {
     let texts = content.iter().filter_map(|part| match part {
         ResultContent::Text { text } => Some(text.as_str()),
@@ -116,7 +117,7 @@ pub(crate) fn result_text(content: &[ResultContent], is_error: bool) -> Cow<'_, 
     }
 }
 
-/// The pictures of a tool's result, as addresses that hold them.
+/// The images of a tool result, as data URLs.
 pub(crate) fn image_urls(content: &[ResultContent]) -> impl Iterator<Item = String> {
     content.iter().filter_map(|part| match part {
         ResultContent::Image { mime, data } => Some(data_url(mime, data)),
@@ -124,12 +125,12 @@ pub(crate) fn image_urls(content: &[ResultContent]) -> impl Iterator<Item = Stri
     })
 }
 
-/// A picture as an address that holds it.
+/// An image as a data URL.
 pub(crate) fn data_url(mime: &str, data: &str) -> String {
     format!("data:{mime};base64,{data}")
 }
 
-/// Arguments as they go back to a model. Many servers insist on JSON, so what is none is wrapped.
+/// Arguments as sent back to a model. Many servers require JSON, so other text is wrapped.
 pub(crate) fn arguments_text(input: &ToolInput) -> Cow<'_, str> {
     match input {
         ToolInput::Json(json) => json.as_str().into(),
@@ -139,7 +140,7 @@ pub(crate) fn arguments_text(input: &ToolInput) -> Cow<'_, str> {
     }
 }
 
-/// A number of tokens somewhere in an object; 0 where there is none.
+/// A token count at a JSON pointer; 0 if missing.
 pub(crate) fn read_tokens(usage: &Value, at: &str) -> u64 {
     usage.pointer(at).and_then(Value::as_u64).unwrap_or(0)
 }

@@ -1,7 +1,7 @@
-//! `POST /chat/completions`: OpenAI's older way of speaking, which nearly everybody understands.
+//! `POST /chat/completions`: OpenAI's older protocol, which nearly all servers support.
 //!
-//! Everybody speaks it a little differently. What is sent keeps to what all of them take; what is
-//! read allows for what Ollama, llama.cpp, vLLM, OpenRouter, DeepSeek, Mistral and Gemini do.
+//! Implementations differ. Requests use only what all of them accept; decoding handles the variants
+//! of Ollama, llama.cpp, vLLM, OpenRouter, DeepSeek, Mistral and Gemini.
 
 mod decoder;
 mod request_body;
@@ -24,20 +24,20 @@ use crate::model::openai::{self, OpenAiServer};
 use crate::model::protocol::{ModelProtocol, ReplyDecoder};
 use crate::model::{ModelError, ModelInfo, ModelRequest};
 
-/// What is kept beside thoughts and calls, to go back with them, stands under this name.
+/// Key of the data that is stored with thoughts and calls and sent back with them.
 const OPAQUE: &str = "openai_chat";
-/// Where servers put a model's thoughts. Who sends both means the same by them.
+/// Fields in which servers put thoughts. A server that sends both sends the same text in them.
 const THOUGHT_FIELDS: [&str; 2] = [REASONING_CONTENT, REASONING];
 const REASONING_CONTENT: &str = "reasoning_content";
 const REASONING: &str = "reasoning";
 
-/// Chat completions, as some server speaks it.
+/// The chat completions protocol of a server.
 pub(crate) struct OpenAiChatProtocol {
     server: OpenAiServer,
 }
 
 impl OpenAiChatProtocol {
-    /// As the server at that address speaks it.
+    /// The protocol variant of the server at that address.
     pub(crate) fn for_base_url(base: Option<&Url>) -> Self {
         Self { server: base.map_or(OpenAiServer::Other, OpenAiServer::from_base_url) }
     }
@@ -53,7 +53,8 @@ impl ModelProtocol for OpenAiChatProtocol {
     }
 
     fn encode_body(&self, info: &ModelInfo, request: &ModelRequest) -> String {
-        // OpenAI's newer models refuse the old name, and other servers do not know the new one.
+        // OpenAI's newer models reject the old field name, and other servers do not know the new
+        // one.
         let is_new =
             self.server != OpenAiServer::Other || known_models::is_openai_reasoner(&info.id);
         let tokens_max = request.output_tokens_max;
@@ -103,8 +104,8 @@ fn build_messages<'a>(info: &ModelInfo, request: &'a ModelRequest) -> Vec<ChatRe
     messages
 }
 
-/// Results first, each as a message of its own: they must follow the calls. Their pictures have no
-/// place in them, and come after with what else the person says.
+/// Appends results first, each as a separate message, since they must follow the calls. Their
+/// images cannot be part of them and follow with the user's other content.
 fn push_user_messages<'a>(
     info: &ModelInfo,
     message: &'a ModelMessage,
@@ -139,7 +140,7 @@ fn push_user_messages<'a>(
     parts.extend(said);
     let content = match parts.as_mut_slice() {
         [] => return,
-        // Some servers take nothing but a string, and most messages are one.
+        // Some servers accept only a string, and most messages are a single text.
         [ChatContentPart::Text { text }] => ChatUserContent::Text(std::mem::take(text)),
         _ => ChatUserContent::Parts(parts),
     };
@@ -161,7 +162,7 @@ fn assistant_message<'a>(
     let content = (!text.is_empty()).then_some(text);
     let mut answer =
         ChatAssistantMessage { content, tool_calls, ..ChatAssistantMessage::default() };
-    // Some models need their thoughts back while they use tools, and refuse them at other times.
+    // Some models require their thoughts back while they use tools, and reject them otherwise.
     if is_in_turn && has_calls {
         let thoughts = message.blocks.iter().filter_map(|block| match block {
             MessageBlock::Thinking { text, opaque } => Some((text, opaque.get(OPAQUE)?)),
@@ -190,8 +191,8 @@ fn encode_call<'a>(info: &ModelInfo, block: &'a MessageBlock) -> Option<ChatTool
     })
 }
 
-/// The id of a call. Mistral refuses any but nine letters and digits, and a conversation may hold
-/// calls that another model made.
+/// The id of a call. Mistral accepts only nine letters and digits, and a conversation may have
+/// calls of another model.
 fn call_id<'a>(info: &ModelInfo, id: &'a str) -> Cow<'a, str> {
     let is_fine = id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if info.family != MISTRAL || is_fine {

@@ -1,7 +1,7 @@
-//! `POST /responses`: OpenAI's newer way of speaking, which keeps a model's thoughts between calls.
+//! `POST /responses`: OpenAI's newer protocol, which keeps thoughts between calls.
 //!
-//! Nothing is stored at OpenAI: what the model thought comes back encrypted, is kept with the
-//! transcript, and goes along with the next request of the same turn.
+//! Nothing is stored at OpenAI: thoughts arrive encrypted, are stored with the transcript, and are
+//! sent with the next request of the same turn.
 
 mod decoder;
 
@@ -17,16 +17,16 @@ use crate::model::openai::{self, OpenAiServer};
 use crate::model::protocol::{ModelProtocol, ReplyDecoder};
 use crate::model::{ModelError, ModelInfo, ModelRequest, ThinkingEffort, known_models};
 
-/// A thought as OpenAI gave it, to go back, stands under this name.
+/// Key of the encrypted thought that is sent back.
 const OPAQUE: &str = "openai_responses";
 
-/// Responses, as some server speaks it.
+/// The Responses protocol of a server.
 pub(crate) struct OpenAiResponsesProtocol {
     server: OpenAiServer,
 }
 
 impl OpenAiResponsesProtocol {
-    /// As the server at that address speaks it.
+    /// The protocol variant of the server at that address.
     pub(crate) fn for_base_url(base: Option<&Url>) -> Self {
         Self { server: base.map_or(OpenAiServer::Other, OpenAiServer::from_base_url) }
     }
@@ -54,13 +54,13 @@ impl ModelProtocol for OpenAiResponsesProtocol {
         if let Some(max) = request.output_tokens_max {
             body["max_output_tokens"] = max.into();
         }
-        // Models that do not think refuse these fields.
+        // Models without reasoning reject these fields.
         if known_models::is_openai_reasoner(&info.id) {
             body["include"] = json!(["reasoning.encrypted_content"]);
             if let Some(effort) = known_models::reasoning_effort(&info.id, request.thinking) {
                 body["reasoning"] = json!({ "effort": effort });
-                // OpenAI shows thoughts only to organisations that it knows, and refuses others. So
-                // they are asked for only where somebody chose how much to think.
+                // OpenAI shows thoughts only to verified organisations and rejects the request of
+                // others, so they are requested only if the user chose a thinking effort.
                 if request.thinking != ThinkingEffort::Off {
                     body["reasoning"]["summary"] = "auto".into();
                 }
@@ -99,7 +99,7 @@ fn build_input(messages: &[Arc<ModelMessage>]) -> Vec<Value> {
     items
 }
 
-/// Results first: they must follow the calls. Pictures come with what else the person says.
+/// Results first, since they must follow the calls. Images come with the user's other content.
 fn user_items(message: &ModelMessage, items: &mut Vec<Value>) {
     let mut parts = Vec::new();
     let mut said = Vec::new();
@@ -154,7 +154,7 @@ fn assistant_items(message: &ModelMessage, is_in_turn: bool, items: &mut Vec<Val
                 "name": name,
                 "arguments": openai::arguments_text(input),
             })),
-            // A thought that led to nothing is refused.
+            // A thought without a following item is rejected.
             MessageBlock::Thinking { opaque, .. }
                 if is_in_turn && place + 1 < message.blocks.len() =>
             {

@@ -1,6 +1,6 @@
-//! What tells one provider's way of speaking from another's: how to ask, and how to read the answer.
+//! The differences between provider protocols: encoding requests and decoding replies.
 //!
-//! Both are pure. [`crate::model::http`] does the talking for all of them.
+//! Both are pure. [`crate::model::http_model`] performs the requests for all protocols.
 
 use serde_json::Value;
 use url::Url;
@@ -8,32 +8,32 @@ use url::Url;
 use crate::model::catalog::ApiKey;
 use crate::model::{ModelError, ModelEvent, ModelInfo, ModelReply, ModelRequest};
 
-/// A provider's way of speaking.
+/// A provider's protocol.
 pub(crate) trait ModelProtocol: Send + Sync {
-    /// Where a request goes.
+    /// The address of a request.
     fn url(&self, base: &Url, info: &ModelInfo) -> Result<Url, ModelError>;
 
-    /// Its headers, but for those that every request has.
+    /// The headers of a request, except for those of every request.
     fn headers(&self, key: Option<&ApiKey>) -> Vec<(&'static str, String)>;
 
-    /// Its body as JSON, an object; but for the tools.
+    /// The body as a JSON object, without the tools.
     fn encode_body(&self, info: &ModelInfo, request: &ModelRequest) -> String;
 
-    /// The tools, as they stand under `tools` in the body, if that is there.
+    /// The tools, as the value of `tools` in the body; `None` to omit the field.
     fn encode_tools(&self, request: &ModelRequest) -> Option<Value>;
 
-    /// Reads the answer.
+    /// Creates a decoder for one reply.
     fn new_decoder(&self) -> Box<dyn ReplyDecoder>;
 }
 
-/// Reads one answer, event by event.
+/// Decodes one reply, event by event.
 pub(crate) trait ReplyDecoder: Send {
-    /// The next event of the stream: its name, where it has one, and its data.
+    /// Decodes the next event of the stream, given its name, which may be empty, and its data.
     fn decode_event(&mut self, name: &str, data: &str) -> Result<Vec<ModelEvent>, ModelError>;
 
-    /// Whether the provider said that it is done; nothing after that is read.
+    /// Whether the provider reported the end of the reply; nothing after it is read.
     fn is_done(&self) -> bool;
 
-    /// The whole answer. An error when the stream ended before the provider was done.
+    /// The complete reply. Fails if the stream ended before the reply was complete.
     fn finish(&mut self) -> Result<ModelReply, ModelError>;
 }

@@ -1,13 +1,13 @@
-//! Errors in the provider's words, with what to do next.
+//! Errors with the provider's message and what to do next.
 
 use zero_core::text_shortening::one_line;
 
 use crate::model::{ModelError, ModelErrorKind};
 
-/// Most characters of the provider's words that are repeated.
+/// Maximum number of characters of the provider's message that are repeated.
 const MESSAGE_CHARS_MAX: usize = 600;
 
-/// The error that a provider means by `said`.
+/// The error for the provider's message `said`.
 pub(crate) fn provider_error(kind: ModelErrorKind, said: &str) -> ModelError {
     let (what, next) = match kind {
         ModelErrorKind::Auth => {
@@ -36,7 +36,7 @@ pub(crate) fn provider_error(kind: ModelErrorKind, said: &str) -> ModelError {
     ModelError::new(kind, format!("{what}{said}; {next}"))
 }
 
-/// The stream ended before the answer did.
+/// The stream ended before the reply was complete.
 pub(crate) fn truncated_stream_error() -> ModelError {
     ModelError::new(
         ModelErrorKind::Network,
@@ -44,12 +44,12 @@ pub(crate) fn truncated_stream_error() -> ModelError {
     )
 }
 
-/// The provider sent what cannot be an answer.
+/// The provider sent an invalid response.
 pub(crate) fn invalid_response_error(what: &str) -> ModelError {
     provider_error(ModelErrorKind::Server, what)
 }
 
-/// `said` in one line of bounded length, without a full stop at its end.
+/// `said` as one line of bounded length, without a trailing full stop.
 pub(crate) fn to_printable(said: &str) -> String {
     one_line(said, MESSAGE_CHARS_MAX).trim_end_matches('.').to_owned()
 }

@@ -1,13 +1,13 @@
-//! Keeps an answer within bounds, whatever a provider sends.
+//! Limits the size of a reply.
 
 use crate::model::{ModelError, ModelErrorKind};
 
-/// Most parts of one answer: texts, thoughts and calls.
+/// Maximum number of parts of one reply: texts, thoughts and calls.
 pub(crate) const PARTS_MAX: usize = 256;
-/// Most bytes of one answer: text, thoughts, arguments and what the provider wants back.
+/// Maximum size of one reply in bytes: text, thoughts, arguments and opaque data.
 pub(crate) const BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// What was kept of an answer so far.
+/// Size of a reply so far.
 #[derive(Debug, Default)]
 pub(crate) struct ReplyLimiter {
     parts: usize,
@@ -24,7 +24,7 @@ impl ReplyLimiter {
         Ok(())
     }
 
-    /// Counts bytes that are about to be kept.
+    /// Counts bytes before they are stored.
     pub(crate) fn count_bytes(&mut self, count: usize) -> Result<(), ModelError> {
         self.bytes = self.bytes.saturating_add(count);
         if self.bytes > BYTES_MAX {
@@ -34,7 +34,7 @@ impl ReplyLimiter {
     }
 }
 
-/// Not a failure that passes: the next answer to the same request would be as long.
+/// Not retried: the next reply to the same request would be as long.
 fn too_large_error(what: &str) -> ModelError {
     ModelError::new(
         ModelErrorKind::InvalidRequest,

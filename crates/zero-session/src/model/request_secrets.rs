@@ -1,4 +1,4 @@
-//! What must not be shown: the key and headers like it, wherever a provider repeats them.
+//! Redacts the key and secret headers wherever a provider repeats them.
 
 use std::borrow::Cow;
 
@@ -6,22 +6,22 @@ use http::HeaderMap;
 
 use crate::model::catalog::ApiKey;
 
-/// What is shown in place of a secret.
+/// Shown in place of a secret.
 const REDACTED: &str = "[hidden]";
-/// Shorter ones are not secret: `none` and `ollama` are what people write where no key is wanted.
+/// Shorter values are not secret: users write `none` or `ollama` if no key is needed.
 const SECRET_BYTES_MIN: usize = 8;
-/// Words in the names of headers that carry secrets.
+/// Words in the names of headers that contain secrets.
 const SECRET_HEADERS: &[&str] = &["auth", "key", "token", "secret", "cookie", "password"];
 
 /// The secrets of one request.
 pub(crate) struct RequestSecrets(Vec<String>);
 
 impl RequestSecrets {
-    /// Those of a request with this key and these headers of settings.
+    /// The secrets of a request with this key and these configured headers.
     pub(crate) fn new(key: Option<&ApiKey>, headers: &HeaderMap) -> Self {
         let headers = headers.iter().filter(|(name, _)| is_secret_header(name.as_str()));
         let values = headers.filter_map(|(_, value)| value.to_str().ok());
-        // `Bearer abc`: the word before it is no secret, the rest is also one alone.
+        // `Bearer abc`: the scheme is not secret; the rest alone is.
         let values = values.map(|value| value.rsplit(' ').next().unwrap_or(value));
         let mut secrets: Vec<String> = key
             .map(ApiKey::reveal)
@@ -30,12 +30,12 @@ impl RequestSecrets {
             .filter(|secret| secret.len() >= SECRET_BYTES_MIN)
             .map(str::to_owned)
             .collect();
-        // A secret that begins another must not leave the rest of it behind.
+        // Longest first: a secret that is a prefix of another must not leave its rest visible.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         Self(secrets)
     }
 
-    /// The text without them.
+    /// The text without the secrets.
     pub(crate) fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.0.iter().fold(Cow::Borrowed(text), |text, secret| {
             match text.contains(secret.as_str()) {
@@ -46,7 +46,7 @@ impl RequestSecrets {
     }
 }
 
-/// Whether a header of that name, in small letters, carries a secret.
+/// Whether a header with that lower-case name contains a secret.
 pub(crate) fn is_secret_header(name: &str) -> bool {
     SECRET_HEADERS.iter().any(|word| name.contains(word))
 }

@@ -1,4 +1,4 @@
-//! Asking again: when a provider is not ready, and nothing was shown yet.
+//! Retries requests while the provider is not ready and nothing was streamed.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use tokio_util::sync::CancellationToken;
 use crate::model::attempt_failure::AttemptFailure;
 use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelStream};
 
-/// How often and after which pauses a provider is asked again.
+/// Number and delays of retries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RetryLimits {
-    /// How often it is asked at all.
+    /// Maximum number of attempts, including the first.
     pub attempts_max: u32,
-    /// The first pause, where the provider names none. Each is twice as long as the one before.
+    /// First delay if the provider names none. It doubles with each retry.
     pub pause_first: Duration,
-    /// The longest of these pauses.
+    /// Maximum of these delays.
     pub pause_max: Duration,
-    /// The longest pause that a provider can ask for.
+    /// Maximum delay that a provider can ask for.
     pub asked_pause_max: Duration,
 }
 
@@ -33,11 +33,11 @@ impl Default for RetryLimits {
     }
 }
 
-/// What one try gives.
+/// The stream of one attempt.
 pub(crate) type AttemptStream =
     Pin<Box<dyn Stream<Item = Result<ModelEvent, AttemptFailure>> + Send>>;
 
-/// Tries until something is said, the failure is one that lasts, or it was tried often enough.
+/// Retries until content was streamed, the failure is permanent, or the attempts are exhausted.
 pub(crate) fn retry_stream(
     limits: RetryLimits,
     cancel: CancellationToken,
@@ -118,7 +118,7 @@ impl<A: Fn() -> AttemptStream> RetryStream<A> {
         }
     }
 
-    /// How long to wait before the next try; or, in words, why there is none.
+    /// The delay before the next attempt, or the reason why there is none.
     fn pause_after(&self, failed: &AttemptFailure) -> Result<Duration, String> {
         if self.was_anything_said || !failed.may_pass || self.cancel.is_cancelled() {
             return Err(String::new());
@@ -136,12 +136,12 @@ impl<A: Fn() -> AttemptStream> RetryStream<A> {
     fn backoff_pause(&self) -> Duration {
         let doubled = 2u32.saturating_pow(self.attempts.saturating_sub(1));
         let pause = self.limits.pause_first.saturating_mul(doubled);
-        // Many who were turned away at once must not all come back at once.
+        // Jitter, so that clients rejected at the same time do not retry at the same time.
         pause.mul_f64(0.75 + 0.5 * fastrand::f64()).min(self.limits.pause_max)
     }
 }
 
-/// It was stopped.
+/// The error of a cancelled request.
 pub(crate) fn cancelled_error() -> ModelError {
     ModelError::new(ModelErrorKind::Cancelled, "the answer was stopped")
 }
@@ -166,7 +166,7 @@ mod tests {
     use crate::event::TokenUsage;
     use crate::model::{ModelReply, ModelStopReason};
 
-    /// What one try does: says `text`, fails as `kind` (after which pause to try again), or is done.
+    /// Script of one attempt: stream `text`, fail with `kind` (and a retry delay), or finish.
     #[derive(Clone)]
     enum AttemptScript {
         Says(&'static str),
@@ -202,8 +202,8 @@ mod tests {
         (retry_stream(RetryLimits::default(), cancel, attempt), count)
     }
 
-    /// Tries, and tells what was seen and after how many whole seconds (pauses of zero's own choosing
-    /// vary by a quarter and are shown as `~`).
+    /// Runs the script and checks the events and their time in whole seconds (delays with jitter
+    /// are shown as `~`).
     #[track_caller]
     fn check(script: Vec<Vec<AttemptScript>>, expected: &str) {
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,4 +1,4 @@
-//! What calls say while they run: only the latest of each is kept until the run has time for it.
+//! Updates of running calls: only the latest of each call is kept until the run records it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,43 +11,43 @@ use zero_runtime::TextReader;
 
 use zero_runtime::tool_backend::CallObserver;
 
-/// Longest that a call says of its progress, in bytes.
+/// Maximum size of a progress message, in bytes.
 const PROGRESS_BYTES_MAX: usize = 8 * 1024;
-/// How long a question waits for what was said before it. It is asked all the same then.
+/// How long a question waits for earlier updates to be recorded. After that it is asked anyway.
 const RECORDED_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the calls of a run have said.
+/// Buffers the updates of a run's calls.
 #[derive(Default)]
 pub(crate) struct CallUpdateBuffer {
     latest: Mutex<PendingCallUpdates>,
     arrived: Notify,
 }
 
-/// What is new.
+/// Updates that were not taken yet.
 #[derive(Default)]
 pub(super) struct PendingCallUpdates {
-    /// What calls said, by call.
+    /// The updates, by call.
     pub(super) told: BTreeMap<String, CallUpdate>,
-    /// Who waits until that is in the ledger. They are told by being dropped.
+    /// Callers that wait until these are in the ledger. Dropping the sender notifies them.
     pub(super) waiting: Vec<oneshot::Sender<()>>,
 }
 
-/// What one call has said.
+/// The latest update of one call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct CallUpdate {
-    /// Title, kind and places.
+    /// Title, kind and locations.
     pub(super) described: Option<(String, ToolKind, Vec<FileLocation>)>,
-    /// How far it is.
+    /// Progress message.
     pub(super) progress: Option<String>,
 }
 
 impl CallUpdateBuffer {
-    /// Waits until there is something new.
+    /// Waits for an update.
     pub(super) async fn wait_for_update(&self) {
         self.arrived.notified().await;
     }
 
-    /// All that is new.
+    /// Takes all pending updates.
     pub(super) fn take(&self) -> PendingCallUpdates {
         std::mem::take(&mut *self.latest.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -59,18 +59,18 @@ impl CallUpdateBuffer {
         self.arrived.notify_one();
     }
 
-    /// Waits until all that was said so far is in the ledger: who is asked about a call has seen
-    /// what it is.
+    /// Waits until all updates so far are in the ledger, so that a user who is asked about a call
+    /// has seen its description.
     pub(crate) async fn wait_until_recorded(&self) {
         let (wait, shown) = oneshot::channel();
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).waiting.push(wait);
         self.arrived.notify_one();
-        // Nothing is ever sent; it is dropped when it is time.
+        // Nothing is ever sent; dropping the sender is the signal.
         let _ = tokio::time::timeout(RECORDED_TIMEOUT, shown).await;
     }
 }
 
-/// Listens to one call.
+/// Observes one call.
 pub(super) struct BufferedCallObserver {
     call: String,
     news: Arc<CallUpdateBuffer>,

@@ -1,7 +1,7 @@
-//! The plan of a session as it stands, found in its ledger.
+//! Reads the current plan of a session from its ledger.
 //!
-//! A model writes its task list by a call, and a summary of the conversation may lose it or tell it
-//! wrong. The ledger has it as it was shown to the person, also after a restart.
+//! A model writes its task list with a call, and a compaction summary may lose or change it. The
+//! ledger has it as it was shown to the user, also after a restart.
 
 use zero_core::SessionId;
 
@@ -10,11 +10,11 @@ use crate::store::{LedgerReadLimit, Store};
 
 /// How much of the ledger is read at once.
 const PAGE: LedgerReadLimit = LedgerReadLimit { entries: 500, bytes: 2_000_000 };
-/// Pages that are looked through. What lies further back is no plan of the present work.
+/// Maximum number of pages searched. An older plan does not belong to the current work.
 const PAGES_MAX: usize = 40;
 
-/// The steps that were shown last, unless the session was started over since; none where none were,
-/// or where the ledger cannot be read.
+/// The most recently shown steps since the last reset; empty if there are none or the ledger cannot
+/// be read.
 pub(super) async fn read_current_plan(store: &dyn Store, session: &SessionId) -> Vec<PlanEntry> {
     let mut before = u64::MAX;
     for _ in 0..PAGES_MAX {

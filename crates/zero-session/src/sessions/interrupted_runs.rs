@@ -1,4 +1,4 @@
-//! What becomes of runs that nobody ended: those of a process that was killed.
+//! Ends runs that a killed process left unfinished.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::sessions::SessionError;
 use crate::sessions::ledger_recorder::{LedgerRecorder, new_event};
 use crate::store::{LedgerReadLimit, RunRecord, Store};
 
-/// Entries that are read at first to find those of a run, and most of all.
+/// Number of entries read in the first step and in total.
 const READ_FIRST: usize = 1024;
 const READ_MAX: usize = 1 << 24;
 
-/// Settles a run that was interrupted: its calls first, then itself.
+/// Ends an interrupted run: its calls first, then the run itself.
 pub(super) async fn finish_interrupted_run(
     store: &dyn Store,
     recorder: &LedgerRecorder,
@@ -27,7 +27,7 @@ pub(super) async fn finish_interrupted_run(
     Ok(())
 }
 
-/// An end for all that began and has none, and what was taken, as far as it was said.
+/// The end entries for everything that is unfinished, and the token usage recorded so far.
 fn closing_events(events: &[Event]) -> (Vec<EventKind>, TokenUsage) {
     let (mut open, mut usage) = (BTreeMap::new(), TokenUsage::default());
     for event in events {
@@ -61,8 +61,8 @@ fn interrupted_call_event(call: &str) -> EventKind {
     EventKind::tool_ended(call, ToolError::failed(ErrorReason::Interrupted, text).into())
 }
 
-/// All entries of a run, oldest first. They are among the newest of the session, so they are looked
-/// for from the end, further back until the prompt is found that began it.
+/// All entries of a run, oldest first. They are among the newest of the session, so the search goes
+/// backwards until it finds the prompt that started the run.
 async fn read_run_events(
     store: &dyn Store,
     session: &SessionId,

@@ -1,7 +1,7 @@
-//! What a run has to show, on its way into the ledger.
+//! Buffers the events of a run on their way into the ledger.
 //!
-//! While one write is under way, what comes meanwhile gathers here: words that follow each other
-//! become one entry. So a slow disk makes for fewer and longer entries, not for a longer queue.
+//! Events that arrive during a write are buffered, and consecutive text events are merged. A slow
+//! disk therefore leads to fewer and longer entries, not to a longer queue.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use crate::event::{EventKind, TokenUsage};
 use crate::sessions::ledger_recorder::{LedgerRecorder, new_event};
 use crate::store::{NewEvent, StoreError};
 
-/// Bytes that may gather before the run has to wait for the disk.
+/// Buffer size in bytes above which the run waits for the disk.
 const GATHERED_BYTES_MAX: usize = 1024 * 1024;
 
-/// What a run has to show.
+/// Buffered events of a run.
 pub(super) struct LedgerOutbox {
     recorder: LedgerRecorder,
     run: RunId,
@@ -25,11 +25,11 @@ pub(super) struct LedgerOutbox {
     /// Calls that have started and not ended.
     open: BTreeSet<String>,
     usage: TokenUsage,
-    /// Why nothing can be written any more.
+    /// The error after which nothing more is written.
     broken: Option<StoreError>,
 }
 
-/// Entries that could not be written, and why.
+/// Entries that could not be written, with the error.
 struct FailedLedgerWrite {
     entries: Vec<NewEvent>,
     error: StoreError,
@@ -49,7 +49,7 @@ impl LedgerOutbox {
         }
     }
 
-    /// Takes something that is to be shown.
+    /// Adds an event.
     pub(super) fn push(&mut self, what: EventKind) {
         match &what {
             EventKind::ToolStarted { call, .. } => {
@@ -73,27 +73,27 @@ impl LedgerOutbox {
         }
     }
 
-    /// Whether so much has gathered that the run should wait.
+    /// Whether the run should wait for the disk.
     pub(super) fn is_full(&self) -> bool {
         self.gathered_bytes > GATHERED_BYTES_MAX
     }
 
-    /// Whether a write is under way.
+    /// Whether a write is in progress.
     pub(super) fn is_writing(&self) -> bool {
         self.writing.is_some()
     }
 
-    /// Whether nothing can be written any more.
+    /// Whether writing has failed permanently.
     pub(super) fn is_broken(&self) -> bool {
         self.broken.is_some()
     }
 
-    /// What the run has taken, as far as it was said.
+    /// Token usage of the run recorded so far.
     pub(super) fn usage(&self) -> TokenUsage {
         self.usage
     }
 
-    /// Begins to write what has gathered, unless a write is under way.
+    /// Starts writing the buffered events, unless a write is in progress.
     pub(super) fn start_write(&mut self) {
         if self.writing.is_some() || self.gathered.is_empty() || self.broken.is_some() {
             return;
@@ -109,7 +109,7 @@ impl LedgerOutbox {
         }));
     }
 
-    /// Waits for the write that is under way. May be given up and called again.
+    /// Waits for the write in progress. Cancel-safe.
     pub(super) async fn wait_for_write(&mut self) -> Result<(), StoreError> {
         let Some(writing) = &mut self.writing else { return Ok(()) };
         let result = writing.await;
@@ -117,7 +117,7 @@ impl LedgerOutbox {
         let error = match result {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(FailedLedgerWrite { entries, error })) => {
-                // Nothing of it was shown. It goes first when the run is settled.
+                // None of them were published. They are written first when the run ends.
                 self.gathered.splice(0..0, entries);
                 error
             }
@@ -127,7 +127,7 @@ impl LedgerOutbox {
         Err(error)
     }
 
-    /// Writes all there is.
+    /// Writes all buffered events.
     pub(super) async fn flush(&mut self) -> Result<(), StoreError> {
         self.wait_for_write().await?;
         if let Some(error) = &self.broken {
@@ -137,14 +137,14 @@ impl LedgerOutbox {
         self.wait_for_write().await
     }
 
-    /// Notes that nothing can be written any more.
+    /// Marks writing as failed permanently.
     pub(super) fn mark_broken(&mut self, error: StoreError) {
         self.broken.get_or_insert(error);
     }
 
-    /// What is still to be written, with an end for every call that has none.
+    /// Returns the remaining entries, with an end entry for every unfinished call.
     pub(super) async fn close(mut self, why: &str) -> Vec<NewEvent> {
-        // What could not be written is still there, and written with the end of the run.
+        // Entries of a failed write are kept and written with the end of the run.
         let _ = self.wait_for_write().await;
         for call in std::mem::take(&mut self.open) {
             let error = ToolError::failed(ErrorReason::Interrupted, why.to_owned());
@@ -154,7 +154,7 @@ impl LedgerOutbox {
     }
 }
 
-/// Puts what comes behind the last into it, where they are more of the same.
+/// Merges an event into the last one if both carry the same kind of text.
 fn merge_events(last: &mut EventKind, what: EventKind) -> Option<EventKind> {
     match (last, what) {
         (EventKind::Text { text }, EventKind::Text { text: more })

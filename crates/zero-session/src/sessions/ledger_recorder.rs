@@ -1,8 +1,9 @@
-//! Writes into the ledger of one session and then tells who listens: in that order, one at a time.
+//! Writes entries to the ledger of one session and then publishes them, in that order, one write at
+//! a time.
 //!
-//! Several write at once: a run, a person's answer, another prompt that has to wait. Their entries
-//! are in the order in which they called. Each write is a task of its own, so that what was written
-//! is told even when whoever wanted it is gone.
+//! Several writers are active at once: a run, an answer of the user, a prompt that is queued. Their
+//! entries are in the order of their calls. Each write is a separate task, so written entries are
+//! published even if the caller is dropped.
 
 use std::sync::Arc;
 
@@ -15,12 +16,12 @@ use crate::event_bus::EventBus;
 use crate::store::{BeginRunOutcome, NewEvent, NewRun, Store, StoreError};
 use zero_runtime::ordered_lock::queue_for_lock;
 
-/// An entry of now.
+/// Creates an entry with the current time.
 pub(crate) fn new_event(run: Option<&RunId>, what: EventKind) -> NewEvent {
     NewEvent { run: run.cloned(), time_ms: now_ms(), what }
 }
 
-/// The pen of one session's ledger. Cheap to clone.
+/// Writes the ledger of one session. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct LedgerRecorder {
     inner: Arc<LedgerRecorderInner>,
@@ -30,7 +31,8 @@ struct LedgerRecorderInner {
     store: Arc<dyn Store>,
     bus: Arc<dyn EventBus>,
     session: SessionId,
-    /// Held from the write until all are told, so that everybody hears in the order of the ledger.
+    /// Held from the write until all subscribers have received the entries, to keep the order of
+    /// the ledger.
     order: Arc<Mutex<()>>,
 }
 
@@ -45,8 +47,8 @@ impl LedgerRecorder {
         &self.inner.session
     }
 
-    /// Writes and tells. The place of the entries in the ledger is fixed by this call, and not when
-    /// the future is polled.
+    /// Writes and publishes entries. Their position in the ledger is fixed by this call, not by
+    /// polling the future.
     pub(crate) fn write(
         &self,
         entries: Vec<NewEvent>,
@@ -54,7 +56,7 @@ impl LedgerRecorder {
         run_detached(self.clone().write_in_task(entries))
     }
 
-    /// The same for whoever is a task of its own already, and is never given up.
+    /// Like [`Self::write`], for callers that already run in their own task and are never dropped.
     pub(super) fn write_in_task(
         self,
         entries: Vec<NewEvent>,
@@ -71,7 +73,7 @@ impl LedgerRecorder {
         }
     }
 
-    /// Begins a run, and tells how it begins.
+    /// Begins a run and publishes its first entries.
     pub(crate) async fn begin_run(&self, run: NewRun) -> Result<BeginRunOutcome, StoreError> {
         let inner = Arc::clone(&self.inner);
         run_detached(async move {
@@ -85,7 +87,7 @@ impl LedgerRecorder {
         .await
     }
 
-    /// Settles a run, and tells how it ended.
+    /// Ends a run and publishes its last entries.
     pub(crate) async fn end_run(
         &self,
         run: RunId,
@@ -112,7 +114,7 @@ impl LedgerRecorderInner {
     }
 }
 
-/// Does it to its end, whether or not anybody waits for it.
+/// Runs a future to completion in its own task.
 fn run_detached<T: Send + 'static>(
     work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
 ) -> impl Future<Output = Result<T, StoreError>> + Send {

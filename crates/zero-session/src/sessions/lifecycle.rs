@@ -1,4 +1,4 @@
-//! Opening, changing, starting over and removing sessions.
+//! Opens, changes, resets and deletes sessions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::store::{
 use zero_runtime::tool_backend::FolderAccess;
 use zero_runtime::tool_backend::{ToolBackend, ToolBackendError};
 
-/// How long a run has to end that is in the way.
+/// Time limit for a stopped run to end.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl SessionManagerInner {
@@ -61,7 +61,7 @@ impl SessionManagerInner {
         let record = match found {
             Some(record) => self.apply_options(record, &wanted).await?,
             None if wanted.require_existing => return Err(SessionError::NotFound(key.to_string())),
-            // Somebody else may have made it in between.
+            // Another caller may have created it meanwhile.
             None => {
                 let made = self.create_session(key, &wanted).await?;
                 if wanted.leave_as_is { made } else { self.apply_options(made, &wanted).await? }
@@ -95,7 +95,7 @@ impl SessionManagerInner {
         })
     }
 
-    /// Sets what was asked for and is not so yet.
+    /// Applies the options that differ from the current settings.
     async fn apply_options(
         self: &Arc<Self>,
         record: SessionRecord,
@@ -149,8 +149,8 @@ impl SessionManagerInner {
         Ok(record)
     }
 
-    /// A mode in which edits need no question was chosen for a folder: in another one it does not
-    /// hold, unless it is chosen again.
+    /// Resets a mode that accepts edits when the folder changes: it was chosen for the old folder
+    /// and applies to another one only if it is chosen again.
     async fn reset_mode_on_folder_change(
         &self,
         key: &SessionKey,
@@ -164,8 +164,7 @@ impl SessionManagerInner {
         }
     }
 
-    /// Changes the hands that are there, or lets them go, so that they are opened anew as they
-    /// should be.
+    /// Updates the open backend, or closes it so that it is reopened with the new settings.
     async fn update_backend(
         &self,
         desk: &SessionState,
@@ -174,7 +173,7 @@ impl SessionManagerInner {
     ) -> Result<(), SessionError> {
         if patch.cwd.is_some() || patch.tool_host.is_some() {
             desk.retire_backend().await;
-            // What was allowed was allowed there.
+            // Grants apply to the old folder only.
             self.config.store.set_grants(&record.id, Vec::new()).await?;
         }
         if patch.mode.is_none() && patch.agent.is_none() {
@@ -193,7 +192,7 @@ impl SessionManagerInner {
         }
     }
 
-    /// Changes a session of which only the id is known.
+    /// Changes a session given its id.
     pub(super) async fn patch_by_id(
         &self,
         session: &SessionId,
@@ -219,7 +218,7 @@ impl SessionManagerInner {
             let store = &self.config.store;
             let record = self.require_session(key).await?;
             store.start_transcript(&record.id, TranscriptStart::Reset, Vec::new()).await?;
-            // Who starts over is asked again.
+            // A reset also drops all grants.
             desk.drop_backend().await;
             store.set_grants(&record.id, Vec::new()).await?;
             let shown = EventKind::Reset { transcript: record.transcript };
@@ -246,7 +245,7 @@ impl SessionManagerInner {
         deleted
     }
 
-    /// Stops all that a session does, and waits until it is settled.
+    /// Stops all runs of a session and waits until they have ended.
     async fn stop_and_wait(
         self: &Arc<Self>,
         desk: &Arc<SessionState>,
@@ -271,7 +270,7 @@ impl SessionManagerInner {
         Ok(AttachmentGuard { inner: Arc::downgrade(self), desk, gone })
     }
 
-    /// Whether somebody may let a session work where it would. A client's folder is not ours.
+    /// Checks that the caller may use the session's folder. Folders of clients are not checked.
     pub(super) fn check_folder_access(
         &self,
         record: &SessionRecord,
@@ -285,14 +284,14 @@ impl SessionManagerInner {
         }
     }
 
-    /// The hands that a session has at this moment, for somebody who may work there.
+    /// The current backend of a session, for a caller that may use its folder.
     pub(super) async fn backend_for(
         &self,
         desk: &SessionState,
         agent: &AgentProfile,
         reach: &FolderAccess,
     ) -> Result<ActiveBackend, ToolBackendError> {
-        // Where a client brought its own, these are the session's: nothing has to be looked up.
+        // A client's backend belongs to the session, so no folder has to be checked.
         if let Some(now) = desk.client_backend() {
             return Ok(now);
         }
@@ -326,7 +325,7 @@ impl SessionManagerInner {
         })
     }
 
-    /// The agent of a session stands in its key, but for keys that leave it open.
+    /// The agent is part of the key, except for keys that leave it open.
     pub(super) fn check_agent(&self, key: &SessionKey, agent: &str) -> Result<(), SessionError> {
         self.find_agent(agent)?;
         if key.can_change_agent() || agent == key.agent() {
@@ -356,7 +355,7 @@ fn check_cwd(cwd: Option<&std::path::Path>) -> Result<(), SessionError> {
     }
 }
 
-/// What was begun beside a client's files is never gone on with beside the gateway's.
+/// A session that began with a client's tools never continues with the gateway's.
 fn check_tool_host(record: &SessionRecord, place: &ToolHostLocation) -> Result<(), SessionError> {
     match (&record.tool_host, place) {
         (ToolHostLocation::Client { name }, ToolHostLocation::Gateway) => {
@@ -381,7 +380,7 @@ fn check_thinking(word: Option<&str>) -> Result<(), SessionError> {
     )))
 }
 
-/// What the ledger says of a change.
+/// The ledger entries for a change.
 fn change_events(patch: &SessionPatch) -> Vec<EventKind> {
     let mode = patch.mode.map(|mode| mode.map(|mode| mode.as_str().to_owned()));
     let fields = [

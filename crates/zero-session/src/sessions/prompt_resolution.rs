@@ -1,4 +1,4 @@
-//! What becomes of a prompt that begins with `/`: an answer without a model, or another prompt.
+//! Interprets prompts that begin with `/`: as a reply without a model, or as another prompt.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -21,25 +21,25 @@ use crate::store::{SessionPatch, SessionRecord};
 use zero_runtime::tool_backend::FolderAccess;
 use zero_runtime::tool_backend::{PromptCommand, ToolCatalog};
 
-/// How long zero's own commands wait for those that people keep, where the tools are: they work
-/// without them, too.
+/// How long zero's own commands wait for the user's commands, which are stored where the tools run.
+/// They work without them too.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What a prompt comes to.
+/// Interpretation of a prompt.
 #[derive(Debug, PartialEq)]
 pub(super) enum PromptResolution {
-    /// These words, and nothing else.
+    /// Reply with this text, without a model.
     Answer(String),
-    /// A shorter transcript.
+    /// Compact the transcript.
     Compact,
-    /// A tool, without the model.
+    /// Call a tool without the model.
     Direct(String),
-    /// This prompt for the model: what was said, or what a command stands for.
+    /// Send this prompt to the model: the original text, or the expansion of a command.
     Prompt(String),
 }
 
 impl SessionManagerInner {
-    /// Reads a prompt. Commands that change the session do so here.
+    /// Interprets a prompt. Commands that change the session take effect here.
     pub(super) async fn resolve_prompt(
         self: &Arc<Self>,
         desk: &Arc<SessionState>,
@@ -52,7 +52,7 @@ impl SessionManagerInner {
         let text = &prompt.text;
         let direct = model.is_some_and(|model| is_direct(model.as_ref()));
         match prompt.reading {
-            // It reads nothing but commands, so that words have nobody to go to.
+            // The direct model understands commands only.
             SlashHandling::Verbatim if direct => {
                 return PromptResolution::Answer(direct_model::verbatim_refusal());
             }
@@ -114,14 +114,14 @@ impl SessionManagerInner {
         let bench = self.load_catalog(&desk, agent, dialect, reach, LISTING_TIMEOUT).await;
         self.release_backend(&desk).await;
         let mut commands = slash_commands::built_in_commands();
-        // One that is named like one of zero's own is never reached.
+        // A user command with the name of a built-in one is not reachable.
         let is_new = |command: &PromptCommand| !slash_commands::is_built_in(&command.name);
         let kept = bench.map(|bench| bench.commands).unwrap_or_default();
         commands.extend(kept.into_iter().filter(is_new));
         Ok(commands)
     }
 
-    /// Lets go of hands that were only looked at, where nobody works in the session.
+    /// Closes a backend that was only opened for a listing, if the session has no runs.
     async fn release_backend(&self, desk: &Arc<SessionState>) {
         if desk.is_empty() {
             desk.drop_backend().await;
@@ -129,7 +129,7 @@ impl SessionManagerInner {
         self.evict_state(desk);
     }
 
-    /// What there is to work with, where that can be told: commands work without hands, too.
+    /// The tool catalog, if it is available: commands also work without a backend.
     async fn load_catalog(
         &self,
         desk: &SessionState,

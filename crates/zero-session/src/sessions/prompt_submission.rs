@@ -1,4 +1,4 @@
-//! How a prompt becomes a run, how runs are stopped, and how others wait for them.
+//! Turns prompts into runs, stops runs, and waits for their end.
 
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -26,9 +26,9 @@ use crate::sessions::{
 use crate::slash_commands;
 use crate::store::{BeginRunOutcome, NewRun, RunRecord, SessionPatch, SessionRecord};
 
-/// How long runs have to be settled that were stopped for good.
+/// Time limit for stopped runs to be recorded during shutdown.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(20);
-/// How often a run of another process is looked at.
+/// Interval at which a run of another process is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 impl SessionManagerInner {
@@ -90,8 +90,9 @@ impl SessionManagerInner {
         Ok(SendOutcome::Started)
     }
 
-    /// Settles what other processes left in a session and are gone. Two at work in one session would
-    /// mix up its transcript, so that one waits for the other.
+    /// Ends runs of this session that dead processes left behind. Fails with
+    /// [`SessionError::Busy`] if a live process has one, since two concurrent runs would mix up the
+    /// transcript.
     pub(super) async fn finish_abandoned_runs(
         &self,
         session: &SessionId,
@@ -111,8 +112,7 @@ impl SessionManagerInner {
         Ok(())
     }
 
-    /// Notes that a run is under way; nothing when it is already. What is noted here is waited for
-    /// when zero shuts down.
+    /// Registers a run; `None` if it is already registered. Shutdown waits for registered runs.
     fn register_run(
         &self,
         run: &RunId,
@@ -138,7 +138,7 @@ impl SessionManagerInner {
         active.done.cancel();
     }
 
-    /// What [`Self::send`] refuses, as far as it is known before there is a session.
+    /// The checks of [`Self::send`] that need no session.
     pub(super) fn check_prompt(
         &self,
         key: &SessionKey,
@@ -148,7 +148,7 @@ impl SessionManagerInner {
         self.check_prompt_model(None, self.find_agent(key.agent())?, prompt)
     }
 
-    /// A session that is full takes no more prompts, and its runs do not go on.
+    /// Checks the size limit. A full session accepts no prompts, and its runs end.
     pub(super) async fn check_session_size(&self, session: &SessionId) -> Result<(), SessionError> {
         let (store, most) = (&self.config.store, self.config.limits.session_bytes_max);
         let bytes = store.size(session).await?;
@@ -162,14 +162,14 @@ impl SessionManagerInner {
         )))
     }
 
-    /// Whether the model that is chosen is there and takes what comes with the prompt.
+    /// Checks that the selected model exists and accepts the attachments.
     fn check_prompt_model(
         &self,
         chosen: Option<&str>,
         agent: &AgentProfile,
         prompt: &Prompt,
     ) -> Result<(), SessionError> {
-        // A command may be what chooses another model, so only what needs a model asks for one.
+        // A command may select another model, so only prompts for the model require one.
         let is_command = prompt.reading == SlashHandling::Commands && prompt.text.starts_with('/');
         if is_command && prompt.attachments.is_empty() {
             return Ok(());
@@ -185,7 +185,7 @@ impl SessionManagerInner {
         )))
     }
 
-    /// The model that answers in a session.
+    /// The model of a session.
     pub(super) fn model_for(
         &self,
         record: &SessionRecord,
@@ -205,7 +205,7 @@ impl SessionManagerInner {
         if record.title.is_some() {
             return;
         }
-        // A command says nothing of what the session is about, except where all are commands.
+        // A command does not describe the topic of a session, unless all prompts are commands.
         let direct = self.model_for(record, agent).is_ok_and(|model| is_direct(model.as_ref()));
         let is_command = || slash_commands::parse(&prompt.text, &[], direct).is_some();
         if prompt.reading == SlashHandling::Commands && is_command() {
@@ -223,7 +223,7 @@ impl SessionManagerInner {
         }
     }
 
-    /// Stops the run at work and settles those that wait: of one id, or all. Returns at once.
+    /// Stops the active run and ends queued ones: the one with the id, or all. Returns immediately.
     pub(super) fn stop_runs(
         self: &Arc<Self>,
         desk: &Arc<SessionState>,
@@ -247,7 +247,7 @@ impl SessionManagerInner {
             });
             stopped.push(active);
         }
-        // The one at work, and one that is on its way into the queue.
+        // The active run, and one that is being queued.
         for active in self.active_runs_in(desk.recorder.session()) {
             let taken = stopped.iter().any(|stopped| stopped.run == active.run);
             let wanted = run.is_none_or(|run| *run == active.run);
@@ -259,7 +259,7 @@ impl SessionManagerInner {
         stopped
     }
 
-    /// Runs of a session that are not settled yet.
+    /// Runs of a session that have not ended.
     pub(super) fn active_runs_in(&self, session: &SessionId) -> Vec<Arc<ActiveRun>> {
         let active = self.lock_active_runs();
         active.values().filter(|active| active.session == *session).cloned().collect()
@@ -281,7 +281,7 @@ impl SessionManagerInner {
                 return Ok(Some(record));
             }
             match active {
-                // Either is a reason to look again.
+                // After either one, the store is read again.
                 Some(active) => {
                     let _ = tokio::time::timeout(left, active.done.cancelled()).await;
                 }
@@ -295,7 +295,7 @@ impl SessionManagerInner {
         let end = RunOutcome::Aborted { by: "shutdown".to_owned() };
         let desks: Vec<Arc<SessionState>> = self.lock_states().values().cloned().collect();
         for desk in &desks {
-            // What waits would only begin to be stopped.
+            // Queued runs would only start in order to be stopped.
             for QueuedPrompt { active, .. } in desk.take_queued(None) {
                 let outbox = LedgerOutbox::new(desk.recorder.clone(), active.run.clone());
                 let ended = RunCompletion { end: end.clone(), usage: TokenUsage::default() };
@@ -317,7 +317,7 @@ impl SessionManagerInner {
     }
 }
 
-/// What is known of a prompt that was sent before.
+/// The result for a prompt that was sent before.
 fn existing_run_outcome(run: RunRecord, session: &SessionId) -> Result<SendOutcome, SessionError> {
     if run.session != *session {
         return Err(foreign_run_error(&run.id));

@@ -1,4 +1,4 @@
-//! What can be said to a session, and what it is called by then.
+//! Validates prompts, and derives messages and titles from them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,10 +7,10 @@ use crate::event::PromptAttachment;
 use crate::message::{MessageBlock, MessageRole, ModelMessage};
 use crate::sessions::{Prompt, SessionError, SessionLimits};
 
-/// Characters of a title.
+/// Maximum length of a title, in characters.
 const TITLE_CHARS_MAX: usize = 60;
 
-/// Refuses what no session takes.
+/// Refuses prompts that no session accepts.
 pub(super) fn validate(prompt: &Prompt, limits: &SessionLimits) -> Result<(), SessionError> {
     let invalid = |text: String| Err(SessionError::Invalid(text));
     if prompt.text.trim().is_empty() && prompt.attachments.is_empty() {
@@ -54,7 +54,7 @@ fn describe_attachment(number: usize, attachment: &PromptAttachment) -> String {
     }
 }
 
-/// The message that a prompt is to the model.
+/// The user message of a prompt.
 pub(super) fn build_message(text: &str, attachments: &[PromptAttachment]) -> ModelMessage {
     let pictures = attachments.iter().map(|attachment| MessageBlock::Image {
         mime: attachment.mime.clone(),
@@ -64,8 +64,8 @@ pub(super) fn build_message(text: &str, attachments: &[PromptAttachment]) -> Mod
     ModelMessage { role: MessageRole::User, blocks: pictures.chain(words).collect() }
 }
 
-/// What a session is about, as its first prompt says it: the first line that has words, cut at a
-/// word where it is long.
+/// The title of a session from its first prompt: the first non-blank line, truncated at a word
+/// boundary.
 pub(super) fn make_title(text: &str) -> Option<String> {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
     let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

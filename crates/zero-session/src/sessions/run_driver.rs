@@ -1,8 +1,7 @@
-//! Does what a [`ConversationTurn`] decides, and tells it what came of it.
+//! Performs the actions of a [`Turn`] and feeds the results back.
 //!
-//! One task per run waits for everything at once: the model, the calls, the person, the disk, and
-//! whoever wants it to stop. What a call does is a task of its own, so one that hangs or panics
-//! takes nothing else with it.
+//! One task per run waits for everything at once: the model, the calls, the user, the disk and stop
+//! requests. Each call is a separate task, so one that hangs or panics does not affect the rest.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::pending;
@@ -46,40 +45,40 @@ use crate::turn::{
 use zero_runtime::tool_backend::FolderAccess;
 use zero_runtime::tool_backend::{CatalogEntry, ToolBackendError, ToolCatalog};
 
-/// How long calls have to end that were told to.
+/// Time limit for cancelled calls to end.
 const CANCEL_GRACE: Duration = Duration::from_secs(10);
-/// How long hands have to say what there is to work with.
+/// Time limit for a backend to return its tool catalog.
 pub(super) const CATALOG_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long to wait before looking again for a client that was lost in the middle of a look.
+/// Delay before the next attempt to reach a client that was lost during an attempt.
 const RETRY_DELAY: Duration = Duration::from_millis(10);
 
-/// What a run needs to be done.
+/// The dependencies of a run.
 pub(super) struct RunDriver<'a> {
     pub(super) inner: &'a SessionManagerInner,
     pub(super) desk: &'a Arc<SessionState>,
     pub(super) active: &'a ActiveRun,
     pub(super) agent: &'a AgentProfile,
-    /// Where whoever said it may have it done.
+    /// Folders that the sender of the prompt may use.
     pub(super) reach: &'a FolderAccess,
     pub(super) model: Arc<dyn ModelClient>,
     pub(super) dialect: DialectName,
     pub(super) outbox: &'a mut LedgerOutbox,
-    /// Held while the run works, not while it waits for others.
+    /// Held while the run is active, released while it waits.
     pub(super) place: Arc<RunPermit>,
-    /// What its calls say.
+    /// Updates of its calls.
     pub(super) news: Arc<CallUpdateBuffer>,
-    /// When the run has taken too long.
+    /// Deadline of the run.
     pub(super) deadline: Option<Instant>,
 }
 
-/// How a run ended, and what it took.
+/// Outcome and token usage of a run.
 pub(super) struct RunCompletion {
     pub(super) end: RunOutcome,
     pub(super) usage: TokenUsage,
 }
 
-/// What is under way.
+/// Work in progress.
 struct RunState<'a> {
     turn: Turn,
     todo: VecDeque<TurnAction>,
@@ -93,23 +92,23 @@ struct RunState<'a> {
     calls: JoinSet<ToolOutcome>,
     call_ids: HashMap<Id, String>,
     news: Arc<CallUpdateBuffer>,
-    /// Who waits until what was said is in the ledger.
+    /// Callers that wait until call updates are in the ledger.
     waiting: Vec<oneshot::Sender<()>>,
     hands: Option<ActiveBackend>,
-    /// Whether the run was told to stop.
+    /// Whether the run was asked to stop.
     stopping: bool,
-    /// When calls are given up that do not end.
+    /// When calls that do not end are abandoned.
     give_up: Option<Instant>,
 }
 
-/// What ends a run from outside. It is waited for from its beginning to its end: to begin anew with
-/// each word that a model says would take longer than the word.
+/// Signals that end a run from outside. The futures live as long as the run, because recreating
+/// them for each model event would be slower than processing the event.
 struct StopSignals<'a> {
     stopped: BoxFuture<'a, RunOutcome>,
     late: Pin<Box<Sleep>>,
 }
 
-/// What happened next.
+/// The next event for the driver.
 enum DriverEvent {
     Input(TurnInput),
     Written(Result<(), StoreError>),
@@ -122,10 +121,10 @@ enum DriverEvent {
 }
 
 impl<'a> RunDriver<'a> {
-    /// Runs a turn to its end.
+    /// Runs a turn until it ends.
     pub(super) async fn run(mut self, turn: Turn) -> RunCompletion {
         let cancel = CancellationToken::new();
-        // However the run ends, nothing that it started goes on.
+        // Cancels everything that the run started, however it ends.
         let _cancel = cancel.clone().drop_guard();
         let mut under_way = RunState {
             turn,
@@ -169,14 +168,14 @@ impl<'a> RunDriver<'a> {
         }
     }
 
-    /// Does one thing. The end of the run, when it is that.
+    /// Performs one action. Returns the outcome if it ends the run.
     async fn perform(
         &mut self,
         action: TurnAction,
         under_way: &mut RunState<'a>,
     ) -> Option<RunOutcome> {
         match action {
-            // A summary that could not be kept is not announced.
+            // A summary that could not be stored is not announced.
             TurnAction::Show(EventKind::Compacted { .. }) if self.outbox.is_broken() => {}
             TurnAction::Show(what) => {
                 under_way.growth.add(&what);
@@ -202,7 +201,7 @@ impl<'a> RunDriver<'a> {
             TurnAction::Summarise(request) => {
                 let cancel = under_way.cancel.child_token();
                 let stream = self.ask_model(request, cancel);
-                // The plan is read from the ledger, so what was shown of it has to be there.
+                // The plan is read from the ledger, so its entries must be written first.
                 self.flush(under_way).await;
                 let (inner, session) = (self.inner, self.desk.recorder.session());
                 under_way.summarising = Some(Box::pin(async move {
@@ -211,7 +210,7 @@ impl<'a> RunDriver<'a> {
                 }));
             }
             TurnAction::AskUser(message) => {
-                // Whoever is asked sees first what it is about.
+                // The user sees what the question is about before it is asked.
                 self.flush(under_way).await;
                 under_way.guarding = Some(Box::pin(ask_to_continue(self.desk, message)));
             }
@@ -228,14 +227,14 @@ impl<'a> RunDriver<'a> {
         None
     }
 
-    /// Why the run cannot go on in a session that is full; all that was done in it is kept.
+    /// The outcome if the session is full; everything done so far is kept.
     async fn end_if_full(&mut self, under_way: &mut RunState<'a>) -> Option<RunOutcome> {
         self.flush(under_way).await;
         let error = self.inner.check_session_size(self.desk.recorder.session()).await.err()?;
         Some(session_worker::run_end_from_error(&error))
     }
 
-    /// Asks the model, once the run has a place.
+    /// Sends the request once the run has a permit.
     fn ask_model(&self, request: ModelRequest, cancel: CancellationToken) -> ModelStream {
         let (place, model) = (Arc::clone(&self.place), Arc::clone(&self.model));
         let asking = async move {
@@ -245,8 +244,8 @@ impl<'a> RunDriver<'a> {
         Box::pin(asking.into_stream().flatten())
     }
 
-    /// Waits until all that is to be shown, and all that was said, is written: side by side, since
-    /// the store writes together what comes together.
+    /// Waits until all events and messages are written: concurrently, since the store groups
+    /// concurrent writes.
     async fn flush(&mut self, under_way: &mut RunState<'a>) {
         if self.outbox.is_broken() {
             return;
@@ -258,7 +257,7 @@ impl<'a> RunDriver<'a> {
         self.save(under_way).await;
     }
 
-    /// Begins to save what was said, unless that is under way.
+    /// Starts saving messages, unless that is in progress.
     fn start_saving(&self, under_way: &mut RunState<'a>) {
         if !self.outbox.is_broken() {
             let (store, session) = (&*self.inner.config.store, self.desk.recorder.session());
@@ -266,7 +265,7 @@ impl<'a> RunDriver<'a> {
         }
     }
 
-    /// Saves all that was said.
+    /// Saves all messages.
     async fn save(&mut self, under_way: &mut RunState<'a>) {
         while !under_way.unsaved.is_empty() && !self.outbox.is_broken() {
             self.start_saving(under_way);
@@ -289,7 +288,7 @@ impl<'a> RunDriver<'a> {
         self.stop_on_store_error(begun.map(|_| ()), under_way);
     }
 
-    /// What cannot be written ends the run: nothing happens that is not on record.
+    /// Ends the run after a write error: nothing may happen that is not recorded.
     fn stop_on_store_error(
         &mut self,
         result: Result<(), StoreError>,
@@ -301,9 +300,9 @@ impl<'a> RunDriver<'a> {
         under_way.stop(RunOutcome::Failed { kind: "store".to_owned(), message });
     }
 
-    /// Finds out what there is to work with. Where the tools are is read anew each time, since a
-    /// client may have brought its own. One that this run worked with, and that said it comes
-    /// back when it is lost, is given time for that.
+    /// Loads the tool catalog. The location of the tools is read each time, since a client may have
+    /// attached its own. If the client that this run used is lost and announced that it reconnects,
+    /// the run waits for it.
     fn load_context(
         &self,
         before: Option<&ActiveBackend>,
@@ -324,7 +323,7 @@ impl<'a> RunDriver<'a> {
                 };
                 let _elsewhere = (now.at == BackendLocation::Client).then(|| place.pause());
                 match load_catalog(&now, dialect).await {
-                    // Lost again, or not known to be lost until now.
+                    // The client was lost again, or its loss was not known until now.
                     Err(ToolBackendError::ClientDisconnected { .. }) if !left.is_zero() => {
                         tokio::time::sleep(RETRY_DELAY).await;
                     }
@@ -355,7 +354,7 @@ impl<'a> RunDriver<'a> {
         let (desk, most) = (Arc::clone(self.desk), now.hands.reconnect_grace());
         let calling = async move {
             let now = match now.at {
-                // It was not begun, so it can be begun where the client is when it is back.
+                // The call has not started, so it can start once the client is back.
                 BackendLocation::Client if now.gone.is_cancelled() => {
                     let back = cancel.run_until_cancelled(wait_for_client(&desk, dialect, most));
                     back.await.flatten().unwrap_or(now)
@@ -390,7 +389,7 @@ impl<'a> RunDriver<'a> {
         under_way.call_ids.insert(task.id(), id);
     }
 
-    /// Waits until something happens.
+    /// Waits for the next event.
     async fn next_event(
         &mut self,
         under_way: &mut RunState<'a>,
@@ -454,7 +453,7 @@ impl<'a> RunDriver<'a> {
         let RunState { turn, mut unsaved, .. } = under_way;
         let (store, session) = (&*self.inner.config.store, self.desk.recorder.session());
         let save = async {
-            // What could not be saved is tried once more.
+            // Messages of a failed save are tried once more.
             let _ = unsaved.wait_for_save().await;
             unsaved.start_save(store, session);
             if let Err(error) = unsaved.wait_for_save().await {
@@ -473,7 +472,7 @@ impl<'a> RunDriver<'a> {
     }
 }
 
-/// What there is to work with, in a dialect.
+/// Loads the tool catalog in a dialect.
 async fn load_catalog(
     now: &ActiveBackend,
     dialect: DialectName,
@@ -491,7 +490,7 @@ async fn load_catalog(
     }
 }
 
-/// The hands of a client that went away, when they are back and ready for calls in a dialect.
+/// Waits for a lost client until it is attached again and ready for calls in a dialect.
 async fn wait_for_client(
     desk: &SessionState,
     dialect: DialectName,
@@ -526,8 +525,8 @@ impl RunState<'_> {
         }
     }
 
-    /// Ends calls that do not end by themselves, without waiting for their tasks: one that blocks
-    /// cannot be stopped.
+    /// Ends calls that do not end by themselves, without waiting for their tasks: a task that
+    /// blocks cannot be stopped.
     fn abandon_calls(&mut self) {
         self.calls.abort_all();
         self.give_up = None;
@@ -539,7 +538,7 @@ impl RunState<'_> {
     }
 
     fn handle_joined_call(&mut self, joined: Result<(Id, ToolOutcome), JoinError>) {
-        // What a call said before its end is told before its end.
+        // Updates of a call are recorded before its end.
         self.collect_call_updates();
         let (task, outcome) = match joined {
             Ok(ended) => ended,
@@ -551,12 +550,12 @@ impl RunState<'_> {
     }
 }
 
-/// What became of a call that was stopped.
+/// The result of a cancelled call.
 fn cancelled_call(tool: &str, text: &'static str) -> ToolOutcome {
     ToolError::failed(ErrorReason::Cancelled, text).with_tool(tool).into()
 }
 
-/// What became of a call whose task panicked.
+/// The result of a call whose task panicked.
 fn panicked_call_result() -> ToolOutcome {
     let text = "the tool failed by a mistake of zero's own; whether it happened is not known";
     ToolError::failed(ErrorReason::Panic, text).into()
@@ -580,7 +579,7 @@ fn matches_pattern(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// What was under way, once it is done; never, where nothing is.
+/// Awaits the pending work; never returns if there is none.
 async fn await_pending<T>(work: &mut Option<BoxFuture<'_, T>>) -> T {
     let Some(under_way) = work else { return pending().await };
     let done = under_way.await;
@@ -588,7 +587,7 @@ async fn await_pending<T>(work: &mut Option<BoxFuture<'_, T>>) -> T {
     done
 }
 
-/// What the model says next; never, where it was not asked.
+/// The next event of the model; never returns without a request.
 async fn next_model_input(asking: &mut Option<ModelStream>) -> TurnInput {
     let Some(stream) = asking else { return pending().await };
     let input = match stream.next().await {

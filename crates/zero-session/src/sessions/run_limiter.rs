@@ -1,33 +1,33 @@
-//! Who may be at work: so many runs in all, and of one owner no more than their share.
+//! Limits the number of active runs, in total and per owner.
 //!
-//! A place stands for what a run takes while it works: a model that answers, a tool that runs here.
-//! A run that waits for a person, or for tools that run elsewhere, takes nothing of that, so its
-//! place is somebody else's meanwhile. However many wait, nobody else has to.
+//! A permit stands for the resources of an active run: a model request or a tool call on this
+//! machine. A run that waits for the user, or for tools that run elsewhere, releases its permit, so
+//! waiting runs do not block others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// All places.
+/// All permits.
 pub(super) struct RunLimiter {
     all: Arc<Semaphore>,
     most: usize,
     share: usize,
-    /// The share of each owner who has a run.
+    /// The limit of each owner with a run.
     owners: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
 impl RunLimiter {
-    /// So many places. One owner gets three quarters of them at most, so that there is one left for
-    /// whoever comes next.
+    /// Creates a limiter with `most` permits. One owner gets at most three quarters of them, so
+    /// that others can still start a run.
     pub(super) fn new(most: usize) -> Self {
         let most = most.min(Semaphore::MAX_PERMITS);
         let share = most.saturating_sub(most.div_ceil(4)).max(1);
         Self { all: Arc::new(Semaphore::new(most)), most, share, owners: Mutex::default() }
     }
 
-    /// What a run of that owner holds its place by. It has none yet.
+    /// The permit of a run of that owner, not acquired yet.
     pub(super) fn permit_for(&self, owner: &str) -> Arc<RunPermit> {
         let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
         let own = owners.get(owner).and_then(Weak::upgrade).unwrap_or_else(|| {
@@ -45,7 +45,7 @@ impl RunLimiter {
         })
     }
 
-    /// Why a run waits for a place, for people.
+    /// Why a run waits for a permit, for the user.
     pub(super) fn wait_reason(&self) -> String {
         format!(
             "waits for its turn: at most {} runs are at work at a time, {} of one owner",
@@ -53,40 +53,40 @@ impl RunLimiter {
         )
     }
 
-    /// Places that nobody holds.
+    /// Number of free permits.
     #[cfg(test)]
     pub(super) fn available(&self) -> usize {
         self.all.available_permits()
     }
 }
 
-/// The place of one run. It is given back when this is dropped.
+/// The permit of one run. Released on drop.
 pub(crate) struct RunPermit {
     own: Arc<Semaphore>,
     all: Arc<Semaphore>,
     held: Mutex<PermitState>,
-    /// Held while a place is waited for: one run takes one place, however many of its calls want it.
+    /// Held while waiting: a run takes one permit, however many of its calls ask for it.
     taking: tokio::sync::Mutex<()>,
-    /// Told when it has to be waited for.
+    /// Notified when the run has to wait.
     queued: Notify,
 }
 
 #[derive(Default)]
 struct PermitState {
     permits: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
-    /// How much of the run waits.
+    /// Number of pauses in effect.
     pauses: usize,
 }
 
 impl RunPermit {
-    /// Takes the place if there is one.
+    /// Acquires the permit if it is available.
     pub(super) fn try_acquire(&self) -> bool {
         self.taking.try_lock().is_ok_and(|_taking| self.try_take())
     }
 
-    /// Takes the place, when there is one. Who gives up waiting has none.
+    /// Waits for the permit. Cancel-safe.
     pub(super) async fn acquire(&self) {
-        // Where another call of the same run waits for it, that one has said so.
+        // If another call of the same run waits, it has already sent the notification.
         let _taking = self.taking.lock().await;
         if !self.try_take() {
             self.queued.notify_one();
@@ -94,7 +94,7 @@ impl RunPermit {
         }
     }
 
-    /// The same, for whoever has said already that it has to be waited for.
+    /// Like [`Self::acquire`], without the notification.
     pub(super) async fn acquire_queued(&self) {
         let _taking = self.taking.lock().await;
         if !self.try_take() {
@@ -114,18 +114,19 @@ impl RunPermit {
     }
 
     async fn take(&self) {
-        // One's own first: whoever has many runs keeps nobody waiting while they wait for each other.
+        // The owner's limit first, so that an owner with many runs holds no shared permit while
+        // waiting.
         let Ok(own) = Arc::clone(&self.own).acquire_owned().await else { return };
         let Ok(all) = Arc::clone(&self.all).acquire_owned().await else { return };
         self.store_permits(own, all);
     }
 
-    /// Waits until somebody has to wait for the place.
+    /// Waits until the run has to wait for its permit.
     pub(super) async fn wait_until_queued(&self) {
         self.queued.notified().await;
     }
 
-    /// Gives the place back until what waits has come.
+    /// Releases the permit until the guard is resumed.
     pub(crate) fn pause(self: &Arc<Self>) -> PauseGuard {
         let mut held = self.lock_state();
         held.pauses = held.pauses.saturating_add(1);
@@ -133,8 +134,8 @@ impl RunPermit {
         PauseGuard(Arc::clone(self))
     }
 
-    /// Whether there is nothing to take: it is held, or the run waits for something else as well,
-    /// and takes it when that has come.
+    /// Whether nothing has to be acquired: the permit is held, or another pause is in effect that
+    /// acquires it when it ends.
     fn is_satisfied(&self) -> bool {
         let held = self.lock_state();
         held.permits.is_some() || held.pauses > 0
@@ -152,11 +153,11 @@ impl RunPermit {
     }
 }
 
-/// A run waits for something, as long as this is there.
+/// A pause of a run, until dropped.
 pub(crate) struct PauseGuard(Arc<RunPermit>);
 
 impl PauseGuard {
-    /// Goes on, once there is a place again.
+    /// Ends the pause and waits for the permit.
     pub(crate) async fn resume(self) {
         let place = Arc::clone(&self.0);
         drop(self);

@@ -1,14 +1,14 @@
-//! How much a run adds to its session. Measuring a session is a look at the disk, so that is done
-//! now and then: when enough was added to make a difference.
+//! Tracks how much a run adds to its session. Measuring a session reads the disk, so it is done
+//! only after a significant increase.
 
 use crate::event::EventKind;
 
-/// Most bytes that are added without a look.
+/// Maximum number of bytes added between two measurements.
 const STEP_BYTES_MAX: u64 = 1024 * 1024;
-/// What is shown is also in the transcript, as the model is told it.
+/// Shown content is also stored in the transcript.
 const STORAGE_FACTOR: u64 = 2;
 
-/// How much a run has added since its session was last measured.
+/// Bytes that a run has added since its session was last measured.
 #[derive(Debug)]
 pub(super) struct SessionGrowth {
     bytes: u64,
@@ -16,18 +16,18 @@ pub(super) struct SessionGrowth {
 }
 
 impl SessionGrowth {
-    /// For a session that may take so many bytes.
+    /// Creates a tracker for a session with that limit.
     pub(super) fn with_limit(session_bytes_max: u64) -> Self {
         Self { bytes: 0, step: (session_bytes_max / 1024).clamp(1, STEP_BYTES_MAX) }
     }
 
-    /// This is added.
+    /// Adds an event.
     pub(super) fn add(&mut self, what: &EventKind) {
         let bytes = u64::try_from(what.bytes()).unwrap_or(u64::MAX);
         self.bytes = self.bytes.saturating_add(bytes.saturating_mul(STORAGE_FACTOR));
     }
 
-    /// Whether it is time to measure the session.
+    /// Whether the session should be measured now.
     pub(super) fn is_due(&mut self) -> bool {
         let is_due = self.bytes >= self.step;
         if is_due {

@@ -1,4 +1,4 @@
-//! What one session holds in memory: the prompts that wait, the run at work, the hands.
+//! In-memory state of a session: queued prompts, the active run and the tool backend.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -21,19 +21,19 @@ use zero_runtime::tool_backend::{
     ToolBackend, ToolBackendError, ToolBackendFactory, ToolBackendRequest,
 };
 
-/// What one session holds in memory.
+/// In-memory state of a session.
 pub(super) struct SessionState {
     pub(super) recorder: LedgerRecorder,
     pub(super) asker: Arc<InteractionBroker>,
     /// Held while the order of prompts is decided, so that the ledger and the queue agree.
     pub(super) sending: tokio::sync::Mutex<()>,
     queue: Mutex<PromptQueue>,
-    /// Told when there is something to do.
+    /// Notified when there is work.
     pub(super) work: Notify,
-    /// Hands that were opened on this machine.
+    /// The backend opened on this machine.
     opened: tokio::sync::Mutex<Option<ActiveBackend>>,
     attached: Mutex<Option<AttachedBackend>>,
-    /// Says that a client brought hands.
+    /// Notified when a client attaches a backend.
     came: Notify,
 }
 
@@ -44,23 +44,23 @@ struct PromptQueue {
     has_worker: bool,
 }
 
-/// A prompt that waits for its turn.
+/// A queued prompt.
 pub(super) struct QueuedPrompt {
     pub(super) prompt: Prompt,
     pub(super) active: Arc<ActiveRun>,
 }
 
-/// A run that is at work or waits.
+/// An active or queued run.
 pub(super) struct ActiveRun {
     pub(super) run: RunId,
     pub(super) session: SessionId,
-    /// Whose session it is.
+    /// Owner of the session.
     pub(super) owner: String,
-    /// Cancelled when the run is settled.
+    /// Cancelled when the run has ended and is recorded.
     pub(super) done: CancellationToken,
     stop: CancellationToken,
     stop_as: OnceLock<RunOutcome>,
-    /// Whether nothing but its end is left to be written.
+    /// Whether only the final entry remains to be written.
     over: AtomicBool,
 }
 
@@ -71,23 +71,24 @@ impl ActiveRun {
         Arc::new(Self { run, session, owner, done, stop, stop_as: OnceLock::new(), over })
     }
 
-    /// Notes that nothing but its end is left to be written: nobody has to wait for it any more.
+    /// Marks that only the final entry remains to be written; nobody has to wait for this run any
+    /// more.
     pub(super) fn mark_over(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// Whether nothing but its end is left to be written.
+    /// Whether only the final entry remains to be written.
     pub(super) fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Asks the run to end this way; what was asked first counts.
+    /// Asks the run to end with this outcome; the first request counts.
     pub(super) fn stop(&self, end: RunOutcome) {
         let _ = self.stop_as.set(end);
         self.stop.cancel();
     }
 
-    /// Waits until it is asked to end.
+    /// Waits for a stop request.
     pub(super) async fn wait_for_stop(&self) -> RunOutcome {
         self.stop.cancelled().await;
         let end = self.stop_as.get().cloned();
@@ -95,38 +96,38 @@ impl ActiveRun {
     }
 }
 
-/// Whether somebody has to be started to do the work.
+/// Whether a worker has to be started.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WorkerPresence {
-    /// There is one.
+    /// A worker is running.
     Running,
-    /// There is none.
+    /// There is no worker.
     Needed,
 }
 
-/// Hands that a client brought.
+/// A backend that a client attached.
 #[derive(Clone)]
 struct AttachedBackend {
     hands: Arc<dyn ToolBackend>,
-    /// Cancelled when they are gone.
+    /// Cancelled when the backend is detached.
     gone: CancellationToken,
 }
 
-/// Hands for a run, and when they may not be used any more.
+/// A backend for a run, with the token that ends its use.
 #[derive(Clone)]
 pub(super) struct ActiveBackend {
     pub(super) hands: Arc<dyn ToolBackend>,
     pub(super) gone: CancellationToken,
-    /// What becomes of calls that run when they are gone.
+    /// Determines what happens to running calls when the backend is detached.
     pub(super) at: BackendLocation,
 }
 
-/// Where hands are.
+/// Location of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BackendLocation {
-    /// On this machine: a call that has begun comes to its end.
+    /// On this machine: a call that has started runs to its end.
     Local,
-    /// With a client: what it was doing is lost with it.
+    /// At a client: running calls are lost when it disconnects.
     Client,
 }
 
@@ -144,14 +145,14 @@ impl SessionState {
         })
     }
 
-    /// Prompts that wait, and whether there is one at work.
+    /// Numbers of queued and active prompts.
     pub(super) fn queue_load(&self) -> (usize, usize) {
         let queue = self.lock_queue();
         let at_work = queue.current.as_ref().is_some_and(|current| !current.is_over());
         (queue.waiting.len(), usize::from(at_work))
     }
 
-    /// Puts a prompt behind the others.
+    /// Appends a prompt to the queue.
     pub(super) fn enqueue(&self, job: QueuedPrompt) -> WorkerPresence {
         let mut queue = self.lock_queue();
         queue.waiting.push_back(job);
@@ -163,7 +164,7 @@ impl SessionState {
         }
     }
 
-    /// The next prompt, which is at work from now on.
+    /// Takes the next prompt, which becomes the active one.
     pub(super) fn next_prompt(&self) -> Option<QueuedPrompt> {
         let mut queue = self.lock_queue();
         let job = queue.waiting.pop_front();
@@ -171,7 +172,7 @@ impl SessionState {
         job
     }
 
-    /// Lets the worker go, unless there is something to do.
+    /// Ends the worker, unless there is work. Returns whether it ended.
     pub(super) fn release_worker(&self) -> bool {
         let mut queue = self.lock_queue();
         let idle = queue.waiting.is_empty();
@@ -181,7 +182,7 @@ impl SessionState {
         idle
     }
 
-    /// Takes prompts out that wait: that of one run, or all.
+    /// Removes queued prompts: the one of a run, or all.
     pub(super) fn take_queued(&self, run: Option<&RunId>) -> Vec<QueuedPrompt> {
         let mut queue = self.lock_queue();
         let waiting = std::mem::take(&mut queue.waiting);
@@ -195,8 +196,8 @@ impl SessionState {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The hands of the session: those of its client where it has one, never others in their place;
-    /// or hands on this machine, opened when they are first needed.
+    /// The backend of the session: its client's if it has one, and no other in its place; otherwise
+    /// a backend on this machine, opened on first use.
     pub(super) async fn open_backend(
         &self,
         record: &SessionRecord,
@@ -235,7 +236,7 @@ impl SessionState {
         Ok(now)
     }
 
-    /// The hands that a client brought, if they are there.
+    /// The client's backend, if attached.
     pub(super) fn client_backend(&self) -> Option<ActiveBackend> {
         let attached = self.lock_attached().clone();
         let attached = attached.filter(|attached| !attached.gone.is_cancelled());
@@ -246,7 +247,7 @@ impl SessionState {
         })
     }
 
-    /// The hands of a client that went away, when they are back; `None` when that takes too long.
+    /// Waits until a lost client has attached a backend again; `None` after the timeout.
     pub(super) async fn wait_for_client_backend(&self, most: Duration) -> Option<ActiveBackend> {
         let back = async {
             loop {
@@ -261,7 +262,7 @@ impl SessionState {
         tokio::time::timeout(most, back).await.ok()
     }
 
-    /// The hands that are there now, wherever they are.
+    /// The current backend, at any location.
     pub(super) async fn current_backend(
         &self,
         record: &SessionRecord,
@@ -276,20 +277,20 @@ impl SessionState {
         }
     }
 
-    /// Lets go of hands that were opened on this machine, and lets them begin nothing any more.
+    /// Closes the local backend and prevents it from starting further calls.
     pub(super) async fn retire_backend(&self) {
         if let Some(here) = self.opened.lock().await.take() {
             here.gone.cancel();
         }
     }
 
-    /// Lets go of hands that were opened on this machine.
+    /// Closes the local backend.
     pub(super) async fn drop_backend(&self) {
         *self.opened.lock().await = None;
     }
 
-    /// Takes the hands of a client. Those that were there before, here or with another, begin
-    /// nothing any more.
+    /// Attaches a client's backend. The previous one, local or of another client, starts no more
+    /// calls.
     pub(super) async fn attach(&self, hands: Arc<dyn ToolBackend>) -> CancellationToken {
         self.retire_backend().await;
         let gone = CancellationToken::new();
@@ -301,9 +302,9 @@ impl SessionState {
         gone
     }
 
-    /// Lets the hands go that this token belongs to.
+    /// Detaches the backend with this token.
     pub(super) fn detach(&self, gone: &CancellationToken) {
-        // Cancelled first: whoever finds them in between must not begin anything with them.
+        // Cancelled first, so that nobody starts a call with it in between.
         gone.cancel();
         let mut attached = self.lock_attached();
         if attached.as_ref().is_some_and(|attached| attached.gone.is_cancelled()) {
@@ -311,7 +312,7 @@ impl SessionState {
         }
     }
 
-    /// Whether nothing would be lost if it were forgotten.
+    /// Whether the state can be removed without losing anything.
     pub(super) fn is_empty(&self) -> bool {
         let queue = self.lock_queue();
         !queue.has_worker && queue.waiting.is_empty() && self.lock_attached().is_none()
@@ -322,8 +323,8 @@ impl SessionState {
     }
 }
 
-/// Whether hands on this machine work where they may for whoever wants them now. They may have been
-/// opened for somebody else.
+/// Checks that a local backend works in a folder that the caller may use. It may have been opened
+/// for another caller.
 fn check_backend_folder(
     hands: &dyn ToolBackend,
     reach: &FolderAccess,
@@ -332,7 +333,7 @@ fn check_backend_folder(
     Ok(reach.check_folder(folder.as_deref().unwrap_or(Path::new("unknown")))?)
 }
 
-/// Waits until all these runs are settled, but not longer than so.
+/// Waits until these runs have ended, with a time limit.
 pub(super) async fn wait_until_finished(
     runs: Vec<Arc<ActiveRun>>,
     most: Duration,

@@ -1,4 +1,4 @@
-//! Works on the prompts of one session, one after another, and settles each.
+//! Executes the prompts of one session, one after another, and records how each ended.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ use crate::sessions::{Prompt, SessionError, SessionManagerInner, prompts};
 use crate::store::{SessionRecord, StoreError};
 use crate::turn::{Turn, TurnConfig, TurnGoal, transcript_repair};
 
-/// How long to wait before a run is settled again that could not be.
+/// Delays before further attempts to record the end of a run.
 const FINISH_RETRY_DELAYS: [Duration; 5] = [
     Duration::from_millis(20),
     Duration::from_millis(100),
@@ -37,14 +37,14 @@ const FINISH_RETRY_DELAYS: [Duration; 5] = [
     Duration::from_secs(5),
 ];
 
-/// Works on prompts until none comes for a while. The hands of the session are let go then.
+/// Executes prompts until none arrives for a while, then closes the session's backend.
 pub(super) async fn run_worker(
     inner: Weak<SessionManagerInner>,
     desk: Arc<SessionState>,
     closing: CancellationToken,
 ) {
     loop {
-        // Whoever waits for prompts must not keep alive those who could send them.
+        // An idle worker must not keep the session manager alive.
         let Some(strong) = inner.upgrade() else { return };
         let idle_hands = strong.config.limits.idle_hands;
         if let Some(job) = desk.next_prompt() {
@@ -71,10 +71,10 @@ pub(super) async fn run_worker(
 }
 
 impl SessionManagerInner {
-    /// One prompt, from its turn to its end.
+    /// Executes one prompt, from the queue to its end.
     async fn process_prompt(self: &Arc<Self>, desk: &Arc<SessionState>, job: QueuedPrompt) {
         let QueuedPrompt { prompt, active } = job;
-        // Who watches zero from outside sees that a run was and how it ended, never what was said.
+        // Traces contain the run and its outcome, never any content.
         let span = tracing::info_span!(
             "run",
             run_id = %active.run,
@@ -112,19 +112,19 @@ impl SessionManagerInner {
                 let driven = self.drive_run(desk, active, asking, prompt, &mut outbox);
                 match AssertUnwindSafe(driven).catch_unwind().await {
                     Ok(ended) => ended,
-                    // What was panicked about is in the log already.
+                    // The panic message is already in the log.
                     Err(_) => RunCompletion { end: internal_error(), usage: outbox.usage() },
                 }
             }
         };
         record_end(span, &ended);
-        // What is left is to write the end down, which may take a while where the disk does.
+        // Only the end remains to be written, which may take time on a slow disk.
         let _over = place.pause();
         self.finish_run(desk, active, ended, outbox).await;
         desk.asker.set_run(None);
     }
 
-    /// Waits until fewer runs are at work, and says so.
+    /// Waits until fewer runs are active, and records that.
     async fn wait_for_permit(
         &self,
         active: &ActiveRun,
@@ -179,7 +179,7 @@ impl SessionManagerInner {
         }
     }
 
-    /// Everything up to the first question to the model. A command may end it here.
+    /// Everything before the first model request. A command may end the run here.
     async fn prepare(
         self: &Arc<Self>,
         desk: &Arc<SessionState>,
@@ -199,7 +199,7 @@ impl SessionManagerInner {
         span.record("session_key", display(&record.key));
         span.record("agent", &*agent.id).record("model", &*name);
         outbox.push(EventKind::RunStarted { agent: agent.id.clone(), model: name });
-        // The first sign of life is shown before anything that may take its time.
+        // The first events are published before any step that may take long.
         outbox.flush().await?;
         let dialect = choose_dialect(&agent, model.as_ref().ok().map(|model| model.info()));
         let slashed = tokio::select! {
@@ -241,8 +241,8 @@ impl SessionManagerInner {
         Ok(PreparedRun::Turn { turn, agent, model, dialect })
     }
 
-    /// Writes down how a run ended, and lets everybody know who waits for it. A store that does not
-    /// take it is tried again for a while; after that the next start settles the run.
+    /// Records the end of a run and notifies waiters. If the store fails, it retries for a while;
+    /// after that, the next start ends the run.
     pub(super) async fn finish_run(
         &self,
         desk: &SessionState,
@@ -277,7 +277,7 @@ impl SessionManagerInner {
     }
 }
 
-/// Adds to the span of a run how it ended; why it failed only by its kind.
+/// Adds the outcome of a run to its span; a failure only with its kind.
 fn record_end(span: &Span, RunCompletion { end, usage }: &RunCompletion) {
     let outcome = match end {
         RunOutcome::Completed => "completed",
@@ -295,15 +295,15 @@ fn record_end(span: &Span, RunCompletion { end, usage }: &RunCompletion) {
     span.record("input_tokens", usage.input_tokens).record("output_tokens", usage.output_tokens);
 }
 
-/// What came of getting ready.
+/// Result of the preparation.
 enum PreparedRun {
-    /// There is something for the model to do.
+    /// There is work for the model.
     Turn { turn: Box<Turn>, agent: AgentProfile, model: Arc<dyn ModelClient>, dialect: DialectName },
-    /// There is not.
+    /// The run has already ended.
     Ended(RunOutcome),
 }
 
-/// Counts a run for as long as it is at work.
+/// Counts a run while it is active.
 struct RunningGuard<'a>(&'a AtomicU64);
 
 impl<'a> RunningGuard<'a> {
@@ -341,7 +341,7 @@ fn session_thinking(record: &SessionRecord) -> Option<ThinkingEffort> {
     ThinkingEffort::ALL.into_iter().find(|thinking| thinking.as_str() == word)
 }
 
-/// The names and shapes of tools that an agent's model knows best.
+/// The tool dialect of an agent: its own, or the one of the model's family.
 pub(super) fn choose_dialect(agent: &AgentProfile, model: Option<&ModelInfo>) -> DialectName {
     let of_model = || model.map(|model| dialect_for(&model.family));
     agent.dialect.or_else(of_model).unwrap_or(DialectName::Canonical)

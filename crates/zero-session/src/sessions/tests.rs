@@ -1,4 +1,4 @@
-//! Runs with a scripted model and scripted hands: what is in the ledger at their end.
+//! Runs with a scripted model and a scripted tool backend, checked by their ledger.
 
 mod fault_injection;
 pub(crate) mod fixture;

@@ -1,7 +1,6 @@
-//! What was said in a run, on its way into the transcript.
+//! Messages of a run on their way into the transcript.
 //!
-//! It is saved beside everything else: nobody waits for it, but whoever is about to do something that
-//! cannot be taken back.
+//! They are saved concurrently with other work. Only actions that cannot be undone wait for them.
 
 use std::sync::Arc;
 
@@ -15,12 +14,12 @@ use crate::store::{Store, StoreError};
 #[derive(Default)]
 pub(super) struct UnsavedMessages<'a> {
     messages: Vec<Arc<ModelMessage>>,
-    /// The first of them, being saved: how many.
+    /// The save in progress and the number of messages it covers.
     saving: Option<(usize, BoxFuture<'a, Result<(), StoreError>>)>,
 }
 
 impl<'a> UnsavedMessages<'a> {
-    /// Takes more.
+    /// Adds messages.
     pub(super) fn add(&mut self, messages: Vec<Arc<ModelMessage>>) {
         self.messages.extend(messages);
     }
@@ -30,12 +29,12 @@ impl<'a> UnsavedMessages<'a> {
         self.messages.is_empty()
     }
 
-    /// Whether some are being saved.
+    /// Whether a save is in progress.
     pub(super) fn is_saving(&self) -> bool {
         self.saving.is_some()
     }
 
-    /// Begins to save all there is, unless that is under way.
+    /// Starts saving all messages, unless a save is in progress.
     pub(super) fn start_save(&mut self, store: &'a dyn Store, session: &SessionId) {
         if self.saving.is_none() && !self.messages.is_empty() {
             let saving = store.add_messages(session, self.messages.clone());
@@ -43,7 +42,7 @@ impl<'a> UnsavedMessages<'a> {
         }
     }
 
-    /// Waits for what is being saved; what could not be stays here. May be given up and called again.
+    /// Waits for the save in progress; messages of a failed one are kept. Cancel-safe.
     pub(super) async fn wait_for_save(&mut self) -> Result<(), StoreError> {
         let Some((count, saving)) = &mut self.saving else { return Ok(()) };
         let (count, saved) = (*count, saving.await);

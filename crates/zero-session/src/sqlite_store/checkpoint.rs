@@ -1,8 +1,8 @@
-//! Moves what was committed from the log into the file, beside the thread that writes.
+//! Moves committed changes from the write-ahead log into the file, on a separate thread.
 //!
-//! That takes a disk its time: a writer that does it itself, as SQLite has it do, keeps everybody
-//! waiting meanwhile. Here it only has to when the log became long all the same, and then little is
-//! left to be moved.
+//! A checkpoint takes time. By default SQLite runs it on the writer, which blocks all writes
+//! meanwhile. Here the writer does it only if the log became long anyway, and then little is left
+//! to move.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,28 +15,28 @@ use super::database_error::DatabaseError;
 use super::database_file::{self, ConnectionAccess};
 use crate::store::StoreError;
 
-/// Changes after which what was committed is moved.
+/// Number of changes between two checkpoints.
 const CHECKPOINT_CHANGES: u64 = 1_000;
-/// The same for a new file at first, and twice as many each time after: what is moved is on the disk for
-/// certain, and so is the file itself from then on. Whoever writes meanwhile may keep that from a first
-/// try. More than an empty session takes.
+/// First interval for a new file, which doubles up to [`CHECKPOINT_CHANGES`]. A checkpoint syncs the
+/// data and the new file itself to the disk. A concurrent write may prevent the first attempt. The
+/// value is larger than the number of changes of an empty session.
 const FIRST_CHECKPOINT_CHANGES: u64 = 16;
 
-/// The way to the thread, which ends when this is dropped.
+/// Handle to the thread, which ends when this is dropped.
 pub(super) struct Checkpointer {
-    /// Gone only while this is dropped.
+    /// `None` only during drop.
     wanted: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
-    /// Changes that will have been made by the time it is next wanted.
+    /// Number of changes at which the next checkpoint is requested.
     next: u64,
-    /// Changes from there to the time after that.
+    /// Interval to the following checkpoint, in changes.
     step: u64,
 }
 
 impl Checkpointer {
-    /// Starts the thread, which makes a connection of its own when it is first wanted.
+    /// Starts the thread, which opens its own connection on first use.
     pub(super) fn start(path: &Arc<Path>, is_new: bool) -> Result<Self, StoreError> {
-        // One that waits is enough: it moves all there is.
+        // One pending request is enough, since a checkpoint moves everything.
         let (wanted, waiting) = sync_channel(1);
         let file = Arc::clone(path);
         let thread = std::thread::Builder::new()
@@ -47,14 +47,14 @@ impl Checkpointer {
         Ok(Self { wanted: Some(wanted), thread: Some(thread), next, step: next })
     }
 
-    /// Takes note of a commit, by the changes its connection has made in all.
+    /// Records a commit, given the total number of changes of its connection.
     pub(super) fn note_commit(&mut self, changes: u64) {
         if changes >= self.next
             && let Some(wanted) = &self.wanted
         {
             self.step = self.step.saturating_mul(2).min(CHECKPOINT_CHANGES);
             self.next = changes.saturating_add(self.step);
-            // When one waits already, it sees these too.
+            // If a request is already pending, it covers these changes too.
             let _ = wanted.try_send(());
         }
     }
@@ -64,7 +64,7 @@ impl Drop for Checkpointer {
     fn drop(&mut self) {
         self.wanted = None;
         if let Some(thread) = self.thread.take() {
-            // It panicked or it did not; nobody is left to be told.
+            // A panic of the thread needs no handling here.
             let _ = thread.join();
         }
     }
@@ -85,7 +85,7 @@ fn checkpoint_log(connection: &mut Option<Connection>, path: &Path) -> Result<()
         Some(connection) => connection,
         None => connection.insert(database_file::connect(path, ConnectionAccess::Write)?),
     };
-    // Passive: it waits for nobody, and what it could not move stays in the log.
+    // A passive checkpoint waits for nobody; what it cannot move stays in the log.
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
     Ok(())
 }
@@ -107,7 +107,7 @@ mod tests {
             writer.execute("INSERT INTO t VALUES (?)", [n.cast_signed()]).unwrap();
             checkpoints.note_commit(writer.total_changes());
         }
-        // Does first what is wanted.
+        // The thread handles the pending request before it ends.
         drop(checkpoints);
         assert_eq!(size() > before, is_moved, "{is_new} {rows}");
     }

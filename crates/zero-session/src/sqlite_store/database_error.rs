@@ -1,4 +1,4 @@
-//! What can go wrong with the file, in words that say what to do next.
+//! Database errors, with messages that say what to do next.
 
 use std::path::Path;
 
@@ -6,31 +6,31 @@ use rusqlite::ErrorCode;
 
 use crate::store::StoreError;
 
-/// Why a piece of work was not done. One of these may fail many callers at once.
+/// Why an operation failed. One error may apply to many callers.
 #[derive(Clone, Debug)]
 pub(super) enum DatabaseError {
-    /// It cannot be done; the file is fine, and nothing was written.
+    /// The operation was refused; the file is intact and nothing was written.
     Refused(StoreError),
-    /// SQLite says so.
+    /// An error of SQLite.
     Sqlite {
-        /// What kind.
+        /// SQLite's error code.
         code: ErrorCode,
-        /// Its number, which says more.
+        /// The extended error code.
         number: i32,
-        /// Its words.
+        /// SQLite's message.
         message: String,
     },
-    /// What is kept there makes no sense.
+    /// The stored data is invalid.
     InvalidData(String),
 }
 
 impl DatabaseError {
-    /// Something kept cannot be read.
+    /// Error for stored data that cannot be parsed.
     pub(super) fn invalid_data(what: &str, error: impl std::fmt::Display) -> Self {
         Self::InvalidData(format!("{what} cannot be understood: {error}"))
     }
 
-    /// Whether another process had the file for too long.
+    /// Whether another process locked the file for too long.
     pub(super) fn is_busy(&self) -> bool {
         matches!(
             self,
@@ -38,7 +38,7 @@ impl DatabaseError {
         )
     }
 
-    /// What the caller is told, who wanted to `verb`.
+    /// Converts the error for a caller that tried to `verb`.
     pub(super) fn into_store_error(self, verb: &'static str, path: &Path) -> StoreError {
         if self.is_busy() {
             return StoreError::Busy;

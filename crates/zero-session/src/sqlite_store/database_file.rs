@@ -1,4 +1,4 @@
-//! The file itself: who may read it, and how a connection to it is set up.
+//! The database file: its permissions, and the setup of connections.
 
 use std::fs::Permissions;
 use std::io;
@@ -14,41 +14,42 @@ use super::database_error::DatabaseError;
 use super::schema;
 use crate::store::StoreError;
 
-/// How long SQLite waits for another process before it gives up once.
+/// How long SQLite waits for another process in one attempt.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long the switch to a write-ahead log is tried: SQLite does not always wait for others there.
+/// How long switching to a write-ahead log is retried: SQLite does not always wait for others
+/// there.
 const WAL_WAIT_MAX: Duration = Duration::from_secs(30);
 const WAL_PAUSE: Duration = Duration::from_millis(50);
-/// What the log shrinks to once it was larger.
+/// Size to which a larger log is truncated, in bytes.
 const WAL_BYTES_KEPT: i64 = 64 * 1024 * 1024;
-/// Pages of the log after which a writer moves it into the file itself; see [`super::checkpoint`].
+/// Pages of the log after which a writer runs a checkpoint itself; see [`super::checkpoint`].
 const WAL_PAGES_MAX: i64 = 16 * 1024;
-/// What a connection that reads keeps of the file, negative for KiB as SQLite has it. There are several
-/// of them, and the system keeps the same.
+/// Page cache of a reading connection; negative values are KiB in SQLite. Small, since there are
+/// several connections and the system caches the file too.
 const READER_CACHE_KIB: i64 = -512;
-/// Prepared statements that a connection keeps; more than there are.
+/// Prepared statements cached per connection; more than the code uses.
 const STATEMENTS_MAX: usize = 64;
 
 const VERB: &str = "open";
 
-/// The open file.
+/// An open database.
 pub(super) struct OpenedDatabase {
-    /// Where it is, without links.
+    /// Path of the file, with links resolved.
     pub(super) path: PathBuf,
-    /// The connection that writes.
+    /// The writing connection.
     pub(super) writer: Connection,
-    /// Whether it was made just now, so that nothing of it has reached the disk for certain.
+    /// Whether the file was just created, so that it is not guaranteed to be on the disk yet.
     pub(super) is_new: bool,
 }
 
-/// What a connection may do.
+/// Access rights of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionAccess {
     Read,
     Write,
 }
 
-/// Opens the file, or makes it, and brings it up to date.
+/// Opens or creates the file and migrates it.
 pub(super) fn open(path: &Path) -> Result<OpenedDatabase, StoreError> {
     let path = create_file(path)?;
     match set_up(&path) {
@@ -57,7 +58,7 @@ pub(super) fn open(path: &Path) -> Result<OpenedDatabase, StoreError> {
     }
 }
 
-/// A connection to a file that was set up before.
+/// Opens a connection to a file that is already set up.
 pub(super) fn connect(path: &Path, access: ConnectionAccess) -> Result<Connection, DatabaseError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -65,7 +66,8 @@ pub(super) fn connect(path: &Path, access: ConnectionAccess) -> Result<Connectio
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-    // A plan is kept whatever the values are: otherwise most statements are parsed each time anew.
+    // Makes query plans independent of bound values; otherwise most statements are parsed again
+    // each time.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.execute_batch(
         "PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;",
@@ -76,23 +78,23 @@ pub(super) fn connect(path: &Path, access: ConnectionAccess) -> Result<Connectio
             connection.pragma_update(None, "cache_size", READER_CACHE_KIB)?;
         }
         ConnectionAccess::Write => {
-            // What is deleted is overwritten, not only forgotten.
+            // Deleted content is overwritten.
             connection.execute_batch("PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON;")?;
         }
     }
     Ok(connection)
 }
 
-/// The connection that writes, and whether the file was empty before.
+/// Returns the writing connection, and whether the file was empty.
 fn set_up(path: &Path) -> Result<(Connection, bool), DatabaseError> {
     let mut connection = connect(path, ConnectionAccess::Write)?;
-    // Before anything is written: it may be another program's, or a newer zero's.
+    // Checked before any write, since the file may belong to another program or a newer zero.
     schema::check_version(&connection, path)?;
     make_private(path)?;
     let is_new = is_empty(path)?;
     if is_new {
-        // There is nothing in it that a journal on disk could bring back, or that would be missed after a
-        // power cut; see [`super::checkpoint`].
+        // A new file has no content that a journal on disk could restore or that a power failure
+        // could lose; see [`super::checkpoint`].
         connection.query_row("PRAGMA journal_mode = MEMORY", [], |_| Ok(()))?;
         connection.execute_batch("PRAGMA synchronous = OFF")?;
     }
@@ -107,7 +109,7 @@ fn is_empty(path: &Path) -> Result<bool, StoreError> {
     Ok(facts.len() == 0)
 }
 
-/// Switches to a write-ahead log, so that reading and writing do not wait for each other.
+/// Switches to a write-ahead log, so that reads and writes do not block each other.
 fn enable_wal(connection: &Connection, path: &Path) -> Result<(), DatabaseError> {
     let began = Instant::now();
     let mode: String = loop {
@@ -135,7 +137,7 @@ fn enable_wal(connection: &Connection, path: &Path) -> Result<(), DatabaseError>
     Ok(())
 }
 
-/// Makes the file unless it is there, and says where it is without links.
+/// Creates the file if it does not exist, and returns its path with links resolved.
 fn create_file(path: &Path) -> Result<PathBuf, StoreError> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
         return Err(open_error(format!("`{}` names no file", path.display())));
@@ -148,23 +150,22 @@ fn create_file(path: &Path) -> Result<PathBuf, StoreError> {
     state.create().map_err(|error| io_error(folder, error))?;
     let path = folder.canonicalize().map_err(|error| io_error(folder, error))?.join(name);
     read_modes(&path)?;
-    // Never opened here when it is there: to close it would end the locks that this process has on
-    // it through SQLite.
+    // An existing file is not opened here: closing it would release the locks that this process
+    // holds on it through SQLite.
     match state.create_new(name) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(io_error(&path, error)),
         _ => Ok(path),
     }
 }
 
-/// Sees to it that only its owner may read the file. SQLite gives its log and its index the mode
-/// that the file has.
+/// Makes the file readable by its owner only. SQLite gives its log and index the mode of the file.
 fn make_private(path: &Path) -> Result<(), StoreError> {
     for (file, mode) in read_modes(path)? {
         if mode & 0o177 == 0 {
             continue;
         }
         match std::fs::set_permissions(&file, Permissions::from_mode(mode & 0o600)) {
-            // Another process closed it in between, and with it went what belongs to it.
+            // Another process closed the database in between, which removed its log and index.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             done => done.map_err(|error| io_error(&file, error))?,
         }
@@ -172,7 +173,8 @@ fn make_private(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What there is of the file and what belongs to it, with modes. Refuses what is no file.
+/// The file, its log and its index, as far as they exist, with their modes. Refuses anything but
+/// regular files.
 fn read_modes(path: &Path) -> Result<Vec<(PathBuf, u32)>, StoreError> {
     let mut modes = Vec::new();
     for suffix in ["", "-wal", "-shm"] {

@@ -1,4 +1,4 @@
-//! What happened, numbered.
+//! Ledger entries with their sequence numbers.
 
 use rusqlite::{Connection, OptionalExtension, Params};
 use zero_core::{RunId, SessionId};
@@ -9,13 +9,12 @@ use super::sessions::{find_row, from_json, from_sql_int, no_session_error, to_js
 use crate::event::{Event, EventKind};
 use crate::store::{LedgerReadLimit, NewEvent};
 
-/// Entries as they are written: made by whoever wants it, so that the thread that writes has less
-/// to do.
+/// Serialized entries. The caller serializes them, so that the writer thread has less work.
 pub(super) struct EncodedEvents {
     rows: Vec<EncodedEvent>,
-    /// Time of the newest.
+    /// Time of the newest entry.
     newest_ms: i64,
-    /// What they weigh.
+    /// Total size in bytes.
     pub(super) bytes: usize,
 }
 
@@ -40,13 +39,13 @@ impl EncodedEvents {
     }
 }
 
-/// Writes entries and gives the number of the first.
+/// Writes entries and returns the sequence number of the first.
 pub(super) fn append(
     db: &Connection,
     session: &SessionId,
     entries: &EncodedEvents,
 ) -> Result<u64, DatabaseError> {
-    // Two statements: one that changes a row and tells of it keeps what it tells in a table of its own.
+    // Two statements, because `UPDATE … RETURNING` stores its result in a temporary table.
     let mut find = db.prepare_cached("SELECT row, last_seq FROM sessions WHERE id = ?")?;
     let found = find
         .query_row([session.as_str()], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)));
@@ -68,7 +67,7 @@ pub(super) fn append(
     Ok(from_sql_int(first))
 }
 
-/// Entries with the numbers they were given.
+/// Assigns sequence numbers to the entries.
 pub(super) fn assign_seqs(first: u64, entries: Vec<NewEvent>) -> Vec<Event> {
     let numbered = entries.into_iter().zip(first..);
     numbered
@@ -83,7 +82,7 @@ pub(super) fn read_after(
     most: LedgerReadLimit,
 ) -> Result<Vec<Event>, DatabaseError> {
     let row = find_row(db, session)?;
-    // What they weigh is in the heads of the rows: nothing of a long entry is read to know it.
+    // The size is in the row header, so long entries are not read to determine it.
     let weights = "SELECT seq, octet_length(body) FROM events WHERE session = ? AND seq > ?
                    ORDER BY seq";
     let Some(last) = find_last_fitting(db, weights, (row, to_sql_int(after)), most)? else {
@@ -107,7 +106,8 @@ pub(super) fn read_before(
     read_range(db, row, first, to_sql_int(before).saturating_sub(1))
 }
 
-/// The last of the rows, each a number and a weight, that fits with all before it.
+/// The last row that fits together with all rows before it; each row is a sequence number and a
+/// size.
 fn find_last_fitting(
     db: &Connection,
     sql: &str,
@@ -128,7 +128,7 @@ fn find_last_fitting(
             None
         }
     });
-    // Steps through the rows no further than one past the last that fits.
+    // Reads at most one row beyond the last that fits.
     let fitting = most.count_fitting(weights);
     match failed {
         Some(error) => Err(error.into()),
@@ -142,7 +142,7 @@ pub(super) fn last_seq(db: &Connection, session: &SessionId) -> Result<u64, Data
     last.map(from_sql_int).ok_or_else(|| no_session_error(session))
 }
 
-/// An entry, of whatever version.
+/// Parses an entry of any version.
 fn parse_entry(body: &str) -> Result<EventKind, DatabaseError> {
     match from_json("an entry", body) {
         Ok(what) => Ok(what),
@@ -150,7 +150,7 @@ fn parse_entry(body: &str) -> Result<EventKind, DatabaseError> {
     }
 }
 
-/// Entries from a number to another, both included, oldest first.
+/// Entries of an inclusive range of sequence numbers, oldest first.
 fn read_range(
     db: &Connection,
     session: i64,

@@ -1,11 +1,11 @@
-//! Entries as earlier versions wrote them.
+//! Converts entries of earlier versions.
 
 use serde::Deserialize;
 use zero_core::{FileLocation, ResultDisplay, ToolOutcome};
 
 use crate::event::{EventKind, ResultContent, ToolCallStatus};
 
-/// The end of a call up to version 2: what the model was told, and what the person saw.
+/// The end of a call up to version 2: the content for the model and the content for the user.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename = "tool_ended")]
 struct OldToolEnded {
@@ -17,7 +17,7 @@ struct OldToolEnded {
     locations: Vec<FileLocation>,
 }
 
-/// An entry of an earlier version; `None` for what is none.
+/// Parses an entry of an earlier version; `None` if it is not one.
 pub(super) fn parse(body: &str) -> Option<EventKind> {
     let OldToolEnded { call, status, content, display, locations } =
         serde_json::from_str(body).ok()?;

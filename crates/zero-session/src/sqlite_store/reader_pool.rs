@@ -1,4 +1,4 @@
-//! Connections that only read, beside the one that writes.
+//! Pool of read-only connections.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,14 +11,14 @@ use super::database_error::DatabaseError;
 use super::database_file::{self, ConnectionAccess};
 use crate::store::StoreError;
 
-/// How many read at a time.
+/// Maximum number of concurrent reads.
 const READERS_MAX: usize = 4;
-/// How many of them read much: a look at something small finds a turn however many wait for those.
+/// Maximum number of concurrent long reads, so that short reads always find a free connection.
 const LONG_READERS_MAX: usize = 2;
-/// How long one waits for its turn.
+/// How long a read waits for a connection.
 const TURN_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Those who read. They are opened when they are first needed.
+/// Read-only connections, opened on first use.
 pub(super) struct ReaderPool {
     turns: Arc<Semaphore>,
     long_turns: Arc<Semaphore>,
@@ -40,7 +40,7 @@ impl ReaderPool {
         }
     }
 
-    /// Has something read on another thread: all of it as it was at one moment.
+    /// Runs a read on another thread, within one snapshot.
     pub(super) async fn read<T, R>(&self, verb: &'static str, read: R) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -49,7 +49,7 @@ impl ReaderPool {
         self.read_with_permits(&[&self.turns], verb, read).await
     }
 
-    /// The same for what may take long.
+    /// Like [`Self::read`], for reads that may take long.
     pub(super) async fn read_long<T, R>(&self, verb: &'static str, read: R) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -83,7 +83,7 @@ impl ReaderPool {
         };
         let idle = Arc::clone(&self.idle);
         let reading = tokio::task::spawn_blocking(move || {
-            // Held here, not by the caller, who may go away before this is done.
+            // Held by the task, since the caller may be dropped before the read is done.
             let _turn = turn;
             idle.read(read).map_err(|failure| failure.into_store_error(verb, &idle.path))
         });
@@ -101,11 +101,11 @@ impl IdleConnections {
             Some(connection) => connection,
             None => database_file::connect(&self.path, ConnectionAccess::Read)?,
         };
-        // One transaction, so that what is read fits together.
+        // One transaction, so that all data comes from one snapshot.
         let transaction = connection.unchecked_transaction()?;
         let result = read(&transaction);
         let ended = transaction.finish();
-        // After a failure of the file the next one to read starts afresh.
+        // After a database error the connection is dropped and the next read opens a new one.
         if ended.is_ok() && matches!(result, Ok(_) | Err(DatabaseError::Refused(_))) {
             self.connections.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
         }
@@ -142,7 +142,7 @@ mod tests {
         while readers.long_turns.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
-        // None of them can end yet, and this one does.
+        // The long reads are still blocked, and this short one completes.
         readers.read("look", |_| Ok(())).await.unwrap();
         drop(go_on);
         for long in long {

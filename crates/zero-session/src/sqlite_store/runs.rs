@@ -1,4 +1,4 @@
-//! Runs: begun once, settled once.
+//! Runs: each begins once and ends once.
 
 use rusqlite::{Connection, Row};
 use zero_core::{RunId, SessionId};
@@ -9,7 +9,7 @@ use super::sessions::{add_usage, find_row, from_json, to_json};
 use crate::event::{RunOutcome, TokenUsage};
 use crate::store::RunRecord;
 
-/// A run to be begun.
+/// A run to be inserted.
 pub(super) struct RunRow {
     pub(super) id: RunId,
     pub(super) session: SessionId,
@@ -17,11 +17,11 @@ pub(super) struct RunRow {
     pub(super) started_ms: i64,
 }
 
-/// Whether it was begun now.
+/// Result of inserting a run.
 pub(super) enum RunInsertion {
-    /// It was; this is the number of its first entry.
+    /// The run was inserted; this is the sequence number of its first entry.
     Inserted { first_seq: u64 },
-    /// It was begun before.
+    /// The run already existed.
     Existing(RunRecord),
 }
 
@@ -48,8 +48,8 @@ pub(super) fn begin(
     Ok(RunInsertion::Inserted { first_seq })
 }
 
-/// Settles a run and gives the number of the first of its last entries; `None` when it was settled
-/// before, or nobody knows it.
+/// Ends a run and returns the sequence number of the first of its last entries; `None` if it had
+/// already ended or is unknown.
 pub(super) fn end(
     db: &Connection,
     run: &RunId,
@@ -77,7 +77,7 @@ pub(super) fn find_by_id(db: &Connection, run: &RunId) -> Result<Option<RunRecor
     rows.next()?.map(read_record).transpose()
 }
 
-/// Runs that were begun and not settled, oldest first.
+/// Runs that have begun and not ended, oldest first.
 pub(super) fn list_unfinished(
     db: &Connection,
     session: Option<&SessionId>,

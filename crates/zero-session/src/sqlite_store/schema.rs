@@ -1,4 +1,4 @@
-//! The tables, and how a file comes to have those of today.
+//! The database schema and its migrations.
 
 use std::path::Path;
 
@@ -7,15 +7,15 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use super::database_error::DatabaseError;
 use crate::store::StoreError;
 
-/// Marks a file as zero's: `zero` in ASCII.
+/// Application id of zero's files: `zero` in ASCII.
 const APPLICATION_ID: i32 = 0x7a65_726f;
 
-/// What leads from each version to the next; a new file starts before the first. Never changed once
-/// it was released.
+/// The migrations from each version to the next; a new file starts before the first. A released
+/// migration is never changed.
 const MIGRATIONS: &[&str] = &[SCHEMA_V1, SCHEMA_V2_SESSION_BYTES, SCHEMA_V3_TOOL_OUTCOMES];
 
-/// `…_folded` is what is searched: see [`super::sessions::fold`]. A folder is bytes, as the system
-/// has it.
+/// `…_folded` columns are used for search: see [`super::sessions::fold_case`]. A folder is stored
+/// as bytes, as in the system.
 const SCHEMA_V1: &str = "
     CREATE TABLE sessions (
         row INTEGER PRIMARY KEY,
@@ -84,7 +84,7 @@ const SCHEMA_V1: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// What a session takes is counted as it grows: to add it up each time would read all of it.
+/// The size of a session is updated as it grows; computing it would read the whole session.
 const SCHEMA_V2_SESSION_BYTES: &str = "
     ALTER TABLE sessions ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
     UPDATE sessions SET bytes =
@@ -93,24 +93,24 @@ const SCHEMA_V2_SESSION_BYTES: &str = "
     CREATE INDEX sessions_by_owner ON sessions (owner);
 ";
 
-/// An entry for the end of a call holds its outcome, whole. The tables stay as they are, and so do
-/// the entries of before: they are [converted](super::old_entries) when they are read. The number
-/// keeps a zero away that could not read the new ones.
+/// The entry for the end of a call now contains its whole outcome. The tables and existing entries
+/// do not change; old entries are [converted](super::old_entries) when read. The new version number
+/// prevents an older zero from opening a file that it cannot read.
 const SCHEMA_V3_TOOL_OUTCOMES: &str = "";
 
-/// Whether the file is one that this zero knows, or a new one.
+/// Checks that the file is new or has a known version.
 pub(super) fn check_version(connection: &Connection, path: &Path) -> Result<(), DatabaseError> {
-    // In one transaction: another process may be making the tables.
+    // In one transaction, since another process may be creating the tables.
     read_version(&connection.unchecked_transaction()?, path).map(drop)
 }
 
-/// Takes the steps that the file has not taken; all or none.
+/// Applies the missing migrations in one transaction.
 pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), DatabaseError> {
     if read_version(&connection.unchecked_transaction()?, path)? == MIGRATIONS.len() {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Asked again: another process may have been quicker.
+    // Read again, since another process may have been faster.
     let taken = read_version(&transaction, path)?;
     for step in MIGRATIONS.iter().skip(taken) {
         transaction.execute_batch(step)?;
@@ -124,7 +124,7 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Da
     Ok(transaction.commit()?)
 }
 
-/// How many steps the file has taken, asked within a transaction.
+/// Number of applied migrations, read within a transaction.
 fn read_version(connection: &Transaction<'_>, path: &Path) -> Result<usize, DatabaseError> {
     let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let application = number("application_id")?;

@@ -1,4 +1,4 @@
-//! Sessions as rows, and what people granted in them.
+//! Sessions as rows, and their grants.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -17,7 +17,7 @@ use crate::store::{
     TranscriptStart,
 };
 
-/// The session of a key.
+/// Returns the session of a key.
 pub(super) fn find_by_key(
     db: &Connection,
     key: &SessionKey,
@@ -25,7 +25,7 @@ pub(super) fn find_by_key(
     query_one(db, "SELECT * FROM sessions WHERE key = ?", key.as_str())
 }
 
-/// The session of an id.
+/// Returns the session with an id.
 pub(super) fn find_by_id(
     db: &Connection,
     id: &SessionId,
@@ -33,7 +33,7 @@ pub(super) fn find_by_id(
     query_one(db, "SELECT * FROM sessions WHERE id = ?", id.as_str())
 }
 
-/// The number by which the other tables know a session.
+/// Row id of a session, used by the other tables.
 pub(super) fn find_row(db: &Connection, id: &SessionId) -> Result<i64, DatabaseError> {
     let mut statement = db.prepare_cached("SELECT row FROM sessions WHERE id = ?")?;
     let row = statement.query_row([id.as_str()], |row| row.get(0)).optional()?;
@@ -189,7 +189,7 @@ pub(super) fn size(db: &Connection, session: &SessionId) -> Result<u64, Database
     bytes.map(from_sql_int).ok_or_else(|| no_session_error(session))
 }
 
-/// Adds to what a session took in all.
+/// Adds to the total token usage of a session.
 pub(super) fn add_usage(
     db: &Connection,
     session: i64,
@@ -249,7 +249,7 @@ fn check_label(
     }
 }
 
-/// Writes what can change of a session, other than by what happens in it.
+/// Writes the settings of a session.
 fn save(db: &Connection, record: &SessionRecord) -> Result<(), DatabaseError> {
     db.prepare_cached(
         "UPDATE sessions SET label = :label, label_folded = :label_folded, title = :title,
@@ -315,7 +315,7 @@ fn read_record(row: &Row<'_>) -> Result<SessionRecord, DatabaseError> {
     })
 }
 
-/// The same for texts that differ in case only. SQLite itself knows the case of ASCII alone.
+/// Folds the case of a text for comparison. SQLite itself folds ASCII only.
 pub(super) fn fold_case(text: &str) -> String {
     text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }
@@ -333,12 +333,12 @@ pub(super) fn from_json<T: DeserializeOwned>(what: &str, text: &str) -> Result<T
     serde_json::from_str(text).map_err(|error| DatabaseError::invalid_data(what, error))
 }
 
-/// A number as SQLite can keep it.
+/// Converts a number for SQLite, which stores signed integers.
 pub(super) fn to_sql_int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A number as it was kept.
+/// Converts a stored number back.
 pub(super) fn from_sql_int(kept: i64) -> u64 {
     u64::try_from(kept).unwrap_or(0)
 }

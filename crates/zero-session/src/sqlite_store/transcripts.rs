@@ -1,4 +1,4 @@
-//! What models are told.
+//! Transcripts: the messages sent to models.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::sessions::{from_json, from_sql_int, no_session_error, to_json, to_sql
 use crate::message::ModelMessage;
 use crate::store::{StoreError, Transcript, TranscriptStart};
 
-/// Messages as they are written, and what they weigh.
+/// Serialized messages and their total size in bytes.
 pub(super) fn encode_messages(
     messages: &[Arc<ModelMessage>],
 ) -> Result<(Vec<String>, usize), DatabaseError> {
@@ -20,7 +20,7 @@ pub(super) fn encode_messages(
     Ok((bodies, bytes))
 }
 
-/// The messages of a transcript; of the present one when no number is given.
+/// The messages of a transcript; of the current one if no number is given.
 pub(super) fn read(
     db: &Connection,
     session: &SessionId,
@@ -48,7 +48,7 @@ pub(super) fn read(
     Ok(Transcript { number: from_sql_int(wanted), messages })
 }
 
-/// Adds messages to the present transcript.
+/// Appends messages to the current transcript.
 pub(super) fn append(
     db: &Connection,
     session: &SessionId,
@@ -58,7 +58,7 @@ pub(super) fn append(
     append_to(db, row, transcript, bodies)
 }
 
-/// Begins a new transcript with these messages.
+/// Starts a new transcript with these messages.
 pub(super) fn start_transcript(
     db: &Connection,
     session: &SessionId,
@@ -75,7 +75,7 @@ pub(super) fn start_transcript(
     Ok(from_sql_int(next))
 }
 
-/// Notes that a transcript begins.
+/// Inserts a transcript.
 pub(super) fn insert(
     db: &Connection,
     session: i64,
@@ -95,7 +95,7 @@ pub(super) fn insert(
     Ok(())
 }
 
-/// The session's row, and its present transcript.
+/// The session's row id and its current transcript number.
 fn find_current(db: &Connection, session: &SessionId) -> Result<(i64, i64), DatabaseError> {
     let mut read = db.prepare_cached("SELECT row, transcript FROM sessions WHERE id = ?")?;
     let found = read.query_row([session.as_str()], |row| Ok((row.get(0)?, row.get(1)?)));

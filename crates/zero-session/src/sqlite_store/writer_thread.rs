@@ -1,4 +1,4 @@
-//! The one thread that writes: all that waits becomes one transaction.
+//! The single writer thread: commits all queued writes as one transaction.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,29 +12,30 @@ use super::checkpoint::Checkpointer;
 use super::database_error::DatabaseError;
 use crate::store::StoreError;
 
-/// Pieces of work that may wait.
+/// Maximum number of queued writes.
 const QUEUE_MAX: usize = 1024;
-/// What they may weigh together. A heavier one goes alone.
+/// Maximum total size of queued writes, in bytes. A larger one is queued alone.
 const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Pieces of work in one transaction.
+/// Maximum number of writes per transaction.
 const GROUP_MAX: usize = 512;
-/// How much comes in how long when there is a rush, from several at once: more of it at a time costs
-/// less then than each at once, and everybody is served sooner.
+/// Number of writes within [`RUSH_TIME`], from several callers, that counts as a rush. In a rush,
+/// larger groups are cheaper, and all callers are served sooner.
 const RUSH_WRITES: usize = 64;
 const RUSH_TIME: Duration = Duration::from_millis(16);
-/// How long the first of a group waits for others in a rush.
+/// How long the first write of a group waits for others in a rush.
 const GATHER_TIME: Duration = Duration::from_millis(2);
-/// How long a piece of work waits for its place in the queue.
+/// How long a caller waits for space in the queue.
 const QUEUE_WAIT_MAX: Duration = Duration::from_secs(30);
-/// How often a transaction is begun while another process writes; each waits a while by itself.
+/// Attempts to begin a transaction while another process writes; each attempt waits for SQLite's
+/// busy timeout.
 const BEGIN_ATTEMPTS_MAX: u32 = 3;
 
-/// Begins a transaction that will write, so that nothing can come in between.
+/// Begins a write transaction, which takes the lock immediately.
 const BEGIN: &str = "BEGIN IMMEDIATE";
 
-/// The way to the thread, which ends, after all that waits, when this is dropped.
+/// Handle to the thread. Dropping it ends the thread after all queued writes.
 pub(super) struct WriterThread {
-    /// Gone only while this is dropped.
+    /// `None` only during drop.
     queue: Option<mpsc::Sender<QueuedWrite>>,
     thread: Option<JoinHandle<()>>,
     bytes: Arc<Semaphore>,
@@ -47,7 +48,7 @@ struct QueuedWrite {
 }
 
 impl WriterThread {
-    /// Starts the thread. Where there is a log, something has to work it off.
+    /// Starts the thread. With a write-ahead log it needs a checkpointer.
     pub(super) fn start(
         connection: Connection,
         checkpoints: Option<Checkpointer>,
@@ -63,8 +64,8 @@ impl WriterThread {
         Ok(Self { queue: Some(queue), thread: Some(thread), bytes, path })
     }
 
-    /// Has work done by the thread and returns once it is committed. Work may be done again when
-    /// what was committed together with it failed. If it is refused it has written nothing yet.
+    /// Runs a write on the thread and returns once it is committed. A write may run again if
+    /// another one in its group failed. A refused write must not have changed anything.
     pub(super) async fn write<T, W>(
         &self,
         verb: &'static str,
@@ -100,21 +101,21 @@ impl Drop for WriterThread {
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
-            // It panicked or it did not; nobody is left to be told.
+            // A panic of the thread needs no handling here.
             let _ = thread.join();
         }
     }
 }
 
-/// Work whose result nobody but its caller has to know.
+/// A write with its result type erased.
 trait WriteJob: Send {
-    /// Does it within a transaction. A failure means that the transaction cannot be committed.
+    /// Runs the write within a transaction. On failure the transaction cannot be committed.
     fn run(&mut self, connection: &Connection) -> Result<(), DatabaseError>;
 
-    /// Tells the caller what came of it, now that it is committed.
+    /// Sends the result to the caller after the commit.
     fn report_committed(self: Box<Self>);
 
-    /// Tells the caller that nothing did.
+    /// Sends the failure to the caller.
     fn report_failed(self: Box<Self>, failure: DatabaseError);
 }
 
@@ -132,7 +133,7 @@ where
     fn run(&mut self, connection: &Connection) -> Result<(), DatabaseError> {
         let before = connection.total_changes();
         match (self.work)(connection) {
-            // The others need not care: it has changed nothing.
+            // Other writes are not affected, since this one has changed nothing.
             Err(DatabaseError::Refused(error)) if connection.total_changes() == before => {
                 self.done = Some(Err(DatabaseError::Refused(error)));
             }
@@ -141,7 +142,7 @@ where
         Ok(())
     }
 
-    // Whoever no longer waits for the answer does not need it.
+    // The caller may no longer wait for the result.
     fn report_committed(self: Box<Self>) {
         if let Some(done) = self.done {
             let _ = self.answer.send(done);
@@ -153,7 +154,7 @@ where
     }
 }
 
-/// Works off the queue until nobody can add to it any more.
+/// Processes the queue until all senders are gone.
 fn run_writer(
     connection: &Connection,
     mut checkpoints: Option<Checkpointer>,
@@ -184,7 +185,7 @@ fn run_writer(
     }
 }
 
-/// How fast work comes: counted in one stretch of time after the other, and known of the last.
+/// Measures the rate of writes in consecutive intervals; the rate of the last one is known.
 struct ArrivalRate {
     since: Instant,
     count: usize,
@@ -197,7 +198,7 @@ impl ArrivalRate {
         Self { since: now, count: 0, groups: 0, was_rush: false }
     }
 
-    /// So many came together.
+    /// Records writes that arrived together.
     fn record_arrivals(&mut self, count: usize) {
         self.count = self.count.saturating_add(count);
         self.groups = self.groups.saturating_add(1);
@@ -206,8 +207,8 @@ impl ArrivalRate {
     fn is_rush(&mut self, now: Instant) -> bool {
         let stretch = now.saturating_duration_since(self.since);
         if stretch >= RUSH_TIME {
-            // A long stretch is one in which nothing came for a while; and for one that waits for each
-            // answer before it asks again, nobody else would come.
+            // A long interval contains a pause. With a single caller that waits for each result, no
+            // other writes would arrive.
             self.was_rush = self.count >= RUSH_WRITES
                 && self.count >= self.groups.saturating_mul(2)
                 && stretch < RUSH_TIME * 2;
@@ -217,11 +218,11 @@ impl ArrivalRate {
     }
 }
 
-/// Something in the group failed; each alone then, so that one does not take others with it.
+/// A write of the group failed; commits each alone, so that one does not affect the others.
 fn commit_one_by_one(connection: &Connection, group: Vec<QueuedWrite>, failure: DatabaseError) {
     let is_alone = group.len() == 1;
     for mut queued in group {
-        // When another process has the file there is no use in waiting again for each.
+        // If another process holds the lock, waiting again for each write is useless.
         let done = if is_alone || failure.is_busy() {
             Err(failure.clone())
         } else {
@@ -234,7 +235,7 @@ fn commit_one_by_one(connection: &Connection, group: Vec<QueuedWrite>, failure: 
     }
 }
 
-/// One transaction; on failure nothing of it happened.
+/// Commits a group as one transaction; on failure nothing was changed.
 fn commit(connection: &Connection, group: &mut [QueuedWrite]) -> Result<(), DatabaseError> {
     begin_transaction(connection)?;
     let done = group
@@ -263,7 +264,7 @@ fn execute(connection: &Connection, sql: &str) -> Result<(), DatabaseError> {
     Ok(())
 }
 
-/// Ends a transaction that was left open; SQLite ends some itself when they fail.
+/// Rolls back an open transaction; SQLite rolls some back itself on failure.
 fn roll_back(connection: &Connection) -> Result<(), DatabaseError> {
     if !connection.is_autocommit() {
         connection.execute_batch("ROLLBACK")?;
@@ -301,7 +302,7 @@ mod tests {
         writer.write("read", 0, read).await.unwrap()
     }
 
-    /// Keeps the thread from going on until the sender is dropped.
+    /// Blocks the thread until the sender is dropped.
     async fn block_writer(writer: &Arc<WriterThread>, bytes: usize) -> SyncSender<()> {
         let (go_on, wait) = sync_channel::<()>(0);
         let (started, has_started) = oneshot::channel();
@@ -322,7 +323,7 @@ mod tests {
         go_on
     }
 
-    /// Waits until so many wait in the queue.
+    /// Waits until the queue has `count` writes.
     async fn wait_for_queue(writer: &WriterThread, count: usize) {
         while writer.queue.as_ref().unwrap().capacity() > QUEUE_MAX - count {
             tokio::task::yield_now().await;
@@ -443,7 +444,7 @@ mod tests {
         let held = block_writer(&writer, 0).await;
         for n in 0..10 {
             let writer = Arc::clone(&writer);
-            // Whoever goes away while it waits in the queue has asked for it nevertheless.
+            // A write that is queued runs even if its caller is dropped.
             let mut write = Box::pin(async move { writer.write("insert", 0, insert(n)).await });
             let waker = std::task::Waker::noop();
             assert!(write.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
@@ -458,7 +459,7 @@ mod tests {
         assert_eq!(count, 10);
     }
 
-    /// The task that holds the thread has a share until it is told.
+    /// The task that blocks the thread holds a reference until it is released.
     async fn wait_until_alone(mut writer: Arc<WriterThread>) -> WriterThread {
         loop {
             match Arc::try_unwrap(writer) {

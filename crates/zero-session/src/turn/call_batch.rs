@@ -1,4 +1,4 @@
-//! The calls of one answer: which may run now, what became of them, what the model is told.
+//! The calls of one reply: which can run now, their results, and the results message.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -14,32 +14,32 @@ use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput};
 use crate::turn::TurnAction;
 use zero_runtime::tool_backend::CatalogEntry;
 
-/// Names of tools that a model is told which named none of them.
+/// Maximum number of tool names in the error for an unknown tool.
 const KNOWN_MAX: usize = 100;
-/// Names that look like the one it used.
+/// Maximum number of similar names suggested.
 const NEAREST_MAX: usize = 3;
 
-/// What is said of a call whose turn did not come.
+/// Result of a call that did not start.
 pub(crate) const NOT_RUN: &str = "not run: the run was stopped before its turn came";
 
-/// Whether the model could write a call to its end.
+/// Whether the model wrote a call completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallCompleteness {
     Complete,
     Truncated,
 }
 
-/// A call, and what is known of it before it runs.
+/// A call and its state before execution.
 #[derive(Clone, Debug)]
 pub(super) struct BatchedCall {
     id: CallId,
-    /// The id that the transcript refers to it by.
+    /// The id of the call in the transcript.
     transcript_id: String,
     name: String,
     input: Value,
     kind: ToolKind,
     read_only: bool,
-    /// Why it cannot run at all.
+    /// Why the call cannot run at all.
     hopeless: Option<ToolError>,
     state: BatchedCallState,
 }
@@ -50,7 +50,7 @@ enum BatchedCallState {
     Running,
     Ended {
         status: ToolCallStatus,
-        /// What the model is told of it.
+        /// Result content for the model.
         told: Vec<ResultContent>,
     },
 }
@@ -105,7 +105,7 @@ impl BatchedCall {
         matches!(self.state, BatchedCallState::Running)
     }
 
-    /// Whether the transcript refers to it by that id.
+    /// Whether the transcript uses that id for the call.
     pub(super) fn has_transcript_id(&self, id: &str) -> bool {
         self.transcript_id == id
     }
@@ -155,7 +155,7 @@ impl BatchedCall {
         MessageBlock::ToolResult { id, name, content, is_error }
     }
 
-    /// What makes two calls the same: the tool, its arguments whatever their order, the outcome.
+    /// Identifies equal calls: the same tool, arguments regardless of field order, and outcome.
     fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.name.hash(&mut hasher);
@@ -173,11 +173,11 @@ impl BatchedCall {
     }
 }
 
-/// The calls of one answer.
+/// The calls of one reply.
 #[derive(Clone, Debug)]
 pub(super) struct CallBatch {
     calls: Vec<BatchedCall>,
-    /// The dialect that the model is told of outcomes in; `None` where a person reads them.
+    /// The dialect of results for the model; `None` if the user reads them.
     dialect: Option<DialectName>,
 }
 
@@ -186,13 +186,13 @@ impl CallBatch {
         Self { calls, dialect }
     }
 
-    /// Shows all of them before any runs, so that who watches knows what is to come.
+    /// Shows all calls before any of them starts, so that clients know what follows.
     pub(super) fn announce(&self, actions: &mut Vec<TurnAction>) {
         self.calls.iter().for_each(|call| call.show_start(actions));
     }
 
-    /// Starts the calls whose turn it is. Calls that only look run side by side; any other runs
-    /// alone, after all before it and before all after it.
+    /// Starts the calls that can run. Read-only calls run concurrently; any other call runs alone,
+    /// after all earlier and before all later ones.
     pub(super) fn start_ready(&mut self, parallel_max: usize, actions: &mut Vec<TurnAction>) {
         let mut running = self.calls.iter().filter(|call| call.is_running()).count();
         let mut all_look = self.calls.iter().all(|call| !call.is_running() || call.read_only);
@@ -221,7 +221,7 @@ impl CallBatch {
         }
     }
 
-    /// Ends the calls whose turn will not come: they were announced.
+    /// Ends the announced calls that will not start.
     pub(super) fn cancel_waiting(&mut self, actions: &mut Vec<TurnAction>) {
         let waiting = |call: &&mut BatchedCall| matches!(call.state, BatchedCallState::Waiting);
         for call in self.calls.iter_mut().filter(waiting) {
@@ -230,7 +230,7 @@ impl CallBatch {
         }
     }
 
-    /// Notes the end of a call that runs; false for any other.
+    /// Records the end of a running call; returns false for any other call.
     pub(super) fn finish_call(
         &mut self,
         id: &str,
@@ -250,12 +250,12 @@ impl CallBatch {
         self.calls.iter().all(|call| matches!(call.state, BatchedCallState::Ended { .. }))
     }
 
-    /// Whether no call runs.
+    /// Whether no call is running.
     pub(super) fn is_idle(&self) -> bool {
         !self.calls.iter().any(BatchedCall::is_running)
     }
 
-    /// What the model is told, in the order of its calls.
+    /// The results for the model, in the order of its calls.
     pub(super) fn to_results_message(&self) -> ModelMessage {
         ModelMessage {
             role: MessageRole::User,
@@ -263,7 +263,7 @@ impl CallBatch {
         }
     }
 
-    /// The same for the same calls with the same outcome. The same call twice at a time counts once.
+    /// Equal for the same calls with the same outcomes. Duplicate calls in one batch count once.
     pub(super) fn fingerprint(&self) -> u64 {
         let calls: BTreeSet<u64> = self.calls.iter().map(BatchedCall::fingerprint).collect();
         let mut hasher = DefaultHasher::new();
@@ -288,7 +288,7 @@ fn unknown_tool_message(name: &str, tools: &[CatalogEntry]) -> String {
     text
 }
 
-/// Objects count as the same whatever the order of their fields.
+/// Hashes objects independently of the order of their fields.
 fn hash_json(value: &Value, hasher: &mut DefaultHasher) {
     std::mem::discriminant(value).hash(hasher);
     match value {

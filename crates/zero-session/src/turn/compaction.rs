@@ -1,7 +1,7 @@
-//! Summing up a transcript that gets too long.
+//! Compacts a transcript that gets too long.
 //!
-//! The model reads the conversation as plain text: a request without tools may not hold calls with
-//! every provider, and text can be cut where it does not fit.
+//! The model reads the conversation as plain text: some providers reject calls in a request without
+//! tools, and text can be truncated to fit.
 
 use std::sync::Arc;
 
@@ -13,43 +13,43 @@ use crate::event::{PlanEntry, ResultContent};
 use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput};
 use crate::model::{ModelRequest, ThinkingEffort};
 
-/// What the model is told that sums up.
+/// System prompt of the request for a summary.
 const SYSTEM: &str = "You sum up conversations between a person and a coding agent, so that the agent can go on from your summary alone. You have no tools.";
 const INSTRUCTION: &str = "Sum up the conversation above for the agent that goes on with it. Write under these headings, and leave out what is not needed to go on: Task (what the person wants, in their words where they matter); Decisions and facts; Files (paths that were read or changed, and what matters in them); Done; Open (what is to be done next, and what went wrong so far). Keep names, paths, commands, numbers and error messages exact. Write nothing but the summary.";
-/// How a transcript begins that was summed up, and what stands before what is kept of it.
+/// Text before the summary, and text before the prompts that are kept, in a compacted transcript.
 const SUMMARY_PREFIX: &str = "The conversation so far was summed up to make room. The summary:";
 const LATEST_PROMPTS_PREFIX: &str =
     "The person's latest words follow as they were. Go on from where the summary ends.";
-/// Bytes of one tool's result that the summary is made from.
+/// Maximum size of one tool result in the text to be summarized, in bytes.
 const RESULT_BYTES_MAX: usize = 4 * 1024;
-/// Bytes of text that surely fit into one token of the window.
+/// Bytes of text per token, as a safe lower bound.
 const SAFE_BYTES_PER_TOKEN: u64 = 2;
-/// Least that is read, however small the window.
+/// Minimum size of the text, in bytes, however small the window is.
 const READ_BYTES_MIN: usize = 8 * 1024;
-/// Most that is read, however large the window.
+/// Maximum size of the text, in bytes, however large the window is.
 const READ_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Prompts that are kept word for word.
+/// Number of prompts kept verbatim.
 const KEPT_PROMPTS_MAX: usize = 3;
 
-/// Most bytes of the plan that are told again, and least, however small the window.
+/// Maximum and minimum size of the plan in the compacted transcript, in bytes.
 const PLAN_BYTES_MAX: usize = 8 * 1024;
 const PLAN_BYTES_MIN: usize = 256;
-/// How much of the window the plan may take: one part of so many.
+/// The plan may use 1/`PLAN_SHARE` of the window.
 const PLAN_SHARE: u64 = 8;
-/// Most that is told of one step, in characters.
+/// Maximum length of one step, in characters.
 const STEP_CHARS_MAX: usize = 500;
 
-/// What is summed up, and what stays as it is.
+/// The messages to be summarized and those that are kept.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TranscriptSplit {
-    /// What is summed up.
+    /// Messages to be summarized.
     pub(super) summed_up: Vec<Arc<ModelMessage>>,
-    /// The person's latest prompts, oldest first.
+    /// The user's latest prompts, oldest first.
     pub(super) kept: Vec<ModelMessage>,
 }
 
-/// Parts a transcript. The latest prompts stay word for word as far as they take no more than a
-/// quarter of the window; one that nobody worked on yet is not summed up besides.
+/// Splits a transcript. The latest prompts are kept verbatim, up to a quarter of the window; a
+/// prompt without a reply is not summarized as well.
 pub(super) fn split(messages: &[Arc<ModelMessage>], window: u64) -> TranscriptSplit {
     let budget = if window == 0 { u64::MAX } else { window / 4 };
     let mut kept = Vec::new();
@@ -68,15 +68,15 @@ pub(super) fn split(messages: &[Arc<ModelMessage>], window: u64) -> TranscriptSp
     }
     kept.reverse();
     let summed = match messages {
-        // It was summed up just now.
+        // The transcript was just compacted.
         [only] if is_summary(only) => 0,
         _ => messages.len().saturating_sub(waiting),
     };
     TranscriptSplit { summed_up: messages.iter().take(summed).cloned().collect(), kept }
 }
 
-/// What the person said in a message, without what tools answered, and without an earlier summary:
-/// that is summed up with the rest, and the plan beside it may not be the present one any more.
+/// The user's text of a message, without tool results and without an earlier summary: the summary
+/// is summarized again, and its plan may be outdated.
 fn extract_prompt(message: &ModelMessage) -> Option<ModelMessage> {
     let is_said = |block: &&MessageBlock| {
         matches!(block, MessageBlock::Text { .. } | MessageBlock::Image { .. })
@@ -92,7 +92,7 @@ fn extract_prompt(message: &ModelMessage) -> Option<ModelMessage> {
     is_prompt.then_some(ModelMessage { role: MessageRole::User, blocks })
 }
 
-/// Whether a message is what a transcript begins with that was summed up.
+/// Whether a message is the first one of a compacted transcript.
 fn is_summary(message: &ModelMessage) -> bool {
     let first = message.blocks.first();
     message.role == MessageRole::User
@@ -118,8 +118,8 @@ pub(super) fn build_request(messages: &[Arc<ModelMessage>], window: u64) -> Mode
     }
 }
 
-/// The plan as the agent is told it again, within a share of the window; `None` where there is none.
-/// Where not all fits, steps that are done are left out first.
+/// The plan for the compacted transcript, within a share of the window; `None` if there is none. If
+/// not everything fits, completed steps are omitted first.
 pub(super) fn format_plan(entries: &[PlanEntry], window: u64) -> Option<String> {
     let share = (window / PLAN_SHARE).saturating_mul(SAFE_BYTES_PER_TOKEN);
     let room = match usize::try_from(share).unwrap_or(usize::MAX) {
@@ -149,7 +149,7 @@ pub(super) fn format_plan(entries: &[PlanEntry], window: u64) -> Option<String> 
     })
 }
 
-/// One step in one line. Its words came from a model, by way of whoever has the tools.
+/// One step as a single line. Its text is untrusted: it comes from a model through the tool host.
 fn format_step(entry: &PlanEntry) -> String {
     let mark = match entry.status.as_str() {
         "completed" => "[x]",
@@ -159,7 +159,7 @@ fn format_step(entry: &PlanEntry) -> String {
     format!("{mark} {}", one_line(&entry.content, STEP_CHARS_MAX))
 }
 
-/// The message that a summed-up transcript begins with.
+/// The first message of a compacted transcript.
 pub(super) fn build_message(
     summary: &str,
     plan: Option<String>,
@@ -204,7 +204,7 @@ fn render_text(message: &ModelMessage) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// At most so many bytes of a text, from both ends, with a word on what is left out.
+/// Truncates a text to `bytes_max` bytes by cutting its middle, with a note about the omitted part.
 fn cut_middle(text: &str, bytes_max: usize) -> Cow<'_, str> {
     let mark = |bytes| format!("\n[… {bytes} bytes left out …]\n");
     shorten_middle(text, bytes_max, TextFocus::End, mark)
@@ -247,7 +247,7 @@ mod tests {
         );
         check(&[user("old"), user_message("b"), user(&"x".repeat(400))], 40, 3, &[]);
         check(&[user("1"), user("2"), user("3"), user("4")], 0, 1, &["2", "3", "4"]);
-        // Of what was summed up before, the person's words are kept, not the summary.
+        // Of an earlier compaction, the user's prompts are kept, not the summary.
         let before = build_message("sum", Some("plan".to_owned()), vec![user("a")]);
         check(&[before.clone(), user_message("b"), user("c")], 1000, 2, &["a", "c"]);
         check(

@@ -1,4 +1,4 @@
-//! How much of the model's window a request takes, as well as can be told beforehand.
+//! Estimates how much of the context window a request uses.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use crate::message::{MessageBlock, ModelMessage, ToolInput};
 use crate::model::TokenPrices;
 use crate::turn::RequestContext;
 
-/// Bytes of text that make one token, roughly, in most languages and models.
+/// Approximate bytes per token in most languages and models.
 const BYTES_PER_TOKEN: u64 = 4;
-/// Tokens that a picture takes, roughly.
+/// Approximate tokens of an image.
 const IMAGE_TOKENS: u64 = 1500;
-/// Tokens around a message or a tool.
+/// Overhead of a message or a tool, in tokens.
 const FRAME_TOKENS: u64 = 8;
 
-/// Counts what the next request would send: what the provider counted last, and an estimate of what
-/// came since.
+/// Counts the tokens of the next request: the last count of the provider, plus an estimate of later
+/// content.
 #[derive(Clone, Debug)]
 pub(super) struct ContextMeter {
     known: Option<u64>,
-    /// What was left after the transcript was summed up last.
+    /// Tokens that remained after the last compaction.
     floor: u64,
 }
 
@@ -28,14 +28,14 @@ impl ContextMeter {
         Self { known: known.filter(|tokens| *tokens > 0), floor: 0 }
     }
 
-    /// Something was added to the transcript.
+    /// Adds a message of the transcript.
     pub(super) fn add(&mut self, message: &ModelMessage) {
         if let Some(known) = &mut self.known {
             *known = known.saturating_add(message_tokens(message));
         }
     }
 
-    /// The provider has counted. One that does not count is helped out.
+    /// Records the provider's count, or an estimate if the provider sends none.
     pub(super) fn record_usage(
         &mut self,
         usage: TokenUsage,
@@ -48,7 +48,7 @@ impl ContextMeter {
         self.known = Some(tokens);
     }
 
-    /// The transcript was summed up.
+    /// Restarts the count after a compaction.
     pub(super) fn reset(&mut self, bench: &RequestContext, transcript: &[Arc<ModelMessage>]) {
         let tokens = estimate_all(bench, transcript);
         *self = Self { known: Some(tokens), floor: tokens };
@@ -58,8 +58,8 @@ impl ContextMeter {
         self.known.unwrap_or_else(|| estimate_all(bench, transcript))
     }
 
-    /// Whether so many tokens are too many, and a summary would help: where one has just been made,
-    /// another gains nothing.
+    /// Whether the count exceeds the limit and a compaction would help; directly after one, another
+    /// gains nothing.
     pub(super) fn needs_compaction(&self, tokens: u64, window: u64, percent: u8) -> bool {
         let full = window / 100 * u64::from(percent) + window % 100 * u64::from(percent) / 100;
         let gain = if self.floor == 0 { 0 } else { self.floor.saturating_add(window / 10) };
@@ -67,7 +67,7 @@ impl ContextMeter {
     }
 }
 
-/// What tokens cost, where the provider did not say.
+/// Adds the cost of the tokens, unless the provider reported it.
 pub(super) fn add_cost(usage: TokenUsage, prices: Option<TokenPrices>) -> TokenUsage {
     let (Some(prices), None) = (prices, usage.cost_usd) else { return usage };
     let cached = usage.cache_read_tokens.saturating_add(usage.cache_write_tokens);
@@ -88,7 +88,7 @@ fn estimate_all(bench: &RequestContext, transcript: &[Arc<ModelMessage>]) -> u64
     text_tokens(&bench.system) + tools + messages.sum::<u64>()
 }
 
-/// Tokens of a message, roughly.
+/// Approximate tokens of a message.
 pub(super) fn message_tokens(message: &ModelMessage) -> u64 {
     FRAME_TOKENS + message.blocks.iter().map(block_tokens).sum::<u64>()
 }

@@ -1,12 +1,11 @@
-//! Notices an agent that does the same over and over.
+//! Detects an agent that repeats itself.
 //!
-//! A step is all calls of one answer with what came of them. One step repeated counts, and so does a
-//! round of a few: a model that alternates between two useless calls is as stuck as one that knows
-//! only one.
+//! A step is all calls of one reply with their results. Repeating a single step counts, and so does
+//! a cycle of a few steps, such as alternating between two useless calls.
 
 use std::collections::VecDeque;
 
-/// Steps of a round.
+/// Maximum number of steps in a cycle.
 const PERIOD_MAX: usize = 4;
 
 /// Remembers the latest steps.
@@ -15,17 +14,17 @@ pub(super) struct LoopGuard {
     ask_at: u32,
     stop_at: u32,
     steps: VecDeque<u64>,
-    /// Whether the person let this very round go on.
+    /// Whether the user was already asked about this cycle.
     asked: bool,
 }
 
-/// What to do after a step.
+/// Verdict after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoopVerdict {
     Continue,
-    /// Ask: it was done so many times.
+    /// Ask the user: the cycle was repeated this often.
     Ask(u32),
-    /// Stop: it was done so many times.
+    /// Stop the run: the cycle was repeated this often.
     Stop(u32),
 }
 
@@ -34,7 +33,7 @@ impl LoopGuard {
         Self { ask_at, stop_at, steps: VecDeque::new(), asked: false }
     }
 
-    /// Judges after one more step.
+    /// Judges the run after one more step.
     pub(super) fn judge(&mut self, step: u64) -> LoopVerdict {
         let most = usize::try_from(self.stop_at.max(self.ask_at)).unwrap_or(usize::MAX);
         self.steps.push_front(step);
@@ -54,7 +53,7 @@ impl LoopGuard {
         }
     }
 
-    /// How often the latest `period` steps came in a row, the latest time included.
+    /// How often the latest `period` steps occurred in a row, including the last time.
     fn count_repeats(&self, period: usize) -> u32 {
         let same = self.steps.iter().zip(self.steps.iter().skip(period));
         let same = same.take_while(|(newer, older)| newer == older).count();
@@ -67,7 +66,7 @@ impl LoopGuard {
 mod tests {
     use super::*;
 
-    /// Letters are steps; `.` goes on, `?` asks, `!` stops.
+    /// Letters are steps; `.` continues, `?` asks, `!` stops.
     #[track_caller]
     fn check(steps: &str, expected: &str) {
         let mut guard = LoopGuard::new(3, 6);

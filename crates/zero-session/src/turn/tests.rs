@@ -1,4 +1,4 @@
-//! Steps of runs, as lines: what goes in, what comes out.
+//! Steps of runs as lines: inputs and the resulting actions.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
@@ -46,7 +46,7 @@ fn context() -> RequestContext {
     }
 }
 
-/// `Read:1` is a call with the model's id 1; `Read` one without an id; anything else is text.
+/// `Read:1` is a call with the model's id 1, `Read` a call without an id; anything else is text.
 fn reply(script: &str, stop: ModelStopReason) -> TurnInput {
     let blocks = script.split_whitespace().map(|word| {
         let (name, id) = word.split_once(':').unwrap_or((word, ""));
@@ -138,7 +138,7 @@ fn action_line(action: &TurnAction) -> String {
     }
 }
 
-/// What comes of the last of these inputs, and a transcript that has no flaw when the run is over.
+/// Checks the actions for the last of these inputs, and that the transcript is valid at the end.
 #[track_caller]
 fn check_with(config: TurnConfig, inputs: Vec<TurnInput>, expected: &str) {
     let mut turn = Turn::new(config, Vec::new(), TurnGoal::Answer(ModelMessage::user("go")));
@@ -205,7 +205,7 @@ fn text_streams_and_run_ends() {
 #[test]
 fn read_only_calls_run_in_parallel_others_alone() {
     let calls = || reply_done("Read:1 Grep:2 Read:3 Write:4 Read:5");
-    // All are announced before the first runs.
+    // All calls are announced before the first one starts.
     let begun = "save 1 | usage 12 | started 0 Read | started 1 Grep | started 2 Read | started 3 Write | started 4 Read | run 0 | run 1";
     check(after_request(vec![calls()]), begun);
     check(after_request(vec![calls(), call_ended(1, "b")]), "ended 1 Completed | run 2");
@@ -489,7 +489,7 @@ fn text_only_model_gets_image_placeholders() {
     assert_eq!(request.messages[0].text(), "[a picture (image/png), which this model cannot see]");
 }
 
-/// Any input at any time, whether it fits or not.
+/// Any input at any time, whether it fits the state or not.
 fn any_input() -> impl Strategy<Value = TurnInput> {
     let script = prop::sample::select(vec![
         "",

@@ -1,4 +1,4 @@
-//! What makes a transcript one that a model takes: every call is answered, right after it was made.
+//! Makes a transcript valid for models: every call has a result directly after it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 use crate::event::ResultContent;
 use crate::message::{MessageBlock, MessageRole, ModelMessage, image_placeholder};
 
-/// What a model is told of a call of which nobody knows what became.
+/// Result of a call whose outcome is unknown.
 const UNKNOWN_OUTCOME: &str = "interrupted; whether it happened is not known";
 
-/// The transcript with an answer to every call, and without answers to calls that were never made.
-/// A process that was killed between the two leaves one without the other.
+/// Returns the transcript with a result for every call and without results of missing calls. A
+/// process that was killed between the two leaves one without the other.
 pub(crate) fn repair(messages: Vec<ModelMessage>) -> Vec<ModelMessage> {
     let mut mended: Vec<ModelMessage> = Vec::with_capacity(messages.len());
     let mut messages = messages.into_iter().peekable();
@@ -21,7 +21,7 @@ pub(crate) fn repair(messages: Vec<ModelMessage>) -> Vec<ModelMessage> {
         };
         match message.role {
             MessageRole::Assistant => mended.push(message),
-            // Only reached by a message of the user that follows no call: see below.
+            // Reached only by a user message that follows no call: see below.
             MessageRole::User => push_unless_empty(&mut mended, without_results(message)),
         }
         if calls.is_empty() {
@@ -34,7 +34,7 @@ pub(crate) fn repair(messages: Vec<ModelMessage>) -> Vec<ModelMessage> {
     mended
 }
 
-/// Calls of a message: id and name.
+/// Ids and names of the calls of a message.
 fn tool_calls(message: &ModelMessage) -> Vec<(String, String)> {
     let calls = message.blocks.iter().filter_map(|block| match block {
         MessageBlock::ToolUse { id, name, .. } => Some((id.clone(), name.clone())),
@@ -43,7 +43,7 @@ fn tool_calls(message: &ModelMessage) -> Vec<(String, String)> {
     calls.collect()
 }
 
-/// The message with one answer to each call, in their order, before anything else.
+/// The message with one result for each call, in order, before all other content.
 fn with_answers(calls: Vec<(String, String)>, message: ModelMessage) -> ModelMessage {
     let mut results = BTreeMap::new();
     let mut others = Vec::new();
@@ -92,13 +92,13 @@ pub(super) fn call_ids(messages: &[Arc<ModelMessage>]) -> HashSet<&str> {
     ids.collect()
 }
 
-/// The blocks without empty words, which some providers do not take back.
+/// The blocks without blank text, which some providers reject.
 pub(super) fn drop_blank_text(mut blocks: Vec<MessageBlock>) -> Vec<MessageBlock> {
     blocks.retain(|block| !matches!(block, MessageBlock::Text { text } if text.trim().is_empty()));
     blocks
 }
 
-/// The messages as a model can take them: one that takes no pictures is told where one was.
+/// Adapts messages to the model: replaces images by text if the model does not accept them.
 pub(super) fn adapt_for_model(
     messages: &[Arc<ModelMessage>],
     takes_images: bool,
@@ -118,7 +118,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::message::ToolInput;
 
-    /// What is wrong with a transcript that a model would not take.
+    /// Finds the first defect for which a model would reject the transcript.
     pub(crate) fn find_flaw<M: Borrow<ModelMessage>>(messages: &[M]) -> Option<String> {
         let mut open: Vec<String> = Vec::new();
         let mut seen = HashSet::new();
@@ -147,7 +147,7 @@ pub(crate) mod tests {
         (!open.is_empty()).then(|| format!("calls {open:?} are not answered"))
     }
 
-    /// `u` and `a` are words of user and model, `c1` is a call and `r1` its result.
+    /// `u` and `a` are texts of user and model, `c1` is a call and `r1` its result.
     fn parse_script(script: &str) -> Vec<ModelMessage> {
         script
             .split_whitespace()

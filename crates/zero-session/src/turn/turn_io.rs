@@ -1,4 +1,4 @@
-//! What goes into a [`ConversationTurn`](super::Turn) and what comes out.
+//! Inputs and actions of a [`Turn`](super::Turn).
 
 use std::sync::Arc;
 
@@ -10,140 +10,140 @@ use crate::message::ModelMessage;
 use crate::model::{ModelError, ModelEvent, ModelRequest, ThinkingEffort, TokenPrices};
 use zero_runtime::tool_backend::{ToolBackendError, ToolList};
 
-/// How a run is to be made.
+/// Configuration of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnConfig {
-    /// The dialect in which the model is told what became of its calls; `None` where a person reads it.
+    /// The dialect of results for the model; `None` if the user reads them.
     pub dialect: Option<DialectName>,
-    /// Calls are named after this and their number, so it must differ from run to run.
+    /// Call ids are this number plus the index of the call, so it must differ between runs.
     pub call_seed: u128,
-    /// How often the model may be asked.
+    /// Maximum number of model requests.
     pub turns_max: u32,
-    /// Calls that only look, at a time.
+    /// Maximum number of concurrent read-only calls.
     pub parallel_calls_max: usize,
-    /// How much the model should think.
+    /// Thinking effort.
     pub thinking: ThinkingEffort,
-    /// Tokens the model can take; 0 when that is not known.
+    /// Context window in tokens; 0 if unknown.
     pub context_window: u64,
-    /// Whether the model takes pictures.
+    /// Whether the model accepts images.
     pub takes_images: bool,
-    /// What the model costs.
+    /// Prices of the model.
     pub prices: Option<TokenPrices>,
-    /// How full the window may be before the transcript is summed up, in percent.
+    /// Share of the window, in percent, above which the transcript is compacted.
     pub compact_at_percent: u8,
-    /// Identical steps in a row before a person is asked.
+    /// Identical steps in a row after which the user is asked.
     pub repeats_before_asking: u32,
-    /// Identical steps in a row before the run is stopped.
+    /// Identical steps in a row after which the run is stopped.
     pub repeats_max: u32,
-    /// Tokens that the transcript without the new prompt takes, where that is known.
+    /// Tokens of the transcript without the new prompt, if known.
     pub context_tokens: Option<u64>,
 }
 
-/// What a run is for.
+/// Goal of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TurnGoal {
-    /// An answer to this message.
+    /// Reply to this message.
     Answer(ModelMessage),
-    /// Nothing but a shorter transcript.
+    /// Only compact the transcript.
     Compact,
 }
 
-/// Something that happened.
+/// An event for the run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TurnInput {
     /// The run begins.
     Begin,
-    /// What there is to work with, asked for by [`TurnAction::LoadContext`].
+    /// The request context, in response to [`TurnAction::LoadContext`].
     Context(Result<RequestContext, ToolBackendError>),
-    /// The model says something.
+    /// An event of the model's reply.
     Model(ModelEvent),
-    /// The model gave no answer.
+    /// The model gave no reply.
     ModelFailed(ModelError),
-    /// What a call will do is known better.
+    /// A call has a more precise description.
     Described {
         /// Id of the tool call that is described.
         call: String,
-        /// What it will do, in one line.
+        /// One-line description of its effect.
         title: String,
-        /// How to picture it.
+        /// Kind of the tool, for display.
         kind: ToolKind,
-        /// Places it is about.
+        /// Files that it concerns.
         locations: Vec<FileLocation>,
     },
-    /// A call says how far it is.
+    /// Progress of a call.
     Progress {
         /// Id of the tool call that reports progress.
         call: String,
-        /// What it says.
+        /// The progress message.
         message: String,
     },
-    /// A call is over.
+    /// A call has ended.
     CallEnded {
         /// Id of the tool call that ended.
         call: String,
-        /// What became of it.
+        /// Outcome of the call.
         outcome: ToolOutcome,
     },
-    /// What the person said about going on, asked for by [`TurnAction::AskUser`].
+    /// The user's answer to [`TurnAction::AskUser`].
     Guard(LoopGuardAnswer),
-    /// The summary, asked for by [`TurnAction::Summarise`].
+    /// The summary, in response to [`TurnAction::Summarise`].
     Summary(Result<TranscriptSummary, ModelError>),
-    /// The run is to end this way, now.
+    /// The run must end now with this outcome.
     Stop(RunOutcome),
 }
 
-/// What there is to work with for one request.
+/// System prompt and tools of one request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestContext {
-    /// What the model is told about itself and its work.
+    /// The system prompt.
     pub system: String,
-    /// The tools it may use.
+    /// The tools that the model may use.
     pub tools: ToolList,
 }
 
-/// What a person says about a run that goes round in circles.
+/// The user's decision about a run that repeats itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoopGuardAnswer {
-    /// Let it.
+    /// Continue the run.
     Continue,
-    /// Stop it; also when nobody answers.
+    /// Stop the run; also if there is no answer.
     Stop,
 }
 
-/// What the model wrote when it was asked to sum up.
+/// A summary written by the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TranscriptSummary {
     /// The summary.
     pub text: String,
-    /// What it took.
+    /// Token usage of the request.
     pub usage: TokenUsage,
-    /// The plan of the session as it stands, which no summary is trusted to tell.
+    /// The current plan of the session, which is not left to the summary.
     pub plan: Vec<PlanEntry>,
 }
 
-/// Something to be done.
+/// An action to perform.
 #[expect(clippy::large_enum_variant, reason = "an action is done as soon as it is decided")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum TurnAction {
-    /// Find out what there is to work with; give [`TurnInput::Context`].
+    /// Load the request context; results in [`TurnInput::Context`].
     LoadContext,
-    /// Ask the model; give [`TurnInput::ModelClient`] and [`TurnInput::ModelFailed`].
+    /// Send a request to the model; results in [`TurnInput::Model`] and [`TurnInput::ModelFailed`].
     AskModel(ModelRequest),
-    /// Write into the ledger, and show.
+    /// Write an event to the ledger and publish it.
     Show(EventKind),
-    /// Make a call; give [`TurnInput::CallEnded`]. What was to be shown and saved before it has to be
-    /// written before it begins.
+    /// Execute a call; results in [`TurnInput::CallEnded`]. Earlier events and messages must be
+    /// written before it starts.
     RunCall(ToolCall),
-    /// Ask whether to go on; give [`TurnInput::Guard`].
+    /// Ask the user whether to continue; results in [`TurnInput::Guard`].
     AskUser(String),
-    /// Ask the model for a summary; give [`TurnInput::TranscriptSummary`].
+    /// Ask the model for a summary; results in [`TurnInput::Summary`].
     Summarise(ModelRequest),
-    /// Begin a new transcript with these messages.
+    /// Start a new transcript with these messages.
     StartTranscript(Vec<Arc<ModelMessage>>),
-    /// Add messages to the transcript.
+    /// Append messages to the transcript.
     Save(Vec<Arc<ModelMessage>>),
-    /// Stop the calls that run; each still gives [`TurnInput::CallEnded`].
+    /// Cancel the running calls; each still results in [`TurnInput::CallEnded`].
     CancelCalls,
-    /// The run is over. Comes exactly once, and nothing after it.
+    /// The run has ended. Returned exactly once, as the last action.
     Finish(RunOutcome),
 }

@@ -1,4 +1,4 @@
-//! Sessions from outside.
+//! Integration tests of sessions.
 #![expect(clippy::disallowed_methods, reason = "tests set up real files and processes")]
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! Chat completions, spoken by a server that cuts its answers in the worst places.
+//! Chat completions with a server that splits its replies at the worst positions.
 
 use futures_util::StreamExt;
 use serde_json::{Value, json};
@@ -83,10 +83,10 @@ async fn stream_split_at_every_byte_is_decoded() {
     assert_eq!(said.end.unwrap().usage.input_tokens, 5);
 }
 
-/// Each piece ends in the middle of a letter, and is read before the next one is written.
+/// Each chunk ends within a character and is read before the next one is written.
 #[tokio::test]
 async fn character_split_across_chunks_is_joined() {
-    // Serde would escape nothing here, but must not be what makes the test pass.
+    // Written without serde, so that its escaping cannot make the test pass.
     let events = ["ä", "🦀", "é"]
         .map(|text| format!(r#"{{"choices":[{{"delta":{{"content":"{text}"}}}}]}}"#));
     let whole = sse(&[events.as_slice(), &[end("stop"), done()]].concat()).into_bytes();
@@ -132,7 +132,7 @@ async fn calls_arrive_as_model_wrote_them() {
 async fn hundred_calls_keep_order_and_arguments() {
     let begun = (0..100).map(|index| call(index, &format!("c{index}"), "Read", ""));
     let mut events = vec![delta(json!({"tool_calls": begun.collect::<Vec<_>>()}))];
-    // The ends come in another order than the beginnings.
+    // The ends come in a different order than the beginnings.
     for index in (0..100).rev() {
         events.push(delta(json!({"tool_calls": [more(index, "{\"n\"")]})));
     }

@@ -1,4 +1,4 @@
-//! What holds for every way of speaking: retries, stops, bounds, and where the key goes.
+//! Behaviour common to all protocols: retries, cancellation, limits, and use of the key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +58,7 @@ async fn transient_failure_is_retried() {
     )
     .await;
     check(vec![ServerReply::Drop, good_reply()], "retry network #1 | text hi | = hi | End").await;
-    // A head is not yet an answer, and neither is an event that says nothing.
+    // Neither a response head nor an empty event counts as content.
     let nothing = r#"{"choices":[{"delta":{"role":"assistant","content":""}}]}"#.to_owned();
     check(
         vec![broken_reply_after(&[nothing]), good_reply()],
@@ -92,9 +92,9 @@ async fn partly_shown_reply_is_never_retried() {
     assert_eq!((said.text().as_str(), said.error().kind), ("hi", ModelErrorKind::Network));
     assert!(said.error().message.contains("the connection broke in mid-answer"));
     assert_eq!(provider.requests().len(), 1);
-    // Who has said all there is to say may hang up as they like.
+    // After a complete reply the provider may close the connection in any way.
     check(vec![broken_reply_after(&[hello_event(), stop_event()])], "text hi | = hi | End").await;
-    // An event that is cut is none.
+    // A truncated event is ignored.
     let cut = [
         STREAM_HEAD.as_bytes(),
         &chunk(format!("{}data: {{\"cho", sse(&[hello_event()])).as_bytes()),
@@ -172,7 +172,7 @@ async fn non_stream_response_is_explained() {
 #[tokio::test]
 async fn cancel_closes_connection_at_once() {
     let begun = [STREAM_HEAD.as_bytes(), &chunk(sse(&[hello_event()]).as_bytes())].concat();
-    // In the middle of an answer; after the head; before the head.
+    // In the middle of a reply; after the head; before the head.
     for (bytes, has_text) in [(begun, true), (STREAM_HEAD.into(), false), (Vec::new(), false)] {
         let provider = FakeProvider::start(vec![ServerReply::Hang(bytes)]).await;
         let cancel = CancellationToken::new();
@@ -185,7 +185,7 @@ async fn cancel_closes_connection_at_once() {
         cancel.cancel();
         let (error, mut stream) = waiting.await.unwrap();
         assert_eq!(error.unwrap().unwrap_err().kind, ModelErrorKind::Cancelled);
-        // The stream is still held, and its connection is not.
+        // The stream still exists, but its connection is closed.
         provider.wait_for_disconnect().await;
         assert!(stream.next().await.is_none());
     }
@@ -205,7 +205,7 @@ async fn cancel_before_request_sends_nothing() {
 #[tokio::test]
 async fn echoed_key_is_redacted() {
     let body = format!(r#"{{"error":{{"message":"bad key {KEY}"}}}}"#);
-    // The shortened text must not end in the middle of the key either.
+    // The shortened text must not end within the key either.
     let long = format!(r#"{{"error":{{"message":"{}{KEY}"}}}}"#, "x".repeat(390));
     let in_stream = format!(r#"{{"error":{{"message":"{KEY} is wrong"}}}}"#);
     let in_text = format!(r#"{{"choices":[{{"delta":{{"content":"you are {KEY}"}}}}]}}"#);
@@ -270,7 +270,7 @@ async fn response_size_is_bounded() {
         check_refused(limits, stream_reply(&endless)).await,
         "`test/scripted`: ORIGIN sent an answer of more than 5000 bytes, which is not read further"
     );
-    // A line without end, and a megabyte of error.
+    // A line without end, and an error body of one megabyte.
     let endless_line = [STREAM_HEAD.as_bytes(), &chunk(&vec![b'x'; 17 << 20])].concat();
     let message = check_refused(short_limits(), ServerReply::Hang(endless_line.clone())).await;
     assert!(message.contains("more than 16777216 bytes"), "{message}");
@@ -320,7 +320,7 @@ async fn silent_provider_times_out() {
 #[tokio::test]
 async fn key_is_never_sent_unencrypted() {
     let provider = FakeProvider::start(vec![]).await;
-    // Nobody answers at these addresses: what is refused must be refused before anybody is asked.
+    // Nothing listens at these addresses: requests must be refused before they are sent.
     let config =
         ModelConfig { base_url: "http://192.0.2.1/v1".to_owned(), ..provider.config(CHAT) };
     let expected = "`test/scripted`: http://192.0.2.1 is not encrypted, so the key is not sent there; use https, or configure the model without a key";

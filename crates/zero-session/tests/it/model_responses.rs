@@ -1,4 +1,4 @@
-//! The Responses API, spoken by a server that cuts its answers in the worst places.
+//! The Responses API with a server that splits its replies at the worst positions.
 
 use serde_json::{Value, json};
 use zero_session::model::catalog::ModelApi;

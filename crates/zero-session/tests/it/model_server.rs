@@ -1,4 +1,4 @@
-//! A provider that follows a script: raw bytes on loopback, so that they can be cut anywhere.
+//! A scripted provider: raw bytes on loopback, which can be split anywhere.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,36 +14,36 @@ use zero_session::model::{
     ModelClient, ModelError, ModelEvent, ModelHttpLimits, ModelReply, ModelRequest, RetryLimits,
 };
 
-/// The key that is sent to it.
+/// The key that clients send.
 pub(crate) const KEY: &str = "sk-test-0123456789";
 
-/// How long a test waits for what must happen.
+/// Time limit for expected events.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What it does with one connection, after it has read the request.
+/// What the provider does with one connection after it has read the request.
 #[derive(Clone)]
 pub(crate) enum ServerReply {
-    /// Writes these pieces and hangs up. Each piece but the first waits for [`FakeProvider::release_next`] where
-    /// the pace says so.
+    /// Writes these chunks and closes the connection. With [`ReplyPace::Stepped`], each chunk but
+    /// the first waits for [`FakeProvider::release_next`].
     Chunks(Vec<Vec<u8>>, ReplyPace),
-    /// Writes this, and waits until the other side hangs up.
+    /// Writes this and waits until the client closes the connection.
     Hang(Vec<u8>),
-    /// Hangs up without a word.
+    /// Closes the connection without a response.
     Drop,
 }
 
-/// When the next piece is written.
+/// When the next chunk is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReplyPace {
-    /// At once.
+    /// Immediately.
     Free,
-    /// When the test says so: the other side has then read all that came before.
+    /// When the test releases it, after the client has read all earlier chunks.
     Stepped,
 }
 
 /// The provider.
 pub(crate) struct FakeProvider {
-    /// Where it is.
+    /// Its origin.
     pub(crate) origin: String,
     requests: Arc<Mutex<Vec<String>>>,
     steps: Arc<Semaphore>,
@@ -53,7 +53,7 @@ pub(crate) struct FakeProvider {
 }
 
 impl FakeProvider {
-    /// Answers the first connection with the first answer, and so on; then no more.
+    /// Answers each connection with the next reply, then stops.
     pub(crate) async fn start(answers: Vec<ServerReply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let provider = Self {
@@ -85,34 +85,34 @@ impl FakeProvider {
         provider
     }
 
-    /// One that answers once, with a stream of events.
+    /// A provider that answers once, with an event stream.
     pub(crate) async fn with_events(events: &[String]) -> Self {
         Self::start(vec![stream_reply(events)]).await
     }
 
-    /// What it was asked: heads and bodies.
+    /// The received requests: heads and bodies.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }
 
-    /// Lets it write the next piece.
+    /// Releases the next chunk.
     pub(crate) fn release_next(&self) {
         self.steps.add_permits(1);
     }
 
-    /// Waits until it was asked.
+    /// Waits for a request.
     pub(crate) async fn wait_for_request(&self) {
         let waited = tokio::time::timeout(PATIENCE, self.was_asked.cancelled()).await;
         waited.expect("nobody asked");
     }
 
-    /// Waits until the other side hung up.
+    /// Waits until the client has closed its connection.
     pub(crate) async fn wait_for_disconnect(&self) {
         let waited = tokio::time::timeout(PATIENCE, self.hung_up.cancelled()).await;
         waited.expect("the connection is still open");
     }
 
-    /// How its model is reached.
+    /// The configuration of its model.
     pub(crate) fn config(&self, api: ModelApi) -> ModelConfig {
         ModelConfig {
             name: "test/scripted".to_owned(),
@@ -128,12 +128,12 @@ impl FakeProvider {
         }
     }
 
-    /// Its model, with short pauses.
+    /// Its model, with short delays.
     pub(crate) fn model(&self, api: ModelApi) -> Arc<dyn ModelClient> {
         open_model_with_limits(short_limits(), self.config(api)).unwrap()
     }
 
-    /// Asks it, and gives all it says.
+    /// Sends a request and collects the output.
     pub(crate) async fn ask(&self, api: ModelApi) -> ModelOutput {
         collect_output(self.model(api)).await
     }
@@ -170,14 +170,14 @@ impl FakeConnections {
                     if pace == ReplyPace::Stepped && place > 0 {
                         self.steps.acquire().await.unwrap().forget();
                     }
-                    // The other side may have heard enough.
+                    // The client may already have closed the connection.
                     if stream.write_all(piece).await.is_err() {
                         return;
                     }
                 }
             }
             ServerReply::Hang(bytes) => {
-                // The other side may hang up before it has read everything.
+                // The client may close the connection before it has read everything.
                 if stream.write_all(&bytes).await.is_ok() {
                     while let Ok(1..) = stream.read(&mut [0; 1024]).await {}
                 }
@@ -187,7 +187,7 @@ impl FakeConnections {
     }
 }
 
-/// A request; nothing if the other side hangs up before it is whole.
+/// Reads a request; `None` if the client closes the connection before it is complete.
 async fn read_request(stream: &mut TcpStream) -> Option<String> {
     let mut bytes = Vec::new();
     loop {
@@ -203,7 +203,7 @@ async fn read_request(stream: &mut TcpStream) -> Option<String> {
     }
 }
 
-/// A whole answer by HTTP.
+/// A complete HTTP response.
 pub(crate) fn response(status: &str, headers: &str, body: &str) -> Vec<u8> {
     format!(
         "HTTP/1.1 {status}\r\n{headers}connection: close\r\ncontent-length: {}\r\n\r\n{body}",
@@ -212,12 +212,12 @@ pub(crate) fn response(status: &str, headers: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// The same, written at once.
+/// A complete HTTP response, written at once.
 pub(crate) fn immediate_reply(status: &str, headers: &str, body: &str) -> ServerReply {
     ServerReply::Chunks(vec![response(status, headers, body)], ReplyPace::Free)
 }
 
-/// The head of a stream that ends with the connection or a last chunk.
+/// The head of a stream that ends with the connection or a final chunk.
 pub(crate) const STREAM_HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n";
 
 /// One chunk of a stream.
@@ -230,13 +230,13 @@ pub(crate) fn sse(events: &[String]) -> String {
     events.iter().map(|event| format!("data: {event}\n\n")).collect()
 }
 
-/// A whole stream of these events.
+/// A complete stream of these events.
 pub(crate) fn stream_reply(events: &[String]) -> ServerReply {
     let body = chunk(sse(events).as_bytes());
     ServerReply::Chunks(vec![STREAM_HEAD.into(), body, b"0\r\n\r\n".to_vec()], ReplyPace::Free)
 }
 
-/// A whole stream of these events, of which each byte comes alone.
+/// A complete stream of these events, in chunks of one byte.
 pub(crate) fn byte_stream_reply(events: &[String]) -> ServerReply {
     let mut pieces = vec![STREAM_HEAD.into()];
     pieces.extend(sse(events).as_bytes().iter().map(|byte| chunk(&[*byte])));
@@ -244,7 +244,7 @@ pub(crate) fn byte_stream_reply(events: &[String]) -> ServerReply {
     ServerReply::Chunks(pieces, ReplyPace::Free)
 }
 
-/// The usual bounds, with pauses that nobody notices.
+/// The default limits with very short delays.
 pub(crate) fn short_limits() -> ModelHttpLimits {
     ModelHttpLimits {
         retry: RetryLimits { pause_first: Duration::from_millis(1), ..RetryLimits::default() },
@@ -252,18 +252,18 @@ pub(crate) fn short_limits() -> ModelHttpLimits {
     }
 }
 
-/// A request with one word in it.
+/// A request with one word.
 pub(crate) fn request() -> ModelRequest {
     ModelRequest { messages: vec![ModelMessage::user("hello").into()], ..ModelRequest::default() }
 }
 
-/// All that a model said.
+/// The complete output of a model.
 pub(crate) struct ModelOutput {
     pub(crate) events: Vec<ModelEvent>,
     pub(crate) end: Result<ModelReply, ModelError>,
 }
 
-/// Asks a model, and gives all it says.
+/// Sends a request to a model and collects its output.
 pub(crate) async fn collect_output(model: Arc<dyn ModelClient>) -> ModelOutput {
     let mut stream = model.stream(request(), CancellationToken::new());
     let mut events = Vec::new();
@@ -284,7 +284,7 @@ pub(crate) async fn collect_output(model: Arc<dyn ModelClient>) -> ModelOutput {
 }
 
 impl ModelOutput {
-    /// The words that were streamed.
+    /// The streamed text.
     pub(crate) fn text(&self) -> String {
         let texts = self.events.iter().filter_map(|event| match event {
             ModelEvent::Text(text) => Some(text.as_str()),
@@ -293,7 +293,7 @@ impl ModelOutput {
         texts.collect()
     }
 
-    /// In short: events, then blocks and why it stopped, or the error.
+    /// Short form: events, then blocks and the stop reason, or the error.
     pub(crate) fn summary(&self) -> String {
         let mut lines: Vec<String> = self.events.iter().map(event_line).collect();
         match &self.end {

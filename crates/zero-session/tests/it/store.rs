@@ -1,4 +1,4 @@
-//! The store in a file: what every store promises, and what a file makes possible.
+//! The SQLite store: the conformance suite, and tests specific to a file.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use zero_session::store::{
 
 use crate::store_conformance;
 
-/// The one session of a test.
+/// The only session of a test.
 pub(crate) async fn session(store: &dyn Store) -> SessionRecord {
     let session = NewSession {
         key: SessionKey::resolve("main", "main").unwrap(),
@@ -71,7 +71,7 @@ async fn stored_data_survives_reopen() {
 async fn several_processes_may_open_file() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("sessions.db");
-    // All of them find no file and make it.
+    // All of them find no file and create it.
     let opening: Vec<_> = (0..4)
         .map(|_| {
             let path = path.clone();
@@ -232,7 +232,7 @@ fn unusable_file_is_refused_unchanged() {
     assert!(error.to_string().starts_with("the session store cannot open: `/dev/null`"), "{error}");
 }
 
-/// Opens what `prepare` made, which must fail and change nothing.
+/// Opens the file that `prepare` made; it must fail and change nothing.
 #[track_caller]
 fn check(expected: &str, prepare: impl FnOnce(&Path)) {
     let temp = tempfile::tempdir().unwrap();
@@ -327,7 +327,7 @@ async fn ledger_of_version_2_is_read() {
     assert_eq!(cancelled.error().unwrap().reason(), Some(ErrorReason::Cancelled));
     assert_eq!(interrupted.error().unwrap().message, "zero was stopped");
     assert_eq!(store.transcript(&made.id, None).await.unwrap().messages.len(), 1);
-    // What is written now is read beside it.
+    // New entries are read along with the old ones.
     let error = ToolError::failed(ErrorReason::Io, "no").with_detail("file", "a");
     let what = EventKind::tool_ended("c8", error.into());
     let new = NewEvent { run: None, time_ms: 2, what };

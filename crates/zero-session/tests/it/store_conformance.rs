@@ -1,4 +1,4 @@
-//! What every [`Store`] promises, as checks that any implementation can be put to.
+//! The guarantees of every [`Store`], as checks for any implementation.
 
 mod ledger;
 mod runs;
@@ -14,15 +14,14 @@ use zero_session::store::{
     NewEvent, NewRun, NewSession, SessionRecord, Store, StoreError, ToolHostLocation,
 };
 
-/// One promise: its name, and what fails when it is not kept. It wants a store of its own, with
-/// nothing in it.
+/// One guarantee: its name and its check. Each check needs its own empty store.
 type StoreConformanceCheck = (&'static str, fn(Arc<dyn Store>) -> BoxFuture<'static, ()>);
 
-/// All promises.
+/// All guarantees.
 const CHECKS: &[&[StoreConformanceCheck]] = &[sessions::CHECKS, ledger::CHECKS, runs::CHECKS];
 
-/// Puts a store to every check; `make` gives a new and empty one each time. Wants a runtime with
-/// several threads to say much about what happens at once.
+/// Runs every check; `make` returns a new and empty store each time. Needs a multi-threaded runtime
+/// to test concurrency.
 pub(crate) async fn check_store<F>(make: impl Fn() -> F)
 where
     F: Future<Output = Arc<dyn Store>>,

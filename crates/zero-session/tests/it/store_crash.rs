@@ -1,4 +1,4 @@
-//! Processes killed while they write into the store.
+//! Processes that are killed while they write to the store.
 #![expect(clippy::print_stdout, reason = "the one that is killed tells what it was told")]
 
 use std::collections::HashMap;
@@ -19,12 +19,12 @@ use crate::store::{session, text_event};
 
 const KILLS: u32 = 100;
 const TASKS: u32 = 4;
-/// Lines that a writer says before it is killed.
+/// Number of lines that a writer prints before it is killed.
 const LINES_MIN: usize = 12;
-/// Set in the process that writes until it is killed: the file to write to.
+/// Path of the store; set in the process that writes until it is killed.
 const STORE_PATH_ENV: &str = "ZERO_TEST_STORE";
 
-/// The test is run a second time as the process that is killed: see [`STORE_PATH_ENV`].
+/// The test binary runs a second time as the process that is killed: see [`STORE_PATH_ENV`].
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sigkill_loses_no_acknowledged_write() {
     if let Some(path) = std::env::var_os(STORE_PATH_ENV) {
@@ -36,7 +36,7 @@ async fn sigkill_loses_no_acknowledged_write() {
     let mut sum = CrashTotals::default();
     let mut seen = 0;
     for kill in 0..KILLS {
-        // Every second one dies while somebody else has the file open.
+        // Every second process is killed while another one has the file open.
         let beside = (kill % 2 == 0).then(|| SqliteStore::open(&path).unwrap());
         let mut writer = CrashWriterProcess::start(&path);
         writer.wait_for_lines(LINES_MIN);
@@ -62,7 +62,8 @@ struct CrashTotals {
     unsettled: usize,
 }
 
-/// Checks what is there after a number against what the writer was told; gives the last number.
+/// Compares the entries after a sequence number with the acknowledged ones; returns the last
+/// number.
 async fn check(store: &SqliteStore, said: &[String], after: u64, sum: &mut CrashTotals) -> u64 {
     let id = session(store).await.id;
     let events = store.events(&id, after, LedgerReadLimit::with_entries(usize::MAX)).await.unwrap();
@@ -81,7 +82,7 @@ async fn check(store: &SqliteStore, said: &[String], after: u64, sum: &mut Crash
         assert_eq!(texts.get(&seq.parse().unwrap()), Some(&text), "it was acknowledged");
     }
     sum.acknowledged += said.len();
-    // A run and its first entry, its end and its last entry: both or none.
+    // A run and its first entry, and its end and last entry: both or neither.
     let mut open: Vec<&str> = Vec::new();
     for event in &events {
         let Some((run, what)) = texts[&event.seq].split_once(' ') else { unreachable!() };
@@ -122,16 +123,16 @@ fn check_file(path: &Path) {
     assert!(!keys.exists([]).unwrap());
 }
 
-/// The process that writes, and what it says.
+/// The writing process and its output.
 struct CrashWriterProcess {
     child: Child,
-    /// How many lines it has said.
+    /// Receives a message for each line of output.
     told: mpsc::Receiver<()>,
     said: Option<std::thread::JoinHandle<Vec<String>>>,
 }
 
 impl CrashWriterProcess {
-    /// Starts it and waits until it writes.
+    /// Starts the process and waits until it writes.
     fn start(path: &Path) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "store_crash::sigkill_loses_no_acknowledged_write", "--nocapture"])
@@ -152,22 +153,22 @@ impl CrashWriterProcess {
             loop {
                 let mut line = String::new();
                 said.read_line(&mut line).unwrap();
-                // The last line may be torn.
+                // The last line may be incomplete.
                 let Some(whole) = line.strip_suffix('\n') else { return lines };
                 lines.push(whole.to_owned());
-                // Nobody wants to know of more.
+                // Further messages are not needed if the channel is full.
                 let _ = tell.try_send(());
             }
         });
         Self { child, told, said: Some(said) }
     }
 
-    /// Waits until so much was acknowledged to it, however long that takes here.
+    /// Waits until this many writes were acknowledged, without a time limit.
     fn wait_for_lines(&self, lines: usize) {
         assert_eq!(self.told.iter().take(lines).count(), lines, "the writer writes no more");
     }
 
-    /// Kills it and gives what was acknowledged to it: numbers and texts.
+    /// Kills the process and returns the acknowledged writes: sequence numbers and texts.
     fn kill(&mut self) -> Vec<String> {
         self.child.kill().unwrap();
         let status = self.child.wait().unwrap();
@@ -184,7 +185,7 @@ async fn write_until_killed(path: &Path) {
     for task in 0..TASKS {
         let (store, id) = (Arc::clone(&store), id.clone());
         tasks.spawn(async move {
-            // Bounded, should nobody come to kill it.
+            // Bounded, in case the process is never killed.
             for n in 0..100_000 {
                 let run = format!("r{}-{task}-{n}", std::process::id());
                 write_run(&*store, &id, &run).await;

@@ -1,8 +1,8 @@
-//! Disks that are full, read-only or somebody else's: a clear error, nothing lost, and it goes on
-//! when the disk does.
+//! Disks that are full, read-only or owned by another user: a clear error, no loss, and recovery
+//! with the disk.
 //!
-//! Each case runs in a mount namespace of its own, where a tiny file system lies over `disk`. The
-//! test binary is run again in there, once for each step.
+//! Each case runs in its own mount namespace with a tiny file system mounted on `disk`. The test
+//! binary runs again in there, once for each step.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use zero_session::store::{LedgerReadLimit, Store, StoreError};
 
 use crate::store::{session, text_event};
 
-/// Set within the namespace: what to do there.
+/// The step to perform; set within the namespace.
 const STEP_ENV: &str = "ZERO_TEST_STEP";
 
-/// Runs a script in which `step NAME` takes a step of the test of that name.
+/// Runs a script in which `step NAME` performs a step of the test with that name.
 #[track_caller]
 fn run(test: &str, script: &str) {
     let temp = tempfile::tempdir().unwrap();
@@ -89,7 +89,7 @@ async fn unusable_disk_or_file_is_named() {
     let test = "unusable_disk_or_file_is_named";
     match step().as_deref() {
         None => {
-            // Without any right over files of others, or files without rights.
+            // Without capabilities over files of other users.
             let alone =
                 format!("{STEP_ENV}=refused exec \"$TEST\" --exact store_disk::{test} --nocapture");
             run(test, &format!("STEP_ALONE='{alone}'; {script}"));

@@ -1,4 +1,4 @@
-//! Reads the stream of events that answers a request of the Messages API.
+//! Decodes the event stream of the Messages API.
 
 use serde_json::{Value, json};
 
@@ -11,13 +11,13 @@ use crate::model::provider_error::{
 use crate::model::reply_limiter::ReplyLimiter;
 use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelStopReason};
 
-/// Reads one answer.
+/// Decodes one reply.
 #[derive(Default)]
 pub(super) struct MessagesDecoder {
-    /// In the order in which they began, each with the index that its events name it by.
+    /// In order of their start, each with the index that its events refer to.
     parts: Vec<(u64, AnthropicReplyBlock)>,
     tally: ReplyLimiter,
-    /// As the provider calls it; thoughts are of use to the same model only.
+    /// The provider's name for the model; thoughts are valid for the same model only.
     model: Option<String>,
     fresh_tokens: u64,
     cache_read_tokens: u64,
@@ -27,7 +27,7 @@ pub(super) struct MessagesDecoder {
     done: bool,
 }
 
-/// One block of the answer, as far as it is known.
+/// One block of the reply, as received so far.
 enum AnthropicReplyBlock {
     Text(String),
     Thinking {
@@ -41,7 +41,7 @@ enum AnthropicReplyBlock {
         input: Value,
         arguments: String,
     },
-    /// Of a kind that is of no use here, such as a search that the provider ran by itself.
+    /// A block kind that is not used here, such as a search that the provider ran itself.
     Other,
 }
 
@@ -73,7 +73,7 @@ impl ReplyDecoder for MessagesDecoder {
                 None
             }
             "error" => return Err(parse_error(&event["error"])),
-            // `ping`, `content_block_stop`, and what may be added.
+            // `ping`, `content_block_stop`, and future events.
             _ => None,
         };
         Ok(said.into_iter().collect())
@@ -84,7 +84,7 @@ impl ReplyDecoder for MessagesDecoder {
     }
 
     fn finish(&mut self) -> Result<ModelReply, ModelError> {
-        // Why it stopped comes after all that it says.
+        // The stop reason comes after all content.
         let stop = self.stop.take().ok_or_else(truncated_stream_error)?;
         let is_cut = stop == ModelStopReason::MaxTokens;
         let model = self.model.take();
@@ -138,7 +138,7 @@ impl MessagesDecoder {
     fn apply_delta(&mut self, event: &Value) -> Result<Option<ModelEvent>, ModelError> {
         let index = event["index"].as_u64().unwrap_or_default();
         let delta = &event["delta"];
-        // The newest of that index: an index that comes again is a new block.
+        // The newest block of that index: an index that is reused starts a new block.
         let Some((_, part)) = self.parts.iter_mut().rev().find(|(at, _)| *at == index) else {
             return Ok(None);
         };
@@ -165,7 +165,7 @@ impl MessagesDecoder {
         })
     }
 
-    /// Counts are of the whole answer so far; what is missing did not change.
+    /// Updates the counts, which cover the whole reply so far; missing fields are unchanged.
     fn count_usage(&mut self, usage: &Value) {
         for (field, kept) in [
             ("input_tokens", &mut self.fresh_tokens),
@@ -190,7 +190,7 @@ impl MessagesDecoder {
 }
 
 impl AnthropicReplyBlock {
-    /// Bytes that are kept.
+    /// Number of bytes stored.
     fn len(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -204,7 +204,7 @@ impl AnthropicReplyBlock {
         }
     }
 
-    /// The block, or nothing where there is nothing in it.
+    /// Converts the block; `None` if it is empty.
     fn into_block(self, model: Option<&str>, is_cut: bool) -> Option<MessageBlock> {
         match self {
             Self::Text(text) => (!text.is_empty()).then_some(MessageBlock::Text { text }),
@@ -231,14 +231,14 @@ impl AnthropicReplyBlock {
     }
 }
 
-/// Arguments come piece by piece; some servers send them whole with the beginning of the call.
+/// Arguments arrive in pieces; some servers send them complete with the start of the call.
 fn parse_call_input(input: Value, arguments: &str, is_cut: bool) -> ToolInput {
     let is_whole = input.as_object().is_some_and(|input| !input.is_empty());
     if arguments.trim().is_empty() && is_whole {
         return ToolInput::from(input);
     }
     if arguments.trim().is_empty() && is_cut {
-        // No arguments and arguments that were cut off look alike; nothing may run by mistake.
+        // Missing arguments and truncated arguments look the same; no tool may run by mistake.
         let why = "the answer was cut before the arguments".to_owned();
         return ToolInput::Unreadable { unreadable: arguments.to_owned(), why };
     }
@@ -259,7 +259,7 @@ fn nonempty_event(text: String, event: fn(String) -> ModelEvent) -> Option<Model
 fn parse_stop_reason(reason: &str, details: &Value) -> ModelStopReason {
     match reason {
         "tool_use" => ModelStopReason::ToolUse,
-        // A window that is full ends an answer like any other limit does.
+        // A full context window ends a reply like any other limit.
         "max_tokens" | "model_context_window_exceeded" => ModelStopReason::MaxTokens,
         "refusal" => {
             let said = details["explanation"].as_str().or_else(|| details["category"].as_str());
@@ -268,8 +268,8 @@ fn parse_stop_reason(reason: &str, details: &Value) -> ModelStopReason {
                 _ => "the model declined to answer".to_owned(),
             })
         }
-        // `end_turn` and `stop_sequence`. `pause_turn` comes of tools that the provider runs, and
-        // none of those is asked for. Calls are run whatever a new reason may be named.
+        // `end_turn` and `stop_sequence`. `pause_turn` occurs only with tools that the provider
+        // runs, and zero requests none. Calls run even if a new stop reason is added.
         _ => ModelStopReason::End,
     }
 }
@@ -295,7 +295,7 @@ fn classify_error(kind: &str, said: &str) -> ModelErrorKind {
         }
         "invalid_request_error" if said.contains("credit balance") => ModelErrorKind::RateLimit,
         "invalid_request_error" | "not_found_error" => ModelErrorKind::InvalidRequest,
-        // `overloaded_error`, `api_error`, and what may be added.
+        // `overloaded_error`, `api_error`, and future errors.
         _ => ModelErrorKind::Server,
     }
 }

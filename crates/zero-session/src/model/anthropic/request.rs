@@ -1,4 +1,4 @@
-//! Writes a request of the Messages API.
+//! Encodes requests of the Messages API.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,19 +14,20 @@ use crate::model::conversation::{
 use crate::model::model_name::{ParsedModelName, can_be_same_model};
 use crate::model::{ModelInfo, ModelRequest, ThinkingEffort};
 
-/// The maker's word in the names of its models.
+/// Vendor prefix in the names of its models.
 const VENDOR_PREFIX: &str = "claude";
-/// Least tokens that the API takes for thinking.
+/// Minimum thinking budget that the API accepts, in tokens.
 const BUDGET_MIN: u64 = 1_024;
-/// How many turns of the user get a mark for the cache, besides the tools and the system prompt;
-/// the API takes four marks. The last but one was the last of the request before, so what that
-/// request cached is found again however much this one added.
+/// Number of user turns with a cache mark, besides the tools and the system prompt; the API allows
+/// four marks. The second-to-last turn was the last one of the previous request, so its cached
+/// prefix is found again however much this request adds.
 const CACHED_TURNS: usize = 2;
 
-/// The body of a request, but for the tools.
+/// The body of a request without the tools.
 pub(super) fn build_body(info: &ModelInfo, request: &ModelRequest) -> Value {
-    // A model that worked with tools and may use none now is asked about the conversation, not in
-    // it. Newer models take their thoughts back only in the conversation that they are of.
+    // If the conversation has calls but the request has no tools, the request is about the
+    // conversation and not part of it. Newer models accept their thoughts only in the conversation
+    // they belong to.
     let is_about = request.tools.is_empty() && has_calls(&request.messages);
     let turns =
         build_turns(&request.messages, |opaque| !is_about && is_readable_thought(opaque, info));
@@ -60,15 +61,15 @@ pub(super) fn build_body(info: &ModelInfo, request: &ModelRequest) -> Value {
     Value::Object(body)
 }
 
-/// Lets the provider remember all up to and including `block`.
+/// Asks the provider to cache the request up to and including `block`.
 fn mark_for_cache(block: &mut Value) {
     if let Some(block) = block.as_object_mut() {
         block.insert("cache_control".into(), json!({"type": "ephemeral"}));
     }
 }
 
-/// Whether a thought can be sent back: it is one of this API, it has what proves that, and it is
-/// not of another model, which would refuse it.
+/// Whether a thought can be sent back: it comes from this API, has a signature, and is not from
+/// another model, which would reject it.
 fn is_readable_thought(opaque: &Value, info: &ModelInfo) -> bool {
     let proof = match opaque["type"].as_str() {
         Some("thinking") => opaque["signature"].as_str(),
@@ -94,7 +95,8 @@ pub(super) fn build_tools(request: &ModelRequest) -> Option<Value> {
         })
         .collect();
     if definitions.is_empty() {
-        // Calls in the conversation want their tools declared even when none may be used now.
+        // Calls in the conversation require the declaration of their tools even if none may be used
+        // now.
         let turns = build_turns(&request.messages, |_| false);
         let used: BTreeSet<String> =
             calls(&turns).map(|call| sanitize_tool_name(call.name)).collect();
@@ -107,23 +109,23 @@ pub(super) fn build_tools(request: &ModelRequest) -> Option<Value> {
     Some(Value::Array(definitions))
 }
 
-/// How a model can be told how much to think.
+/// How the thinking effort of a model is configured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ThinkingControl {
-    /// Not at all.
+    /// Not configurable.
     None,
-    /// By a number of tokens.
+    /// With a token budget.
     Budget,
-    /// By a word; without it, it does not think.
+    /// With an effort level; without it, the model does not think.
     Effort,
-    /// By a word; it always thinks.
+    /// With an effort level; the model always thinks.
     EffortAlways,
 }
 
 impl ThinkingControl {
-    /// From 4.6 on models take a word, and from 4.7 on nothing else; before 3.7 they do not think.
-    /// A name without a version is newer than those. Others that speak this protocol know the
-    /// budget, if anything.
+    /// Models from 4.6 on accept an effort level, and from 4.7 on nothing else; models before 3.7
+    /// do not think. A name without a version is newer than those. Other vendors' models with this
+    /// protocol support a budget, if anything.
     fn from_info(info: &ModelInfo) -> Self {
         match ParsedModelName::parse(&info.id, VENDOR_PREFIX).map(|name| name.version) {
             Some(Some(version)) if version < (3, 7) => Self::None,
@@ -135,7 +137,7 @@ impl ThinkingControl {
     }
 }
 
-/// `thinking`, and `output_config` where it is needed.
+/// The `thinking` field, and `output_config` if needed.
 fn thinking_fields(
     info: &ModelInfo,
     level: ThinkingEffort,
@@ -153,7 +155,7 @@ fn thinking_fields(
                 ThinkingEffort::Medium => 12_288,
                 ThinkingEffort::High => 32_768,
             };
-            // The budget is part of what the model may write; a quarter stays for the answer.
+            // The budget is part of the output limit; a quarter remains for the reply.
             let budget = tokens.min(output_tokens_max - output_tokens_max / 4);
             if budget >= BUDGET_MIN && budget < output_tokens_max && can_continue_thinking(turns) {
                 let thinking = json!({"type": "enabled", "budget_tokens": budget});
@@ -164,13 +166,13 @@ fn thinking_fields(
             let effort = match level {
                 ThinkingEffort::Default => None,
                 ThinkingEffort::Off if control == ThinkingControl::Effort => return fields,
-                // Those that always think refuse to be told not to; this is the least they take.
+                // Models that always think reject an explicit off; this is their minimum.
                 ThinkingEffort::Off | ThinkingEffort::Low => Some("low"),
                 ThinkingEffort::Medium => Some("medium"),
                 ThinkingEffort::High => Some("high"),
             };
-            // A model that does as it likes decides by itself. Left without a word the newer ones hide their thoughts, and with them all they say
-            // between two calls.
+            // `adaptive` lets the model decide how much to think. Without `display`, newer models
+            // hide their thoughts and the text between two calls.
             let thinking = json!({"type": "adaptive", "display": "summarized"});
             fields.insert("thinking".into(), thinking);
             if let Some(effort) = effort {
@@ -181,8 +183,8 @@ fn thinking_fields(
     fields
 }
 
-/// With a budget, a turn that is under way must have begun with a thought; one that another model
-/// began, or that began without thinking, ends without it.
+/// With a budget, an unfinished turn must have begun with a thought. A turn that began without one,
+/// or with another model, continues without thinking.
 fn can_continue_thinking(turns: &[ConversationTurn<'_>]) -> bool {
     match turns {
         [.., said, heard] if matches!(heard.pieces.first(), Some(TurnPart::ToolResult(_))) => {
@@ -227,7 +229,7 @@ fn text_block(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// A picture, or words in its place where the model or the API would refuse it.
+/// An image, or a text in its place if the model or the API would reject it.
 fn image_block(picture: TurnImage<'_>, info: &ModelInfo) -> Value {
     let TurnImage { mime, data } = picture;
     if !info.takes_images {
@@ -280,8 +282,8 @@ fn calls<'t, 'a>(turns: &'t [ConversationTurn<'a>]) -> impl Iterator<Item = &'t 
     })
 }
 
-/// Ids of all calls, by their number: as they are where the API takes them, and each only once.
-/// A call's id depends on nothing that comes after it, so what was cached stays valid.
+/// Unique ids of all calls, by their number; valid ids stay unchanged. An id does not depend on
+/// later calls, so the cached prefix stays valid.
 fn call_ids(turns: &[ConversationTurn<'_>]) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let mut ids = Vec::new();
@@ -292,7 +294,7 @@ fn call_ids(turns: &[ConversationTurn<'_>]) -> Vec<String> {
             format!("call_{}", short_hash(call.id))
         };
         let mut free = id;
-        // Each round is longer than the one before, so it ends before all taken ones are passed.
+        // Each candidate is longer than the previous one, so the loop ends.
         while !taken.insert(free.clone()) {
             free.push_str("_again");
         }
@@ -301,7 +303,7 @@ fn call_ids(turns: &[ConversationTurn<'_>]) -> Vec<String> {
     ids
 }
 
-/// The API's pattern; a longer id than any provider makes is nobody's.
+/// Whether the id matches the API's pattern and has a plausible length.
 fn is_plain_id(id: &str) -> bool {
     (1..=64).contains(&id.len())
         && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))

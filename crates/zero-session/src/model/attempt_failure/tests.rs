@@ -1,4 +1,4 @@
-//! Rows: what providers say, and what is made of it.
+//! Table: provider responses and the errors they become.
 
 use serde_json::json;
 

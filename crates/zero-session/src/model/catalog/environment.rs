@@ -1,4 +1,4 @@
-//! Models that the usual environment variables speak of.
+//! Models from the usual environment variables.
 
 use std::sync::Arc;
 
@@ -12,15 +12,16 @@ const ANTHROPIC_URL: &str = "https://api.anthropic.com";
 const ANTHROPIC_MODEL: &str = "claude-sonnet-4-5";
 const GEMINI_URL: &str = "https://generativelanguage.googleapis.com";
 const GEMINI_MODEL: &str = "gemini-2.5-pro";
-/// The provider that has no key, and one window for all its models.
+/// The provider without a key and with one window for all models.
 pub(super) const OLLAMA: &str = "ollama";
 const OLLAMA_PORT: u16 = 11434;
 const OLLAMA_MODEL: &str = "qwen3";
-/// Ollama silently forgets what does not fit, and by default little does. More has to be said.
+/// Ollama silently truncates input beyond its window, and its default window is small, so a larger
+/// one is requested.
 const OLLAMA_WINDOW: u64 = 32_768;
 
-/// One model for each provider that the environment knows, in a fixed order. Nothing is read but
-/// `env`, and a key goes nowhere but into the source of its model's key.
+/// One model for each provider that the environment configures, in a fixed order. Reads only `env`;
+/// a key is stored only in the key source of its model.
 pub fn from_environment(env: &dyn Fn(&str) -> Option<String>) -> Vec<ModelConfig> {
     let env = |name: &str| {
         env(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
@@ -28,7 +29,7 @@ pub fn from_environment(env: &dyn Fn(&str) -> Option<String>) -> Vec<ModelConfig
     let mut models = Vec::new();
     let openai_url = env("OPENAI_BASE_URL");
     let openai_key = env("OPENAI_API_KEY");
-    // A server of one's own may want no key.
+    // A self-hosted server may need no key.
     if openai_key.is_some() || openai_url.is_some() {
         let url = openai_url.unwrap_or_else(|| OPENAI_URL.to_owned());
         let api = if is_openai(&url) { ModelApi::OpenAiResponses } else { ModelApi::OpenAiChat };
@@ -60,7 +61,7 @@ pub fn from_environment(env: &dyn Fn(&str) -> Option<String>) -> Vec<ModelConfig
             ..model_config(OLLAMA, OLLAMA_MODEL, ModelApi::OpenAiChat, ollama_url(&host), None)
         });
     }
-    // A model that was chosen and has its provider's name is its provider's first.
+    // A selected model with its provider's prefix comes first for that provider.
     if let Some(chosen) = env("ZERO_MODEL")
         && let Some((provider, id)) = chosen.split_once('/')
         && let Some(place) =
@@ -72,7 +73,7 @@ pub fn from_environment(env: &dyn Fn(&str) -> Option<String>) -> Vec<ModelConfig
     models
 }
 
-/// The name of the default model: what `ZERO_MODEL` says, or the first there is.
+/// The name of the default model: `ZERO_MODEL`, or the first one available.
 pub fn default_model_name(
     env: &dyn Fn(&str) -> Option<String>,
     models: &[ModelConfig],
@@ -110,7 +111,7 @@ fn is_openai(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| url.host_str() == Some("api.openai.com"))
 }
 
-/// `OLLAMA_HOST` as Ollama itself reads it: scheme, port and even the host may be missing.
+/// Parses `OLLAMA_HOST` as Ollama does: scheme, port and host are optional.
 fn ollama_url(host: &str) -> String {
     let has_scheme = host.contains("://");
     let with_scheme = match has_scheme {
@@ -120,10 +121,10 @@ fn ollama_url(host: &str) -> String {
     };
     let Ok(mut url) = Url::parse(&with_scheme) else { return with_scheme };
     if !has_scheme && url.port().is_none() {
-        // An address without a scheme cannot fail to have a place for a port.
+        // Cannot fail, since the address has a host.
         let _ = url.set_port(Some(OLLAMA_PORT));
     }
-    // Where a server listens on all addresses, it is spoken to on this machine.
+    // A wildcard listen address means a server on this machine.
     if matches!(url.host_str(), Some("0.0.0.0" | "[::]")) {
         let _ = url.set_host(Some("127.0.0.1"));
     }

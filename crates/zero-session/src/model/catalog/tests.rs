@@ -1,8 +1,8 @@
-//! Rows: which models an environment gives, and what is said of names.
+//! Table: the models that an environment configures, and the errors for unknown names.
 
 use super::*;
 
-/// The environment of `NAME=value` words.
+/// The environment with these `NAME=value` pairs.
 fn env(words: &str) -> impl Fn(&str) -> Option<String> {
     move |name: &str| {
         let mut words = words.split_whitespace().filter_map(|word| word.split_once('='));

@@ -1,4 +1,4 @@
-//! Reads the stream of chunks that answers a request of the Gemini API.
+//! Decodes the chunk stream of the Gemini API.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use crate::model::provider_error::{
 use crate::model::reply_limiter::ReplyLimiter;
 use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelStopReason};
 
-/// Longest time that a provider may ask to wait; more is nonsense.
+/// Maximum retry delay that is accepted from a provider.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Reads one answer.
+/// Decodes one reply.
 #[derive(Default)]
 pub(super) struct GeminiDecoder {
     parts: Vec<GeminiReplyPart>,
     tally: ReplyLimiter,
     calls: usize,
-    /// As the provider calls it; signatures are of use to the same model only.
+    /// The provider's name for the model; signatures are valid for the same model only.
     model: Option<String>,
     prompt_tokens: u64,
     tool_prompt_tokens: u64,
@@ -33,11 +33,11 @@ pub(super) struct GeminiDecoder {
     done: bool,
 }
 
-/// One part of the answer, as far as it is known.
+/// One part of the reply, as received so far.
 enum GeminiReplyPart {
     Text(String),
-    /// What signs the text before it. It stays a part of its own: texts are put together here, and
-    /// a text that is signed must not be put together with one that is not.
+    /// The signature of the preceding text. It is a separate part because adjacent texts are
+    /// merged, and a signed text must not be merged with an unsigned one.
     TextSignature(String),
     Thought {
         text: String,
@@ -100,7 +100,7 @@ impl GeminiDecoder {
         if !chunk["error"].is_null() {
             return Err(parse_error(&chunk["error"]));
         }
-        // Nothing but counts may come after the reason to stop.
+        // Only usage counts may follow the stop reason.
         let had_stopped = self.stop.is_some();
         let usage = &chunk["usageMetadata"];
         self.count_usage(usage);
@@ -158,7 +158,7 @@ impl GeminiDecoder {
         Ok((!text.is_empty()).then(|| ModelEvent::Text(text.to_owned())))
     }
 
-    /// A call comes whole. Its id is made where there is none.
+    /// Processes a call, which arrives complete. Generates an id if it has none.
     fn apply_call(&mut self, call: &Value, signature: &str) -> Result<ModelEvent, ModelError> {
         self.calls = self.calls.saturating_add(1);
         let given = call["id"].as_str().filter(|id| !id.is_empty());
@@ -183,7 +183,7 @@ impl GeminiDecoder {
         Ok(())
     }
 
-    /// Counts are of the whole answer so far; what is missing did not change.
+    /// Updates the counts, which cover the whole reply so far; missing fields are unchanged.
     fn count_usage(&mut self, usage: &Value) {
         for (field, kept) in [
             ("promptTokenCount", &mut self.prompt_tokens),
@@ -196,7 +196,7 @@ impl GeminiDecoder {
         }
     }
 
-    /// The prompt's tokens include the cached ones; the answer's do not include the thoughts.
+    /// The prompt's tokens include the cached ones; the reply's do not include the thoughts.
     fn usage(&self) -> TokenUsage {
         TokenUsage {
             input_tokens: self.prompt_tokens.saturating_add(self.tool_prompt_tokens),
@@ -248,7 +248,7 @@ fn or_null(fields: Map<String, Value>) -> Value {
     if fields.is_empty() { Value::Null } else { Value::Object(fields) }
 }
 
-/// Why the question itself was declined, if it was.
+/// Why the prompt was blocked, if it was.
 fn block_reason(feedback: &Value) -> Option<ModelStopReason> {
     let reason = feedback["blockReason"].as_str()?;
     if reason == "BLOCK_REASON_UNSPECIFIED" {
@@ -280,9 +280,9 @@ fn parse_stop_reason(reason: &str, said: Option<&str>) -> Result<ModelStopReason
             reason,
             said,
         ))),
-        // The model wrote a call that its provider could not read, and the provider keeps it for
-        // itself: there is nothing to answer, and nothing was run. It writes something else the
-        // next time, so this passes like any failure of the server.
+        // The provider could not parse the call that the model wrote and does not return it.
+        // Nothing was run. The model may write a valid call the next time, so this is retried like
+        // a server failure.
         "MALFORMED_FUNCTION_CALL"
         | "UNEXPECTED_TOOL_CALL"
         | "TOO_MANY_TOOL_CALLS"
@@ -292,7 +292,8 @@ fn parse_stop_reason(reason: &str, said: Option<&str>) -> Result<ModelStopReason
         "MISSING_THOUGHT_SIGNATURE" => {
             failed(ModelErrorKind::InvalidRequest, "a call of the conversation is not signed")
         }
-        // `OTHER`, and what may be added: what was said may be cut anywhere, so it is no answer.
+        // `OTHER` and future reasons: the text may be truncated anywhere, so it is not a complete
+        // reply.
         _ => failed(ModelErrorKind::Server, "the answer was stopped"),
     }
 }
@@ -320,7 +321,7 @@ fn classify_error(status: &str, code: Option<u64>, said: &str) -> ModelErrorKind
         }
         ("RESOURCE_EXHAUSTED", _) | ("", Some(429)) => ModelErrorKind::RateLimit,
         ("DEADLINE_EXCEEDED", _) | ("", Some(504)) => ModelErrorKind::Timeout,
-        // A wrong key is an invalid argument here.
+        // Gemini reports a wrong key as an invalid argument.
         ("INVALID_ARGUMENT", _) | ("", Some(400)) if said.contains("api key") => {
             ModelErrorKind::Auth
         }
@@ -330,17 +331,18 @@ fn classify_error(status: &str, code: Option<u64>, said: &str) -> ModelErrorKind
         ("INVALID_ARGUMENT" | "NOT_FOUND" | "FAILED_PRECONDITION" | "OUT_OF_RANGE", _)
         | ("UNIMPLEMENTED" | "ALREADY_EXISTS", _)
         | ("", Some(400..=499)) => ModelErrorKind::InvalidRequest,
-        // `UNAVAILABLE`, `INTERNAL`, `UNKNOWN`, `ABORTED`, `CANCELLED`, and what may be added.
+        // `UNAVAILABLE`, `INTERNAL`, `UNKNOWN`, `ABORTED`, `CANCELLED`, and future codes.
         _ => ModelErrorKind::Server,
     }
 }
 
-/// "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."
+/// Matches "The input token count (1200000) exceeds the maximum number of tokens allowed
+/// (1048576)."
 fn is_too_long(said: &str) -> bool {
     said.contains("token") && (said.contains("exceed") || said.contains("too long"))
 }
 
-/// How long to wait, as `google.rpc.RetryInfo` says it: `"retryDelay": "34.07s"`.
+/// The retry delay of `google.rpc.RetryInfo`: `"retryDelay": "34.07s"`.
 fn retry_after(error: &Value) -> Option<Duration> {
     let details = error["details"].as_array()?;
     let delay = details.iter().find_map(|detail| detail["retryDelay"].as_str())?;

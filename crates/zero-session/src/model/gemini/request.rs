@@ -1,4 +1,4 @@
-//! Writes a request of the Gemini API.
+//! Encodes requests of the Gemini API.
 
 use serde_json::{Map, Value, json};
 
@@ -12,13 +12,13 @@ use crate::model::conversation::{
 use crate::model::model_name::{ParsedModelName, can_be_same_model};
 use crate::model::{ModelInfo, ModelRequest, ModelToolDefinition, ThinkingEffort};
 
-/// What the API takes in place of a signature for calls that another model made.
+/// Value that the API accepts in place of a signature for calls of another model.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
-/// The first version that signs its calls, is told how much to think by a word, and sees pictures
-/// in the results of calls.
+/// The first version that signs its calls, takes a thinking level, and accepts images in tool
+/// results.
 const SIGNING_VERSION_MIN: (u32, u32) = (3, 0);
 
-/// The body of a request, but for the tools.
+/// The body of a request without the tools.
 pub(super) fn build_body(info: &ModelInfo, request: &ModelRequest) -> Value {
     let turns = build_turns(&request.messages, |opaque| find_signature(opaque, info).is_some());
     let mut body = Map::new();
@@ -44,11 +44,10 @@ pub(super) fn build_tools(tools: &[ModelToolDefinition]) -> Option<Value> {
     (!declarations.is_empty()).then(|| json!([{"functionDeclarations": declarations}]))
 }
 
-/// A tool. Its schema goes into `parametersJsonSchema`, which takes JSON Schema as it is and passes
-/// over what it does not know. The older `parameters` takes a dialect of its own and refuses much
-/// of what tools from elsewhere bring (`$ref`, `const`, `additionalProperties`), so their schemas
-/// would have to be cut down, and the model would be told less. Only the name of the dialect is
-/// left out; it says nothing to the model.
+/// Declares a tool. Its schema goes into `parametersJsonSchema`, which accepts any JSON Schema and
+/// ignores unknown keywords. The older `parameters` field has its own schema dialect and rejects
+/// much of what foreign tools use (`$ref`, `const`, `additionalProperties`), so their schemas would
+/// have to be reduced. Only `$schema` is omitted; it is of no use to the model.
 fn function_declaration(tool: &ModelToolDefinition) -> Value {
     let mut schema = tool.input_schema.clone();
     if let Some(schema) = schema.as_object_mut() {
@@ -61,14 +60,14 @@ fn function_declaration(tool: &ModelToolDefinition) -> Value {
     })
 }
 
-/// How much to think. Nothing for models that do not think and refuse to be told about it.
+/// The thinking configuration; `None` for models that do not think and reject the field.
 fn thinking_config(info: &ModelInfo, level: ThinkingEffort) -> Option<Value> {
     let name = ParsedModelName::parse(&info.id, VENDOR_PREFIX)?;
     let shows_thoughts = level != ThinkingEffort::Off;
     match name.version {
         Some(version) if version < (2, 5) => None,
         Some(version) if version < SIGNING_VERSION_MIN => {
-            // The large one cannot stop thinking; this is its least.
+            // The pro model cannot disable thinking; this is its minimum.
             let least = if name.kind.as_deref() == Some("pro") { 128 } else { 0 };
             let budget = match level {
                 ThinkingEffort::Default => return Some(json!({"includeThoughts": true})),
@@ -82,9 +81,10 @@ fn thinking_config(info: &ModelInfo, level: ThinkingEffort) -> Option<Value> {
         Some(version) => {
             let level = match level {
                 ThinkingEffort::Default => return Some(json!({"includeThoughts": true})),
-                // None of them stops thinking, and this is the least that all of them take.
+                // These models cannot disable thinking; this is the minimum that all of them
+                // accept.
                 ThinkingEffort::Off | ThinkingEffort::Low => "LOW",
-                // The first of the large ones knew only the ends; its own choice is between them.
+                // The first pro model accepted only low and high; its default is in between.
                 ThinkingEffort::Medium
                     if version == SIGNING_VERSION_MIN && name.kind.as_deref() == Some("pro") =>
                 {
@@ -95,12 +95,13 @@ fn thinking_config(info: &ModelInfo, level: ThinkingEffort) -> Option<Value> {
             };
             Some(json!({"includeThoughts": shows_thoughts, "thinkingLevel": level}))
         }
-        // A name that moves from model to model: how it is told how much to think is not known.
+        // An alias such as `latest` does not reveal the version, so the effort is left to the
+        // model.
         None => Some(json!({"includeThoughts": shows_thoughts})),
     }
 }
 
-/// What signs a part, when it is of this API and not of another model.
+/// The signature of a part, if it comes from this API and this model.
 fn find_signature<'a>(opaque: &'a Value, info: &ModelInfo) -> Option<&'a str> {
     let model = opaque["model"].as_str().unwrap_or(&info.id);
     let signature = opaque["thoughtSignature"].as_str()?;
@@ -108,7 +109,7 @@ fn find_signature<'a>(opaque: &'a Value, info: &ModelInfo) -> Option<&'a str> {
         .then_some(signature)
 }
 
-/// Whether the model is of the newer kind, as far as its name says.
+/// Whether the model signs its calls, judged by its name.
 fn is_signing(info: &ModelInfo) -> bool {
     ParsedModelName::parse(&info.id, VENDOR_PREFIX)
         .is_some_and(|name| name.version.is_none_or(|version| version >= SIGNING_VERSION_MIN))
@@ -124,7 +125,7 @@ fn encode_turn(turn: &ConversationTurn<'_>, info: &ModelInfo) -> Value {
         TurnPart::ToolResult(answer) => Some(result_part(answer, info, &mut pictures)),
         _ => None,
     });
-    // All answers come first, then the pictures that cannot be in them, then the rest.
+    // All results come first, then the images that cannot be part of them, then the rest.
     let mut parts: Vec<Value> = answers.collect();
     parts.append(&mut pictures);
     let mut calls = 0;
@@ -142,7 +143,7 @@ fn encode_turn(turn: &ConversationTurn<'_>, info: &ModelInfo) -> Value {
     json!({"role": role, "parts": parts})
 }
 
-/// A thought, or the signature of a text, which comes alone and with no text.
+/// A thought, or the signature of a text, which is a separate part without text.
 fn thought_part(text: &str, opaque: &Value, info: &ModelInfo) -> Value {
     let mut part = Map::new();
     part.insert("text".into(), json!(text));
@@ -155,7 +156,7 @@ fn thought_part(text: &str, opaque: &Value, info: &ModelInfo) -> Value {
     Value::Object(part)
 }
 
-/// A call. The newer models want the first call of a turn signed, and sign no other.
+/// A call. Newer models require a signature on the first call of a turn only.
 fn call_part(call: &TurnToolCall<'_>, info: &ModelInfo, is_first: bool) -> Value {
     let mut function = Map::new();
     if let Some(id) = original_id(call) {
@@ -173,13 +174,13 @@ fn call_part(call: &TurnToolCall<'_>, info: &ModelInfo, is_first: bool) -> Value
     Value::Object(part)
 }
 
-/// The id that the API gave the call, if it did. Without one, calls and answers are told by their
-/// names and their order.
+/// The id that the API assigned, if any. Without one, calls and results are matched by name and
+/// order.
 fn original_id<'a>(call: &TurnToolCall<'a>) -> Option<&'a str> {
     call.opaque["id"].as_str()
 }
 
-/// What became of a call. Pictures that cannot be in it go to `pictures`.
+/// Result of a call. Images that cannot be part of it go to `pictures`.
 fn result_part(answer: &TurnToolResult<'_>, info: &ModelInfo, pictures: &mut Vec<Value>) -> Value {
     let name = sanitize_tool_name(answer.call.name);
     let mut words = Vec::new();
@@ -216,7 +217,7 @@ fn result_part(answer: &TurnToolResult<'_>, info: &ModelInfo, pictures: &mut Vec
     json!({"functionResponse": response})
 }
 
-/// A picture, or words in its place where the model or the API would refuse it.
+/// An image, or a text in its place if the model or the API would reject it.
 fn image_part(picture: TurnImage<'_>, info: &ModelInfo) -> Value {
     let TurnImage { mime, data } = picture;
     if !info.takes_images {

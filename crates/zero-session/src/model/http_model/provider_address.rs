@@ -1,4 +1,4 @@
-//! Where a model is, and what is sent there besides the request: checked before anything is sent.
+//! Validates the address and the configured headers of a model before anything is sent.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use url::{Host, Url};
@@ -7,7 +7,7 @@ use crate::model::catalog::ModelConfig;
 use crate::model::request_secrets::is_secret_header;
 use crate::model::{ModelError, ModelErrorKind};
 
-/// Headers that belong to the request itself.
+/// Headers that the client sets itself.
 const RESERVED_HEADERS: &[&str] = &[
     "accept",
     "accept-encoding",
@@ -29,7 +29,7 @@ pub(super) fn base_url(config: &ModelConfig) -> Result<Url, ModelError> {
         );
         ModelError::new(ModelErrorKind::InvalidRequest, message)
     };
-    // What is wrong with it is not repeated: it may hold a password.
+    // The error does not repeat the address, since it may contain a password.
     let url = Url::parse(config.base_url.trim())
         .map_err(|error| refuse(&format!("cannot be read ({error})")))?;
     match url.scheme() {
@@ -42,7 +42,7 @@ pub(super) fn base_url(config: &ModelConfig) -> Result<Url, ModelError> {
     }
 }
 
-/// The headers that settings give a model.
+/// The headers that the settings configure for a model.
 pub(super) fn configured_headers(config: &ModelConfig) -> Result<HeaderMap, ModelError> {
     let mut headers = HeaderMap::new();
     for (name, value) in &config.headers {
@@ -63,7 +63,7 @@ pub(super) fn configured_headers(config: &ModelConfig) -> Result<HeaderMap, Mode
     Ok(headers)
 }
 
-/// Whether it is on this machine.
+/// Whether the address is on this machine.
 pub(super) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(ip)) => ip.is_loopback(),

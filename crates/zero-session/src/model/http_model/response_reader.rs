@@ -1,4 +1,4 @@
-//! Reads one answer: bytes to events to what the model says, within the bounds.
+//! Reads one reply: bytes to events to model events, within the limits.
 
 use std::collections::VecDeque;
 
@@ -14,29 +14,29 @@ use crate::model::protocol::ReplyDecoder;
 use crate::model::request_secrets::RequestSecrets;
 use crate::model::{ModelError, ModelErrorKind, ModelEvent};
 
-/// An answer that is being read.
+/// A reply that is being read.
 pub(super) struct ResponseReader {
     response: reqwest::Response,
     secrets: RequestSecrets,
     deadline: Instant,
     events: SseParser,
     decoder: Box<dyn ReplyDecoder>,
-    /// What was read and not yet given on.
+    /// Decoded events that were not returned yet.
     ready: VecDeque<ModelEvent>,
-    /// How reading ended. What came before it is given on first.
+    /// The end of the stream. It is returned after the remaining events.
     end: Option<ResponseEnd>,
     bytes_read: u64,
 }
 
 enum ResponseEnd {
-    /// The provider ended the stream, or said that it is done.
+    /// The provider ended the stream or reported the end of the reply.
     Complete,
-    /// Something went wrong.
+    /// Reading failed.
     Failed(AttemptFailure),
 }
 
 impl ResponseReader {
-    /// An answer whose head has come. It must have ended at the deadline.
+    /// Starts reading after the response head. Reading fails at the deadline.
     pub(super) fn new(
         response: reqwest::Response,
         inner: &HttpModelInner,
@@ -55,12 +55,12 @@ impl ResponseReader {
         }
     }
 
-    /// What the model says next.
+    /// The next event of the reply.
     pub(super) async fn next(
         &mut self,
         inner: &HttpModelInner,
     ) -> Result<ModelEvent, AttemptFailure> {
-        // Each round reads at least a byte, and there is a bound on these.
+        // Each round reads at least one byte, and the total is bounded.
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Ok(event);
@@ -123,7 +123,7 @@ impl ResponseReader {
     }
 
     fn decode_last_event(&mut self) -> Result<Option<ResponseEnd>, AttemptFailure> {
-        // The stream may have been cut in the middle of it.
+        // The stream may have ended in the middle of an event.
         if let Some(last) = self.events.finish()
             && last.data.as_deref().is_some_and(is_complete)
         {
@@ -133,7 +133,7 @@ impl ResponseReader {
     }
 
     fn decode(&mut self, event: &SseEvent) -> Result<(), AttemptFailure> {
-        // An answer is never taken up again, so an event that has no data is of no use.
+        // A stream is never resumed, so an event without data is of no use.
         let Some(data) = &event.data else { return Ok(()) };
         let data = self.secrets.redact(data);
         let events = self.decoder.decode_event(&event.name, &data);
@@ -148,7 +148,7 @@ impl ResponseReader {
     ) -> Result<ModelEvent, AttemptFailure> {
         let mut reply = match end {
             ResponseEnd::Complete => self.decoder.finish().map_err(|error| self.redact(error))?,
-            // A provider may have said all there is, and then hang up without manners.
+            // The provider may close the connection uncleanly after a complete reply.
             ResponseEnd::Failed(failed) if failed.error.kind == ModelErrorKind::Network => {
                 self.decoder.finish().map_err(|_| failed)?
             }

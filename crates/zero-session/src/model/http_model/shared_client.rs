@@ -1,4 +1,4 @@
-//! The HTTP client: what it never does, whatever a provider says.
+//! The HTTP client shared by models, with restrictive defaults.
 
 use std::error::Error;
 use std::sync::{Arc, OnceLock};
@@ -10,11 +10,11 @@ use crate::model::attempt_failure::shorten;
 use crate::model::http_model::ModelHttpLimits;
 use crate::model::{ModelError, ModelErrorKind};
 
-/// Lines of a head.
+/// Maximum number of response headers.
 const HEADERS_MAX: usize = 100;
-/// Connections to a host that are kept for the next request.
+/// Idle connections kept per host.
 const IDLE_CONNECTIONS_MAX: usize = 4;
-/// The HTTP client of several models, made when the first of them is asked.
+/// The HTTP client of several models, created on first use.
 #[derive(Clone, Default)]
 pub(crate) struct SharedHttpClient {
     made: Arc<OnceLock<Result<reqwest::Client, ModelError>>>,
@@ -22,7 +22,7 @@ pub(crate) struct SharedHttpClient {
 }
 
 impl SharedHttpClient {
-    /// One that trusts these certificates besides those of the machine.
+    /// Creates a client that trusts these certificates in addition to those of the system.
     pub(crate) fn with_extra_roots(extra_roots: ExtraRootCertificates) -> Self {
         Self { made: Arc::default(), extra_roots }
     }
@@ -50,7 +50,7 @@ fn client_build_error(error: reqwest::Error) -> ModelError {
     ModelError::new(ModelErrorKind::InvalidRequest, message)
 }
 
-/// Why the HTTP client failed. Its own words name the address, and are not used.
+/// The root cause of an error. The error's own message contains the address and is not used.
 pub(super) fn root_cause(error: &reqwest::Error) -> String {
     const DEPTH_MAX: usize = 16;
     let chain = std::iter::successors(error.source(), |error| (*error).source());

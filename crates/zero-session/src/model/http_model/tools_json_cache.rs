@@ -1,28 +1,28 @@
-//! The tools of a request, as text.
+//! Cache of the serialized tools of a request.
 //!
-//! They are the longest part of most requests and seldom change, so their text is kept from one
-//! request to the next. Whatever a provider's way of speaking, they stand under one name.
+//! Tools are the longest part of most requests and rarely change, so their JSON is cached between
+//! requests. All protocols put them under the same field.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::model::protocol::ModelProtocol;
 use crate::model::{ModelInfo, ModelRequest, ModelToolDefinition};
 
-/// Where tools stand in a request.
+/// Field of the tools in a request.
 const TOOLS_FIELD: &str = "tools";
 
-/// The tools that were told last.
+/// The most recently serialized tools.
 #[derive(Default)]
 pub(super) struct ToolsJsonCache(Mutex<Option<CachedToolsJson>>);
 
 struct CachedToolsJson {
-    /// Kept, so that nothing else can lie in the same place.
+    /// Kept alive, so that no other list can have the same address.
     tools: Arc<[ModelToolDefinition]>,
     text: Arc<str>,
 }
 
 impl ToolsJsonCache {
-    /// A request as text.
+    /// The request as JSON.
     pub(super) fn request_json(
         &self,
         protocol: &dyn ModelProtocol,
@@ -36,7 +36,7 @@ impl ToolsJsonCache {
             let comma = if text.ends_with('{') { "" } else { "," };
             text.extend([comma, "\"", TOOLS_FIELD, "\":", &tools, "}"]);
         }
-        // It is kept until the model has begun to answer, and grew by doubling.
+        // The text grew by doubling and stays in memory until the model begins to reply.
         text.shrink_to_fit();
         text
     }
@@ -47,7 +47,7 @@ impl ToolsJsonCache {
             return Some(Arc::clone(&told.text));
         }
         let text: Arc<str> = protocol.encode_tools(request)?.to_string().into();
-        // Which are told where there are none depends on what was said.
+        // Without tools, the field depends on the conversation and cannot be cached.
         if !request.tools.is_empty() {
             *told = Some(CachedToolsJson {
                 tools: Arc::clone(&request.tools),
@@ -93,7 +93,7 @@ mod tests {
         };
         let (some, others) = (tools(&["Read", "Edit"]), tools(&["Bash"]));
         let told = ToolsJsonCache::default();
-        // New, known, others, none, and new again.
+        // New, cached, different, none, and new again.
         let rounds = [&some, &some, &others, &others, &Arc::default(), &some, &some];
         for (round, tools) in rounds.into_iter().enumerate() {
             let messages = vec![ModelMessage::user(format!("round {round}")).into()];

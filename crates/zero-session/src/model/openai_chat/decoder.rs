@@ -1,4 +1,4 @@
-//! Reads an answer of chat completions, in all the ways in which it is written.
+//! Decodes replies of chat completions in all known variants.
 
 mod text_chunk;
 
@@ -18,15 +18,15 @@ use crate::model::openai::{
 use crate::model::protocol::ReplyDecoder;
 use crate::model::{ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelStopReason};
 
-/// Pieces of OpenRouter's own kind of thoughts.
+/// Maximum number of OpenRouter reasoning details.
 const DETAILS_MAX: usize = 1024;
 
-/// Reads one answer.
+/// Decodes one reply.
 #[derive(Default)]
 pub(super) struct ChatDecoder {
     parts: Vec<ChatReplyPart>,
     calls: Vec<PartialToolCall>,
-    /// Which call a number of the provider's means. It is a name, never a place.
+    /// Maps the provider's call index to the call. The index is an identifier, not a position.
     by_index: BTreeMap<u64, usize>,
     argument_bytes: usize,
     details: Vec<Value>,
@@ -36,7 +36,7 @@ pub(super) struct ChatDecoder {
     is_done: bool,
 }
 
-/// What was said, in order. Calls come last; nobody writes them before words.
+/// Content in order. Calls come last; no server sends them before text.
 enum ChatReplyPart {
     Text(String),
     Thought { text: String, field: &'static str },
@@ -105,12 +105,12 @@ impl ChatDecoder {
             self.usage = parse_usage(usage);
         }
         let mut events = Vec::new();
-        // The last chunk of all, with the usage, has no choice; nobody asks for more than one.
+        // The final chunk with the usage has no choice; only one choice is ever requested.
         let Some(choice) = chunk.pointer("/choices/0") else { return Ok(events) };
         if let Some(error) = choice.get("error").filter(|error| error.is_object()) {
             return Err(attempt_failure::failure_from_object(error, None).error);
         }
-        // A server that does not stream says everything in `message`.
+        // A server that does not stream sends everything in `message`.
         if let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) {
             self.apply_thought(delta, &mut events);
             self.apply_content(&delta["content"], &mut events);
@@ -121,7 +121,7 @@ impl ChatDecoder {
                 self.apply_call(call, &mut events)?;
             }
             if delta["function_call"].is_object() {
-                // The oldest form knows one call, and neither id nor number.
+                // The oldest format has a single call without id and index.
                 let call = json!({ "index": u64::MAX, "function": delta["function_call"] });
                 self.apply_call(&call, &mut events)?;
             }
@@ -134,7 +134,7 @@ impl ChatDecoder {
 
     fn stop_reason(&mut self) -> Result<ModelStopReason, ModelError> {
         let Some(reason) = self.finish_reason.take() else {
-            // Some servers say nothing but that they are done.
+            // Some servers send only the final marker.
             return match self.is_done && !(self.parts.is_empty() && self.calls.is_empty()) {
                 true => Ok(self.ordinary_stop_reason()),
                 false => Err(truncated_stream_error()),
@@ -157,7 +157,7 @@ impl ChatDecoder {
         }
     }
 
-    /// Some say `stop` where they mean `tool_calls`, and the other way round.
+    /// Some servers report `stop` instead of `tool_calls`, and vice versa.
     fn ordinary_stop_reason(&mut self) -> ModelStopReason {
         match (self.calls.is_empty(), self.refusal.is_empty()) {
             (false, _) => ModelStopReason::ToolUse,
@@ -187,7 +187,7 @@ impl ChatDecoder {
         events.push(ModelEvent::Thought(more.to_owned()));
     }
 
-    /// Words are a string, or a list of parts of which some may be thoughts.
+    /// Content is a string, or a list of parts that may include thoughts.
     fn apply_content(&mut self, content: &Value, events: &mut Vec<ModelEvent>) {
         match content {
             Value::String(text) if !text.is_empty() => self.push_text(text, events),
@@ -216,7 +216,7 @@ impl ChatDecoder {
         events.push(ModelEvent::Text(more.to_owned()));
     }
 
-    /// OpenRouter streams these in pieces, and wants them back whole and in order.
+    /// OpenRouter streams these in pieces, and expects them back complete and in order.
     fn apply_detail(&mut self, detail: &Value) {
         if let Some(last) = self.details.last_mut()
             && last["type"] == detail["type"]
@@ -265,7 +265,7 @@ impl ChatDecoder {
         let before = call.arguments.len();
         match &function["arguments"] {
             Value::String(more) => call.arguments.push_str(more),
-            // Some send the object itself, and always whole.
+            // Some servers send the object itself, always complete.
             whole @ (Value::Object(_) | Value::Array(_)) => call.arguments = whole.to_string(),
             _ => {}
         }
@@ -285,13 +285,14 @@ impl ChatDecoder {
         Ok(())
     }
 
-    /// The call that a delta goes on with, if it does not begin one.
+    /// The call that a delta continues; `None` if it begins a new one.
     fn find_call(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let by_id = || self.calls.iter().rposition(|call| !id.is_empty() && call.id == id);
         match index {
             Some(index) => {
                 let place = *self.by_index.get(&index)?;
-                // Some give every call the same number. A new id with a name begins a new call.
+                // Some servers give every call the same index. A new id with a name begins a new
+                // call.
                 let known = self.calls.get(place).map_or("", |call| &call.id);
                 let is_other =
                     !id.is_empty() && !name.is_empty() && !known.is_empty() && id != known;
@@ -332,7 +333,7 @@ impl PartialToolCall {
         };
         MessageBlock::ToolUse {
             id: if self.id.is_empty() { new_id() } else { self.id },
-            // No tool has that name either, so the model is told.
+            // No tool has this name, so the model receives an error.
             name: if self.name.is_empty() { "unnamed".to_owned() } else { self.name },
             input: ToolInput::parse(&self.arguments),
             opaque,
@@ -349,7 +350,7 @@ fn parse_usage(usage: &Value) -> TokenUsage {
     TokenUsage {
         input_tokens: read_tokens(usage, "/prompt_tokens"),
         output_tokens: read_tokens(usage, "/completion_tokens"),
-        // DeepSeek has a name of its own for it.
+        // DeepSeek uses its own field name.
         cache_read_tokens: cached.max(read_tokens(usage, "/prompt_cache_hit_tokens")),
         cache_write_tokens: read_tokens(usage, "/prompt_tokens_details/cache_write_tokens"),
         cost_usd: None,

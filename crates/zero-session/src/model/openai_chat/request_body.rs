@@ -1,5 +1,5 @@
-//! What is sent, as it stands in JSON. It borrows from the conversation: a long one is written at each
-//! step of a turn.
+//! The request as serialized. It borrows from the conversation, since a long one is serialized at
+//! each step of a turn.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{REASONING, REASONING_CONTENT};
 
-/// A request, but for the tools.
+/// A request without the tools.
 #[derive(Serialize)]
 pub(super) struct ChatRequestBody<'a> {
     pub(super) model: &'a str,
@@ -38,7 +38,7 @@ pub(super) enum ChatRequestMessage<'a> {
     Tool { tool_call_id: Cow<'a, str>, content: Cow<'a, str> },
 }
 
-/// What a person says.
+/// Content of a user message.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum ChatUserContent<'a> {
@@ -59,16 +59,16 @@ pub(super) struct ChatImageUrl {
 }
 
 impl ChatContentPart<'_> {
-    /// A picture at an address.
+    /// An image at an address.
     pub(super) fn image(url: String) -> Self {
         Self::ImageUrl { image_url: ChatImageUrl { url } }
     }
 }
 
-/// What the model said.
+/// A message of the model.
 #[derive(Default, Serialize)]
 pub(super) struct ChatAssistantMessage<'a> {
-    /// Servers want to see that there is none.
+    /// Serialized as null if missing, since servers require the field.
     pub(super) content: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reasoning_content: Option<String>,
@@ -81,7 +81,7 @@ pub(super) struct ChatAssistantMessage<'a> {
 }
 
 impl ChatAssistantMessage<'_> {
-    /// Where thoughts go that came under a name.
+    /// The field for thoughts that arrived under that name.
     pub(super) fn reasoning_field(&mut self, field: &str) -> Option<&mut Option<String>> {
         match field {
             REASONING_CONTENT => Some(&mut self.reasoning_content),
@@ -91,7 +91,7 @@ impl ChatAssistantMessage<'_> {
     }
 }
 
-/// A call that it made.
+/// A call of the model.
 #[derive(Serialize)]
 pub(super) struct ChatToolCall<'a> {
     pub(super) id: Cow<'a, str>,
@@ -108,7 +108,7 @@ pub(super) struct ChatFunctionCall<'a> {
     pub(super) arguments: Cow<'a, str>,
 }
 
-/// As JSON. Nothing in it can fail to be written: it has no maps but those of JSON itself.
+/// Serializes the request. Cannot fail, since its only maps are JSON objects.
 pub(super) fn to_json(body: &ChatRequestBody<'_>) -> String {
     serde_json::to_string(body).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Rows: what is sent, and what is made of what comes back.
+//! Table: requests sent and replies decoded.
 
 use serde_json::{Value, json};
 use url::Url;
@@ -208,7 +208,7 @@ fn mistral_call_ids_are_shortened() {
     assert_eq!(body["messages"][1]["tool_calls"][1]["id"], "abcDEF123");
 }
 
-/// Reads an answer; the events that came before its end, and the end.
+/// Decodes a reply; returns the streamed events and the result.
 fn decode(chunks: &[&str]) -> (Vec<ModelEvent>, Result<ModelReply, ModelError>) {
     let mut decoder = protocol_at("http://localhost").new_decoder();
     let mut events = Vec::new();
@@ -221,7 +221,7 @@ fn decode(chunks: &[&str]) -> (Vec<ModelEvent>, Result<ModelReply, ModelError>) 
     (events, decoder.finish())
 }
 
-/// What an answer says, in short: events, then blocks and why it stopped.
+/// A reply in short form: events, then blocks and the stop reason.
 fn render_short(chunks: &[&str]) -> String {
     let (events, end) = decode(chunks);
     let mut lines: Vec<String> = events
@@ -258,7 +258,7 @@ fn render_short(chunks: &[&str]) -> String {
     lines.join(" | ")
 }
 
-/// An id, or `new` for one that was made up here.
+/// The id, or `new` for a generated one.
 fn mask_generated_id(id: &str) -> &str {
     if id.len() == 21 && id.starts_with("call_") { "new" } else { id }
 }
@@ -314,7 +314,7 @@ fn calls_are_assembled_from_any_split() {
     let usual: Vec<&str> = usual.iter().map(String::as_str).collect();
     check(&usual, r#"tool a Read | tool b Grep | = a Read{"p":1} | = b Grep{} | ToolUse"#);
 
-    // No number: an id or a name begins a call, and neither goes on with the last.
+    // Without an index, an id or a name begins a call; a delta with neither continues the last one.
     let unnumbered = [
         delta(r#"{"tool_calls":[{"id":"a","function":{"name":"Read","arguments":"{\"p\""}}]}"#),
         delta(r#"{"tool_calls":[{"function":{"arguments":":1}"}}]}"#),
@@ -329,7 +329,7 @@ fn calls_are_assembled_from_any_split() {
         r#"tool a Read | tool b Read | tool new Grep | = a Read{"p":1} | = b Read{} | = new Grep{} | ToolUse"#,
     );
 
-    // All with the same number, arguments as objects.
+    // All calls with the same index, arguments as objects.
     let zeros = delta(
         r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"Read","arguments":{"p":1}}},{"index":0,"id":"b","function":{"name":"Read","arguments":{}}}]}"#,
     );
@@ -338,7 +338,7 @@ fn calls_are_assembled_from_any_split() {
         r#"tool a Read | tool b Read | = a Read{"p":1} | = b Read{} | ToolUse"#,
     );
 
-    // A number out of this world is a name like any other.
+    // A very large index is an identifier like any other.
     let far =
         delta(r#"{"tool_calls":[{"index":18446744073709551615,"function":{"name":"Read"}}]}"#);
     check(&[&far, &end("tool_calls")], "tool new Read | = new Read{} | ToolUse");

@@ -1,4 +1,4 @@
-//! Reads an answer of the Responses API: items that begin, grow and are done.
+//! Decodes replies of the Responses API: items that begin, grow and complete.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -16,17 +16,17 @@ use crate::model::openai::{
 use crate::model::protocol::ReplyDecoder;
 use crate::model::{ModelError, ModelEvent, ModelReply, ModelStopReason};
 
-/// Items of one answer: words, thoughts and calls.
+/// Maximum number of items per reply: texts, thoughts and calls.
 const ITEMS_MAX: usize = 1024;
 
-/// Reads one answer.
+/// Decodes one reply.
 #[derive(Default)]
 pub(super) struct ResponsesDecoder {
-    /// By the provider's number, which gives their order and nothing else.
+    /// By the provider's index, which determines their order only.
     items: BTreeMap<u64, OutputItem>,
     calls: usize,
     argument_bytes: usize,
-    /// How it ended, once it did.
+    /// The stop reason, once known.
     stop: Option<ModelStopReason>,
     usage: TokenUsage,
 }
@@ -34,10 +34,10 @@ pub(super) struct ResponsesDecoder {
 #[derive(Default)]
 struct OutputItem {
     what: OutputItemKind,
-    /// Words, the thought as it is shown, or arguments.
+    /// The text, the visible thought, or the arguments.
     text: String,
     refusal: String,
-    /// Whether any of its words were given on.
+    /// Whether any of its text was streamed.
     was_shown: bool,
 }
 
@@ -46,14 +46,14 @@ enum OutputItemKind {
     #[default]
     Message,
     Thought {
-        /// The thought as it goes back.
+        /// The encrypted thought that is sent back.
         opaque: Value,
     },
     Call {
         id: String,
         name: String,
     },
-    /// Something that zero did not ask for.
+    /// An item kind that zero did not request.
     Other,
 }
 
@@ -110,7 +110,7 @@ impl ReplyDecoder for ResponsesDecoder {
                 self.end_response(name, &event["response"], &mut events)?;
             }
             "error" => return Err(attempt_failure::failure_from_object(&event, None).error),
-            // Beginnings and ends of parts, progress, and what is still to be invented.
+            // Starts and ends of parts, progress, and future events.
             _ => {}
         }
         Ok(events)
@@ -189,7 +189,7 @@ impl ResponsesDecoder {
         Ok(())
     }
 
-    /// An item is whole. What was not streamed of it is given on now.
+    /// Processes a complete item and emits the part of it that was not streamed.
     fn complete_item(
         &mut self,
         index: u64,
@@ -252,7 +252,7 @@ impl ResponsesDecoder {
         if name == "response.failed" {
             return Err(attempt_failure::failure_from_object(response, None).error);
         }
-        // A server that does not stream its items says them all at the end.
+        // A server that does not stream its items sends all of them at the end.
         if self.items.is_empty() {
             for (index, item) in (0..).zip(response["output"].as_array().into_iter().flatten()) {
                 self.complete_item(index, item, events)?;
@@ -299,7 +299,7 @@ impl OutputItemKind {
                 },
                 name: match item["name"].as_str() {
                     Some(name) if !name.is_empty() => name.to_owned(),
-                    // No tool has that name either, so the model is told.
+                    // No tool has this name, so the model receives an error.
                     _ => "unnamed".to_owned(),
                 },
             },
@@ -307,7 +307,7 @@ impl OutputItemKind {
         }
     }
 
-    /// Whether the item is the one that began.
+    /// Whether the item has the kind that it began with.
     fn is_same_kind(&self, item: &Value) -> bool {
         let kind = match self {
             Self::Message => "message",
@@ -337,7 +337,7 @@ impl OutputItem {
     }
 }
 
-/// That field of all parts of a list, one after the other.
+/// Joins a field of all parts of a list.
 fn join_field(parts: &Value, field: &str, between: &str) -> String {
     let parts = parts.as_array().into_iter().flatten();
     parts.filter_map(|part| part[field].as_str()).collect::<Vec<_>>().join(between)

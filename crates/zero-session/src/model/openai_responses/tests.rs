@@ -1,4 +1,4 @@
-//! Rows: what is sent, and what is made of what comes back.
+//! Table: requests sent and replies decoded.
 
 use serde_json::{Value, json};
 use url::Url;
@@ -141,7 +141,7 @@ fn decode(events: &[Value]) -> (Vec<ModelEvent>, Result<ModelReply, ModelError>)
     (given, decoder.finish())
 }
 
-/// What an answer says, in short: events, then blocks and why it stopped.
+/// A reply in short form: events, then blocks and the stop reason.
 #[track_caller]
 fn check(events: &[Value], expected: &str) {
     let (events, end) = decode(events);
@@ -221,7 +221,7 @@ fn items_are_assembled_from_deltas() {
         ],
         r#"thought a | thought \n\n | thought b | text He | text llo | = (a\n\nb) {"openai_responses":{"summary":[{"text":"a"},{"text":"b"}],"encrypted_content":"E"}} | = Hello | End"#,
     );
-    // A server that leaves the pieces out, or the items.
+    // A server that omits the deltas, or the items.
     check(&[item_done(0, said("hi")), response_completed()], "text hi | = hi | End");
     check(&[text(0, "hi"), response_completed()], "text hi | = hi | End");
     let at_once = json!({"type": "response.completed", "response": {"output": [said("hi")]}});

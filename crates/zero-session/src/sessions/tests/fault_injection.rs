@@ -1,4 +1,4 @@
-//! A stop at every point, and a disk that fails at every write.
+//! A stop at every step, and a disk failure at every write.
 
 use super::fixture::{SessionTestBed, run_id};
 use crate::event::RunOutcome;
@@ -12,7 +12,7 @@ const WRITES_MAX: usize = 60;
 
 #[tokio::test]
 async fn stop_at_any_point_finishes_run() {
-    // Each turn of the scheduler lets the run get one step further.
+    // Each iteration lets the run advance by one step before it is stopped.
     let mut ends = std::collections::BTreeSet::new();
     for steps in 0..200 {
         let lab = SessionTestBed::new(&SCRIPT).await;

@@ -1,4 +1,4 @@
-//! Sessions with a scripted model and scripted hands, and their ledgers as lines.
+//! Sessions with a scripted model and tool backend, and their ledgers as lines.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -33,16 +33,16 @@ use crate::store::{GrantRecord, LedgerReadLimit, RunRecord, SessionRecord};
 use crate::turn::transcript_repair;
 use zero_runtime::tool_backend::*;
 
-/// How long anything may take before a test fails.
+/// Time limit of any step before a test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What hands say of a call that nobody wrote down before it began.
+/// Result of a call that was not recorded before it started.
 const UNRECORDED: &str = "a call began before it was on record";
 
-/// A run that is over.
+/// A run that has ended.
 pub(crate) struct FinishedRun {
     pub(crate) run: RunRecord,
-    /// All that the model said in it.
+    /// The whole text of the model.
     pub(crate) text: String,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct SessionTestBed {
     pub(crate) key: SessionKey,
 }
 
-/// Remembers what was published.
+/// Records published events.
 pub(crate) struct RecordingBus {
     published: watch::Sender<Vec<(SessionId, Arc<Event>)>>,
 }
@@ -71,8 +71,8 @@ impl EventBus for RecordingBus {
     }
 }
 
-/// Answers by a script: words are text, `~word` is a thought, `ProtectedName:id` a call, `@hang`, `@panic`,
-/// `@drop`, `@max` and `@fail:network` what they say. An answer that is not there is `ok`.
+/// Answers by a script: words are text, `~word` is a thought, `Name:id` a call; `@hang`, `@panic`,
+/// `@drop`, `@max` and `@fail:network` do what they say. A missing answer is `ok`.
 pub(crate) struct ScriptedModel {
     info: ModelInfo,
     answers: Mutex<VecDeque<String>>,
@@ -166,14 +166,14 @@ pub(crate) struct ScriptedToolBackend {
     pub(crate) log: Arc<Mutex<Vec<String>>>,
     pub(crate) order: Option<ToolBackendRequest>,
     pub(crate) name: String,
-    /// Where it has to be written what they begin.
+    /// The store in which calls must be recorded before they start.
     pub(crate) store: Option<Arc<MemStore>>,
-    /// Whether they never say what there is.
+    /// Whether the backend never returns its catalog.
     pub(crate) silent: bool,
 }
 
 impl ScriptedToolBackend {
-    /// Whether the call was written down, and that the model wanted it, before it began.
+    /// Whether the call, and the model's request for it, were recorded before it started.
     fn is_on_record(&self, call: &str) -> bool {
         let (Some(order), Some(store)) = (&self.order, &self.store) else { return true };
         let ledger = store.ledger(&order.session);
@@ -187,7 +187,7 @@ impl ScriptedToolBackend {
 }
 
 impl ScriptedToolBackend {
-    /// The name of those that come back.
+    /// Name of a client that reconnects.
     pub(crate) const RETURNING_CLIENT: &str = "a laptop that comes back";
 }
 
@@ -340,7 +340,7 @@ fn question() -> ApprovalQuestion {
 }
 
 impl SessionTestBed {
-    /// A session whose model answers so, one after another.
+    /// A session whose model gives these answers, one after another.
     pub(crate) async fn new(answers: &[&str]) -> Self {
         Self::with_limits(answers, SessionLimits::default()).await
     }
@@ -349,7 +349,7 @@ impl SessionTestBed {
         Self::with_store(Arc::default(), answers, limits).await
     }
 
-    /// Sessions on a store that was there before.
+    /// Sessions on an existing store.
     pub(crate) async fn with_store(
         store: Arc<MemStore>,
         answers: &[&str],
@@ -393,7 +393,7 @@ impl SessionTestBed {
         lab
     }
 
-    /// Turns to another session, of that owner.
+    /// Switches to another session, of that owner.
     pub(crate) async fn switch_session(&mut self, key: &str, owner: &str) {
         self.key = self.sessions.resolve_key(key).unwrap();
         let wanted = OpenSessionOptions { owner: owner.to_owned(), ..self.open_options() };
@@ -408,7 +408,7 @@ impl SessionTestBed {
         }
     }
 
-    /// Who asks for the session.
+    /// The broker of the session's questions.
     pub(crate) async fn broker(&self) -> Arc<InteractionBroker> {
         Arc::clone(&self.sessions.inner.session_state(&self.record().await.id).asker)
     }
@@ -428,7 +428,7 @@ impl SessionTestBed {
         assert_eq!(self.try_send(text).await, Ok(SendOutcome::Started));
     }
 
-    /// Waits until a run is over.
+    /// Waits until a run has ended.
     pub(crate) async fn wait_for_run(&self, text: &str) -> FinishedRun {
         let run = self.sessions.wait_for_run(&run_id(text), PATIENCE).await.unwrap().unwrap();
         assert!(run.end.is_some(), "{text} has not ended: {}", self.ledger_lines().await);
@@ -445,7 +445,7 @@ impl SessionTestBed {
         FinishedRun { text: texts.collect(), run }
     }
 
-    /// Sends a prompt and waits for its end; its ledger as lines.
+    /// Sends a prompt and waits for its end; returns its ledger as lines.
     pub(crate) async fn run(&self, text: &str) -> String {
         self.send(text).await;
         self.wait_for_run(text).await;
@@ -453,7 +453,7 @@ impl SessionTestBed {
         self.ledger_lines_of(Some(&run_id(text))).await
     }
 
-    /// Waits until something like this was published.
+    /// Waits until an event that contains this text was published.
     pub(crate) async fn wait_for_line(&self, shown: &str) -> Arc<Event> {
         let mut published = self.bus.published.subscribe();
         let found = async {
@@ -485,7 +485,7 @@ impl SessionTestBed {
         let mut lines: Vec<String> = Vec::new();
         for event in of_run {
             let line = event_line(&event.what);
-            // How words are cut depends on how fast the disk is.
+            // How text is split depends on the speed of the disk.
             match (lines.last_mut(), line.strip_prefix("text ")) {
                 (Some(last), Some(more)) if last.starts_with("text ") => last.push_str(more),
                 _ => lines.push(line),
@@ -494,7 +494,7 @@ impl SessionTestBed {
         lines.join(" / ")
     }
 
-    /// What holds of every ledger, whatever happened.
+    /// Checks the invariants of every ledger.
     pub(crate) async fn check_ledger(&self) {
         self.check_ledger_of(&self.key).await;
     }
@@ -534,13 +534,13 @@ pub(crate) fn model(name: &str, answers: &[&str]) -> ScriptedModel {
     ScriptedModel { info, answers: Mutex::new(answers), requests: Mutex::default() }
 }
 
-/// The run of a prompt.
+/// The run id of a prompt.
 pub(crate) fn run_id(text: &str) -> RunId {
     let id: String = text.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
     RunId::new(id).unwrap()
 }
 
-/// Every run ends once, every call that started ends once, and nothing follows the end.
+/// Checks that every run ends once, every started call ends once, and nothing follows the end.
 fn assert_sound(ledger: &[Event]) {
     let mut open: BTreeMap<RunId, BTreeSet<String>> = BTreeMap::new();
     let mut over = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! How much an owner may keep, and how long a listing may take.
+//! Limits of sessions per owner and of listings.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use zero_runtime::tool_backend::FolderAccess;
 #[tokio::test]
 async fn owner_session_count_is_bounded() {
     let few = SessionLimits { sessions_max: 3, ..SessionLimits::default() };
-    // The lab has opened one of `me`.
+    // The fixture has already opened one session of `me`.
     let lab = SessionTestBed::with_limits(&[], few).await;
     let open = |key: String, owner: &str| {
         let wanted = OpenSessionOptions {
@@ -69,7 +69,7 @@ async fn run_ends_when_session_is_full() {
     };
     assert_eq!(kind, "session_full");
     assert!(message.contains("4000 are the most; go on in a new session"), "{message}");
-    // What was done is told, and kept for the model.
+    // The work done so far is shown and stored for the model.
     lab.check_ledger().await;
     let asked = lab.model.requests.lock().unwrap().len();
     assert!((2..100).contains(&asked), "{asked}");

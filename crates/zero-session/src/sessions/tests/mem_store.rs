@@ -1,4 +1,4 @@
-//! A store in memory that can be told to fail.
+//! A store in memory that can be made to fail.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -29,7 +29,7 @@ struct MemStoreState {
 }
 
 impl MemStore {
-    /// Lets these writes fail, counted from now.
+    /// Makes these writes fail, counted from now.
     pub(crate) fn fail_writes(&self, writes: impl IntoIterator<Item = usize>) {
         let mut state = self.state();
         let now = state.writes;
@@ -50,7 +50,7 @@ impl MemStore {
         self.state.lock().unwrap()
     }
 
-    /// Does it a moment later, as a disk does, and not at all when it is to fail.
+    /// Performs a write after a moment, as a disk does, or fails it.
     fn write<T: Send + 'static>(
         &self,
         verb: &'static str,
@@ -380,7 +380,7 @@ impl Store for MemStore {
     }
 }
 
-/// What an entry weighs in a ledger.
+/// Size of an entry in a ledger.
 fn weight(event: &Event) -> usize {
     serde_json::to_string(&event.what).unwrap().len()
 }

@@ -1,4 +1,4 @@
-//! What a script of the model comes to.
+//! The results of scripted model replies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ async fn check_run(answers: &[&str], expected: &str) {
     check(&lab.run("go").await, &format!("prompt go / started / {expected}"));
 }
 
-/// Questions wait less long than the tests.
+/// Shorter question timeouts than the tests' own.
 fn short_timeouts() -> SessionLimits {
     SessionLimits { question_timeout: Duration::from_secs(30), ..SessionLimits::default() }
 }
@@ -205,8 +205,8 @@ async fn plan_is_repeated_after_compaction() {
     lab.run("second").await;
     let first = told(&lab).await;
     assert!(first.contains("sum") && first.contains(steps), "{first}");
-    // It is kept in the ledger: the next summary has it too, whatever the first one said of it, and
-    // so has one of a gateway that was started since.
+    // The plan is in the ledger, so the next summary has it too, whatever the first one said. This
+    // also holds after a restart of the gateway.
     let second = compact(&lab, "c1").await;
     assert_eq!(second.matches(steps).count(), 1, "{second}");
     assert!(second.contains("again") && second.contains(steps), "{second}");
@@ -220,7 +220,7 @@ async fn plan_is_repeated_after_compaction() {
     let third = compact(&later, "c2").await;
     assert!(third.contains("later") && third.contains(steps), "{third}");
 
-    // One that starts over has none.
+    // A session that was reset has no plan.
     later.sessions.reset(&later.key).await.unwrap();
     later.run("third").await;
     let fourth = compact(&later, "c3").await;
@@ -259,7 +259,7 @@ async fn commands_are_answered_without_model() {
     assert_eq!(lab.record().await.title, None);
     assert!(lab.hands.log.lock().unwrap().contains(&"mode plan".to_owned()));
     lab.run("go").await;
-    // The run of the earlier `/compact` has that name already.
+    // The run of the earlier `/compact` already has that name.
     let prompt =
         Prompt { text: "/compact".to_owned(), reach: FolderAccess::Anywhere, ..Prompt::default() };
     lab.sessions.send(&lab.key, run_id("again"), prompt).await.unwrap();

@@ -1,4 +1,4 @@
-//! Sessions over time: queues, stops, hands that come and go, starts and ends of the process.
+//! Sessions over time: queues, stops, attached backends, and process starts and ends.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -306,7 +306,7 @@ async fn runs_of_killed_process_are_finished_at_start() {
     let lab = SessionTestBed::new(&["Read:1", "ok"]).await;
     lab.run("before").await;
     let id = lab.record().await.id;
-    // A process that was killed in mid-call left this.
+    // State left by a process that was killed during a call.
     let (run, node) = (run_id("killed"), "node".to_owned());
     let prompt = EventKind::Prompt { text: "killed".into(), attachments: Vec::new() };
     let first = vec![new_event(Some(&run), prompt)];
@@ -374,7 +374,7 @@ async fn shutdown_waits_for_grace_then_finishes_runs() {
 #[tokio::test]
 async fn dropped_sender_does_not_cancel_run() {
     let lab = SessionTestBed::new(&["one"]).await;
-    // Polled once, so that it has begun, and given up.
+    // Polled once, so that it has started, and then dropped.
     let given_up = tokio::select! {
         biased;
         _ = lab.try_send("go") => false,
@@ -462,7 +462,7 @@ async fn disallowed_folder_gets_no_backend() {
         };
         lab.sessions.send(&lab.key, run_id(name), prompt)
     };
-    // Also where the folder was chosen, or hands were opened, by somebody who may.
+    // Even if another owner with access chose the folder or opened the backend.
     for (name, reach) in [("a", &nowhere), ("b", &beside)] {
         let sent = send(name, reach).await;
         assert!(
@@ -477,7 +477,7 @@ async fn disallowed_folder_gets_no_backend() {
     let record = lab.record().await;
     assert!(user(lab.sessions.list_commands(record.clone(), there).await.unwrap()));
     assert!(!user(lab.sessions.list_commands(record, beside.clone()).await.unwrap()));
-    // A client's folder is the client's, and the session never comes back from there.
+    // A client's folder is not checked, and the session never returns to the gateway.
     let lease = lab.sessions.attach_backend(&lab.key, "laptop", client(&lab)).await.unwrap();
     open("/", &beside).await.unwrap();
     drop(lease);

@@ -1,4 +1,4 @@
-//! Runs on the store and the bus that ship.
+//! Runs on the production store and bus.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -111,7 +111,7 @@ async fn many_concurrent_runs_all_end() {
     assert_eq!(sessions.stats().ended, 100);
 }
 
-/// One of several processes, of which those that live are known.
+/// One of several processes with a shared list of live ones.
 struct LiveNodes {
     name: &'static str,
     alive: Arc<Mutex<BTreeSet<&'static str>>>,
@@ -170,7 +170,7 @@ async fn session_in_use_by_live_process_is_left_alone() {
     let run = here.wait_for_run(&theirs, Duration::ZERO).await.unwrap().unwrap();
     assert_eq!((run.node.as_str(), run.end), ("there", None), "it goes on");
 
-    // What a dead process has left is in nobody's way.
+    // Runs of a dead process do not block others.
     alive.lock().unwrap().remove("there");
     assert_eq!(here.reset(key).await.unwrap().transcript, 2);
     let run = here.wait_for_run(&theirs, Duration::ZERO).await.unwrap().unwrap();

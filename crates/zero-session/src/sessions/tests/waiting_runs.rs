@@ -1,4 +1,4 @@
-//! Runs that wait, for a person or for tools elsewhere, and runs that want to work meanwhile.
+//! Runs that wait for the user or for remote tools, and runs that use the permits meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ async fn new_test_bed(answers: &[&str], runs_max: usize) -> SessionTestBed {
         .await
 }
 
-/// Waits until it is so.
+/// Waits until the condition holds.
 async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let wait = async {
         while !is_so() {
@@ -102,7 +102,7 @@ async fn owner_limit_leaves_permits_for_others() {
     assert_eq!((lab.sessions.stats().running, available_permits(&lab)), (0, 4));
 }
 
-/// A run of `a` that has its answer, and waits for its place, which `b` has.
+/// A run of `a` that has its answer and waits for its permit, which `b` holds.
 async fn paused_run() -> SessionTestBed {
     let mut lab = new_test_bed(&["Ask:1", "Hang:2", "done"], 1).await;
     lab.switch_session("one", "a").await;

@@ -1,4 +1,4 @@
-//! Promises about what happened and what models are told.
+//! Guarantees about ledgers and transcripts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -105,7 +105,7 @@ async fn events_are_read_by_pages(store: Arc<dyn Store>) {
     }
 }
 
-/// What an entry says, in JSON, is what it weighs.
+/// The size of an entry is the length of its content in JSON.
 async fn events_are_read_by_size(store: Arc<dyn Store>) {
     let id = create_session(&store, "a").await.id;
     let words = ["é".repeat(500), "\u{1}".repeat(200), "x".repeat(10_000), "y".to_owned()];
@@ -119,7 +119,7 @@ async fn events_are_read_by_size(store: Arc<dyn Store>) {
         (0, all, first + second + third + fourth - 1, vec![1, 2, 3]),
         (0, all, first + second, vec![1, 2]),
         (0, all, first + second - 1, vec![1]),
-        // One fits always, or nobody would get past it.
+        // One entry always fits; otherwise a reader could not get past it.
         (0, all, 0, vec![1]),
         (2, all, 10, vec![3]),
         (4, all, 10, vec![]),
@@ -232,10 +232,10 @@ async fn concurrent_sessions_append(store: Arc<dyn Store>) {
             for n in 1..=20_u64 {
                 let written = store.append(&id, vec![text_event(n.to_string())]).await.unwrap();
                 assert_eq!(event_seqs(&written), [n]);
-                // Whoever was told that it is written can read it.
+                // An acknowledged entry can be read.
                 assert_eq!(store.last_seq(&id).await.unwrap(), n);
             }
-            // Refused work in the same transaction takes nothing with it.
+            // A refused write in the same transaction does not affect the others.
             assert_no_session(store.append(&unknown_session(), vec![text_event("x")]).await);
         });
     }

@@ -1,4 +1,4 @@
-//! Promises about runs.
+//! Guarantees about runs.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Promises about sessions: keys, labels, lists, what is granted.
+//! Guarantees about sessions: keys, labels, lists and grants.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ async fn session_size_is_counted(store: Arc<dyn Store>) {
     assert_no_session(store.size(&unknown_session()).await);
     let size = || async { store.size(&made.id).await.unwrap() };
     assert_eq!(size().await, 0);
-    // Each way in which something comes to be kept; how it is written is the store's own business.
+    // Every operation that stores data; the encoding is up to the store.
     let text = "ü".repeat(1000);
     let mut before = 0;
     for (way, least) in
@@ -250,7 +250,7 @@ async fn concurrent_label_has_one_owner(store: Arc<dyn Store>) {
     assert_eq!(results.iter().filter(taken).count(), 19);
 }
 
-/// Keys that fit, after their agent, and how many fit in all.
+/// The keys of matching sessions, without their agent, and the total number.
 async fn list_keys(store: &Arc<dyn Store>, query: SessionQuery) -> (String, u64) {
     let page = store.list(query).await.unwrap();
     let names: Vec<&str> = page.sessions.iter().map(|session| session.key.name()).collect();
@@ -259,7 +259,7 @@ async fn list_keys(store: &Arc<dyn Store>, query: SessionQuery) -> (String, u64)
 
 async fn sessions_are_listed_by_pages(store: Arc<dyn Store>) {
     let base = create_session(&store, "s0").await.created_ms;
-    // The order in which something happened in them is not the one they were made in.
+    // The order of their activity differs from the order of their creation.
     for (name, later) in [("s1", 30), ("s2", 10), ("s3", 20), ("s4", 40)] {
         let id = create_session(&store, name).await.id;
         let event = NewEvent { time_ms: base + 1_000_000 + later, ..text_event("x") };

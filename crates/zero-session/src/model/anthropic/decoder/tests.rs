@@ -1,4 +1,4 @@
-//! Streams of events, and what they amount to.
+//! Event streams and the replies they produce.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::model::arbitrary_json::any_json;
 use crate::model::reply_limiter::{BYTES_MAX, PARTS_MAX};
 
-/// What was said while it came, and what it came to.
+/// The streamed events and the final reply.
 fn read(events: &[Value]) -> (Vec<ModelEvent>, Result<ModelReply, ModelError>) {
     let mut decoder = MessagesDecoder::default();
     let mut said = Vec::new();
@@ -292,7 +292,7 @@ fn stop_reasons_are_mapped() {
             "delta": {"stop_reason": reason, "stop_details": details}});
         check(&[begin(), event, stop_message()], &[], &[], expected);
     }
-    // A call is to be answered whatever the reason is called.
+    // A call is answered whatever the stop reason is.
     let events = [call_start(0, "a", "X"), end("end_turn")];
     check(&events, &[tool("a", "X")], &[call("a", "X", json!({}))], ModelStopReason::ToolUse);
 }
@@ -333,7 +333,7 @@ fn truncated_stream_is_error() {
     check_error(&[], ModelErrorKind::Network, words);
     let text = start(0, json!({"type": "text", "text": "a"}));
     check_error(&[begin(), text.clone(), stop_block(0)], ModelErrorKind::Network, words);
-    // All was said; only the last full stop is missing.
+    // All content arrived; only the final event is missing.
     let events = [begin(), text, end("end_turn")];
     assert_eq!(read(&events).1.unwrap().blocks, [MessageBlock::text("a")]);
 }

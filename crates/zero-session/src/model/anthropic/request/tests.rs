@@ -1,4 +1,4 @@
-//! Conversations, and the bodies that are sent for them.
+//! Conversations and the request bodies for them.
 
 use proptest::prelude::*;
 
@@ -44,7 +44,7 @@ fn thought(text: &str, opaque: Value) -> MessageBlock {
     MessageBlock::Thinking { text: text.into(), opaque }
 }
 
-/// Takes the marks for the cache away, which have a test of their own.
+/// Removes the cache marks, which have their own test.
 fn strip_cache_marks(mut value: Value) -> Value {
     match &mut value {
         Value::Object(fields) => {
@@ -437,7 +437,7 @@ fn tools_are_declared_when_history_has_calls() {
 const WORDS: &[&str] = &["type", "thinking", "redacted_thinking", "signature", "data", "model"];
 
 proptest! {
-    /// Transcripts outlive the program that wrote them.
+    /// Transcripts may have been written by other versions.
     #[test]
     fn no_transcript_panics(
         opaque in any_json(WORDS), input in any_json(WORDS), id in ".{0,80}", name in ".{0,80}",

@@ -1,4 +1,4 @@
-//! Streams of events, and what they amount to.
+//! Event streams and the replies they produce.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::model::arbitrary_json::any_json;
 use crate::model::reply_limiter::{BYTES_MAX, PARTS_MAX};
 
-/// What was said while it came, whether it was done then, and what it came to.
+/// The streamed events, whether the stream was done, and the final reply.
 fn read(chunks: &[Value]) -> (Vec<ModelEvent>, bool, Result<ModelReply, ModelError>) {
     let mut decoder = GeminiDecoder::default();
     let mut said = Vec::new();

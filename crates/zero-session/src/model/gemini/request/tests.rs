@@ -1,4 +1,4 @@
-//! Conversations, and the bodies that are sent for them.
+//! Conversations and the request bodies for them.
 
 use proptest::prelude::*;
 
@@ -285,7 +285,7 @@ fn thinking_levels_are_mapped() {
 const WORDS: &[&str] = &["thoughtSignature", "part", "text", "id", "model", "gemini-3-pro"];
 
 proptest! {
-    /// Transcripts outlive the program that wrote them.
+    /// Transcripts may have been written by other versions.
     #[test]
     fn no_transcript_panics(
         opaque in any_json(WORDS), input in any_json(WORDS), id in ".{0,80}", name in ".{0,80}",
