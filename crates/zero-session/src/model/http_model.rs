@@ -26,46 +26,14 @@ use self::shared_client::root_cause;
 use self::tools_json_cache::ToolsJsonCache;
 use crate::message::image_placeholder;
 use crate::model::attempt_failure::{self, AttemptFailure, ModelDescriptor, shorten};
-use crate::model::catalog::{ApiKey, ModelConfig};
+use crate::model::model_config::{ApiKey, ModelConfig};
 use crate::model::protocol::ModelProtocol;
 use crate::model::request_secrets::{RequestSecrets, is_secret_header};
-use crate::model::retry::{AttemptStream, RetryLimits, cancelled_error, retry_stream};
+use crate::model::retry::{AttemptStream, cancelled_error, retry_stream};
 use crate::model::{
-    ModelClient, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelStream,
+    ModelClient, ModelError, ModelErrorKind, ModelEvent, ModelHttpLimits, ModelInfo, ModelRequest,
+    ModelStream,
 };
-
-/// The bounds of what is said to and by a provider.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ModelHttpLimits {
-    /// How long connecting may take, TLS included.
-    pub connect_time: Duration,
-    /// How long the head of an answer may take. A local server reads the whole conversation first.
-    pub head_time: Duration,
-    /// How long an answer may be without a byte.
-    pub idle_time: Duration,
-    /// How long a whole answer may take.
-    pub answer_time: Duration,
-    /// Longest event of an answer, in bytes.
-    pub event_bytes_max: usize,
-    /// Longest answer, in bytes of the stream.
-    pub answer_bytes_max: u64,
-    /// When it is asked again.
-    pub retry: RetryLimits,
-}
-
-impl Default for ModelHttpLimits {
-    fn default() -> Self {
-        Self {
-            connect_time: Duration::from_secs(15),
-            head_time: Duration::from_secs(600),
-            idle_time: Duration::from_secs(300),
-            answer_time: Duration::from_secs(3600),
-            event_bytes_max: 16 * 1024 * 1024,
-            answer_bytes_max: 256 * 1024 * 1024,
-            retry: RetryLimits::default(),
-        }
-    }
-}
 
 /// Longest text of an error that is read.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
