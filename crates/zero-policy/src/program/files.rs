@@ -20,7 +20,7 @@ mod analysis_assert;
 
 use crate::shell::ShellArg;
 
-use super::CommandAnalysis;
+use crate::program::command_analysis::CommandAnalysis;
 
 /// Studies the arguments of the program `name`; `None` when it is none of those known here.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {

@@ -1,6 +1,6 @@
 //! What the tests of the tables share: a command line in, its study as one line of text out.
 
-use crate::program::{CommandClass, FileAccess, NestedExecution};
+use crate::program::command_analysis::{CommandClass, FileAccess, NestedExecution};
 use crate::shell::ShellArg;
 
 /// Studies a line and compares it with its study in words: `files: read in, write out`.

@@ -1,7 +1,9 @@
 //! A study while it is being written: one method per thing that can be found out.
 
+use crate::program::command_analysis::{
+    CommandAnalysis, CommandClass, FileAccess, FileTouch, NestedExecution,
+};
 use crate::program::options::{OptionChange, ParsedArguments, ValueUse};
-use crate::program::{CommandAnalysis, CommandClass, FileAccess, FileTouch, NestedExecution};
 use crate::shell::ShellArg;
 
 /// Said where an argument that is not known yet could turn out to be a dangerous option.

@@ -1,7 +1,7 @@
 //! Tools for building and running things. They may do anything, except for the few forms that
 //! only look: those are listed, with every option they may have.
 
-use crate::program::CommandAnalysis;
+use crate::program::command_analysis::CommandAnalysis;
 use crate::shell::ShellArg;
 
 use super::analysis_builder::CommandAnalysisBuilder;

@@ -3,7 +3,7 @@
 //! A destination may be a file or an existing folder, which only the disk knows. So both are
 //! noted: the destination itself, and the file of the source's name inside it.
 
-use crate::program::CommandAnalysis;
+use crate::program::command_analysis::CommandAnalysis;
 use crate::program::options::{OptionTable, ParsedArguments, options, strip_start};
 use crate::shell::ShellArg;
 

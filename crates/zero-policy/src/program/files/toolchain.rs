@@ -3,7 +3,7 @@
 //! They may do anything, so a rule decides. The files they are given are named here, so that
 //! rules about files hold too; asking for the version is all that only looks.
 
-use crate::program::CommandAnalysis;
+use crate::program::command_analysis::CommandAnalysis;
 use crate::program::options::{OptionTable, options};
 use crate::shell::ShellArg;
 

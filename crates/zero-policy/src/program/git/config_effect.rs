@@ -2,7 +2,7 @@
 //!
 //! Many can, and each version brings more, so the list is of those that cannot.
 
-use super::super::{parse_assignment, strip_arg_prefix};
+use crate::program::arguments::{parse_assignment, strip_arg_prefix};
 use crate::shell::ShellArg;
 use crate::word_list::words;
 

@@ -1,6 +1,6 @@
 //! Programs that replace a file by a compressed one, or the other way round.
 
-use crate::program::CommandAnalysis;
+use crate::program::command_analysis::CommandAnalysis;
 use crate::program::options::{OptionTable, ParsedArguments, options};
 use crate::shell::ShellArg;
 
