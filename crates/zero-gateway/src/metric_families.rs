@@ -9,7 +9,7 @@ use zero_core::text_shortening::head_chars;
 use zero_runtime::metrics::{CallStatus, ToolStats};
 use zero_session::sessions::SessionStats;
 
-use crate::gateway::{Gateway, GatewayInner};
+use crate::gateway_inner::GatewayInner;
 
 /// Tools that are shown by name; further ones are shown together.
 const TOOLS_MAX: usize = 200;
@@ -101,13 +101,6 @@ pub(crate) struct MetricInputs<'a> {
     pub(crate) sessions: SessionStats,
     pub(crate) connections: u64,
     pub(crate) uptime: Duration,
-}
-
-impl Gateway {
-    /// All it counts, as of now.
-    pub fn collect_metrics(&self) -> Vec<MetricFamily> {
-        self.inner.collect_metrics()
-    }
 }
 
 impl GatewayInner {
