@@ -54,7 +54,7 @@ pub(crate) struct ActiveSession {
     /// The folder that prompts have to name; `None` if the gateway knows it.
     pub(crate) says_folder: Option<std::path::PathBuf>,
     pub(crate) overlap: OverlapPolicy,
-    /// Calls that the client makes itself.
+    /// Tool calls that the client makes itself.
     pub(crate) own_calls: Arc<CallTable>,
 }
 

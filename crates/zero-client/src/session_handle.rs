@@ -35,7 +35,7 @@ pub struct OpenRequest {
     pub cwd: Option<String>,
     /// The agent, for keys that name none.
     pub agent: Option<String>,
-    /// The mode chosen for it.
+    /// Permission mode selected for the session.
     pub mode: Option<PermissionMode>,
     /// Whether to start a new transcript.
     pub reset: bool,

@@ -17,7 +17,7 @@ pub struct Event {
     /// The run it belongs to, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
-    /// When, in milliseconds since 1970.
+    /// Time, in milliseconds since the Unix epoch.
     pub time_ms: i64,
     /// What.
     #[serde(flatten)]
@@ -59,7 +59,7 @@ pub enum EventKind {
         call: String,
         /// The tool, as the model called it.
         name: String,
-        /// What it will do, in one line.
+        /// One-line description of its effect.
         title: String,
         /// How to picture it.
         kind: ToolKind,
@@ -125,7 +125,7 @@ pub enum EventKind {
     UsageReported {
         /// Of this run.
         run_usage: TokenUsage,
-        /// Tokens that the next request would send, as far as known.
+        /// Tokens that the next request would send, if known.
         context_tokens: u64,
         /// Tokens the model can take.
         context_window: u64,
@@ -351,7 +351,7 @@ pub enum ResultContent {
     Image {
         /// Media type.
         mime: String,
-        /// The bytes, in base64.
+        /// The image data, in base64.
         data: String,
     },
 }

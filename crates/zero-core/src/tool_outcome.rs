@@ -93,7 +93,7 @@ impl ToolOutcome {
         self.result().map_or(&[], |result| &result.locations)
     }
 
-    /// Bytes of what can be long in it.
+    /// Estimated size: the bytes of its texts and media.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Result(result) => result.bytes(),

@@ -49,14 +49,14 @@ pub enum ToolResultPart {
     Image {
         /// Media type.
         mime: String,
-        /// The bytes, in base64.
+        /// The image data, in base64.
         data: String,
     },
     /// Sound.
     Audio {
         /// Media type.
         mime: String,
-        /// The bytes, in base64.
+        /// The image data, in base64.
         data: String,
     },
     /// Any other document, such as a PDF.
@@ -65,7 +65,7 @@ pub enum ToolResultPart {
         uri: String,
         /// Media type.
         mime: String,
-        /// The bytes, in base64.
+        /// The image data, in base64.
         data: String,
     },
 }

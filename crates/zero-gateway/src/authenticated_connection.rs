@@ -19,8 +19,8 @@ use zero_wire::method::TokenScope;
 use zero_wire::zero_sessions::CAP_EVENTS;
 
 use crate::auth::Principal;
-use crate::gateway::GatewayInner;
-use crate::methods::{to_error_shape, unavailable_error};
+use crate::error_payloads::{to_error_shape, unavailable_error};
+use crate::gateway_inner::GatewayInner;
 use crate::openclaw_relay::RelayInterest;
 use crate::read_limiter::{ReadLimitError, ReadLimiter, ReadPermit};
 use crate::remote_tool_backend::RemoteToolBackend;

@@ -20,7 +20,7 @@ use zero_wire::{CloseReason, ErrorCode, ErrorPayload, GatewayFrame, ResponseFram
 use crate::auth::Principal;
 use crate::authenticated_connection::AuthenticatedConnection;
 use crate::connection_limiter::ConnectionPermit;
-use crate::gateway::GatewayInner;
+use crate::gateway_inner::GatewayInner;
 use crate::handshake;
 use crate::methods::{self, AnswerFuture};
 use crate::send_queue::{SendQueue, error_response};

@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connection::{self, PeerOrigin};
 use crate::connection_limiter::ConnectionPermit;
-use crate::gateway::{Gateway, GatewayInner};
+use crate::gateway::Gateway;
+use crate::gateway_inner::GatewayInner;
 use crate::http_endpoint::{self, NetworkStream};
 use crate::tls::TlsIdentity;
 

@@ -26,7 +26,7 @@ use crate::auth;
 use crate::auth_limiter::AuthDenial;
 use crate::authenticated_connection::HandshakeOutcome;
 use crate::connection::{MessageTransport, PeerOrigin, TransportEvent, flush, parse_frame};
-use crate::gateway::GatewayInner;
+use crate::gateway_inner::GatewayInner;
 use crate::methods;
 use crate::send_queue::{SendQueue, error_response};
 

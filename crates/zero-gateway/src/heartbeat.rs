@@ -6,7 +6,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use zero_runtime::clock::now_ms;
 use zero_wire::{close, events};
 
-use crate::gateway::GatewayInner;
+use crate::gateway_inner::GatewayInner;
 
 /// Sends ticks and pings until the gateway stops or is dropped.
 pub(crate) async fn run_heartbeat(gateway: Weak<GatewayInner>) {

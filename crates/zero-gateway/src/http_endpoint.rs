@@ -28,7 +28,7 @@ use zero_wire::method::TokenScope;
 use crate::auth::AuthConfig;
 use crate::auth_limiter::{AuthDenial, AuthLimiter};
 use crate::connection_limiter::ConnectionPermit;
-use crate::gateway::GatewayInner;
+use crate::gateway_inner::GatewayInner;
 use crate::prometheus_page;
 use crate::request_filter::{self, UpgradeError};
 use crate::websocket_transport::WebSocketTransport;

@@ -17,7 +17,10 @@ mod auth_limiter;
 mod authenticated_connection;
 mod connection;
 mod connection_limiter;
+mod error_payloads;
 mod gateway;
+mod gateway_config;
+mod gateway_inner;
 mod gateway_listener;
 mod handshake;
 mod heartbeat;
@@ -43,7 +46,8 @@ mod websocket_transport;
 
 pub use auth::{AuthConfig, InvalidSecret, Principal};
 pub use auth_limiter::AuthAttemptLimits;
-pub use gateway::{Gateway, GatewayConfig, GatewayLimits};
+pub use gateway::Gateway;
+pub use gateway_config::{GatewayConfig, GatewayLimits};
 pub use gateway_listener::{GatewayListener, GatewayServeError, PlaintextPolicy};
 pub use metric_families::{
     MetricFamily, MetricHistogram, MetricKind, MetricPoint, MetricValue, MetricsSource,

@@ -10,14 +10,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use serde_json::Value;
-use zero_core::text_shortening::excerpt;
-use zero_runtime::tool_backend::ToolBackendError;
 use zero_session::model::ThinkingEffort;
-use zero_session::sessions::SessionError;
-use zero_session::store::StoreError;
 use zero_wire::{ErrorCode, ErrorPayload, GatewayMethod, parse_params};
 
 use crate::authenticated_connection::AuthenticatedConnection;
+use crate::error_payloads::{forbidden_error, shorten, to_error_shape};
 use crate::read_limiter::{ReadPermit, run_blocking};
 
 /// A validated request that has not started. Resolves to the response as JSON.
@@ -117,76 +114,11 @@ fn admit<M: GatewayMethod>(peer: &AuthenticatedConnection) -> Result<(), ErrorPa
     if peer.has_scope(M::SCOPE) { Ok(()) } else { Err(forbidden_error(M::NAME, M::SCOPE)) }
 }
 
-fn forbidden_error(method: &str, scope: zero_wire::method::TokenScope) -> ErrorPayload {
-    let scope = scope.as_str();
-    let message = format!(
-        "{method} needs the scope {scope}, which this connection was not granted; connect with a \
-         token that has it, and ask for it in `scopes`"
-    );
-    let details = serde_json::json!({"code": "MISSING_SCOPE", "missingScope": scope});
-    ErrorPayload::new(ErrorCode::Forbidden, message).with_details(details)
-}
-
 fn encode_result(result: &impl serde::Serialize) -> Result<String, ErrorPayload> {
     serde_json::to_string(result).map_err(|error| {
         tracing::error!(%error, "a result cannot be written as JSON");
         ErrorPayload::new(ErrorCode::Unavailable, "the result cannot be written as JSON")
     })
-}
-
-/// Truncates and cleans client input for an error message.
-fn shorten(text: &str) -> String {
-    excerpt(text, 100)
-}
-
-/// Converts a session error for the client. Details that only the operator needs are logged.
-pub(crate) fn to_error_shape(error: SessionError) -> ErrorPayload {
-    match &error {
-        SessionError::Key(_)
-        | SessionError::NotFound(_)
-        | SessionError::NoLabel(_)
-        | SessionError::NoAgent { .. }
-        | SessionError::Invalid(_)
-        | SessionError::Full(_)
-        | SessionError::Store(StoreError::NoTranscript { .. } | StoreError::TooMany(_))
-        | SessionError::ToolBackend(ToolBackendError::Workspace(_)) => {
-            ErrorPayload::invalid(error.to_string())
-        }
-        SessionError::ToolBackend(ToolBackendError::FolderNotAllowed(out)) => {
-            let details = serde_json::json!({"code": "OUT_OF_REACH", "folder": out.folder});
-            ErrorPayload::new(ErrorCode::Forbidden, error.to_string()).with_details(details)
-        }
-        SessionError::Model(model) if !model.kind.is_transient() => {
-            ErrorPayload::invalid(error.to_string())
-        }
-        SessionError::Model(_)
-        | SessionError::Busy(_)
-        | SessionError::ShuttingDown
-        | SessionError::ToolBackend(ToolBackendError::ClientDisconnected { .. }) => {
-            unavailable_error(error.to_string())
-        }
-        SessionError::Store(StoreError::NoSession(session)) => {
-            ErrorPayload::invalid(format!("No session found: {session}"))
-        }
-        // The owner of the label is not disclosed.
-        SessionError::Store(StoreError::LabelTaken { label, .. }) => ErrorPayload::invalid(
-            format!("the label `{}` is taken; choose another", shorten(label)),
-        ),
-        SessionError::Store(StoreError::Broken { verb, .. }) => {
-            tracing::error!(%error, "the session store failed");
-            unavailable_error(format!("the session store cannot {verb} now; try again in a moment"))
-        }
-        SessionError::Store(StoreError::Busy) => unavailable_error(error.to_string()),
-        SessionError::Internal => ErrorPayload::new(ErrorCode::Unavailable, error.to_string()),
-    }
-}
-
-/// Error for a request that may succeed if retried.
-pub(crate) fn unavailable_error(message: String) -> ErrorPayload {
-    let mut shape = ErrorPayload::new(ErrorCode::Unavailable, message);
-    shape.retryable = Some(true);
-    shape.retry_after_ms = Some(1_000);
-    shape
 }
 
 /// Parses a thinking level, in zero's terms or in those of OpenClaw.
@@ -212,47 +144,6 @@ fn parse_thinking(word: &str) -> Result<ThinkingEffort, ErrorPayload> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zero_session::model::{ModelError, ModelErrorKind};
-    use zero_wire::method::TokenScope;
-
-    #[track_caller]
-    fn check(error: SessionError, code: ErrorCode, message: &str) {
-        let shape = to_error_shape(error);
-        let retryable = code == ErrorCode::Unavailable;
-        assert_eq!((&shape.code, shape.message.as_str()), (&code, message));
-        assert_eq!(shape.retryable.unwrap_or(false), retryable);
-    }
-
-    #[test]
-    fn errors_tell_if_retry_can_help() {
-        use ErrorCode::{InvalidRequest, Unavailable};
-        check(SessionError::NotFound("x".into()), InvalidRequest, "No session found: x");
-        check(SessionError::NoLabel("x".into()), InvalidRequest, "No session found with label: x");
-        check(SessionError::Busy("full".into()), Unavailable, "full");
-        let down = "zero is shutting down; send it again in a moment";
-        check(SessionError::ShuttingDown, Unavailable, down);
-        let model = |kind| SessionError::Model(ModelError::new(kind, "why"));
-        check(model(ModelErrorKind::Auth), InvalidRequest, "why");
-        check(model(ModelErrorKind::Network), Unavailable, "why");
-    }
-
-    #[test]
-    fn internal_details_are_not_sent() {
-        let broken = StoreError::Broken { verb: "write", why: "/var/lib/x: disk full".into() };
-        let message = "the session store cannot write now; try again in a moment";
-        check(broken.into(), ErrorCode::Unavailable, message);
-        let key = zero_session::key::SessionKey::resolve("agent:main:secret", "main").unwrap();
-        let taken = StoreError::LabelTaken { label: "x".into(), key };
-        check(taken.into(), ErrorCode::InvalidRequest, "the label `x` is taken; choose another");
-    }
-
-    #[test]
-    fn missing_scope_is_named_in_error() {
-        let shape = forbidden_error("chat.send", TokenScope::Write);
-        assert_eq!(shape.code, ErrorCode::Forbidden);
-        assert!(shape.message.contains("operator.write"), "{}", shape.message);
-        assert_eq!(shape.details.unwrap()["missingScope"], "operator.write");
-    }
 
     #[test]
     fn thinking_accepts_zero_and_openclaw_names() {

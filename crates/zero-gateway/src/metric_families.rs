@@ -9,7 +9,7 @@ use zero_core::text_shortening::head_chars;
 use zero_runtime::metrics::{CallStatus, ToolStats};
 use zero_session::sessions::SessionStats;
 
-use crate::gateway::{Gateway, GatewayInner};
+use crate::gateway_inner::GatewayInner;
 
 /// Maximum number of tools reported by name; the rest is reported together.
 const TOOLS_MAX: usize = 200;
@@ -101,13 +101,6 @@ pub(crate) struct MetricInputs<'a> {
     pub(crate) sessions: SessionStats,
     pub(crate) connections: u64,
     pub(crate) uptime: Duration,
-}
-
-impl Gateway {
-    /// Collects the current value of every metric.
-    pub fn collect_metrics(&self) -> Vec<MetricFamily> {
-        self.inner.collect_metrics()
-    }
 }
 
 impl GatewayInner {

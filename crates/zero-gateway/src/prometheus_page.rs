@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-use crate::gateway::GatewayInner;
+use crate::gateway_inner::GatewayInner;
 use crate::metric_families::{MetricFamily, MetricKind, MetricPoint, MetricValue};
 
 /// Renders all metrics in the Prometheus text format.

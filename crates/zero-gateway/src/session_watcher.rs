@@ -24,8 +24,8 @@ use zero_session::store::{LedgerReadLimit, SessionRecord, StoreError, ToolHostLo
 use zero_wire::zero_sessions::SESSION_EVENT;
 use zero_wire::{ErrorCode, ErrorPayload};
 
+use crate::error_payloads::to_error_shape;
 use crate::ledger_tail::{self, READ_BYTES_MAX};
-use crate::methods::to_error_shape;
 use crate::openclaw_relay::{
     FlushScope, OpenClawRelay, RelayEvent, RelayInterest, RelaySessionInfo, SendCapacity,
 };

@@ -57,7 +57,7 @@ pub struct GrantRecord {
     pub allowed: bool,
     /// What.
     pub grant: GrantScope,
-    /// When, in milliseconds since 1970.
+    /// Time, in milliseconds since the Unix epoch.
     pub time_ms: i64,
     /// Who said so.
     pub by: String,

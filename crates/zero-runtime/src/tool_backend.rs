@@ -136,7 +136,7 @@ pub trait CallObserver: Send + Sync {
     }
 }
 
-/// Why there is nothing to work with.
+/// Why a tool host cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ToolBackendError {
     /// The folder cannot be worked in.
@@ -172,11 +172,11 @@ pub struct ToolBackendRequest {
     pub cwd: PathBuf,
     /// Where it has to lie once it is opened.
     pub reach: FolderAccess,
-    /// How much may be done without asking; that of the settings when absent.
+    /// Permission mode; `None` uses the mode of the settings.
     pub mode: Option<PermissionMode>,
-    /// How the person is asked whether a call may run.
+    /// Asks the user whether a call may run.
     pub approver: Arc<dyn CallApprover>,
-    /// How the person is asked something on behalf of a tool.
+    /// Asks the user a question on behalf of a tool.
     pub elicitor: Arc<dyn Elicitor>,
     /// What the person allowed or rejected earlier in this session.
     pub standing: Vec<GrantRecord>,

@@ -75,7 +75,7 @@ pub struct AgentSetting {
     #[serde(deserialize_with = "deserialize_dialect")]
     #[schemars(schema_with = "dialect_schema")]
     pub dialect: Option<DialectName>,
-    /// Its system prompt, in place of zero's own.
+    /// System prompt that replaces zero's own.
     pub system_prompt: Option<String>,
     /// The tools it may use, by canonical name; a name that ends in `*` is a prefix.
     pub tools: Option<Vec<String>>,

@@ -12,7 +12,7 @@ use zero_runtime::tool::{AnyPlan, BoxFuture};
 use zero_runtime::{AnyTool, CallContext, CallDescription};
 use zero_sandbox::Workspace;
 
-// Commands are started by this program under another name.
+// The test binary acts as the helper process that starts commands.
 zero_sandbox::dispatch_helper_before_main!();
 
 /// `Echo` returns its input, `Smash` needs approval, `Sleep` runs for a minute.

@@ -172,7 +172,7 @@ pub(super) async fn connect(
     for address in addresses.iter().take(tried) {
         failure = match timeout(each, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
-                // Without it, small messages are only slower.
+                // Failure only makes small messages slower.
                 let _ = stream.set_nodelay(true);
                 return Ok((stream, *address));
             }

@@ -35,7 +35,7 @@ pub(super) async fn serve(shared: &Arc<ProxyState>, listener: TcpListener, shutd
         while let Ok(slot) = slots.clone().acquire_owned().await {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    // Without it, small messages are only slower.
+                    // Failure only makes small messages slower.
                     let _ = stream.set_nodelay(true);
                     let (shared, lookups) = (shared.clone(), lookups.clone());
                     connections.spawn(async move {

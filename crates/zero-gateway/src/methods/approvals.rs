@@ -18,8 +18,8 @@ use zero_wire::zero_sessions::{
 };
 use zero_wire::{ErrorCode, ErrorPayload};
 
-use super::{shorten, to_error_shape};
 use crate::authenticated_connection::AuthenticatedConnection;
+use crate::error_payloads::{shorten, to_error_shape};
 use crate::openclaw_relay::{allowed_decisions, approval_command};
 use crate::session_watcher::host_label;
 

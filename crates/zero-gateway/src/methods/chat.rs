@@ -21,9 +21,10 @@ use zero_wire::chat::{
 };
 use zero_wire::method::TokenScope;
 
+use super::parse_thinking;
 use super::sessions::check_session_id;
-use super::{parse_thinking, shorten, to_error_shape};
 use crate::authenticated_connection::{AuthenticatedConnection, session_not_found};
+use crate::error_payloads::{shorten, to_error_shape};
 use crate::ledger_tail::READ_BYTES_MAX;
 use crate::openclaw_relay::{run_failure, run_text};
 use crate::read_limiter::run_blocking;

@@ -17,8 +17,9 @@ use zero_wire::sessions::{
     SessionsResolveResult, ThinkingLevel,
 };
 
-use super::{parse_thinking, shorten, to_error_shape};
+use super::parse_thinking;
 use crate::authenticated_connection::AuthenticatedConnection;
+use crate::error_payloads::{forbidden_error, shorten, to_error_shape};
 use crate::history;
 use crate::ledger_tail::READ_BYTES_MAX;
 
@@ -260,7 +261,7 @@ pub(super) async fn patch(
     let key = peer.resolve_key(&params.key, params.agent_id.as_deref())?;
     if !peer.has_scope(params.required_scope()) {
         let what = "sessions.patch of more than label, model, thinkingLevel and fastMode";
-        return Err(super::forbidden_error(what, params.required_scope()));
+        return Err(forbidden_error(what, params.required_scope()));
     }
     check_fields(&params)?;
     let expected = params.expected_session_id.clone();

@@ -12,8 +12,8 @@ use zero_wire::tools::{
 };
 use zero_wire::{ErrorCode, ErrorPayload};
 
-use super::{shorten, to_error_shape};
 use crate::authenticated_connection::AuthenticatedConnection;
+use crate::error_payloads::{shorten, to_error_shape};
 use crate::remote_tool_backend::RemoteToolBackend;
 use crate::tool_offer::ToolOffer;
 

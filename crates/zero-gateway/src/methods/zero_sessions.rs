@@ -24,9 +24,10 @@ use zero_wire::zero_sessions::{
     SlashCommandInfo, ZeroSessionsListParams, ZeroSessionsListResult,
 };
 
+use super::parse_thinking;
 use super::sessions::{check_label, check_model, session_model};
-use super::{forbidden_error, parse_thinking, to_error_shape};
 use crate::authenticated_connection::AuthenticatedConnection;
+use crate::error_payloads::{forbidden_error, shorten, to_error_shape};
 
 /// Maximum number of entries per response.
 const EVENTS_MAX: u32 = 1_000;
@@ -114,7 +115,7 @@ async fn check_folder_access(
 fn parse_folder(text: &str) -> Result<PathBuf, ErrorPayload> {
     let path = PathBuf::from(text);
     if !path.is_absolute() || text.contains('\0') {
-        let why = format!("cwd has to be an absolute path, not `{}`", super::shorten(text));
+        let why = format!("cwd has to be an absolute path, not `{}`", shorten(text));
         return Err(ErrorPayload::invalid(why));
     }
     Ok(path)
@@ -137,7 +138,7 @@ fn parse_mode(word: &str) -> Result<PermissionMode, ErrorPayload> {
     let found = PermissionMode::ALL.into_iter().find(|mode| mode.as_str() == word);
     found.ok_or_else(|| {
         let known = PermissionMode::ALL.map(PermissionMode::as_str).join(", ");
-        let word = super::shorten(word);
+        let word = shorten(word);
         ErrorPayload::invalid(format!("there is no mode `{word}`; the modes are {known}"))
     })
 }

@@ -44,7 +44,7 @@ pub(crate) struct TestGateway {
 }
 
 impl TestGateway {
-    /// A gateway whose model gives these answers, one after the other.
+    /// Starts a gateway whose model gives these answers in order.
     pub(crate) async fn start(answers: &[&str]) -> Self {
         Self::with_limits(answers, GatewayLimits::default()).await
     }

@@ -3,7 +3,10 @@
 //! Most change only the shell itself. Some take a script that runs now or later, and some take the
 //! name of a variable, whose index is arithmetic and can contain a `$(command)`.
 
-use super::{CommandAnalysis, FileAccess, NestedExecution, args_from, join_args, known_text};
+use crate::program::arguments::{args_from, join_args, known_text, parse_assignment, unknown_arg};
+use crate::program::command_analysis::{
+    CommandAnalysis, CommandClass, FileAccess, NestedExecution,
+};
 use crate::program::options::{OptionTable, options};
 use crate::shell::ShellArg;
 use crate::word_list::words;
@@ -124,7 +127,7 @@ fn analyze_trap(args: &[ShellArg]) -> CommandAnalysis {
 fn analyze_alias(args: &[ShellArg]) -> CommandAnalysis {
     let defined: Vec<ShellArg> = args
         .iter()
-        .filter_map(|arg| match super::parse_assignment(arg) {
+        .filter_map(|arg| match parse_assignment(arg) {
             Some((_, value)) => Some(value),
             None => arg.as_known().is_none().then(|| arg.clone()),
         })
@@ -160,8 +163,7 @@ fn analyze_history(args: &[ShellArg]) -> CommandAnalysis {
             CommandAnalysis::opaque().with_caution("it may write the history to a file")
         }
         Some(file) if options.has(&["a", "w"]) => {
-            CommandAnalysis::with_class(super::CommandClass::Files)
-                .with_touch(FileAccess::Write, file)
+            CommandAnalysis::with_class(CommandClass::Files).with_touch(FileAccess::Write, file)
         }
         Some(file) if options.has(&["r", "n"]) => {
             CommandAnalysis::read_only().with_touch(FileAccess::Read, file)
@@ -178,7 +180,7 @@ fn add_callback(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
     options
         .values(&["C"])
         .fold(study, |study, callback| {
-            let called = join_args(&[callback.clone(), super::unknown_arg("", "…")]);
+            let called = join_args(&[callback.clone(), unknown_arg("", "…")]);
             study
                 .with_run(NestedExecution::from_script(&called))
                 .with_caution("it calls a command for what it reads")

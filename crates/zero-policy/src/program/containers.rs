@@ -3,7 +3,8 @@
 //! Commands inside a container are judged as if they ran here, which is never too permissive: a
 //! folder of this machine may be mounted there.
 
-use super::{CommandAnalysis, FileAccess, args_from, known_text};
+use crate::program::arguments::{args_from, known_text};
+use crate::program::command_analysis::{CommandAnalysis, FileAccess};
 use crate::program::options::{OptionTable, ParsedArguments, options};
 use crate::shell::ShellArg;
 use crate::word_list::words;

@@ -6,7 +6,8 @@
 mod file_removal;
 mod subcommands;
 
-use super::{CommandAnalysis, known_text};
+use crate::program::arguments::{args_from, known_text};
+use crate::program::command_analysis::CommandAnalysis;
 use crate::shell::ShellArg;
 
 use crate::word_list::words;
@@ -99,7 +100,7 @@ fn assess_option(
 /// `kill -9 -1` ends all processes.
 fn assess_kill(args: &[ShellArg]) -> CriticalFinding {
     // The first argument may be a signal; the following ones are not.
-    let rest = super::args_from(args, 1);
+    let rest = args_from(args, 1);
     // Process 1 is the ancestor of all others.
     let all = |arg: &ShellArg| matches!(arg.as_known(), Some("-1" | "0" | "1"));
     let first_is_target = matches!(known_text(args.first()), "0" | "1");

@@ -21,7 +21,7 @@ mod analysis_assert;
 
 use crate::shell::ShellArg;
 
-use super::CommandAnalysis;
+use crate::program::command_analysis::CommandAnalysis;
 
 /// Analyzes the arguments of the program `name`; `None` if this module does not know it.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {

@@ -3,8 +3,9 @@
 mod fd;
 
 use super::wrappers::fill_placeholder;
-use super::{
-    CommandAnalysis, CommandClass, FileAccess, NestedExecution, args_from, known_text, unknown_arg,
+use crate::program::arguments::{args_from, known_text, unknown_arg};
+use crate::program::command_analysis::{
+    CommandAnalysis, CommandClass, FileAccess, NestedExecution,
 };
 use crate::shell::ShellArg;
 use crate::word_list::words;

@@ -9,11 +9,8 @@ mod remote_commands;
 mod write_commands;
 
 use self::config_effect::GitConfigEffect;
-use super::{
-    CommandAnalysis, CommandClass, NestedExecution, args_from, join_args, strip_arg_prefix,
-    unknown_arg,
-};
-use crate::program::prefix_args;
+use crate::program::arguments::{args_from, join_args, prefix_args, strip_arg_prefix, unknown_arg};
+use crate::program::command_analysis::{CommandAnalysis, CommandClass, NestedExecution};
 use crate::shell::ShellArg;
 use crate::word_list::words;
 

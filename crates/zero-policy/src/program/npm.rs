@@ -1,6 +1,7 @@
 //! The commands of npm, which accepts abbreviations: `npm publ` publishes.
 
-use super::{CommandAnalysis, known_text};
+use crate::program::arguments::known_text;
+use crate::program::command_analysis::CommandAnalysis;
 use crate::shell::ShellArg;
 use crate::word_list::words;
 

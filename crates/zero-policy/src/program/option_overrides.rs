@@ -8,7 +8,7 @@
 mod override_table;
 
 use self::override_table::ROWS;
-use super::known_text;
+use crate::program::arguments::known_text;
 use crate::program::options::{OptionChange, OptionTable, ValueUse};
 use crate::shell::ShellArg;
 use crate::word_list::words;

@@ -13,7 +13,7 @@
 
 use std::cmp::Ordering;
 
-use super::args_from;
+use crate::program::arguments::{args_from, strip_arg_prefix};
 use crate::shell::ShellArg;
 
 /// Creates an [`OptionTable`] from a text.
@@ -452,7 +452,7 @@ impl<'a> ArgumentReader<'a> {
             OptionReading::Lenient => strip_start(arg, length),
             _ => {
                 let prefix = arg.known_prefix().get(..length).unwrap_or_default();
-                super::strip_arg_prefix(arg, prefix).unwrap_or_else(|| arg.clone())
+                strip_arg_prefix(arg, prefix).unwrap_or_else(|| arg.clone())
             }
         }
     }

@@ -1,10 +1,8 @@
 //! Programs that run another one as another user.
 
-use super::{
-    CommandAnalysis, FileAccess, NestedExecution, args_from, known_text, parse_assignment,
-};
+use crate::program::arguments::{args_from, join_args, known_text, parse_assignment, prefix_args};
+use crate::program::command_analysis::{CommandAnalysis, FileAccess, NestedExecution};
 use crate::program::options::options;
-use crate::program::prefix_args;
 use crate::shell::ShellArg;
 
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
@@ -62,7 +60,7 @@ fn analyze_as_other_user(
         argv if by_shell => {
             // The words reach the shell as one escaped text, so both are added: the command itself,
             // and the text as a script.
-            let text = super::join_args(argv);
+            let text = join_args(argv);
             CommandAnalysis::opaque()
                 .with_run(NestedExecution::Script { text, folder: folder.clone() })
                 .with_run(NestedExecution::Command {

@@ -1,6 +1,7 @@
 //! Programs that run commands on another machine, in another session or at another time.
 
-use super::{CommandAnalysis, FileAccess, NestedExecution, args_from, join_args, known_text};
+use crate::program::arguments::{args_from, join_args, known_text, strip_arg_prefix};
+use crate::program::command_analysis::{CommandAnalysis, FileAccess, NestedExecution};
 use crate::program::options::{OptionTable, ParsedArguments, options};
 use crate::shell::ShellArg;
 use crate::word_list::words;
@@ -62,7 +63,7 @@ fn add_ssh_options(mut study: CommandAnalysis, options: &ParsedArguments<'_>) ->
         let key = text.split(['=', ' ']).next().unwrap_or_default();
         match key {
             "proxycommand" | "localcommand" | "knownhostscommand" | "remotecommand" => {
-                let command = super::strip_arg_prefix(
+                let command = strip_arg_prefix(
                     setting,
                     setting.known_prefix().get(..=key.len()).unwrap_or_default(),
                 );
@@ -235,7 +236,7 @@ fn analyze_text_after(args: &[ShellArg], verb: &str, flags: &[&str]) -> CommandA
     for (at, arg) in args.iter().enumerate() {
         let attached = flags.iter().find_map(|flag| {
             let flag = if flag.starts_with("--") { format!("{flag}=") } else { (*flag).to_owned() };
-            super::strip_arg_prefix(arg, &flag).filter(|rest| *rest != ShellArg::known(""))
+            strip_arg_prefix(arg, &flag).filter(|rest| *rest != ShellArg::known(""))
         });
         if arg.as_known().is_some_and(|text| flags.contains(&text)) {
             study = study.with_run(

@@ -3,7 +3,8 @@
 //! Creating the environment is an effect of its own (it may install or build), so a rule must cover
 //! the tool. The command it runs is judged as if it stood alone.
 
-use super::{CommandAnalysis, CommandClass, NestedExecution, args_from, known_text};
+use crate::program::arguments::{args_from, known_text, strip_arg_prefix};
+use crate::program::command_analysis::{CommandAnalysis, CommandClass, NestedExecution};
 use crate::program::options::{OptionTable, ParsedArguments, ValueUse, options};
 use crate::shell::ShellArg;
 use crate::word_list::words;
@@ -226,7 +227,7 @@ fn analyze_mise(args: &[ShellArg]) -> CommandAnalysis {
     let options = args.get(..at.unwrap_or(args.len())).unwrap_or_default();
     let mut study = CommandAnalysis::opaque();
     for (index, arg) in options.iter().enumerate() {
-        let attached = super::strip_arg_prefix(arg, "--command=");
+        let attached = strip_arg_prefix(arg, "--command=");
         let text = match arg.as_known() {
             Some("-c" | "--command") => options.get(index + 1).cloned(),
             _ => attached,

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use super::{CommandAnalysis, CommandClass, FileAccess, NestedExecution};
+use crate::program::arguments::args_from;
+use crate::program::command_analysis::{
+    CommandAnalysis, CommandClass, FileAccess, NestedExecution,
+};
 use crate::shell::ShellArg;
 use crate::word_list::words;
 
@@ -104,7 +107,7 @@ impl<'a> ShellInvocation<'a> {
                 }
             }
         }
-        line.operands = super::args_from(args, at);
+        line.operands = args_from(args, at);
         line
     }
 

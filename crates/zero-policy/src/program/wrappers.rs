@@ -11,7 +11,10 @@ mod wrapper_table;
 
 pub(super) use batch_runners::fill_placeholder;
 
-use super::{CommandAnalysis, CommandClass, FileAccess, NestedExecution, args_from, known_text};
+use crate::program::arguments::{args_from, known_text, strip_arg_prefix, unknown_arg};
+use crate::program::command_analysis::{
+    CommandAnalysis, CommandClass, FileAccess, NestedExecution,
+};
 use crate::program::options::{OptionChange, OptionTable, ValueUse, options};
 use crate::shell::ShellArg;
 use crate::word_list::words;
@@ -181,7 +184,7 @@ fn analyze_strace(args: &[ShellArg]) -> CommandAnalysis {
         study = CommandAnalysis::opaque();
     }
     for output in options.values(&["o", "output"]) {
-        study = match ["|", "!"].iter().find_map(|mark| super::strip_arg_prefix(output, mark)) {
+        study = match ["|", "!"].iter().find_map(|mark| strip_arg_prefix(output, mark)) {
             Some(text) => study.with_run(NestedExecution::from_script(&text)),
             None => study.with_touch(FileAccess::Write, output),
         };
@@ -293,18 +296,11 @@ fn analyze_entr(args: &[ShellArg]) -> CommandAnalysis {
         };
     }
     // `/_` stands for the file that changed.
-    let argv: Vec<ShellArg> =
-        options
-            .operands
-            .iter()
-            .map(|arg| {
-                if arg.as_known() == Some("/_") {
-                    super::unknown_arg("", "/_")
-                } else {
-                    arg.clone()
-                }
-            })
-            .collect();
+    let argv: Vec<ShellArg> = options
+        .operands
+        .iter()
+        .map(|arg| if arg.as_known() == Some("/_") { unknown_arg("", "/_") } else { arg.clone() })
+        .collect();
     study.with_command(&argv)
 }
 

@@ -1,7 +1,8 @@
 //! zero itself. Called from within a session it could change the permissions of the session, or
 //! call a tool outside of it, so only read-only commands are allowed.
 
-use super::{CommandAnalysis, FileAccess, args_from, known_text};
+use crate::program::arguments::{args_from, known_text, strip_arg_prefix};
+use crate::program::command_analysis::{CommandAnalysis, FileAccess};
 use crate::shell::ShellArg;
 
 const CHANGES_PERMISSIONS: &str = "changes what zero allows";
@@ -75,7 +76,7 @@ fn add_option_files(study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysi
     let mut study = study;
     for (at, arg) in args.iter().enumerate() {
         let attached =
-            FILE_OPTIONS.iter().find_map(|name| super::strip_arg_prefix(arg, &format!("{name}=")));
+            FILE_OPTIONS.iter().find_map(|name| strip_arg_prefix(arg, &format!("{name}=")));
         let apart = arg
             .as_known()
             .filter(|name| FILE_OPTIONS.contains(name))

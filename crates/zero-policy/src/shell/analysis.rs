@@ -21,7 +21,7 @@ pub struct ScriptAnalysis {
 /// A place in the tree.
 #[derive(Clone, Debug)]
 pub struct AnalysisNode {
-    /// The node it hangs from.
+    /// Index of its parent.
     pub parent: Option<usize>,
     /// How a person sees it.
     pub label: String,
@@ -69,7 +69,7 @@ pub struct FileUse {
     pub path: ShellArg,
     /// Where a relative path starts.
     pub folders: WorkingFolders,
-    /// Whether everything beneath it is meant.
+    /// Whether everything beneath it is included.
     pub recursive: bool,
     /// Whether the shell itself opens it, for a redirection. A rule that allows the command says
     /// nothing about it.

@@ -99,7 +99,7 @@ pub enum UnreachableError {
     Address {
         /// The origin, without path and query.
         origin: String,
-        /// What is wrong with it.
+        /// The parse error.
         why: String,
     },
     /// A rule denies it, or the address is not public.

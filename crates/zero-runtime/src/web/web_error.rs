@@ -46,7 +46,7 @@ pub enum WebError {
     /// The response is invalid.
     #[error("the server's response is invalid: {why}")]
     Unusable {
-        /// What is wrong with it.
+        /// The parse error.
         why: String,
     },
     /// A redirect that is not followed.

@@ -6,8 +6,8 @@ mod request;
 use serde_json::Value;
 use url::Url;
 
-use crate::model::catalog::ApiKey;
 use crate::model::endpoint::endpoint;
+use crate::model::model_config::ApiKey;
 use crate::model::protocol::{ModelProtocol, ReplyDecoder};
 use crate::model::{ModelError, ModelInfo, ModelRequest};
 

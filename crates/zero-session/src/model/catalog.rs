@@ -6,7 +6,6 @@
 mod environment;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use url::Url;
@@ -21,12 +20,13 @@ use crate::agent::DIRECT;
 use crate::direct_model::DirectModel;
 use crate::model::anthropic::AnthropicProtocol;
 use crate::model::gemini::GeminiProtocol;
-use crate::model::http_model::{HttpModel, ModelHttpLimits, SharedHttpClient};
+use crate::model::http_model::{HttpModel, SharedHttpClient};
 use crate::model::known_models::lookup_model;
+pub use crate::model::model_config::{ApiKey, ApiKeySource, ModelApi, ModelConfig};
 use crate::model::openai_chat::OpenAiChatProtocol;
 use crate::model::openai_responses::OpenAiResponsesProtocol;
 use crate::model::protocol::ModelProtocol;
-use crate::model::{ModelClient, ModelError, ModelErrorKind, ModelInfo, TokenPrices};
+use crate::model::{ModelClient, ModelError, ModelErrorKind, ModelHttpLimits, ModelInfo};
 
 /// Maximum number of names in an error message.
 const LISTED_MAX: usize = 20;
@@ -212,83 +212,6 @@ fn model_info(config: &ModelConfig) -> ModelInfo {
         output_tokens_max: output_tokens_max.min(context_window),
         takes_images: config.takes_images.unwrap_or(known.takes_images),
         prices: config.prices.or(known.prices),
-    }
-}
-
-/// Configuration of a model.
-#[derive(Clone)]
-pub struct ModelConfig {
-    /// Name that users select it by.
-    pub name: String,
-    /// The provider's name for it.
-    pub id: String,
-    /// API of the model.
-    pub api: ModelApi,
-    /// Base address without the path of the call: `https://api.openai.com/v1`.
-    pub base_url: String,
-    /// Source of the key; `None` for a server without authentication.
-    pub key: Option<ApiKeySource>,
-    /// Headers sent with each request.
-    pub headers: Vec<(String, String)>,
-    /// Context window in tokens, if it is not known by the model's name.
-    pub context_window: Option<u64>,
-    /// Maximum number of output tokens per reply.
-    pub output_tokens_max: Option<u64>,
-    /// Whether it accepts images, if that is not known by its name.
-    pub takes_images: Option<bool>,
-    /// Prices, if they are not known by its name.
-    pub prices: Option<TokenPrices>,
-}
-
-impl ModelConfig {
-    /// How to set the key, for error messages.
-    pub(crate) fn key_hint(&self) -> String {
-        let provider = self.name.split_once('/').map_or("", |(provider, _)| provider);
-        let variable = match provider {
-            "openai" => "OPENAI_API_KEY",
-            "anthropic" => "ANTHROPIC_API_KEY",
-            "gemini" => "GEMINI_API_KEY",
-            _ => return format!("set the key of `{}` in settings", self.name),
-        };
-        format!("set {variable}, or the key of `{}` in settings", self.name)
-    }
-}
-
-/// API of a model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ModelApi {
-    /// `POST /chat/completions` of OpenAI and many others.
-    OpenAiChat,
-    /// `POST /responses` of OpenAI.
-    OpenAiResponses,
-    /// `POST /v1/messages` of Anthropic.
-    Anthropic,
-    /// `POST /v1beta/models/…:streamGenerateContent` of Gemini.
-    Gemini,
-}
-
-/// Source of a key. It is called for each request; the key is not stored.
-pub type ApiKeySource = Arc<dyn Fn() -> Result<ApiKey, ModelError> + Send + Sync>;
-
-/// An API key. Its `Debug` output does not contain it.
-#[derive(Clone)]
-pub struct ApiKey(String);
-
-impl ApiKey {
-    /// Wraps a key without surrounding whitespace.
-    pub fn new(text: &str) -> Self {
-        Self(text.trim().to_owned())
-    }
-
-    /// The key, for the request header.
-    pub(crate) fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for ApiKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Key(…)")
     }
 }
 

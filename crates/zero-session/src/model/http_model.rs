@@ -26,46 +26,14 @@ use self::shared_client::root_cause;
 use self::tools_json_cache::ToolsJsonCache;
 use crate::message::image_placeholder;
 use crate::model::attempt_failure::{self, AttemptFailure, ModelDescriptor, shorten};
-use crate::model::catalog::{ApiKey, ModelConfig};
+use crate::model::model_config::{ApiKey, ModelConfig};
 use crate::model::protocol::ModelProtocol;
 use crate::model::request_secrets::{RequestSecrets, is_secret_header};
-use crate::model::retry::{AttemptStream, RetryLimits, cancelled_error, retry_stream};
+use crate::model::retry::{AttemptStream, cancelled_error, retry_stream};
 use crate::model::{
-    ModelClient, ModelError, ModelErrorKind, ModelEvent, ModelInfo, ModelRequest, ModelStream,
+    ModelClient, ModelError, ModelErrorKind, ModelEvent, ModelHttpLimits, ModelInfo, ModelRequest,
+    ModelStream,
 };
-
-/// Limits of requests and replies.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ModelHttpLimits {
-    /// Time limit for connecting, including TLS.
-    pub connect_time: Duration,
-    /// Time limit for the response head. A local server processes the whole conversation first.
-    pub head_time: Duration,
-    /// Maximum time without any data.
-    pub idle_time: Duration,
-    /// Time limit for a whole reply.
-    pub answer_time: Duration,
-    /// Maximum size of one event, in bytes.
-    pub event_bytes_max: usize,
-    /// Maximum size of a reply, in bytes of the stream.
-    pub answer_bytes_max: u64,
-    /// Limits of retries.
-    pub retry: RetryLimits,
-}
-
-impl Default for ModelHttpLimits {
-    fn default() -> Self {
-        Self {
-            connect_time: Duration::from_secs(15),
-            head_time: Duration::from_secs(600),
-            idle_time: Duration::from_secs(300),
-            answer_time: Duration::from_secs(3600),
-            event_bytes_max: 16 * 1024 * 1024,
-            answer_bytes_max: 256 * 1024 * 1024,
-            retry: RetryLimits::default(),
-        }
-    }
-}
 
 /// Maximum size of an error body that is read, in bytes.
 const ERROR_BYTES_MAX: usize = 64 * 1024;

@@ -9,7 +9,7 @@ use url::{Host, Url};
 use crate::event::ResultContent;
 use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput, join_lines};
 use crate::model::attempt_failure;
-use crate::model::catalog::ApiKey;
+use crate::model::model_config::ApiKey;
 use crate::model::{ModelError, ModelErrorKind};
 
 /// Maximum number of calls per reply.

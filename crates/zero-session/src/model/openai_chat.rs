@@ -18,8 +18,8 @@ use self::request_body::{
     ChatStreamOptions, ChatToolCall, ChatUserContent, to_json,
 };
 use crate::message::{MessageBlock, MessageRole, ModelMessage, join_text};
-use crate::model::catalog::ApiKey;
 use crate::model::known_models::{self, MISTRAL};
+use crate::model::model_config::ApiKey;
 use crate::model::openai::{self, OpenAiServer};
 use crate::model::protocol::{ModelProtocol, ReplyDecoder};
 use crate::model::{ModelError, ModelInfo, ModelRequest};

@@ -12,7 +12,7 @@ use url::Url;
 
 use self::decoder::ResponsesDecoder;
 use crate::message::{MessageBlock, MessageRole, ModelMessage};
-use crate::model::catalog::ApiKey;
+use crate::model::model_config::ApiKey;
 use crate::model::openai::{self, OpenAiServer};
 use crate::model::protocol::{ModelProtocol, ReplyDecoder};
 use crate::model::{ModelError, ModelInfo, ModelRequest, ThinkingEffort, known_models};

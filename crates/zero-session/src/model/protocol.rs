@@ -5,7 +5,7 @@
 use serde_json::Value;
 use url::Url;
 
-use crate::model::catalog::ApiKey;
+use crate::model::model_config::ApiKey;
 use crate::model::{ModelError, ModelEvent, ModelInfo, ModelReply, ModelRequest};
 
 /// A provider's protocol.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use http::HeaderMap;
 
-use crate::model::catalog::ApiKey;
+use crate::model::model_config::ApiKey;
 
 /// Shown in place of a secret.
 const REDACTED: &str = "[hidden]";

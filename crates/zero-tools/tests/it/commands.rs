@@ -600,7 +600,10 @@ async fn jobs_are_bounded_and_end_with_session() {
         f.run_structured(job.clone()).await;
     }
     let said = f.call_error("Bash", job.clone()).await;
-    assert!(said.starts_with("resource_exhausted: the limit of 16 running jobs is reached"), "{said}");
+    assert!(
+        said.starts_with("resource_exhausted: the limit of 16 running jobs is reached"),
+        "{said}"
+    );
     f.call("BashKill", json!({"job_id": "job_3"})).await.unwrap();
     assert_eq!(f.run_structured(job).await["job_id"], "job_17", "an ended job makes room");
     wait_until(async || is_running(&nap)).await;

@@ -13,7 +13,7 @@ use zero_wire::handshake::{ClientId, ClientInfo, ClientMode};
 
 use crate::test_program::TestProgram;
 
-/// Longer than anything here takes, so that a test fails instead of hanging.
+/// Longer than any step here takes, so that a test fails instead of hanging.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 const GATEWAY_ARGS: [&str; 6] = ["gateway", "--port", "0", "--json", "--grace", "1s"];

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Longer than anything here takes, so that a test fails instead of hanging.
+/// Longer than any step here takes, so that a test fails instead of hanging.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The model. Its threads end with the test.

@@ -1,6 +1,7 @@
 //! Programs that remove or overwrite files.
 
-use super::super::{CommandAnalysis, CommandClass, FileAccess, strip_arg_prefix};
+use crate::program::arguments::strip_arg_prefix;
+use crate::program::command_analysis::{CommandAnalysis, CommandClass, FileAccess};
 use crate::program::options::{OptionTable, ParsedOption, options};
 use crate::shell::ShellArg;
 

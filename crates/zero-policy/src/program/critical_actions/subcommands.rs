@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::super::{known_text, npm};
+use super::super::npm;
 use super::CriticalFinding;
+use crate::program::arguments::known_text;
 use crate::shell::ShellArg;
 use crate::word_list::words;
 

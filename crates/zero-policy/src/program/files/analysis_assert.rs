@@ -1,6 +1,6 @@
 //! Test helper for the tables: compares the analysis of a command line with a text.
 
-use crate::program::{CommandClass, FileAccess, NestedExecution};
+use crate::program::command_analysis::{CommandClass, FileAccess, NestedExecution};
 use crate::shell::ShellArg;
 
 /// Analyzes a line and compares the result with a text such as `files: read in, write out`.

@@ -1,7 +1,9 @@
 //! Builds a [`CommandAnalysis`], with one method per kind of finding.
 
+use crate::program::command_analysis::{
+    CommandAnalysis, CommandClass, FileAccess, FileTouch, NestedExecution,
+};
 use crate::program::options::{OptionChange, ParsedArguments, ValueUse};
-use crate::program::{CommandAnalysis, CommandClass, FileAccess, FileTouch, NestedExecution};
 use crate::shell::ShellArg;
 
 /// Caution for an unknown argument that could be a dangerous option.

@@ -3,7 +3,7 @@
 mod compressors;
 mod tar;
 
-use crate::program::CommandAnalysis;
+use crate::program::command_analysis::CommandAnalysis;
 use crate::program::options::{OptionTable, options};
 use crate::shell::ShellArg;
 

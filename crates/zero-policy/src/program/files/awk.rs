@@ -2,7 +2,7 @@
 
 mod program_text;
 
-use crate::program::CommandAnalysis;
+use crate::program::command_analysis::CommandAnalysis;
 use crate::program::options::{OptionTable, ParsedArguments, options};
 use crate::shell::ShellArg;
 

@@ -1,7 +1,7 @@
 //! Build tools and other development tools. They may do anything, except in a few read-only forms,
 //! which are listed here with every option they may have.
 
-use crate::program::CommandAnalysis;
+use crate::program::command_analysis::CommandAnalysis;
 use crate::shell::ShellArg;
 
 use super::analysis_builder::CommandAnalysisBuilder;

@@ -3,7 +3,7 @@
 //! Whether a destination is a file or an existing folder is not known without the disk. So both are
 //! added: the destination itself, and the file with the source's name inside it.
 
-use crate::program::CommandAnalysis;
+use crate::program::command_analysis::CommandAnalysis;
 use crate::program::options::{OptionTable, ParsedArguments, options, strip_start};
 use crate::shell::ShellArg;
 

@@ -6,7 +6,7 @@ mod url;
 mod url_globs;
 mod wget;
 
-use crate::program::CommandAnalysis;
+use crate::program::command_analysis::CommandAnalysis;
 use crate::program::options::{OptionTable, options, strip_start};
 use crate::shell::ShellArg;
 

@@ -1,6 +1,6 @@
 //! Programs as rows of a table: which operands are files, and which options have effects.
 
-use crate::program::CommandAnalysis;
+use crate::program::command_analysis::CommandAnalysis;
 use crate::program::options::{OptionChange, OptionTable, ValueUse, options};
 use crate::shell::ShellArg;
 

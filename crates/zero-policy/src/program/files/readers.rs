@@ -5,7 +5,7 @@
 
 mod reader_table;
 
-use crate::program::CommandAnalysis;
+use crate::program::command_analysis::{CommandAnalysis, CommandClass};
 use crate::program::options::{OptionTable, options, strip_start};
 use crate::shell::ShellArg;
 
@@ -253,7 +253,7 @@ fn analyze_yq(args: &[ShellArg]) -> CommandAnalysis {
     let study = YQ.analyze(args);
     let reaches_out = |text: &str| ["system", "load"].iter().any(|word| text.contains(word));
     if args.iter().any(|arg| reaches_out(&arg.to_string())) {
-        return CommandAnalysis { nature: crate::program::CommandClass::Opaque, ..study };
+        return CommandAnalysis { nature: CommandClass::Opaque, ..study };
     }
     study
 }

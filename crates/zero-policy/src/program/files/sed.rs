@@ -2,7 +2,7 @@
 
 mod script;
 
-use crate::program::CommandAnalysis;
+use crate::program::command_analysis::CommandAnalysis;
 use crate::shell::ShellArg;
 
 use super::analysis_builder::{

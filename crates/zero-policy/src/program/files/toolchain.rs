@@ -3,7 +3,7 @@
 //! They may do anything, so a rule decides. The files they are given are listed here, so that rules
 //! about files apply too; only a version query is read-only.
 
-use crate::program::CommandAnalysis;
+use crate::program::command_analysis::CommandAnalysis;
 use crate::program::options::{OptionTable, options};
 use crate::shell::ShellArg;
 

@@ -1,7 +1,10 @@
 //! `fd` is read-only, unless it runs something on what it finds.
 
 use super::super::wrappers::fill_placeholder;
-use super::super::{CommandAnalysis, CommandClass, FileAccess, NestedExecution, args_from};
+use crate::program::arguments::args_from;
+use crate::program::command_analysis::{
+    CommandAnalysis, CommandClass, FileAccess, NestedExecution,
+};
 use crate::shell::ShellArg;
 use crate::word_list::words;
 

@@ -2,7 +2,7 @@
 //!
 //! Many can, and each version adds more, so the list contains those that cannot.
 
-use super::super::{parse_assignment, strip_arg_prefix};
+use crate::program::arguments::{parse_assignment, strip_arg_prefix};
 use crate::shell::ShellArg;
 use crate::word_list::words;
 

@@ -1,10 +1,10 @@
 //! Read-only commands of git.
 
-use super::super::{
-    CommandAnalysis, CommandClass, FileAccess, NestedExecution, args_from, known_text,
-    strip_arg_prefix,
-};
 use super::remote_commands;
+use crate::program::arguments::{args_from, known_text, strip_arg_prefix};
+use crate::program::command_analysis::{
+    CommandAnalysis, CommandClass, FileAccess, NestedExecution,
+};
 use crate::program::options::options;
 use crate::shell::ShellArg;
 use crate::word_list::words;

@@ -1,14 +1,12 @@
 //! Commands of git that access another repository, on this machine or elsewhere.
 
-use super::super::{
-    CommandAnalysis, FileAccess, NestedExecution, args_from, known_text, strip_arg_prefix,
-};
 use super::config_effect::GitConfigEffect;
 use super::write_commands::{
     add_scripts, add_written_folders, caution_unknown_words, mark_critical_if,
 };
+use crate::program::arguments::{args_from, known_text, prefix_args, strip_arg_prefix};
+use crate::program::command_analysis::{CommandAnalysis, FileAccess, NestedExecution};
 use crate::program::options::{ParsedArguments, options};
-use crate::program::prefix_args;
 use crate::shell::ShellArg;
 use crate::word_list::words;
 

@@ -1,12 +1,13 @@
 //! Commands of git that change something or connect to a host.
 
-use super::super::{CommandAnalysis, FileAccess, NestedExecution, args_from, known_text};
 use super::config_effect::GitConfigEffect;
 use super::read_commands::parse_pathspec;
 use super::remote_commands::{
     add_push, add_templates, analyze_clone, analyze_remote, analyze_submodule, analyze_svn,
     analyze_transfer,
 };
+use crate::program::arguments::{args_from, known_text};
+use crate::program::command_analysis::{CommandAnalysis, FileAccess, NestedExecution};
 use crate::program::options::{ParsedArguments, ValueUse, options};
 use crate::shell::ShellArg;
 use crate::word_list::words;

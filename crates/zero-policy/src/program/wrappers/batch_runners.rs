@@ -1,6 +1,7 @@
 //! Programs that run a command repeatedly, with arguments from another source.
 
-use super::super::{CommandAnalysis, FileAccess, NestedExecution, unknown_arg};
+use crate::program::arguments::unknown_arg;
+use crate::program::command_analysis::{CommandAnalysis, FileAccess, NestedExecution};
 use crate::program::options::options;
 use crate::shell::ShellArg;
 

@@ -1,10 +1,8 @@
 //! Development tools that run scripts or commands: in parallel, repeatedly, or on changes.
 
-use super::super::{
-    CommandAnalysis, FileAccess, NestedExecution, args_from, known_text, parse_assignment,
-};
+use crate::program::arguments::{args_from, known_text, parse_assignment, prefix_args};
+use crate::program::command_analysis::{CommandAnalysis, FileAccess, NestedExecution};
 use crate::program::options::options;
-use crate::program::prefix_args;
 use crate::shell::ShellArg;
 
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {

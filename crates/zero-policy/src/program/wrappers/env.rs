@@ -1,6 +1,7 @@
 //! `env`: variables, a working folder, and `-S`, which takes a command line.
 
-use super::super::{CommandAnalysis, NestedExecution, parse_assignment, unknown_arg};
+use crate::program::arguments::{parse_assignment, unknown_arg};
+use crate::program::command_analysis::{CommandAnalysis, NestedExecution};
 use crate::program::options::{OptionTable, options};
 use crate::shell::ShellArg;
 

@@ -2,7 +2,8 @@
 //!
 //! Such a sandbox protects nothing here: it can mount folders of this machine.
 
-use super::super::{CommandAnalysis, FileAccess, NestedExecution, args_from, known_text};
+use crate::program::arguments::{args_from, known_text, strip_arg_prefix};
+use crate::program::command_analysis::{CommandAnalysis, FileAccess, NestedExecution};
 use crate::program::options::options;
 use crate::shell::ShellArg;
 use crate::word_list::words;
@@ -102,7 +103,7 @@ fn analyze_firejail(args: &[ShellArg]) -> CommandAnalysis {
 /// `capsh … -- arguments of bash`.
 fn analyze_capsh(args: &[ShellArg]) -> CommandAnalysis {
     let at = args.iter().position(|arg| matches!(arg.as_known(), Some("--" | "==" | "+")));
-    let shell = args.iter().find_map(|arg| super::super::strip_arg_prefix(arg, "--shell="));
+    let shell = args.iter().find_map(|arg| strip_arg_prefix(arg, "--shell="));
     let Some(at) = at else {
         let open = args.iter().any(|arg| arg.as_known().is_none());
         return CommandAnalysis::opaque().mark_guess_if(open);
@@ -183,7 +184,7 @@ fn analyze_coreutils(args: &[ShellArg]) -> CommandAnalysis {
     let Some((first, rest)) = args.split_first() else { return CommandAnalysis::read_only() };
     let named = ["--coreutils-prog=", "--coreutils-prog-shebang="]
         .iter()
-        .find_map(|option| super::super::strip_arg_prefix(first, option));
+        .find_map(|option| strip_arg_prefix(first, option));
     match named {
         Some(program) => {
             let mut argv = vec![program];

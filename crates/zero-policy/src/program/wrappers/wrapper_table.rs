@@ -5,7 +5,7 @@
 //! opaque: a rule must name it.
 
 use super::WrapperRow;
-use crate::program::CommandClass;
+use crate::program::command_analysis::CommandClass;
 use crate::program::options::options;
 use crate::word_list::words;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use url::Url;
 
-use crate::model::catalog::{ApiKey, ModelApi, ModelConfig};
+use crate::model::model_config::{ApiKey, ModelApi, ModelConfig};
 
 const OPENAI_URL: &str = "https://api.openai.com/v1";
 const OPENAI_MODEL: &str = "gpt-5";

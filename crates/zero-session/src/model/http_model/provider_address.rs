@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 use url::{Host, Url};
 
-use crate::model::catalog::ModelConfig;
+use crate::model::model_config::ModelConfig;
 use crate::model::request_secrets::is_secret_header;
 use crate::model::{ModelError, ModelErrorKind};
 

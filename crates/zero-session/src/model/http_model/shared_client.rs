@@ -7,8 +7,7 @@ use zero_core::ExtraRootCertificates;
 use zero_runtime::web::client_builder;
 
 use crate::model::attempt_failure::shorten;
-use crate::model::http_model::ModelHttpLimits;
-use crate::model::{ModelError, ModelErrorKind};
+use crate::model::{ModelError, ModelErrorKind, ModelHttpLimits};
 
 /// Maximum number of response headers.
 const HEADERS_MAX: usize = 100;

@@ -6,8 +6,8 @@ use url::Url;
 use super::OpenAiChatProtocol;
 use crate::event::ResultContent;
 use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput, share_messages};
-use crate::model::catalog::ApiKey;
 use crate::model::http_model::complete_body;
+use crate::model::model_config::ApiKey;
 use crate::model::protocol::ModelProtocol;
 use crate::model::{
     ModelError, ModelEvent, ModelInfo, ModelReply, ModelRequest, ModelStopReason,

@@ -161,7 +161,7 @@ async fn hostile_servers_end_within_bounds() {
                 )
             }),
             ErrorType::ExecutionFailed,
-            "packed as `gzip, gzip`",
+            "it is encoded as `gzip, gzip`",
         ),
         (
             "no HTTP",

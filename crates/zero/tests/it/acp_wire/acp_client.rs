@@ -23,7 +23,7 @@ use super::protocol_rules;
 use crate::gateway_process::wait_for_child;
 use crate::test_program::TestProgram;
 
-/// Longer than anything here takes, so that a test fails instead of hanging.
+/// Longer than any step here takes, so that a test fails instead of hanging.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Who said something.

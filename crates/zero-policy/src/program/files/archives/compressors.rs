@@ -1,6 +1,6 @@
 //! Programs that replace a file by its compressed form, or the reverse.
 
-use crate::program::CommandAnalysis;
+use crate::program::command_analysis::CommandAnalysis;
 use crate::program::options::{OptionTable, ParsedArguments, options};
 use crate::shell::ShellArg;
 

@@ -1,6 +1,6 @@
 //! `tar`: its modes in every spelling, and the options that run something.
 
-use crate::program::CommandAnalysis;
+use crate::program::command_analysis::CommandAnalysis;
 use crate::program::options::{OptionTable, ParsedArguments, ValueUse, options};
 use crate::shell::ShellArg;
 

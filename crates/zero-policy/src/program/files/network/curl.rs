@@ -1,6 +1,6 @@
 //! `curl`: every option that names a file or a host.
 
-use crate::program::CommandAnalysis;
+use crate::program::command_analysis::CommandAnalysis;
 use crate::program::options::{OptionTable, ParsedArguments, ValueUse, options, strip_start};
 use crate::shell::ShellArg;
 

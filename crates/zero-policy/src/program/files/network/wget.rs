@@ -1,6 +1,6 @@
 //! `wget`: every option that names a file, a host or a command.
 
-use crate::program::CommandAnalysis;
+use crate::program::command_analysis::CommandAnalysis;
 use crate::program::options::{OptionTable, ParsedArguments, ValueUse, options};
 use crate::shell::ShellArg;
 

@@ -1,0 +1,119 @@
+//! What a client is told when its request failed.
+
+use zero_core::text_shortening::excerpt;
+use zero_runtime::tool_backend::ToolBackendError;
+use zero_session::sessions::SessionError;
+use zero_session::store::StoreError;
+use zero_wire::method::TokenScope;
+use zero_wire::{ErrorCode, ErrorPayload};
+
+/// What a client is told that lacks a scope.
+pub(crate) fn forbidden_error(method: &str, scope: TokenScope) -> ErrorPayload {
+    let scope = scope.as_str();
+    let message = format!(
+        "{method} needs the scope {scope}, which this connection was not granted; connect with a \
+         token that has it, and ask for it in `scopes`"
+    );
+    let details = serde_json::json!({"code": "MISSING_SCOPE", "missingScope": scope});
+    ErrorPayload::new(ErrorCode::Forbidden, message).with_details(details)
+}
+
+/// What a client wrote, fit for an error text.
+pub(crate) fn shorten(text: &str) -> String {
+    excerpt(text, 100)
+}
+
+/// Converts a session error for the client. Details that only the operator needs are logged.
+pub(crate) fn to_error_shape(error: SessionError) -> ErrorPayload {
+    match &error {
+        SessionError::Key(_)
+        | SessionError::NotFound(_)
+        | SessionError::NoLabel(_)
+        | SessionError::NoAgent { .. }
+        | SessionError::Invalid(_)
+        | SessionError::Full(_)
+        | SessionError::Store(StoreError::NoTranscript { .. } | StoreError::TooMany(_))
+        | SessionError::ToolBackend(ToolBackendError::Workspace(_)) => {
+            ErrorPayload::invalid(error.to_string())
+        }
+        SessionError::ToolBackend(ToolBackendError::FolderNotAllowed(out)) => {
+            let details = serde_json::json!({"code": "OUT_OF_REACH", "folder": out.folder});
+            ErrorPayload::new(ErrorCode::Forbidden, error.to_string()).with_details(details)
+        }
+        SessionError::Model(model) if !model.kind.is_transient() => {
+            ErrorPayload::invalid(error.to_string())
+        }
+        SessionError::Model(_)
+        | SessionError::Busy(_)
+        | SessionError::ShuttingDown
+        | SessionError::ToolBackend(ToolBackendError::ClientDisconnected { .. }) => {
+            unavailable_error(error.to_string())
+        }
+        SessionError::Store(StoreError::NoSession(session)) => {
+            ErrorPayload::invalid(format!("No session found: {session}"))
+        }
+        // The owner of the label is not disclosed.
+        SessionError::Store(StoreError::LabelTaken { label, .. }) => ErrorPayload::invalid(
+            format!("the label `{}` is taken; choose another", shorten(label)),
+        ),
+        SessionError::Store(StoreError::Broken { verb, .. }) => {
+            tracing::error!(%error, "the session store failed");
+            unavailable_error(format!("the session store cannot {verb} now; try again in a moment"))
+        }
+        SessionError::Store(StoreError::Busy) => unavailable_error(error.to_string()),
+        SessionError::Internal => ErrorPayload::new(ErrorCode::Unavailable, error.to_string()),
+    }
+}
+
+/// Error for a request that may succeed if retried.
+pub(crate) fn unavailable_error(message: String) -> ErrorPayload {
+    let mut shape = ErrorPayload::new(ErrorCode::Unavailable, message);
+    shape.retryable = Some(true);
+    shape.retry_after_ms = Some(1_000);
+    shape
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zero_session::model::{ModelError, ModelErrorKind};
+
+    #[track_caller]
+    fn check(error: SessionError, code: ErrorCode, message: &str) {
+        let shape = to_error_shape(error);
+        let retryable = code == ErrorCode::Unavailable;
+        assert_eq!((&shape.code, shape.message.as_str()), (&code, message));
+        assert_eq!(shape.retryable.unwrap_or(false), retryable);
+    }
+
+    #[test]
+    fn errors_tell_if_retry_can_help() {
+        use ErrorCode::{InvalidRequest, Unavailable};
+        check(SessionError::NotFound("x".into()), InvalidRequest, "No session found: x");
+        check(SessionError::NoLabel("x".into()), InvalidRequest, "No session found with label: x");
+        check(SessionError::Busy("full".into()), Unavailable, "full");
+        let down = "zero is shutting down; send it again in a moment";
+        check(SessionError::ShuttingDown, Unavailable, down);
+        let model = |kind| SessionError::Model(ModelError::new(kind, "why"));
+        check(model(ModelErrorKind::Auth), InvalidRequest, "why");
+        check(model(ModelErrorKind::Network), Unavailable, "why");
+    }
+
+    #[test]
+    fn internal_details_are_not_sent() {
+        let broken = StoreError::Broken { verb: "write", why: "/var/lib/x: disk full".into() };
+        let message = "the session store cannot write now; try again in a moment";
+        check(broken.into(), ErrorCode::Unavailable, message);
+        let key = zero_session::key::SessionKey::resolve("agent:main:secret", "main").unwrap();
+        let taken = StoreError::LabelTaken { label: "x".into(), key };
+        check(taken.into(), ErrorCode::InvalidRequest, "the label `x` is taken; choose another");
+    }
+
+    #[test]
+    fn missing_scope_is_named_in_error() {
+        let shape = forbidden_error("chat.send", TokenScope::Write);
+        assert_eq!(shape.code, ErrorCode::Forbidden);
+        assert!(shape.message.contains("operator.write"), "{}", shape.message);
+        assert_eq!(shape.details.unwrap()["missingScope"], "operator.write");
+    }
+}

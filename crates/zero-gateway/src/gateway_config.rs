@@ -1,0 +1,158 @@
+//! What a gateway is made of, and its bounds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zero_session::sessions::SessionManager;
+use zero_wire::frame::{BUFFERED_BYTES_MAX, PAYLOAD_BYTES_MAX, UNKNOWN_SENDER_BYTES_MAX};
+
+use crate::auth::AuthConfig;
+use crate::auth_limiter::AuthAttemptLimits;
+use crate::metric_families::MetricsSource;
+use crate::send_queue::SendQueueLimits;
+
+/// Minimum number of open files reserved for sessions and tools.
+const RESERVED_FILES_MIN: u64 = 64;
+/// Most files that are.
+const RESERVED_FILES_MAX: u64 = 4_096;
+
+/// What a gateway is made of.
+pub struct GatewayConfig {
+    /// The sessions that clients access.
+    pub sessions: SessionManager,
+    /// Who may use it.
+    pub auth: AuthConfig,
+    /// Its bounds.
+    pub limits: GatewayLimits,
+    /// Version string sent to clients.
+    pub version: String,
+    /// Browser origins that may connect, such as `https://app.example:8443`. All other pages are
+    /// refused, including pages served from this machine.
+    pub allowed_origins: Vec<String>,
+    /// Host names besides this machine's own that requests may be addressed to, without a port.
+    pub allowed_hosts: Vec<String>,
+    /// Metrics of the tools on this machine.
+    pub tool_metrics: Arc<dyn MetricsSource>,
+}
+
+/// Bounds of a gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatewayLimits {
+    /// Maximum size of a message before authentication, in bytes.
+    pub stranger_bytes_max: usize,
+    /// Maximum size of a message after authentication, in bytes.
+    pub payload_bytes_max: usize,
+    /// Maximum size of the queue for one client, in bytes.
+    pub buffered_bytes_max: usize,
+    /// Maximum number of messages in the queue for one client.
+    pub buffered_messages_max: usize,
+    /// Maximum number of WebSocket connections; further ones are refused.
+    pub connections_max: usize,
+    /// Maximum number of connections per remote address.
+    pub connections_per_address_max: usize,
+    /// Maximum number of unauthenticated connections; further ones wait to be accepted.
+    pub strangers_max: usize,
+    /// Maximum number of unauthenticated connections per remote address; further ones are dropped.
+    pub strangers_per_address_max: usize,
+    /// Maximum number of concurrent requests per connection.
+    pub requests_max: usize,
+    /// Maximum number of concurrent reads of histories and ledgers.
+    pub reads_max: usize,
+    /// Maximum number of concurrent reads per token. A connection has one at a time.
+    pub reads_per_token_max: usize,
+    /// Maximum number of reads per token that are queued or running.
+    pub reads_asked_max: usize,
+    /// How long a read may wait in the queue.
+    pub read_wait: Duration,
+    /// Limits for failed authentication attempts.
+    pub tries: AuthAttemptLimits,
+    /// Time limit for the TLS handshake, and for receiving a request head.
+    pub head_time: Duration,
+    /// Time limit for a client to send `connect`.
+    pub handshake_time: Duration,
+    /// How long a client may take to receive the close frame.
+    pub close_grace: Duration,
+    /// Interval of `tick` events.
+    pub tick_interval: Duration,
+    /// Interval of pings; also the time limit for a pong.
+    pub ping_interval: Duration,
+    /// How long active runs may continue after shutdown begins.
+    pub shutdown_grace: Duration,
+    /// How long connections stay open after that, so that clients receive the last events of runs.
+    pub last_words: Duration,
+}
+
+impl Default for GatewayLimits {
+    fn default() -> Self {
+        Self {
+            stranger_bytes_max: UNKNOWN_SENDER_BYTES_MAX,
+            payload_bytes_max: PAYLOAD_BYTES_MAX,
+            buffered_bytes_max: BUFFERED_BYTES_MAX,
+            buffered_messages_max: 100_000,
+            connections_max: 16_384,
+            connections_per_address_max: 256,
+            strangers_max: 512,
+            strangers_per_address_max: 32,
+            requests_max: 256,
+            reads_max: 4,
+            reads_per_token_max: 2,
+            reads_asked_max: 1_024,
+            read_wait: Duration::from_secs(30),
+            tries: AuthAttemptLimits::default(),
+            head_time: Duration::from_secs(10),
+            handshake_time: Duration::from_secs(15),
+            close_grace: Duration::from_secs(1),
+            tick_interval: Duration::from_secs(30),
+            ping_interval: Duration::from_secs(25),
+            shutdown_grace: Duration::from_secs(10),
+            last_words: Duration::from_millis(200),
+        }
+    }
+}
+
+impl GatewayLimits {
+    /// Lowers the connection limits so that connections fit into `files` open files, next to those
+    /// reserved for sessions and tools. Excess connections are then refused with a reason instead
+    /// of left waiting.
+    #[must_use]
+    pub fn within_open_files(mut self, files: u64) -> Self {
+        let own = (files / 4).clamp(RESERVED_FILES_MIN, RESERVED_FILES_MAX);
+        let room = usize::try_from(files.saturating_sub(own)).unwrap_or(usize::MAX);
+        self.strangers_max = self.strangers_max.min(room / 4).max(1);
+        let room = room.saturating_sub(self.strangers_max);
+        self.connections_max = self.connections_max.min(room).max(1);
+        self
+    }
+
+    pub(crate) fn send_queue_limits(&self) -> SendQueueLimits {
+        SendQueueLimits {
+            bytes_max: self.buffered_bytes_max,
+            messages_max: self.buffered_messages_max,
+            message_bytes_max: self.payload_bytes_max,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(files: u64, strangers: usize, connections: usize) {
+        let limits = GatewayLimits::default().within_open_files(files);
+        assert_eq!((limits.strangers_max, limits.connections_max), (strangers, connections));
+        let all = (strangers + connections) as u64;
+        assert!(all < files.max(3), "{all} do not fit into {files} files");
+    }
+
+    #[test]
+    fn connection_limits_fit_open_file_limit() {
+        check(0, 1, 1);
+        check(64, 1, 1);
+        check(96, 8, 24);
+        check(1_024, 192, 576);
+        check(4_096, 512, 2_560);
+        check(1_048_576, 512, 16_384);
+        check(u64::MAX, 512, 16_384);
+    }
+}

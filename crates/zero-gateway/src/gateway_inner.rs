@@ -1,0 +1,180 @@
+//! What all connections share, and how the gateway ends.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use zero_session::sessions::SessionManager;
+use zero_wire::{CloseReason, close, events};
+
+use crate::auth::AuthConfig;
+use crate::auth_limiter::AuthLimiter;
+use crate::connection_limiter::{ConnectionLimiter, ConnectionLimits};
+use crate::gateway_config::{GatewayConfig, GatewayLimits};
+use crate::heartbeat;
+use crate::metric_families::MetricsSource;
+use crate::read_limiter::{ReadLimiter, ReadLimits};
+use crate::request_filter::RequestFilter;
+use crate::send_queue::SendQueue;
+use crate::tool_host_table::ToolHostTable;
+
+/// State shared by all connections.
+pub(crate) struct GatewayInner {
+    /// All sessions of this gateway, of every owner.
+    pub(crate) sessions: SessionManager,
+    /// Who may use it.
+    pub(crate) auth: AuthConfig,
+    /// Its bounds.
+    pub(crate) limits: GatewayLimits,
+    /// Version string sent to clients.
+    pub(crate) version: String,
+    /// Metrics of the tools on this machine.
+    pub(crate) tool_metrics: Arc<dyn MetricsSource>,
+    /// When it started.
+    pub(crate) started: Instant,
+    /// Number of open connections that completed the handshake.
+    pub(crate) connections: AtomicU64,
+    pub(crate) guard: RequestFilter,
+    pub(crate) limiter: AuthLimiter,
+    pub(crate) slots: ConnectionLimiter,
+    pub(crate) reads: ReadLimiter,
+    /// Connections that host the tools of sessions.
+    pub(crate) hosts: ToolHostTable,
+    /// Cancelled when no new clients are accepted.
+    pub(crate) closing: CancellationToken,
+    /// Every connection ends.
+    pub(crate) stopped: CancellationToken,
+    /// Running connections and requests.
+    pub(crate) tasks: TaskTracker,
+    registry: Mutex<ConnectionRegistry>,
+    heartbeat: OnceLock<()>,
+    shut_down: tokio::sync::OnceCell<()>,
+}
+
+#[derive(Default)]
+struct ConnectionRegistry {
+    next: u64,
+    by_number: HashMap<u64, SendQueue>,
+}
+
+/// Removes the connection from the gateway's list on drop.
+pub(crate) struct RegistrationGuard<'a> {
+    gateway: &'a GatewayInner,
+    number: u64,
+}
+
+impl GatewayInner {
+    /// Nobody can reach it yet.
+    pub(crate) fn new(config: GatewayConfig) -> Self {
+        let limits = config.limits;
+        let slots = ConnectionLimiter::new(ConnectionLimits {
+            strangers_max: limits.strangers_max,
+            strangers_per_address_max: limits.strangers_per_address_max,
+            connections_max: limits.connections_max,
+            connections_per_address_max: limits.connections_per_address_max,
+        });
+        let reads = ReadLimiter::new(ReadLimits {
+            all_max: limits.reads_max,
+            of_one_max: limits.reads_per_token_max,
+            asked_max: limits.reads_asked_max,
+            wait_max: limits.read_wait,
+        });
+        Self {
+            sessions: config.sessions,
+            auth: config.auth,
+            version: config.version,
+            tool_metrics: config.tool_metrics,
+            started: Instant::now(),
+            connections: AtomicU64::new(0),
+            guard: RequestFilter::new(&config.allowed_hosts, &config.allowed_origins),
+            limiter: AuthLimiter::new(limits.tries.clone()),
+            slots,
+            reads,
+            hosts: ToolHostTable::default(),
+            closing: CancellationToken::new(),
+            stopped: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            registry: Mutex::default(),
+            heartbeat: OnceLock::new(),
+            shut_down: tokio::sync::OnceCell::new(),
+            limits,
+        }
+    }
+
+    /// Registers a connection for events that go to all. Returns `None` after shutdown.
+    pub(crate) fn register(self: &Arc<Self>, outbox: &SendQueue) -> Option<RegistrationGuard<'_>> {
+        self.heartbeat.get_or_init(|| {
+            tokio::spawn(heartbeat::run_heartbeat(Arc::downgrade(self)));
+        });
+        let mut registry = self.lock_registry();
+        // Checked under the lock; otherwise a connection could register between the shutdown and
+        // the close of all queues.
+        if self.stopped.is_cancelled() {
+            return None;
+        }
+        let number = registry.next;
+        registry.next += 1;
+        registry.by_number.insert(number, outbox.clone());
+        self.connections.store(registry.by_number.len() as u64, Ordering::Relaxed);
+        Some(RegistrationGuard { gateway: self, number })
+    }
+
+    /// Send queues of all connections that completed the handshake.
+    pub(crate) fn send_queues(&self) -> Vec<SendQueue> {
+        self.lock_registry().by_number.values().cloned().collect()
+    }
+
+    /// Close reason sent when the gateway shuts down.
+    pub(crate) fn shutdown_close_reason(&self) -> CloseReason {
+        CloseReason::new(close::RESTART, "service restart")
+    }
+
+    /// Stops, once; whoever calls it again waits for the same end.
+    pub(crate) async fn shut_down(&self, grace: Duration) {
+        self.shut_down.get_or_init(|| self.stop(grace)).await;
+    }
+
+    async fn stop(&self, grace: Duration) {
+        self.closing.cancel();
+        let told = events::ShutdownEvent {
+            reason: "service restart".to_owned(),
+            restart_expected_ms: None,
+        };
+        for outbox in self.send_queues() {
+            outbox.send_event(events::SHUTDOWN, &told);
+        }
+        self.sessions.shut_down(grace).await;
+        if !self.lock_registry().by_number.is_empty() {
+            tokio::time::sleep(self.limits.last_words).await;
+        }
+        self.stopped.cancel();
+        let farewell = self.shutdown_close_reason();
+        for outbox in self.send_queues() {
+            outbox.close(farewell.code, &farewell.reason);
+        }
+        self.tasks.close();
+        // A client that does not read is not waited for any longer.
+        if timeout(self.limits.close_grace * 2, self.tasks.wait()).await.is_err() {
+            for outbox in self.send_queues() {
+                outbox.abort(farewell.code, &farewell.reason);
+            }
+            let _ = timeout(self.limits.close_grace * 2, self.tasks.wait()).await;
+        }
+    }
+
+    fn lock_registry(&self) -> MutexGuard<'_, ConnectionRegistry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for RegistrationGuard<'_> {
+    fn drop(&mut self) {
+        let mut registry = self.gateway.lock_registry();
+        registry.by_number.remove(&self.number);
+        self.gateway.connections.store(registry.by_number.len() as u64, Ordering::Relaxed);
+    }
+}
