@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use zero_wire::ErrorCode;
-use zero_wire::client::GatewayClientError;
 use zero_wire::zero_sessions::{
     SessionEventsParams, SessionInfo, SessionKeyParams, SessionOpenParams, ZeroSessionsEvents,
     ZeroSessionsList, ZeroSessionsListParams, ZeroSessionsOpen, ZeroSessionsUnsubscribe,
 };
 
-use crate::gateway_link::{LinkConnection, ReconnectWait, RequestRetry, SharedLink};
+use crate::gateway_link::{ReconnectWait, RequestRetry, SharedLink};
 use crate::link_error::GatewayLinkError;
 use crate::session_handle::{
     LedgerPage, ListRequest, OpenRequest, SessionHandle, SessionList, SessionUpdates,
@@ -63,7 +62,8 @@ pub(crate) async fn open_session(
     // A connection that was lost in this moment did not know of it.
     let up = shared.ensure_connected(ReconnectWait::UntilReconnected).await?;
     if up.number != opened.up.number {
-        reopen(shared, &slot, &up)
+        shared
+            .reopen_native(&slot, &up)
             .await
             .map_err(|error| GatewayLinkError::from(error).for_session(&named))?;
         slot.inbox.mark_missed();
@@ -88,24 +88,6 @@ pub(crate) async fn send_folder(
     };
     let opened = shared.request::<ZeroSessionsOpen>(params, RequestRetry::Once).await;
     slot.update_info(opened.map_err(|unanswered| unanswered.error.for_session(&key))?.result);
-    Ok(())
-}
-
-/// Opens it on another connection, as it is.
-pub(crate) async fn reopen(
-    shared: &Arc<SharedLink>,
-    slot: &Arc<SessionSlot>,
-    up: &Arc<LinkConnection>,
-) -> Result<(), GatewayClientError> {
-    let params = SessionOpenParams {
-        session_key: Some(slot.key()),
-        require_existing: true,
-        ..SessionOpenParams::default()
-    };
-    slot.update_info(shared.request_on::<ZeroSessionsOpen>(up, params).await?);
-    if let Some(hosted) = slot.hosted_tools() {
-        shared.attach_tools(slot, up, hosted, HostingClaim::Restore).await?;
-    }
     Ok(())
 }
 

@@ -18,7 +18,9 @@ use zero_wire::zero_sessions::{
     ZeroSessionsSet,
 };
 
-use crate::gateway_link::{GatewayLocality, ReconnectWait, RequestRetry, SharedLink};
+use crate::gateway_dialer::GatewayLocality;
+use crate::gateway_link::{ReconnectWait, RequestRetry, SharedLink};
+pub use crate::gateway_update::GatewayUpdate;
 use crate::link_error::GatewayLinkError;
 use crate::session_slot::{HostedTools, HostingClaim, SessionSlot};
 pub use crate::session_updates::SessionUpdates;
@@ -110,26 +112,6 @@ pub struct LedgerPage {
     pub events: Vec<Event>,
     /// Whether there are more.
     pub has_more: bool,
-}
-
-/// What is heard of a session.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "nearly all news are entries")]
-pub enum GatewayUpdate {
-    /// An entry of its ledger; each comes once and in order, also after the connection was lost.
-    Entry(Event),
-    /// The connection was lost; what happens meanwhile comes later.
-    Disconnected,
-    /// It is back, and everything that was missed has been told.
-    Reconnected,
-    /// It does not come back, and what became of runs is not known.
-    Lost(GatewayLinkError),
-    /// Somebody else hosts its tools from now on. They are not hosted here again, unless that is asked
-    /// for.
-    Displaced {
-        /// What they call themselves.
-        host: String,
-    },
 }
 
 /// A session at a gateway. Clones are the same session; it is left with the last of them. News have

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use zero_core::event::Event;
 
-use crate::session_handle::GatewayUpdate;
+use crate::gateway_update::GatewayUpdate;
 
 /// Entries that wait.
 const ENTRIES_MAX: usize = 1_024;
