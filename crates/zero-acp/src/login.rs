@@ -2,7 +2,6 @@
 //! is the key of the model that answers, where that is asked from here. It is asked for at a terminal,
 //! by this program, and kept where settings look for it; no editor ever sees it.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::{
@@ -11,45 +10,16 @@ use agent_client_protocol::v1::schema::{
 };
 use agent_client_protocol::{Error, ErrorCode};
 use serde_json::{Value, json};
-use zero_runtime::tool::BoxFuture;
 
 use crate::acp_agent::{AcpAgent, MethodResponse};
 use crate::client_features::ClientFeatures;
+use crate::config::{ModelKeyError, TerminalLogin};
 use crate::rpc_error;
 
 /// The way by a terminal of the editor.
 const EDITOR_TERMINAL_METHOD: &str = "model-key-terminal";
 /// The way by any terminal.
 const MANUAL_METHOD: &str = "model-key";
-
-/// How the key of a model is given.
-pub struct TerminalLogin {
-    /// Whether it is there.
-    pub keys: Arc<dyn ModelKeyChecker>,
-    /// Path of the executable that the editor starts in a terminal.
-    pub program: PathBuf,
-    /// With which arguments it asks for the key, after those it was started with.
-    pub asks: &'static str,
-    /// The arguments it was started with.
-    pub args: Vec<String>,
-}
-
-/// Looks for the key of the model that answers in new sessions.
-pub trait ModelKeyChecker: Send + Sync {
-    /// That it is there, or that none is needed.
-    fn check(&self) -> BoxFuture<'_, Result<(), ModelKeyError>>;
-}
-
-/// Why there is no key.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ModelKeyError {
-    /// It is missing; this says where it is looked for and what to do.
-    #[error("{0}")]
-    Missing(String),
-    /// The settings that name it cannot be used.
-    #[error("{0}")]
-    Settings(String),
-}
 
 /// The ways in. What needs a terminal is for clients that have one.
 pub(crate) fn auth_methods(
