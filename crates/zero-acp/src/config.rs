@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use zero_client::{GatewayLink, OverlapPolicy};
+use zero_runtime::tool::BoxFuture;
 
-use crate::login::TerminalLogin;
 use crate::tool_host_factory::ToolHostFactory;
 
 /// Configuration of the ACP agent.
@@ -77,4 +77,33 @@ pub enum DisconnectPolicy {
     Abort,
     /// Let a remote gateway continue its runs; stop those in this process.
     Detach,
+}
+
+/// How the key of a model is given.
+pub struct TerminalLogin {
+    /// Whether it is there.
+    pub keys: Arc<dyn ModelKeyChecker>,
+    /// Path of the executable that the editor starts in a terminal.
+    pub program: PathBuf,
+    /// With which arguments it asks for the key, after those it was started with.
+    pub asks: &'static str,
+    /// The arguments it was started with.
+    pub args: Vec<String>,
+}
+
+/// Looks for the key of the model that answers in new sessions.
+pub trait ModelKeyChecker: Send + Sync {
+    /// That it is there, or that none is needed.
+    fn check(&self) -> BoxFuture<'_, Result<(), ModelKeyError>>;
+}
+
+/// Why there is no key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ModelKeyError {
+    /// It is missing; this says where it is looked for and what to do.
+    #[error("{0}")]
+    Missing(String),
+    /// The settings that name it cannot be used.
+    #[error("{0}")]
+    Settings(String),
 }

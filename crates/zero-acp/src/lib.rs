@@ -39,8 +39,10 @@ mod update_presenter;
 
 pub use acp_agent::serve;
 pub use acp_server::AcpServeError;
-pub use config::{AcpConfig, ClientPreferences, DisconnectPolicy, SessionOpenDefaults};
-pub use login::{ModelKeyChecker, ModelKeyError, TerminalLogin};
+pub use config::{
+    AcpConfig, ClientPreferences, DisconnectPolicy, ModelKeyChecker, ModelKeyError,
+    SessionOpenDefaults, TerminalLogin,
+};
 pub use tool_host_factory::{
     ServerStartup, SessionMcpServer, SessionServerTransport, SessionToolHost, ToolHostFactory,
     ToolHostOpenError, ToolHostRequest, UnavailableServer,

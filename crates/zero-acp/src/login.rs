@@ -3,7 +3,6 @@
 //! where this program asks for it, and it is stored where settings expect it. The editor never sees
 //! it.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::{
@@ -12,10 +11,10 @@ use agent_client_protocol::v1::schema::{
 };
 use agent_client_protocol::{Error, ErrorCode};
 use serde_json::{Value, json};
-use zero_runtime::tool::BoxFuture;
 
 use crate::acp_agent::{AcpAgent, MethodResponse};
 use crate::client_features::ClientFeatures;
+use crate::config::{ModelKeyError, TerminalLogin};
 use crate::rpc_error;
 
 /// Id of the method that uses a terminal of the editor.
@@ -23,37 +22,7 @@ const EDITOR_TERMINAL_METHOD: &str = "model-key-terminal";
 /// Id of the method that uses any terminal.
 const MANUAL_METHOD: &str = "model-key";
 
-/// How the user enters a model key.
-pub struct TerminalLogin {
-    /// Checks whether the key exists.
-    pub keys: Arc<dyn ModelKeyChecker>,
-    /// Path of the executable that the editor starts in a terminal.
-    pub program: PathBuf,
-    /// The argument that makes the program ask for the key; follows `args`.
-    pub asks: &'static str,
-    /// The arguments that zero was started with.
-    pub args: Vec<String>,
-}
-
-/// Checks the key of the default model of new sessions.
-pub trait ModelKeyChecker: Send + Sync {
-    /// Succeeds if the key exists or none is needed.
-    fn check(&self) -> BoxFuture<'_, Result<(), ModelKeyError>>;
-}
-
-/// Why there is no key.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ModelKeyError {
-    /// It is missing; the message says where it is expected and what to do.
-    #[error("{0}")]
-    Missing(String),
-    /// The settings that name it are invalid.
-    #[error("{0}")]
-    Settings(String),
-}
-
-/// The authentication methods. Those that need a terminal are offered only to clients that have
-/// one.
+/// The ways in. What needs a terminal is for clients that have one.
 pub(crate) fn auth_methods(
     login: Option<&TerminalLogin>,
     caps: &ClientFeatures,

@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use agent_client_protocol::Error;
 use futures_util::future::{MaybeDone, maybe_done};
 use serde_json::json;
 use tokio::sync::{OwnedMutexGuard, oneshot};
@@ -20,15 +19,7 @@ use crate::cancelled_runs;
 use crate::prompt_content::PromptContent;
 use crate::rpc_error;
 use crate::session::ActiveSession;
-use crate::session_message::SessionMessage;
-
-/// Why a prompt did not become a run.
-pub(crate) enum PromptSendFailure {
-    /// It was cancelled before it was sent.
-    Cancelled,
-    /// It could not be sent.
-    Failed(Error),
-}
+use crate::session_message::{PromptSendFailure, SessionMessage};
 
 /// The position of a prompt in the send queue of its session.
 pub(crate) struct SendQueueTicket(Pin<Box<MaybeDone<LockFuture>>>);

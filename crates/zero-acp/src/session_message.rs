@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use agent_client_protocol::Error;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{SessionUpdate, ToolCallUpdate};
 use serde_json::Value;
@@ -15,7 +16,6 @@ use crate::client_questions;
 use crate::config::DisconnectPolicy;
 use crate::output_buffer::OutputBuffer;
 use crate::prompt_content::PromptContent;
-use crate::prompt_sender::PromptSendFailure;
 
 /// Messages that may wait.
 const MESSAGES_MAX: usize = 1_024;
@@ -79,6 +79,14 @@ pub(crate) struct PromptMessage {
     pub(crate) said: PromptContent,
     pub(crate) thinking: Option<String>,
     pub(crate) responder: Responder<Value>,
+}
+
+/// What became of a prompt that will never be a run.
+pub(crate) enum PromptSendFailure {
+    /// It was stopped before it was sent.
+    Cancelled,
+    /// It could not be sent.
+    Failed(Error),
 }
 
 /// A permission question of the tools here, and the channel for its answer.

@@ -12,9 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use zero_runtime::tool::BoxFuture;
-use zero_wire::client::{GatewayClient, GatewayEvents};
 
+pub use crate::gateway_dialer::{GatewayConnection, GatewayDialer, GatewayLocality};
 use crate::link_error::GatewayLinkError;
 use crate::native_gateway;
 use crate::openclaw;
@@ -25,36 +24,6 @@ pub(crate) use self::shared_link::{GatewayKind, LinkConnection, ReconnectWait, S
 
 /// How long a lost connection is redialled, unless set otherwise.
 const RECONNECT_MAX: Duration = Duration::from_secs(120);
-
-/// Connects to a gateway.
-pub trait GatewayDialer: Send + Sync {
-    /// Connects; called again after a connection was lost.
-    fn dial(&self) -> BoxFuture<'_, Result<GatewayConnection, GatewayLinkError>>;
-
-    /// The location of the gateway for messages: a URL without credentials, or `this process`.
-    fn location(&self) -> String;
-}
-
-/// An established connection.
-pub struct GatewayConnection {
-    /// Sends requests.
-    pub client: GatewayClient,
-    /// The events of the gateway.
-    pub events: GatewayEvents,
-    /// Where the gateway runs.
-    pub place: GatewayLocality,
-}
-
-/// Where a gateway runs, which decides whether its permission modes are trusted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GatewayLocality {
-    /// In another process, also on this machine: the modes it sends are requests.
-    #[default]
-    Remote,
-    /// In this process, on the user's own store: the modes it stores are the user's choice. A
-    /// dialer that returned this once always does.
-    InProcess,
-}
 
 /// A gateway, connected or not. Clones share the connection.
 #[derive(Clone)]

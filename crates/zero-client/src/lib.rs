@@ -6,7 +6,9 @@
 //! them.
 
 mod call_rejection;
+mod gateway_dialer;
 pub mod gateway_link;
+mod gateway_update;
 mod link_error;
 mod native_gateway;
 mod openclaw;

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use zero_wire::ErrorCode;
-use zero_wire::client::GatewayClientError;
 use zero_wire::zero_sessions::{
     SessionEventsParams, SessionInfo, SessionKeyParams, SessionOpenParams, ZeroSessionsEvents,
     ZeroSessionsList, ZeroSessionsListParams, ZeroSessionsOpen, ZeroSessionsUnsubscribe,
 };
 
-use crate::gateway_link::{LinkConnection, ReconnectWait, RequestRetry, SharedLink};
+use crate::gateway_link::{ReconnectWait, RequestRetry, SharedLink};
 use crate::link_error::GatewayLinkError;
 use crate::session_handle::{
     LedgerPage, ListRequest, OpenRequest, SessionHandle, SessionList, SessionUpdates,
@@ -64,7 +63,8 @@ pub(crate) async fn open_session(
     // A loss at this moment was not reported to the slot.
     let up = shared.ensure_connected(ReconnectWait::UntilReconnected).await?;
     if up.number != opened.up.number {
-        reopen(shared, &slot, &up)
+        shared
+            .reopen_native(&slot, &up)
             .await
             .map_err(|error| GatewayLinkError::from(error).for_session(&named))?;
         slot.inbox.mark_missed();
@@ -89,24 +89,6 @@ pub(crate) async fn send_folder(
     };
     let opened = shared.request::<ZeroSessionsOpen>(params, RequestRetry::Once).await;
     slot.update_info(opened.map_err(|unanswered| unanswered.error.for_session(&key))?.result);
-    Ok(())
-}
-
-/// Opens the session again on another connection, unchanged.
-pub(crate) async fn reopen(
-    shared: &Arc<SharedLink>,
-    slot: &Arc<SessionSlot>,
-    up: &Arc<LinkConnection>,
-) -> Result<(), GatewayClientError> {
-    let params = SessionOpenParams {
-        session_key: Some(slot.key()),
-        require_existing: true,
-        ..SessionOpenParams::default()
-    };
-    slot.update_info(shared.request_on::<ZeroSessionsOpen>(up, params).await?);
-    if let Some(hosted) = slot.hosted_tools() {
-        shared.attach_tools(slot, up, hosted, HostingClaim::Restore).await?;
-    }
     Ok(())
 }
 

@@ -23,16 +23,15 @@ use zero_core::event::RunOutcome;
 use zero_runtime::ApprovalAnswer;
 use zero_runtime::clock::now_ms;
 use zero_wire::approvals::{ExecApprovalDecision, ExecApprovalResolve, ExecApprovalResolveParams};
-use zero_wire::client::GatewayClientError;
 use zero_wire::zero_sessions::{SessionChoicesResult, SessionInfo};
 
 pub(crate) use self::session::OpenClawSession;
-use self::translator::{LIVE_BASE, OpenClawTranslator, RunWaitOutcome};
-use crate::gateway_link::{LinkConnection, RequestRetry, SharedLink};
+use self::translator::{LIVE_BASE, OpenClawTranslator};
+use crate::gateway_link::{RequestRetry, SharedLink};
 use crate::link_error::GatewayLinkError;
 use crate::session_handle::{
-    GatewayUpdate, LedgerPage, ListRequest, OpenRequest, OverlapPolicy, SendRequest, SessionChange,
-    SessionHandle, SessionList, SessionUpdates, confirm_answered,
+    LedgerPage, ListRequest, OpenRequest, OverlapPolicy, SendRequest, SessionChange, SessionHandle,
+    SessionList, SessionUpdates, confirm_answered,
 };
 use crate::session_slot::SessionSlot;
 
@@ -42,8 +41,6 @@ const MESSAGES_MAX: u64 = 1_000;
 const PAGE_SIZE: usize = 1_000;
 /// Longest wait for the final event of a prompt that was answered at once.
 const FINAL_EVENT_WAIT: Duration = Duration::from_secs(2);
-/// Largest assumed clock difference.
-const CLOCK_SLACK_MS: i64 = 2_000;
 
 pub(crate) async fn open_session(
     shared: &Arc<SharedLink>,
@@ -117,34 +114,6 @@ async fn read_session_info(
     let params = json!({"limit": 200, "search": key, "includeDerivedTitles": true});
     let answer = request(shared, "sessions.list", params, RequestRetry::Once).await?;
     Ok(session_rows::find_session(&answer, key))
-}
-
-/// Queries the state of runs that may have ended while the connection was lost.
-pub(crate) async fn reopen(
-    shared: &Arc<SharedLink>,
-    slot: &Arc<SessionSlot>,
-    voice: &OpenClawSession,
-    up: &Arc<LinkConnection>,
-) -> Result<(), GatewayClientError> {
-    let active = voice.lock_translator().active_runs();
-    let uptime_ms = i64::try_from(up.client.hello().snapshot.uptime_ms).unwrap_or(i64::MAX);
-    for (run, since_ms) in active {
-        let params = json!({"runId": run, "timeoutMs": 0});
-        let answer = shared.request_value_on(up, "agent.wait", params).await?;
-        let settled = voice
-            .publish_now(slot, |telling, now_ms| telling.handle_wait_result(&run, &answer, now_ms));
-        let is_older = now_ms().saturating_sub(since_ms) > uptime_ms.saturating_add(CLOCK_SLACK_MS);
-        // A gateway that started after the run did cannot be executing it.
-        if settled.await == RunWaitOutcome::Unresolved
-            && is_older
-            && voice.lock_translator().drop_run(&run)
-        {
-            slot.inbox.push_status(GatewayUpdate::Lost(GatewayLinkError::Lost {
-                what: "the run".to_owned(),
-            }));
-        }
-    }
-    Ok(())
 }
 
 pub(crate) async fn send_prompt(

@@ -18,7 +18,9 @@ use zero_wire::zero_sessions::{
     ZeroSessionsSet,
 };
 
-use crate::gateway_link::{GatewayLocality, ReconnectWait, RequestRetry, SharedLink};
+use crate::gateway_dialer::GatewayLocality;
+use crate::gateway_link::{ReconnectWait, RequestRetry, SharedLink};
+pub use crate::gateway_update::GatewayUpdate;
 use crate::link_error::GatewayLinkError;
 use crate::session_slot::{HostedTools, HostingClaim, SessionSlot};
 pub use crate::session_updates::SessionUpdates;
@@ -112,29 +114,9 @@ pub struct LedgerPage {
     pub has_more: bool,
 }
 
-/// An update of a session.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "nearly all news are entries")]
-pub enum GatewayUpdate {
-    /// A ledger entry. Each is delivered once and in order, also across reconnects.
-    Entry(Event),
-    /// The connection was lost; entries that are missed are delivered later.
-    Disconnected,
-    /// The connection is restored, and all missed entries were delivered.
-    Reconnected,
-    /// The connection is not restored, and the state of runs is unknown.
-    Lost(GatewayLinkError),
-    /// Another client hosts the session's tools now. They are not hosted here again unless that is
-    /// requested.
-    Displaced {
-        /// The host's name for itself.
-        host: String,
-    },
-}
-
-/// A session at a gateway. Clones are the same session; dropping the last one leaves it. Updates
-/// have to be read while a request is pending: at a gateway without a ledger, events wait for room
-/// in the queue, and no answer is read until then.
+/// A session at a gateway. Clones are the same session; it is left with the last of them. News have
+/// to be taken while anything is asked: at a gateway without a ledger they wait for room, and then
+/// no answer is read either.
 #[derive(Clone)]
 pub struct SessionHandle {
     inner: Arc<SessionHandleInner>,

@@ -11,10 +11,10 @@ use zero_wire::tools::{TOOLS_HOSTED, ToolsAttachParams, ToolsResult, ToolsTerms}
 use zero_wire::zero_sessions::SessionInfo;
 
 use crate::call_rejection::CallRejection;
-use crate::gateway_link::GatewayLocality;
+use crate::gateway_dialer::GatewayLocality;
+use crate::gateway_update::GatewayUpdate;
 use crate::openclaw::OpenClawSession;
 use crate::pending_tool_events::PendingToolEvents;
-use crate::session_handle::GatewayUpdate;
 use crate::tool_service::ToolService;
 use crate::update_queue::UpdateQueue;
 

@@ -8,8 +8,8 @@ use zero_wire::client::GatewayClientError;
 use zero_wire::zero_sessions::{SessionEventsParams, ZeroSessionsEvents};
 
 use crate::gateway_link::{ReconnectWait, SharedLink};
+use crate::gateway_update::GatewayUpdate;
 use crate::link_error::GatewayLinkError;
-use crate::session_handle::GatewayUpdate;
 use crate::session_slot::SessionSlot;
 use crate::update_queue::QueueItem;
 

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use zero_core::event::Event;
 
-use crate::session_handle::GatewayUpdate;
+use crate::gateway_update::GatewayUpdate;
 
 /// Most queued entries.
 const ENTRIES_MAX: usize = 1_024;

@@ -11,7 +11,7 @@ use zero_wire::device::DeviceKey;
 use zero_wire::method::TokenScope;
 use zero_wire::zero_sessions::CAP_EVENTS;
 
-use crate::gateway_link::{GatewayConnection, GatewayDialer, GatewayLocality};
+use crate::gateway_dialer::{GatewayConnection, GatewayDialer, GatewayLocality};
 use crate::link_error::GatewayLinkError;
 
 /// The capabilities of this client: ledger events, and for gateways without a ledger tool events

@@ -14,15 +14,6 @@ use crate::repository::RepositoryFile;
 /// Most files that may import each other in a cycle.
 const CYCLE_FILES_MAX: usize = 6;
 
-/// Folders in which larger cycles are accepted until their code is rewritten, each with the reason.
-const EXEMPT_FOLDERS: &[(&str, &str)] = &[
-    ("crates/zero-policy/src/program", "the tables of programs are being rewritten"),
-    ("crates/zero-acp/", "the session tasks are being rewritten"),
-    ("crates/zero-client/", "the connection to gateways is being rewritten"),
-    ("crates/zero-gateway/", "the methods are being rewritten"),
-    ("crates/zero-session/", "the model clients are being rewritten"),
-];
-
 pub(super) fn check(files: &[RepositoryFile]) -> Vec<TidyFinding> {
     find_crate_roots(files).flat_map(|root| check_crate(files, root)).collect()
 }
@@ -42,12 +33,8 @@ fn check_crate(files: &[RepositoryFile], root: &RepositoryFile) -> Vec<TidyFindi
     let edges = ModuleTree::read(files, root).find_edges();
     let folder = root.path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let cycles = find_cycles(&edges).into_iter();
-    let too_large = cycles.filter(|cycle| cycle.len() > CYCLE_FILES_MAX && !is_exempt(cycle));
+    let too_large = cycles.filter(|cycle| cycle.len() > CYCLE_FILES_MAX);
     too_large.map(|cycle| describe_cycle(folder, &edges, &cycle)).collect()
-}
-
-fn is_exempt(cycle: &BTreeSet<&str>) -> bool {
-    EXEMPT_FOLDERS.iter().any(|(folder, _)| cycle.iter().all(|file| file.starts_with(folder)))
 }
 
 fn describe_cycle(folder: &str, edges: &ImportEdges<'_>, cycle: &BTreeSet<&str>) -> TidyFinding {

@@ -18,9 +18,9 @@ use super::SessionActor;
 use super::run_cancellation::RunCancellation;
 use crate::client_questions::WithdrawnQuestions;
 use crate::config::DisconnectPolicy;
-use crate::prompt_sender::{self, PromptSendFailure};
+use crate::prompt_sender;
 use crate::rpc_error;
-use crate::session_message::{PromptMessage, SessionMessage};
+use crate::session_message::{PromptMessage, PromptSendFailure, SessionMessage};
 
 /// Prompts that may wait for their answer.
 const PROMPTS_MAX: usize = 16;

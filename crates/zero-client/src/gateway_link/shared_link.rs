@@ -9,12 +9,13 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use zero_wire::client::{GatewayClient, GatewayClientError, ReconnectBackoff};
+use zero_wire::zero_sessions::{SessionOpenParams, ZeroSessionsOpen};
 
-use super::{GatewayConnection, GatewayDialer, GatewayLocality, event_dispatch};
+use super::event_dispatch;
+use crate::gateway_dialer::{GatewayConnection, GatewayDialer, GatewayLocality};
+use crate::gateway_update::GatewayUpdate;
 use crate::link_error::GatewayLinkError;
-use crate::session_handle::GatewayUpdate;
 use crate::session_slot::{HostedTools, HostingClaim, SessionSlot};
-use crate::{native_gateway, openclaw};
 
 /// Longest time after a failed dial in which requests get the same error without another dial. It
 /// is short, because the user may have fixed the cause.
@@ -204,12 +205,30 @@ impl SharedLink {
         up: &Arc<LinkConnection>,
     ) -> Result<(), GatewayClientError> {
         match (up.side, &slot.voice) {
-            (GatewayKind::Native, None) => native_gateway::reopen(self, slot, up).await,
-            (GatewayKind::OpenClaw, Some(voice)) => openclaw::reopen(self, slot, voice, up).await,
+            (GatewayKind::Native, None) => self.reopen_native(slot, up).await,
+            (GatewayKind::OpenClaw, Some(voice)) => voice.reopen(self, slot, up).await,
             _ => Err(GatewayClientError::Protocol {
                 what: "the gateway is one of another kind than before".to_owned(),
             }),
         }
+    }
+
+    /// Opens a session of zero's own gateway on another connection, as it is.
+    pub(crate) async fn reopen_native(
+        self: &Arc<Self>,
+        slot: &Arc<SessionSlot>,
+        up: &Arc<LinkConnection>,
+    ) -> Result<(), GatewayClientError> {
+        let params = SessionOpenParams {
+            session_key: Some(slot.key()),
+            require_existing: true,
+            ..SessionOpenParams::default()
+        };
+        slot.update_info(self.request_on::<ZeroSessionsOpen>(up, params).await?);
+        if let Some(hosted) = slot.hosted_tools() {
+            self.attach_tools(slot, up, hosted, HostingClaim::Restore).await?;
+        }
+        Ok(())
     }
 
     /// Handles the end of a connection: open sessions are notified, and it is redialled for them.

@@ -7,15 +7,20 @@ use serde_json::{Value, json};
 use zero_core::event::Event;
 use zero_runtime::clock::now_ms;
 use zero_wire::EventFrame;
+use zero_wire::client::GatewayClientError;
 use zero_wire::events::{AGENT, APPROVAL_REQUESTED, APPROVAL_RESOLVED, CHAT};
 
-use super::translator::OpenClawTranslator;
-use crate::gateway_link::{RequestRetry, SharedLink};
+use super::translator::{OpenClawTranslator, RunWaitOutcome};
+use crate::gateway_link::{LinkConnection, RequestRetry, SharedLink};
+use crate::gateway_update::GatewayUpdate;
+use crate::link_error::GatewayLinkError;
 use crate::session_slot::SessionSlot;
 
 /// Longest wait for the final event of a run after its end was reported, before the gateway is
 /// queried.
 const FINAL_EVENT_WAIT: Duration = Duration::from_secs(5);
+/// How much clocks may differ.
+const CLOCK_SLACK_MS: i64 = 2_000;
 
 /// Presents a session of a gateway without a ledger as if it had one.
 pub(crate) struct OpenClawSession {
@@ -84,6 +89,36 @@ impl OpenClawSession {
         let (result, told) = words(&mut self.lock_translator(), now_ms());
         told.into_iter().for_each(|event| slot.inbox.force_push(event));
         result
+    }
+
+    /// Asks what became of runs while nobody listened.
+    pub(crate) async fn reopen(
+        &self,
+        shared: &Arc<SharedLink>,
+        slot: &Arc<SessionSlot>,
+        up: &Arc<LinkConnection>,
+    ) -> Result<(), GatewayClientError> {
+        let active = self.lock_translator().active_runs();
+        let uptime_ms = i64::try_from(up.client.hello().snapshot.uptime_ms).unwrap_or(i64::MAX);
+        for (run, since_ms) in active {
+            let params = json!({"runId": run, "timeoutMs": 0});
+            let answer = shared.request_value_on(up, "agent.wait", params).await?;
+            let settled = self.publish_now(slot, |telling, now_ms| {
+                telling.handle_wait_result(&run, &answer, now_ms)
+            });
+            let is_older =
+                now_ms().saturating_sub(since_ms) > uptime_ms.saturating_add(CLOCK_SLACK_MS);
+            // A gateway that started after the run did cannot be at work on it.
+            if settled.await == RunWaitOutcome::Unresolved
+                && is_older
+                && self.lock_translator().drop_run(&run)
+            {
+                slot.inbox.push_status(GatewayUpdate::Lost(GatewayLinkError::Lost {
+                    what: "the run".to_owned(),
+                }));
+            }
+        }
+        Ok(())
     }
 
     /// Queries a run after a delay, in case its final event was missed.
