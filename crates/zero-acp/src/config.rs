@@ -79,31 +79,31 @@ pub enum DisconnectPolicy {
     Detach,
 }
 
-/// How the key of a model is given.
+/// How the user enters a model key.
 pub struct TerminalLogin {
     /// Whether it is there.
     pub keys: Arc<dyn ModelKeyChecker>,
     /// Path of the executable that the editor starts in a terminal.
     pub program: PathBuf,
-    /// With which arguments it asks for the key, after those it was started with.
+    /// The argument that makes the program ask for the key; follows `args`.
     pub asks: &'static str,
-    /// The arguments it was started with.
+    /// The arguments that zero was started with.
     pub args: Vec<String>,
 }
 
-/// Looks for the key of the model that answers in new sessions.
+/// Checks the key of the default model of new sessions.
 pub trait ModelKeyChecker: Send + Sync {
-    /// That it is there, or that none is needed.
+    /// Succeeds if the key exists or none is needed.
     fn check(&self) -> BoxFuture<'_, Result<(), ModelKeyError>>;
 }
 
 /// Why there is no key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelKeyError {
-    /// It is missing; this says where it is looked for and what to do.
+    /// It is missing; the message says where it is expected and what to do.
     #[error("{0}")]
     Missing(String),
-    /// The settings that name it cannot be used.
+    /// The settings that name it are invalid.
     #[error("{0}")]
     Settings(String),
 }

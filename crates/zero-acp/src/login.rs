@@ -22,7 +22,8 @@ const EDITOR_TERMINAL_METHOD: &str = "model-key-terminal";
 /// Id of the method that uses any terminal.
 const MANUAL_METHOD: &str = "model-key";
 
-/// The ways in. What needs a terminal is for clients that have one.
+/// The authentication methods. Those that need a terminal are offered only to clients that have
+/// one.
 pub(crate) fn auth_methods(
     login: Option<&TerminalLogin>,
     caps: &ClientFeatures,

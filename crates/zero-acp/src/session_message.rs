@@ -81,9 +81,9 @@ pub(crate) struct PromptMessage {
     pub(crate) responder: Responder<Value>,
 }
 
-/// What became of a prompt that will never be a run.
+/// Why a prompt did not become a run.
 pub(crate) enum PromptSendFailure {
-    /// It was stopped before it was sent.
+    /// It was cancelled before it was sent.
     Cancelled,
     /// It could not be sent.
     Failed(Error),

@@ -7,14 +7,14 @@ use crate::link_error::GatewayLinkError;
 
 /// How a gateway is reached.
 pub trait GatewayDialer: Send + Sync {
-    /// Connects. Asked again after a connection was lost.
+    /// Connects; called again after a connection was lost.
     fn dial(&self) -> BoxFuture<'_, Result<GatewayConnection, GatewayLinkError>>;
 
-    /// Where it is, for people: an address without credentials, or `this process`.
+    /// The location of the gateway for messages: a URL without credentials, or `this process`.
     fn location(&self) -> String;
 }
 
-/// A connection that was made.
+/// An established connection.
 pub struct GatewayConnection {
     /// To ask by.
     pub client: GatewayClient,
@@ -24,13 +24,13 @@ pub struct GatewayConnection {
     pub place: GatewayLocality,
 }
 
-/// Where a gateway is, as far as it is to be believed.
+/// Where a gateway runs, which decides whether its permission modes are trusted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GatewayLocality {
-    /// Somewhere else, also where that is another process of this machine: what it wants is a wish.
+    /// In another process, also on this machine: the modes it sends are requests.
     #[default]
     Remote,
-    /// In this very process, over this person's own store: what it keeps is what they chose. A dial
-    /// that led here once always does.
+    /// In this process, on the user's own store: the modes it stores are the user's choice. A
+    /// dialer that returned this once always does.
     InProcess,
 }

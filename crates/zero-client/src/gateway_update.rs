@@ -4,22 +4,22 @@ use zero_core::event::Event;
 
 use crate::link_error::GatewayLinkError;
 
-/// What is heard of a session.
+/// An update of a session.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "nearly all news are entries")]
 pub enum GatewayUpdate {
-    /// An entry of its ledger; each comes once and in order, also after the connection was lost.
+    /// A ledger entry. Each is delivered once and in order, also across reconnects.
     Entry(Event),
-    /// The connection was lost; what happens meanwhile comes later.
+    /// The connection was lost; entries that are missed are delivered later.
     Disconnected,
-    /// It is back, and everything that was missed has been told.
+    /// The connection is restored, and all missed entries were delivered.
     Reconnected,
-    /// It does not come back, and what became of runs is not known.
+    /// The connection is not restored, and the state of runs is unknown.
     Lost(GatewayLinkError),
-    /// Somebody else hosts its tools from now on. They are not hosted here again, unless that is asked
-    /// for.
+    /// Another client hosts the session's tools now. They are not hosted here again unless that is
+    /// requested.
     Displaced {
-        /// What they call themselves.
+        /// The host's name for itself.
         host: String,
     },
 }

@@ -114,9 +114,9 @@ pub struct LedgerPage {
     pub has_more: bool,
 }
 
-/// A session at a gateway. Clones are the same session; it is left with the last of them. News have
-/// to be taken while anything is asked: at a gateway without a ledger they wait for room, and then
-/// no answer is read either.
+/// A session at a gateway. Clones are the same session; dropping the last one leaves it. Updates
+/// have to be read while a request is pending: at a gateway without a ledger, events wait for room
+/// in the queue, and no answer is read until then.
 #[derive(Clone)]
 pub struct SessionHandle {
     inner: Arc<SessionHandleInner>,

@@ -19,7 +19,7 @@ use crate::session_slot::SessionSlot;
 /// Longest wait for the final event of a run after its end was reported, before the gateway is
 /// queried.
 const FINAL_EVENT_WAIT: Duration = Duration::from_secs(5);
-/// How much clocks may differ.
+/// Largest assumed clock difference.
 const CLOCK_SLACK_MS: i64 = 2_000;
 
 /// Presents a session of a gateway without a ledger as if it had one.
@@ -91,7 +91,7 @@ impl OpenClawSession {
         result
     }
 
-    /// Asks what became of runs while nobody listened.
+    /// Queries the state of runs that may have ended while the connection was lost.
     pub(crate) async fn reopen(
         &self,
         shared: &Arc<SharedLink>,
@@ -108,7 +108,7 @@ impl OpenClawSession {
             });
             let is_older =
                 now_ms().saturating_sub(since_ms) > uptime_ms.saturating_add(CLOCK_SLACK_MS);
-            // A gateway that started after the run did cannot be at work on it.
+            // A gateway that started after the run did cannot be executing it.
             if settled.await == RunWaitOutcome::Unresolved
                 && is_older
                 && self.lock_translator().drop_run(&run)

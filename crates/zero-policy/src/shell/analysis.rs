@@ -1,7 +1,7 @@
-//! What a script would do, as far as it can be said without running it.
+//! The effects of a script, as far as they are known without running it.
 //!
-//! A flat list of nodes that form a tree: commands, the files and hosts they touch, and doubts.
-//! The engine judges the nodes, and the tree is what a person sees when they ask why.
+//! A flat list of nodes that form a tree: commands, the files and hosts they access, and
+//! uncertainties. The engine evaluates the nodes, and explanations show the tree.
 
 use std::path::PathBuf;
 
@@ -12,9 +12,9 @@ use crate::shell::ast::SourceSpan;
 /// What a script would do.
 #[derive(Clone, Debug, Default)]
 pub struct ScriptAnalysis {
-    /// The nodes; a parent stands before its children.
+    /// The nodes; a parent comes before its children.
     pub nodes: Vec<AnalysisNode>,
-    /// Text that could not be parsed and may still be run.
+    /// Text that could not be parsed and may still run.
     pub unparsed: Option<String>,
 }
 
@@ -25,8 +25,8 @@ pub struct AnalysisNode {
     pub parent: Option<usize>,
     /// How a person sees it.
     pub label: String,
-    /// Where it stands in the text that was given; what comes out of an inner text has the place of
-    /// the command that runs it.
+    /// Its position in the given text; nodes from an inner script have the position of the command
+    /// that runs it.
     pub span: SourceSpan,
     /// What it is.
     pub kind: AnalysisNodeKind,
@@ -35,15 +35,15 @@ pub struct AnalysisNode {
 /// What a node is.
 #[derive(Clone, Debug)]
 pub enum AnalysisNodeKind {
-    /// A place where others hang: a pipeline, a loop, a substitution.
+    /// A parent of other nodes: a pipeline, a loop, a substitution.
     Structure,
     /// A command that runs.
     Command(Box<CommandInvocation>),
-    /// A file that is touched.
+    /// A file that is accessed.
     File(FileUse),
-    /// A host that is talked to.
+    /// A host that is connected to.
     Host(ShellArg),
-    /// Something that cannot be known or does not hold still. Never allowed by itself.
+    /// Something that is unknown or may change. Never allowed by itself.
     Uncertainty(Uncertainty),
 }
 
@@ -56,7 +56,7 @@ pub struct CommandInvocation {
     pub study: CommandAnalysis,
     /// Where it runs.
     pub folders: WorkingFolders,
-    /// Whether more arguments follow that are not known, as with `xargs`.
+    /// Whether unknown arguments follow, as with `xargs`.
     pub more_arguments: bool,
 }
 
@@ -65,18 +65,18 @@ pub struct CommandInvocation {
 pub struct FileUse {
     /// What is done to it.
     pub access: FileAccess,
-    /// Which file, as written.
+    /// The file, as written.
     pub path: ShellArg,
-    /// Where a relative path starts.
+    /// The base of a relative path.
     pub folders: WorkingFolders,
     /// Whether everything beneath it is included.
     pub recursive: bool,
-    /// Whether the shell itself opens it, for a redirection. A rule that allows the command says
-    /// nothing about it.
+    /// Whether the shell itself opens it, for a redirection. A rule that allows the command does
+    /// not cover it.
     pub redirected: bool,
 }
 
-/// The folder a command runs in: one of these, or any.
+/// The folder that a command runs in: one of several, or any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkingFolders {
     /// One of these; at least one.
@@ -88,7 +88,7 @@ pub enum WorkingFolders {
 /// Why something is never allowed by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uncertainty {
-    /// In words that follow "because": `the program is only known when it runs`.
+    /// A clause that follows "because": `the program is only known when it runs`.
     pub reason: String,
     /// What kind of doubt.
     pub kind: UncertaintyKind,
@@ -97,10 +97,10 @@ pub struct Uncertainty {
 /// What kind of doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UncertaintyKind {
-    /// It cannot be parsed, resolved or found out.
+    /// It cannot be parsed or resolved.
     Unresolved,
-    /// It is known, and it makes a command another one than its name says.
+    /// It is known, and it changes what a command does compared to its name.
     Altered,
-    /// It is too large or too deep to be judged at all.
+    /// It is too large or too deep to be evaluated at all.
     Unbounded,
 }
