@@ -227,16 +227,18 @@ impl AuthError {
     /// Message for the user: the problem and how to fix it.
     pub(crate) fn message(self) -> &'static str {
         match self {
-            Self::TokenMissing => "unauthorized: this gateway wants a token, as `auth.token`",
+            Self::TokenMissing => {
+                "unauthorized: this gateway requires a token; send it as `auth.token`"
+            }
             Self::TokenMismatch => {
-                "unauthorized: this is not a token of this gateway; look up the one it was started with"
+                "unauthorized: this is not a token of this gateway; use the one it was started with"
             }
             Self::PasswordMissing => {
-                "unauthorized: this gateway wants a password, as `auth.password`"
+                "unauthorized: this gateway requires a password; send it as `auth.password`"
             }
             Self::PasswordMismatch => "unauthorized: this is not the password of this gateway",
             Self::DeviceTokenMismatch => {
-                "unauthorized: this gateway gives out no tokens for devices; send `auth.token`"
+                "unauthorized: this gateway issues no device tokens; send `auth.token`"
             }
             Self::BootstrapTokenInvalid => {
                 "unauthorized: this gateway does not pair devices; send `auth.token`"

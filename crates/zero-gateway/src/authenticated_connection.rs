@@ -255,7 +255,7 @@ impl AuthenticatedConnection {
                 };
                 if let Err(error) = heard {
                     let conn = &self.greeting.conn_id;
-                    tracing::warn!(%conn, error = %error.message, "a question is not heard");
+                    tracing::warn!(%conn, error = %error.message, "an approval was not delivered");
                 }
             }
             if !matches!(self.gone.run_until_cancelled(asked.changed()).await, Some(Ok(()))) {

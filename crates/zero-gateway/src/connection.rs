@@ -195,8 +195,8 @@ fn read_inline(peer: &Arc<AuthenticatedConnection>, text: &str) -> ParsedMessage
 }
 
 fn interrupted_error() -> ErrorPayload {
-    tracing::error!("a request broke off by a mistake in zero");
-    let message = "the request broke off by a mistake in zero; see its log";
+    tracing::error!("a request failed because of an internal error");
+    let message = "the request failed because of an internal error; see the gateway's log";
     ErrorPayload::new(ErrorCode::Unavailable, message)
 }
 

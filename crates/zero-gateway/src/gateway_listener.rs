@@ -124,7 +124,7 @@ async fn accept_loop(
         let (stream, from) = match listener.accept().await {
             Ok(taken) => taken,
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be taken");
+                tracing::warn!(%error, "a connection could not be accepted");
                 if !(is_out_of_files(&error) && spare.reject_one(listener, tls.is_none()).await) {
                     tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
@@ -132,7 +132,7 @@ async fn accept_loop(
             }
         };
         let Some(place) = gateway.slots.admit_unauthenticated(opening, from.ip()) else {
-            tracing::debug!(%from, "too many strangers of one address");
+            tracing::debug!(%from, "too many unauthenticated connections from one address");
             continue;
         };
         gateway.tasks.spawn(serve_stream(Arc::clone(gateway), stream, from, tls.cloned(), place));

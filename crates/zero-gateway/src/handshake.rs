@@ -60,8 +60,8 @@ pub(crate) async fn perform_handshake(
     from: &PeerOrigin,
 ) -> Result<(HandshakeOutcome, ResponseFrame), Option<CloseReason>> {
     let challenge = new_challenge().ok_or_else(|| {
-        tracing::error!("this machine gives no random numbers");
-        Some(CloseReason::new(close::TRY_LATER, "no random numbers here"))
+        tracing::error!("the system's random number generator failed");
+        Some(CloseReason::new(close::TRY_LATER, "random number generator failed"))
     })?;
     outbox.send_text(challenge.text);
     let first = timeout(gateway.limits.handshake_time, read_first_message(link, outbox)).await;
@@ -282,7 +282,7 @@ fn closing_refusal() -> HandshakeRefusal {
 /// Refusal after an internal failure.
 fn internal_refusal() -> HandshakeRefusal {
     unavailable_refusal(
-        "the gateway cannot greet anybody now; connect again in a moment",
+        "the handshake failed because of an internal error; connect again in a moment",
         "internal",
     )
 }

@@ -44,7 +44,7 @@ fn send_ticks(gateway: &GatewayInner) {
 fn ping_connections(gateway: &GatewayInner) {
     for outbox in gateway.send_queues() {
         if !outbox.ping() {
-            outbox.abort(close::POLICY, "no sign of life");
+            outbox.abort(close::POLICY, "ping timeout");
         }
     }
 }

@@ -176,7 +176,10 @@ async fn metrics_reply(gateway: &GatewayInner, headers: &HeaderMap, from: IpAddr
     match authorize_metrics(&gateway.auth, &gateway.limiter, headers, from) {
         Ok(()) => {}
         Err(MetricsDenial::Scope) => {
-            return text_reply(StatusCode::FORBIDDEN, "forbidden: this token may not look\n");
+            return text_reply(
+                StatusCode::FORBIDDEN,
+                "forbidden: this token lacks the read scope\n",
+            );
         }
         Err(MetricsDenial::Denied(AuthDenial::BadCredentials(_, delay))) => {
             sleep(delay).await;

@@ -135,28 +135,28 @@ pub(crate) fn build_families(facts: &MetricInputs<'_>) -> Vec<MetricFamily> {
         count(
             "zero_tool_queue_depth",
             Gauge,
-            "Tool calls that wait to be admitted.",
+            "Tool calls waiting for admission.",
             facts.tools.queue_depth(),
         ),
-        count("zero_tool_in_flight", Gauge, "Tool calls at work.", facts.tools.in_flight()),
+        count("zero_tool_in_flight", Gauge, "Running tool calls.", facts.tools.in_flight()),
         count(
             "zero_sessions_active",
             Gauge,
-            "Sessions that hold something in memory.",
+            "Sessions with state in memory.",
             stats.active_sessions,
         ),
-        count("zero_runs_running", Gauge, "Runs that have begun and not ended.", stats.running),
-        count("zero_runs_queued", Gauge, "Prompts that wait for their turn.", stats.queued),
-        count("zero_runs_ended_total", Counter, "Runs that ended, however.", stats.ended),
+        count("zero_runs_running", Gauge, "Active runs.", stats.running),
+        count("zero_runs_queued", Gauge, "Queued prompts.", stats.queued),
+        count("zero_runs_ended_total", Counter, "Runs that ended, with any outcome.", stats.ended),
         count("zero_runs_failed_total", Counter, "Runs that failed.", stats.failed),
         MetricFamily {
             name: "zero_tokens_total",
-            help: "Tokens that models read and wrote.",
+            help: "Input and output tokens of models.",
             kind: Counter,
             points: tokens.into(),
         },
-        count("zero_connections", Gauge, "Connections of clients.", facts.connections),
-        one("zero_gateway_uptime_seconds", Gauge, "How long the gateway has been up.", uptime),
+        count("zero_connections", Gauge, "Client connections.", facts.connections),
+        one("zero_gateway_uptime_seconds", Gauge, "Uptime of the gateway.", uptime),
     ]);
     families
 }

@@ -217,7 +217,7 @@ impl RemoteToolBackend {
             let told = format!("{why}; ask for less at a time");
             let error = ToolError::failed(ErrorReason::TooLarge, told).with_tool(&waiting.tool);
             let _ = waiting.answer.send(error.into());
-            return Err(ErrorPayload::invalid(format!("{why}; the call was settled as failed")));
+            return Err(ErrorPayload::invalid(format!("{why}; the call was recorded as failed")));
         }
         if let Some(title) = &params.title {
             waiting.describe(title, params.kind, Vec::new());
@@ -307,7 +307,7 @@ impl RemoteToolBackend {
             return failed(ErrorReason::Cancelled, "stopped before it was begun".to_owned());
         }
         let Some(kind) = self.tool_kind(&tool, dialect) else {
-            let why = format!("there is no tool `{tool}` with the tool host {} now", self.host);
+            let why = format!("the tool host {} has no tool `{tool}` now", self.host);
             let error = ToolError::not_found(ErrorReason::UnknownTool, why);
             return error.with_tool(&tool).into();
         };
@@ -316,13 +316,13 @@ impl RemoteToolBackend {
             let mut calls = self.lock_calls();
             if calls.len() >= CALLS_MAX {
                 let why = format!(
-                    "the tool host {} has {CALLS_MAX} calls at work; wait for one to end",
+                    "the tool host {} has {CALLS_MAX} running calls; wait for one to end",
                     self.host
                 );
                 return failed(ErrorReason::QueueFull, why);
             }
             if calls.contains_key(&id) {
-                return failed(ErrorReason::Busy, format!("a call `{id}` is at work already"));
+                return failed(ErrorReason::Busy, format!("a call `{id}` is already running"));
             }
             let (title, tool) = (tool.clone(), tool.clone());
             calls.insert(id.clone(), PendingCall { answer, watch, tool, title, kind });
@@ -352,7 +352,7 @@ impl RemoteToolBackend {
                     () = tokio::time::sleep(CANCEL_GRACE) => {
                         asked.settled = true;
                         return failed(ErrorReason::Cancelled, format!(
-                            "stopped; the tool host {} did not say within {} s what became of it",
+                            "stopped; the tool host {} did not report the outcome within {} s",
                             self.host,
                             CANCEL_GRACE.as_secs()
                         ));
@@ -366,7 +366,7 @@ impl RemoteToolBackend {
 
     fn disconnect_message(&self) -> String {
         format!(
-            "the tool host {} went away; whether it happened is not known: look before you repeat it",
+            "the tool host {} went away; whether it happened is not known: check before you repeat it",
             self.host
         )
     }

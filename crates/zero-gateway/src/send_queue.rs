@@ -284,7 +284,7 @@ impl SendQueue {
         }
         drop(state);
         if !fits {
-            tracing::warn!(waiting_bytes = bytes, "a client that reads too slowly was cut off");
+            tracing::warn!(waiting_bytes = bytes, "disconnected a client that reads too slowly");
         }
         self.shared.sender.wake();
         fits

@@ -82,6 +82,6 @@ impl ToolBackendFactory for NoToolBackend {
         &self,
         _order: ToolBackendRequest,
     ) -> BoxFuture<'_, Result<Arc<dyn ToolBackend>, ToolBackendError>> {
-        Box::pin(async { Err(ToolBackendError::Workspace("there are no hands".to_owned())) })
+        Box::pin(async { Err(ToolBackendError::Workspace("there is no tool backend".to_owned())) })
     }
 }

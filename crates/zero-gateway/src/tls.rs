@@ -72,11 +72,11 @@ impl TlsIdentity {
         match tokio::time::timeout(most, self.acceptor.accept(stream)).await {
             Ok(Ok(stream)) => Some(stream),
             Ok(Err(error)) => {
-                tracing::debug!(%error, "a client did not agree on TLS");
+                tracing::debug!(%error, "the TLS handshake with a client failed");
                 None
             }
             Err(_) => {
-                tracing::debug!("a client took too long to agree on TLS");
+                tracing::debug!("the TLS handshake with a client timed out");
                 None
             }
         }

@@ -71,11 +71,11 @@ impl ToolHostTableGuard<'_> {
             ErrorPayload::invalid(message).with_details(details)
         };
         if host.owner != owner {
-            return Err(refused("that is somebody else, so wait until they leave"));
+            return Err(refused("that host belongs to another user, so wait until it detaches"));
         }
         if !take_over {
             return Err(refused(
-                "wait until it leaves, or take over with `takeOver` (`zero run --take-over`)",
+                "wait until it detaches, or take over with `takeOver` (`zero run --take-over`)",
             ));
         }
         Ok(Some(hands))

@@ -605,7 +605,7 @@ pub enum SessionError {
     #[error("zero is shutting down; send it again in a moment")]
     ShuttingDown,
     /// An internal error of zero.
-    #[error("zero made a mistake of its own; its log says more")]
+    #[error("internal error; see zero's log")]
     Internal,
     /// The session store refused the operation or failed.
     #[error(transparent)]

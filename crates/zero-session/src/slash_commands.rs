@@ -244,7 +244,7 @@ fn expand_placeholder<'a, 'b>(
 pub fn init_prompt(arguments: &str) -> String {
     match arguments {
         "" => INIT_PROMPT.to_owned(),
-        more => format!("{INIT_PROMPT}\n\nThe person adds: {more}"),
+        more => format!("{INIT_PROMPT}\n\nThe user adds: {more}"),
     }
 }
 
@@ -400,6 +400,6 @@ mod tests {
         }
         assert!(text.contains("- `/review`: Does it"), "{text}");
         assert!(text.contains("- `/model [name]`: Show"), "{text}");
-        assert!(init_prompt("mind x").ends_with("The person adds: mind x"));
+        assert!(init_prompt("mind x").ends_with("The user adds: mind x"));
     }
 }

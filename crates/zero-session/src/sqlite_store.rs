@@ -130,7 +130,7 @@ impl Store for SqliteStore {
         session: &SessionId,
         entries: Vec<NewEvent>,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
-        const VERB: &str = "write down what happened";
+        const VERB: &str = "write the ledger";
         let session = session.clone();
         Box::pin(async move {
             let rows = self.map_database_error(VERB, EncodedEvents::from_events(&entries))?;
@@ -149,7 +149,7 @@ impl Store for SqliteStore {
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
         let session = session.clone();
         let read = move |db: &_| ledger::read_after(db, &session, after, most);
-        Box::pin(self.readers.read_long("read what happened", read))
+        Box::pin(self.readers.read_long("read the ledger", read))
     }
 
     fn last_events(
@@ -160,12 +160,14 @@ impl Store for SqliteStore {
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
         let session = session.clone();
         let read = move |db: &_| ledger::read_before(db, &session, before, most);
-        Box::pin(self.readers.read_long("read what happened", read))
+        Box::pin(self.readers.read_long("read the ledger", read))
     }
 
     fn last_seq(&self, session: &SessionId) -> BoxFuture<'_, Result<u64, StoreError>> {
         let session = session.clone();
-        Box::pin(self.readers.read("count what happened", move |db| ledger::last_seq(db, &session)))
+        Box::pin(
+            self.readers.read("count ledger entries", move |db| ledger::last_seq(db, &session)),
+        )
     }
 
     fn transcript(
@@ -259,7 +261,7 @@ impl Store for SqliteStore {
     ) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
         let session = session.cloned();
         Box::pin(
-            self.readers.read("look for unsettled runs", move |db| {
+            self.readers.read("list unfinished runs", move |db| {
                 runs::list_unfinished(db, session.as_ref())
             }),
         )
@@ -276,7 +278,7 @@ impl Store for SqliteStore {
         grants: Vec<GrantRecord>,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
         let session = session.clone();
-        Box::pin(self.writer.write("write down grants", SMALL_CHANGE_BYTES, move |db| {
+        Box::pin(self.writer.write("write grants", SMALL_CHANGE_BYTES, move |db| {
             sessions::set_grants(db, &session, &grants)
         }))
     }

@@ -393,7 +393,7 @@ pub struct RunRecord {
 pub enum StoreError {
     /// Another session has that label.
     #[error(
-        "the label `{label}` belongs to session `{key}`; choose another, or take it away there first"
+        "the label `{label}` belongs to session `{key}`; choose another, or remove it there first"
     )]
     LabelTaken {
         /// The requested label.

@@ -327,7 +327,7 @@ impl Turn {
             LoopVerdict::Ask(repeats) => {
                 self.phase = TurnPhase::AwaitingUser;
                 actions.push(TurnAction::AskUser(format!(
-                    "The agent did the same {repeats} times in a row, with the same outcome. Let it go on?"
+                    "The agent did the same {repeats} times in a row, with the same outcome. Continue?"
                 )));
             }
             LoopVerdict::Stop(repeats) => {
@@ -370,7 +370,7 @@ impl Turn {
         match answer {
             LoopGuardAnswer::Continue => self.next_request(actions),
             LoopGuardAnswer::Stop => {
-                let text = "stopped: the agent did the same over and over, and nobody let it go on";
+                let text = "stopped: the agent did the same over and over and may not continue";
                 actions.push(notice_action("loop_guard", text.to_owned()));
                 self.finish(aborted_end("loop_guard"), actions);
             }
@@ -405,12 +405,12 @@ impl Turn {
         }
         let text = match why {
             CompactionReason::Budget => {
-                "the model's window is nearly full; summing up what came before"
+                "the context window is nearly full; compacting the conversation"
             }
             CompactionReason::Overflow => {
-                "the conversation is too long for the model; summing it up"
+                "the conversation is too long for the model; compacting it"
             }
-            CompactionReason::Requested => "summing up the conversation",
+            CompactionReason::Requested => "compacting the conversation",
         };
         actions.push(notice_action("compaction", text.to_owned()));
         actions.push(TurnAction::Summarise(compaction::build_request(&summed_up, window)));
@@ -461,7 +461,7 @@ impl Turn {
 
     fn skip_compaction(&mut self, why: CompactionReason, actions: &mut Vec<TurnAction>) {
         if why == CompactionReason::Requested {
-            let text = "There is nothing to sum up yet.".to_owned();
+            let text = "There is nothing to compact yet.".to_owned();
             actions.push(TurnAction::Show(EventKind::Text { text }));
             return self.finish(RunOutcome::Completed, actions);
         }
@@ -477,7 +477,7 @@ impl Turn {
         error: &ModelError,
         actions: &mut Vec<TurnAction>,
     ) {
-        let text = format!("the conversation could not be summed up: {error}");
+        let text = format!("the conversation could not be compacted: {error}");
         match why {
             CompactionReason::Requested => {
                 self.finish(failed_end(error.kind.as_str(), text), actions)

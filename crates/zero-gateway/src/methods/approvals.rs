@@ -125,8 +125,10 @@ async fn find_pending(
 }
 
 fn not_pending_error(id: &str) -> ErrorPayload {
-    let message =
-        format!("no approval `{}` waits: it was answered, expired or never asked", shorten(id));
+    let message = format!(
+        "no approval `{}` is pending: it was answered, expired or never asked",
+        shorten(id)
+    );
     ErrorPayload::new(ErrorCode::ApprovalNotFound, message)
 }
 
@@ -168,7 +170,8 @@ pub(super) async fn answer_question(
 ) -> Result<Acknowledgement, ErrorPayload> {
     let nobody = || {
         let id = shorten(&params.id);
-        let message = format!("no question `{id}` waits: it was answered, or nobody asked it");
+        let message =
+            format!("no question `{id}` is pending: it was answered, expired or never asked");
         ErrorPayload::new(ErrorCode::ApprovalNotFound, message)
     };
     let answer = parse_question_answer(&params)?;

@@ -321,7 +321,7 @@ pub(super) fn check_session_id(session: &SessionRecord, id: &str) -> Result<(), 
         return Ok(());
     }
     let key = &session.key;
-    Err(ErrorPayload::invalid(format!("the session {key} is another one by now; look again")))
+    Err(ErrorPayload::invalid(format!("the session {key} was replaced; read it again")))
 }
 
 fn parse_changes(params: SessionsPatchParams) -> Result<SessionPatch, ErrorPayload> {
@@ -342,7 +342,7 @@ pub(super) fn check_label(label: String) -> Result<String, ErrorPayload> {
     let length = label.chars().count();
     if length == 0 || length > LABEL_LEN_MAX || label.chars().any(char::is_control) {
         return Err(ErrorPayload::invalid(format!(
-            "`{}` is no label: use 1 to {LABEL_LEN_MAX} characters without line breaks",
+            "`{}` is not a valid label: use 1 to {LABEL_LEN_MAX} characters without line breaks",
             shorten(label)
         )));
     }
@@ -361,7 +361,7 @@ pub(super) async fn delete(
         }
         let is_newer = |known: f64| session.updated_ms as f64 > known;
         if params.expected_session_updated_at.is_some_and(is_newer) {
-            let why = format!("something happened in the session {key} since; look again");
+            let why = format!("the session {key} has changed since; read it again");
             return Err(ErrorPayload::invalid(why));
         }
         if params.archived_only == Some(true) {

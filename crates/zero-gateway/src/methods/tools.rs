@@ -62,7 +62,7 @@ fn check_host_name(name: &str) -> Result<String, ErrorPayload> {
     let length = name.chars().count();
     if length == 0 || length > HOST_LEN_MAX || !name.chars().all(sanitize::is_safe_char) {
         return Err(ErrorPayload::invalid(format!(
-            "`{}` is no name of a host: use 1 to {HOST_LEN_MAX} characters that can be seen",
+            "`{}` is not a valid host name: use 1 to {HOST_LEN_MAX} visible characters",
             shorten(name)
         )));
     }
@@ -80,8 +80,7 @@ pub(super) async fn offer(
     };
     // Validating many schemas would block other requests for too long.
     let offer = tokio::task::spawn_blocking(move || ToolOffer::from_params(params)).await;
-    let broken =
-        |_| ErrorPayload::new(ErrorCode::Unavailable, "the offer could not be looked through");
+    let broken = |_| ErrorPayload::new(ErrorCode::Unavailable, "the offer could not be checked");
     let mut offer = offer.map_err(broken)??;
     offer.bench.tools = peer.share_tools(offer.bench.tools);
     hands.set_offer(offer);

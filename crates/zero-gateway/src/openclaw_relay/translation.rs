@@ -40,7 +40,7 @@ pub(crate) fn run_failure(end: &RunOutcome) -> Option<RunFailure> {
     };
     let message = match message.trim() {
         "" if kind == "refusal" => "the model declined to answer",
-        "" => "the run failed, and nothing says why",
+        "" => "the run failed for an unknown reason",
         _ => message,
     };
     Some(RunFailure { message: message.to_owned(), kind, detail: detail.to_owned() })
@@ -89,7 +89,7 @@ fn stop_message(by: &str) -> Option<String> {
     let why = match by {
         "rpc" => return None,
         "shutdown" => "zero is shutting down; send the prompt again when it is back".to_owned(),
-        "timeout" => "the run took longer than it was given".to_owned(),
+        "timeout" => "the run exceeded its time limit".to_owned(),
         "loop_guard" => "the model kept repeating the same call, so the run was stopped".to_owned(),
         other => format!("the run was stopped by {other}"),
     };

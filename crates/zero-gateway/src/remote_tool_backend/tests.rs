@@ -250,7 +250,7 @@ async fn cancelled_call_ends_by_host_or_after_grace() {
     rig.cancel.cancel();
     let end = asked.await.unwrap();
     assert_eq!(result_text(&end).0, ToolCallStatus::Cancelled);
-    assert!(result_text(&end).1.contains("did not say within 5 s"), "{end:?}");
+    assert!(result_text(&end).1.contains("did not report the outcome within 5 s"), "{end:?}");
     assert!(rig.hands.handle_result(result("c1", "late", false)).is_err());
 }
 
@@ -270,7 +270,7 @@ async fn only_offered_tools_are_called() {
     let end = rig.start_call("c1", "rm").await.unwrap();
     assert_eq!(
         result_text(&end),
-        (ToolCallStatus::Failed, "there is no tool `rm` with the tool host laptop now")
+        (ToolCallStatus::Failed, "the tool host laptop has no tool `rm` now")
     );
     rig.cancel.cancel();
     let end = rig.start_call("c1", "read").await.unwrap();
@@ -289,7 +289,7 @@ async fn calls_and_results_are_bounded() {
     assert!(result_text(&end).1.contains("has 64 calls at work"), "{end:?}");
     let large = "x".repeat(RESULT_BYTES_MAX);
     let refused = rig.hands.handle_result(result("c0", &large, false)).unwrap_err();
-    assert!(refused.message.contains("settled as failed"), "{}", refused.message);
+    assert!(refused.message.contains("recorded as failed"), "{}", refused.message);
     let end = asked.swap_remove(0).await.unwrap();
     assert_eq!(result_text(&end).0, ToolCallStatus::Failed);
     assert!(result_text(&end).1.contains("ask for less at a time"), "{end:?}");

@@ -51,7 +51,7 @@ async fn run_pong_case() -> PongTiming {
         () = pongs => return PongTiming::TooLate,
     };
     assert!(unread.starts_with(b"\x89\x00"), "it was pinged first: {unread:?}");
-    assert!(unread.ends_with(b"no sign of life"), "{unread:?}");
+    assert!(unread.ends_with(b"ping timeout"), "{unread:?}");
     let health = json!({"type": "req", "id": "h", "method": "health", "params": {}});
     if alive.websocket.send(Message::text(health.to_string())).await.is_err() {
         return PongTiming::TooLate;

@@ -165,7 +165,7 @@ async fn host_is_replaced_only_with_take_over() {
     let root = lab.connect("root", &[TokenScope::Admin], &[]).await;
     for take_over in [false, true] {
         let refused = root.expect_refusal::<ToolsAttach>(attach_params("server", take_over)).await;
-        assert!(refused.contains("that is somebody else"), "{refused}");
+        assert!(refused.contains("that host belongs to another user"), "{refused}");
     }
     // With an explicit takeover the first host is notified and its pending calls end.
     let terms = second.request::<ToolsAttach>(attach_params("desktop", true)).await;

@@ -109,7 +109,7 @@ impl InteractionBroker {
             id: new_question_id(),
             call: String::new(),
             tool: "zero".to_owned(),
-            title: "Let the agent go on".to_owned(),
+            title: "Let the agent continue".to_owned(),
             reason: why,
             risk: RiskLevel::Low.as_str().to_owned(),
             commands: Vec::new(),
@@ -117,7 +117,7 @@ impl InteractionBroker {
             preview: None,
             input: None,
             options: vec![
-                option(ApprovalAnswer::AllowOnce, "Let it go on"),
+                option(ApprovalAnswer::AllowOnce, "Continue"),
                 option(ApprovalAnswer::RejectOnce, "Stop it"),
             ],
             cwd: String::new(),
@@ -152,7 +152,7 @@ impl CallApprover for InteractionBroker {
             let Some(grants) = latest else { return };
             if let Err(error) = store.set_grants(&session, grants).await {
                 // The grant stays valid in this process; after a restart the user is asked again.
-                tracing::warn!(%session, %error, "what was settled for this session is not kept");
+                tracing::warn!(%session, %error, "the grants of this session could not be stored");
             }
         });
     }

@@ -333,7 +333,7 @@ impl SessionManagerInner {
         }
         let name = key.name();
         Err(SessionError::Invalid(format!(
-            "the agent of session {key} stands in its key and stays; open `agent:{agent}:{name}` instead"
+            "the agent of session {key} is part of its key and cannot change; open `agent:{agent}:{name}` instead"
         )))
     }
 
@@ -374,7 +374,7 @@ fn check_thinking(word: Option<&str>) -> Result<(), SessionError> {
         return Ok(());
     }
     Err(SessionError::Invalid(format!(
-        "`{}` is no level of thinking; the levels are {}",
+        "there is no thinking level `{}`; the levels are {}",
         word.escape_debug(),
         known.join(", ")
     )))

@@ -59,7 +59,11 @@ impl TextReader for ModelReader {
                         let mut text = ModelMessage::assistant(reply.blocks).text();
                         text.truncate(head(&text, ANSWER_BYTES_MAX).len());
                         let is_empty = text.trim().is_empty();
-                        return if is_empty { Err("it said nothing".to_owned()) } else { Ok(text) };
+                        return if is_empty {
+                            Err("the answer is empty".to_owned())
+                        } else {
+                            Ok(text)
+                        };
                     }
                     ModelEvent::Text(_)
                     | ModelEvent::Thought(_)
@@ -117,7 +121,7 @@ mod tests {
         assert_eq!(reader.read(reading("x")).await, broke_off);
         // Thoughts and calls are not an answer; no call is executed for a text.
         for _ in 0..2 {
-            assert_eq!(reader.read(reading("x")).await, Err("it said nothing".to_owned()));
+            assert_eq!(reader.read(reading("x")).await, Err("the answer is empty".to_owned()));
         }
         let requests = model.requests.lock().unwrap();
         let [first, ..] = &requests[..] else { panic!("nothing was asked") };

@@ -164,7 +164,7 @@ impl SessionManagerInner {
         };
         if mode.accepts_edits() && leave == PromptAuthority::PromptOnly {
             return format!(
-                "The mode stays as it is: only who may answer permissions may choose {mode}."
+                "The mode stays as it is: only users who may answer approvals may choose {mode}."
             );
         }
         let patch = SessionPatch { mode: Some(Some(mode)), ..SessionPatch::default() };

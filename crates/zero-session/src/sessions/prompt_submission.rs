@@ -308,7 +308,9 @@ impl SessionManagerInner {
                 active.stop(end.clone());
             }
             if wait_until_finished(all(), FINISH_TIMEOUT).await.is_err() {
-                tracing::error!("some runs could not be settled; the next start does it");
+                tracing::error!(
+                    "the end of some runs could not be recorded; the next start does it"
+                );
             }
         }
         for desk in desks {

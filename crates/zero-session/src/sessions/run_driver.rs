@@ -295,7 +295,7 @@ impl<'a> RunDriver<'a> {
         under_way: &mut RunState<'a>,
     ) {
         let Err(error) = result else { return };
-        let message = format!("{error}; the run was stopped, since what happens could not be kept");
+        let message = format!("{error}; the run was stopped, since its events could not be stored");
         self.outbox.mark_broken(error);
         under_way.stop(RunOutcome::Failed { kind: "store".to_owned(), message });
     }
@@ -338,7 +338,7 @@ impl<'a> RunDriver<'a> {
         let now = match (&under_way.hands, self.outbox.is_broken()) {
             (Some(now), false) => now.clone(),
             _ => {
-                let text = "not run: zero could not write down that it begins";
+                let text = "not run: zero could not record its start";
                 let outcome = cancelled_call(&call.tool, text);
                 return under_way.step(TurnInput::CallEnded { call: id, outcome });
             }
@@ -375,13 +375,13 @@ impl<'a> RunDriver<'a> {
                 }
             };
             if now.gone.is_cancelled() {
-                return gone("is not there any more, so this was not run");
+                return gone("is no longer connected, so this was not run");
             }
             tokio::select! {
                 biased;
                 end = now.hands.call(call, dialect, cancel, watch) => end,
                 () = now.gone.cancelled(), if now.at == BackendLocation::Client => {
-                    gone("went away while this ran; whether it happened is not known")
+                    gone("disconnected while this ran; whether it happened is not known")
                 }
             }
         };
@@ -464,7 +464,7 @@ impl<'a> RunDriver<'a> {
         let patch = SessionPatch { context_tokens, ..SessionPatch::default() };
         let patch = async {
             if let Err(error) = self.inner.patch_by_id(session, patch).await {
-                tracing::warn!(%session, %error, "how full the model's window is was not kept");
+                tracing::warn!(%session, %error, "context tokens could not be stored");
             }
         };
         tokio::join!(save, patch);
@@ -479,7 +479,7 @@ async fn load_catalog(
 ) -> Result<ToolCatalog, ToolBackendError> {
     let slow = |_| {
         ToolBackendError::Workspace(format!(
-            "{} did not say in {} s what tools there are; try again",
+            "{} did not list its tools within {} s; try again",
             now.hands.location(),
             CATALOG_TIMEOUT.as_secs()
         ))
@@ -531,7 +531,7 @@ impl RunState<'_> {
         self.calls.abort_all();
         self.give_up = None;
         for (_, call) in std::mem::take(&mut self.call_ids) {
-            let text = "told to stop and given up; whether it happened is not known";
+            let text = "did not stop when cancelled; whether it happened is not known";
             let outcome = cancelled_call("", text);
             self.step(TurnInput::CallEnded { call, outcome });
         }
@@ -557,7 +557,7 @@ fn cancelled_call(tool: &str, text: &'static str) -> ToolOutcome {
 
 /// The result of a call whose task panicked.
 fn panicked_call_result() -> ToolOutcome {
-    let text = "the tool failed by a mistake of zero's own; whether it happened is not known";
+    let text = "the tool failed because of an internal error; whether it happened is not known";
     ToolError::failed(ErrorReason::Panic, text).into()
 }
 

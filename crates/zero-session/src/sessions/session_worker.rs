@@ -261,7 +261,7 @@ impl SessionManagerInner {
             let settled = desk.recorder.end_run(run, end.clone(), usage, last).await;
             let Err(error) = settled else { break };
             let (session, run) = (&active.session, &active.run);
-            tracing::error!(%session, %run, %error, "a run could not be settled");
+            tracing::error!(%session, %run, %error, "the end of a run could not be recorded");
             match (error, wait) {
                 (StoreError::NoSession(_), _) | (_, None) => break,
                 (_, Some(wait)) => sleep(wait).await,
@@ -320,7 +320,7 @@ impl Drop for RunningGuard<'_> {
 }
 
 fn internal_error() -> RunOutcome {
-    let message = "zero made a mistake of its own, its log says more; send the prompt again";
+    let message = "internal error, see zero's log; send the prompt again";
     RunOutcome::Failed { kind: "internal".to_owned(), message: message.to_owned() }
 }
 

@@ -142,7 +142,7 @@ pub(super) fn format_plan(entries: &[PlanEntry], window: u64) -> Option<String> 
     let mut told: Vec<String> = lines.iter().take_while(fits).cloned().collect();
     match entries.len().saturating_sub(told.len()) {
         0 => {}
-        left_out => told.push(format!("(steps left out for want of room: {left_out})")),
+        left_out => told.push(format!("(steps omitted for lack of space: {left_out})")),
     }
     (!entries.is_empty()).then(|| {
         format!("The task list as you last wrote it, which still stands:\n{}", told.join("\n"))
@@ -286,11 +286,11 @@ mod tests {
             entry("then", "pending"),
             entry(&long, "pending"),
         ];
-        check(&many, 8, &["[>] now", "[ ] then", "(steps left out for want of room: 2)"]);
+        check(&many, 8, &["[>] now", "[ ] then", "(steps omitted for lack of space: 2)"]);
         let all: Vec<PlanEntry> = (0..100).map(|_| entry(&long, "pending")).collect();
         let told = format_plan(&all, 0).unwrap();
         assert!(told.len() < PLAN_BYTES_MAX + 200, "{}", told.len());
-        assert!(told.ends_with("(steps left out for want of room: 74)"), "{}", &told[7_000..]);
+        assert!(told.ends_with("(steps omitted for lack of space: 74)"), "{}", &told[7_000..]);
     }
 
     #[test]

@@ -461,7 +461,7 @@ fn user_can_request_compaction() {
         turn.step(input).iter().map(action_line).collect::<Vec<_>>().join(" | ")
     };
     let mut empty = turn(Vec::new());
-    let nothing = "text There is nothing to sum up yet. | finish completed";
+    let nothing = "text There is nothing to compact yet. | finish completed";
     assert_eq!(lines(&mut empty, TurnInput::Begin), nothing);
     let mut one =
         turn(vec![ModelMessage::user("a"), ModelMessage::assistant(vec![MessageBlock::text("b")])]);

@@ -134,7 +134,8 @@ async fn stop_withdraws_open_question() {
 #[tokio::test(start_paused = true)]
 async fn repeated_steps_ask_the_user() {
     let same = "usage / tool Read / completed / ";
-    let asked = format!("prompt go / started / {}approval Let the agent go on / ", same.repeat(3));
+    let asked =
+        format!("prompt go / started / {}approval Let the agent continue / ", same.repeat(3));
     let answers = ["Read:"; 9];
     for (answer, rest) in [
         (
@@ -244,11 +245,14 @@ async fn commands_are_answered_without_model() {
         ("/mode", "The mode is that of the settings."),
         ("/mode plan", "The mode is plan now."),
         ("/mode nonsense", "there is no mode `nonsense`"),
-        ("/mode auto", "The mode stays as it is: only who may answer permissions may choose auto."),
+        (
+            "/mode auto",
+            "The mode stays as it is: only users who may answer approvals may choose auto.",
+        ),
         ("/model", "The model is `scripted`. The models are blind, direct, scripted."),
         ("/model nonsense", "there is no model `nonsense`"),
         ("/hlep", "there is no command `/hlep`"),
-        ("/compact", "There is nothing to sum up yet."),
+        ("/compact", "There is nothing to compact yet."),
     ] {
         lab.send(text).await;
         let waited = lab.wait_for_run(text).await;
