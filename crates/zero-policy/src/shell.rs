@@ -1,6 +1,7 @@
-//! Shell scripts: from text to a tree, from a tree to the commands that would run.
+//! Parses shell scripts and analyzes the commands that they would run.
 //!
-//! [`parse`] reads bash as bash does, in one pass and bounded depth. [`analyse`] follows the tree.
+//! [`parse`] builds the syntax tree like bash, in one pass and with bounded depth. [`analyse`] walks
+//! the tree and collects the effects.
 
 pub mod analysis;
 mod arg;

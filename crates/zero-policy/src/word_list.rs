@@ -1,6 +1,6 @@
-//! Lists of words that are written as one text and taken apart when zero is compiled.
+//! Word lists that are written as one text and split at compile time.
 
-/// Makes a list of the words of a text, which have one space between.
+/// Creates a list of the words of a text, which are separated by one space.
 macro_rules! words {
     ($text:expr) => {{
         const COUNT: usize = $crate::word_list::count_words($text);
@@ -10,7 +10,7 @@ macro_rules! words {
 }
 pub(crate) use words;
 
-/// How many words a text has.
+/// The number of words of a text.
 pub(crate) const fn count_words(text: &str) -> usize {
     let (mut at, mut count) = (0, !text.is_empty() as usize);
     while at < text.len() {
@@ -20,7 +20,7 @@ pub(crate) const fn count_words(text: &str) -> usize {
     count
 }
 
-/// The words of a text, in their order.
+/// The words of a text, in order.
 pub(crate) const fn split_words<const COUNT: usize>(text: &'static str) -> [&'static str; COUNT] {
     let mut words = [""; COUNT];
     let (mut from, mut count) = (0, 0);

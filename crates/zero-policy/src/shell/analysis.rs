@@ -1,7 +1,7 @@
-//! What a script would do, as far as it can be said without running it.
+//! The effects of a script, as far as they are known without running it.
 //!
-//! A flat list of nodes that form a tree: commands, the files and hosts they touch, and doubts.
-//! The engine judges the nodes, and the tree is what a person sees when they ask why.
+//! A flat list of nodes that form a tree: commands, the files and hosts they access, and
+//! uncertainties. The engine evaluates the nodes, and explanations show the tree.
 
 use std::path::PathBuf;
 
@@ -9,41 +9,41 @@ use crate::program::{CommandAnalysis, FileAccess};
 use crate::shell::ShellArg;
 use crate::shell::ast::SourceSpan;
 
-/// What a script would do.
+/// The effects of a script.
 #[derive(Clone, Debug, Default)]
 pub struct ScriptAnalysis {
-    /// The nodes; a parent stands before its children.
+    /// The nodes; a parent comes before its children.
     pub nodes: Vec<AnalysisNode>,
-    /// Text that could not be parsed and may still be run.
+    /// Text that could not be parsed and may still run.
     pub unparsed: Option<String>,
 }
 
-/// A place in the tree.
+/// A node of the tree.
 #[derive(Clone, Debug)]
 pub struct AnalysisNode {
-    /// The node it hangs from.
+    /// Index of its parent.
     pub parent: Option<usize>,
-    /// How a person sees it.
+    /// Its text for display.
     pub label: String,
-    /// Where it stands in the text that was given; what comes out of an inner text has the place of
-    /// the command that runs it.
+    /// Its position in the given text; nodes from an inner script have the position of the command
+    /// that runs it.
     pub span: SourceSpan,
-    /// What it is.
+    /// Its kind.
     pub kind: AnalysisNodeKind,
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Debug)]
 pub enum AnalysisNodeKind {
-    /// A place where others hang: a pipeline, a loop, a substitution.
+    /// A parent of other nodes: a pipeline, a loop, a substitution.
     Structure,
     /// A command that runs.
     Command(Box<CommandInvocation>),
-    /// A file that is touched.
+    /// A file that is accessed.
     File(FileUse),
-    /// A host that is talked to.
+    /// A host that is connected to.
     Host(ShellArg),
-    /// Something that cannot be known or does not hold still. Never allowed by itself.
+    /// Something that is unknown or may change. Never allowed by itself.
     Uncertainty(Uncertainty),
 }
 
@@ -52,55 +52,55 @@ pub enum AnalysisNodeKind {
 pub struct CommandInvocation {
     /// Program and arguments; never empty.
     pub argv: Vec<ShellArg>,
-    /// What is known of it.
+    /// Its analysis.
     pub study: CommandAnalysis,
-    /// Where it runs.
+    /// The folders it may run in.
     pub folders: WorkingFolders,
-    /// Whether more arguments follow that are not known, as with `xargs`.
+    /// Whether unknown arguments follow, as with `xargs`.
     pub more_arguments: bool,
 }
 
-/// A file that is touched.
+/// A file that is accessed.
 #[derive(Clone, Debug)]
 pub struct FileUse {
-    /// What is done to it.
+    /// The kind of access.
     pub access: FileAccess,
-    /// Which file, as written.
+    /// The file, as written.
     pub path: ShellArg,
-    /// Where a relative path starts.
+    /// The base of a relative path.
     pub folders: WorkingFolders,
-    /// Whether everything beneath it is meant.
+    /// Whether everything beneath it is included.
     pub recursive: bool,
-    /// Whether the shell itself opens it, for a redirection. A rule that allows the command says
-    /// nothing about it.
+    /// Whether the shell itself opens it, for a redirection. A rule that allows the command does
+    /// not cover it.
     pub redirected: bool,
 }
 
-/// The folder a command runs in: one of these, or any.
+/// The folder that a command runs in: one of several, or any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkingFolders {
     /// One of these; at least one.
     OneOf(Vec<PathBuf>),
-    /// Nobody knows.
+    /// It may be any folder.
     Unknown,
 }
 
 /// Why something is never allowed by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uncertainty {
-    /// In words that follow "because": `the program is only known when it runs`.
+    /// A clause that follows "because": `the program is only known when it runs`.
     pub reason: String,
-    /// What kind of doubt.
+    /// The kind of uncertainty.
     pub kind: UncertaintyKind,
 }
 
-/// What kind of doubt.
+/// The kind of an uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UncertaintyKind {
-    /// It cannot be parsed, resolved or found out.
+    /// It cannot be parsed or resolved.
     Unresolved,
-    /// It is known, and it makes a command another one than its name says.
+    /// It is known, and it changes what a command does compared to its name.
     Altered,
-    /// It is too large or too deep to be judged at all.
+    /// It is too large or too deep to be evaluated at all.
     Unbounded,
 }

@@ -1,20 +1,19 @@
-//! An argument as far as it can be known before the shell runs.
+//! An argument, as far as it is known before the shell runs.
 
 use std::fmt;
 
-/// One argument of a command, quotes removed and known variables filled in.
+/// One argument of a command, with quotes removed and known variables expanded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShellArg {
     /// Exactly this text.
     Known(String),
-    /// A file name pattern, still to be expanded; `*`, `?` and `[` that were quoted are escaped
-    /// with a backslash.
+    /// A glob that is not expanded yet; quoted `*`, `?` and `[` are escaped with a backslash.
     Pattern(String),
-    /// Something that is only known when it runs, such as `$1`, `$(date)`, `{a,b}$x`.
+    /// A value that is only known at run time, such as `$1`, `$(date)`, `{a,b}$x`.
     Unknown {
-        /// What it certainly starts with; may be empty. `--out=$x` starts with `--out=`.
+        /// The known prefix; may be empty. `--out=$x` starts with `--out=`.
         starts_with: String,
-        /// The word as it is written in the source, for people.
+        /// The word as written in the source, for display.
         written: String,
     },
 }
@@ -25,7 +24,7 @@ impl ShellArg {
         Self::Known(text.into())
     }
 
-    /// The text, when it is certain.
+    /// The text, if it is known.
     pub fn as_known(&self) -> Option<&str> {
         match self {
             Self::Known(text) => Some(text),
@@ -33,11 +32,11 @@ impl ShellArg {
         }
     }
 
-    /// What it certainly starts with.
+    /// The known prefix.
     pub fn known_prefix(&self) -> &str {
         match self {
             Self::Known(text) => text,
-            // Up to the first character with a meaning.
+            // Up to the first glob character.
             Self::Pattern(pattern) => {
                 let end = pattern.find(['*', '?', '[', '\\']).unwrap_or(pattern.len());
                 &pattern[..end]
@@ -46,11 +45,11 @@ impl ShellArg {
         }
     }
 
-    /// Whether it may turn out to be several arguments, or none, because something unknown in it
-    /// stands outside double quotes. A pattern counts as one: its names all begin alike.
+    /// Whether it may expand to several arguments, or none, because something unknown in it is
+    /// outside double quotes. A glob counts as one: all its matches have the same prefix.
     pub fn may_split(&self) -> bool {
         let Self::Unknown { starts_with, written } = self else { return false };
-        // A name that `find` puts in. `xargs` puts in several, and nobody knows how they begin.
+        // A name that `find` inserts. `xargs` inserts several, with unknown prefixes.
         if !starts_with.is_empty() && written.contains("{}") && !written.contains(['$', '`', '"']) {
             return false;
         }
@@ -58,10 +57,10 @@ impl ShellArg {
         for char in written.chars() {
             match char {
                 '"' => quoted = !quoted,
-                // A list such as `"$@"` stays a list.
+                // A list such as `"$@"` expands to several words even in quotes.
                 '@' | '`' | '\\' if quoted => return true,
                 _ if quoted => {}
-                // Of what stands outside, nothing may expand.
+                // Outside quotes, no character may start an expansion.
                 char => {
                     if !(char.is_ascii_alphanumeric() || "-_=+.,:/%^".contains(char)) {
                         return true;
@@ -72,7 +71,7 @@ impl ShellArg {
         !written.contains('"')
     }
 
-    /// True when it may turn out to be an option: it starts with `-`, or nothing is known.
+    /// Whether it may be an option: it starts with `-`, or its start is unknown.
     pub fn may_be_option(&self) -> bool {
         let start = self.known_prefix();
         start.starts_with('-') || (start.is_empty() && !matches!(self, Self::Known(_)))

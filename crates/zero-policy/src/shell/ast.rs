@@ -1,11 +1,11 @@
-//! A shell script as a tree.
+//! A shell script as a syntax tree.
 //!
-//! The tree keeps everything that can run something or name a file, and where it stands in the
-//! source. Quotes are gone; whether a text was quoted is kept, because only unquoted text is
+//! The tree keeps everything that can run something or name a file, with its position in the
+//! source. Quotes are removed; whether a text was quoted is kept, because only unquoted text is
 //! split, globbed and brace-expanded.
 
-/// Bytes `start..end` of the source. What was parsed out of another text (backticks, for one) has
-/// the span of the whole construct it came from.
+/// Bytes `start..end` of the source. Text that was parsed separately (backticks, for example) has
+/// the span of the whole construct.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SourceSpan {
     /// First byte.
@@ -14,19 +14,19 @@ pub struct SourceSpan {
     pub end: usize,
 }
 
-/// Commands after each other.
+/// A sequence of commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandList {
     /// The pipelines, in order.
     pub items: Vec<ListItem>,
 }
 
-/// A pipeline and how it hangs on the one before it.
+/// A pipeline and its connection to the one before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListItem {
-    /// How it follows what stands before it; `JobReadiness` for the first.
+    /// The operator before it; `Then` for the first.
     pub joint: ListOperator,
-    /// What runs.
+    /// The pipeline.
     pub pipeline: Pipeline,
     /// Whether it runs in the background: the `&&` list it belongs to ended with `&`.
     pub background: bool,
@@ -35,7 +35,7 @@ pub struct ListItem {
 /// How a pipeline follows the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListOperator {
-    /// `;`, `&` or a new line.
+    /// `;`, `&` or a newline.
     Then,
     /// `&&`.
     And,
@@ -48,22 +48,22 @@ pub enum ListOperator {
 pub struct Pipeline {
     /// The commands, first to last; at least one.
     pub commands: Vec<ShellCommand>,
-    /// Whether `!` stands before it, once or more often.
+    /// Whether one or more `!` precede it.
     pub negated: bool,
 }
 
 /// One command with its redirections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShellCommand {
-    /// What kind of command.
+    /// Its kind.
     pub kind: ShellCommandKind,
     /// Its redirections, in order.
     pub redirects: Vec<Redirection>,
-    /// Where it stands.
+    /// Its position.
     pub span: SourceSpan,
 }
 
-/// What kind of command.
+/// The kind of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShellCommandKind {
     /// Assignments, a program and its arguments; any of them may be missing.
@@ -72,7 +72,7 @@ pub enum ShellCommandKind {
     Subshell(CommandList),
     /// `{ …; }`.
     Group(CommandList),
-    /// `if`, with each condition and what follows it, and `else`.
+    /// `if`, with each condition and its body, and `else`.
     If {
         /// Conditions and their bodies.
         branches: Vec<(CommandList, CommandList)>,
@@ -81,32 +81,32 @@ pub enum ShellCommandKind {
     },
     /// `while` and `until`.
     While {
-        /// What is run to decide.
+        /// Runs before each iteration.
         condition: CommandList,
-        /// What is run in each round.
+        /// Runs in each iteration.
         body: CommandList,
     },
     /// `for NAME in WORDS` and `select`.
     For {
-        /// Name of the variable that is set before each round.
+        /// Name of the variable that is set before each iteration.
         variable: String,
-        /// What it runs over; `None` without `in`: the positional parameters.
+        /// The values; `None` without `in`: the positional parameters.
         words: Option<Vec<ShellWord>>,
-        /// Whether it is `select`, whose variable is empty after an answer that is no choice.
+        /// Whether it is `select`, whose variable is empty after an invalid answer.
         asks: bool,
-        /// What is run in each round, once the variable is set.
+        /// Runs in each iteration.
         body: CommandList,
     },
     /// `for (( … ))`; the whole header is one arithmetic word.
     ArithmeticFor {
         /// Everything between `((` and `))`, with its two `;`.
         header: ShellWord,
-        /// What is run in each round.
+        /// Runs in each iteration.
         body: CommandList,
     },
     /// `case`, which runs the bodies whose patterns match a word.
     Case {
-        /// What is compared.
+        /// The word to match.
         subject: ShellWord,
         /// Patterns and bodies.
         arms: Vec<(Vec<ShellWord>, CommandList)>,
@@ -116,7 +116,7 @@ pub enum ShellCommandKind {
     /// `[[ … ]]`: its operands and the operators between them (`-f`, `==`), as words in order;
     /// without `!`, `&&`, `||` and parentheses.
     Test(Vec<ShellWord>),
-    /// A definition; running it is up to whoever calls the name.
+    /// A function definition; the body runs when the function is called.
     Function {
         /// The name that later commands call it by.
         name: String,
@@ -148,11 +148,11 @@ pub struct VariableAssignment {
     pub append: bool,
     /// One word, or the elements of an array.
     pub value: AssignmentValue,
-    /// Where it stands.
+    /// Its position.
     pub span: SourceSpan,
 }
 
-/// What is assigned.
+/// The assigned value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AssignmentValue {
     /// One word; empty for `NAME=`.
@@ -166,59 +166,60 @@ pub enum AssignmentValue {
 pub struct ShellWord {
     /// Its parts. Adjacent text of the same quoting is one part.
     pub parts: Vec<WordPart>,
-    /// Where it stands.
+    /// Its position.
     pub span: SourceSpan,
 }
 
 /// A part of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WordPart {
-    /// Text that stands for itself, unless it is unquoted and holds a glob, brace or tilde.
+    /// Literal text, unless it is unquoted and contains a glob, brace or tilde.
     Text {
         /// The text, quotes and backslashes removed.
         text: String,
-        /// Whether it was quoted or escaped: then `*`, `?`, `[`, `{` and `~` in it mean
-        /// themselves. An empty quoted text is kept: `''` is a word.
+        /// Whether it was quoted or escaped: then `*`, `?`, `[`, `{` and `~` in it are literal. An
+        /// empty quoted text is kept: `''` is a word.
         quoted: bool,
     },
     /// `$name`, `${…}`, `$1`, `$@`, …
     Parameter(ParameterExpansion),
     /// `$( … )` or backticks.
     Command {
-        /// What runs.
+        /// The commands.
         list: CommandList,
-        /// Whether the result is within double quotes.
+        /// Whether it is inside double quotes.
         quoted: bool,
     },
     /// `<( … )` or `>( … )`, which expands to the path of a pipe.
     Process {
-        /// What runs.
+        /// The commands.
         list: CommandList,
     },
-    /// `$(( … ))` or `$[ … ]`: its text as a word, because it may hold expansions.
+    /// `$(( … ))` or `$[ … ]`: its text as a word, because it can contain expansions.
     Arithmetic(ShellWord),
 }
 
-/// A `$name` or `${…}` in a word, with what is done to its value.
+/// A `$name` or `${…}` in a word, with the operation on its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterExpansion {
     /// Name, number or special character: `HOME`, `1`, `@`, `?`. For `${!name}` the `name`.
     pub name: String,
-    /// Whether the result is within double quotes.
+    /// Whether it is inside double quotes.
     pub quoted: bool,
-    /// What is done with the value.
+    /// The operation on the value.
     pub operation: ParameterOperation,
     /// Words inside the braces: subscript, default, pattern, replacement. They are expanded, and
     /// substitutions in them run.
     pub words: Vec<ShellWord>,
 }
 
-/// What a parameter expansion does with the value.
+/// The operation of a parameter expansion on the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParameterOperation {
     /// `$name`, `${name}`.
     Plain,
-    /// `${name:-word}`, `${name-word}`: the last of [`ParameterExpansion::words`] stands in for nothing.
+    /// `${name:-word}`, `${name-word}`: the last of [`ParameterExpansion::words`] replaces an empty
+    /// value.
     Default,
     /// `${name:=word}`, `${name=word}`: the same, and it is assigned.
     Assign,
@@ -228,28 +229,28 @@ pub enum ParameterOperation {
     Error,
     /// `${#name}`: a number.
     Length,
-    /// `${name:1:2}`: a part of it. The words are calculated.
+    /// `${name:1:2}`: a part of it. The words are arithmetic.
     Substring,
-    /// `${name#…}`, `${name%…}`, `${name/…/…}`, `${name^}`: some part or change of it.
+    /// `${name#…}`, `${name%…}`, `${name/…/…}`, `${name^}`: a part or a modification of it.
     Change,
-    /// `${!name}`, `${!name@}`, `${name@P}` and other transformations: anything.
+    /// `${!name}`, `${!name@}`, `${name@P}` and other transformations: any value.
     Indirect,
 }
 
 /// A redirection of a command's descriptor, here-documents included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirection {
-    /// What it does.
+    /// Its kind.
     pub kind: RedirectionKind,
-    /// For `{name}> file` the variable that is set to the number of the descriptor.
+    /// For `{name}> file`, the variable that is set to the number of the descriptor.
     pub variable: Option<String>,
     /// The file, the number or `-` of a duplication, the text of a here-document or here-string.
     pub target: ShellWord,
-    /// Where it stands, without a here-document's body.
+    /// Its position, without the body of a here-document.
     pub span: SourceSpan,
 }
 
-/// What a redirection does.
+/// The kind of a redirection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedirectionKind {
     /// `<`.
@@ -258,10 +259,10 @@ pub enum RedirectionKind {
     Write,
     /// `<>`.
     ReadWrite,
-    /// `<&` and `>&` with a number or `-`. `>& file` is a [`RedirectionKind::WriteTool`].
+    /// `<&` and `>&` with a number or `-`. `>& file` is a [`RedirectionKind::Write`].
     Duplicate,
-    /// `<<`, `<<-`: the target is the body, in which expansions happen unless the word was quoted
-    /// (then it is one quoted text).
+    /// `<<`, `<<-`: the target is the body, which is expanded unless the delimiter was quoted (then
+    /// it is one quoted text).
     HereDocument,
     /// `<<<`.
     HereString,

@@ -1,7 +1,7 @@
-//! From a word to the arguments it becomes, as far as they can be known.
+//! Expands a word to its arguments, as far as they are known.
 //!
-//! The steps of the shell, in its order: braces, tilde, variables, splitting, quotes. File name
-//! patterns are kept as patterns. What depends on something unknown becomes [`ShellArg::Unknown`].
+//! The steps and their order are those of the shell: braces, tilde, variables, splitting, quotes.
+//! Globs are kept as patterns. A result that depends on an unknown value is [`ShellArg::Unknown`].
 
 use std::path::Path;
 
@@ -12,40 +12,40 @@ use super::ast::{
 };
 use super::shell_state::{ShellState, VariableValue};
 
-/// Words that braces may become; with more, the word is unknown.
+/// Most words of a brace expansion; with more, the word is unknown.
 const BRACE_WORDS_MAX: usize = 64;
-/// Characters of a word that are looked at for braces; patterns in longer words are not resolved.
+/// Most characters of a word that is scanned for braces; longer words are not expanded.
 const BRACE_ATOMS_MAX: usize = 4096;
-/// Characters of a range such as `{1..9}`; a longer one is not resolved.
+/// Most characters of a range such as `{1..9}`; a longer one is not expanded.
 const RANGE_CHARS_MAX: usize = 64;
-/// Bytes that variables may add to a word; the rest of it is unknown.
+/// Most bytes that variables can add to a word; the rest of it is unknown.
 const VALUES_BYTES_MAX: usize = 256 * 1024;
 
-/// What a process substitution is called by the program that gets it.
+/// The path that a program gets for a process substitution.
 const PROCESS_FILE: &str = "/dev/fd/63";
 
-/// The smallest piece of a word.
+/// The smallest part of a word.
 #[derive(Clone, Debug)]
 enum WordAtom {
     /// An unquoted character: may glob, split or open a brace.
     Plain(char),
-    /// A quoted character: means itself.
+    /// A quoted character: literal.
     Quoted(char),
-    /// Quotes around nothing: there is a word, even if it is empty.
+    /// Empty quotes: the word exists, even if it is empty.
     Quotes,
     /// The value of a variable outside quotes: is split and globbed, but not brace-expanded.
     Split(String),
-    /// The value of a variable that is a file name pattern.
+    /// The value of a variable that is a glob.
     Pattern(String),
     /// Between two elements of a list.
     Break,
-    /// Something unknown that stays within its word.
+    /// An unknown value that stays within its word.
     Unknown,
-    /// Something unknown that may become several words, or none.
+    /// An unknown value that may become several words, or none.
     UnknownWords,
 }
 
-/// The arguments a word becomes. `written` is the word in the source, for people.
+/// The arguments of a word. `written` is the word in the source, for display.
 pub(super) fn expand_arguments(
     word: &ShellWord,
     written: &str,
@@ -70,8 +70,8 @@ pub(super) fn expand_arguments(
     arguments
 }
 
-/// The argument that a word of `export` or `declare` becomes when it is an assignment, which is
-/// neither split nor globbed.
+/// The argument of a word of `export` or `declare` that is an assignment, which is neither split
+/// nor globbed.
 pub(super) fn expand_declaration(
     word: &ShellWord,
     written: &str,
@@ -86,7 +86,7 @@ pub(super) fn expand_declaration(
     plain.then(|| expand_scalar(word, written, TildeContext::Argument, state, home))
 }
 
-/// The one argument a word becomes where the shell does not split: an assignment, a here-string.
+/// The argument of a word that the shell does not split: an assignment, a here-string.
 pub(super) fn expand_scalar(
     word: &ShellWord,
     written: &str,
@@ -132,7 +132,7 @@ fn push_part(
                 return push_guess(&texts, parameter.quoted, room, atoms);
             }
             let value = match parameter.operation {
-                // A subscript picks an element, and none is followed.
+                // A subscript selects an element, and elements are not tracked.
                 ParameterOperation::Plain if parameter.words.is_empty() => {
                     lookup_variable(&parameter.name, state, home)
                 }
@@ -191,7 +191,7 @@ pub(super) fn is_word_list(parameter: &ParameterExpansion) -> bool {
         || (parameter.operation != ParameterOperation::Plain && !parameter.words.is_empty())
 }
 
-/// What an expansion becomes if the guesses are right, element by element.
+/// The elements of an expansion, if the guesses are right.
 fn expand_guess(
     parameter: &ParameterExpansion,
     state: &ShellState,
@@ -253,7 +253,7 @@ fn push_guess(texts: &[String], quoted: bool, room: &mut usize, atoms: &mut Vec<
     }
 }
 
-/// What `echo` and `printf` print, when that is all that runs.
+/// The output of `echo` and `printf`, if nothing else runs.
 fn evaluate_echo(list: &CommandList, state: &ShellState, home: Option<&Path>) -> Option<String> {
     let [item] = &list.items[..] else { return None };
     let [ShellCommand { kind: ShellCommandKind::Simple(simple), .. }] = &item.pipeline.commands[..]
@@ -292,7 +292,7 @@ fn lookup_variable(name: &str, state: &ShellState, home: Option<&Path>) -> Varia
         .map_or(VariableValue::Unknown, |path| VariableValue::Known(path.to_owned()))
 }
 
-/// `{a,b}` and `{1..3}`: the words they become, or `None` when there are too many.
+/// Expands `{a,b}` and `{1..3}`; `None` if there are too many words.
 fn expand_braces(atoms: Vec<WordAtom>) -> Option<Vec<Vec<WordAtom>>> {
     let has_brace = atoms.iter().any(|atom| matches!(atom, WordAtom::Plain('{')));
     if !has_brace {
@@ -303,7 +303,7 @@ fn expand_braces(atoms: Vec<WordAtom>) -> Option<Vec<Vec<WordAtom>>> {
     }
     let mut done: Vec<Vec<WordAtom>> = Vec::new();
     let mut open: Vec<Vec<WordAtom>> = vec![atoms];
-    // Each round expands the first brace of one word; the results are looked at again.
+    // Each iteration expands the first brace of one word; the results are scanned again.
     for _ in 0..BRACE_WORDS_MAX * 8 {
         let Some(word) = open.pop() else {
             done.reverse();
@@ -331,11 +331,10 @@ struct BraceExpansion {
     choices: Vec<Vec<WordAtom>>,
 }
 
-/// The first brace that expands; the outer `None` when it is too large.
+/// The first brace that expands; the outer `None` if it is too large.
 #[expect(clippy::option_option, reason = "too large and none at all are different answers")]
 fn find_first_brace(word: &[WordAtom]) -> Option<Option<BraceExpansion>> {
-    // One pass finds what belongs together: looking for the end of each would take a long time
-    // where there are many.
+    // One pass finds all pairs: searching the end of each brace separately would be quadratic.
     let mut open: Vec<BracePair> = Vec::new();
     let mut found: Vec<BracePair> = Vec::new();
     let mut after_dot = false;
@@ -387,21 +386,21 @@ fn find_first_brace(word: &[WordAtom]) -> Option<Option<BraceExpansion>> {
     Some(None)
 }
 
-/// A pair of braces, and what stands between them and not between others within.
+/// A pair of braces, and its content outside of inner pairs.
 struct BracePair {
     start: usize,
     end: usize,
     commas: Vec<usize>,
-    /// Whether there is a `..`.
+    /// Whether it contains `..`.
     dots: bool,
 }
 
-/// `1..3`, `a..e`: the texts; the outer `None` when there are too many.
+/// Expands `1..3` and `a..e`; the outer `None` if there are too many.
 #[expect(clippy::option_option, reason = "too many and none at all are different answers")]
 fn expand_range(range: &str) -> Option<Option<Vec<Vec<WordAtom>>>> {
     let mut ends = range.split("..");
     let (Some(first), Some(last), None) = (ends.next(), ends.next(), ends.next()) else {
-        // With a step: seldom enough to be left unknown.
+        // With a step: rare enough to leave it unknown.
         return if range.split("..").count() == 3 { None } else { Some(None) };
     };
     if [first, last].iter().any(|end| end.len() > 1 && end.trim_start_matches('-').starts_with('0'))
@@ -436,7 +435,7 @@ fn expand_range(range: &str) -> Option<Option<Vec<Vec<WordAtom>>>> {
     Some(Some(texts.iter().map(|text| text.chars().map(WordAtom::Plain).collect()).collect()))
 }
 
-/// Where a `~` means a folder.
+/// Where a `~` is expanded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum TildeContext {
     /// Nowhere.
@@ -447,7 +446,7 @@ pub(super) enum TildeContext {
     Assigned,
 }
 
-/// `~` and `~/…` where they mean the home folder, and `~+` for the one the shell is in.
+/// Expands `~` and `~/…` to the home folder, and `~+` to the working folder.
 fn expand_tilde(
     atoms: Vec<WordAtom>,
     tilde: TildeContext,
@@ -472,7 +471,7 @@ fn expand_tilde(
         let after_equals = before == Some('=');
         before = if let WordAtom::Plain(char) = atom { Some(char) } else { None };
         if before == Some('~') && after_equals && !starts {
-            // `--file=~/x`: bash leaves it, other shells and settings do not.
+            // `--file=~/x`: bash does not expand it, other shells and settings do.
             expanded.push(WordAtom::Unknown);
             continue;
         }
@@ -504,14 +503,14 @@ fn expand_tilde(
         };
         match folder {
             Some(folder) => expanded.extend(folder.chars().map(WordAtom::Quoted)),
-            // Or nobody said where it is.
+            // The home folder is unknown.
             None => expanded.push(WordAtom::Unknown),
         }
     }
     expanded
 }
 
-/// Where the value starts in a word such as `NAME=value`.
+/// The start of the value in a word such as `NAME=value`.
 fn find_value_start(atoms: &[WordAtom]) -> Option<usize> {
     let equals = atoms.iter().position(|atom| matches!(atom, WordAtom::Plain('=')))?;
     let name = atoms.get(..equals)?;
@@ -526,7 +525,7 @@ fn find_value_start(atoms: &[WordAtom]) -> Option<usize> {
     (equals > 0 && is_name).then_some(equals + 1)
 }
 
-/// Splits what was expanded outside quotes and says what each field is.
+/// Splits what was expanded outside quotes and classifies each field.
 fn split_fields(atoms: &[WordAtom], written: &str, arguments: &mut Vec<ShellArg>) {
     let mut field = SplitField::default();
     for atom in atoms {
@@ -559,16 +558,16 @@ fn split_fields(atoms: &[WordAtom], written: &str, arguments: &mut Vec<ShellArg>
 
 #[derive(Default)]
 struct SplitField {
-    /// What it certainly starts with.
+    /// The known prefix.
     text: String,
     /// The same with quoted special characters escaped.
     pattern: String,
     exists: bool,
     globs: bool,
-    /// Whether there was a `[`.
+    /// Whether it contains a `[`.
     bracket: bool,
     unknown: bool,
-    /// Whether other words may follow that nobody knows.
+    /// Whether unknown words may follow.
     more: bool,
 }
 
@@ -583,7 +582,7 @@ impl SplitField {
         if quoted && (special || char == '\\') {
             self.pattern.push('\\');
         }
-        // `[` is a pattern only with a `]` after it; alone it is a command.
+        // `[` is a glob only with a `]` after it; alone it is a command.
         self.globs |= !quoted && (matches!(char, '*' | '?') || (char == ']' && self.bracket));
         self.bracket |= !quoted && char == '[';
         self.pattern.push(char);
@@ -613,13 +612,13 @@ impl SplitField {
             arguments.push(whole);
             return;
         }
-        // A pattern before the hole may stand for anything that fits it.
+        // A glob before the unknown part may match anything.
         let certain = field.text.find(['*', '?', '[']).unwrap_or(field.text.len());
         let starts_with = field.text[..certain].to_owned();
         let more = field.more && !starts_with.is_empty();
         arguments.push(ShellArg::Unknown { starts_with, written: written.to_owned() });
         if more {
-            // `a$x` may become `a` and `-rf`: nothing is known of the words after the first.
+            // `a$x` may become `a` and `-rf`: the words after the first are unknown.
             arguments
                 .push(ShellArg::Unknown { starts_with: String::new(), written: String::new() });
         }

@@ -1,13 +1,13 @@
-//! From the text of a script to its tree, the way `bash -c` reads it.
+//! Parses the text of a script into its tree, like `bash -c`.
 //!
-//! One pass, by recursive descent, with a bounded depth. An error never throws away what was read
-//! before it: bash runs a script line by line, so what stands before an error may well run. To
-//! that end an error moves the reader to the end of the text; everything under way then ends as it
-//! would at the end of input, and hands over what it has.
+//! One pass, by recursive descent, with a bounded depth. An error does not discard what was parsed
+//! before it: bash runs a script line by line, so the lines before an error may run. To this end an
+//! error moves the reader to the end of the text; every open construct then ends as it would at the
+//! end of input, and returns what it has.
 //!
-//! Where bash's own reading is doubtful (it differs between versions, or a text is expanded twice)
-//! the answer is an error: what cannot be read is asked about, never allowed. Reading something
-//! else than bash does would be the worst answer.
+//! If bash's own parsing is ambiguous (it differs between versions, or a text is expanded twice),
+//! the result is an error: what cannot be parsed is asked about, never allowed. Parsing differently
+//! from bash would be the worst result.
 
 mod ansi_c;
 mod arithmetic;
@@ -26,38 +26,39 @@ mod word;
 use super::ast::CommandList;
 use reader::ScriptReader;
 
-/// How deep constructs may be nested, all kinds together. People stay below ten.
+/// Deepest nesting of constructs, of all kinds together. Ordinary scripts stay below ten.
 const DEPTH_MAX: usize = 100;
 
-/// What was read of a script.
+/// The result of parsing a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedScript {
-    /// The commands; with an error, those up to it, and the finished parts of the one it is in.
+    /// The commands; with an error, those before it, and the finished parts of the one with the
+    /// error.
     pub list: CommandList,
-    /// The first thing that could not be read.
+    /// The first error.
     pub error: Option<ShellSyntaxError>,
 }
 
-/// Why a script could not be read to its end.
+/// Why a script could not be parsed to its end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ShellSyntaxError {
-    /// What is wrong.
+    /// The error message.
     pub message: String,
-    /// The byte it was found at.
+    /// The byte offset of the error.
     pub at: usize,
 }
 
 impl ShellSyntaxError {
-    /// Whether the script is nested deeper than anybody looks; then nothing is known of the rest.
+    /// Whether the script is nested too deeply; then nothing is known about the rest.
     pub fn is_too_deep(&self) -> bool {
         self.message == reader::TOO_DEEP
     }
 }
 
-/// Reads a script as `bash -c` would: no aliases, no history, no `extglob`.
+/// Parses a script like `bash -c`: no aliases, no history, no `extglob`.
 pub fn parse(source: &str) -> ParsedScript {
-    // No argument of a process holds a NUL, and bash drops them from files: nothing to rely on.
+    // No argument of a process contains a NUL, and bash drops them from files: do not rely on it.
     let text = source.split('\0').next().unwrap_or_default();
     let (list, mut error) = ScriptReader::new(text).parse_script();
     if text.len() < source.len() && error.is_none() {

@@ -1,4 +1,4 @@
-//! What a shell would know at a point of a script: where it is and what its variables hold.
+//! The known state of a shell at a point of a script: its folder and variables.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -8,33 +8,33 @@ use std::rc::Rc;
 use super::analysis::WorkingFolders;
 use crate::word_list::words;
 
-/// Variables that are followed; with more, none is known.
+/// Most variables that are tracked; with more, none is known.
 const VARIABLES_MAX: usize = 256;
-/// Folders a command may run in; with more, none is known.
+/// Most folders that a command may run in; with more, none is known.
 const FOLDERS_MAX: usize = 8;
-/// Variables that are copied where ways part and meet, all together; after that none is followed.
+/// Most copies of variables at branches and joins, in total; after that none is tracked.
 const COPIES_MAX: usize = 500_000;
-/// Bytes of a value that is followed. `x=$x$x` doubles each time.
+/// Longest tracked value, in bytes. `x=$x$x` doubles each time.
 const VALUE_BYTES_MAX: usize = 1024;
 
-/// What is known of a variable.
+/// What is known about a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum VariableValue {
     /// Exactly this text.
     Known(String),
-    /// A file name pattern, still to be expanded.
+    /// A glob that is not expanded yet.
     Pattern(String),
-    /// Some whole number.
+    /// Some integer.
     Number,
-    /// Anything, but these texts were seen to be put there, one for each element of a list. What
-    /// is denied with them is denied; nothing is allowed because of them.
+    /// Any value, but these texts were assigned, one for each element of a list. A command that is
+    /// denied with them is denied; they never allow anything.
     Guess(Vec<String>),
-    /// Set, but nobody knows to what.
+    /// Set to an unknown value.
     Unknown,
 }
 
 impl VariableValue {
-    /// The same, when it may have become something else.
+    /// The same, after the variable may have changed.
     fn to_uncertain(&self) -> Self {
         match self {
             Self::Known(text) => Self::Guess(vec![text.clone()]),
@@ -52,32 +52,32 @@ impl VariableValue {
     }
 }
 
-/// What is known of a function.
+/// What is known about a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ShellFunction {
-    /// Where the shell was when the body was looked at.
+    /// The folders of the shell when the body was analyzed.
     pub(crate) folders: WorkingFolders,
-    /// Whether calling it may leave the shell somewhere else.
+    /// Whether calling it may change the folder.
     pub(crate) moves: bool,
-    /// Whether it is one on every way here; otherwise a program may run in its place.
+    /// Whether it is defined on every path to this point; otherwise a program may run instead.
     pub(crate) certain: bool,
 }
 
-/// What a shell knows. Cheap to copy, as a subshell does.
+/// The state of a shell. Cheap to clone, as for a subshell.
 #[derive(Clone, Debug)]
 pub(crate) struct ShellState {
     pub(crate) folders: WorkingFolders,
     variables: Rc<HashMap<String, VariableValue>>,
-    /// Whether variables that are not followed may have been set by the script.
+    /// Whether the script may have set variables that are not tracked.
     forgotten: bool,
-    /// Functions, and where the shell was when their bodies were looked at.
+    /// Functions, with the folders of the shell when their bodies were analyzed.
     functions: Rc<HashMap<String, ShellFunction>>,
-    /// Whether variables may keep what they hold, or make something else of it, whatever is
-    /// assigned to them. All states of a script share it: a function may do it when it is called.
+    /// Whether variables may keep or change their value on assignment. All states of a script share
+    /// it: a function may cause it when it is called.
     distrusted: Rc<Cell<bool>>,
-    /// Variables that were copied, in all states of a script together.
+    /// Number of copied variables, in all states of a script.
     copied: Rc<Cell<usize>>,
-    /// Whether guesses are taken for what variables hold.
+    /// Whether guesses are used as values.
     guessing: bool,
 }
 
@@ -94,7 +94,7 @@ impl ShellState {
         }
     }
 
-    /// What a variable holds; `None` when the script has not set it.
+    /// The value of a variable; `None` if the script has not set it.
     pub(crate) fn variable(&self, name: &str) -> Option<&VariableValue> {
         self.variables.get(name)
     }
@@ -105,8 +105,8 @@ impl ShellState {
             self.count_copies(self.variables.len());
         }
         if full || self.is_exhausted() {
-            // What is not followed is unknown, and so is everything that was: a name that is not
-            // in the map counts as unknown too.
+            // Untracked variables are unknown, and so are all tracked ones: a name that is not in
+            // the map counts as unknown too.
             self.variables = Rc::default();
             self.forgotten = true;
             return;
@@ -124,23 +124,23 @@ impl ShellState {
         self.copied.set(self.copied.get().saturating_add(variables));
     }
 
-    /// Whether there was so much to follow that variables no longer are.
+    /// Whether the limit was reached, so that variables are no longer tracked.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.copied.get() > COPIES_MAX
     }
 
-    /// Notes that from now on a variable may not hold what is assigned to it: one that can no
-    /// longer be changed, or that changes what it is given. Whether that is news.
+    /// Records that variables may not have the assigned value from now on: one is read-only, or
+    /// transforms its value. Returns whether that is new.
     pub(crate) fn distrust_variables(&self) -> bool {
         !self.distrusted.replace(true)
     }
 
-    /// The same state, for seeing what would happen if the guesses were right.
+    /// The same state, to analyze what happens if the guesses are right.
     pub(crate) fn with_guesses(&self) -> Self {
         Self { guessing: true, ..self.clone() }
     }
 
-    /// What a variable holds if the guesses are right: the elements of a list.
+    /// The elements of a variable, if the guesses are right.
     pub(crate) fn guess(&self, name: &str) -> Option<&[String]> {
         match self.variables.get(name) {
             Some(VariableValue::Guess(texts)) if self.guessing => Some(texts),
@@ -153,14 +153,14 @@ impl ShellState {
         self.guessing
     }
 
-    /// Forgets a function.
+    /// Removes a function.
     pub(crate) fn undefine(&mut self, name: &str) {
         if self.functions.contains_key(name) {
             Rc::make_mut(&mut self.functions).remove(name);
         }
     }
 
-    /// Notes a function; `false` when there are too many to follow.
+    /// Adds a function; returns `false` if there are too many.
     #[must_use]
     pub(crate) fn define(&mut self, name: &str, function: ShellFunction) -> bool {
         let room = self.functions.len() < VARIABLES_MAX || self.functions.contains_key(name);
@@ -170,8 +170,8 @@ impl ShellState {
         room
     }
 
-    /// Whether a variable holds what is harmless in a calculation. A text in it would be
-    /// calculated in turn, and a subscript in that text may run a command.
+    /// Whether the value of a variable is harmless in arithmetic. A text in it would be evaluated,
+    /// and a subscript in that text can run a command.
     pub(crate) fn is_number(&self, name: &str) -> bool {
         match self.variables.get(name) {
             Some(VariableValue::Number) => true,
@@ -179,7 +179,7 @@ impl ShellState {
             Some(VariableValue::Pattern(_) | VariableValue::Guess(_) | VariableValue::Unknown) => {
                 false
             }
-            // Nobody but whoever started the shell has set it.
+            // Only the parent process can have set it.
             None => !self.forgotten && (NUMBER_VARIABLES.contains(&name) || !is_set_by_shell(name)),
         }
     }
@@ -188,7 +188,7 @@ impl ShellState {
         self.functions.get(name)
     }
 
-    /// The same place, with variables that may hold anything.
+    /// The same folder, with unknown variables.
     pub(crate) fn without_variables(&self) -> Self {
         self.count_copies(self.variables.len());
         if self.is_exhausted() {
@@ -202,12 +202,12 @@ impl ShellState {
         Self { variables: Rc::new(guesses.collect()), forgotten: true, ..self.clone() }
     }
 
-    /// What a program knows that is started here: the place.
+    /// The state of a program that is started here: only the folder.
     pub(crate) fn for_child_process(&self) -> Self {
         Self { functions: Rc::default(), ..self.without_variables() }
     }
 
-    /// Whether this is certainly the other one; a quick look that may miss it.
+    /// Whether both states are certainly the same; a fast check that may miss it.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.variables, &other.variables)
             && Rc::ptr_eq(&self.functions, &other.functions)
@@ -215,7 +215,7 @@ impl ShellState {
             && self.forgotten == other.forgotten
     }
 
-    /// The state when either this one or `other` holds.
+    /// The state if either this one or `other` applies.
     pub(crate) fn merge(&self, other: &Self) -> Self {
         let folders = self.folders.merge(&other.folders);
         let variables = if Rc::ptr_eq(&self.variables, &other.variables) {
@@ -237,7 +237,7 @@ impl ShellState {
             }
             Rc::new(both)
         };
-        // A name is certainly a function only where it is one on every way here.
+        // A name is certainly a function only if it is one on every path.
         let functions = if Rc::ptr_eq(&self.functions, &other.functions) {
             Rc::clone(&self.functions)
         } else {
@@ -264,7 +264,7 @@ impl ShellState {
     }
 }
 
-/// Whether a text is a number and nothing else, so that nothing is left to calculate.
+/// Whether a text is a plain number, so that there is nothing to evaluate.
 pub(crate) fn is_number(text: &str) -> bool {
     text.strip_prefix(['-', '+']).unwrap_or(text).chars().all(|char| char.is_ascii_digit())
 }
@@ -273,7 +273,7 @@ pub(crate) fn is_number(text: &str) -> bool {
 const NUMBER_VARIABLES: &[&str] =
     words!("RANDOM SRANDOM SECONDS LINENO EPOCHSECONDS UID EUID PPID BASHPID COLUMNS LINES");
 
-/// Variables that the shell sets on its own, whatever a script assigns to them.
+/// Variables that the shell sets itself, whatever a script assigns to them.
 fn is_set_by_shell(name: &str) -> bool {
     const NAMES: &[&str] = words!(
         "_ REPLY OPTARG OPTIND OPTERR EPOCHREALTIME COMPREPLY HISTFILE MAPFILE DIRSTACK FUNCNAME \

@@ -1,11 +1,11 @@
-//! Variables that change what runs.
+//! Variables that change which code runs.
 //!
-//! `LD_PRELOAD=x git status` is not `git status`. A variable on this list, set before a command or
-//! for the rest of a script, is never covered by a rule that allows the command.
+//! `LD_PRELOAD=x git status` is not `git status`. If a variable on this list is set, for a command
+//! or for the rest of a script, a rule that allows the command does not cover it.
 
 use crate::word_list::words;
 
-/// Whether setting it can change which program runs, what it loads or what it runs in turn.
+/// Whether setting it can change which program runs, what it loads or what it runs.
 pub fn changes_what_runs(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     let name = upper.as_str();

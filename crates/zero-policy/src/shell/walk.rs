@@ -1,8 +1,9 @@
-//! From a tree to what it would do: every command that may run, where, on which files.
+//! Walks the tree of a script and collects its effects: every command that may run, its folders and
+//! files.
 //!
-//! The walk follows the shell: a subshell forgets what it changed, `&&` goes on where the command
-//! before it succeeded, a loop's body may have run before. Where two ways meet, both are kept. What
-//! cannot be followed becomes a [`Uncertainty`], so that silence always means "seen and understood".
+//! The walk follows the shell: changes in a subshell are dropped, `&&` continues with the state
+//! after success, a loop's body may have run before. Where two paths join, both states are kept.
+//! What cannot be followed becomes an [`Uncertainty`], so a script without one is fully understood.
 
 mod arithmetic;
 mod assignments;
@@ -34,30 +35,30 @@ use assignments::guess_elements;
 use shell_dialect::ShellDialect;
 use words::{arithmetic_words, may_expand_to_nothing};
 
-/// Levels of commands within commands that are followed: groups, substitutions, wrappers, inner
-/// scripts. What lies deeper makes the whole line unjudgeable.
+/// Deepest nesting that is followed: groups, substitutions, wrappers, inner scripts. Deeper nesting
+/// makes the whole line unbounded.
 const DEPTH_MAX: usize = 150;
-/// Values of a `for` loop that are looked at one by one.
+/// Most values of a `for` loop that are analyzed one by one.
 const LOOP_VALUES_MAX: usize = 8;
-/// Nodes after which loops are no longer looked at value by value.
+/// Number of nodes after which loops are no longer analyzed value by value.
 const LOOP_NODES_MAX: usize = 50_000;
-/// Nodes after which nothing is followed any more.
+/// Number of nodes after which nothing more is followed.
 const NODES_MAX: usize = 100_000;
-/// Bytes of inner scripts that are read, all together.
+/// Most bytes of inner scripts that are parsed, in total.
 const INNER_BYTES_MAX: usize = 1024 * 1024;
-/// Inner scripts that are read, all together.
+/// Most inner scripts that are parsed, in total.
 const SCRIPTS_MAX: usize = 4_000;
-/// Words of commands that are looked at, all together; a wrapper's are looked at again within it.
+/// Most words of commands that are analyzed, in total; those of a wrapper count again inside it.
 const WORDS_MAX: usize = 1_000_000;
-/// Texts of a pipeline that are followed. A shell that reads one is doubted in any case.
+/// Most texts of a pipeline that are tracked. A shell that reads one is uncertain in any case.
 const PIPED_TEXTS_MAX: usize = 8;
-/// Characters of a node's label.
+/// Longest label of a node, in characters.
 const LABEL_CHARS_MAX: usize = 240;
 
 /// Why a script is not followed to its end.
 const TOO_LARGE: &str = "the commands in it are too many to be judged";
 
-/// Follows a script that runs in `folder`.
+/// Analyzes a script that runs in `folder`.
 pub fn analyze_script(text: &str, folder: &Path, home: Option<&Path>) -> ScriptAnalysis {
     let mut walker = ScriptWalker::new(home);
     let mut state = ShellState::new(folder);
@@ -70,7 +71,7 @@ pub fn analyze_script(text: &str, folder: &Path, home: Option<&Path>) -> ScriptA
     walker.analysis
 }
 
-/// Follows a program that is run without a shell.
+/// Analyzes a program that runs without a shell.
 pub(crate) fn analyze_program(
     argv: &[String],
     folder: &Path,
@@ -85,12 +86,12 @@ pub(crate) fn analyze_program(
     walker.analysis
 }
 
-/// Where in the result something goes.
+/// The position of a new node in the result.
 #[derive(Clone, Copy, Debug)]
 struct NodeContext {
-    /// The node it hangs from.
+    /// Its parent.
     parent: Option<usize>,
-    /// The place of everything inside an inner text; `None` in the text that was given.
+    /// The position of everything inside an inner script; `None` in the given text.
     span: Option<SourceSpan>,
 }
 
@@ -100,23 +101,23 @@ impl NodeContext {
     }
 }
 
-/// What a command reads from its standard input.
+/// The standard input of a command.
 #[derive(Clone, Debug)]
 enum StdinSource {
-    /// Nothing that the script says.
+    /// Not set by the script.
     Nothing,
-    /// These texts, and no others.
+    /// Exactly these texts.
     Texts(Vec<ShellArg>),
-    /// What other commands of the pipeline print.
+    /// The output of other commands of the pipeline.
     Piped(PipedOutput),
 }
 
-/// What the commands of a pipeline print, as far as it is known.
+/// The output of the commands of a pipeline, as far as known.
 #[derive(Clone, Debug, Default)]
 struct PipedOutput {
-    /// Texts that are among it.
+    /// Texts that it contains.
     texts: Vec<ShellArg>,
-    /// When it is nothing but names of files: the folders they lie in.
+    /// The folders of the files, if it consists of file names only.
     names: Option<Vec<ShellArg>>,
 }
 
@@ -124,33 +125,33 @@ struct ScriptWalker<'a> {
     home: Option<&'a Path>,
     analysis: ScriptAnalysis,
     depth: usize,
-    /// Bytes of inner scripts that were read.
+    /// Bytes of inner scripts parsed so far.
     inner_bytes: usize,
-    /// Scripts that were read.
+    /// Scripts parsed so far.
     scripts: usize,
-    /// Words of commands that were looked at.
+    /// Words of commands analyzed so far.
     words: usize,
-    /// What `trap` is to run later, which may be anywhere the shell goes.
+    /// Scripts that `trap` runs later, in any folder of the shell.
     trapped: Vec<TrapHandler>,
-    /// Whether some shell has gone elsewhere.
+    /// Whether some shell has changed its folder.
     moved: bool,
-    /// The shell that reads what is followed.
+    /// The shell that reads the current text.
     dialect: ShellDialect,
-    /// The text being followed, for showing words as they are written.
+    /// The current text, to show words as written.
     source: &'a str,
-    /// Arguments of the current command that are names of files, and the folders they lie in.
+    /// Arguments of the current command that are file names, and the folders of the files.
     listed: Vec<(ShellArg, Vec<ShellArg>)>,
     /// Names that are functions somewhere, so that they may not mean the program.
     functions: HashSet<String>,
-    /// Names that functions and traps call and that were no functions then.
+    /// Names that functions and traps call and that were not functions then.
     called: HashSet<String>,
-    /// Functions whose bodies were looked at.
+    /// Function bodies analyzed so far.
     bodies: usize,
-    /// Whether a function's body is being looked at.
+    /// Whether a function's body is being analyzed.
     in_body: bool,
 }
 
-/// A text that a shell runs later.
+/// A script that a shell runs later.
 #[derive(Clone, Debug)]
 struct TrapHandler {
     text: ShellArg,
@@ -159,7 +160,7 @@ struct TrapHandler {
     dialect: ShellDialect,
 }
 
-/// How the shell goes on after something that may fail.
+/// The states of the shell after something that may fail.
 struct ExitStates {
     succeeded: ShellState,
     failed: ShellState,
@@ -171,7 +172,7 @@ impl ExitStates {
     }
 
     fn merge(self) -> ShellState {
-        // When both are the same, only one is left, and what it holds can be changed in place.
+        // If both are the same, keep only one, so that it can be changed in place.
         if self.succeeded.is_same(&self.failed) {
             return self.succeeded;
         }
@@ -200,7 +201,7 @@ impl<'a> ScriptWalker<'a> {
         }
     }
 
-    /// Follows a text as the shell would, in `state`.
+    /// Analyzes a text as the shell would run it, in `state`.
     fn walk_text(
         &mut self,
         text: &str,
@@ -226,7 +227,7 @@ impl<'a> ScriptWalker<'a> {
             )),
             None => here,
         };
-        // The walker borrows the text for as long as it follows it; inner texts live shorter.
+        // The walker borrows the text while it follows it; inner texts live shorter.
         let mut inner = ScriptWalker {
             home: self.home,
             analysis: std::mem::take(&mut self.analysis),
@@ -244,7 +245,8 @@ impl<'a> ScriptWalker<'a> {
             bodies: self.bodies,
             in_body: self.in_body,
         };
-        // All of them beforehand: a function may be called before the line that defines another.
+        // All of them in advance: a function may be called before the line that defines another
+        // one.
         inner.functions.extend(printed_names::find_defined_functions(text).map(str::to_owned));
         let after = inner.walk_list(&parsed.list, here, state.clone());
         *state = after.merge();
@@ -262,8 +264,8 @@ impl<'a> ScriptWalker<'a> {
         self.moved = inner.moved;
     }
 
-    /// Follows what was trapped: it runs at the end or at any time, with whatever the variables hold
-    /// then, wherever the shell is.
+    /// Analyzes trapped scripts: they run at the end or at any time, with any values of the
+    /// variables, in any folder of the shell.
     fn walk_traps(&mut self, state: &ShellState) {
         let mut next = 0;
         // A trap may set another one.
@@ -291,7 +293,7 @@ impl<'a> ScriptWalker<'a> {
             kind,
             error.to_string(),
         );
-        // From the error's line on: what stands before it was parsed, and is judged as such.
+        // From the line of the error on: the lines before it were parsed and are evaluated as such.
         let from = text.get(..at).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
         let rest = text.get(from..).unwrap_or(text);
         let unparsed = self.analysis.unparsed.get_or_insert_with(String::new);
@@ -306,7 +308,7 @@ impl<'a> ScriptWalker<'a> {
         state: ShellState,
     ) -> ExitStates {
         let mut after = ExitStates::from_single(state);
-        // The shell's own state while a list such as `a && b &` is followed, which runs in another.
+        // The shell's own state while a background list such as `a && b &` runs in another one.
         let mut own: Option<ShellState> = None;
         for item in &list.items {
             after = match item.joint {
@@ -333,7 +335,7 @@ impl<'a> ScriptWalker<'a> {
 
     fn walk_item(&mut self, item: &ListItem, here: NodeContext, state: ShellState) -> ExitStates {
         let after = self.walk_pipeline(&item.pipeline, here, state);
-        // `!` turns it round, and may stand there twice.
+        // `!` inverts the exit status, and may occur twice.
         if item.pipeline.negated { ExitStates::from_single(after.merge()) } else { after }
     }
 
@@ -375,7 +377,7 @@ impl<'a> ScriptWalker<'a> {
         }
     }
 
-    /// Opens what the redirections name; the input they give, if they give one.
+    /// Opens the targets of redirections; returns the standard input, if they set one.
     fn walk_redirections(
         &mut self,
         redirects: &[Redirection],
@@ -428,7 +430,7 @@ impl<'a> ScriptWalker<'a> {
         input: &StdinSource,
     ) -> ExitStates {
         let mut argv = Vec::new();
-        // How many words at the start may turn out to be none.
+        // How many words at the start may expand to nothing.
         let mut vanishing = 0;
         let mut listed = Vec::new();
         let declares = self.is_declaration(simple);
@@ -447,7 +449,7 @@ impl<'a> ScriptWalker<'a> {
             }
         }
         let guess = self.expand_with_guesses(&simple.words, &argv, declares, &state);
-        // `IFS= read` says how this one `read` splits its line, and is forgotten after it.
+        // `IFS= read` only affects how this `read` splits its line.
         let reads = argv.first().and_then(ShellArg::as_known) == Some("read")
             && state.function("read").is_none();
         for assignment in &simple.assignments {
@@ -460,12 +462,12 @@ impl<'a> ScriptWalker<'a> {
             return ExitStates::from_single(state);
         }
         let here = NodeContext { span: here.span.or(Some(span)), ..here };
-        // What is only guessed is no reason to allow anything, but reason enough to deny it.
+        // A guess never allows a command, but can deny it.
         if let Some(guess) = guess {
             self.invoke(guess, false, &state, here, input);
         }
         self.listed = listed;
-        // `$x rm y` runs `rm` when `$x` turns out to be empty.
+        // `$x rm y` runs `rm` if `$x` is empty.
         if let Some(rest) = argv.get(vanishing..).filter(|rest| vanishing > 0 && !rest.is_empty()) {
             self.invoke(rest.to_vec(), false, &state, here, input);
         }
@@ -543,7 +545,7 @@ impl VariableValue {
     }
 }
 
-/// `/dev/tcp/host/port`: a file to nobody but the shell, which connects instead.
+/// `/dev/tcp/host/port`: the shell connects instead of opening a file.
 fn parse_socket_address(path: &str) -> Option<&str> {
     let rest = path.strip_prefix("/dev/tcp/").or_else(|| path.strip_prefix("/dev/udp/"))?;
     Some(rest.split('/').next().unwrap_or(rest))

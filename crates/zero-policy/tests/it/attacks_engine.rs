@@ -1,7 +1,7 @@
-//! Ways around the engine that once worked, one row each.
+//! Known bypasses of the engine, one row each.
 //!
-//! The machine here has a few files, links and folders without end, because most of these ways led
-//! past a name: through a folder, a link, an argument, a question that was not asked.
+//! The test machine has a few files, symlinks and huge folders, because most of these bypasses
+//! avoided a name: by a folder, a symlink, an argument, or a missing question.
 
 use std::path::{Path, PathBuf};
 
@@ -28,14 +28,14 @@ const FILES: &[&str] = &[
     "/w/plain/deep/b",
     "/w/real/secret.txt",
 ];
-/// A link and what it leads to.
+/// A symlink and its target.
 const LINK: (&str, &str) = ("/w/link", "/w/real");
-/// Folders with more files than anybody looks at.
+/// Folders with more files than are searched.
 const HUGE_FOLDERS: &[&str] = &["/", "/w/huge"];
 
 /// A machine with those files.
 struct FakeMachine {
-    /// Where `npm` lies, if it is there.
+    /// The path of `npm`, if it exists.
     npm: Option<&'static str>,
 }
 
@@ -107,7 +107,7 @@ fn check(mode: PermissionMode, rules: &str, command: &str, expected: &str) {
     );
 }
 
-/// The same in the modes that ask little, with everything allowed by rules too.
+/// The same in permissive modes, with everything allowed by rules too.
 #[track_caller]
 fn check_in_auto_mode(command: &str, expected: &str) {
     check(
@@ -130,7 +130,7 @@ fn unbounded_search_is_asked() {
     check(PermissionMode::Auto, "allow Bash(*)", "grep -r x .", "allow");
     check(PermissionMode::Ask, "ask Read(src/a.rs)", "grep -r x src", "ask");
     check(PermissionMode::Ask, "ask Read(src/a.rs)", "grep -r x docs", "allow");
-    // By the name that was written, and by what a link leads to.
+    // By the written name, and by the target of a symlink.
     check(PermissionMode::Ask, "deny Read(link/secret.txt)", "grep -r x link/", "ask");
     check(PermissionMode::Ask, "deny Read(real/secret.txt)", "grep -r x link/", "ask");
 }
@@ -149,7 +149,7 @@ fn search_skips_files_that_need_asking() {
     assert!(!may("deny Read(src/a.rs)", "src/a.rs", "/w/src/a.rs"));
     assert!(!may("ask Grep(src/**)", "src/a.rs", "/w/src/a.rs"));
     assert!(may("ask Glob(src/**)", "src/a.rs", "/w/src/a.rs"));
-    // Whoever is asked about every read was asked about the search.
+    // With a question about every read, the search itself was asked about.
     assert!(may("ask Read", "src/a.rs", "/w/src/a.rs"));
     assert!(!may("deny Read", "src/a.rs", "/w/src/a.rs"));
     assert!(!may("deny Read(link/x)", "link/x", "/w/real/x"));
@@ -186,7 +186,7 @@ fn opaque_program_operands_are_checked_against_files() {
         ("foo docs/a.md", "ask"),
         ("foo other", "allow"),
         ("foo --file=other", "allow"),
-        // To run or read what must not be changed changes nothing.
+        // Running or reading a file does not change it.
         ("pytest src/a.py", "allow"),
         ("node src/a.js", "allow"),
         ("make src", "allow"),
@@ -194,7 +194,7 @@ fn opaque_program_operands_are_checked_against_files() {
     ] {
         check(PermissionMode::Auto, RULES, command, expected);
     }
-    // A rule without a path is about the calls, not about every word.
+    // A rule without a path is about calls, not about every word.
     check(PermissionMode::Auto, "allow Bash(*); deny Edit", "foo x", "allow");
     let parts: Vec<String> = (0..100).map(|part| part.to_string()).collect();
     let many = format!("foo {}", parts.join(","));
@@ -229,10 +229,10 @@ fn opaque_program_operands_are_checked_against_hosts() {
         check(PermissionMode::Auto, RULES, command, expected);
     }
     check(PermissionMode::Auto, "allow Bash(*); deny WebFetch", "lynx http://a.com", "deny");
-    // A word that may be a file is not caught by what is said of all hosts.
+    // A word that may be a file does not match rules for all hosts.
     check(PermissionMode::Auto, "allow Bash(*); deny WebFetch", "foo main.rs", "allow");
     check(PermissionMode::Auto, "allow Bash(*); deny WebFetch(domain:*)", "foo main.rs", "allow");
-    // It never allows.
+    // It never allows anything.
     check(PermissionMode::Ask, "allow WebFetch(domain:evil.com)", "lynx http://evil.com", "ask");
 }
 
@@ -355,7 +355,7 @@ fn glob_is_evaluated_by_its_matches() {
     check(PermissionMode::AcceptEdits, "", "touch .github/*", "ask");
 }
 
-/// What becomes of a call of a remote tool, which has this name here.
+/// The decision on a call of a remote tool with this name.
 fn decide_remote_tool(
     rules: &str,
     name: &str,
@@ -436,7 +436,7 @@ fn changed_mcp_definition_is_asked_despite_allow() {
     };
     let granted = decide("", PermissionMode::Ask, ToolDefinitionState::Steady, &[]).grants;
     assert_eq!(granted.len(), 1);
-    // What decides about a tool as it was approved, and what does once it changed.
+    // The deciding rules for a tool as approved, and after it changed.
     let rows = [
         ("", PermissionMode::Ask, &[][..], "ask", "ask"),
         ("", PermissionMode::Ask, &granted[..], "allow", "ask"),

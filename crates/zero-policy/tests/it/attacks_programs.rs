@@ -1,8 +1,8 @@
-//! Ways around the tables of programs that were found by attacking them, each with the verdict it
-//! must have.
+//! Bypasses of the program tables that were found by attacking them, each with its required
+//! verdict.
 //!
-//! Four settings return: a person who allowed everything but denied a few things, a person who
-//! allowed everything, one without rules, and one with narrow rules for a build tool.
+//! Four configurations are used: everything allowed except a few denials, everything allowed, no
+//! rules, and narrow rules for a build tool.
 
 use std::fmt::Write;
 
@@ -10,14 +10,14 @@ use zero_policy::PermissionMode;
 
 use crate::engine_harness::{build_engine, decide_command};
 
-/// Everything is allowed, except for a handful of things.
+/// Everything is allowed, except for a few denials.
 const DENIED: &str = "deny Bash(rm:*); deny Bash(git push:*); deny Bash(curl:*); deny Read(.env); \
     deny Read(secrets/**); deny Edit(src/**); deny Write(.env); deny WebFetch(domain:evil.com); \
     deny Bash(npm publish:*); allow Bash(*); allow Edit; allow Write; allow Read";
 /// Everything is allowed.
 const ALLOWED: &str = "allow Bash(*); allow Edit; allow Write; allow Delete";
 
-/// Checks all commands before it fails, so that one run shows every disagreement.
+/// Checks all commands before it fails, so that one run shows every mismatch.
 #[track_caller]
 fn check_all(mode: PermissionMode, rules: &str, expected: &str, commands: &[&str]) {
     let engine = build_engine(rules, mode);
@@ -38,7 +38,7 @@ fn check_denied(commands: &[&str]) {
     check_all(PermissionMode::Auto, DENIED, "deny", commands);
 }
 
-/// In mode `auto` with everything allowed, it is asked all the same.
+/// In mode `auto` with everything allowed, it is still asked.
 #[track_caller]
 fn check_asked(commands: &[&str]) {
     check_all(PermissionMode::Auto, ALLOWED, "ask", commands);
@@ -150,7 +150,7 @@ fn abbreviated_npm_command_is_expanded() {
         "corepack yarn npm publish",
         "corepack pnpm publish",
     ]);
-    // Short names of others.
+    // Short names of other programs.
     check_all(
         PermissionMode::Auto,
         ALLOWED,
@@ -189,7 +189,7 @@ fn git_push_aliases_are_recognized() {
     check_covered("Bash(git-crypt:*)", &["git-crypt unlock"]);
 }
 
-/// Everything that runs the command after it; `CMD` is where it stands, `TXT` where a shell reads it.
+/// Everything that runs the command after it; `CMD` marks the command, `TXT` a script for a shell.
 const WRAPPERS: &[&str] = &[
     "prlimit CMD",
     "prlimit --nofile=10 CMD",
@@ -672,7 +672,7 @@ fn git_paths_are_relative_to_given_folder() {
             "git -C sub send-pack x",
         ],
     );
-    // What lies above a link is not known before somebody looks.
+    // The parent of a symlink's target is unknown before it is resolved.
     check_all(
         PermissionMode::Auto,
         "deny Read(sub/.env); allow Bash(*)",

@@ -1,4 +1,4 @@
-//! Ways round the rules that a second look found, and that stay shut.
+//! Bypasses of the rules that were found in review, and that stay closed.
 
 use zero_policy::PermissionMode;
 

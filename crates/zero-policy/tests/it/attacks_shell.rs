@@ -1,8 +1,8 @@
-//! Lines that were written to get past the shell walker, and what must become of them.
+//! Command lines written to bypass the shell analysis, with the required verdicts.
 //!
-//! Each group is one way of making the engine believe something about the shell that is not so:
-//! a function that is not called, a variable that holds something else, a folder that was left.
-//! What bash does with each of them was tried with bash.
+//! Each group makes the engine assume something wrong about the shell: a function that is not
+//! called, a variable with another value, a folder that was left. The behaviour of bash was
+//! verified with bash.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use zero_policy::PolicyEngine;
 use crate::cpu_time;
 use crate::engine_harness::{build_engine, decide_command};
 
-/// Everything is allowed but what is denied.
+/// Everything is allowed except what is denied.
 const DENIES: &str = "allow Bash(*); allow Edit; allow Write; allow Read; deny Bash(rm:*); \
     deny Bash(git push:*); deny Bash(curl:*); deny Read(.env); deny Read(secrets/**); \
     deny Read(s2); deny Edit(src/**); deny Write(.env); deny WebFetch(domain:evil.com); \
@@ -40,7 +40,7 @@ fn engine_in_plan_mode() -> PolicyEngine {
     build_engine("allow Bash(*); allow Edit; allow Write", PermissionMode::Plan)
 }
 
-/// Checks all rows before it fails, so that one run shows every disagreement.
+/// Checks all rows before it fails, so that one run shows every mismatch.
 #[track_caller]
 fn check_table(engine: &PolicyEngine, expected: &[&str], commands: &[&str]) {
     let mut wrong = String::new();
@@ -59,7 +59,7 @@ fn check_denied(engine: &PolicyEngine, commands: &[&str]) {
     check_table(engine, &["deny"], commands);
 }
 
-/// Asked or denied: whatever is not certain is not allowed.
+/// Asked or denied: nothing uncertain is allowed.
 #[track_caller]
 fn check_stopped(engine: &PolicyEngine, commands: &[&str]) {
     check_table(engine, &["ask", "deny"], commands);
@@ -607,7 +607,7 @@ fn every_line_is_evaluated_in_bounded_time() {
         decide_command(&engine, &line);
         let took = cpu_time::thread_cpu_time() - start;
         println!("{name}: {took:?}");
-        // Without optimization, on a slow machine; with it, a small part of that.
+        // For a debug build on a slow machine; a release build needs a small part of it.
         if took > Duration::from_secs(10) {
             writeln!(slow, "\n{name}: {took:?}").unwrap();
         }

@@ -1,8 +1,8 @@
-//! The analysis against the real bash: whatever bash runs, the analysis must have said.
+//! Compares the analysis with the real bash: the analysis must contain whatever bash runs.
 //!
-//! Bash runs scripts in a folder of their own with programs that only note that they ran, with
-//! which arguments and where. For each there must be a command in the analysis that says so, or a
-//! doubt, which makes a person be asked. Wrappers such as `env` and `find` are the real ones.
+//! Bash runs scripts in a folder of their own with stub programs that log their name, arguments and
+//! folder. The analysis must contain a command for each of them, or an uncertainty, which leads to
+//! a question. Wrappers such as `env` and `find` are the real programs.
 #![expect(clippy::disallowed_methods, reason = "the test asks the real bash")]
 
 mod corpus;
@@ -21,22 +21,22 @@ use zero_policy::shell::analysis::{
     AnalysisNodeKind, CommandInvocation, ScriptAnalysis, WorkingFolders,
 };
 
-/// Scripts that are run. Raise it for a long campaign; there is no end to them.
+/// Number of scripts. Raise it for a long run; the generator has no limit.
 const SCRIPTS: usize = 600;
-/// The first of them.
+/// Number of the first script.
 const FIRST_SCRIPT: usize = 0;
-/// Scripts for which one bash is the parent.
+/// Scripts per parent bash process.
 const BATCH_SIZE: usize = 60;
 
-/// Programs that are not stubs, so that what they run really runs.
+/// Programs that are not stubs, so that their commands really run.
 const REAL_PROGRAMS: &[&str] =
     &["bash", "sh", "env", "nice", "nohup", "setsid", "timeout", "stdbuf", "xargs", "find", "cat"];
 
-/// Notes its name, the number of its arguments, where it runs, and its arguments.
+/// Logs its name, the number of its arguments, its folder, and its arguments.
 const STUB: &str = "#!/bin/sh\nn=${0##*/}\nprintf '%s\\0' \"$n\" $# \"$PWD\" \"$@\" >&9\n";
 
-/// Runs each script of `$1` in a shell of its own that finds nothing but the stubs. A function that
-/// calls itself in a pipeline would soon fill the machine, so that calls are not nested deep.
+/// Runs each script of `$1` in a shell of its own that finds only the stubs. The nesting of calls
+/// is limited, because a function that calls itself in a pipeline would fill the machine.
 const DRIVER: &str = r#"cd "$1" || exit
 ulimit -t 2 -f 2000 -c 0
 for folder in "$1"/[0-9]*; do
@@ -56,17 +56,17 @@ struct ExecutedProgram {
     folder: PathBuf,
 }
 
-/// How the analysis did on what ran.
+/// The results of the analysis.
 #[derive(Debug, Default)]
 struct AnalysisTally {
     ran: usize,
-    /// Not said, but doubted.
+    /// Not found, but reported as uncertain.
     only_doubted: usize,
-    /// Scripts without a doubt.
+    /// Scripts without an uncertainty.
     certain: usize,
-    /// The scripts in which something ran that nobody said.
+    /// Scripts in which something ran that the analysis does not contain.
     missed: Vec<String>,
-    /// How often a doubt was all there was, by its reason.
+    /// How often an uncertainty was the only result, by its reason.
     doubts: BTreeMap<String, usize>,
 }
 
@@ -88,7 +88,7 @@ fn analysis_predicts_every_program_bash_runs() {
     println!("{ran} ran; {only_doubted} only doubted; {certain} of {SCRIPTS} scripts are certain");
     println!("{doubts:#?}");
     assert!(missed.is_empty(), "{} missed:\n\n{}", missed.len(), missed.join("\n\n"));
-    // The scripts do run, and the analysis does say.
+    // The scripts do run, and the analysis does find commands.
     assert!(*ran > SCRIPTS, "{ran} programs ran");
     assert!(only_doubted * 3 < *ran, "{only_doubted} of {ran} are only doubted");
     assert!(certain * 4 > SCRIPTS, "{certain} of {SCRIPTS} scripts are certain");
@@ -122,7 +122,8 @@ fn run_batch(scripts: &[String], tally: &mut AnalysisTally) {
         symlink(&bin, folder.join("bin")).unwrap();
         fs::write(folder.join("script"), script).unwrap();
     }
-    // Whatever a script leaves in the background has the write end of this pipe: its end is theirs.
+    // Background processes of a script inherit the write end of this pipe, so it closes when they
+    // end.
     let driver = Command::new("bash")
         .args(["-c", DRIVER, "driver"])
         .args([&run, &bin])
@@ -139,12 +140,12 @@ fn run_batch(scripts: &[String], tally: &mut AnalysisTally) {
     }
 }
 
-/// Puts the programs in a folder.
+/// Installs the programs in a folder.
 fn install_stubs(bin: &Path) {
     fs::create_dir(bin).unwrap();
     for stub in STUBS {
         let path = bin.join(stub);
-        // Some programs fail, so that both ways of `&&` are gone.
+        // Some programs fail, so that both branches of `&&` are taken.
         let fails = matches!(*stub, "cp" | "npm");
         fs::write(&path, format!("{STUB}exit {}\n", u8::from(fails))).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -156,7 +157,7 @@ fn install_stubs(bin: &Path) {
     }
 }
 
-/// What the stubs have noted.
+/// Parses the log of the stubs.
 fn parse_log(log: &[u8]) -> Vec<ExecutedProgram> {
     let log = String::from_utf8_lossy(log);
     let mut fields = log.split('\0').map(str::to_owned);
@@ -174,7 +175,7 @@ fn compare(script: &str, ran: &[ExecutedProgram], folder: &Path, tally: &mut Ana
     let analysis = analyse(script, &folder.join("w"), Some(&folder.join("h")));
     let doubt = analysis.nodes.iter().find_map(|node| match &node.kind {
         AnalysisNodeKind::Uncertainty(doubt) => Some(doubt.reason.clone()),
-        // A shell that runs a file: asked about, unless a rule allows just that.
+        // A shell that runs a file: asked about, unless a rule allows exactly that.
         AnalysisNodeKind::Command(invocation)
             if invocation.study.nature == CommandClass::Opaque
                 && REAL_PROGRAMS.iter().any(|real| is_called(invocation, real)) =>
@@ -215,7 +216,7 @@ fn find_invocations(analysis: &ScriptAnalysis) -> impl Iterator<Item = &CommandI
     })
 }
 
-/// Whether the analysis has a command for what ran, with its arguments and its folder.
+/// Whether the analysis has a command for a program that ran, with its arguments and folder.
 fn find_command(analysis: &ScriptAnalysis, ran: &ExecutedProgram) -> Result<(), &'static str> {
     let named: Vec<&CommandInvocation> = find_invocations(analysis)
         .filter(|invocation| is_called(invocation, &ran.program))
@@ -251,8 +252,8 @@ fn may_be_in(folders: &WorkingFolders, folder: &Path) -> bool {
     }
 }
 
-/// Whether what was said of the arguments fits those that were there. What is unknown may be any
-/// number of words; of those only the first starts as it must.
+/// Whether the analyzed arguments match the actual ones. An unknown argument matches any number of
+/// words, of which only the first must have its known prefix.
 fn matches_arguments(said: &[ShellArg], args: &[String]) -> bool {
     let Some((first, rest)) = said.split_first() else { return args.is_empty() };
     match first {

@@ -1,9 +1,8 @@
-//! The parser against the real bash: what it reads without an error bash must read, and the other
-//! way round.
+//! Compares the parser with the real bash: both must accept the same scripts.
 //!
-//! Scripts are put together from pieces by a generator that always gives the same ones. Bash is
-//! asked about all of them with `-n`, and runs those we read, with nothing to be found in its
-//! `PATH`: each command it looks for must be one we saw.
+//! A deterministic generator builds scripts from pieces. Bash checks all of them with `-n`, and
+//! runs those that our parser accepts, with an empty `PATH`: each command that it looks up must be
+//! one that our parser found.
 #![expect(clippy::disallowed_methods, reason = "the test asks the real bash")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -16,7 +15,7 @@ use zero_policy::shell::ast::{
 };
 use zero_policy::shell::parse;
 
-/// Pieces scripts are made of; whole commands and halves of constructs.
+/// Pieces of scripts: whole commands and halves of constructs.
 const PIECES: &[&str] = &[
     "a", "b", "if", "then", "else", "elif", "fi", "while", "do", "done", "for", "x", "in", "case",
     "esac", "{", "}", "(", ")", ";", ";", "\n", "\n", "&&", "||", "|", "&", ";;", "!", "time",
@@ -26,7 +25,7 @@ const PIECES: &[&str] = &[
     "(a|b)", "$'", "$\"", ":-", "${x", "[", "]", "$[",
 ];
 
-/// Whole constructs, put side by side and within each other at `@`.
+/// Whole constructs, combined in sequence and nested at `@`.
 const SHAPES: &[&str] = &[
     "a @",
     "@; b",
@@ -98,10 +97,11 @@ const SHAPES: &[&str] = &[
     "a @ (",
 ];
 
-/// Where they may differ, by what stands in the script.
+/// Allowed differences, by a text in the script.
 ///
-/// We refuse what bash reads: what it reads only to fail when it runs, and what it expands twice.
-/// That is the safe side. The other way round nothing is known.
+/// Our parser rejects some scripts that bash accepts: those that fail only at run time, and those
+/// that are expanded twice. That is the safe direction. No difference in the other direction is
+/// known.
 const REFUSED_ONLY_HERE: &[(&str, &str)] = &[
     ("bad `${ … }`", "bash finds a bad substitution only when it runs it"),
     ("expected `}` after `${`", "the same"),
@@ -120,8 +120,8 @@ const REFUSED_ONLY_HERE: &[(&str, &str)] = &[
     ("something unbalanced within counted parentheses", "bash counts without reading"),
 ];
 
-/// What bash reads only when it runs it, so that `-n` finds no error in it; and `coproc`, after
-/// which it takes some reserved words and not others.
+/// Constructs that bash parses only at run time, so that `-n` finds no error in them; and `coproc`,
+/// after which it accepts only some reserved words.
 const READ_WHEN_RUN: &[&str] = &["`", "$((", "$[", "<<", "coproc"];
 
 #[test]
@@ -161,7 +161,7 @@ fn bash_runs_only_parsed_commands() {
     let mut ran = 0;
     for (index, script) in build_scripts().iter().enumerate() {
         let parsed = parse(script);
-        // What may run for ever, or in the background after bash has ended.
+        // Scripts that may run forever, or in the background after bash has ended.
         let endless = ["until", "while", "((;;", "select", "coproc", "&"];
         if parsed.error.is_some() || endless.iter().any(|word| script.contains(word)) {
             continue;
@@ -187,16 +187,16 @@ fn bash_runs_only_parsed_commands() {
     assert!(ran > 200, "{ran} commands ran");
 }
 
-/// The commands in a tree: each argument that is certain, and `None` for the others.
+/// The commands of a tree: each known argument, and `None` for the others.
 #[derive(Default)]
 struct ParsedCommands {
     commands: Vec<Vec<Option<String>>>,
-    /// Whether the program of one of them is not certain.
+    /// Whether the program of one of them is unknown.
     unknown: bool,
 }
 
 impl ParsedCommands {
-    /// Whether a command that ran is among them. After an uncertain argument anything goes.
+    /// Whether they include a command that ran. Anything matches after an unknown argument.
     fn has(&self, argv: &[&str]) -> bool {
         self.commands.iter().any(|command| {
             let certain = command.iter().take_while(|arg| arg.is_some()).count();
@@ -279,7 +279,7 @@ impl ParsedCommands {
     }
 }
 
-/// The text of a word in which nothing is expanded.
+/// The text of a word without expansions.
 fn literal_text(word: &ShellWord) -> Option<String> {
     let mut all = String::new();
     for part in &word.parts {
@@ -295,7 +295,7 @@ fn literal_text(word: &ShellWord) -> Option<String> {
     Some(all)
 }
 
-/// The corpus: every shape with every simple filling, some within others, and pieces at random.
+/// The corpus: every construct with every simple filling, some nested, and random pieces.
 fn build_scripts() -> Vec<String> {
     let mut random = RandomSource(2026);
     let mut scripts = BTreeSet::new();
@@ -316,8 +316,8 @@ fn build_scripts() -> Vec<String> {
     scripts.into_iter().collect()
 }
 
-/// Whether bash reads each of the scripts. It says nothing of an error within `[[` but on its
-/// standard error, where warnings go as well.
+/// Whether bash accepts each of the scripts. It reports an error within `[[` only on standard
+/// error, where warnings go as well.
 fn ask_bash(scripts: &[String]) -> Vec<bool> {
     const ASK_SCRIPT: &str = r#"for script; do
         said=$("$BASH" --norc --noprofile -n -c -- "$script" 2>&1 </dev/null) || { echo n; continue; }
@@ -337,7 +337,7 @@ fn ask_bash(scripts: &[String]) -> Vec<bool> {
     answers
 }
 
-/// A small generator, the same on every machine.
+/// A small deterministic random generator.
 pub(crate) struct RandomSource(pub(crate) u64);
 
 impl RandomSource {

@@ -1,4 +1,4 @@
-//! The one place here that knows the engine's API: rules and calls as short texts, verdicts as words.
+//! Test helpers for the engine's API: rules and calls as short texts, verdicts as words.
 
 use std::path::PathBuf;
 
@@ -26,7 +26,7 @@ pub(crate) fn build_engine_for(
     PolicyEngine::new(build_config(rules, mode, owner))
 }
 
-/// What such an engine is made of.
+/// The configuration of such an engine.
 pub(crate) fn build_config(
     rules: &str,
     mode: PermissionMode,
@@ -49,7 +49,7 @@ pub(crate) fn build_config(
     }
 }
 
-/// Judges a shell command.
+/// Decides on a shell command.
 pub(crate) fn decide_command(engine: &PolicyEngine, command: &str) -> PolicyDecision {
     let effects = [Effect::Exec(CommandExecution::from_shell(command))];
     let (tool, risk) = ("Bash", RiskLevel::High);
@@ -63,7 +63,7 @@ pub(crate) fn decide_command(engine: &PolicyEngine, command: &str) -> PolicyDeci
     })
 }
 
-/// Judges a call of a tool by its effects.
+/// Decides on a call of a tool by its effects.
 pub(crate) fn decide_effects(
     engine: &PolicyEngine,
     tool: &str,
@@ -80,7 +80,7 @@ pub(crate) fn decide_effects(
     })
 }
 
-/// Judges a call of a file tool.
+/// Decides on a call of a file tool.
 pub(crate) fn decide_file(engine: &PolicyEngine, tool: &str, path: &str) -> PolicyDecision {
     let absolute = zero_policy::path::normalize_lexically(&PathBuf::from(ROOT).join(path));
     let inside = absolute.starts_with(ROOT);

@@ -1,9 +1,8 @@
-//! A day's work: commands as they stand in shell histories, and what a careful person expects.
+//! Commands from shell histories, with the verdicts that a careful user expects.
 //!
-//! A question about something harmless teaches people to answer without reading, so it counts as
-//! a bug here like a missing question about something harmful. Each row has three verdicts: with
-//! no rules in mode `ask`, with a developer's usual rules, and with no rules in mode
-//! `accept-edits`.
+//! A question about something harmless teaches users to answer without reading, so it is a bug
+//! here, just like a missing question about something harmful. Each row has three verdicts: without
+//! rules in mode `ask`, with a developer's usual rules, and without rules in mode `accept-edits`.
 
 use std::fmt::Write;
 
@@ -11,7 +10,7 @@ use zero_policy::PermissionMode;
 
 use crate::engine_harness::{build_engine, decide_command};
 
-/// What a developer has allowed after the first week.
+/// The rules of a developer after the first week.
 const RULES: &str = "allow Bash(git add:*); allow Bash(git commit:*); allow Bash(git stash:*); \
     allow Bash(git fetch:*); allow Bash(npm run test:*); allow Bash(npm test:*); \
     allow Bash(npm ci); allow Bash(npx tsc:*); allow Bash(cargo:*); allow Bash(pytest:*); \
@@ -19,20 +18,20 @@ const RULES: &str = "allow Bash(git add:*); allow Bash(git commit:*); allow Bash
     allow Bash(make:*); allow Bash(mvn test:*); allow Bash(./gradlew test:*); \
     allow Edit(src/**); allow WebFetch(domain:localhost)";
 
-/// Needs nobody's word: it only looks, and within the workspace.
+/// Needs no permission: it only reads, within the workspace.
 const READ_ONLY: &str = "allow allow allow";
 /// Runs what the rules name.
 const COVERED_BY_RULES: &str = "ask allow ask";
-/// Changes files that the rules or the mode let it change.
+/// Changes files that the rules or the mode allow to change.
 const EDITS: &str = "ask allow allow";
 /// Changes files of the workspace that no rule names.
 const OTHER_EDITS: &str = "ask ask allow";
-/// Does something that none of the three settings speaks of.
+/// Does something that none of the three configurations covers.
 const ALWAYS_ASKED: &str = "ask ask ask";
-/// This machine's own servers, which only a rule opens.
+/// Servers on this machine, which only a rule opens.
 const LOCAL: &str = "deny allow deny";
 
-/// Checks all rows before it fails, so that one run shows every disagreement.
+/// Checks all rows before it fails, so that one run shows every mismatch.
 #[track_caller]
 fn check_table(rows: &[(&str, &str)]) {
     let settings = [
@@ -195,7 +194,7 @@ fn searching_verdicts() {
         (READ_ONLY, "rg -n \"fn $NAME\" src"),
         (READ_ONLY, "rg -e \"$NAME\" src"),
         (ALWAYS_ASKED, "rg \"$NAME\" src"),
-        // Names go on to `xargs` unchecked only where nothing but names found here can come.
+        // Names passed to `xargs` need no question only if they can only be names found here.
         (READ_ONLY, "git ls-files -z '*.rs' | xargs -0 cat"),
         (READ_ONLY, "git diff --name-only | sort -u | head -5 | xargs cat"),
         (READ_ONLY, "rg -l foo -g '*.rs' src | xargs -I{} head -3 {}"),
@@ -223,7 +222,7 @@ fn searching_verdicts() {
         (ALWAYS_ASKED, "f() { head() { cat list.txt; }; }; f; git ls-files | head | xargs cat"),
         (ALWAYS_ASKED, "cat list.txt | xargs cat"),
         (READ_ONLY, "grep -n \"$PATTERN\" src/a.rs"),
-        // Outside quotes a variable may be several words, and the last of them a file.
+        // Unquoted, a variable may be several words, and the last of them a file.
         (ALWAYS_ASKED, "grep $X"),
         (ALWAYS_ASKED, "X=$(echo foo /etc/passwd); grep $X"),
         (ALWAYS_ASKED, "ls | head -n $N"),
@@ -284,7 +283,7 @@ fn reading_git_history_verdicts() {
         (READ_ONLY, "git check-ignore -v target"),
         (READ_ONLY, "git -C sub status"),
         (READ_ONLY, "cd sub && git log --oneline | head -5"),
-        // What is put in may be `--output=…`.
+        // The inserted value may be `--output=…`.
         (ALWAYS_ASKED, "git log --oneline \"$BASE\"..HEAD"),
         (ALWAYS_ASKED, "git show $(cat sha.txt)"),
         (ALWAYS_ASKED, "GIT_PAGER='sh -c id' git log"),
@@ -441,7 +440,7 @@ fn changing_files_verdicts() {
         (EDITS, "sed -i 's/a/b/' src/*.ts"),
         (OTHER_EDITS, "sed -i 's/a/b/' lib/*.ts"),
         (EDITS, "for f in src/*.ts; do sed -i 's/a/b/' \"$f\"; done"),
-        // Many files at once count as a change of the folder they lie in.
+        // Many files at once count as a change of their folder.
         (OTHER_EDITS, "find src -name '*.rs' -exec sed -i 's/foo/bar/' {} +"),
         (OTHER_EDITS, "find . -name '*.md' -exec sed -i 's/foo/bar/' {} \\;"),
         // `xargs` splits a name at its spaces, and a part may be an option that runs something.
@@ -457,10 +456,10 @@ fn changing_files_verdicts() {
         (OTHER_EDITS, "tar xzf x.tgz -C vendor"),
         (OTHER_EDITS, "ln -s src/a.rs link.rs"),
         (OTHER_EDITS, "chmod +x scripts/run.sh"),
-        // Who lets a file be changed, by a rule or by the mode, has not said that it may go.
+        // Allowing changes of a file, by a rule or by the mode, does not allow removing it.
         (ALWAYS_ASKED, "mv src/a.rs src/b.rs"),
         (ALWAYS_ASKED, "rm src/a.rs"),
-        // What is in an archive is not known; in the workspace itself it may be a hook.
+        // The contents of an archive are unknown; in the workspace itself they may include a hook.
         (ALWAYS_ASKED, "tar xf x.tar"),
         (ALWAYS_ASKED, "unzip x.zip"),
         (OTHER_EDITS, "cp -r template/. ."),
@@ -544,7 +543,7 @@ fn shell_builtin_verdicts() {
         (READ_ONLY, "nice -n \"$N\" ls"),
         (READ_ONLY, "cut -f1 -d\"$D\" a.txt"),
         (READ_ONLY, "printf '%s\\n' \"$X\""),
-        // Outside quotes what follows may be a command.
+        // Unquoted, the following words may be a command.
         (ALWAYS_ASKED, "env A=$X ls"),
         (ALWAYS_ASKED, "env -u a$X ls"),
         (ALWAYS_ASKED, "nice -n $N ls"),
@@ -579,7 +578,7 @@ fn versions_and_packages_verdicts() {
         (READ_ONLY, "node --version && npm --version"),
         (READ_ONLY, "node -v; npm -v"),
         (READ_ONLY, "python3 --version; pip --version"),
-        // Which `cargo` answers, a file of the project can say; so too with the others.
+        // A file of the project can select which `cargo` runs; the same applies to the others.
         (COVERED_BY_RULES, "cargo --version"),
         (ALWAYS_ASKED, "rustc -V"),
         (COVERED_BY_RULES, "pytest --version"),
@@ -616,7 +615,7 @@ fn containers_and_services_verdicts() {
         (READ_ONLY, "docker logs --tail 100 web 2>&1 | grep ERROR"),
         (READ_ONLY, "docker logs -f web"),
         (READ_ONLY, "docker inspect web | jq '.[0].State'"),
-        // These read the project's file first, which may include one from anywhere.
+        // These read the project's file first, which can include any other file.
         (ALWAYS_ASKED, "docker compose ps"),
         (ALWAYS_ASKED, "docker compose logs --tail 50"),
         (ALWAYS_ASKED, "docker compose logs --tail=50 web | grep -i error"),

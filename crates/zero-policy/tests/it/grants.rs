@@ -1,4 +1,5 @@
-//! What "for this session" offers, and what it then covers; and what the machine adds to a call.
+//! Tests of the grants offered as "for this session", what they cover, and what the machine adds to
+//! a call.
 
 use std::path::{Path, PathBuf};
 
@@ -10,14 +11,14 @@ use zero_policy::{
 
 use crate::engine_harness::build_engine;
 
-/// A machine with programs and links.
+/// A machine with programs and symlinks.
 #[derive(Clone, Copy, Default)]
 struct StubMachine {
-    /// Names and the files they stand for.
+    /// Names of programs and their files.
     programs: &'static [(&'static str, &'static str)],
-    /// Links and what they lead to.
+    /// Symlinks and their targets.
     links: &'static [(&'static str, &'static str)],
-    /// What the repository of the workspace would run of its own.
+    /// Helpers that the repository of the workspace configures.
     helpers: &'static [&'static str],
 }
 
@@ -80,7 +81,7 @@ fn decide_command(
     })
 }
 
-/// Checks what is offered for a command, one rule after the other.
+/// Checks the rules offered for a command, in order.
 #[track_caller]
 fn check_offers(command: &str, expected: &[&str]) {
     let decision = decide_command(&StubMachine::default(), "", PermissionMode::Ask, command, &[]);
@@ -88,7 +89,7 @@ fn check_offers(command: &str, expected: &[&str]) {
     assert_eq!(offered, expected, "{command}: {}", decision.reason);
 }
 
-/// Accepts what is offered for one command and checks the verdict on another.
+/// Accepts the offer for one command and checks the verdict on another.
 #[track_caller]
 fn check_after_grant(granted: &str, rules: &str, command: &str, expected: &str) {
     let machine = StubMachine::default();
@@ -134,7 +135,7 @@ fn offered_grant_is_no_wider_than_question() {
 #[test]
 fn unpredictable_command_offers_no_grant() {
     for command in [
-        // Critical, protected, doubtful.
+        // Critical, protected, uncertain.
         "rm -rf build",
         "git push --force",
         "touch .git/hooks/pre-commit",
@@ -152,16 +153,16 @@ fn unpredictable_command_offers_no_grant() {
         "bash -c \"$X\"",
         "eval \"$X\"",
         "echo 'a",
-        // All of a folder outside the workspace.
+        // A whole folder outside the workspace.
         "grep -r x /etc",
         "find /home/me -name x",
         // Names that are patterns in a rule.
         "touch 'a*'",
         "make 'a b'",
         "deploy 'x*'",
-        // Never.
+        // Never offered.
         "curl localhost:3000",
-        // More than one answer may settle.
+        // More questions than one answer may settle.
         "a; b; c; d; e; f",
     ] {
         check_offers(command, &[]);
@@ -268,7 +269,8 @@ fn grant_is_bound_to_link_target_folder() {
     );
 }
 
-/// Checks a verdict on a machine where `/w/link` leads to `/w/.env`, and `/w/out` out of it.
+/// Checks a verdict on a machine where `/w/link` links to `/w/.env`, and `/w/out` out of the
+/// workspace.
 #[track_caller]
 fn check_with_links(rules: &str, command: &str, expected: &str) {
     const LINKED: StubMachine = StubMachine {
@@ -290,7 +292,7 @@ fn link_is_evaluated_by_name_and_target() {
     check_with_links("deny Read(.env)", "cat link", "deny");
     check_with_links("deny Read(link)", "cat link", "deny");
     check_with_links("deny Read(.env)", "cat li*", "deny");
-    // An ask rule for the name does not hide what the link leads to.
+    // An ask rule for the name does not hide the target of the symlink.
     check_with_links("deny Read(.env); ask Read(link)", "cat li*", "deny");
     check_with_links("deny Read(.env)", "cp link y", "deny");
     check_with_links("deny Read(secrets/**)", "cat src/in/key", "deny");

@@ -1,4 +1,4 @@
-//! The policy engine from outside.
+//! Integration tests of the policy engine.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod attacks_engine;

@@ -1,4 +1,4 @@
-//! What is zero's own: its settings, its state, its secrets. Nothing opens it.
+//! Tests of zero's own files: settings, state and secrets. No rule opens them.
 
 use std::path::{Path, PathBuf};
 
@@ -10,11 +10,11 @@ use zero_policy::{
 
 use crate::engine_harness::{build_config, decide_command, decide_file};
 
-/// Where all that can be allowed is.
+/// Rules that allow everything that can be allowed.
 const EVERYTHING: &str = "allow Read(//**); allow Edit(//**); allow Read; allow Edit; allow Write; allow Delete; allow Bash(*)";
 const SECRETS: [&str; 2] = ["/w/keys/adm.tok", "/srv/Token"];
 
-/// An engine that works in these folders.
+/// An engine with these workspace folders.
 fn build_engine(rules: &str, roots: &[&str]) -> PolicyEngine {
     PolicyEngine::new(PolicyEngineConfig {
         roots: roots.iter().map(PathBuf::from).collect(),

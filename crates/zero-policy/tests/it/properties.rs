@@ -1,4 +1,5 @@
-//! The laws, tried on many random calls. The fuzz target `policy_decide` tries them on many more.
+//! Checks the invariants on many random calls. The fuzz target `policy_decide` checks them on many
+//! more.
 
 mod choices;
 mod generators;
@@ -10,8 +11,8 @@ use proptest::test_runner::{RngSeed, TestRunner};
 
 use self::choices::ChoiceSource;
 
-/// Tries one law. The cases are the same each time: a suite that fails only now and then is
-/// looked at only now and then.
+/// Checks one invariant. The cases are the same each time, because failures that occur only
+/// sometimes tend to be ignored.
 fn check_invariant(name: &str, cases: u32) {
     let (_, law) = invariants::INVARIANTS.iter().find(|(law, _)| *law == name).unwrap();
     let config =

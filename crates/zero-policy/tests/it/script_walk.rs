@@ -1,4 +1,4 @@
-//! What a script is said to run: its programs in order, and `?` when something is doubted.
+//! Tests of the commands found in a script: its programs in order, and `?` for an uncertainty.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn has_uncertainty(analysis: &ScriptAnalysis) -> bool {
     analysis.nodes.iter().any(|node| matches!(node.kind, AnalysisNodeKind::Uncertainty(_)))
 }
 
-/// Checks that the last command may run in these folders.
+/// Checks the folders that the last command may run in.
 #[track_caller]
 fn check_folders(script: &str, expected: &[&str]) {
     let analysis = analyze(script);
@@ -32,7 +32,7 @@ fn check_folders(script: &str, expected: &[&str]) {
     assert_eq!(folders, Some(expected), "{script}");
 }
 
-/// Checks that nothing is doubted and that these commands are said, in this order.
+/// Checks that nothing is uncertain and that exactly these commands are found, in this order.
 #[track_caller]
 fn check(script: &str, expected: &str) {
     let analysis = analyze(script);
@@ -239,7 +239,7 @@ fn long_line_is_walked_in_bounded_time() {
         let analysis = analyze(&line);
         let took = cpu_time::thread_cpu_time() - start;
         let shown: String = line.chars().take(40).collect();
-        // Without optimization, on a slow machine; it takes a fraction of it.
+        // For a debug build on a slow machine; it usually takes a fraction of it.
         assert!(took < Duration::from_secs(20), "{shown}: {took:?}");
         println!("{shown}: {took:?}, {} nodes", analysis.nodes.len());
     }

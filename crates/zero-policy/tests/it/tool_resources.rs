@@ -1,4 +1,4 @@
-//! What is a tool's own to use: notes, and a host inside that settings name.
+//! Tests of resources reserved for a tool: notes, and private hosts that settings name.
 
 use std::path::PathBuf;
 
@@ -51,7 +51,7 @@ fn note_follows_tool_rule_and_file_denies() {
     check(both, PermissionMode::Ask, note_effect("user", false), "allow by Memory");
     let asked = "allow Memory; ask Write(.zero/**)";
     check(asked, PermissionMode::Ask, note_effect("project", false), "ask by Write(.zero/**)");
-    // A rule for files opens none.
+    // A rule for files does not allow it.
     check(
         "allow Edit(.zero/**)",
         PermissionMode::Ask,
@@ -68,7 +68,7 @@ fn configured_host_follows_tool_rule_and_denies() {
     };
     check("", "ask by default");
     check("allow WebSearch", "allow by WebSearch");
-    // A rule for hosts opens none, least of all one for many of them.
+    // A rule for hosts does not allow it, least of all one for many hosts.
     check("allow WebFetch(domain:127.0.0.1)", "ask by default");
     check("allow WebFetch(domain:*)", "ask by default");
     check("allow WebFetch", "ask by default");

@@ -1,4 +1,4 @@
-//! What becomes of commands and file calls, rule by rule.
+//! Verdicts on commands and file calls, rule by rule.
 
 use zero_policy::PermissionMode;
 use zero_policy::rule::RuleOwner;

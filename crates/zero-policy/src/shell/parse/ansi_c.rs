@@ -1,7 +1,7 @@
 //! The escapes of `$'…'`.
 
-/// What stands between the quotes, with its escapes replaced. A NUL ends it, as in bash. `None`
-/// when the bytes it names are not UTF-8, or depend on the locale.
+/// The text between the quotes, with its escapes replaced. A NUL ends it, as in bash. `None` if the
+/// resulting bytes are not UTF-8 or depend on the locale.
 pub(super) fn decode(raw: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(raw.len());
     let mut rest = raw;
@@ -21,15 +21,15 @@ pub(super) fn decode(raw: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// What an escape stands for.
+/// The value of an escape.
 enum AnsiCEscape {
     Byte(u8),
     Char(char),
-    /// The backslash itself.
+    /// Not an escape: the backslash itself.
     None,
 }
 
-/// The escape after a backslash, and how many bytes it takes.
+/// The escape after a backslash, and its length in bytes.
 fn parse_escape(text: &str) -> Option<(usize, AnsiCEscape)> {
     let Some(first) = text.chars().next() else { return Some((0, AnsiCEscape::None)) };
     let simple = match first {
@@ -73,7 +73,7 @@ fn parse_digits(text: &str, max: usize, radix: u32) -> (usize, u32) {
 fn parse_braced_hex(text: &str) -> Option<(usize, AnsiCEscape)> {
     let (length, value) = parse_digits(text.get(2..).unwrap_or_default(), usize::MAX, 16);
     let end = 2 + length;
-    // Without digits or the end it means something else in each version.
+    // Without digits or the closing brace, versions disagree on its meaning.
     (length > 0 && text.get(end..)?.starts_with('}'))
         .then_some((end + 1, AnsiCEscape::Byte((value & 0xFF) as u8)))
 }

@@ -1,23 +1,23 @@
 //! Arithmetic: `(( … ))`, `$(( … ))`, `$[ … ]`, subscripts.
 //!
-//! Its text is expanded as in double quotes, and then once more where it holds a subscript:
-//! `$(( a[\$(id)] ))` and `$(( a['$(id)'] ))` run `id`. So a quoted `$` or backtick is an error.
-//! And before that bash counts parentheses once more, those of `$(case a in a) …)` as well: when
-//! the count is off, it runs `$(( … ))` as a command. So expansions in it must be balanced.
+//! Its text is expanded as in double quotes, and a subscript in it is expanded once more: `$((
+//! a[\$(id)] ))` and `$(( a['$(id)'] ))` run `id`. So a quoted `$` or backtick is an error. Before
+//! that, bash counts parentheses, including those in `$(case a in a) …)`: if they are unbalanced,
+//! it runs `$(( … ))` as a command. So expansions in it must be balanced.
 
 use super::DEPTH_MAX;
 use super::reader::{ScriptReader, TOO_DEEP};
 use super::word::{QuotingContext, push_text};
 use crate::shell::ast::{ShellWord, WordPart};
 
-/// What ends an arithmetic text.
+/// The end of an arithmetic text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArithmeticEnd {
-    /// `)`, others counted.
+    /// `)`, with nested pairs counted.
     Parenthesis,
-    /// `]`, others counted.
+    /// `]`, with nested pairs counted.
     Bracket,
-    /// `]` within `${ … }`, others counted. Bash looks for the `}` first.
+    /// `]` within `${ … }`, with nested pairs counted. Bash searches for the `}` first.
     BracketInBraces,
     /// `}`.
     Brace,
@@ -42,7 +42,7 @@ impl ArithmeticEnd {
 }
 
 impl ScriptReader<'_> {
-    /// `(( … ))`, or nothing when it turns out to be two subshells.
+    /// Parses `(( … ))`; `None` if it is two nested subshells.
     pub(super) fn parse_arithmetic_command(&mut self) -> Option<ShellWord> {
         let start = self.pos;
         let bodies = self.bodies.len();
@@ -65,8 +65,8 @@ impl ScriptReader<'_> {
         None
     }
 
-    /// `$(( … ))`, or a command substitution that starts with a subshell. Bash decides by counting
-    /// parentheses, which takes the `)` of a `case` for the end; then its reading is not ours.
+    /// Parses `$(( … ))`, or a command substitution that starts with a subshell. Bash decides by
+    /// counting parentheses, and takes the `)` of a `case` for the end; that case is an error here.
     pub(super) fn parse_dollar_parentheses(
         &mut self,
         parts: &mut Vec<WordPart>,
@@ -122,7 +122,7 @@ impl ScriptReader<'_> {
         word
     }
 
-    /// Text up to what ends it, which is left to the caller.
+    /// Parses text up to its end marker, which the caller consumes.
     pub(super) fn parse_arithmetic_text(&mut self, fence: ArithmeticEnd) -> ShellWord {
         let start = self.pos;
         let counting =
@@ -138,7 +138,7 @@ impl ScriptReader<'_> {
                     break;
                 }
                 Some(byte) if byte == fence.closing_byte() && depth == 0 => break,
-                // What follows a continuation.
+                // The character after a line continuation.
                 Some(byte) if !stops(byte) => {}
                 Some(b'}') if fence == ArithmeticEnd::BracketInBraces => {
                     self.fail("a `}` within a subscript");
@@ -181,7 +181,7 @@ impl ScriptReader<'_> {
         ShellWord { parts, span: self.span_from(start) }
     }
 
-    /// Fails when the text of an arithmetic expression holds what a second expansion would run.
+    /// Fails if an arithmetic text contains something that a second expansion would run.
     pub(super) fn require_plain(&mut self, word: &ShellWord) {
         if word.texts().any(|text| text.contains(['$', '`'])) {
             self.fail("a quoted expansion within arithmetic");

@@ -1,4 +1,4 @@
-//! Backticks: a script in a text of its own, one level of backslashes removed.
+//! Backticks: a script in a separate text, with one level of backslashes removed.
 
 use super::reader::ScriptReader;
 use super::word::QuotingContext;
@@ -22,7 +22,7 @@ impl ScriptReader<'_> {
                 | (Some(next @ '"'), QuotingContext::Double) => {
                     script.push(next);
                 }
-                // Whether this backslash goes depends on what stands around the braces.
+                // Whether this backslash is removed depends on the context of the braces.
                 (Some('"'), QuotingContext::Within) => {
                     self.fail("`\\\"` in backticks within an expansion")
                 }

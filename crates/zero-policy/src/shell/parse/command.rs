@@ -1,4 +1,4 @@
-//! One command of a pipeline, of whatever kind.
+//! Parses one command of a pipeline, of any kind.
 
 use super::list::RESERVED;
 use super::reader::ScriptReader;
@@ -15,7 +15,7 @@ impl ScriptReader<'_> {
         match self.peek_reserved() {
             Some("function") => self.parse_function_definition(start),
             Some("coproc") => self.parse_coprocess(start),
-            // In the middle of a pipeline it is a program like any other.
+            // In the middle of a pipeline it is an ordinary program.
             Some("time") | None => self.parse_simple_command(start),
             Some(_) => {
                 self.fail_unexpected();
@@ -52,7 +52,7 @@ impl ScriptReader<'_> {
         Some(ShellCommand { kind, redirects, span: self.span_from(start) })
     }
 
-    /// Reads `(( … ))` if the text is arithmetic, otherwise the subshell `( … )`.
+    /// Parses `(( … ))` if the text is arithmetic, otherwise the subshell `( … )`.
     fn parse_parenthesis(&mut self) -> ShellCommandKind {
         if self.is_at("((")
             && let Some(word) = self.parse_arithmetic_command()
@@ -126,13 +126,13 @@ impl ScriptReader<'_> {
             None => match named(self) {
                 Some(body) => body,
                 None => {
-                    // After an error this stays at the end.
+                    // After an error the reader stays at the end.
                     self.pos = if self.has_failed() { self.pos } else { here };
                     self.parse_simple_command(here)?
                 }
             },
         };
-        // Bash takes the first word for a name until it knows better.
+        // Bash may take the first word for a name.
         if let ShellCommandKind::Simple(simple) = &body.kind
             && let Some(second) = simple.words.get(1).and_then(ShellWord::plain_text)
             && RESERVED.contains(&&second[..])
@@ -143,7 +143,7 @@ impl ScriptReader<'_> {
         Some(ShellCommand { kind, redirects: Vec::new(), span: self.span_from(start) })
     }
 
-    /// A word that names something: it must be plain text.
+    /// A word that is a name: it must be plain text.
     pub(super) fn parse_name_word(&mut self, of: &str) -> Option<String> {
         match self.parse_argument_word().and_then(|word| word.function_name()) {
             Some(name) => Some(name),

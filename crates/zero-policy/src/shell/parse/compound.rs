@@ -72,7 +72,7 @@ impl ScriptReader<'_> {
         words
     }
 
-    /// `do … done`, or the `{ … }` that bash takes as well.
+    /// `do … done`, or `{ … }`, which bash accepts as well.
     fn parse_loop_body(&mut self) -> CommandList {
         self.skip_newlines();
         if self.peek_reserved() == Some("{") {

@@ -7,7 +7,7 @@ use crate::shell::ast::{ShellCommandKind, ShellWord};
 /// Letters of operators before one operand: `-f file`.
 const UNARY: &str = "abcdefghknoprstuvwxzGLNORS";
 
-/// Operators between two operands, and how the second is read.
+/// Operators between two operands, and how the second is parsed.
 const BINARY: [(&str, WordStyle); 13] = [
     ("=~", WordStyle::Regex),
     ("==", WordStyle::Pattern),
@@ -24,7 +24,7 @@ const BINARY: [(&str, WordStyle); 13] = [
     ("-ge", WordStyle::Argument),
 ];
 
-/// Those that take numbers, which are arithmetic expressions.
+/// Operators whose operands are arithmetic expressions.
 const ARITHMETIC: [&str; 6] = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
 
 impl ScriptReader<'_> {

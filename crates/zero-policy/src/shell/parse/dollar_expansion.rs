@@ -1,4 +1,4 @@
-//! What starts with `$`, and process substitutions.
+//! Parses expansions that start with `$`, and process substitutions.
 
 use super::ansi_c;
 use super::arithmetic::ArithmeticEnd;
@@ -6,22 +6,22 @@ use super::reader::ScriptReader;
 use super::word::{QuotingContext, push_text};
 use crate::shell::ast::{CommandList, ParameterExpansion, ParameterOperation, ShellWord, WordPart};
 
-/// Parameters with a name of one sign.
+/// Parameters whose name is one special character.
 const SPECIAL_PARAMETERS: &[u8] = b"@*#?$!-";
 
-/// What the word within braces is for.
+/// The role of a word within braces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BraceWordRole {
-    /// A value: in double quotes, single quotes in it are ordinary characters.
+    /// A value: inside double quotes, single quotes in it are ordinary characters.
     Value,
-    /// A pattern up to `/`, or a replacement: quotes in it are quotes, whatever stands around.
+    /// A pattern up to `/`, or a replacement: quotes in it are quotes, in any context.
     Pattern,
     /// The same, up to `}`.
     Replacement,
 }
 
 impl ScriptReader<'_> {
-    /// A `$` or a backtick and what belongs to it.
+    /// Parses a `$` or a backtick and its construct.
     pub(super) fn parse_expansion(&mut self, parts: &mut Vec<WordPart>, quoting: QuotingContext) {
         if self.current_byte() == Some(b'`') {
             return self.parse_backticks(parts, quoting);
@@ -58,14 +58,14 @@ impl ScriptReader<'_> {
         }
     }
 
-    /// Reads `<( … )` or `>( … )` and adds it to `parts`; does nothing elsewhere.
+    /// Parses `<( … )` or `>( … )` and adds it to `parts`; does nothing elsewhere.
     pub(super) fn parse_process_substitution(&mut self, parts: &mut Vec<WordPart>) {
         if self.eat("<(") || self.eat(">(") {
             parts.push(WordPart::Process { list: self.parse_substitution_body() });
         }
     }
 
-    /// The script up to the `)` of a substitution.
+    /// Parses the script up to the `)` of a substitution.
     pub(super) fn parse_substitution_body(&mut self) -> CommandList {
         self.parse_nested(|reader| {
             let pending = std::mem::take(&mut reader.pending);
@@ -73,7 +73,7 @@ impl ScriptReader<'_> {
             let within = std::mem::replace(&mut reader.in_substitution, true);
             let list = reader.parse_list();
             if !reader.pending.is_empty() {
-                // Its body would be looked for after the line that the `)` stands in.
+                // Its body would be expected after the line with the `)`.
                 reader.fail("a here-document without a body before `)`");
             }
             reader.expect(")", "at the end of a substitution");
@@ -108,7 +108,7 @@ impl ScriptReader<'_> {
         let raw = self.text.get(start..self.pos).unwrap_or_default();
         self.parse_close_quote(b'\'');
         match ansi_c::decode(raw) {
-            // Bash puts the result in place before it expands what stands around it.
+            // Bash inserts the result before it expands the surrounding text.
             Some(text)
                 if quoting.is_quoted() && text.contains(['$', '`', '"', '\'', '\\', '}']) =>
             {
@@ -148,7 +148,7 @@ impl ScriptReader<'_> {
         ParameterExpansion { name, quoted: quoting.is_quoted(), operation, words }
     }
 
-    /// A name within braces, where numbers may be long.
+    /// A name within braces, where numbers can have several digits.
     fn parse_braced_name(&mut self) -> Option<String> {
         let mut name = self.parse_plain_name()?;
         if name.starts_with(|c: char| c.is_ascii_digit()) {
@@ -160,7 +160,7 @@ impl ScriptReader<'_> {
         Some(name)
     }
 
-    /// At `${#`: the length of something, or the parameter `#`.
+    /// At `${#`: the length of a value, or the parameter `#`.
     fn parse_length(
         &mut self,
         operation: &mut ParameterOperation,
@@ -181,7 +181,7 @@ impl ScriptReader<'_> {
         Some("#".to_owned())
     }
 
-    /// At `${!`: a variable named by another, or the parameter `!`.
+    /// At `${!`: an indirect variable, or the parameter `!`.
     fn parse_indirection(&mut self, operation: &mut ParameterOperation) -> Option<String> {
         self.pos += 1;
         let next = self.peek()?;
@@ -190,7 +190,7 @@ impl ScriptReader<'_> {
         }
         *operation = ParameterOperation::Indirect;
         let name = self.parse_braced_name()?;
-        // `${!-x}` and the like have more than one reading.
+        // `${!-x}` and similar are ambiguous.
         if SPECIAL_PARAMETERS.contains(&next) && self.peek() != Some(b'}') {
             return None;
         }
@@ -200,7 +200,7 @@ impl ScriptReader<'_> {
         Some(name)
     }
 
-    /// What follows the name within braces.
+    /// Parses the part after the name within braces.
     fn parse_parameter_operator(
         &mut self,
         inside: QuotingContext,
@@ -256,7 +256,7 @@ impl ScriptReader<'_> {
         }
     }
 
-    /// A word within braces, up to the `}` or `/` that ends it.
+    /// A word within braces, up to its final `}` or `/`.
     fn parse_brace_word(&mut self, quoting: QuotingContext, usage: BraceWordRole) -> ShellWord {
         let start = self.pos;
         let mut parts = Vec::new();
@@ -292,8 +292,8 @@ impl ScriptReader<'_> {
         ShellWord { parts, span: self.span_from(start) }
     }
 
-    /// Single quotes in a value within double quotes: they stay, and do not keep what is in them
-    /// from being expanded, but bash looks for the end of the braces after them.
+    /// Single quotes in a value inside double quotes: they are literal, and their content is
+    /// expanded, but bash searches for the closing brace after them.
     fn parse_literal_single_quotes(&mut self, parts: &mut Vec<WordPart>) {
         self.pos += 1;
         let text = self.take_until(|byte| byte == b'\'');

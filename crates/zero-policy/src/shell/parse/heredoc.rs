@@ -1,4 +1,4 @@
-//! Here-documents: found at the end of their line, put where they belong when all is read.
+//! Here-documents: read at the end of their line, and inserted into the tree at the end of parsing.
 
 use super::reader::ScriptReader;
 use super::word::{QuotingContext, push_text};
@@ -7,10 +7,10 @@ use crate::shell::ast::{
     WordPart,
 };
 
-/// A here-document whose body has not come yet.
+/// A here-document whose body was not read yet.
 #[derive(Debug)]
 pub(super) struct PendingHeredoc {
-    /// Its place in [`ScriptReader::bodies`].
+    /// Its index in [`ScriptReader::bodies`].
     pub(super) number: usize,
     pub(super) delimiter: String,
     pub(super) quoted: bool,
@@ -18,7 +18,7 @@ pub(super) struct PendingHeredoc {
 }
 
 impl ScriptReader<'_> {
-    /// Reads the bodies of the here-documents named on the line that ended just now.
+    /// Reads the bodies of the here-documents that the last line announced.
     pub(super) fn read_heredocs(&mut self) {
         for pending in std::mem::take(&mut self.pending) {
             let start = self.pos;
@@ -56,7 +56,7 @@ impl ScriptReader<'_> {
             if after == "\n" {
                 break;
             }
-            // Within `$( … )` bash lets the `)` follow the delimiter, and then some.
+            // Within `$( … )` bash accepts the `)` and more after the delimiter.
             if self.in_substitution && after.contains(')') {
                 if joined || !after.starts_with(')') {
                     self.fail("a `)` in a line that starts like the end of a here-document");
@@ -70,8 +70,8 @@ impl ScriptReader<'_> {
         body
     }
 
-    /// One line with its end, and whether it was joined of several. The last may lack its end;
-    /// bash adds it.
+    /// One line with its newline, and whether it was joined from several. The last line may lack
+    /// its newline; bash adds it.
     fn read_heredoc_line(&mut self, quoted: bool) -> (String, bool) {
         let end = self.remaining_text().find('\n').unwrap_or(self.remaining_text().len());
         let whole = self.remaining_text().get(..end).unwrap_or_default();
@@ -96,7 +96,7 @@ impl ScriptReader<'_> {
         (line, joined)
     }
 
-    /// The whole text as the body of a here-document in which expansions happen.
+    /// Parses the whole text as the body of a here-document that is expanded.
     fn parse_heredoc_parts(&mut self) -> Vec<WordPart> {
         let mut parts = Vec::new();
         loop {
@@ -115,7 +115,7 @@ impl ScriptReader<'_> {
         parts
     }
 
-    /// Puts the bodies where their redirections are.
+    /// Inserts the bodies into their redirections.
     pub(super) fn fill_heredocs(&mut self, list: &mut CommandList) {
         if self.bodies.is_empty() {
             return;

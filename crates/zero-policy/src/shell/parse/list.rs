@@ -5,21 +5,21 @@ use crate::shell::ast::{
     CommandList, ListItem, ListOperator, Pipeline, ShellCommand, ShellCommandKind, SimpleCommand,
 };
 
-/// Words with a meaning of their own where a command may start.
+/// Words with a special meaning at the start of a command.
 pub(super) const RESERVED: [&str; 22] = [
     "!", "[[", "]]", "{", "}", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for",
     "function", "if", "in", "select", "then", "time", "until", "while",
 ];
 
-/// Those that end a list.
+/// Reserved words that end a list.
 const CLOSING: [&str; 8] = ["then", "do", "done", "fi", "elif", "else", "esac", "}"];
 
 impl ScriptReader<'_> {
-    /// Commands up to something that cannot start one: `)`, `;;`, `fi`, the end. Whether that is
-    /// what should follow is for the caller to say.
+    /// Parses commands up to something that cannot start one: `)`, `;;`, `fi`, the end. The caller
+    /// checks whether that is valid.
     pub(super) fn parse_list(&mut self) -> CommandList {
         let mut items: Vec<ListItem> = Vec::new();
-        // Where the `&&` list under way starts.
+        // Start of the current `&&` list.
         let mut start = 0;
         let mut joint = ListOperator::Then;
         loop {
@@ -88,7 +88,7 @@ impl ScriptReader<'_> {
             self.skip_blanks();
             if self.eat_reserved("!") {
                 negated = true;
-                // With `extglob` on, which an earlier line may have done, this is a pattern.
+                // If an earlier line enabled `extglob`, this is a pattern.
                 if self.current_byte() == Some(b'(') {
                     self.fail("`!(` has two meanings");
                 }
@@ -118,7 +118,7 @@ impl ScriptReader<'_> {
         (commands, negated)
     }
 
-    /// `-p` and `--` after `time`.
+    /// Skips `-p` and `--` after `time`.
     fn skip_time_options(&mut self) {
         for option in ["-p", "--"] {
             self.skip_blanks();
@@ -130,7 +130,7 @@ impl ScriptReader<'_> {
         }
     }
 
-    /// The reserved word that stands here, if one does.
+    /// The reserved word at this position, if any.
     pub(super) fn peek_reserved(&mut self) -> Option<&'static str> {
         let first = self.peek()?;
         let alike = RESERVED.into_iter().filter(|word| word.as_bytes().first() == Some(&first));
@@ -139,7 +139,7 @@ impl ScriptReader<'_> {
             .find(|word| self.match_end(word).is_some_and(|end| self.is_word_end_at(end)))
     }
 
-    /// Consumes a reserved word if it stands here.
+    /// Consumes a reserved word if it is next.
     pub(super) fn eat_reserved(&mut self, word: &str) -> bool {
         match self.match_end(word) {
             Some(end) if self.is_word_end_at(end) => {
@@ -150,7 +150,7 @@ impl ScriptReader<'_> {
         }
     }
 
-    /// Consumes a reserved word, which must stand here.
+    /// Consumes a reserved word; fails if it is not next.
     pub(super) fn expect_reserved(&mut self, word: &str) {
         self.skip_newlines();
         if !self.eat_reserved(word) && !self.has_failed() {
@@ -159,8 +159,8 @@ impl ScriptReader<'_> {
         }
     }
 
-    /// Whether a word that ends at `end` really ends there. A process substitution may follow a
-    /// word without a break: `if<(x)` is one word.
+    /// Whether a word really ends at `end`. A process substitution may follow directly: `if<(x)` is
+    /// one word.
     pub(super) fn is_word_end_at(&mut self, end: usize) -> bool {
         let here = std::mem::replace(&mut self.pos, end);
         let breaks =

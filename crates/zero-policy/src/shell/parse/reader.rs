@@ -1,10 +1,10 @@
-//! The text, where we are in it, and what goes wrong.
+//! The parser's input, its position, and its errors.
 
 use super::heredoc::PendingHeredoc;
 use super::{DEPTH_MAX, ShellSyntaxError};
 use crate::shell::ast::{CommandList, ShellWord, SourceSpan};
 
-/// Reads one text. Backticks and here-documents are texts of their own, with a reader of their own.
+/// Reads one text. Backticks and here-documents are separate texts, each with its own reader.
 pub(super) struct ScriptReader<'t> {
     pub(super) text: &'t str,
     /// Always on a character boundary.
@@ -13,22 +13,22 @@ pub(super) struct ScriptReader<'t> {
     error: Option<ShellSyntaxError>,
     /// Set by an error that ends this text.
     failed: bool,
-    /// For a text within another: where the whole of it stands there.
+    /// For an inner text: the span of the whole text in the outer one.
     whole: Option<SourceSpan>,
-    /// Here-documents named on this line, whose bodies follow it.
+    /// Here-documents announced on this line, whose bodies follow it.
     pub(super) pending: Vec<PendingHeredoc>,
     /// The bodies of all here-documents of this text.
     pub(super) bodies: Vec<ShellWord>,
     /// Whether a `$( … )` of this text is open.
     pub(super) in_substitution: bool,
-    /// Whether bash counts parentheses here, without regard to an expansion they stand in.
+    /// Whether bash counts parentheses here, including those inside expansions.
     pub(super) counting_parens: bool,
-    /// How many bytes may still be read again, here and in the texts within: a text within is
-    /// read twice, and so is a `((` that turns out to be two subshells. Nested, that multiplies.
+    /// How many bytes may still be parsed again, here and in inner texts: an inner text is parsed
+    /// twice, and so is a `((` that starts two subshells. Nesting multiplies that.
     reread_budget: usize,
 }
 
-/// What is said of a script that is nested too deeply.
+/// Error message for a script that is nested too deeply.
 pub(super) const TOO_DEEP: &str = "nested too deeply";
 
 impl<'t> ScriptReader<'t> {
@@ -48,7 +48,7 @@ impl<'t> ScriptReader<'t> {
         }
     }
 
-    /// Reads all of the text as a script.
+    /// Parses the whole text as a script.
     pub(super) fn parse_script(mut self) -> (CommandList, Option<ShellSyntaxError>) {
         let list = self.parse_whole_script();
         (list, self.error)
@@ -63,8 +63,8 @@ impl<'t> ScriptReader<'t> {
         list
     }
 
-    /// Has another text read, which stands here as `span`. What is wrong in it does not end this
-    /// text: bash gets to read it only when it runs.
+    /// Parses an inner text, whose position is `span`. Its errors do not end this text: bash parses
+    /// it only when it runs.
     pub(super) fn read_within<T: Default>(
         &mut self,
         text: &str,
@@ -88,12 +88,12 @@ impl<'t> ScriptReader<'t> {
         })
     }
 
-    /// The script in another text, which stands here as `span`.
+    /// Parses an inner text as a script, whose position is `span`.
     pub(super) fn parse_script_within(&mut self, text: &str, span: SourceSpan) -> CommandList {
         self.read_within(text, span, |inner| inner.parse_whole_script())
     }
 
-    /// One level deeper, or an error when that is too deep.
+    /// Parses one level deeper; fails if that is too deep.
     pub(super) fn parse_nested<T: Default>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
         if self.depth >= DEPTH_MAX {
             self.fail(TOO_DEEP);
@@ -105,9 +105,9 @@ impl<'t> ScriptReader<'t> {
         found
     }
 
-    /// Notes an error, the first only, and ends the text here.
+    /// Records the first error and ends the text here.
     pub(super) fn fail(&mut self, message: impl Into<String>) {
-        // A byte in the middle of a character was looked at; the character is what is meant.
+        // The position may be inside a character; report the start of the character.
         let here = || self.text.floor_char_boundary(self.pos.min(self.text.len()));
         let at = self.whole.map_or_else(here, |span| span.start);
         if self.error.is_none() {
@@ -117,7 +117,7 @@ impl<'t> ScriptReader<'t> {
         self.pos = self.text.len();
     }
 
-    /// The error for what stands here.
+    /// Fails with an error for the current character.
     pub(super) fn fail_unexpected(&mut self) {
         if self.failed {
             return;
@@ -140,14 +140,15 @@ impl<'t> ScriptReader<'t> {
         self.failed
     }
 
-    /// Goes back to `pos` to read what follows in another way.
+    /// Returns to `pos` to parse the text in another way.
     pub(super) fn rewind(&mut self, pos: usize) {
         if self.spend_reread_budget(self.pos.saturating_sub(pos)) {
             self.pos = pos;
         }
     }
 
-    /// Takes `bytes` from what may be read again, or fails.
+    /// Takes `bytes` from the budget for repeated parsing; returns false and fails if it is
+    /// exhausted.
     fn spend_reread_budget(&mut self, bytes: usize) -> bool {
         let left = self.reread_budget.checked_sub(bytes);
         match left {
@@ -157,8 +158,8 @@ impl<'t> ScriptReader<'t> {
         left.is_some()
     }
 
-    /// Fails unless the text since `start` opens as often as it closes, and quotes in pairs. Where
-    /// bash counts without reading, it and we then come to the same end.
+    /// Fails unless brackets and quotes in the text since `start` are balanced. Then bash, which
+    /// only counts, finds the same end as this parser.
     pub(super) fn require_balanced(&mut self, start: usize, open: u8, close: u8) {
         let text = self.text.get(start..self.pos).unwrap_or_default();
         if !self.spend_reread_budget(text.len()) {
@@ -175,7 +176,7 @@ impl<'t> ScriptReader<'t> {
                 break;
             }
         }
-        // A comment needs a new line to end before the text does.
+        // A comment ends at a newline before the end of the text.
         commented &= text.contains('#');
         if depth != 0 || single % 2 != 0 || double % 2 != 0 || commented {
             self.fail("an expansion with something unbalanced within counted parentheses");
@@ -190,12 +191,12 @@ impl<'t> ScriptReader<'t> {
         self.text.get(self.pos..).unwrap_or_default()
     }
 
-    /// The byte here, as it stands.
+    /// The byte at this position, without skipping.
     pub(super) fn current_byte(&self) -> Option<u8> {
         self.text.as_bytes().get(self.pos).copied()
     }
 
-    /// The byte here, a line continuation before it skipped.
+    /// The byte at this position, after line continuations.
     pub(super) fn peek(&mut self) -> Option<u8> {
         self.pos = self.skip_continuations_from(self.pos);
         self.current_byte()
@@ -208,7 +209,7 @@ impl<'t> ScriptReader<'t> {
         pos
     }
 
-    /// Where `expected` ends if it stands here, whatever continuations it is broken by.
+    /// The end of `expected` if it is next, allowing line continuations in it.
     pub(super) fn match_end(&mut self, expected: &str) -> Option<usize> {
         let mut pos = self.pos;
         for byte in expected.bytes() {
@@ -225,7 +226,7 @@ impl<'t> ScriptReader<'t> {
         self.match_end(expected).is_some()
     }
 
-    /// Consumes `expected` if it stands here.
+    /// Consumes `expected` if it is next.
     pub(super) fn eat(&mut self, expected: &str) -> bool {
         match self.match_end(expected) {
             Some(end) => {
@@ -236,7 +237,7 @@ impl<'t> ScriptReader<'t> {
         }
     }
 
-    /// Consumes `expected`, which must stand here.
+    /// Consumes `expected`; fails if it is not next.
     pub(super) fn expect(&mut self, expected: &str, what: &str) {
         if !self.eat(expected) {
             let message = format!("expected `{expected}` {what}");
@@ -244,14 +245,14 @@ impl<'t> ScriptReader<'t> {
         }
     }
 
-    /// Consumes one character as it stands.
+    /// Consumes one character, without skipping.
     pub(super) fn next_char(&mut self) -> Option<char> {
         let next = self.remaining_text().chars().next()?;
         self.pos += next.len_utf8();
         Some(next)
     }
 
-    /// Consumes what stands here up to a byte that `stops`, or the end.
+    /// Consumes the text up to a byte for which `stops` returns true, or the end.
     pub(super) fn take_until(&mut self, stops: impl Fn(u8) -> bool) -> &'t str {
         let rest = self.remaining_text();
         let end = rest.bytes().position(stops).unwrap_or(rest.len());
@@ -269,7 +270,7 @@ impl<'t> ScriptReader<'t> {
         }
     }
 
-    /// Skips blanks, comments and new lines, with the here-documents that follow them.
+    /// Skips blanks, comments and newlines, with the here-documents after them.
     pub(super) fn skip_newlines(&mut self) {
         self.skip_blanks();
         while self.eat_newline() {
@@ -277,7 +278,7 @@ impl<'t> ScriptReader<'t> {
         }
     }
 
-    /// Consumes a new line and the here-documents that follow it.
+    /// Consumes a newline and the here-documents after it.
     pub(super) fn eat_newline(&mut self) -> bool {
         if self.peek() != Some(b'\n') {
             return false;

@@ -22,7 +22,7 @@ const OPERATORS: [(&str, RedirectionKind); 12] = [
 ];
 
 impl ScriptReader<'_> {
-    /// The redirection that stands here, if one does.
+    /// The redirection at this position, if any.
     pub(super) fn parse_redirection(&mut self) -> Option<Redirection> {
         if !matches!(self.peek()?, b'<' | b'>' | b'&' | b'{' | b'0'..=b'9') {
             return None;
@@ -72,7 +72,7 @@ impl ScriptReader<'_> {
         Some(Redirection { kind, variable, target, span })
     }
 
-    /// Skips the number before a redirection. One that is too large is a word.
+    /// Skips the number before a redirection. A number that is too large is a word.
     fn skip_descriptor(&mut self) -> bool {
         let start = self.pos;
         let mut number = Some(0_i32);
@@ -103,7 +103,7 @@ impl ScriptReader<'_> {
         None
     }
 
-    /// Whether what was just read, from `start`, is the descriptor of another redirection.
+    /// Whether the text since `start` is the descriptor of another redirection.
     fn is_descriptor(&mut self, start: usize) -> bool {
         let end = self.pos;
         if !matches!(self.peek(), Some(b'<' | b'>')) {
@@ -116,15 +116,15 @@ impl ScriptReader<'_> {
         found && same
     }
 
-    /// Notes a here-document; its body comes after the end of the line. Until then the target
-    /// holds its number.
+    /// Registers a here-document; its body follows the line. Until then the target contains its
+    /// number.
     fn register_heredoc(&mut self, sign: &str, start: usize, target: &ShellWord) -> ShellWord {
         let mut delimiter: String = target.texts().collect();
         let mut quoted = false;
         for part in &target.parts {
             match part {
                 WordPart::Text { quoted: text_quoted, .. } => quoted |= text_quoted,
-                // Nothing is expanded in it: `<<$x` ends at a line `$x`.
+                // The delimiter is not expanded: `<<$x` ends at a line `$x`.
                 _ => {
                     delimiter = self.text.get(start..self.pos).unwrap_or_default().to_owned();
                     if delimiter.contains(['\'', '"', '\\', '`', '(', '{', '[']) {
@@ -143,7 +143,7 @@ impl ScriptReader<'_> {
     }
 }
 
-/// Whether the target of `>&` is a descriptor: a number, perhaps with a `-` that moves it, or `-`.
+/// Whether the target of `>&` is a descriptor: a number, possibly with a `-` that moves it, or `-`.
 fn names_descriptor(target: &ShellWord) -> bool {
     if target.parts.iter().any(|part| !matches!(part, WordPart::Text { .. })) {
         return false;

@@ -1,4 +1,4 @@
-//! Simple commands: assignments, a program, arguments, redirections in between.
+//! Simple commands: assignments, a program, arguments, and redirections between them.
 
 use super::reader::ScriptReader;
 use super::word::{WordStyle, push_text};
@@ -10,7 +10,7 @@ use crate::shell::ast::{
 /// Builtins whose arguments may be `NAME=( … )`.
 const DECLARING_BUILTINS: [&str; 5] = ["declare", "export", "local", "readonly", "typeset"];
 
-/// How an assignment starts: `NAME=`, `NAME+=`, `NAME[i]=`.
+/// The start of an assignment: `NAME=`, `NAME+=`, `NAME[i]=`.
 struct AssignmentHead {
     name: String,
     subscript: Option<ShellWord>,
@@ -22,7 +22,7 @@ impl ScriptReader<'_> {
     pub(super) fn parse_simple_command(&mut self, start: usize) -> Option<ShellCommand> {
         let mut simple = SimpleCommand::default();
         let mut redirects = Vec::new();
-        // A redirection or an operator after `declare` ends its say over `NAME=( … )`.
+        // After a redirection or an operator, `NAME=( … )` is no longer an argument of `declare`.
         let mut declaring = false;
         loop {
             self.skip_blanks();
@@ -65,7 +65,7 @@ impl ScriptReader<'_> {
         build_simple_command(self, simple, redirects, start)
     }
 
-    /// `{name[i]}> file` sets an element to a descriptor. Nobody writes that, and reading it as a
+    /// `{name[i]}> file` sets an element to a descriptor. It is not supported, and parsing it as a
     /// word would be wrong.
     fn reject_element_descriptor(&mut self, start: usize) {
         let word = self.text.get(start..self.pos).unwrap_or_default();
@@ -94,7 +94,7 @@ impl ScriptReader<'_> {
         self.parse_function_body(start, name)
     }
 
-    /// An assignment, or else the word that stands here, if one does.
+    /// An assignment, or else the word at this position, if any.
     fn parse_assignment(&mut self) -> Result<VariableAssignment, Option<ShellWord>> {
         let start = self.pos;
         let head = match self.parse_assignment_head() {
@@ -117,7 +117,7 @@ impl ScriptReader<'_> {
         Ok(VariableAssignment { name, subscript, append, value, span: self.span_from(start) })
     }
 
-    /// The start of an assignment, or else what was read of a word.
+    /// The start of an assignment, or else the parsed part of a word.
     fn parse_assignment_head(&mut self) -> Result<AssignmentHead, Vec<WordPart>> {
         let mut parts = Vec::new();
         let name = self.parse_identifier();
@@ -141,7 +141,7 @@ impl ScriptReader<'_> {
         Err(parts)
     }
 
-    /// An argument of `declare` and its kin: `NAME=( … )` is one word.
+    /// An argument of `declare` and similar builtins: `NAME=( … )` is one word.
     fn parse_declared_word(&mut self) -> Option<ShellWord> {
         let start = self.pos;
         let mut parts = Vec::new();
@@ -191,7 +191,7 @@ impl ScriptReader<'_> {
         })
     }
 
-    /// The identifier that stands here; empty when none does.
+    /// The identifier at this position; empty if there is none.
     pub(super) fn parse_identifier(&mut self) -> String {
         let mut name = String::new();
         while let Some(byte) = self.peek() {
@@ -223,7 +223,7 @@ fn build_simple_command(
     })
 }
 
-/// Adds a part, text merged with text of the same quoting.
+/// Adds a part; merges text with text of the same quoting.
 fn push_part(parts: &mut Vec<WordPart>, part: &WordPart) {
     match part {
         WordPart::Text { text, quoted } => push_text(parts, text, *quoted),

@@ -1,4 +1,4 @@
-//! The tree of each construct, and what is not read.
+//! Tests for the tree of each construct, and for what is not parsed.
 //!
 //! A tree is written like the script it came from, with a form for each kind of node: quoted text
 //! in `'…'`, parameters as `${name words}`, in double quotes `"${…}"`, substitutions as `$( … )`.
@@ -15,7 +15,7 @@ fn check(source: &str, expected: &str) {
     assert_eq!(ast_dump::dump_list(&parsed.list), expected, "{source}");
 }
 
-/// What is read of a script with an error in it, and the error.
+/// Checks the parsed part of a script with an error, and the error.
 #[track_caller]
 fn check_error(source: &str, expected: &str, error: &str) {
     let parsed = parse(source);
@@ -23,7 +23,7 @@ fn check_error(source: &str, expected: &str, error: &str) {
     assert_eq!(parsed.error.map(|error| error.message).as_deref(), Some(error), "{source}");
 }
 
-/// The script is not read without an error.
+/// Checks that parsing the script gives an error.
 #[track_caller]
 fn check_refused(source: &str) {
     let parsed = parse(source);

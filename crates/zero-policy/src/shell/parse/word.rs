@@ -3,28 +3,27 @@
 use super::reader::{ScriptReader, is_word_break};
 use crate::shell::ast::{ShellWord, WordPart};
 
-/// What a word is read as.
+/// How a word is parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WordStyle {
     /// An argument, a file name, an element.
     Argument,
-    /// A pattern within `[[ … ]]`, where `@( … )` and its kin are on.
+    /// A pattern within `[[ … ]]`, where `@( … )` and similar are enabled.
     Pattern,
-    /// A regular expression within `[[ … ]]`, where parentheses and `|` belong to the word.
+    /// A regular expression within `[[ … ]]`, where parentheses and `|` are part of the word.
     Regex,
 }
 
-/// What an expansion stands in.
+/// The quoting around an expansion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QuotingContext {
-    /// Nothing: the result is split.
+    /// None: the result is split.
     None,
     /// Double quotes.
     Double,
     /// A here-document.
     Heredoc,
-    /// The braces of `${ … }` that stand in double quotes or a here-document, or an arithmetic
-    /// expression.
+    /// The braces of `${ … }` inside double quotes or a here-document, or an arithmetic expression.
     Within,
 }
 
@@ -35,7 +34,7 @@ impl QuotingContext {
 }
 
 impl ShellWord {
-    /// Its text, if it is nothing but unquoted text.
+    /// Its text, if it consists of unquoted text only.
     pub(super) fn plain_text(&self) -> Option<String> {
         match &self.parts[..] {
             [WordPart::Text { text, quoted: false }] => Some(text.clone()),
@@ -43,12 +42,12 @@ impl ShellWord {
         }
     }
 
-    /// Its text, if it can be the name of a function. With `extglob` on `a@()` is a pattern.
+    /// Its text, if it can be the name of a function. With `extglob` enabled `a@()` is a pattern.
     pub(super) fn function_name(&self) -> Option<String> {
         self.plain_text().filter(|text| !text.ends_with(['?', '*', '+', '@', '!']))
     }
 
-    /// Its literal parts in order, quoted or not; expansions are left out.
+    /// Its literal parts in order, quoted or not; expansions are omitted.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
             WordPart::Text { text, .. } => Some(&text[..]),
@@ -57,7 +56,7 @@ impl ShellWord {
     }
 }
 
-/// Adds text, merged with text of the same quoting. Empty text counts only when it is quoted.
+/// Adds text; merges it with text of the same quoting. Empty text is added only if it is quoted.
 pub(super) fn push_text(parts: &mut Vec<WordPart>, more: &str, quoting: bool) {
     match parts.last_mut() {
         Some(WordPart::Text { text, quoted }) if *quoted == quoting => text.push_str(more),
@@ -67,12 +66,12 @@ pub(super) fn push_text(parts: &mut Vec<WordPart>, more: &str, quoting: bool) {
 }
 
 impl ScriptReader<'_> {
-    /// The word that stands here, if one does, read as an argument.
+    /// The word at this position, if any, parsed as an argument.
     pub(super) fn parse_argument_word(&mut self) -> Option<ShellWord> {
         self.parse_word_from(self.pos, Vec::new(), WordStyle::Argument)
     }
 
-    /// The rest of a word that started at `start` with `parts`.
+    /// Parses the rest of a word that started at `start` with `parts`.
     pub(super) fn parse_word_from(
         &mut self,
         start: usize,
@@ -87,7 +86,7 @@ impl ScriptReader<'_> {
         (!parts.is_empty()).then(|| ShellWord { parts, span: self.span_from(start) })
     }
 
-    /// Whether a word cannot go on here.
+    /// Whether a word ends here.
     pub(super) fn is_at_word_end(&mut self) -> bool {
         match self.peek() {
             None => true,
@@ -177,12 +176,12 @@ impl ScriptReader<'_> {
         self.pos += 1;
         match self.next_char() {
             Some(next) => push_text(parts, next.encode_utf8(&mut [0; 4]), true),
-            // Bash keeps it or drops it, depending on the lines before.
+            // Bash keeps or drops it, depending on the lines before.
             None => self.fail("a backslash at the end"),
         }
     }
 
-    /// A backslash in double quotes, or something like them: it works on `special` only.
+    /// A backslash in double quotes or a similar context: it escapes only `special`.
     pub(super) fn parse_escaped_in_quotes(&mut self, parts: &mut Vec<WordPart>, special: &str) {
         self.pos += 1;
         match self.next_char() {
@@ -197,8 +196,8 @@ impl ScriptReader<'_> {
         }
     }
 
-    /// `( … )` within a pattern or a regular expression. Bash only counts parentheses here, also
-    /// those in a command substitution, so these must be balanced.
+    /// `( … )` within a pattern or a regular expression. Bash only counts parentheses here,
+    /// including those in a command substitution, so these must be balanced.
     fn parse_pattern_group(&mut self, parts: &mut Vec<WordPart>) {
         let counting = std::mem::replace(&mut self.counting_parens, true);
         let mut depth = 0_usize;

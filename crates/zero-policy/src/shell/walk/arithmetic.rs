@@ -1,5 +1,5 @@
-//! Calculations. Where the shell takes a text for a number it reads it as an expression, names in it
-//! stand for other texts, and a subscript in any of them may hold a `$(command)`.
+//! Arithmetic. Where the shell expects a number it evaluates the text as an expression: names in it
+//! stand for other texts, and a subscript in any of them can contain a `$(command)`.
 
 use super::super::analysis::UncertaintyKind;
 use super::super::ast::{
@@ -23,8 +23,8 @@ impl ScriptWalker<'_> {
         self.walk_calculation(word, here, state);
     }
 
-    /// Calculates a word whose substitutions have run. It is doubted unless it certainly is
-    /// harmless.
+    /// Evaluates a word whose substitutions have run. The result is uncertain unless it is
+    /// certainly harmless.
     pub(super) fn walk_calculation(
         &mut self,
         word: &ShellWord,
@@ -37,7 +37,7 @@ impl ScriptWalker<'_> {
         }
         for name in collect_names(word) {
             self.check_assigned_variable(&name, word.span, here);
-            // Any text in it would have been doubted, so that whatever it is now is a number.
+            // Any text in it would have been reported, so the value is a number now.
             state.set(&name, VariableValue::Number);
         }
     }
@@ -86,7 +86,7 @@ impl ScriptWalker<'_> {
         }
     }
 
-    /// Whether a word certainly becomes a number.
+    /// Whether a word certainly expands to a number.
     pub(super) fn is_number(&self, word: &ShellWord, state: &ShellState) -> bool {
         !word.parts.is_empty()
             && word.parts.iter().all(|part| match part {
@@ -95,7 +95,7 @@ impl ScriptWalker<'_> {
             })
     }
 
-    /// Whether words certainly become nothing but numbers.
+    /// Whether words certainly expand to numbers only.
     pub(super) fn are_numbers(&self, words: &[ShellWord], state: &ShellState) -> bool {
         words.iter().all(|word| self.is_number(word, state))
     }
@@ -121,7 +121,7 @@ impl ScriptWalker<'_> {
         }
     }
 
-    /// Whether commands print nothing but numbers.
+    /// Whether commands print only numbers.
     fn prints_numbers(&self, list: &CommandList, state: &ShellState) -> bool {
         let [item] = &list.items[..] else { return false };
         let Some(last) = item.pipeline.commands.last() else { return false };
@@ -139,7 +139,7 @@ impl ScriptWalker<'_> {
             return false;
         }
         match *program {
-            // With the name of a file they print it as well.
+            // With a file name they print the name as well.
             "wc" => args.len() == 1 && matches!(args, ["-l" | "-c" | "-w" | "-m"]),
             "seq" => args.iter().all(|arg| is_number(arg)),
             "nproc" => args.is_empty(),
@@ -168,7 +168,7 @@ pub(super) fn parse_subscript(element: &ShellWord) -> Option<ShellWord> {
     None
 }
 
-/// Whether a calculation sets variables.
+/// Whether an expression sets variables.
 pub(super) fn assigns_variables(word: &ShellWord) -> bool {
     word.parts.iter().any(|part| match part {
         WordPart::Text { text, .. } => ["=", "++", "--"].iter().any(|sign| text.contains(sign)),
@@ -176,7 +176,7 @@ pub(super) fn assigns_variables(word: &ShellWord) -> bool {
     })
 }
 
-/// The names in a calculation.
+/// The names in an expression.
 pub(super) fn collect_names(word: &ShellWord) -> Vec<String> {
     let mut names = Vec::new();
     for part in &word.parts {

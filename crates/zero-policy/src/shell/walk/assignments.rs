@@ -1,4 +1,4 @@
-//! Assignments: what a variable holds afterwards, and what setting it may change.
+//! Assignments: the value of a variable afterwards, and the effects of setting it.
 
 use super::super::analysis::UncertaintyKind;
 use super::super::arg::ShellArg;
@@ -8,7 +8,7 @@ use super::super::variables;
 use super::{NodeContext, ScriptWalker, arithmetic};
 
 impl ScriptWalker<'_> {
-    /// Sets a variable, for good where it `lasts`.
+    /// Sets a variable; `lasts` says whether it outlives the command.
     pub(super) fn walk_assignment(
         &mut self,
         assignment: &VariableAssignment,
@@ -49,7 +49,7 @@ impl ScriptWalker<'_> {
         let plain = assignment.subscript.is_none() && !assignment.append;
         let value = match value {
             value if plain && lasts => value,
-            // What is set for one command only may still be seen by `eval` and by functions.
+            // A variable set for one command is still visible to `eval` and functions.
             VariableValue::Known(text) if !assignment.append => VariableValue::Guess(vec![text]),
             value @ VariableValue::Guess(_) if !assignment.append => value,
             _ => VariableValue::Unknown,
@@ -57,7 +57,8 @@ impl ScriptWalker<'_> {
         state.set(&assignment.name, value);
     }
 
-    /// Notes a text such as `a[$(id)]`: where the shell takes it for a number, it runs what is in it.
+    /// Reports a text such as `a[$(id)]`: if the shell evaluates it as a number, it runs the
+    /// command in it.
     pub(super) fn check_deferred_evaluation(
         &mut self,
         value: &ShellArg,
@@ -71,7 +72,7 @@ impl ScriptWalker<'_> {
         }
     }
 
-    /// Notes that a variable is set that changes what runs.
+    /// Reports a variable that changes which code runs.
     pub(super) fn check_assigned_variable(
         &mut self,
         name: &str,
@@ -85,7 +86,7 @@ impl ScriptWalker<'_> {
     }
 }
 
-/// What a list holds, when all of it is known: a guess, because elements are not followed.
+/// The elements of a list, if all are known: a guess, because elements are not tracked.
 pub(super) fn guess_elements(elements: &[ShellArg]) -> VariableValue {
     let texts: Option<Vec<String>> =
         elements.iter().map(|element| element.as_known().map(str::to_owned)).collect();

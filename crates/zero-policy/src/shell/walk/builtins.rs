@@ -1,4 +1,4 @@
-//! Commands that change the shell itself: where it is, what its variables hold.
+//! Commands that change the shell itself: its folder and variables.
 
 use super::super::analysis::{AnalysisNodeKind, UncertaintyKind, WorkingFolders};
 use super::super::arg::ShellArg;
@@ -18,7 +18,7 @@ impl ScriptWalker<'_> {
         input: &StdinSource,
     ) -> ExitStates {
         let Some(own) = inner_words(&argv) else {
-            // Whether and which builtin runs is not known.
+            // It is unknown whether a builtin runs, and which.
             self.invoke(argv, false, &state, here, input);
             self.change_folders(WorkingFolders::Unknown, &mut state);
             return ExitStates::from_single(state.without_variables());
@@ -27,7 +27,7 @@ impl ScriptWalker<'_> {
             Some((ShellArg::Known(name), rest)) => (name.clone(), rest.to_vec()),
             _ => (String::new(), Vec::new()),
         };
-        // `command` and `builtin` pass functions by.
+        // `command` and `builtin` skip functions.
         let direct = own.len() == argv.len();
         if let Some(function) = state.function(&name).filter(|_| direct).cloned() {
             let span = here.span.unwrap_or_default();
@@ -35,8 +35,8 @@ impl ScriptWalker<'_> {
                 self.check_deferred_evaluation(arg, span, here);
             }
             let same_place = function.folders == state.folders;
-            // The program of that name may run all the same: the function may be gone, or may
-            // never have been one.
+            // The program of that name may run anyway: the function may be unset, or may never have
+            // been defined.
             let study = crate::program::analyze(&argv);
             let known = study.nature != CommandClass::Opaque
                 || study.critical.is_some()
@@ -57,7 +57,7 @@ impl ScriptWalker<'_> {
             return ExitStates::from_single(state.without_variables());
         }
         if direct && self.functions.contains(&name) {
-            // It may be a function that was not yet one where this was looked at.
+            // It may be a function that was not defined yet when this was analyzed.
             self.invoke(argv, false, &state, here, input);
             self.change_folders(WorkingFolders::Unknown, &mut state);
             return ExitStates::from_single(state.without_variables());
@@ -69,7 +69,7 @@ impl ScriptWalker<'_> {
         self.check_builtin(&name, here, sets);
         match name.as_str() {
             "eval" => {
-                // What it runs it runs here: `eval "cd x"` moves this shell.
+                // It runs its commands in this shell: `eval "cd x"` changes the folder.
                 let node = self.invoke_only(argv, &state, here);
                 let words = match &rest[..] {
                     [ShellArg::Known(first), words @ ..] if first == "--" => words,
@@ -111,7 +111,7 @@ impl ScriptWalker<'_> {
         ExitStates::from_single(state)
     }
 
-    /// A function is called: its body was looked at where it was defined.
+    /// Calls a function, whose body was analyzed at its definition.
     fn call_function(
         &mut self,
         name: &str,
@@ -127,7 +127,7 @@ impl ScriptWalker<'_> {
             ..
         }) = self.analysis.nodes.get_mut(node)
         {
-            // Not the program of that name: the function, which does what its body does.
+            // Not the program of that name: the function, whose effects are those of its body.
             invocation.study.nature = CommandClass::Wrapper;
         }
         if !same_place {
@@ -146,7 +146,7 @@ impl ScriptWalker<'_> {
         state.folders = folders;
     }
 
-    /// Where `cd` and `pushd` lead.
+    /// The target of `cd` and `pushd`.
     fn resolve_cd_target(
         &self,
         builtin: &str,
@@ -155,7 +155,7 @@ impl ScriptWalker<'_> {
     ) -> WorkingFolders {
         let args = match args {
             [ShellArg::Known(first), rest @ ..] if first == "--" => rest,
-            // `-P` leads through links, `-` is where it came from, `-1` a place on a stack.
+            // `-P` resolves symlinks, `-` is the previous folder, `-1` an entry of the stack.
             [first, ..] if first.known_prefix().starts_with('-') => return WorkingFolders::Unknown,
             args => args,
         };
@@ -167,14 +167,14 @@ impl ScriptWalker<'_> {
             [ShellArg::Known(path)] if path.starts_with('+') && builtin == "pushd" => {
                 WorkingFolders::Unknown
             }
-            // What `link/..` is depends on whether links are followed.
+            // The result of `link/..` depends on whether symlinks are followed.
             [ShellArg::Known(path)] if leads_back(path) => WorkingFolders::Unknown,
             [ShellArg::Known(path)] => state.folders.enter(path),
             _ => WorkingFolders::Unknown,
         }
     }
 
-    /// `trap` has a text run later.
+    /// `trap` registers a script that runs later.
     fn walk_trap(
         &mut self,
         argv: Vec<ShellArg>,
@@ -209,7 +209,7 @@ impl ScriptWalker<'_> {
         }
     }
 
-    /// Options of the shell that change how the rest of a script is read or run.
+    /// Checks for shell options that change how the rest of a script is parsed or run.
     fn check_shell_options(&mut self, builtin: &str, args: &[ShellArg], here: NodeContext) {
         const HARMLESS: &[&str] = words!(
             "-s -u -q -p failglob inherit_errexit checkwinsize cmdhist histappend nocasematch"
@@ -237,7 +237,7 @@ impl ScriptWalker<'_> {
     }
 }
 
-/// Whether an argument of `set` changes how the rest is read: `-k`, `-P`, `-o posix`, `+B`.
+/// Whether an argument of `set` changes the parsing of the rest: `-k`, `-P`, `-o posix`, `+B`.
 fn changes_parsing(arg: &ShellArg) -> bool {
     let Some(text) = arg.as_known() else { return arg.may_be_option() };
     let letters = text.strip_prefix(['-', '+']).unwrap_or_default();
@@ -259,14 +259,14 @@ fn set_positional_arguments(builtin: &str, args: &[ShellArg], state: &mut ShellS
     state.set("@", super::guess_elements(operands));
 }
 
-/// Whether a path leads into a folder and out of it again.
+/// Whether a path enters a folder and leaves it again.
 fn leads_back(path: &str) -> bool {
     let is_name = |part: &&str| !matches!(*part, "" | "." | "..");
     path.split('/').skip_while(|part| !is_name(part)).any(|part| part == "..")
 }
 
-/// The words after `command` and `builtin`, which run what follows in the shell itself. `None`
-/// when what they run cannot be told.
+/// The words after `command` and `builtin`, which run in the shell itself. `None` if what they run
+/// is unknown.
 fn inner_words(argv: &[ShellArg]) -> Option<&[ShellArg]> {
     let mut words = argv;
     while let [ShellArg::Known(first), rest @ ..] = words
@@ -284,7 +284,7 @@ fn inner_words(argv: &[ShellArg]) -> Option<&[ShellArg]> {
                 }
                 Some(letters) if first == "command" => {
                     if letters.contains(['v', 'V']) {
-                        // It only says what would run.
+                        // It only prints what would run.
                         return Some(argv);
                     }
                     if letters.chars().skip(1).any(|letter| letter != 'p') {
@@ -300,7 +300,7 @@ fn inner_words(argv: &[ShellArg]) -> Option<&[ShellArg]> {
     Some(words)
 }
 
-/// Words joined as `eval` joins them.
+/// Words joined like `eval` does.
 fn join_eval_words(words: &[ShellArg]) -> ShellArg {
     let known: Option<Vec<&str>> = words.iter().map(ShellArg::as_known).collect();
     match known {

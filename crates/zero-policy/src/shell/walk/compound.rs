@@ -1,4 +1,4 @@
-//! Commands made of commands: groups, conditions, loops, functions.
+//! Compound commands: groups, conditions, loops, functions.
 
 use super::super::analysis::{AnalysisNodeKind, UncertaintyKind, WorkingFolders};
 use super::super::arg::ShellArg;
@@ -52,7 +52,7 @@ impl ScriptWalker<'_> {
             ShellCommandKind::While { condition, body } => {
                 self.forget_changes(&[condition, body], &mut state, here);
                 let checked = self.walk_list(condition, here, state.clone());
-                // `until` goes on where the condition failed.
+                // `until` continues after a failed condition.
                 let checked = checked.merge();
                 let after = self.walk_list(body, here, checked.clone());
                 ExitStates::from_single(checked.merge(&after.merge()).merge(&state))
@@ -98,7 +98,7 @@ impl ScriptWalker<'_> {
                 ExitStates::from_single(state)
             }
             ShellCommandKind::Coprocess(body) => {
-                // It sets a variable to numbers, and that may be any variable.
+                // It sets a variable to descriptor numbers, and that may be any variable.
                 let reason = "`coproc` sets variables of its own".to_owned();
                 self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
                 self.walk_command(
@@ -179,7 +179,7 @@ impl ScriptWalker<'_> {
         ExitStates::from_single(end)
     }
 
-    /// A function's body is looked at where it is defined, with variables that may hold anything.
+    /// Analyzes a function's body at its definition, with unknown variables.
     fn walk_function(
         &mut self,
         name: &str,
@@ -196,7 +196,7 @@ impl ScriptWalker<'_> {
         let mut inside = state.without_variables();
         let text = self.source.get(body.span.start..body.span.end);
         if moves && text.is_none_or(|text| text.contains(name)) {
-            // It may call itself, from wherever it has gone.
+            // It may call itself, from any folder it has changed to.
             inside.folders = WorkingFolders::Unknown;
         }
         self.bodies += 1;

@@ -1,4 +1,4 @@
-//! Commands that run, and those that they run in turn.
+//! Commands, and the commands that they run.
 
 use super::super::analysis::{AnalysisNodeKind, CommandInvocation, UncertaintyKind};
 use super::super::arg::ShellArg;
@@ -9,13 +9,13 @@ use super::{DEPTH_MAX, NODES_MAX, NodeContext, PipedOutput, ScriptWalker, StdinS
 use crate::program::{self, CommandAnalysis, FileAccess, FileTouch, NestedExecution};
 use crate::word_list::words;
 
-/// Words of its input that a command is looked at with.
+/// Most words of its input that a command is analyzed with.
 const INPUT_WORDS_MAX: usize = 64;
-/// How `find` writes the name it has found.
+/// The placeholder of `find` for a found name.
 const FOUND_PLACEHOLDER: &str = "{}";
 
 impl ScriptWalker<'_> {
-    /// Notes that a command runs, with all that it does and runs.
+    /// Adds a command, with its effects and everything that it runs.
     pub(super) fn invoke(
         &mut self,
         argv: Vec<ShellArg>,
@@ -27,7 +27,7 @@ impl ScriptWalker<'_> {
         self.invoke_with_names(argv, more_arguments, None, state, here, input);
     }
 
-    /// Notes that a command runs, without what it runs in turn. The node is returned.
+    /// Adds a command, without what it runs. Returns its node.
     pub(super) fn invoke_only(
         &mut self,
         argv: Vec<ShellArg>,
@@ -80,7 +80,7 @@ impl ScriptWalker<'_> {
         let finds = finds_files(program);
         let sets_options = sets_shell_options(program, &argv);
         let given = if is_shell(program) { argv.clone() } else { Vec::new() };
-        // With `-a` it takes the names from that file instead.
+        // With `-a` it reads the names from that file instead.
         let takes_names = program.rsplit('/').next() == Some("xargs") && study.touches.is_empty();
         let in_this_shell = matches!(program, "command" | "builtin" | "exec");
         let node = self.add_command_node(argv, more_arguments, study, state, here);
@@ -152,7 +152,7 @@ impl ScriptWalker<'_> {
         }
     }
 
-    /// A command that gets its arguments from its input, with those that are known to come.
+    /// Analyzes a command that gets arguments from its input, with the known ones.
     fn invoke_with_input(
         &mut self,
         argv: &[ShellArg],
@@ -174,7 +174,7 @@ impl ScriptWalker<'_> {
         }
     }
 
-    /// Follows the text of an inner shell.
+    /// Analyzes the script of an inner shell.
     pub(super) fn walk_inner_script(
         &mut self,
         text: &ShellArg,
@@ -190,12 +190,12 @@ impl ScriptWalker<'_> {
             let span = here.span.unwrap_or_default();
             let reason = format!("the script `{text}` is only known when it runs");
             self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
-            // What stands in it for certain is judged all the same: it may be denied.
+            // The known part is evaluated anyway: it may be denied.
             let written = match text {
                 ShellArg::Unknown { written, .. } => written.as_str(),
                 ShellArg::Known(text) | ShellArg::Pattern(text) => text,
             };
-            // It may be the text itself, into which a name is put, or its source, which the shell
+            // It may be the text itself, with a name inserted, or its source, which the shell
             // expands first.
             let source = build_script_template(written);
             let is_same = source.as_deref().is_some_and(|text| text.trim() == written.trim());
@@ -231,7 +231,7 @@ impl ScriptWalker<'_> {
     fn state_in_folder(&self, folder: Option<&ShellArg>, state: &ShellState) -> ShellState {
         let folders = match folder {
             None => state.folders.clone(),
-            // `..` leads to where the folder really lies, not to where its name says.
+            // `..` leads to the real parent of the folder, not to the parent in its name.
             Some(ShellArg::Known(path)) if !path.split('/').any(|part| part == "..") => {
                 state.folders.enter(path)
             }
@@ -242,7 +242,7 @@ impl ScriptWalker<'_> {
         moved
     }
 
-    /// The node of a command with the files and hosts it touches and the doubts about it.
+    /// Adds the node of a command with its files, hosts and uncertainties.
     fn add_command_node(
         &mut self,
         argv: Vec<ShellArg>,
@@ -292,12 +292,12 @@ impl ScriptWalker<'_> {
     }
 }
 
-/// The name that `find` or `xargs` puts in.
+/// The name that `find` or `xargs` inserts.
 fn found_placeholder() -> ShellArg {
     ShellArg::Unknown { starts_with: String::new(), written: FOUND_PLACEHOLDER.to_owned() }
 }
 
-/// Puts the folders in which names are found where a name is to be put in.
+/// Replaces the placeholder of found names by the folders they are found in.
 fn substitute_found_folders(touches: Vec<FileTouch>, names: &[ShellArg]) -> Vec<FileTouch> {
     let mut placed = Vec::new();
     for touch in touches {
@@ -314,7 +314,7 @@ fn substitute_found_folders(touches: Vec<FileTouch>, names: &[ShellArg]) -> Vec<
     placed
 }
 
-/// Whether it is a name that was found, or another beside it: `{}`, `{}.bak`. `/etc/{}` is none.
+/// Whether it is a found name, or another one in the same folder: `{}`, `{}.bak`. `/etc/{}` is not.
 fn is_found_placeholder(path: &ShellArg) -> bool {
     let ShellArg::Unknown { written, .. } = path else { return false };
     written.strip_prefix(FOUND_PLACEHOLDER).is_some_and(|rest| !rest.contains(['/', '$', '`', '{']))
@@ -330,7 +330,7 @@ fn is_shell(program: &str) -> bool {
     matches!(name, "sh" | "bash" | "rbash" | "dash" | "zsh" | "ksh")
 }
 
-/// What a shell that is given a script knows of the arguments behind it.
+/// Sets the known arguments of a script in the state of its shell.
 fn set_script_arguments(script: &ShellArg, argv: &[ShellArg], state: &ShellState) -> ShellState {
     let mut state = state.clone();
     let at = argv.iter().position(|arg| arg == script);
@@ -341,7 +341,7 @@ fn set_script_arguments(script: &ShellArg, argv: &[ShellArg], state: &ShellState
     state
 }
 
-/// `bash -O dotglob`, `bash -o posix`: what a script means is up to options.
+/// `bash -O dotglob`, `bash -o posix`: options can change the meaning of a script.
 fn sets_shell_options(program: &str, argv: &[ShellArg]) -> bool {
     let mut takes_name = false;
     let args = argv.iter().skip(1).filter_map(ShellArg::as_known);
@@ -364,7 +364,7 @@ fn sets_shell_options(program: &str, argv: &[ShellArg]) -> bool {
     false
 }
 
-/// The text of a script of which parts are unknown: those become a variable that nobody set.
+/// A script with unknown parts, which become a variable that is not set.
 fn build_script_template(written: &str) -> Option<String> {
     let parsed = super::super::parse(written);
     let mut text = String::new();
@@ -382,12 +382,12 @@ fn build_script_template(written: &str) -> Option<String> {
             }
         }
     }
-    // A text that is nothing but a hole says nothing.
+    // A text that is completely unknown has no content.
     let says_something = text.replace("$_", "").chars().any(|char| !char.is_whitespace());
     says_something.then_some(text)
 }
 
-/// Commands that change the shell they run in, so that no program can be them.
+/// Commands that change the shell they run in, so they are always builtins.
 fn is_shell_only(name: &str) -> bool {
     words!(
         "trap shopt set unset export declare local readonly typeset eval source . alias unalias \

@@ -1,4 +1,4 @@
-//! Pipelines: what one command prints is what the next one reads.
+//! Pipelines: the output of one command is the input of the next.
 
 use super::super::analysis::AnalysisNodeKind;
 use super::super::arg::ShellArg;
@@ -29,7 +29,7 @@ impl ScriptWalker<'_> {
             here.with_parent(self.add_node(here, span, "pipeline", AnalysisNodeKind::Structure));
         let mut piped: Option<PipedOutput> = None;
         for command in &pipeline.commands {
-            // Each runs in a shell of its own.
+            // Each command runs in a subshell.
             let input = piped.clone().map_or(StdinSource::Nothing, StdinSource::Piped);
             self.walk_command(command, here, state.clone(), input);
             piped = Some(self.find_piped_output(command, piped, &state));
@@ -37,7 +37,7 @@ impl ScriptWalker<'_> {
         ExitStates::from_single(state)
     }
 
-    /// What a command hands on to the next one of a pipeline.
+    /// The output that a command passes to the next one of a pipeline.
     fn find_piped_output(
         &self,
         command: &ShellCommand,
@@ -63,7 +63,7 @@ impl ScriptWalker<'_> {
         }
         printed.texts.dedup();
         printed.texts.truncate(PIPED_TEXTS_MAX);
-        // What is read from elsewhere is no longer what came through the pipe.
+        // A redirected input is not the output of the pipe.
         let reads_else = command.redirects.iter().any(|redirect| {
             let span = redirect.span;
             self.source.get(span.start..span.end).is_none_or(|written| written.contains('<'))
@@ -75,7 +75,7 @@ impl ScriptWalker<'_> {
         printed
     }
 
-    /// For a word such as `$(git ls-files)`, which becomes names of files: the folders they lie in.
+    /// For a word such as `$(git ls-files)`, which expands to file names: the folders of the files.
     pub(super) fn find_listed_names(
         &self,
         word: &ShellWord,

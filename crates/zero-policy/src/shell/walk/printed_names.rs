@@ -1,15 +1,15 @@
-//! Commands that print names of files and nothing else.
+//! Commands that print only file names.
 //!
-//! `xargs` and `$( )` make arguments of what a command prints. Where that can only be names found
-//! beneath certain folders, what is done to them can be judged by those folders. One other word in
-//! between would be a file that nobody judged, so an option that is not listed here ends it.
+//! `xargs` and `$( )` turn the output of a command into arguments. If that output can only be names
+//! found beneath certain folders, their use can be evaluated by those folders. Any other word in
+//! the output would be a file that was not evaluated, so an unlisted option ends the analysis.
 
 use super::super::arg::ShellArg;
 use crate::program::{self, CommandClass};
 use crate::word_list::words;
 
-/// The folders whose files' names a command prints and nothing else. `read` are those whose names
-/// it reads.
+/// The folders whose file names a command prints, if it prints nothing else. `read` are the folders
+/// of the names that it reads.
 pub(super) fn find_printed_names(
     argv: &[ShellArg],
     read: Option<Vec<ShellArg>>,
@@ -19,7 +19,7 @@ pub(super) fn find_printed_names(
     let study = program::analyze(argv);
     let touched = || Some(study.touches.iter().map(|touch| touch.path.clone()).collect());
     let here = || Some(vec![ShellArg::known(".")]);
-    // Whole lines of what is read are passed on, as long as no file is given to read instead.
+    // Whole lines of the input are passed on, unless a file is given to read instead.
     let passed = |table: &NamePrinterOptions, operands: usize| {
         let line = table.parse(args)?;
         read.clone().filter(|_| line.operands == operands)
@@ -60,8 +60,8 @@ pub(super) fn find_printed_names(
     }
 }
 
-/// Words that a text may define as functions, and then they do not mean the program: `find()`,
-/// `function find`. Rather too many than too few.
+/// Words that a text may define as functions, so that they do not mean the program: `find()`,
+/// `function find`. Too many are harmless, too few are not.
 pub(super) fn find_defined_functions(text: &str) -> impl Iterator<Item = &str> {
     let is_name = |char: char| !char.is_whitespace() && !"();&|<>{}$`'\"=".contains(char);
     let called = text.match_indices('(').filter_map(move |(at, _)| {
@@ -79,13 +79,13 @@ pub(super) fn find_defined_functions(text: &str) -> impl Iterator<Item = &str> {
     called.chain(declared).filter(|name| !name.is_empty())
 }
 
-/// The options with which a command still prints names only.
+/// The options with which a command still prints only names.
 struct NamePrinterOptions {
-    /// Letters that take no value.
+    /// Letters without a value.
     letters: &'static str,
-    /// Names that take none, or one behind `=`.
+    /// Names without a value, or with one after `=`.
     names: &'static [&'static str],
-    /// Options as they are written that take the next word as their value.
+    /// Options, as written, that take the next word as their value.
     valued: &'static [&'static str],
 }
 
@@ -133,7 +133,7 @@ const DIFF: NamePrinterOptions = NamePrinterOptions {
     valued: &[],
 };
 
-/// What was found of a table on a command line.
+/// The parsed arguments of such a command.
 struct NamePrinterArguments {
     given: Vec<String>,
     operands: usize,
@@ -146,7 +146,7 @@ impl NamePrinterArguments {
 }
 
 impl NamePrinterOptions {
-    /// `None` when there is an option that is not in the table, or may be.
+    /// `None` if there is, or may be, an option that is not in the table.
     fn parse(&self, args: &[ShellArg]) -> Option<NamePrinterArguments> {
         let mut line = NamePrinterArguments { given: Vec::new(), operands: 0 };
         let mut rest = args.iter();

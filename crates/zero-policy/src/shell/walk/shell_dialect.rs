@@ -1,28 +1,27 @@
-//! What only bash understands. A script for `sh` is read here as bash reads it, but another shell
-//! may take the same text for something else: `((rm x))` is a calculation for one and a command
-//! for the other.
+//! Syntax that only bash supports. A script for `sh` is parsed like one for bash, but another shell
+//! may read the same text differently: `((rm x))` is arithmetic in one and a command in the other.
 
 use super::super::analysis::UncertaintyKind;
 use super::super::ast::{ShellWord, SourceSpan, WordPart};
 use super::{NodeContext, ScriptWalker};
 use crate::word_list::words;
 
-/// Which shell reads a text.
+/// The shell that reads a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ShellDialect {
-    /// Certainly bash, so its extensions mean what they say.
+    /// Certainly bash, so its extensions apply.
     Bash,
-    /// Whatever `sh` is.
+    /// Any shell that `sh` may be.
     Any,
 }
 
-/// Builtins of bash that others do not have, or have with another meaning.
+/// Builtins of bash that other shells lack or define differently.
 const BUILTINS: &[&str] = words!(
     "declare typeset let source shopt mapfile readarray pushd popd builtin coproc select function \
      enable printf [[ compgen complete caller dirs"
 );
 
-/// Signs that others read differently.
+/// Syntax that other shells read differently.
 const SIGNS: &[&str] = &[
     "[[",
     "$'",
@@ -44,7 +43,7 @@ const SIGNS: &[&str] = &[
 ];
 
 impl ShellDialect {
-    /// The shell that reads the texts a program is given.
+    /// The shell that reads the scripts of a program.
     pub(super) fn for_program(program: &str, around: Self) -> Self {
         let name = program.rsplit('/').next().unwrap_or(program);
         match name.trim_start_matches('-') {
@@ -56,7 +55,7 @@ impl ShellDialect {
 }
 
 impl ScriptWalker<'_> {
-    /// Doubts a text that means something else to another shell.
+    /// Reports a text that has another meaning in another shell.
     pub(super) fn check_dialect(&mut self, text: &str, here: NodeContext) {
         if self.dialect == ShellDialect::Bash {
             return;
@@ -71,7 +70,7 @@ impl ScriptWalker<'_> {
         }
     }
 
-    /// Doubts a builtin that another shell does not have. `printf` has an option only in bash.
+    /// Reports a builtin that another shell lacks. `printf` has an option only in bash.
     pub(super) fn check_builtin(&mut self, name: &str, here: NodeContext, variable: bool) {
         let matters = BUILTINS.contains(&name) && (name != "printf" || variable);
         if self.dialect == ShellDialect::Any && matters {
@@ -79,7 +78,7 @@ impl ScriptWalker<'_> {
         }
     }
 
-    /// Doubts braces and tildes that others do not expand.
+    /// Reports braces and tildes that other shells do not expand.
     pub(super) fn check_braces(&mut self, word: &ShellWord, here: NodeContext) {
         if self.dialect == ShellDialect::Bash {
             return;
@@ -90,7 +89,7 @@ impl ScriptWalker<'_> {
         });
         let (mut opens, mut divides) = (false, false);
         for text in plain {
-            // In an argument only bash looks for `~` after these.
+            // In an argument, only bash expands `~` after these.
             divides |= text.contains("=~") || text.contains(":~");
             opens |= text.contains('{');
             divides |= opens && (text.contains(',') || text.contains(".."));

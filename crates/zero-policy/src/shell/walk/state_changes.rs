@@ -1,4 +1,4 @@
-//! What running something would change in the shell that runs it.
+//! Collects the changes that commands make to the state of the shell that runs them.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use super::super::shell_state::{ShellState, VariableValue, is_number};
 use super::{NodeContext, ScriptWalker, arithmetic, arithmetic_words, variable_setters};
 
 impl ScriptWalker<'_> {
-    /// A loop's body may have run before: what it changes is not known at its start.
+    /// A loop's body may have run before: the variables it changes are unknown at its start.
     pub(super) fn forget_changes(
         &mut self,
         lists: &[&CommandList],
@@ -44,19 +44,19 @@ impl ScriptWalker<'_> {
         }
     }
 
-    /// From here on variables may not hold what is assigned to them.
+    /// Records that variables may not have the assigned value from here on.
     pub(super) fn distrust_variables(&mut self, here: NodeContext, state: &mut ShellState) {
         let news = state.distrust_variables();
         *state = state.without_variables();
         if news && self.bodies > 0 {
-            // Their bodies were looked at with other expectations.
+            // Their bodies were analyzed under other assumptions.
             let reason = "functions may find variables that do not hold what they assign";
             let span = here.span.unwrap_or_default();
             self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason.to_owned());
         }
     }
 
-    /// Whether running something at any time would change anything in the shell that runs it.
+    /// Whether running the list at any time would change the state of the shell.
     pub(super) fn changes_shell_state(&mut self, list: &CommandList, state: &ShellState) -> bool {
         let mut changes = StateChanges::new(state, &self.functions);
         changes.collect_list(list);
@@ -76,20 +76,20 @@ pub(super) fn may_change_folder(
     changes.moves
 }
 
-/// What running something would change in the shell that runs it.
+/// The changes to the state of the shell.
 struct StateChanges<'s> {
     before: &'s ShellState,
     /// Names that are functions somewhere.
     functions: &'s HashSet<String>,
     variables: Vec<String>,
-    /// Variables that only become other numbers.
+    /// Variables that only change to other numbers.
     numbers: Vec<String>,
     moves: bool,
-    /// Something may be changed that cannot be seen here.
+    /// Whether unknown changes are possible.
     anything: bool,
-    /// Whether variables may no longer hold what is assigned to them.
+    /// Whether variables may no longer have the assigned value.
     distrusts: bool,
-    /// Names that are called and are no functions.
+    /// Names that are called and are not functions.
     calls: Vec<String>,
 }
 
@@ -155,7 +155,7 @@ impl<'s> StateChanges<'s> {
             ShellCommandKind::Arithmetic(word) => {
                 self.numbers.extend(arithmetic::collect_names(word))
             }
-            // What these change stays in them.
+            // Their changes do not leave the subshell.
             ShellCommandKind::Subshell(_) | ShellCommandKind::Coprocess(_) => {}
             ShellCommandKind::Test(words) => {
                 self.collect_words(words);
@@ -180,7 +180,7 @@ impl<'s> StateChanges<'s> {
         }
     }
 
-    /// Notes the variables that arguments name, when they are plain words.
+    /// Adds the variables that arguments name, if they are plain words.
     fn collect_named_variables(&mut self, builtin: &str, simple: &SimpleCommand) -> bool {
         let args: Vec<ShellArg> = simple
             .words
@@ -197,7 +197,7 @@ impl<'s> StateChanges<'s> {
         seen
     }
 
-    /// Whether it is an element of a list, whose place is calculated.
+    /// Whether it is an element of a list, whose subscript is evaluated.
     fn is_array_element(word: &ShellWord) -> bool {
         word.parts
             .iter()
@@ -210,7 +210,7 @@ impl<'s> StateChanges<'s> {
         }
     }
 
-    /// Expansions that assign.
+    /// Adds expansions that assign.
     fn collect_word(&mut self, word: &ShellWord) {
         for part in &word.parts {
             match part {
@@ -296,7 +296,7 @@ impl<'s> StateChanges<'s> {
     }
 }
 
-/// Whether a word becomes a number whatever the variables hold.
+/// Whether a word expands to a number whatever the variables are.
 fn is_always_number(word: &ShellWord) -> bool {
     !word.parts.is_empty()
         && word.parts.iter().all(|part| match part {

@@ -1,7 +1,7 @@
-//! Builtins that set variables which their arguments name.
+//! Builtins that set variables named in their arguments.
 //!
-//! Only a few spellings are understood, and then only those variables change. With any other, all
-//! variables may hold anything afterwards.
+//! Only a few forms are supported, and then only those variables change. With any other form, all
+//! variables are unknown afterwards.
 
 use super::super::analysis::UncertaintyKind;
 use super::super::arg::ShellArg;
@@ -9,12 +9,12 @@ use super::super::ast::{ShellWord, WordPart};
 use super::super::shell_state::{ShellState, VariableValue};
 use super::{NodeContext, ScriptWalker};
 
-/// Options of `read` that take no value. `-a` is missing: it makes a list of another variable.
+/// Options of `read` without a value. `-a` is missing: it sets another variable to a list.
 const READ_FLAGS: &str = "ers";
-/// Options of `read` that take one.
+/// Options of `read` with a value.
 const READ_VALUED: &str = "dinNptu";
 
-/// The variables that a builtin sets; `None` when that cannot be said.
+/// The variables that a builtin sets; `None` if they are unknown.
 pub(super) fn find_set_variables(builtin: &str, args: &[ShellArg]) -> Option<Vec<String>> {
     let (mut names, operands) = match builtin {
         "read" => (vec!["REPLY".to_owned()], skip_read_options(args)?),
@@ -33,7 +33,7 @@ pub(super) fn find_set_variables(builtin: &str, args: &[ShellArg]) -> Option<Vec
     Some(names)
 }
 
-/// What follows the options of `read`.
+/// The arguments after the options of `read`.
 fn skip_read_options(args: &[ShellArg]) -> Option<&[ShellArg]> {
     let mut rest = args;
     while let [first, after @ ..] = rest {
@@ -70,7 +70,7 @@ pub(super) fn is_identifier(text: &str) -> bool {
 }
 
 impl ScriptWalker<'_> {
-    /// `declare` and its like.
+    /// `declare` and similar builtins.
     pub(super) fn walk_declaration(
         &mut self,
         builtin: &str,
@@ -94,8 +94,8 @@ impl ScriptWalker<'_> {
                 .take_while(|char| char.is_ascii_alphanumeric() || *char == '_')
                 .collect();
             if start.starts_with('-') || start.starts_with('+') {
-                // `-n` makes a name stand for another, others change whatever is assigned later,
-                // and a function that is exported is one in other shells.
+                // `-n` makes a name refer to another, other letters change later assignments, and
+                // an exported function exists in other shells.
                 let letters = start.get(1..).unwrap_or_default();
                 if arg.as_known().is_none()
                     || letters.contains(['n', 'i', 'l', 'u', 'c'])
@@ -116,14 +116,14 @@ impl ScriptWalker<'_> {
             self.check_deferred_evaluation(arg, span, here);
             let Some(rest) = start.get(name.len()..).filter(|rest| !rest.is_empty()) else {
                 if !exports && builtin != "readonly" {
-                    // `local x` makes another one of that name.
+                    // `local x` creates another variable of that name.
                     state.set(&name, VariableValue::Unknown);
                 }
                 continue;
             };
             self.check_assigned_variable(&name, span, here);
             if rest.starts_with('[') {
-                // The place of an element is calculated, and that may set others.
+                // The subscript of an element is evaluated, which can set other variables.
                 *state = state.without_variables();
             }
             let value = match rest.strip_prefix('=') {
@@ -161,7 +161,7 @@ impl ScriptWalker<'_> {
         }
         if let Some(names) = find_set_variables(builtin, args) {
             for name in names {
-                // Without it the shell falls back on something else.
+                // If it is unset, the shell uses a default.
                 let matters = matches!(name.as_str(), "HOME" | "PATH" | "PWD" | "OLDPWD");
                 if builtin != "unset" || matters {
                     self.check_assigned_variable(&name, span, here);
@@ -194,7 +194,7 @@ impl ScriptWalker<'_> {
         }
     }
 
-    /// `unset` may mean functions, which then no longer stand before programs.
+    /// `unset` may remove functions, which then no longer take precedence over programs.
     fn unset_functions(&mut self, args: &[ShellArg], here: NodeContext, state: &mut ShellState) {
         let mut gone = false;
         for arg in args {
@@ -218,7 +218,7 @@ impl ScriptWalker<'_> {
         }
     }
 
-    /// `let` calculates each of its arguments.
+    /// `let` evaluates each of its arguments.
     fn walk_let(&mut self, args: &[ShellArg], here: NodeContext, state: &mut ShellState) {
         for arg in args {
             let text = arg.to_string();

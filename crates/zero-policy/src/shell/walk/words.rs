@@ -1,4 +1,4 @@
-//! Words: what runs within them, and the arguments they become.
+//! Words: the commands in them, and the arguments they expand to.
 
 use super::super::analysis::{AnalysisNodeKind, UncertaintyKind};
 use super::super::arg::ShellArg;
@@ -12,7 +12,7 @@ use super::shell_dialect::ShellDialect;
 use super::{DEPTH_MAX, NodeContext, ScriptWalker};
 
 impl<'a> ScriptWalker<'a> {
-    /// Runs the substitutions in a word and says what arguments it becomes.
+    /// Runs the substitutions in a word and returns its arguments.
     pub(super) fn walk_word(
         &mut self,
         word: &ShellWord,
@@ -38,7 +38,7 @@ impl<'a> ScriptWalker<'a> {
         )
     }
 
-    /// The text that a redirection gives.
+    /// The text that a redirection provides.
     pub(super) fn expand_input_text(&self, redirect: &Redirection, state: &ShellState) -> ShellArg {
         let tilde = match redirect.kind {
             RedirectionKind::HereString => TildeContext::Argument,
@@ -75,7 +75,7 @@ impl<'a> ScriptWalker<'a> {
         expand::expand_declaration(word, written, state, self.home).map(|only| vec![only])
     }
 
-    /// The arguments that words become if the guesses are right, when that makes a difference.
+    /// The arguments if the guesses are right; `None` if that makes no difference.
     pub(super) fn expand_with_guesses(
         &self,
         words: &[ShellWord],
@@ -148,7 +148,7 @@ impl<'a> ScriptWalker<'a> {
         }
     }
 
-    /// A word inside a word: bounded like commands inside commands.
+    /// A word inside a word; its depth is bounded like that of commands.
     pub(super) fn walk_nested_word(
         &mut self,
         word: &ShellWord,
@@ -184,7 +184,7 @@ impl<'a> ScriptWalker<'a> {
     }
 }
 
-/// Whether an unquoted expansion makes up all of a word, which may then become no word at all.
+/// Whether the word is one unquoted expansion, which may expand to no word at all.
 pub(super) fn may_expand_to_nothing(word: &ShellWord) -> bool {
     !word.parts.is_empty()
         && word.parts.iter().all(|part| match part {
@@ -194,7 +194,7 @@ pub(super) fn may_expand_to_nothing(word: &ShellWord) -> bool {
         })
 }
 
-/// The words of an expansion that are taken for numbers: subscripts, and where a part starts.
+/// The words of an expansion that are evaluated as numbers: subscripts and offsets.
 pub(super) fn arithmetic_words(parameter: &ParameterExpansion) -> &[ShellWord] {
     let words = &parameter.words[..];
     match parameter.operation {

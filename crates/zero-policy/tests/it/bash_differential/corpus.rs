@@ -1,21 +1,21 @@
-//! Scripts that run programs in every way a shell knows, put together from templates.
+//! Scripts that run programs in every way a shell supports, generated from templates.
 //!
 //! `§` is a statement, `¶` a statement within single quotes, `µ` a program, `¤` a program whose
-//! name is spelled in an odd way. The same seed gives the same scripts on every machine.
+//! name is spelled in an unusual way. The same seed gives the same scripts on every machine.
 
 use crate::bash_parser::RandomSource;
 
-/// Programs that only note that they ran. Some of them fail.
+/// Programs that only log that they ran. Some of them fail.
 pub(crate) const STUBS: &[&str] = &["rm", "cp", "curl", "make", "npm", "ls", "touch", "tee", "git"];
-/// How many of them a template is filled with. Git has an opinion about its arguments.
+/// How many of them are used in templates. Git is excluded because it validates its arguments.
 const FILLING: usize = STUBS.len() - 1;
 
-/// Levels of statements within statements.
+/// Deepest nesting of statements.
 const DEPTH_MAX: usize = 3;
-/// Bytes after which nothing is nested any more.
+/// Length in bytes after which nothing more is nested.
 const LENGTH_MAX: usize = 1500;
 
-/// Ways to spell the name of a program in place.
+/// Ways to spell the name of a program.
 const SPELLINGS: &[&str] = &[
     "µ",
     "µ",
@@ -685,7 +685,7 @@ const SHAPES: &[&str] = &[
 
 /// Script number `at` of the corpus.
 pub(crate) fn build_script(at: usize) -> String {
-    // Each statement once as it stands, then all of them within others.
+    // First each statement alone, then all of them within others.
     let mut random = RandomSource((at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     random.next_below(2);
     let mut made = match STATEMENTS.get(at) {
@@ -701,7 +701,7 @@ fn build_statement(depth: usize, random: &mut RandomSource) -> String {
     fill_template(random.pick(shape), depth.saturating_sub(1), random)
 }
 
-/// Puts something in every place of a template.
+/// Fills every placeholder of a template.
 fn fill_template(template: &str, depth: usize, random: &mut RandomSource) -> String {
     let mut made = String::new();
     for char in template.chars() {

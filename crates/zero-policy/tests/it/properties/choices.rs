@@ -1,7 +1,7 @@
-//! Bytes as a row of decisions, so that a test that shrinks and a fuzzer that mutates make the same
-//! things out of them.
+//! Bytes as a sequence of choices, so that a shrinking test and a mutating fuzzer build the same
+//! inputs from them.
 
-/// What is left of the bytes. When none are left, every choice is the first.
+/// The remaining bytes. When none are left, every choice is the first.
 pub(crate) struct ChoiceSource<'b> {
     bytes: &'b [u8],
 }
@@ -11,7 +11,7 @@ impl<'b> ChoiceSource<'b> {
         Self { bytes }
     }
 
-    /// One of these.
+    /// Picks one of these.
     pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.next_below(from.len())]
     }
@@ -27,7 +27,7 @@ impl<'b> ChoiceSource<'b> {
         self.next_below(times) == times - 1
     }
 
-    /// All bytes that are left, as text.
+    /// All remaining bytes, as text.
     pub(crate) fn remaining_text(&mut self) -> String {
         String::from_utf8_lossy(std::mem::take(&mut self.bytes)).into_owned()
     }

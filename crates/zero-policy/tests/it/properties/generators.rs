@@ -1,11 +1,11 @@
-//! What random calls are made of: commands, wrappers, rules, spellings.
+//! Generators of random calls: commands, wrappers, rules, spellings.
 
 use zero_policy::rule::{PolicyRule, RuleOwner, RuleSource};
 use zero_policy::{PermissionMode, Verdict};
 
 use super::choices::ChoiceSource;
 
-/// Commands that are nothing but words.
+/// Commands that consist of words only.
 const WORDS: &[&str] = &[
     "ls",
     "true",
@@ -67,7 +67,7 @@ const WORDS: &[&str] = &[
     "no-such-program --deploy",
 ];
 
-/// Lines that hold more than words.
+/// Command lines with more than words.
 const LINES: &[&str] = &[
     "echo x > src/a",
     "cat < .env",
@@ -92,7 +92,7 @@ const LINES: &[&str] = &[
     "while read l; do echo $l; done < .env",
 ];
 
-/// Halves of lines, for texts that are no line at all.
+/// Fragments of command lines, for texts that are not valid lines.
 const PIECES: &[&str] = &[
     "rm",
     "x",
@@ -163,14 +163,14 @@ const PIECES: &[&str] = &[
     "$'\\x72m'",
 ];
 
-/// A command, and how it may stand inside others.
+/// A command, and how it can be nested in others.
 #[derive(Clone, Debug)]
 pub(crate) struct GeneratedCommand {
     pub(crate) text: String,
     shape: CommandShape,
 }
 
-/// What a command is made of, and so where it can stand.
+/// The form of a command, which determines where it can be nested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum CommandShape {
     /// Words only.
@@ -215,7 +215,7 @@ pub(crate) fn random_text(choices: &mut ChoiceSource<'_>) -> String {
     text + &choices.remaining_text()
 }
 
-/// Around words: `X` stands for the command.
+/// Wrappers around words: `X` marks the command.
 const AROUND_WORDS: &[&str] = &[
     "env X",
     "env A=b X",
@@ -260,7 +260,7 @@ const AROUND_WORDS: &[&str] = &[
     "coproc X",
 ];
 
-/// Around a line.
+/// Wrappers around a line.
 const AROUND_LINES: &[&str] = &[
     "( X )",
     "( ( X ) )",
@@ -299,7 +299,7 @@ const AROUND_LINES: &[&str] = &[
     "ls\nX",
 ];
 
-/// Around a text that is quoted.
+/// Wrappers around a quoted text.
 const AROUND_TEXTS: &[&str] = &[
     "bash -c X",
     "sh -lc X",
@@ -329,11 +329,11 @@ const AROUND_TEXTS: &[&str] = &[
     "parallel X",
 ];
 
-/// Around a text whose every line stands in a here-document.
+/// Wrappers around a text in a here-document.
 const AROUND_SCRIPTS: &[&str] =
     &["bash <<'E'\nX\nE", "cat <<'E' | sh\nX\nE", "sh -s <<'E'\nX\nE", "sudo bash <<'E'\nX\nE"];
 
-/// Puts a command into something that runs it.
+/// Nests a command in something that runs it.
 pub(crate) fn wrap_command(
     inner: &GeneratedCommand,
     choices: &mut ChoiceSource<'_>,
@@ -357,7 +357,7 @@ pub(crate) fn wrap_command(
         }
         1 => {
             let mut wrapper = choices.pick(AROUND_LINES);
-            // Backquotes read what is in them once more.
+            // Backticks parse their content once more.
             if wrapper.contains('`') && text.contains(['`', '\\']) {
                 wrapper = "( X )";
             }
@@ -367,7 +367,7 @@ pub(crate) fn wrap_command(
         2 => into(choices.pick(AROUND_SCRIPTS), text, CommandShape::Script),
         _ => {
             let mut wrapper = choices.pick(AROUND_WORDS);
-            // These join the words to a text that a shell reads once more.
+            // These join the words to a text that a shell parses once more.
             let joins = ["eval", "ssh", "watch", "parallel"];
             let joins = joins.iter().any(|program| wrapper.starts_with(program));
             if joins && text.contains(['\'', '"', '\\']) {
@@ -379,7 +379,7 @@ pub(crate) fn wrap_command(
     }
 }
 
-/// A text as one word of a shell.
+/// Quotes a text as one word of a shell.
 fn quote_word(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
@@ -474,7 +474,7 @@ pub(crate) fn random_rules(choices: &mut ChoiceSource<'_>) -> Vec<PolicyRule> {
     let count = choices.next_below(8);
     (0..count)
         .map(|_| {
-            // Allow rules are what could make something too mild.
+            // Only allow rules can make a verdict too permissive.
             let verdicts = [Verdict::Allow, Verdict::Allow, Verdict::Ask, Verdict::Deny];
             random_rule(choices.pick(&verdicts), choices)
         })
@@ -497,7 +497,7 @@ pub(crate) fn random_mode(choices: &mut ChoiceSource<'_>) -> PermissionMode {
     ])
 }
 
-/// Commands that touch the file `F`.
+/// Commands that access the file `F`.
 const ON_FILES: &[&str] = &[
     "cat F",
     "head -n 1 F",
@@ -533,7 +533,7 @@ pub(crate) fn random_file_spellings(choices: &mut ChoiceSource<'_>) -> [String; 
         7 => format!("{start}''{last}"),
         8 => format!("/w/./a/b/../../{file}"),
         9 => format!("${{PWD}}/{file}"),
-        // A name that the shell makes of several is an error after `<`.
+        // A brace expansion to several names is an error after `<`.
         10 if !command.contains(['<', '>']) => format!("{{{file},{file}}}"),
         11 if !command.contains(['<', '>']) => format!("{start}[{last}]"),
         12 if !command.contains(['<', '>']) => format!("{start}?"),
@@ -542,7 +542,7 @@ pub(crate) fn random_file_spellings(choices: &mut ChoiceSource<'_>) -> [String; 
     [command.replace('F', file), command.replace('F', &spelled)]
 }
 
-/// Commands that reach the host `H`.
+/// Commands that connect to the host `H`.
 const ON_HOSTS: &[&str] =
     &["curl H", "curl https://H/x", "wget http://H", "git clone https://H/x.git y", "ssh H ls"];
 

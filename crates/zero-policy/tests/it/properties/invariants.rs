@@ -1,7 +1,7 @@
-//! What must hold of every decision, whatever the rules, the mode and the command are.
+//! Invariants of every decision, for any rules, mode and command.
 //!
-//! Each law makes what it needs out of [`ChoiceSource`] and fails by a panic, so that the tests here and
-//! the fuzz target of the same name hold the engine to the same things.
+//! Each invariant builds its input from [`ChoiceSource`] and panics on failure, so that these tests
+//! and the fuzz target of the same name check the same things.
 
 use std::path::{Path, PathBuf};
 
@@ -14,10 +14,10 @@ use zero_policy::{
 use super::choices::ChoiceSource;
 use super::generators;
 
-/// Makes a call and panics when it is judged as it must not be.
+/// Builds a call and panics if its verdict violates the invariant.
 type InvariantCheck = fn(&mut ChoiceSource<'_>);
 
-/// All of them, by name.
+/// All invariants, by name.
 pub(crate) const INVARIANTS: &[(&str, InvariantCheck)] = &[
     ("any text is judged", check_any_text_gets_decision),
     ("a stricter rule makes nothing milder", check_stricter_rule_never_loosens),
@@ -105,7 +105,7 @@ impl EngineUnderTest {
     }
 }
 
-/// A machine with the files that commands here name, and nothing else.
+/// A machine with only the files that commands here name.
 struct FixtureMachine;
 
 impl Machine for FixtureMachine {
@@ -137,7 +137,7 @@ impl Machine for FixtureMachine {
     }
 }
 
-/// Whether a pattern of a shell stands for a path; as far as patterns are used here.
+/// Whether a shell glob matches a path, as far as globs are used here.
 fn matches_glob(pattern: &[char], path: &[char]) -> bool {
     match (pattern, path) {
         ([], []) => true,
@@ -154,7 +154,7 @@ fn matches_glob(pattern: &[char], path: &[char]) -> bool {
     }
 }
 
-/// The strictest that a rule says about any part of a call.
+/// The strictest verdict of a rule on any part of a call.
 fn strictest_rule_verdict(decision: &PolicyDecision) -> Verdict {
     let by_rule = decision.effects.iter().filter(|effect| effect.rule.is_some());
     by_rule.map(|effect| effect.decision).max().unwrap_or(Verdict::Allow)
@@ -265,7 +265,7 @@ fn check_session_mode_equals_engine_mode(choices: &mut ChoiceSource<'_>) {
     let session = judge.decide_in(Some(mode), &command, &[]);
     let own = EngineUnderTest::new(judge.rules.clone(), mode);
     assert_eq!(session, own.decide(&command), "{:?} in {mode}: `{command}`", judge.rule_texts());
-    // Whatever a person allowed before, plan mode is a ceiling.
+    // Plan mode is an upper limit, whatever the user allowed before.
     let granted = own.decide_in(Some(PermissionMode::Ask), &command, &[]).grants;
     if judge.decide_in(Some(PermissionMode::Plan), &command, &[]).verdict == Verdict::Deny {
         let planned = judge.decide_in(Some(PermissionMode::Plan), &command, &granted);

@@ -1,4 +1,5 @@
-//! Hostile scripts: deep, long, unfinished. Each is read on a small stack and in little time.
+//! Hostile scripts: deep, long, unfinished. Each is parsed on a small stack and within a time
+//! limit.
 
 use std::thread;
 use std::time::Duration;
@@ -6,13 +7,13 @@ use std::time::Duration;
 use crate::cpu_time;
 use crate::shell::parse;
 
-/// What a thread gets by default; the reader may run on one.
+/// The default stack size of a thread; the parser may run on one.
 const STACK_BYTES: usize = 2 << 20;
 
-/// Generous, for a slow machine and a debug build; anything quadratic takes minutes.
+/// Enough for a slow machine and a debug build; quadratic behaviour takes minutes.
 const TIME_MAX: Duration = Duration::from_secs(20);
 
-/// Reads `source` and gives back the error's message, if there is one.
+/// Parses `source` and returns the error message, if any.
 #[track_caller]
 fn parse_in_thread(source: String) -> Option<String> {
     let shown: String = source.chars().take(40).collect();
