@@ -71,10 +71,10 @@ pub enum ConnectDeniedError {
         /// Whether a rule of the user for exactly this host would allow it.
         may_be_named: bool,
     },
-    /// The first bytes of the connection name another host at the same address.
+    /// The TLS greeting names another host at the same address.
     #[error("its TLS greeting {said}")]
     OtherName {
-        /// The host that they name.
+        /// What the greeting names, as a clause for the message.
         said: String,
     },
 }
