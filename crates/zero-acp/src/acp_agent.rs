@@ -75,7 +75,7 @@ impl ConnectionHandler for AcpAgent {
     }
 
     fn handle_request(self: &Arc<Self>, method: &str, params: Value, responder: Responder<Value>) {
-        tracing::debug!(method, "the client asks");
+        tracing::debug!(method, "client request");
         let has_begun = self.caps.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         if !has_begun && method != "initialize" {
             let _ =
@@ -120,7 +120,7 @@ impl ConnectionHandler for AcpAgent {
 
     /// Handles a notification; unknown methods are ignored.
     fn handle_notification(self: &Arc<Self>, method: &str, params: Value) {
-        tracing::debug!(method, "the client says");
+        tracing::debug!(method, "client notification");
         match method {
             "session/cancel" => {
                 let said = rpc_error::parse_params::<CancelNotification>(method, params);
@@ -220,7 +220,7 @@ pub(crate) async fn close_and_wait(active: &ActiveSession, runs: DisconnectPolic
         let _ = closed.await;
     };
     if timeout(CLOSE_MAX, told).await.is_err() {
-        tracing::warn!(session = %active.id, "a session did not let go in time");
+        tracing::warn!(session = %active.id, "a session did not close in time");
     }
 }
 
@@ -233,9 +233,8 @@ pub(crate) struct MethodResponse {
 impl MethodResponse {
     pub(crate) fn new(response: impl Serialize) -> Result<Self, Error> {
         let value = serde_json::to_value(response);
-        let value = value.map_err(|_| {
-            rpc_error::operation_failed("internal", "zero made a mistake of its own", false)
-        })?;
+        let value =
+            value.map_err(|_| rpc_error::operation_failed("internal", "internal error", false))?;
         Ok(Self { value, opened: None })
     }
 

@@ -203,7 +203,7 @@ impl ClientQuestions {
             refusing
         });
         if refusing.try_send(refused).is_err() {
-            tracing::warn!("the gateway asks more than can even be refused");
+            tracing::warn!("the gateway sends more questions than can be refused");
         }
     }
 
@@ -269,7 +269,7 @@ async fn send_refusals(near: SessionHandle, mut refused: mpsc::Receiver<RefusedQ
             }
         };
         if let Err(error) = told {
-            tracing::warn!(%error, "a no did not reach the gateway");
+            tracing::warn!(%error, "a refusal did not reach the gateway");
         }
     }
 }

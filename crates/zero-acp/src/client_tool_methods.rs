@@ -65,7 +65,7 @@ pub(crate) fn handle_notification(agent: &Arc<AcpAgent>, method: &str, params: V
             let (Ok(wanted), Some(calls)) =
                 (ToolUseParams::from_params(params), client_calls(agent))
             else {
-                tracing::warn!("a call that makes no sense, and of which nobody can be told");
+                tracing::warn!("ignored an invalid tool call notification");
                 return;
             };
             let begun = register_call(agent, spelling, &wanted);

@@ -162,11 +162,11 @@ async fn next_line(reader: &mut LineReader) -> Option<io::Result<String>> {
         }
         let text = match String::from_utf8(line) {
             Ok(text) => text,
-            Err(_) => return Some(Ok("a line that is no UTF-8".to_owned())),
+            Err(_) => return Some(Ok("a line that is not UTF-8".to_owned())),
         };
         return Some(Ok(match serde_json::from_str::<IgnoredAny>(&text) {
             Ok(_) => text,
-            Err(error) => format!("a line that is no JSON at column {}", error.column()),
+            Err(error) => format!("a line that is not JSON at column {}", error.column()),
         }));
     }
 }
@@ -257,8 +257,8 @@ mod tests {
         let lines = read_lines(b"{\"a\":1}\n\n  \r\nsecret\n\xff\n{\"b\":2}").await;
         let expected = [
             "{\"a\":1}",
-            "a line that is no JSON at column 1",
-            "a line that is no UTF-8",
+            "a line that is not JSON at column 1",
+            "a line that is not UTF-8",
             "{\"b\":2}",
         ];
         assert_eq!(lines, expected);

@@ -106,7 +106,7 @@ impl LocalMode {
     pub(crate) fn ignored_mode_message(&self, chosen: Option<PermissionMode>) -> Option<String> {
         let chosen = chosen.filter(|chosen| !chosen.is_within(self.chosen_mode()))?;
         Some(format!(
-            "`{chosen}` does not hold here; the mode stays `{}`. The gateway is elsewhere, and what it keeps cannot let more be done on this machine. Choose the mode in the editor (`session/set_mode`), or set `permissions.mode` in your settings.",
+            "`{chosen}` does not apply here; the mode stays `{}`. The gateway is remote, and its stored mode cannot permit more on this machine. Choose the mode in the editor (`session/set_mode`), or set `permissions.mode` in your settings.",
             self.chosen_mode()
         ))
     }
@@ -144,7 +144,7 @@ mod tests {
         check(&own, PermissionMode::Ask, PermissionMode::Ask);
         check(&own, PermissionMode::Plan, PermissionMode::Plan);
         let words = own.ignored_mode_message(Some(PermissionMode::Auto)).unwrap();
-        assert!(words.starts_with("`auto` does not hold here; the mode stays `ask`."), "{words}");
+        assert!(words.starts_with("`auto` does not apply here; the mode stays `ask`."), "{words}");
         assert_eq!(own.ignored_mode_message(Some(PermissionMode::Plan)), None);
         let before = own.choose(PermissionMode::AcceptEdits);
         check(&own, PermissionMode::Auto, PermissionMode::AcceptEdits);

@@ -61,7 +61,7 @@ pub(crate) async fn authenticate(
     let known =
         login.filter(|_| matches!(&*asked.method_id.0, EDITOR_TERMINAL_METHOD | MANUAL_METHOD));
     let Some(login) = known else {
-        let message = "there is no such way to log in; `initialize` names those there are";
+        let message = "unknown authentication method; `initialize` lists the supported ones";
         return Err(rpc_error::invalid_params(message));
     };
     match login.keys.check().await {

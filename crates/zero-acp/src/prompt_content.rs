@@ -44,7 +44,7 @@ pub(crate) struct PromptContent {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PromptError {
     /// The prompt is empty.
-    #[error("the prompt is empty; say what is wanted")]
+    #[error("the prompt is empty; write what you want")]
     Empty,
     /// The prompt is too long.
     #[error(

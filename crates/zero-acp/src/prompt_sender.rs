@@ -120,7 +120,7 @@ async fn send_prompt(
     };
     // Offer the tools of servers that have started since to this prompt.
     if let Err(error) = active.near.refresh_tool_offer().await {
-        tracing::warn!(%error, "the tools could not be offered anew");
+        tracing::warn!(%error, "the tools could not be offered again");
     }
     let overlap = active.overlap;
     let sending = SendRequest { run: run.to_owned(), text, attachments, thinking, overlap };
@@ -155,7 +155,10 @@ async fn read_picture(
                 Some(ToolResultPart::Image { mime, data }) => {
                     Ok(PromptAttachment { mime, data, name })
                 }
-                _ => Err("it is no picture that models take (PNG, JPEG, GIF, WebP)".to_owned()),
+                _ => {
+                    Err("it is not an image type that models accept (PNG, JPEG, GIF, WebP)"
+                        .to_owned())
+                }
             }
         }
         ToolOutcome::Error(error) => Err(error.message.clone()),

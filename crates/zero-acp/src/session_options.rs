@@ -87,7 +87,7 @@ impl SessionOptionKind {
             Self::Mode => "How much is done without asking",
             Self::Model => "The model that answers",
             Self::Agent => "The agent that works here",
-            Self::Thinking => "How much the model thinks before it speaks",
+            Self::Thinking => "How much the model thinks before it answers",
         }
     }
 
@@ -271,7 +271,7 @@ impl SessionOptions {
 
 fn mode_value(mode: PermissionMode) -> OptionValue {
     let (name, description) = match mode {
-        PermissionMode::Ask => ("Ask", "Looks around in the project; asks before everything else"),
+        PermissionMode::Ask => ("Ask", "Reads the project; asks before everything else"),
         PermissionMode::AcceptEdits => {
             ("Accept edits", "Changes files of the project, too; asks before everything else")
         }
@@ -289,8 +289,8 @@ fn mode_value(mode: PermissionMode) -> OptionValue {
 
 fn thinking_value(thinking: ThinkingEffort) -> OptionValue {
     let (name, description) = match thinking {
-        ThinkingEffort::Default => ("Default", "As the model likes"),
-        ThinkingEffort::Off => ("Off", "Not at all, where that can be chosen"),
+        ThinkingEffort::Default => ("Default", "The model's default"),
+        ThinkingEffort::Off => ("Off", "Off, if the model supports it"),
         ThinkingEffort::Low => ("Low", "A little"),
         ThinkingEffort::Medium => ("Medium", "More"),
         ThinkingEffort::High => ("High", "Much"),

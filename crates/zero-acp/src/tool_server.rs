@@ -169,7 +169,7 @@ impl ConnectionHandler for ToolServer {
                 let (Ok(wanted), Some(calls)) =
                     (ToolUseParams::from_params(params), self.client_calls())
                 else {
-                    tracing::warn!("a call that makes no sense, and of which nobody can be told");
+                    tracing::warn!("ignored an invalid tool call notification");
                     return;
                 };
                 let (service, noted) = (Arc::clone(self), self.register_call(&wanted));

@@ -368,7 +368,7 @@ impl UpdatePresenter {
 
     /// Ends the calls that represent only a question, when no question is pending.
     pub(crate) fn end_lone_questions(&mut self) -> Vec<SessionUpdate> {
-        self.close_calls("nobody is asked any more", |_, call| call.is_lone_question())
+        self.close_calls("the question was withdrawn", |_, call| call.is_lone_question())
     }
 
     /// The run that a call belongs to; `None` if it is not known or the call has ended.
@@ -532,7 +532,7 @@ impl UpdatePresenter {
     ) -> Vec<SessionUpdate> {
         if !self.caps.takes_compaction {
             let text = format!(
-                "the conversation was summed up: about {tokens_before} tokens before, {tokens_after} now"
+                "the conversation was compacted: about {tokens_before} tokens before, {tokens_after} now"
             );
             return vec![entry_remark_update(event, &text)];
         }
@@ -554,8 +554,8 @@ impl UpdatePresenter {
         self.talks.end_run(run);
         let words = match end {
             RunOutcome::Aborted { .. } => "stopped with the run",
-            RunOutcome::Interrupted => "zero stopped before it was known what became of it",
-            _ => "the run ended before it was known what became of it",
+            RunOutcome::Interrupted => "zero stopped before the outcome was known",
+            _ => "the run ended before the outcome was known",
         };
         let mut updates = match run {
             Some(run) => {

@@ -29,7 +29,7 @@ pub enum GatewayLinkError {
         message: String,
     },
     /// There is no such session.
-    #[error("there is no session `{key}`; `zero sessions list` shows those there are")]
+    #[error("there is no session `{key}`; `zero sessions list` shows the existing ones")]
     NoSession {
         /// The requested key.
         key: String,

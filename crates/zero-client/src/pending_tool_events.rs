@@ -53,7 +53,7 @@ impl PendingToolEvents {
                 return true;
             }
             TOOLS_TERMS if event_bytes(event) > TERMS_BYTES_MAX => {
-                tracing::warn!("terms for tools are far too long, and are not heard");
+                tracing::warn!("ignored tool terms that are too long");
                 return true;
             }
             TOOLS_TERMS => self.events.retain(|known| known.event != TOOLS_TERMS),

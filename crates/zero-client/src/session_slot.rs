@@ -259,7 +259,7 @@ impl SessionSlot {
                 },
             }
         }
-        let what = "it says again and again that others host the tools".to_owned();
+        let what = "it keeps reporting that another client hosts the tools".to_owned();
         Err(GatewayClientError::Protocol { what })
     }
 

@@ -120,7 +120,7 @@ impl ToolService {
                     let service = Arc::clone(self);
                     tokio::spawn(async move {
                         if let Err(error) = service.apply_terms(&terms).await {
-                            tracing::warn!(%error, "the tools could not be offered anew");
+                            tracing::warn!(%error, "the tools could not be offered again");
                         }
                     });
                 }
@@ -180,7 +180,7 @@ impl ToolService {
         let bench = match self.hands.load_catalog(dialect).await {
             Ok(bench) => bench,
             Err(error) => {
-                tracing::warn!(%error, "there is nothing to work with");
+                tracing::warn!(%error, "no tools are available");
                 ToolCatalog::default()
             }
         };
@@ -296,10 +296,8 @@ fn last_unsent_progress(
 
 fn parse_payload<T: DeserializeOwned>(event: &EventFrame) -> Option<T> {
     let read = T::deserialize(event.payload.as_ref()?);
-    read.inspect_err(
-        |error| tracing::warn!(%error, event = event.event, "an event is not as it should be"),
-    )
-    .ok()
+    read.inspect_err(|error| tracing::warn!(%error, event = event.event, "an event is invalid"))
+        .ok()
 }
 
 /// A digest that changes with the offer.

@@ -7,7 +7,7 @@ use std::time::Duration;
 const TICKS_PER_SECOND: u64 = 100;
 
 /// The CPU time of this thread.
-#[expect(clippy::disallowed_methods, reason = "the kernel's account is no person's file")]
+#[expect(clippy::disallowed_methods, reason = "/proc is not a user file")]
 pub(crate) fn thread_cpu_time() -> Duration {
     let account = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
     // The process name can contain any character, so the fields start after the last parenthesis.

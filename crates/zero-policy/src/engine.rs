@@ -260,7 +260,7 @@ fn opens_protected(rule: &PolicyRule) -> bool {
     rule.verdict == Verdict::Allow && rule.source.owner == RuleOwner::User && rule.names_protected()
 }
 
-/// Whether this rule allows everything that can be allowed for its target.
+/// Whether it is an exact allow rule of the user, the strongest permission there is.
 fn is_exact_person_allow(rule: &PolicyRule) -> bool {
     rule.verdict == Verdict::Allow && rule.is_exact() && rule.source.owner == RuleOwner::User
 }

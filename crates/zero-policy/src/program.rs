@@ -38,7 +38,7 @@ pub fn analyze(argv: &[ShellArg]) -> CommandAnalysis {
     };
     let Some(written) = program.as_known() else {
         return CommandAnalysis::opaque()
-            .with_run(NestedExecution::Unknown("which program it is shows only when it runs"));
+            .with_run(NestedExecution::Unknown("the program is only known at run time"));
     };
     let name = plain_name(written);
     // On a case-insensitive file system, `RM` runs `rm`.

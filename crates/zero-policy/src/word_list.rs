@@ -10,7 +10,7 @@ macro_rules! words {
 }
 pub(crate) use words;
 
-/// How many words a text has.
+/// The number of words of a text.
 pub(crate) const fn count_words(text: &str) -> usize {
     let (mut at, mut count) = (0, !text.is_empty() as usize);
     while at < text.len() {

@@ -138,7 +138,7 @@ impl PendingQuestions {
 
 /// Questions that were withdrawn from the client. Dropping this releases their askers, without an
 /// answer.
-#[must_use = "whoever waits is let go as soon as it is dropped"]
+#[must_use = "dropping it releases everyone who waits for an answer"]
 pub(crate) struct WithdrawnQuestions {
     questions: Vec<(String, QuestionTaskGuard)>,
 }

@@ -88,7 +88,7 @@ fn home_is_abbreviated_as_tilde() {
 
 #[test]
 fn empty_or_unsupported_prompt_is_refused() {
-    let empty = "! the prompt is empty; say what is wanted";
+    let empty = "! the prompt is empty; write what you want";
     check(json!([]), None, empty);
     check(json!([text(" \n")]), Some("/w"), empty);
     check(json!([text("a\0b")]), None, "! the prompt has a NUL character; leave it out");

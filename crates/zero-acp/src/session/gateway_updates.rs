@@ -17,7 +17,7 @@ impl SessionActor {
         match news {
             GatewayUpdate::Entry(event) => self.handle_entry(event).await,
             GatewayUpdate::Disconnected => {
-                tracing::warn!(session = %self.active.id, "the gateway is away; connecting again");
+                tracing::warn!(session = %self.active.id, "lost the connection to the gateway; reconnecting");
             }
             GatewayUpdate::Reconnected => {
                 tracing::info!(session = %self.active.id, "the gateway is back")
@@ -30,7 +30,7 @@ impl SessionActor {
                 self.withdraw_all_questions().await;
                 let updates = self
                     .presenter
-                    .abandon_all("the gateway is gone; what became of it is not known");
+                    .abandon_all("the connection to the gateway was lost; the outcome is unknown");
                 self.send_updates(updates).await;
                 for run in self.pending_runs() {
                     self.fail_prompt(&run, rpc_error::from_link_error(&error));

@@ -130,7 +130,7 @@ impl SessionActor {
         tokio::spawn(async move {
             let all_heard = join_all(heard.iter().map(CancellationToken::cancelled));
             if timeout(STOP_MAX, all_heard).await.is_err() {
-                tracing::debug!("a gateway has not heard of a run that was stopped");
+                tracing::debug!("a gateway has not confirmed an abort");
             }
             drop(withdrawn);
         });
@@ -179,7 +179,7 @@ impl SessionActor {
         if self.waiting.contains_key(run) {
             tracing::warn!(run, "a run was stopped and did not say so; its prompt is answered");
             self.withdraw_run_questions(run).await;
-            let words = "it was stopped; what became of it is not known";
+            let words = "it was cancelled; the outcome is unknown";
             let stopping = self.run_cancellation(run);
             let which = |call: &str, of: Option<&RunId>| stopping.covers_call(call, of);
             let updates = self.presenter.abandon_matching(words, which);
@@ -215,9 +215,8 @@ impl SessionActor {
             Err(error) => tracing::debug!(run, error = error.message, "a prompt failed"),
         }
         let answer = answer.and_then(|response| {
-            serde_json::to_value(response).map_err(|_| {
-                rpc_error::operation_failed("internal", "zero made a mistake of its own", false)
-            })
+            serde_json::to_value(response)
+                .map_err(|_| rpc_error::operation_failed("internal", "internal error", false))
         });
         let _ = waiting.responder.respond_with_result(answer);
     }

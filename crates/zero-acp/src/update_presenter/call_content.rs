@@ -219,10 +219,10 @@ impl<'a> CallResultView<'a> {
 pub(super) fn end_label(status: ToolCallStatus) -> &'static str {
     match status {
         ToolCallStatus::Completed => "",
-        ToolCallStatus::Failed => "it failed and did not say why",
+        ToolCallStatus::Failed => "it failed without a reason",
         ToolCallStatus::Denied => "it was not allowed",
         ToolCallStatus::Cancelled => "it was stopped",
-        ToolCallStatus::Interrupted => "zero stopped before it was known what became of it",
+        ToolCallStatus::Interrupted => "zero stopped before the outcome was known",
     }
 }
 

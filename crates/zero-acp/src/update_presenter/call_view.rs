@@ -441,9 +441,8 @@ impl CallView {
         }
         if self.printed.sent_bytes.saturating_add(clean.len()) > STREAMED_BYTES_MAX {
             self.printed.is_full = true;
-            return self.build_output_updates(
-                "\n[… it prints more than is shown here; its end follows …]\n",
-            );
+            return self
+                .build_output_updates("\n[… more output than is shown here; its end follows …]\n");
         }
         self.build_output_updates(&clean)
     }

@@ -23,8 +23,7 @@ pub(crate) fn build_response(
         RunOutcome::Completed => Ok(stop_response(StopReason::EndTurn, "complete", run, None)),
         RunOutcome::MaxTokens => Ok(stop_response(StopReason::MaxTokens, "complete", run, None)),
         RunOutcome::MaxTurns { turns } => {
-            let message =
-                format!("the model was asked {turns} times, as often as a run may ask it");
+            let message = format!("the run reached its limit of {turns} model requests");
             Ok(stop_response(StopReason::MaxTurnRequests, "complete", run, Some(&message)))
         }
         RunOutcome::Refused { message } => {
@@ -47,7 +46,7 @@ pub(crate) fn build_response(
         RunOutcome::Failed { kind, message } => Err(failure_error(kind, message, run)),
         RunOutcome::Interrupted => Err(failure_error(
             "interrupted",
-            "zero was stopped in the middle of this run; look at what it did before you go on",
+            "zero was stopped during this run; review its changes before you continue",
             run,
         )),
     }
@@ -117,7 +116,7 @@ mod tests {
         };
         check(RunOutcome::Completed, stop("end_turn", "complete", None));
         check(RunOutcome::MaxTokens, stop("max_tokens", "complete", None));
-        let often = "the model was asked 7 times, as often as a run may ask it";
+        let often = "the run reached its limit of 7 model requests";
         check(
             RunOutcome::MaxTurns { turns: 7 },
             stop("max_turn_requests", "complete", Some(often)),
@@ -140,7 +139,7 @@ mod tests {
             error(
                 "interrupted",
                 false,
-                "zero was stopped in the middle of this run; look at what it did before you go on",
+                "zero was stopped during this run; review its changes before you continue",
             ),
         );
     }

@@ -66,7 +66,7 @@ impl SharedLink {
         let SessionEvent { session_key, event } = match read {
             Ok(read) => read,
             Err(error) => {
-                tracing::warn!(%error, "an entry of a ledger is not as it should be");
+                tracing::warn!(%error, "a ledger entry is invalid");
                 return;
             }
         };
@@ -109,7 +109,7 @@ impl SharedLink {
         let ToolsDisplacedEvent { session_key, session_id, host } = match read {
             Ok(read) => read,
             Err(error) => {
-                tracing::warn!(%error, "who hosts tools now is not said as it should be");
+                tracing::warn!(%error, "a `tools/displaced` event is invalid");
                 return;
             }
         };

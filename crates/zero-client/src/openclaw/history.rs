@@ -126,7 +126,7 @@ impl HistoryBuilder {
             return;
         }
         for call in std::mem::take(&mut self.open) {
-            let text = "the gateway does not say what became of it";
+            let text = "the gateway did not report the outcome";
             let error = ToolError::failed(ErrorReason::Interrupted, text);
             self.push_event(EventKind::tool_ended(call, error.into()));
         }

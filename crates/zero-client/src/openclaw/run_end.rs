@@ -17,7 +17,7 @@ const FAILURE_KINDS: [&str; 11] = [
     "session_full",
     "internal",
 ];
-const NO_REASON: &str = "the gateway says that the run failed, and not why; its log may say more";
+const NO_REASON: &str = "the run failed, and the gateway gave no reason; see its log";
 
 /// The end of a run by its last `chat` event; `None` if the run continues.
 pub(crate) fn parse_run_end(chat: &Value) -> Option<RunOutcome> {

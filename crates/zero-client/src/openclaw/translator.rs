@@ -334,7 +334,7 @@ impl OpenClawTranslator {
         };
         let mut told = Vec::new();
         for call in run.calls {
-            let text = "the run ended before the gateway said what became of it";
+            let text = "the run ended before the gateway reported the outcome";
             told.push(EventKind::tool_ended(call, ToolError::failed(reason, text).into()));
         }
         let of_run = |asker: &Option<RunId>| asker.as_ref() == Some(&run_id);

@@ -71,10 +71,10 @@ pub enum ConnectDeniedError {
         /// Whether a rule of the user for exactly this host would allow it.
         may_be_named: bool,
     },
-    /// The first bytes of the connection name another host at the same address.
+    /// The TLS greeting names another host at the same address.
     #[error("its TLS greeting {said}")]
     OtherName {
-        /// The host that they name.
+        /// What the greeting names, as a clause for the message.
         said: String,
     },
 }
@@ -116,9 +116,10 @@ impl ConnectDeniedError {
 }
 
 impl PolicyEngine {
-    /// Whether a sandboxed command may connect to a host: a rule must allow it, and no rule may
-    /// deny it or ask about it. A rule for a host given as an address must name that address. A
-    /// rule without a port covers the web ports only.
+    /// Whether a sandboxed command may connect to a host: a rule, a grant, a running call or a
+    /// listing must allow it, and no rule may deny it or ask about it. A rule for a host given as an
+    /// address must name that address. Rules cover the web ports only, listings also the port that
+    /// they name.
     ///
     /// A name for this machine or a private network, such as `localhost`, needs a rule of the user
     /// for exactly that name; a listing in settings is not enough.

@@ -396,7 +396,7 @@ impl EffectAssessment {
     }
 }
 
-/// Files without content that everyone can access: `/dev/null` and similar, and `-` for a stream.
+/// Whether a path is a harmless device such as `/dev/null`, or `-` for a stream.
 fn is_harmless(path: &str, redirected: bool) -> bool {
     let device = path.strip_prefix("/dev/").is_some_and(|device| {
         matches!(

@@ -42,7 +42,7 @@ impl<'a> RequestEvaluator<'a> {
                 self.evaluate_host_text(&pattern.replace('\\', ""), covered)
             }
             ShellArg::Unknown { starts_with, .. } => {
-                let reason = "which host it is is only known when it runs".to_owned();
+                let reason = "the host is only known at run time".to_owned();
                 let ask = EffectAssessment::new("net", host.to_string(), Verdict::Ask, reason);
                 // `https://host/$path` has a known host.
                 let named = starts_with

@@ -141,7 +141,7 @@ fn mark_whole_machine(study: CommandAnalysis, source: &ShellArg) -> CommandAnaly
             root && source.as_known().is_some(),
             "it mounts what belongs to this whole machine",
         )
-        .with_caution_if(socket, "it hands over a socket that controls this machine")
+        .with_caution_if(socket, "it passes on a socket that controls this machine")
 }
 
 fn parse_mount_source(mount: &ShellArg) -> Option<ShellArg> {

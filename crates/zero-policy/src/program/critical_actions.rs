@@ -132,10 +132,10 @@ fn assess_permissions(args: &[ShellArg]) -> CriticalFinding {
             || matches!(text, "~" | "~/")
     });
     if recursive {
-        return CriticalFinding::certain("changes the rights of everything beneath a folder");
+        return CriticalFinding::certain("changes the permissions of everything beneath a folder");
     }
     if root {
-        return CriticalFinding::certain("changes the rights of a folder the system stands on");
+        return CriticalFinding::certain("changes the permissions of a system folder");
     }
     let open =
         options.iter().any(|arg| matches!(arg, ShellArg::Unknown { .. }) && arg.may_be_option());

@@ -180,7 +180,7 @@ impl FindParser<'_> {
         let argv: Vec<ShellArg> =
             command.iter().map(|arg| fill_placeholder(arg, "{}", start)).collect();
         if argv.is_empty() {
-            return self.add_caution("what it runs is not there");
+            return self.add_caution("the command to run is missing");
         }
         self.study.runs.push(NestedExecution::Command {
             argv,

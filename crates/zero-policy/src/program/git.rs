@@ -22,8 +22,7 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
     };
     let Some(name) = command.as_known() else {
         return globals.finish(
-            CommandAnalysis::opaque()
-                .with_caution("which git command it is shows only when it runs"),
+            CommandAnalysis::opaque().with_caution("the git command is only known at run time"),
         );
     };
     let study =

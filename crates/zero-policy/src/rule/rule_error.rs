@@ -97,9 +97,7 @@ pub enum RuleError {
     )]
     Braces(String),
     /// An invalid pattern.
-    #[error(
-        "`{pattern}` is no pattern: {reason}; write a backslash before `[` if it is meant as is"
-    )]
+    #[error("`{pattern}` is not a valid pattern: {reason}; escape a literal `[` with a backslash")]
     Glob {
         /// The path pattern as written in the rule.
         pattern: String,

@@ -9,7 +9,7 @@ use crate::program::{CommandAnalysis, FileAccess};
 use crate::shell::ShellArg;
 use crate::shell::ast::SourceSpan;
 
-/// What a script would do.
+/// The effects of a script.
 #[derive(Clone, Debug, Default)]
 pub struct ScriptAnalysis {
     /// The nodes; a parent comes before its children.
@@ -18,21 +18,21 @@ pub struct ScriptAnalysis {
     pub unparsed: Option<String>,
 }
 
-/// A place in the tree.
+/// A node of the tree.
 #[derive(Clone, Debug)]
 pub struct AnalysisNode {
     /// Index of its parent.
     pub parent: Option<usize>,
-    /// How a person sees it.
+    /// Its text for display.
     pub label: String,
     /// Its position in the given text; nodes from an inner script have the position of the command
     /// that runs it.
     pub span: SourceSpan,
-    /// What it is.
+    /// Its kind.
     pub kind: AnalysisNodeKind,
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Debug)]
 pub enum AnalysisNodeKind {
     /// A parent of other nodes: a pipeline, a loop, a substitution.
@@ -52,18 +52,18 @@ pub enum AnalysisNodeKind {
 pub struct CommandInvocation {
     /// Program and arguments; never empty.
     pub argv: Vec<ShellArg>,
-    /// What is known of it.
+    /// Its analysis.
     pub study: CommandAnalysis,
-    /// Where it runs.
+    /// The folders it may run in.
     pub folders: WorkingFolders,
     /// Whether unknown arguments follow, as with `xargs`.
     pub more_arguments: bool,
 }
 
-/// A file that is touched.
+/// A file that is accessed.
 #[derive(Clone, Debug)]
 pub struct FileUse {
-    /// What is done to it.
+    /// The kind of access.
     pub access: FileAccess,
     /// The file, as written.
     pub path: ShellArg,
@@ -81,7 +81,7 @@ pub struct FileUse {
 pub enum WorkingFolders {
     /// One of these; at least one.
     OneOf(Vec<PathBuf>),
-    /// Nobody knows.
+    /// It may be any folder.
     Unknown,
 }
 
@@ -90,11 +90,11 @@ pub enum WorkingFolders {
 pub struct Uncertainty {
     /// A clause that follows "because": `the program is only known when it runs`.
     pub reason: String,
-    /// What kind of doubt.
+    /// The kind of uncertainty.
     pub kind: UncertaintyKind,
 }
 
-/// What kind of doubt.
+/// The kind of an uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UncertaintyKind {
     /// It cannot be parsed or resolved.

@@ -1,4 +1,4 @@
-//! A shell script as a tree.
+//! A shell script as a syntax tree.
 //!
 //! The tree keeps everything that can run something or name a file, with its position in the
 //! source. Quotes are removed; whether a text was quoted is kept, because only unquoted text is
@@ -14,7 +14,7 @@ pub struct SourceSpan {
     pub end: usize,
 }
 
-/// Commands after each other.
+/// A sequence of commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandList {
     /// The pipelines, in order.
@@ -26,7 +26,7 @@ pub struct CommandList {
 pub struct ListItem {
     /// The operator before it; `Then` for the first.
     pub joint: ListOperator,
-    /// What runs.
+    /// The pipeline.
     pub pipeline: Pipeline,
     /// Whether it runs in the background: the `&&` list it belongs to ended with `&`.
     pub background: bool,
@@ -55,15 +55,15 @@ pub struct Pipeline {
 /// One command with its redirections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShellCommand {
-    /// What kind of command.
+    /// Its kind.
     pub kind: ShellCommandKind,
     /// Its redirections, in order.
     pub redirects: Vec<Redirection>,
-    /// Where it stands.
+    /// Its position.
     pub span: SourceSpan,
 }
 
-/// What kind of command.
+/// The kind of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShellCommandKind {
     /// Assignments, a program and its arguments; any of them may be missing.
@@ -106,7 +106,7 @@ pub enum ShellCommandKind {
     },
     /// `case`, which runs the bodies whose patterns match a word.
     Case {
-        /// What is compared.
+        /// The word to match.
         subject: ShellWord,
         /// Patterns and bodies.
         arms: Vec<(Vec<ShellWord>, CommandList)>,
@@ -148,11 +148,11 @@ pub struct VariableAssignment {
     pub append: bool,
     /// One word, or the elements of an array.
     pub value: AssignmentValue,
-    /// Where it stands.
+    /// Its position.
     pub span: SourceSpan,
 }
 
-/// What is assigned.
+/// The assigned value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AssignmentValue {
     /// One word; empty for `NAME=`.
@@ -166,7 +166,7 @@ pub enum AssignmentValue {
 pub struct ShellWord {
     /// Its parts. Adjacent text of the same quoting is one part.
     pub parts: Vec<WordPart>,
-    /// Where it stands.
+    /// Its position.
     pub span: SourceSpan,
 }
 
@@ -185,14 +185,14 @@ pub enum WordPart {
     Parameter(ParameterExpansion),
     /// `$( … )` or backticks.
     Command {
-        /// What runs.
+        /// The commands.
         list: CommandList,
         /// Whether it is inside double quotes.
         quoted: bool,
     },
     /// `<( … )` or `>( … )`, which expands to the path of a pipe.
     Process {
-        /// What runs.
+        /// The commands.
         list: CommandList,
     },
     /// `$(( … ))` or `$[ … ]`: its text as a word, because it can contain expansions.
@@ -240,7 +240,7 @@ pub enum ParameterOperation {
 /// A redirection of a command's descriptor, here-documents included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirection {
-    /// What it does.
+    /// Its kind.
     pub kind: RedirectionKind,
     /// For `{name}> file`, the variable that is set to the number of the descriptor.
     pub variable: Option<String>,
@@ -250,7 +250,7 @@ pub struct Redirection {
     pub span: SourceSpan,
 }
 
-/// What a redirection does.
+/// The kind of a redirection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedirectionKind {
     /// `<`.

@@ -29,7 +29,7 @@ use reader::ScriptReader;
 /// Deepest nesting of constructs, of all kinds together. Ordinary scripts stay below ten.
 const DEPTH_MAX: usize = 100;
 
-/// What was read of a script.
+/// The result of parsing a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedScript {
     /// The commands; with an error, those before it, and the finished parts of the one with the
@@ -43,7 +43,7 @@ pub struct ParsedScript {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ShellSyntaxError {
-    /// What is wrong.
+    /// The error message.
     pub message: String,
     /// The byte offset of the error.
     pub at: usize,

@@ -24,7 +24,7 @@ pub(crate) enum VariableValue {
     Known(String),
     /// A glob that is not expanded yet.
     Pattern(String),
-    /// Some whole number.
+    /// Some integer.
     Number,
     /// Any value, but these texts were assigned, one for each element of a list. A command that is
     /// denied with them is denied; they never allow anything.
@@ -153,7 +153,7 @@ impl ShellState {
         self.guessing
     }
 
-    /// Forgets a function.
+    /// Removes a function.
     pub(crate) fn undefine(&mut self, name: &str) {
         if self.functions.contains_key(name) {
             Rc::make_mut(&mut self.functions).remove(name);

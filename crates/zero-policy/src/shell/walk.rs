@@ -56,7 +56,7 @@ const PIPED_TEXTS_MAX: usize = 8;
 const LABEL_CHARS_MAX: usize = 240;
 
 /// Why a script is not followed to its end.
-const TOO_LARGE: &str = "the commands in it are too many to be judged";
+const TOO_LARGE: &str = "it has too many commands to check";
 
 /// Analyzes a script that runs in `folder`.
 pub fn analyze_script(text: &str, folder: &Path, home: Option<&Path>) -> ScriptAnalysis {

@@ -232,7 +232,7 @@ fn opaque_program_operands_are_checked_against_hosts() {
     // A word that may be a file does not match rules for all hosts.
     check(PermissionMode::Auto, "allow Bash(*); deny WebFetch", "foo main.rs", "allow");
     check(PermissionMode::Auto, "allow Bash(*); deny WebFetch(domain:*)", "foo main.rs", "allow");
-    // It never allows.
+    // It never allows anything.
     check(PermissionMode::Ask, "allow WebFetch(domain:evil.com)", "lynx http://evil.com", "ask");
 }
 

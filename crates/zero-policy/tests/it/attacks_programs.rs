@@ -150,7 +150,7 @@ fn abbreviated_npm_command_is_expanded() {
         "corepack yarn npm publish",
         "corepack pnpm publish",
     ]);
-    // Short names of others.
+    // Short names of other programs.
     check_all(
         PermissionMode::Auto,
         ALLOWED,

@@ -23,7 +23,7 @@ use zero_policy::shell::analysis::{
 
 /// Number of scripts. Raise it for a long run; the generator has no limit.
 const SCRIPTS: usize = 600;
-/// The first of them.
+/// Number of the first script.
 const FIRST_SCRIPT: usize = 0;
 /// Scripts per parent bash process.
 const BATCH_SIZE: usize = 60;
@@ -60,7 +60,7 @@ struct ExecutedProgram {
 #[derive(Debug, Default)]
 struct AnalysisTally {
     ran: usize,
-    /// Not said, but doubted.
+    /// Not found, but reported as uncertain.
     only_doubted: usize,
     /// Scripts without an uncertainty.
     certain: usize,
@@ -157,7 +157,7 @@ fn install_stubs(bin: &Path) {
     }
 }
 
-/// What the stubs have noted.
+/// Parses the log of the stubs.
 fn parse_log(log: &[u8]) -> Vec<ExecutedProgram> {
     let log = String::from_utf8_lossy(log);
     let mut fields = log.split('\0').map(str::to_owned);

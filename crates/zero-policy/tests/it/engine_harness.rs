@@ -49,7 +49,7 @@ pub(crate) fn build_config(
     }
 }
 
-/// Judges a shell command.
+/// Decides on a shell command.
 pub(crate) fn decide_command(engine: &PolicyEngine, command: &str) -> PolicyDecision {
     let effects = [Effect::Exec(CommandExecution::from_shell(command))];
     let (tool, risk) = ("Bash", RiskLevel::High);

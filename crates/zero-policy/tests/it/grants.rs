@@ -160,7 +160,7 @@ fn unpredictable_command_offers_no_grant() {
         "touch 'a*'",
         "make 'a b'",
         "deploy 'x*'",
-        // Never.
+        // Never offered.
         "curl localhost:3000",
         // More questions than one answer may settle.
         "a; b; c; d; e; f",

@@ -97,12 +97,7 @@ fn every_call_end_is_completed_or_failed_with_text() {
     check(ToolCallStatus::Failed, "broken", "failed", "broken");
     check(ToolCallStatus::Denied, "denied by you", "failed", "denied by you");
     check(ToolCallStatus::Cancelled, "stopped", "failed", "stopped");
-    check(
-        ToolCallStatus::Interrupted,
-        "",
-        "failed",
-        "zero stopped before it was known what became of it",
-    );
+    check(ToolCallStatus::Interrupted, "", "failed", "zero stopped before the outcome was known");
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn notices_and_compaction_need_client_support() {
     }
     check(plain.present_replay(notice("retry")), json!([]));
     check(plain.present_replay(notice("loop_guard")), aside("so it is"));
-    let summed_up = aside("the conversation was summed up: about 9 tokens before, 3 now");
+    let summed_up = aside("the conversation was compacted: about 9 tokens before, 3 now");
     check(plain.present_live(compacted()), summed_up.clone());
     check(plain.present_replay(compacted()), summed_up);
     let mut able = presenter(ClientFeatures {

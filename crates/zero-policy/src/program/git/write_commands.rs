@@ -191,14 +191,14 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> CommandAnalysis {
         }
         name if is_known(name) => CommandAnalysis::opaque(),
         _ => CommandAnalysis::opaque()
-            .with_caution("it is no command of git's own and may be an alias that runs anything"),
+            .with_caution("it is not a git command and may be an alias that runs anything"),
     }
 }
 
 /// Whether git has a command of this name, so that `git-name` is one too.
 pub(super) fn is_git_command(name: &str) -> bool {
     let others = CommandAnalysis::opaque()
-        .with_caution("it is no command of git's own and may be an alias that runs anything");
+        .with_caution("it is not a git command and may be an alias that runs anything");
     analyze(name, &[]) != others
 }
 

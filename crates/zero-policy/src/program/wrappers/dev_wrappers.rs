@@ -64,7 +64,7 @@ fn analyze_concurrently(args: &[ShellArg]) -> CommandAnalysis {
         .fold(CommandAnalysis::opaque(), |study, text| {
             study.with_run(NestedExecution::from_script(text))
         })
-        .with_caution_if(options.has(&["shell", "cwd"]), "it runs them in a way of its own")
+        .with_caution_if(options.has(&["shell", "cwd"]), "its options change how the commands run")
         .mark_guess_if(options.uncertain)
 }
 
@@ -145,7 +145,7 @@ fn analyze_cargo_watch(args: &[ShellArg]) -> CommandAnalysis {
         .with_command(&options.operands)
         .with_caution_if(
             options.has(&["use-shell", "C", "workdir", "E", "env"]),
-            "it runs them in a way of its own",
+            "its options change how the commands run",
         )
         .mark_guess_if(options.uncertain)
 }

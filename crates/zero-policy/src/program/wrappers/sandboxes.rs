@@ -96,7 +96,7 @@ fn analyze_firejail(args: &[ShellArg]) -> CommandAnalysis {
     let open = args_from(args, at).first().is_some_and(ShellArg::may_be_option);
     CommandAnalysis::opaque()
         .with_command(args_from(args, at))
-        .with_caution_if(acts, "it acts on a program in a room of its own")
+        .with_caution_if(acts, "it acts on a program in a sandbox")
         .mark_guess_if(open)
 }
 
@@ -193,7 +193,7 @@ fn analyze_coreutils(args: &[ShellArg]) -> CommandAnalysis {
         }
         None if known_text(Some(first)).starts_with("--") => CommandAnalysis::read_only(),
         None if first.may_be_option() => CommandAnalysis::wrapper()
-            .with_run(NestedExecution::Unknown("which of them it is shows only when it runs")),
+            .with_run(NestedExecution::Unknown("the program is only known at run time")),
         None => CommandAnalysis::wrapper().with_command(args),
     }
 }

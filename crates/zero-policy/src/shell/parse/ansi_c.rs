@@ -21,11 +21,11 @@ pub(super) fn decode(raw: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// What an escape stands for.
+/// The value of an escape.
 enum AnsiCEscape {
     Byte(u8),
     Char(char),
-    /// The backslash itself.
+    /// Not an escape: the backslash itself.
     None,
 }
 

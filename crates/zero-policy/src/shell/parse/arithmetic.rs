@@ -13,9 +13,9 @@ use crate::shell::ast::{ShellWord, WordPart};
 /// The end of an arithmetic text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArithmeticEnd {
-    /// `)`, others counted.
+    /// `)`, with nested pairs counted.
     Parenthesis,
-    /// `]`, others counted.
+    /// `]`, with nested pairs counted.
     Bracket,
     /// `]` within `${ … }`, with nested pairs counted. Bash searches for the `}` first.
     BracketInBraces,

@@ -11,7 +11,7 @@ pub(super) const RESERVED: [&str; 22] = [
     "function", "if", "in", "select", "then", "time", "until", "while",
 ];
 
-/// Those that end a list.
+/// Reserved words that end a list.
 const CLOSING: [&str; 8] = ["then", "do", "done", "fi", "elif", "else", "esac", "}"];
 
 impl ScriptReader<'_> {

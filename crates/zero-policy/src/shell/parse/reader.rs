@@ -153,7 +153,7 @@ impl<'t> ScriptReader<'t> {
         let left = self.reread_budget.checked_sub(bytes);
         match left {
             Some(left) => self.reread_budget = left,
-            None => self.fail("too much that has to be read more than once"),
+            None => self.fail("too much text has to be parsed more than once"),
         }
         left.is_some()
     }

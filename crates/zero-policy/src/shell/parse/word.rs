@@ -3,7 +3,7 @@
 use super::reader::{ScriptReader, is_word_break};
 use crate::shell::ast::{ShellWord, WordPart};
 
-/// What a word is read as.
+/// How a word is parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WordStyle {
     /// An argument, a file name, an element.

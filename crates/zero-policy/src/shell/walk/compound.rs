@@ -189,7 +189,7 @@ impl ScriptWalker<'_> {
     ) {
         let moves = may_change_folder(body, state, &self.functions);
         if self.called.contains(name) {
-            let reason = format!("`{name}` was no function where it was called");
+            let reason = format!("`{name}` was not a function when it was called");
             self.record_uncertainty(here, body.span, UncertaintyKind::Unresolved, reason);
         }
         self.functions.insert(name.to_owned());
@@ -205,7 +205,7 @@ impl ScriptWalker<'_> {
         self.in_body = within;
         let folders = state.folders.clone();
         if !state.define(name, ShellFunction { folders, moves, certain: true }) {
-            let reason = "more functions than anybody follows".to_owned();
+            let reason = "it defines too many functions to check".to_owned();
             self.record_uncertainty(here, body.span, UncertaintyKind::Unresolved, reason);
         }
     }

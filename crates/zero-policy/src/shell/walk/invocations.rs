@@ -263,7 +263,7 @@ impl ScriptWalker<'_> {
             self.add_node(here, span, &label, AnalysisNodeKind::Command(Box::new(invocation)));
         let here = here.with_parent(node);
         if unknown {
-            let reason = "which program runs is only known when it runs".to_owned();
+            let reason = "the program is only known at run time".to_owned();
             self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
         }
         if let Some(caution) = caution {

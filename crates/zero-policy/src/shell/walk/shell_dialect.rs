@@ -6,12 +6,12 @@ use super::super::ast::{ShellWord, SourceSpan, WordPart};
 use super::{NodeContext, ScriptWalker};
 use crate::word_list::words;
 
-/// Which shell reads a text.
+/// The shell that reads a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ShellDialect {
     /// Certainly bash, so its extensions apply.
     Bash,
-    /// Whatever `sh` is.
+    /// Any shell that `sh` may be.
     Any,
 }
 

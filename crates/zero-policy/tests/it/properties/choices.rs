@@ -11,7 +11,7 @@ impl<'b> ChoiceSource<'b> {
         Self { bytes }
     }
 
-    /// One of these.
+    /// Picks one of these.
     pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.next_below(from.len())]
     }

@@ -260,7 +260,7 @@ const AROUND_WORDS: &[&str] = &[
     "coproc X",
 ];
 
-/// Around a line.
+/// Wrappers around a line.
 const AROUND_LINES: &[&str] = &[
     "( X )",
     "( ( X ) )",

@@ -17,7 +17,7 @@ use super::generators;
 /// Builds a call and panics if its verdict violates the invariant.
 type InvariantCheck = fn(&mut ChoiceSource<'_>);
 
-/// All of them, by name.
+/// All invariants, by name.
 pub(crate) const INVARIANTS: &[(&str, InvariantCheck)] = &[
     ("any text is judged", check_any_text_gets_decision),
     ("a stricter rule makes nothing milder", check_stricter_rule_never_loosens),

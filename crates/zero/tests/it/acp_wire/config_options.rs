@@ -198,7 +198,7 @@ fn remote_gateway_can_only_tighten_mode() {
     let from = acp.log_position();
     acp.run_turn(&session, "/mode auto", "end_turn");
     let words = acp.message_text(from, &session);
-    assert!(words.contains("`auto` does not hold here; the mode stays `ask`."), "{words}");
+    assert!(words.contains("`auto` does not apply here; the mode stays `ask`."), "{words}");
     assert!(words.contains("`session/set_mode`"), "{words}");
     let update = acp.wait_for_update(from, "the mode", |update| {
         update["sessionUpdate"] == "current_mode_update"
