@@ -347,12 +347,12 @@ async fn serve_questions(
 ) {
     while let Some(letter) = letters.recv().await {
         match letter {
+            // A call that was cancelled in the meantime asks nothing.
+            SessionMessage::RequestApproval(asked)
+                if book.is_cancelled(&session, &asked.request.call) => {}
             SessionMessage::RequestApproval(asked) => {
-                // A call that was cancelled in the meantime asks nothing.
-                if !book.is_cancelled(&session, &asked.request.call) {
-                    let (_, call) = presenter.present_approval(&asked.request);
-                    questions.ask_local_permission(*asked, call);
-                }
+                let (_, call) = presenter.present_approval(&asked.request);
+                questions.ask_local_permission(*asked, call);
             }
             SessionMessage::Elicit(elicited) => questions.elicit(*elicited),
             SessionMessage::ShowChoice { question, message, shown } => {

@@ -5,11 +5,11 @@
 //! `zero` program, and an empty folder:
 //!
 //! - `start ZERO FOLDER RUNS`: the time from process start until the gateway is ready, and its
-//! memory use when idle.
+//!   memory use when idle.
 //! - `idle ZERO FOLDER CONNECTIONS SECONDS`: the cost of idle connections, measured after SECONDS.
 //! - `load ZERO FOLDER CLIENTS RUNS CHUNKS_PER_SECOND SECONDS`: the number of clients, of
-//! concurrent runs, and of chunks per second that the model sends in total. Every client has at
-//! least one run.
+//!   concurrent runs, and of chunks per second that the model sends in total. Every client has at
+//!   least one run.
 //!
 //! Model and clients run in this process, so latency is measured with one clock; they share the
 //! processors with the gateway. `cargo xtask bench` runs this program.

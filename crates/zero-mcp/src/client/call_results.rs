@@ -229,7 +229,7 @@ fn build_display(content: &[ToolResultPart]) -> ResultDisplay {
             texts.push('\n');
         }
         let left = SHOWN_BYTES_MAX.saturating_sub(texts.len());
-        texts.push_str(head(&text, left));
+        texts.push_str(head(text, left));
         if text.len() > left {
             texts.push_str("\n[the rest is not shown]");
             break;

@@ -1,6 +1,7 @@
 //! `zero tools show`: describes one tool, with an example call.
 
-#[cfg(all(test, feature = "lsp", feature = "web"))]
+#[cfg(test)]
+#[cfg(all(feature = "lsp", feature = "web"))]
 mod reference_page;
 mod tool_facts;
 
