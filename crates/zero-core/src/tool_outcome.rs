@@ -10,6 +10,9 @@ use crate::{
     ErrorReason, ErrorType, FileLocation, ResultDisplay, ToolError, ToolResult, ToolResultPart,
 };
 
+/// Most levels of a value in an outcome.
+const DEPTH_MAX: usize = 64;
+
 /// What became of a call. The ledger, the wire and every client are given it whole; only a model is
 /// given what a dialect makes of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -54,6 +57,16 @@ impl ToolOutcome {
         let details = reason.map(|reason| ("reason".to_owned(), reason.into()));
         let details = details.into_iter().collect();
         Self::Error(ToolError { tool: String::new(), error_type, message, details })
+    }
+
+    /// The same with values that are not nested too deeply; see [`limit_depth`].
+    #[must_use]
+    pub fn with_limited_depth(mut self) -> Self {
+        match &mut self {
+            Self::Result(result) => limit_depth(&mut result.structured),
+            Self::Error(error) => error.details.values_mut().for_each(limit_depth),
+        }
+        self
     }
 
     /// How the call ended, in one word.
@@ -120,6 +133,25 @@ impl From<Result<ToolResult, ToolError>> for ToolOutcome {
     fn from(outcome: Result<ToolResult, ToolError>) -> Self {
         outcome.map_or_else(Self::Error, Self::Result)
     }
+}
+
+/// Replaces what is nested more than [`DEPTH_MAX`] levels deep in a value by a note.
+///
+/// Records, frames and events wrap an outcome in further levels, and whoever reads them refuses 128.
+pub fn limit_depth(value: &mut Value) {
+    fn limit(value: &mut Value, left: usize) {
+        match value {
+            Value::Array(items) if left > 0 => {
+                items.iter_mut().for_each(|item| limit(item, left - 1));
+            }
+            Value::Object(fields) if left > 0 => {
+                fields.values_mut().for_each(|field| limit(field, left - 1));
+            }
+            Value::Array(_) | Value::Object(_) => *value = "(nested too deeply)".into(),
+            _ => {}
+        }
+    }
+    limit(value, DEPTH_MAX);
 }
 
 #[cfg(test)]
@@ -203,5 +235,29 @@ mod tests {
             "structured": Value::Null,
         }});
         assert_eq!(written, expected);
+    }
+
+    #[test]
+    fn deep_values_are_replaced_and_read_back() {
+        let nest =
+            |levels: usize| (0..levels).fold(Value::Null, |inner, _| serde_json::json!([inner]));
+        let mut fine = nest(DEPTH_MAX);
+        limit_depth(&mut fine);
+        assert_eq!(fine, nest(DEPTH_MAX));
+        let mut deep = nest(120);
+        limit_depth(&mut deep);
+        let details = [("data".to_owned(), nest(120))].into_iter().collect();
+        let error = ToolError { details, ..ToolError::failed(ErrorReason::Io, "no") };
+        let result = ToolResult {
+            content: Vec::new(),
+            display: ResultDisplay::markdown(""),
+            structured: nest(120),
+            locations: Vec::new(),
+        };
+        for outcome in [ToolOutcome::Error(error), ToolOutcome::Result(result)] {
+            let text = serde_json::to_string(&outcome.with_limited_depth()).unwrap();
+            assert!(text.contains("(nested too deeply)"));
+            serde_json::from_str::<ToolOutcome>(&text).unwrap();
+        }
     }
 }

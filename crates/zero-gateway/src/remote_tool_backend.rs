@@ -457,7 +457,7 @@ fn unknown_call_error(call: &str) -> ErrorPayload {
 /// Converts a result. `isError` takes precedence over a status that claims success.
 fn to_outcome(params: ToolsResultParams, tool: &str) -> ToolOutcome {
     let mut outcome = match params.outcome {
-        Some(outcome) => *outcome,
+        Some(outcome) => outcome.with_limited_depth(),
         None => {
             let status = match (params.status, params.is_error) {
                 (Some(ToolCallStatus::Completed) | None, true) => ToolCallStatus::Failed,

@@ -28,7 +28,7 @@ use crate::failed_plan::{self, FailedPlan};
 use crate::hooks::{HookAttempt, HookVerdict};
 use crate::host_session::ToolHostSession;
 use crate::registry::RegisteredTool;
-use crate::result_truncation::{json_len, truncate_result};
+use crate::result_truncation::{json_len, truncate_error, truncate_result};
 use crate::tool::{AnyPlan, CallDescription};
 use crate::tool_host::ToolHost;
 
@@ -297,7 +297,8 @@ impl ToolHost {
         // Releases the slot while hooks run.
         drop(cx);
         let outcome = outcome
-            .and_then(|result| truncate_result(result, &call.id, &self.limits, session.spill()));
+            .and_then(|result| truncate_result(result, &call.id, &self.limits, session.spill()))
+            .map_err(|error| truncate_error(error, &self.limits));
         let Some(hooks) = self.find_hooks(&spec.name) else { return outcome };
         let remarks = self.run_post_hooks(hooks, attempt, verdict, &outcome, ledger).await;
         remarks.append_to(outcome)

@@ -11,6 +11,7 @@ use std::io::Write as _;
 
 use serde_json::Value;
 use zero_core::text_shortening::{TextFocus, head, shorten_middle};
+use zero_core::tool_outcome::limit_depth;
 use zero_core::tool_result::{FileDiff, ResultDisplay, SearchHit, ToolResultPart};
 use zero_core::{ByteSize, CallId, ErrorReason, HostLimits, ToolError, ToolResult};
 use zero_exec::SpillFolder;
@@ -29,6 +30,7 @@ pub(crate) fn truncate_result(
             |text: &str| SpillLocation::write(spill, call, index, text, limits.result_bytes_max);
         result.content.extend(truncate_content(piece, cap, save));
     }
+    limit_depth(&mut result.structured);
     let most = limits.result_bytes_max;
     if result_len(&result) > most.as_usize() {
         shrink(&mut result, cap);
@@ -43,6 +45,26 @@ pub(crate) fn truncate_result(
         return Err(ToolError::failed(ErrorReason::TooLarge, message));
     }
     Ok(result)
+}
+
+/// Truncates an error to `limits`: the message as a text of a result, each fact to a quarter of it.
+pub(crate) fn truncate_error(mut error: ToolError, limits: &HostLimits) -> ToolError {
+    let cap = limits.model_output_bytes_max.as_usize();
+    if error.message.len() > cap {
+        error.message = cut_text(&error.message, cap, None);
+    }
+    for fact in error.details.values_mut() {
+        limit_depth(fact);
+        let text = match &*fact {
+            Value::String(text) if text.len() > cap / 4 => text.clone(),
+            Value::Array(_) | Value::Object(_) => fact.to_string(),
+            _ => continue,
+        };
+        if text.len() > cap / 4 {
+            *fact = Value::String(cut_text(&text, cap / 4, None));
+        }
+    }
+    error
 }
 
 /// Truncates one part to what a model takes. Hits become two parts with a mark between them.

@@ -261,6 +261,6 @@ mod tests {
             check(list, "/a/*", Some("`/a/*` is a pattern"));
         }
         check("masked", "/", Some("`/` is the whole machine, so no command could run"));
-        check("masked", ".", Some("`.` is the whole workspace"));
+        check("masked", ".", Some("`.` is the whole workspace, so no command could run"));
     }
 }

@@ -286,7 +286,7 @@ async fn calls_and_results_are_bounded() {
         rig.next_event().await;
     }
     let end = rig.start_call("more", "read").await.unwrap();
-    assert!(result_text(&end).1.contains("has 64 calls at work"), "{end:?}");
+    assert!(result_text(&end).1.contains("has 64 running calls"), "{end:?}");
     let large = "x".repeat(RESULT_BYTES_MAX);
     let refused = rig.hands.handle_result(result("c0", &large, false)).unwrap_err();
     assert!(refused.message.contains("recorded as failed"), "{}", refused.message);

@@ -330,11 +330,14 @@ fn refusal_error(error: &ErrorData, order: &McpCallRequest<'_>) -> ToolError {
     let message = format!("MCP server `{alias}` refused the call: {text} ({})", error.code.0);
     let refusal =
         ToolError::failed(ErrorReason::RemoteFailure, message).with_detail("code", error.code.0);
-    match &error.data {
-        Some(data) if data.to_string().len() <= ERROR_CHARS_MAX => {
-            refusal.with_detail("data", data.clone())
-        }
-        _ => refusal,
+    let data = error.data.as_ref().map(|data| order.secrets.redact(&data.to_string()));
+    match data.filter(|data| data.len() <= ERROR_CHARS_MAX) {
+        // Redaction may have taken a quote; then there is nothing to show.
+        Some(data) => match serde_json::from_str::<Value>(&data) {
+            Ok(data) => refusal.with_detail("data", data),
+            Err(_) => refusal,
+        },
+        None => refusal,
     }
 }
 

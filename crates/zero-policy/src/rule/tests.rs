@@ -68,8 +68,8 @@ fn malformed_rule_error_suggests_correction() {
     check_error("Read(a\u{7}b)", "U+0007");
     check_error("Bash(git\npush)", "U+000A");
     check_error("Bash(git\u{200b})", "U+200B");
-    check_error("Read([)", "no pattern");
-    check_error("Read(a/[z-a])", "no pattern");
+    check_error("Read([)", "not a valid pattern");
+    check_error("Read(a/[z-a])", "not a valid pattern");
     check_error("Read(a\\)", "do not match");
     check_error("Read(src:*)", "`src/**`");
     check_error("Bash(cd x && make)", "a rule for each");
