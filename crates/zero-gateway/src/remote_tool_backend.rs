@@ -236,6 +236,7 @@ impl RemoteToolBackend {
             session_id: self.session_id.clone(),
             dialect: terms.dialect.as_str().to_owned(),
             mode: terms.mode.map(|mode| mode.as_str().to_owned()),
+            outcome: true,
         }
     }
 
