@@ -67,7 +67,7 @@ pub(crate) fn to_old_result_params(
         content.push(ResultContent::Text { text: "(no output)".to_owned() });
     }
     let status = outcome.status();
-    let locations = outcome.locations().to_vec();
+    let locations = outcome.locations().into_owned();
     let (display, plan) = match outcome {
         ToolOutcome::Error(_) => (None, None),
         ToolOutcome::Result(result) => match result.display {
