@@ -18,6 +18,7 @@ use zero_core::{
 };
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
+use zero_runtime::dialect::render_for_model;
 use zero_runtime::schema::foreign_schema;
 use zero_runtime::tool_backend::{CallObserver, CatalogEntry, ToolBackend, ToolCatalog};
 use zero_wire::client::{EncodedParams, GatewayClient, GatewayClientError};
@@ -29,7 +30,7 @@ use zero_wire::tools::{
 };
 use zero_wire::{EventFrame, GatewayMethod as _};
 
-use crate::call_rejection::to_result_params;
+use crate::call_rejection::{to_old_result_params, to_result_params};
 
 /// Most concurrent calls; further ones are refused. A gateway's agent loop makes fewer.
 pub(crate) const CALLS_MAX: usize = 64;
@@ -49,6 +50,8 @@ pub struct ToolService {
     /// The permission mode that applies here. The gateway can request a stricter one, never a more
     /// permissive one.
     own_mode: PermissionMode,
+    /// Whether the gateway takes the outcome of a call.
+    takes_outcome: bool,
     state: Mutex<ToolServiceState>,
 }
 
@@ -86,6 +89,7 @@ impl ToolService {
             hands,
             session_key: terms.session_key.clone(),
             own_mode,
+            takes_outcome: terms.outcome,
             state: Mutex::new(ToolServiceState {
                 dialect: DialectName::Canonical,
                 session_id: terms.session_id.clone(),
@@ -270,7 +274,14 @@ impl ToolService {
         {
             result.locations = about;
         }
-        let result = ToolsResultParams { title, kind, ..to_result_params(wanted, outcome) };
+        let result = if self.takes_outcome {
+            to_result_params(wanted, outcome)
+        } else {
+            let dialect = self.lock_state().dialect;
+            let content = render_for_model(dialect, &wanted.tool_name, &outcome);
+            to_old_result_params(wanted, outcome, content)
+        };
+        let result = ToolsResultParams { title, kind, ..result };
         if let Err(error) = self.client.request::<ToolsResult>(result).await {
             tracing::warn!(%error, call = %wanted.tool_call_id, "a result did not reach the gateway");
         }

@@ -4,6 +4,7 @@
 //! order. Events are zero's own data model; each front end translates them into its protocol.
 
 use schemars::JsonSchema;
+use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -87,6 +88,7 @@ pub enum EventKind {
         progress: Option<String>,
     },
     /// A call is over. Comes exactly once for each that started.
+    #[serde(deserialize_with = "deserialize_tool_ended")]
     ToolEnded {
         /// The call.
         call: String,
@@ -165,6 +167,31 @@ pub enum EventKind {
         /// Of this run.
         usage: TokenUsage,
     },
+}
+
+/// Reads the end of a call, also in the form of earlier versions: what the model was told and what
+/// the user saw, in place of the outcome.
+fn deserialize_tool_ended<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<(String, ToolCallStatus, ToolOutcome), D::Error> {
+    #[derive(Deserialize)]
+    struct ToolEndedFields {
+        call: String,
+        status: ToolCallStatus,
+        outcome: Option<ToolOutcome>,
+        content: Option<Vec<ResultContent>>,
+        display: Option<ResultDisplay>,
+        #[serde(default)]
+        locations: Vec<FileLocation>,
+    }
+    let ToolEndedFields { call, status, outcome, content, display, locations } =
+        ToolEndedFields::deserialize(deserializer)?;
+    let outcome = match (outcome, content) {
+        (Some(outcome), _) => outcome,
+        (None, Some(content)) => ToolOutcome::from_content(status, content, display, locations),
+        (None, None) => return Err(D::Error::missing_field("outcome")),
+    };
+    Ok((call, status, outcome))
 }
 
 /// How a call ended.
@@ -384,5 +411,30 @@ impl std::ops::AddAssign for TokenUsage {
             (None, None) => None,
             (one, two) => Some(one.unwrap_or(0.0) + two.unwrap_or(0.0)),
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::ToolResult;
+
+    #[test]
+    fn end_of_call_is_read_in_both_forms() {
+        let mut written = json!({
+            "seq": 1, "time_ms": 0, "type": "tool_ended", "call": "c", "status": "completed",
+            "content": [{"type": "text", "text": "a"}],
+            "locations": [{"path": "/a"}],
+        });
+        let old: Event = serde_json::from_value(written.clone()).unwrap();
+        let places = vec![FileLocation { path: "/a".into(), line: None }];
+        let result = ToolResult { locations: places, ..ToolResult::text("a") };
+        assert_eq!(old.what, EventKind::tool_ended("c", result.into()));
+        let new = serde_json::to_string(&old).unwrap();
+        assert_eq!(serde_json::from_str::<Event>(&new).unwrap(), old);
+        written.as_object_mut().unwrap().remove("content");
+        assert!(serde_json::from_value::<Event>(written).is_err());
     }
 }

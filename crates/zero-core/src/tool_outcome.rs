@@ -1,8 +1,10 @@
 //! What became of a call: its result, or why there is none.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use crate::event::{ResultContent, ToolCallStatus};
 use crate::tool_result::json_bytes;
@@ -54,8 +56,11 @@ impl ToolOutcome {
             ToolCallStatus::Interrupted => Some("interrupted"),
             _ => None,
         };
-        let details = reason.map(|reason| ("reason".to_owned(), reason.into()));
-        let details = details.into_iter().collect();
+        let mut details = Map::new();
+        details.extend(reason.map(|reason| ("reason".to_owned(), reason.into())));
+        if !locations.is_empty() {
+            details.insert("locations".to_owned(), json!(locations));
+        }
         Self::Error(ToolError { tool: String::new(), error_type, message, details })
     }
 
@@ -101,9 +106,16 @@ impl ToolOutcome {
         }
     }
 
-    /// Places that the call touched.
-    pub fn locations(&self) -> &[FileLocation] {
-        self.result().map_or(&[], |result| &result.locations)
+    /// Places that the call touched. An error names them in `details.locations`.
+    pub fn locations(&self) -> Cow<'_, [FileLocation]> {
+        match self {
+            Self::Result(result) => Cow::Borrowed(result.locations.as_slice()),
+            Self::Error(error) => {
+                let named = error.details.get("locations");
+                let named = named.and_then(|named| Vec::<FileLocation>::deserialize(named).ok());
+                Cow::Owned(named.unwrap_or_default())
+            }
+        }
     }
 
     /// Estimated size: the bytes of its texts and media.
@@ -156,8 +168,6 @@ pub fn limit_depth(value: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::FileDiff;
     use crate::tool_result::{RemainingLines, SearchHit};
@@ -186,8 +196,10 @@ mod tests {
         use ToolCallStatus::{Cancelled, Completed, Denied, Failed, Interrupted};
         for status in [Completed, Failed, Denied, Cancelled, Interrupted] {
             let content = vec![ResultContent::Text { text: "a".into() }];
-            let outcome = ToolOutcome::from_content(status, content, None, Vec::new());
+            let places = vec![FileLocation { path: "/a".into(), line: Some(1) }];
+            let outcome = ToolOutcome::from_content(status, content, None, places.clone());
             assert_eq!(outcome.status(), status);
+            assert_eq!(*outcome.locations(), places);
             assert_eq!(outcome.error().map_or("a", |error| &error.message), "a");
         }
     }

@@ -419,7 +419,7 @@ impl RunEventWriter<'_, '_> {
                 if interest.tools {
                     let shown = translation::tool_result(*status, outcome);
                     let locations = outcome.locations();
-                    self.write_tool_details(call, "result", "result", shown, locations);
+                    self.write_tool_details(call, "result", "result", shown, &locations);
                 }
                 self.track.calls.remove(call);
             }

@@ -236,6 +236,7 @@ impl RemoteToolBackend {
             session_id: self.session_id.clone(),
             dialect: terms.dialect.as_str().to_owned(),
             mode: terms.mode.map(|mode| mode.as_str().to_owned()),
+            outcome: true,
         }
     }
 
@@ -472,7 +473,14 @@ fn to_outcome(params: ToolsResultParams, tool: &str) -> ToolOutcome {
     };
     match &mut outcome {
         ToolOutcome::Result(result) => result.locations.truncate(PLACES_MAX),
-        ToolOutcome::Error(error) => tool.clone_into(&mut error.tool),
+        ToolOutcome::Error(error) => {
+            tool.clone_into(&mut error.tool);
+            let places =
+                error.details.get_mut("locations").and_then(serde_json::Value::as_array_mut);
+            if let Some(places) = places {
+                places.truncate(PLACES_MAX);
+            }
+        }
     }
     outcome
 }

@@ -12,7 +12,6 @@ mod checkpoint;
 mod database_error;
 mod database_file;
 mod ledger;
-mod old_entries;
 mod reader_pool;
 mod runs;
 mod schema;

@@ -76,6 +76,10 @@ pub struct ToolsTerms {
     /// to allow more than its own settings do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
+    /// Whether the gateway takes `outcome` in `tools/result`. If false, it knows only the other
+    /// fields.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outcome: bool,
 }
 
 /// Parameters of `tools/offer`.

@@ -1,5 +1,6 @@
 //! The content shown for a call: diffs, text, and raw output for programs.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use agent_client_protocol::v1::schema::{
@@ -39,7 +40,7 @@ impl<'a> CallResultView<'a> {
     }
 
     /// The locations that the call touched.
-    pub(super) fn locations(&self) -> &'a [FileLocation] {
+    pub(super) fn locations(&self) -> Cow<'a, [FileLocation]> {
         self.outcome.locations()
     }
 

@@ -382,7 +382,7 @@ impl CallView {
             shown.insert(0, self.terminal_content());
         }
         let mut fields = ToolCallUpdateFields::new().status(status).content(shown).raw_output(raw);
-        let places = call_locations(outcome.locations(), cwd);
+        let places = call_locations(&outcome.locations(), cwd);
         if !places.is_empty() && places != self.locations {
             fields.locations = Some(places);
         }

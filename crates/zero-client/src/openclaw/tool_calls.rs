@@ -129,10 +129,18 @@ pub(crate) fn parse_outcome(status: ToolCallStatus, result: &Value) -> ToolOutco
     let (content, display) = (parse_content(result), parse_display(details));
     let mut outcome =
         ToolOutcome::from_content(status, content, display, result_locations(details));
-    if let ToolOutcome::Result(result) = &mut outcome {
-        let exit_code = || Some(json!({"exit_code": details.get("exitCode")?.as_i64()?}));
-        let structured = details.get("structured").cloned();
-        result.structured = structured.or_else(exit_code).unwrap_or_default();
+    let structured = details.get("structured");
+    let exit_code = details.get("exitCode").or_else(|| structured?.get("exit_code"));
+    let exit_code = exit_code.and_then(Value::as_i64);
+    match &mut outcome {
+        ToolOutcome::Result(result) => {
+            let exit_code = || Some(json!({"exit_code": exit_code?}));
+            result.structured = structured.cloned().or_else(exit_code).unwrap_or_default();
+        }
+        ToolOutcome::Error(ToolError { details, .. }) => {
+            details.extend(exit_code.map(|code| ("exit_code".to_owned(), code.into())));
+            details.extend(structured.map(|value| ("structured".to_owned(), value.clone())));
+        }
     }
     outcome
 }
@@ -222,6 +230,17 @@ mod tests {
             super::call_title("x", &json!({"command": "y".repeat(500)})).chars().count(),
             201
         );
+    }
+
+    #[test]
+    fn failed_call_keeps_exit_code_and_locations() {
+        let result = json!({"content": "no", "details": {
+            "exitCode": 2, "structured": {"a": 1}, "locations": [{"path": "/a"}],
+        }});
+        let outcome = parse_outcome(ToolCallStatus::Failed, &result);
+        let details = &outcome.error().unwrap().details;
+        assert_eq!((&details["exit_code"], &details["structured"]), (&json!(2), &json!({"a": 1})));
+        assert_eq!(*outcome.locations(), [FileLocation { path: "/a".into(), line: None }]);
     }
 
     #[test]

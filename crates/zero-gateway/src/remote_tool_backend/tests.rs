@@ -300,6 +300,7 @@ async fn offer_is_requested_in_dialect_and_awaited() {
     let mut rig = fixture();
     let terms = rig.hands.set_initial_terms(None, Some(PermissionMode::Plan));
     assert_eq!((terms.dialect.as_str(), terms.mode.as_deref()), ("canonical", Some("plan")));
+    assert!(terms.outcome);
     let hands = Arc::clone(&rig.hands);
     let bench = tokio::spawn(async move { hands.load_catalog(DialectName::Acp).await });
     let (name, payload) = rig.next_event().await;

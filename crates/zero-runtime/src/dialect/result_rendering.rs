@@ -128,6 +128,8 @@ pub(super) fn render_parts<'a>(
 pub(super) fn render_error(error: &ToolError) -> Vec<ResultContent> {
     let mut details = error.details.clone();
     details.remove("output");
+    // The places are for clients; the model named them itself.
+    details.remove("locations");
     let facts = json!({"error_type": error.error_type, "details": details});
     vec![text_content(join_paragraphs([&error.message, error_output(error), &facts.to_string()]))]
 }

@@ -57,7 +57,7 @@ fn closing_events(events: &[Event]) -> (Vec<EventKind>, TokenUsage) {
 }
 
 fn interrupted_call_event(call: &str) -> EventKind {
-    let text = "zero was stopped while this ran; whether it happened is not known";
+    let text = "zero was stopped before this call ended; it may have run, in part or not at all";
     EventKind::tool_ended(call, ToolError::failed(ErrorReason::Interrupted, text).into())
 }
 

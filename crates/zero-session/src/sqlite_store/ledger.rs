@@ -4,9 +4,8 @@ use rusqlite::{Connection, OptionalExtension, Params};
 use zero_core::{RunId, SessionId};
 
 use super::database_error::DatabaseError;
-use super::old_entries;
 use super::sessions::{find_row, from_json, from_sql_int, no_session_error, to_json, to_sql_int};
-use crate::event::{Event, EventKind};
+use crate::event::Event;
 use crate::store::{LedgerReadLimit, NewEvent};
 
 /// Serialized entries. The caller serializes them, so that the writer thread has less work.
@@ -142,14 +141,6 @@ pub(super) fn last_seq(db: &Connection, session: &SessionId) -> Result<u64, Data
     last.map(from_sql_int).ok_or_else(|| no_session_error(session))
 }
 
-/// Parses an entry of any version.
-fn parse_entry(body: &str) -> Result<EventKind, DatabaseError> {
-    match from_json("an entry", body) {
-        Ok(what) => Ok(what),
-        Err(error) => old_entries::parse(body).ok_or(error),
-    }
-}
-
 /// Entries of an inclusive range of sequence numbers, oldest first.
 fn read_range(
     db: &Connection,
@@ -172,7 +163,7 @@ fn read_range(
             seq: from_sql_int(row.get(0)?),
             run: run.map_err(|error| DatabaseError::invalid_data("the run of an entry", error))?,
             time_ms: row.get(2)?,
-            what: parse_entry(body)?,
+            what: from_json("an entry", body)?,
         });
     }
     Ok(events)

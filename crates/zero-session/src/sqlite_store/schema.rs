@@ -94,8 +94,8 @@ const SCHEMA_V2_SESSION_BYTES: &str = "
 ";
 
 /// The entry for the end of a call now contains its whole outcome. The tables and existing entries
-/// do not change; old entries are [converted](super::old_entries) when read. The new version number
-/// prevents an older zero from opening a file that it cannot read.
+/// do not change; old entries are converted when read. The new version number prevents an
+/// older zero from opening a file that it cannot read.
 const SCHEMA_V3_TOOL_OUTCOMES: &str = "";
 
 /// Checks that the file is new or has a known version.

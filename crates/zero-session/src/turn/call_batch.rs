@@ -52,6 +52,8 @@ enum BatchedCallState {
         status: ToolCallStatus,
         /// Result content for the model.
         told: Vec<ResultContent>,
+        /// Equal for outcomes that the loop guard counts as the same.
+        digest: u64,
     },
 }
 
@@ -131,17 +133,17 @@ impl BatchedCall {
             Some(dialect) => render_for_model(dialect, &self.name, &outcome),
             None => render_plain(&outcome),
         };
-        let status = outcome.status();
+        let (status, digest) = (outcome.status(), outcome_digest(&outcome, &told));
         let plan = outcome.result().and_then(ToolResult::plan).map(<[_]>::to_vec);
         let ended = EventKind::tool_ended(self.id.as_str(), outcome);
         actions.push(TurnAction::Show(ended));
         actions.extend(plan.map(|entries| TurnAction::Show(EventKind::Plan { entries })));
-        self.state = BatchedCallState::Ended { status, told };
+        self.state = BatchedCallState::Ended { status, told, digest };
     }
 
     fn to_result_block(&self) -> MessageBlock {
         let (mut content, is_error) = match &self.state {
-            BatchedCallState::Ended { status, told } => {
+            BatchedCallState::Ended { status, told, .. } => {
                 (told.clone(), *status != ToolCallStatus::Completed)
             }
             BatchedCallState::Waiting | BatchedCallState::Running => {
@@ -160,14 +162,8 @@ impl BatchedCall {
         let mut hasher = DefaultHasher::new();
         self.name.hash(&mut hasher);
         hash_json(&self.input, &mut hasher);
-        if let BatchedCallState::Ended { status, told } = &self.state {
-            (*status == ToolCallStatus::Completed).hash(&mut hasher);
-            for piece in told {
-                match piece {
-                    ResultContent::Text { text } => text.hash(&mut hasher),
-                    ResultContent::Image { data, .. } => data.hash(&mut hasher),
-                }
-            }
+        if let BatchedCallState::Ended { digest, .. } = &self.state {
+            digest.hash(&mut hasher);
         }
         hasher.finish()
     }
@@ -288,6 +284,27 @@ fn unknown_tool_message(name: &str, tools: &[CatalogEntry]) -> String {
     text
 }
 
+/// Digest of what the model was told of an outcome. Of an error, only type, reason and message
+/// count: other details, such as the file with the full output, differ from call to call.
+fn outcome_digest(outcome: &ToolOutcome, told: &[ResultContent]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    match outcome {
+        ToolOutcome::Result(_) => {
+            for piece in told {
+                match piece {
+                    ResultContent::Text { text } => text.hash(&mut hasher),
+                    ResultContent::Image { data, .. } => data.hash(&mut hasher),
+                }
+            }
+        }
+        ToolOutcome::Error(error) => {
+            let reason = error.details.get("reason").and_then(Value::as_str);
+            (error.error_type, reason, &error.message).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
 /// Hashes objects independently of the order of their fields.
 fn hash_json(value: &Value, hasher: &mut DefaultHasher) {
     std::mem::discriminant(value).hash(hasher);
@@ -311,5 +328,26 @@ fn hash_json(value: &Value, hasher: &mut DefaultHasher) {
                 hash_json(value, hasher);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(error: ToolError) -> u64 {
+        let outcome = ToolOutcome::from(error);
+        outcome_digest(&outcome, &render_plain(&outcome))
+    }
+
+    #[test]
+    fn outcome_digest_ignores_details_of_one_call() {
+        let error = |file: &str| {
+            ToolError::failed(ErrorReason::RemoteFailure, "no").with_detail("spill_file", file)
+        };
+        assert_eq!(digest(error("/a")), digest(error("/b")));
+        assert_ne!(digest(error("/a")), digest(ToolError::failed(ErrorReason::Io, "no")));
+        let other = ToolError::failed(ErrorReason::RemoteFailure, "yes");
+        assert_ne!(digest(error("/a")), digest(other));
     }
 }
