@@ -102,7 +102,7 @@ impl<'a> CallResultView<'a> {
         }
     }
 
-    /// The complete content for clients without a terminal.
+    /// The content for clients without a terminal, except what a failed call had printed.
     pub(super) fn display_content(&self, kind: ToolKind, cwd: &Path) -> Vec<ToolCallContent> {
         let mut shown = Vec::new();
         let told = self.text();
@@ -132,15 +132,20 @@ impl<'a> CallResultView<'a> {
                     _ => shown.extend(text_content(summary)),
                 }
             }
-            // The reason of a failure is in the text, whatever else there is.
-            _ => shown.extend(text_content(if told.is_empty() {
-                end_label(self.status)
-            } else {
-                &told
-            })),
+            _ => {
+                let reason = self.outcome.error().map_or("", |error| error.message.as_str());
+                let is_empty = reason.trim().is_empty();
+                shown.extend(text_content(if is_empty { end_label(self.status) } else { reason }));
+            }
         }
         shown.extend(self.image_content());
         shown
+    }
+
+    /// What a failed call had printed, as a code block: as Markdown it could contain links and
+    /// images.
+    pub(super) fn error_output_content(&self) -> Option<ToolCallContent> {
+        code_content(self.outcome.error()?.details.get("output")?.as_str()?, "console")
     }
 
     /// The text of a call that changed a file, without the diff.
