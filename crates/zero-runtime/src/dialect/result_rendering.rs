@@ -127,7 +127,9 @@ pub(super) fn render_parts<'a>(
 /// facts for programs as one line of JSON.
 pub(super) fn render_error(error: &ToolError) -> Vec<ResultContent> {
     let mut details = error.details.clone();
-    details.remove("output");
+    if details.get("output").is_some_and(Value::is_string) {
+        details.remove("output");
+    }
     let facts = json!({"error_type": error.error_type, "details": details});
     vec![text_content(join_paragraphs([&error.message, error_output(error), &facts.to_string()]))]
 }
@@ -451,5 +453,9 @@ mod tests {
             let expected = "too slow\n\nline 1\nline 2\n\n{\"error_type\":\"timeout\",\"details\":{\"reason\":\"deadline\",\"spill_file\":\"/tmp/all\"}}";
             assert_eq!(told, [text_content(expected.into())], "{dialect}");
         }
+        let error = ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, "too slow")
+            .with_detail("output", 7);
+        let expected = "too slow\n\n{\"error_type\":\"timeout\",\"details\":{\"reason\":\"deadline\",\"output\":7}}";
+        assert_eq!(render_error(&error), [text_content(expected.into())]);
     }
 }
