@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::event::{ResultContent, ToolCallStatus};
-use crate::tool_result::json_bytes;
+use crate::tool_result::fields_bytes;
 use crate::{
     ErrorReason, ErrorType, FileLocation, ResultDisplay, ToolError, ToolResult, ToolResultPart,
 };
@@ -123,7 +123,7 @@ impl ToolOutcome {
         match self {
             Self::Result(result) => result.bytes(),
             Self::Error(error) => {
-                error.message.len() + error.details.values().map(json_bytes).sum::<usize>()
+                error.tool.len() + error.message.len() + fields_bytes(&error.details)
             }
         }
     }
@@ -202,6 +202,30 @@ mod tests {
             assert_eq!(*outcome.locations(), places);
             assert_eq!(outcome.error().map_or("a", |error| &error.message), "a");
         }
+    }
+
+    #[test]
+    fn size_counts_every_text() {
+        let long = || "x".repeat(1000);
+        let note = || Some(long());
+        let hit = SearchHit { file: long(), line: 1, text: long(), is_match: true };
+        let result = ToolResult {
+            content: vec![
+                ToolResultPart::Lines { first: 1, text: long(), rest: None, note: note() },
+                ToolResultPart::Matches { hits: vec![hit], numbered: true, note: note() },
+                ToolResultPart::Resource { uri: long(), mime: long(), data: long() },
+            ],
+            display: ResultDisplay::markdown(long()),
+            structured: json!({ long(): [1, long()] }),
+            locations: vec![FileLocation { path: long().into(), line: None }],
+        };
+        let bytes = ToolOutcome::from(result).bytes();
+        assert!((12_000..12_100).contains(&bytes), "{bytes}");
+        let mut error = ToolError::invalid(ErrorReason::NoMatch, long());
+        error.tool = long();
+        error.details = [(long(), json!([]))].into_iter().collect();
+        let bytes = ToolOutcome::from(error).bytes();
+        assert!((3_000..3_100).contains(&bytes), "{bytes}");
     }
 
     #[test]

@@ -4,9 +4,12 @@ use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::event::{PlanEntry, ResultContent};
+
+/// Estimated size of a value besides its text.
+const NODE_BYTES: usize = 8;
 
 /// One piece of what the model gets. Dialects decide how each is written down.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -141,20 +144,25 @@ impl From<ResultContent> for ToolResultPart {
 impl ToolResultPart {
     fn bytes(&self) -> usize {
         match self {
-            Self::Text(text) | Self::Lines { text, .. } => text.len(),
-            Self::Matches { hits, .. } => hits.iter().map(|hit| hit.text.len()).sum(),
-            Self::Diff { diff, .. } => diff.bytes(),
-            Self::Image { data, .. } | Self::Audio { data, .. } | Self::Resource { data, .. } => {
-                data.len()
+            Self::Text(text) => text.len(),
+            Self::Lines { text, note, .. } => text.len() + optional_bytes(note),
+            Self::Matches { hits, note, .. } => {
+                let hit_bytes = |hit: &SearchHit| NODE_BYTES + hit.file.len() + hit.text.len();
+                hits.iter().map(hit_bytes).sum::<usize>() + optional_bytes(note)
             }
+            Self::Diff { summary, diff } => summary.len() + diff.bytes(),
+            Self::Image { mime, data } | Self::Audio { mime, data } => mime.len() + data.len(),
+            Self::Resource { uri, mime, data } => uri.len() + mime.len() + data.len(),
         }
     }
 }
 
 impl FileDiff {
     fn bytes(&self) -> usize {
-        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        self.unified.len() + length(&self.old_text) + length(&self.new_text)
+        self.path.len()
+            + self.unified.len()
+            + optional_bytes(&self.old_text)
+            + optional_bytes(&self.new_text)
     }
 }
 
@@ -179,22 +187,32 @@ impl ToolResult {
 
     /// Estimated size: the bytes of its texts and media.
     pub(crate) fn bytes(&self) -> usize {
+        let location_bytes = |location: &FileLocation| NODE_BYTES + location.path.as_os_str().len();
         self.content.iter().map(ToolResultPart::bytes).sum::<usize>()
             + self.display.bytes()
             + json_bytes(&self.structured)
+            + self.locations.iter().map(location_bytes).sum::<usize>()
     }
 }
 
-/// Estimated size of a JSON value: the bytes of its keys and strings.
-pub(crate) fn json_bytes(value: &Value) -> usize {
-    match value {
+fn optional_bytes(text: &Option<String>) -> usize {
+    text.as_ref().map_or(0, String::len)
+}
+
+/// Estimated size of a JSON value: the bytes of its keys and strings, and a constant for each node.
+fn json_bytes(value: &Value) -> usize {
+    let inner: usize = match value {
         Value::String(text) => text.len(),
         Value::Array(items) => items.iter().map(json_bytes).sum(),
-        Value::Object(fields) => {
-            fields.iter().map(|(key, item)| key.len() + json_bytes(item)).sum()
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
-    }
+        Value::Object(fields) => fields_bytes(fields),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    NODE_BYTES + inner
+}
+
+/// Estimated size of the fields of a JSON object.
+pub(crate) fn fields_bytes(fields: &Map<String, Value>) -> usize {
+    fields.iter().map(|(key, item)| key.len() + json_bytes(item)).sum()
 }
 
 impl ResultDisplay {
@@ -203,7 +221,12 @@ impl ResultDisplay {
         match self {
             Self::Markdown { text } => text.len(),
             Self::Diff(diff) => diff.bytes(),
-            Self::Plan { entries } => entries.iter().map(|entry| entry.content.len()).sum(),
+            Self::Plan { entries } => {
+                let entry_bytes = |entry: &PlanEntry| {
+                    entry.content.len() + entry.priority.len() + entry.status.len()
+                };
+                entries.iter().map(entry_bytes).sum()
+            }
         }
     }
 

@@ -146,7 +146,6 @@ impl SessionCommands {
     /// Ends every command, jobs and others, those that are about to start among them, waits until
     /// they have ended, and takes the temporary files away: the session is over.
     pub fn end(&self) {
-        let until = Instant::now() + END_MAX;
         let mut open = self.lock_resources();
         open.is_over = true;
         for command in open.commands.iter().filter_map(Weak::upgrade) {
@@ -157,6 +156,7 @@ impl SessionCommands {
         let mut open = waited.unwrap_or_else(PoisonError::into_inner).0;
         let (commands, lease) = (std::mem::take(&mut open.commands), open.lease.take());
         drop(open);
+        let until = Instant::now() + END_MAX;
         for command in commands.iter().filter_map(Weak::upgrade) {
             command.wait(until.saturating_duration_since(Instant::now()));
         }

@@ -8,7 +8,9 @@ use tokio::sync::mpsc;
 use zero_core::event::ResultContent;
 use zero_core::{FileDiff, FileLocation, ResultDisplay, ToolKind, ToolOutcome};
 use zero_runtime::DialectName;
-use zero_runtime::dialect::{RenderedResult, render_for_platform, render_plain, render_result};
+use zero_runtime::dialect::{
+    RenderedResult, render_for_model, render_for_platform, render_plain, render_result,
+};
 use zero_runtime::tool_backend::CallObserver;
 
 use crate::output_buffer::OutputBuffer;
@@ -59,14 +61,24 @@ pub(super) fn outcome_json(
         ToolOutcome::Error(error) => {
             told.insert("error".to_owned(), json!(error));
             if dialect == DialectName::Qwen {
-                told.insert("llmContent".to_owned(), json!([{"text": error.message}]));
-                told.insert("returnDisplay".to_owned(), json!(error.message));
+                let model_text = join_texts(render_for_model(dialect, tool, outcome));
+                told.insert("llmContent".to_owned(), json!([{"text": model_text}]));
+                told.insert("returnDisplay".to_owned(), json!(join_texts(render_plain(outcome))));
             }
         }
     }
     told.insert("content".to_owned(), Value::Array(content));
     told.insert("isError".to_owned(), Value::Bool(is_error));
     told
+}
+
+/// The texts of the content, joined by line breaks.
+fn join_texts(content: Vec<ResultContent>) -> String {
+    let texts = content.into_iter().filter_map(|piece| match piece {
+        ResultContent::Text { text } => Some(text),
+        ResultContent::Image { .. } => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// Observes a call. Progress that does not fit into the queue is dropped: the result is complete.
@@ -164,5 +176,16 @@ mod tests {
             json!([{"text": "done"}, {"inlineData": {"mimeType": "image/png", "data": "AA=="}}]);
         assert_eq!(qwen["llmContent"], parts);
         assert_eq!(qwen["returnDisplay"]["fileName"], "/a");
+    }
+
+    #[test]
+    fn qwen_error_contains_output_and_details() {
+        let error = ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, "too slow")
+            .with_detail("output", "half\n");
+        let told = outcome_json((DialectName::Qwen, "run_shell_command"), &error.into());
+        let facts = r#"{"error_type":"timeout","details":{"reason":"deadline"}}"#;
+        let text = format!("too slow\n\nhalf\n\n{facts}");
+        assert_eq!(told["llmContent"], json!([{"text": text}]));
+        assert_eq!(told["returnDisplay"], "too slow\n\nhalf");
     }
 }

@@ -103,7 +103,7 @@ impl<'a> CallResultView<'a> {
         }
     }
 
-    /// The complete content for clients without a terminal.
+    /// The content for clients without a terminal, except what a failed call had printed.
     pub(super) fn display_content(&self, kind: ToolKind, cwd: &Path) -> Vec<ToolCallContent> {
         let mut shown = Vec::new();
         let told = self.text();
@@ -133,15 +133,20 @@ impl<'a> CallResultView<'a> {
                     _ => shown.extend(text_content(summary)),
                 }
             }
-            // The reason of a failure is in the text, whatever else there is.
-            _ => shown.extend(text_content(if told.is_empty() {
-                end_label(self.status)
-            } else {
-                &told
-            })),
+            _ => {
+                let reason = self.outcome.error().map_or("", |error| error.message.as_str());
+                let is_empty = reason.trim().is_empty();
+                shown.extend(text_content(if is_empty { end_label(self.status) } else { reason }));
+            }
         }
         shown.extend(self.image_content());
         shown
+    }
+
+    /// What a failed call had printed, as a code block: as Markdown it could contain links and
+    /// images.
+    pub(super) fn error_output_content(&self) -> Option<ToolCallContent> {
+        code_content(self.outcome.error()?.details.get("output")?.as_str()?, "console")
     }
 
     /// The text of a call that changed a file, without the diff.
@@ -191,12 +196,11 @@ impl<'a> CallResultView<'a> {
                     metadata.insert("backupCreated".to_owned(), json!(backup));
                 }
                 let text = self.text();
-                let output = shorten_middle(&text, left);
-                left = left.saturating_sub(output.len());
-                if output.len() != text.len() {
+                let output = truncate_text(&text, &mut left);
+                let structured = truncate_value(&result.structured, &mut left, 0);
+                if output.len() != text.len() || structured != result.structured {
                     metadata.insert("truncated".to_owned(), Value::Bool(true));
                 }
-                let structured = truncate_value(&result.structured, &mut left, 0);
                 if !structured.is_null() {
                     metadata.insert("structured".to_owned(), structured);
                 }
@@ -208,8 +212,11 @@ impl<'a> CallResultView<'a> {
                 let path = file.or(attempted).map(|path| path.display().to_string());
                 metadata.extend(path.map(|path| ("attemptedPath".to_owned(), json!(path))));
                 let details = Value::Object(error.details.clone());
-                let details = truncate_value(&details, &mut left, 0);
-                metadata.insert("details".to_owned(), details);
+                let shown = truncate_value(&details, &mut left, 0);
+                if shown != details {
+                    metadata.insert("truncated".to_owned(), Value::Bool(true));
+                }
+                metadata.insert("details".to_owned(), shown);
                 json!({ "error": shorten_middle(&error.message, RAW_BYTES_MAX), "metadata": metadata })
             }
         }
@@ -327,31 +334,46 @@ pub(super) fn raw_input(input: &Value) -> Value {
     truncate_value(input, &mut left, 0)
 }
 
-/// Copies a value, with at most `left` bytes of text.
+/// The text if it fits into `left`; otherwise its beginning and end, with some bytes left for what
+/// follows.
+fn truncate_text<'a>(text: &'a str, left: &mut usize) -> Cow<'a, str> {
+    let bytes_max = if text.len() <= *left { *left } else { *left / 8 * 7 };
+    let short = shorten_middle(text, bytes_max);
+    *left = left.saturating_sub(short.len());
+    short
+}
+
+/// Copies a value, with at most `left` bytes: those of keys and strings, and a constant for each
+/// node. The items that follow are left out.
 fn truncate_value(value: &Value, left: &mut usize, depth: usize) -> Value {
     const DEPTH_MAX: usize = 32;
-    const ITEMS_MAX: usize = 4096;
+    const NODE_BYTES: usize = 16;
+    *left = left.saturating_sub(NODE_BYTES);
     if depth > DEPTH_MAX {
         return Value::String("[…]".to_owned());
     }
     match value {
-        Value::String(text) => {
-            let short = shorten_middle(text, *left).into_owned();
-            *left = left.saturating_sub(text.len());
-            Value::String(short)
-        }
+        Value::String(text) => Value::String(truncate_text(text, left).into_owned()),
         Value::Array(items) => {
-            let items = items.iter().take(ITEMS_MAX);
-            items.map(|item| truncate_value(item, left, depth.saturating_add(1))).collect()
+            let mut kept = Vec::new();
+            for item in items {
+                if *left == 0 {
+                    break;
+                }
+                kept.push(truncate_value(item, left, depth.saturating_add(1)));
+            }
+            Value::Array(kept)
         }
         Value::Object(fields) => {
-            let fields = fields.iter().take(ITEMS_MAX);
-            fields
-                .map(|(name, value)| {
-                    (name.clone(), truncate_value(value, left, depth.saturating_add(1)))
-                })
-                .collect::<serde_json::Map<_, _>>()
-                .into()
+            let mut kept = Map::new();
+            for (name, value) in fields {
+                *left = left.saturating_sub(name.len());
+                if *left == 0 {
+                    break;
+                }
+                kept.insert(name.clone(), truncate_value(value, left, depth.saturating_add(1)));
+            }
+            Value::Object(kept)
         }
         other => other.clone(),
     }
@@ -455,6 +477,12 @@ mod tests {
         let input = raw_input(&json!({"content": long, "list": [1, {"deep": "x"}]}));
         assert!(input.to_string().len() < RAW_BYTES_MAX + 1024);
         assert_eq!(input["list"][0], 1);
+        let keys: Map<String, Value> =
+            (0..RAW_BYTES_MAX).map(|n| (format!("key {n}"), json!([n, ""]))).collect();
+        for large in [Value::Object(keys), json!([vec![long.clone(); 99], vec![0; RAW_BYTES_MAX]])]
+        {
+            assert!(raw_input(&large).to_string().len() < RAW_BYTES_MAX + 1024);
+        }
         let mut deep = json!(1);
         for _ in 0..100 {
             deep = json!([deep]);

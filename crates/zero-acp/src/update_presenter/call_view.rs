@@ -372,6 +372,11 @@ impl CallView {
         let raw = outcome.raw_output(attempted);
         let mut updates = Vec::new();
         let mut shown = outcome.display_content(self.kind, cwd);
+        // A full terminal does not show the end of the output.
+        let is_streamed = self.has_terminal && self.printed.sent_bytes > 0 && !self.printed.is_full;
+        if !is_streamed {
+            shown.extend(outcome.error_output_content());
+        }
         let is_command = self.has_terminal || self.kind == ToolKind::Execute;
         let exit = is_command.then(|| outcome.exit_status());
         if self.has_terminal && outcome.status == ToolCallStatus::Completed {

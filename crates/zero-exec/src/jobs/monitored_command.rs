@@ -158,15 +158,18 @@ impl MonitoredCommand {
         watch_report: WatchReport,
     ) {
         let ended = collected.as_ref().ok().map(|(_, ended)| ended.clone());
-        let is_network_failure = collected
-            .as_ref()
-            .is_ok_and(|(output, ended)| network_failure::is_network_failure(output, ended));
+        let is_network_failure = collected.as_ref().is_ok_and(|(output, ended)| {
+            let recognize = || network_failure::is_network_failure(output, ended);
+            catch_unwind(AssertUnwindSafe(recognize)).unwrap_or(false)
+        });
         let mut state = self.lock();
         let network_use = std::mem::take(&mut state.network);
         let mut network = network_use.notes();
         if is_network_failure && network.is_empty() && !network_use.has_hosts() {
             network.push(network_failure::NO_NETWORK_NOTE.to_owned());
         }
+        // The hosts of this call are closed before anybody learns of its end.
+        drop(network_use);
         state.finish =
             Some(CommandEnding { ended, collected: Some(collected), watch_report, network });
         state.permit = None;

@@ -15,6 +15,9 @@ use zero_core::tool_result::{
 use super::dialect_name::DialectName;
 use crate::result_truncation::format_hits;
 
+/// Most bytes of numbered lines: a number takes more room than an empty line.
+const NUMBERED_BYTES_MAX: usize = 16 * 1024 * 1024;
+
 /// A result as a dialect writes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RenderedResult {
@@ -39,8 +42,8 @@ impl PagingHint<'_> {
     /// `lines 1-2000 of 2500; continue with offset 2001`
     fn describe_next_page(self, first: u64, rest: RemainingLines) -> String {
         let tool = self.tool.map_or_else(String::new, |tool| format!("{tool}, "));
-        let number = (rest.next - 1).saturating_add(self.first);
-        let (last, total, field) = (rest.next - 1, rest.total_lines, self.field);
+        let (last, total, field) = (rest.next.saturating_sub(1), rest.total_lines, self.field);
+        let number = last.saturating_add(self.first);
         format!("lines {first}-{last} of {total}; continue with {tool}{field} {number}")
     }
 }
@@ -127,7 +130,9 @@ pub(super) fn render_parts<'a>(
 /// facts for programs as one line of JSON.
 pub(super) fn render_error(error: &ToolError) -> Vec<ResultContent> {
     let mut details = error.details.clone();
-    details.remove("output");
+    if details.get("output").is_some_and(Value::is_string) {
+        details.remove("output");
+    }
     // The places are for clients; the model named them itself.
     details.remove("locations");
     let facts = json!({"error_type": error.error_type, "details": details});
@@ -286,14 +291,21 @@ fn text_content(text: String) -> ResultContent {
     ResultContent::Text { text }
 }
 
-/// `cat -n`: the number in six columns, a tab, the line.
+/// `cat -n`: the number in six columns, a tab, the line. Lines that do not fit into 16 MiB are left
+/// out with a note.
 pub fn number_lines(first: u64, lines: &str) -> String {
-    let mut numbered = String::with_capacity(lines.len() + lines.len() / 8 + 16);
-    for (number, line) in (first..).zip(lines.split('\n')) {
-        if number > first {
+    let expected_bytes = lines.len() + lines.len() / 8 + 16;
+    let mut numbered = String::with_capacity(expected_bytes.min(NUMBERED_BYTES_MAX));
+    for (index, line) in (0_u64..).zip(lines.split('\n')) {
+        if index > 0 {
             numbered.push('\n');
         }
+        let number = first.saturating_add(index);
         // Writing to a String cannot fail.
+        if numbered.len() + line.len() > NUMBERED_BYTES_MAX {
+            let _ = write!(numbered, "(lines from {number} on are not shown: too much text)");
+            break;
+        }
         let _ = write!(numbered, "{number:>6}\t{line}");
     }
     numbered
@@ -349,6 +361,17 @@ mod tests {
         check(DialectName::Qwen, "read_file", "offset 2000");
         check(DialectName::Qwen, "read_many_files", "read_file, offset 2000");
         check(DialectName::Opencode, "read", "line 2001");
+    }
+
+    #[test]
+    fn extreme_line_numbers_and_sizes_are_bounded() {
+        let rest = Some(RemainingLines { next: 0, total_lines: 0 });
+        let page = ToolResultPart::Lines { first: u64::MAX, text: "a\nb".into(), rest, note: None };
+        let shown = json!(render_one(DialectName::Canonical, "Read", page)).to_string();
+        assert!(shown.contains("continue with offset 1"), "{shown}");
+        let numbered = number_lines(1, &"\n".repeat(NUMBERED_BYTES_MAX / 4));
+        assert!(numbered.len() < NUMBERED_BYTES_MAX + 128, "{}", numbered.len());
+        assert!(numbered.ends_with("on are not shown: too much text)"));
     }
 
     #[test]
@@ -453,5 +476,9 @@ mod tests {
             let expected = "too slow\n\nline 1\nline 2\n\n{\"error_type\":\"timeout\",\"details\":{\"reason\":\"deadline\",\"spill_file\":\"/tmp/all\"}}";
             assert_eq!(told, [text_content(expected.into())], "{dialect}");
         }
+        let error = ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, "too slow")
+            .with_detail("output", 7);
+        let expected = "too slow\n\n{\"error_type\":\"timeout\",\"details\":{\"reason\":\"deadline\",\"output\":7}}";
+        assert_eq!(render_error(&error), [text_content(expected.into())]);
     }
 }

@@ -1,5 +1,7 @@
 //! Tests for command output while the command runs, with and without a terminal of the client.
 
+use zero_core::{ErrorReason, ErrorType};
+
 use super::*;
 
 #[test]
@@ -112,6 +114,32 @@ fn unused_terminal_is_replaced_by_text() {
         json!({"type": "content", "content": {"type": "text", "text": "stopped after 2 s"}});
     assert_eq!(content(false), json!([words]));
     assert_eq!(content(true), json!([{"type": "terminal", "terminalId": "c1"}, words]));
+}
+
+#[test]
+fn output_of_failed_command_is_shown_once_as_code() {
+    let content = |features: ClientFeatures, printed: bool| {
+        let mut presenter = presenter(features);
+        let input = json!({"command": "cat x"});
+        presenter.present_live(call_started("c1", "Bash", ToolKind::Execute, input));
+        if printed {
+            presenter.present_output("c1", "![x](http://x)\n", Instant::now());
+        }
+        let error = ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, "too slow")
+            .with_detail("output", "![x](http://x)\n");
+        let updates = presenter.present_live(EventKind::tool_ended("c1", error.into()));
+        updates.last().unwrap()["content"].clone()
+    };
+    let words = |text: &str| json!({"type": "content", "content": {"type": "text", "text": text}});
+    let output = words("```console\n![x](http://x)\n```");
+    let message = words("too slow");
+    for (features, printed) in
+        [(plain_features(), true), (plain_features(), false), (terminal_features(), false)]
+    {
+        assert_eq!(content(features, printed), json!([message, output]));
+    }
+    let terminal = json!({"type": "terminal", "terminalId": "c1"});
+    assert_eq!(content(terminal_features(), true), json!([terminal, message]));
 }
 
 #[test]
