@@ -1,26 +1,29 @@
-//! How much a model is asked to think.
+//! How much reasoning a model is asked for.
 
-/// How much a model should think before it speaks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+use serde::Deserialize;
+
+/// How much reasoning a model uses, by the words of settings and requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ThinkingEffort {
-    /// As it likes.
+    /// The model's default.
     #[default]
     Default,
     /// None, where the model allows that.
     Off,
-    /// A little.
+    /// Little reasoning.
     Low,
-    /// More.
+    /// A medium amount of reasoning.
     Medium,
-    /// Much.
+    /// Much reasoning.
     High,
 }
 
 impl ThinkingEffort {
-    /// All of them.
+    /// All levels, from the default up.
     pub const ALL: [Self; 5] = [Self::Default, Self::Off, Self::Low, Self::Medium, Self::High];
 
-    /// Stable word.
+    /// The word in settings and requests.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Default => "default",

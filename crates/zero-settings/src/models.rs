@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use zero_core::ThinkingEffort;
 use zero_core::session_key::is_agent_id;
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
@@ -84,7 +85,7 @@ pub struct AgentSetting {
     pub mode: Option<PermissionMode>,
     /// How much reasoning its model uses.
     #[schemars(schema_with = "thinking_schema")]
-    pub thinking: Option<ThinkingSetting>,
+    pub thinking: Option<ThinkingEffort>,
     /// Most model requests of one run.
     pub max_turns: Option<u32>,
 }
@@ -114,39 +115,6 @@ impl ModelApiSetting {
             Self::Responses => "responses",
             Self::Anthropic => "anthropic",
             Self::Gemini => "gemini",
-        }
-    }
-}
-
-/// How much reasoning a model uses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ThinkingSetting {
-    /// The model's default.
-    #[default]
-    Default,
-    /// None, where the model allows that.
-    Off,
-    /// Little reasoning.
-    Low,
-    /// A medium amount of reasoning.
-    Medium,
-    /// Much reasoning.
-    High,
-}
-
-impl ThinkingSetting {
-    /// All levels.
-    pub const ALL: [Self; 5] = [Self::Default, Self::Off, Self::Low, Self::Medium, Self::High];
-
-    /// The word in settings.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Default => "default",
-            Self::Off => "off",
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
         }
     }
 }
@@ -188,5 +156,5 @@ fn mode_schema(_: &mut SchemaGenerator) -> Schema {
 }
 
 fn thinking_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "enum": ThinkingSetting::ALL.map(ThinkingSetting::as_str)})
+    json_schema!({"type": "string", "enum": ThinkingEffort::ALL.map(ThinkingEffort::as_str)})
 }

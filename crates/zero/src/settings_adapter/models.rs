@@ -7,12 +7,10 @@ use zero_mcp::client::credentials::{DesktopKeyring, KEYRING_ADVICE, SecretStore}
 use zero_sandbox::ConfigFile;
 use zero_session::agent::AgentProfile;
 use zero_session::model::catalog::{ApiKey, ApiKeySource, ModelApi, ModelConfig};
-use zero_session::model::{ModelError, ModelErrorKind, ThinkingEffort, TokenPrices};
+use zero_session::model::{ModelError, ModelErrorKind, TokenPrices};
 use zero_settings::WorkspaceSettings;
 pub(crate) use zero_settings::models::SecretSetting;
-use zero_settings::models::{
-    AgentSetting, ModelApiSetting, ModelSetting, PriceSetting, ThinkingSetting,
-};
+use zero_settings::models::{AgentSetting, ModelApiSetting, ModelSetting, PriceSetting};
 
 use crate::environment::EnvironmentConfig;
 
@@ -51,7 +49,7 @@ pub(crate) fn agent_profiles(settings: &WorkspaceSettings) -> Vec<AgentProfile> 
         system_prompt: setting.system_prompt.clone(),
         tools: setting.tools.clone(),
         mode: setting.mode,
-        thinking: to_effort(setting.thinking.unwrap_or_default()),
+        thinking: setting.thinking.unwrap_or_default(),
         turns_max: setting.max_turns,
     };
     settings.agents().map(agent).collect()
@@ -64,16 +62,6 @@ fn to_api(api: ModelApiSetting) -> (ModelApi, &'static str) {
         ModelApiSetting::Responses => (ModelApi::OpenAiResponses, "https://api.openai.com/v1"),
         ModelApiSetting::Anthropic => (ModelApi::Anthropic, "https://api.anthropic.com"),
         ModelApiSetting::Gemini => (ModelApi::Gemini, "https://generativelanguage.googleapis.com"),
-    }
-}
-
-fn to_effort(thinking: ThinkingSetting) -> ThinkingEffort {
-    match thinking {
-        ThinkingSetting::Default => ThinkingEffort::Default,
-        ThinkingSetting::Off => ThinkingEffort::Off,
-        ThinkingSetting::Low => ThinkingEffort::Low,
-        ThinkingSetting::Medium => ThinkingEffort::Medium,
-        ThinkingSetting::High => ThinkingEffort::High,
     }
 }
 
