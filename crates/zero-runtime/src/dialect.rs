@@ -114,6 +114,11 @@ impl Dialect {
         mapped.chain(kept).collect()
     }
 
+    /// The schema of the inputs of `tool` under `name`.
+    pub(crate) fn input_schema<'a>(&'a self, name: &str, tool: &'a RegisteredTool) -> &'a Value {
+        self.find_entry(name).map_or(&tool.input, |entry| &entry.input).as_value()
+    }
+
     /// Checks an input against the dialect's own schema and turns it into the canonical one.
     pub fn to_canonical(
         &self,

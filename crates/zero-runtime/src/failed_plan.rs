@@ -40,10 +40,12 @@ impl FailedPlan {
     }
 }
 
+/// The fields of inputs that name a path.
+pub(crate) const PATH_ARGUMENTS: [&str; 3] = ["file_path", "path", "filePath"];
+
 /// The path in an input, if it has one.
 pub(crate) fn path_argument(input: &Value) -> Option<String> {
-    let names = ["file_path", "path", "filePath"];
-    names.into_iter().find_map(|name| input.get(name)?.as_str()).map(str::to_owned)
+    PATH_ARGUMENTS.into_iter().find_map(|name| input.get(name)?.as_str()).map(str::to_owned)
 }
 
 /// A title that reveals no more than the caller knows.

@@ -44,6 +44,7 @@ pub mod rule_policy;
 pub mod schema;
 pub mod seen_files;
 mod service_rows;
+pub mod simulated_call;
 pub mod stdio;
 pub mod text_reader;
 pub mod tool;

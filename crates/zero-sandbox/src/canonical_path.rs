@@ -94,6 +94,19 @@ pub fn canonicalize(
     Ok(CanonicalPath { existing: here, missing: Vec::new() })
 }
 
+/// An absolute path as if no file existed: `..` takes the name before it away.
+pub(crate) fn normalize(absolute: &Path) -> CanonicalPath {
+    let mut missing = Vec::new();
+    for component in absolute.components() {
+        match component {
+            Component::Normal(name) => missing.push(name.to_owned()),
+            Component::ParentDir => drop(missing.pop()),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    CanonicalPath { existing: PathBuf::from("/"), missing }
+}
+
 fn with_missing_tail(
     here: PathBuf,
     name: OsString,

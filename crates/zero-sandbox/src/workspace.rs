@@ -9,7 +9,9 @@ use std::sync::Arc;
 use rustix::fs::{Mode, OFlags};
 use zero_core::{ErrorReason, PathZone, TargetPath, ToolError};
 
-use crate::canonical_path::{self, CanonicalPathError, FinalLinkMode, PATH_BYTES_MAX};
+use crate::canonical_path::{
+    self, CanonicalPath, CanonicalPathError, FinalLinkMode, PATH_BYTES_MAX,
+};
 use crate::file_error;
 use crate::open_beneath;
 use crate::path_survey;
@@ -34,14 +36,29 @@ impl WorkspaceRoot {
                 ToolError::not_found(ErrorReason::BadPath, message).with_detail("file", shown)
             );
         }
+        Self::open_existing(found, &shown)
+    }
+
+    /// Opens the part of the path that exists. The rest is missing below it, as in a path that is
+    /// resolved from there.
+    fn open_for_planning(path: &Path) -> Result<Self, ToolError> {
+        let shown = path.display().to_string();
+        let found = canonical_path::canonicalize(Path::new("/"), path, FinalLinkMode::Follow)
+            .map_err(|error| bad_path_error(&shown, &error))?;
+        Self::open_existing(found, &shown)
+    }
+
+    fn open_existing(found: CanonicalPath, shown: &str) -> Result<Self, ToolError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         // Without following links, so that it is the folder of that path even if it is being
         // replaced now.
         let below = found.existing.strip_prefix("/").unwrap_or(&found.existing);
         let dir = rustix::fs::open("/", flags, Mode::empty())
             .and_then(|system| open_beneath::open(system, below, flags))
-            .map_err(|errno| file_error::from_errno("open the workspace folder", &shown, errno))?;
-        Ok(Self { path: found.existing, dir })
+            .map_err(|errno| file_error::from_errno("open the workspace folder", shown, errno))?;
+        let mut path = found.existing;
+        path.extend(&found.missing);
+        Ok(Self { path, dir })
     }
 }
 
@@ -62,9 +79,21 @@ impl Deref for RootRef<'_> {
     }
 }
 
+/// How a written path is resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PathLookup {
+    /// On disk. Each root exists and is held open, so that paths below it start there.
+    FromRoots,
+    /// On disk, starting at `/`, because a root may be missing.
+    FromSystem,
+    /// By its names alone, as if no file existed.
+    Lexical,
+}
+
 /// The folders a session works in. Relative paths start in the first of them.
 #[derive(Clone, Debug)]
 pub struct Workspace {
+    lookup: PathLookup,
     roots: Arc<[WorkspaceRoot]>,
     /// The folder of this session's oversized results: readable, never writable.
     spill: Option<Arc<Path>>,
@@ -76,6 +105,28 @@ pub struct Workspace {
 impl Workspace {
     /// Opens the folders. `home` is what `~` stands for; without it, `~` is refused.
     pub fn open(roots: &[PathBuf], home: Option<PathBuf>) -> Result<Self, ToolError> {
+        Self::new(PathLookup::FromRoots, roots, home, WorkspaceRoot::open)
+    }
+
+    /// A workspace for calls that are planned and never run: its folders need not exist.
+    pub fn for_planning(roots: &[PathBuf], home: Option<PathBuf>) -> Result<Self, ToolError> {
+        Self::new(PathLookup::FromSystem, roots, home, WorkspaceRoot::open_for_planning)
+    }
+
+    /// A workspace for calls that are planned and never run, on a machine without files: the plans
+    /// are the same everywhere. `roots` must be absolute and without `..`.
+    pub fn on_empty_machine(roots: &[PathBuf], home: Option<PathBuf>) -> Result<Self, ToolError> {
+        Self::new(PathLookup::Lexical, roots, home, |root| {
+            Ok(WorkspaceRoot { path: root.to_owned(), ..WorkspaceRoot::open(Path::new("/"))? })
+        })
+    }
+
+    fn new(
+        lookup: PathLookup,
+        roots: &[PathBuf],
+        home: Option<PathBuf>,
+        open_root: impl Fn(&Path) -> Result<WorkspaceRoot, ToolError>,
+    ) -> Result<Self, ToolError> {
         if roots.is_empty() {
             return Err(ToolError::invalid(
                 ErrorReason::BadPath,
@@ -83,9 +134,9 @@ impl Workspace {
             ));
         }
         let roots: Vec<WorkspaceRoot> =
-            roots.iter().map(|root| WorkspaceRoot::open(root)).collect::<Result<_, _>>()?;
+            roots.iter().map(|root| open_root(root)).collect::<Result<_, _>>()?;
         let system = Arc::new(WorkspaceRoot::open(Path::new("/"))?);
-        Ok(Self { roots: roots.into(), spill: None, system, home })
+        Ok(Self { lookup, roots: roots.into(), spill: None, system, home })
     }
 
     /// The same workspace for a session whose oversized results are in `folder`, which need not
@@ -141,15 +192,21 @@ impl Workspace {
         path: &Path,
         last: FinalLinkMode,
     ) -> Result<ResolvedPath, ToolError> {
-        // Below a root only the rest is resolved: the root's own path is canonical and held open.
-        let (start, below) = match self.roots.iter().find_map(|root| {
-            path.strip_prefix(&root.path).ok().map(|below| (root.path.as_path(), below))
-        }) {
-            Some(found) => found,
-            None => (Path::new("/"), path),
+        let system = Path::new("/");
+        let found = match self.lookup {
+            // Below a root only the rest is resolved: the root's own path is canonical and held
+            // open.
+            PathLookup::FromRoots => {
+                let below_root = self.roots.iter().find_map(|root| {
+                    path.strip_prefix(&root.path).ok().map(|below| (root.path.as_path(), below))
+                });
+                let (start, below) = below_root.unwrap_or((system, path));
+                canonical_path::canonicalize(start, below, last)
+            }
+            PathLookup::FromSystem => canonical_path::canonicalize(system, path, last),
+            PathLookup::Lexical => Ok(canonical_path::normalize(path)),
         };
-        let found = canonical_path::canonicalize(start, below, last)
-            .map_err(|error| bad_path_error(written, &error))?;
+        let found = found.map_err(|error| bad_path_error(written, &error))?;
         let mut canonical = found.existing.clone();
         canonical.extend(&found.missing);
         let (root, zone) = self.root_for(&canonical);
@@ -329,6 +386,45 @@ mod tests {
         let behind = spill.with_file_name("y").join("a.txt");
         let behind = moved.resolve(behind.to_str().unwrap(), FinalLinkMode::Follow).unwrap();
         assert_eq!(behind.target().zone(), PathZone::Outside);
+    }
+
+    #[test]
+    fn calls_are_planned_in_folders_that_do_not_exist() {
+        let f = WorkspaceFixture::new();
+        let base = f.temp.path().canonicalize().unwrap();
+        let roots = [f.temp.path().join("one/leak/new/app")];
+        let workspace = Workspace::for_planning(&roots, None).unwrap();
+        assert_eq!(workspace.cwd(), base.join("elsewhere/new/app"));
+        for (written, path) in [("a", "elsewhere/new/app/a"), (".", "elsewhere/new/app")] {
+            let located = workspace.resolve(written, FinalLinkMode::Follow).unwrap();
+            assert_eq!(located.target().canonical(), base.join(path), "{written}");
+            assert_eq!(located.target().zone(), PathZone::Workspace, "{written}");
+            assert!(located.facts().unwrap().is_none(), "{written}");
+        }
+        let elsewhere = f.temp.path().join("one/other/x");
+        let located = workspace.resolve_path(&elsewhere, FinalLinkMode::Follow).unwrap();
+        assert_eq!(located.target().canonical(), base.join("two/x"));
+        assert_eq!(located.target().zone(), PathZone::Outside);
+    }
+
+    #[test]
+    fn empty_machine_follows_no_link() {
+        let f = WorkspaceFixture::new();
+        let base = f.temp.path().canonicalize().unwrap();
+        let home = base.join("home");
+        let workspace = Workspace::on_empty_machine(&[base.join("one")], Some(home)).unwrap();
+        for (written, zone, path) in [
+            ("leak/secret", PathZone::Workspace, "one/leak/secret"),
+            (".", PathZone::Workspace, "one"),
+            ("none/../../two/x", PathZone::Outside, "two/x"),
+            ("~/notes", PathZone::Outside, "home/notes"),
+        ] {
+            let located = workspace.resolve(written, FinalLinkMode::Follow).unwrap();
+            assert_eq!(located.target().canonical(), base.join(path), "{written}");
+            assert_eq!(located.target().zone(), zone, "{written}");
+        }
+        let system = workspace.resolve("/", FinalLinkMode::Follow).unwrap();
+        assert_eq!(system.target().canonical(), Path::new("/"));
     }
 
     #[test]

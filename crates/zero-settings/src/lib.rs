@@ -54,7 +54,6 @@ pub mod rule_examples;
 pub mod sandbox;
 mod semantic_checks;
 pub mod settings_schema;
-pub mod simulated_call;
 pub mod tool_commands;
 pub mod trust;
 pub mod user_paths;

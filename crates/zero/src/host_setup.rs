@@ -50,17 +50,22 @@ impl AppContext {
             Err(error) => {
                 let what = "tools of MCP servers and commands are not included";
                 self.terminal.print_note(&format!("{what}: {error:#}"));
-                let registry = ToolRegistry::default();
-                registry
-                    .add(BUILTIN, self.tools.to_vec())
-                    .context("could not register the built-in tools")?;
-                registry.add_missing(&zero_tools::missing_tools());
-                Arc::new(registry)
+                Arc::new(self.builtin_registry()?)
             }
         };
         if let Some(Ok(name)) = asks_for.map(ToolName::new) {
             registry.reveal(&[name]);
         }
+        Ok(registry)
+    }
+
+    /// The built-in tools.
+    pub(crate) fn builtin_registry(&self) -> anyhow::Result<ToolRegistry> {
+        let registry = ToolRegistry::default();
+        registry
+            .add(BUILTIN, self.tools.to_vec())
+            .context("could not register the built-in tools")?;
+        registry.add_missing(&zero_tools::missing_tools());
         Ok(registry)
     }
 

@@ -4,18 +4,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use zero_core::Effects;
 use zero_exec::LocalMachine;
 use zero_policy::engine::VerdictTree;
 use zero_policy::{
     CommandHosts, GrantScope, PermissionMode, PolicyDecision, PolicyEngine, PolicyEngineConfig,
     PolicyRule,
 };
-use zero_runtime::{DialectName, HookSettings, Policy, RulePolicy, ToolRegistry};
+use zero_runtime::simulated_call::{CallSimulator, SimulatedCall};
+use zero_runtime::{DialectName, HookSettings, Policy, RulePolicy};
 use zero_sandbox::Workspace;
 use zero_settings::TrustStore;
 use zero_settings::WorkspaceSettings;
-use zero_settings::simulated_call::{SimulatedCall, SimulationContext};
 use zero_settings::user_paths::canonical_folder;
+use zero_tools::tool_discovery;
 
 use crate::AppContext;
 use crate::cli::PolicyContextArgs;
@@ -65,40 +67,24 @@ impl PolicyContext {
 pub(crate) struct PolicyEvaluator {
     engine: PolicyEngine,
     surroundings: PolicyContext,
-    /// External tools, which declare their own effects.
-    brought: Option<ExternalToolRegistry>,
+    workspace: Workspace,
+    /// The tools, which declare the effects of their calls.
+    simulator: Arc<CallSimulator>,
     hooks: HookSettings,
 }
 
-/// External tools of a workspace.
-struct ExternalToolRegistry {
-    registry: Arc<ToolRegistry>,
-    workspace: Workspace,
-}
-
-impl ExternalToolRegistry {
-    /// Effects of a call; `None` if `tool` is not an external tool.
-    fn resolve_call(&self, tool: &str, input: &Value) -> Option<Result<SimulatedCall, String>> {
-        let name = tool.strip_prefix("mcp__").unwrap_or(tool);
-        let found = self.registry.get(name).filter(|_| name.contains("__"))?;
-        let spec = found.tool.spec();
-        let plan = found.tool.plan(input.clone(), &self.workspace);
-        Some(plan.map_err(|error| error.message).map(|plan| SimulatedCall {
-            tool: spec.name.to_string(),
-            risk: spec.risk,
-            effects: plan.effects(),
-        }))
-    }
-}
-
 impl PolicyEvaluator {
+    /// Fails if the path of a workspace folder cannot be resolved; the folder may be missing.
     pub(crate) fn new(
         rules: Vec<PolicyRule>,
         mode: PermissionMode,
         surroundings: PolicyContext,
-    ) -> Self {
+        simulator: Arc<CallSimulator>,
+    ) -> Result<Self, UsageError> {
+        let workspace = Workspace::for_planning(&surroundings.roots, surroundings.home.clone())
+            .map_err(|error| UsageError(error.message))?;
         let engine = surroundings.build_engine(rules, mode);
-        Self { engine, surroundings, brought: None, hooks: HookSettings::default() }
+        Ok(Self { engine, surroundings, workspace, simulator, hooks: HookSettings::default() })
     }
 
     /// Descriptions of the hooks that run before calls of a tool.
@@ -119,17 +105,25 @@ impl PolicyEvaluator {
         input: &Value,
         dialect: Option<DialectName>,
     ) -> Result<SimulatedCall, String> {
-        let brought = self.brought.as_ref().and_then(|brought| brought.resolve_call(tool, input));
-        if let Some(subject) = brought {
-            return subject;
+        let name = tool.strip_prefix("mcp__").filter(|name| self.has_tool(name)).unwrap_or(tool);
+        if let Some((tool_discovery::PREFIX, _)) = name.split_once("__")
+            && !self.has_tool(name)
+        {
+            return Err(format!(
+                "the command of `{name}` is not known; run `zero tools refresh` to discover command tools"
+            ));
         }
-        let machine = LocalMachine::new(&self.surroundings.search_path);
-        let place = SimulationContext {
-            roots: &self.surroundings.roots,
-            home: self.surroundings.home.as_deref(),
-            machine: &machine,
-        };
-        SimulatedCall::new(tool, input, dialect, &place)
+        let call = self.simulator.simulate(name, input, dialect, &self.workspace);
+        call.map_err(|error| error.message)
+    }
+
+    /// A call of which only the effects are known.
+    pub(crate) fn call_from_effects(&self, tool: &str, effects: Effects) -> SimulatedCall {
+        self.simulator.from_effects(tool, effects)
+    }
+
+    fn has_tool(&self, name: &str) -> bool {
+        self.simulator.registry().get(name).is_some()
     }
 
     /// Evaluates a call.
@@ -177,29 +171,32 @@ impl AppContext {
             secret_files: self.secret_files(&settings),
             ..surroundings
         };
-        let brought = self.external_tool_registry(&surroundings, &settings)?;
-        let judge = PolicyEvaluator::new(settings.policy_rules(), mode, surroundings);
-        Ok(PolicyEvaluator { brought, hooks: settings.hooks(self.config.home()), ..judge })
+        let simulator = self.call_simulator(&surroundings, &settings)?;
+        let judge = PolicyEvaluator::new(settings.policy_rules(), mode, surroundings, simulator)?;
+        Ok(PolicyEvaluator { hooks: settings.hooks(self.config.home()), ..judge })
     }
 
-    /// Known external tools of a folder. Starts nothing.
-    fn external_tool_registry(
+    /// Simulator with the tools that are known in a folder. Starts nothing.
+    fn call_simulator(
         &self,
         surroundings: &PolicyContext,
         settings: &WorkspaceSettings,
-    ) -> anyhow::Result<Option<ExternalToolRegistry>> {
-        let Some(root) = surroundings.roots.first() else { return Ok(None) };
+    ) -> anyhow::Result<Arc<CallSimulator>> {
+        let Some(root) = surroundings.roots.first() else { return self.builtin_simulator() };
         let servers = mcp_servers::configured_servers(settings, &self.config, root);
         if servers.definitions.is_empty() && settings.tool_commands().is_none() {
-            return Ok(None);
+            return self.builtin_simulator();
         }
-        let open = || {
-            let workspace = Workspace::open(&surroundings.roots, surroundings.home.clone());
-            workspace.map_err(|error| UsageError(error.message))
-        };
-        let host = self.idle_host(open()?, settings)?;
+        let workspace = Workspace::open(&surroundings.roots, surroundings.home.clone())
+            .map_err(|error| UsageError(error.message))?;
+        let host = self.idle_host(workspace, settings)?;
         self.external_tools_from(&host, settings, servers, None).register_known();
-        Ok(Some(ExternalToolRegistry { registry: Arc::clone(host.registry()), workspace: open()? }))
+        Ok(Arc::new(CallSimulator::new(Arc::clone(host.registry()))))
+    }
+
+    /// Simulator with the built-in tools.
+    pub(crate) fn builtin_simulator(&self) -> anyhow::Result<Arc<CallSimulator>> {
+        Ok(Arc::new(CallSimulator::new(Arc::new(self.builtin_registry()?))))
     }
 
     /// Policy of a host that works in these folders.

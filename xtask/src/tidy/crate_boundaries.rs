@@ -21,10 +21,19 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("zero-client", &["zero-core", "zero-policy", "zero-runtime", "zero-wire"]),
     ("zero-acp", &["zero-core", "zero-policy", "zero-runtime", "zero-client"]),
     ("zero-gateway", &["zero-core", "zero-runtime", "zero-session", "zero-wire"]),
-    // Language servers that are known by name, and the checker of schemas that the protocol has.
+    // Language servers that are known by name, the tools that rules and their examples name, and the
+    // checker of schemas that the protocol has.
     (
         "zero-settings",
-        &["zero-core", "zero-sandbox", "zero-policy", "zero-runtime", "zero-lsp", "zero-wire"],
+        &[
+            "zero-core",
+            "zero-sandbox",
+            "zero-policy",
+            "zero-runtime",
+            "zero-lsp",
+            "zero-tools",
+            "zero-wire",
+        ],
     ),
     (
         "zero",

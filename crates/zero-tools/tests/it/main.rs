@@ -20,6 +20,7 @@ mod network;
 mod properties;
 mod protected_paths;
 mod services;
+mod simulated_calls;
 mod tool_discovery;
 mod undo;
 #[cfg(feature = "web")]

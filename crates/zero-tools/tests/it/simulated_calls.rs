@@ -1,28 +1,22 @@
-//! Compares the derived effects of calls with those that the real tools declare.
-
-#![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+//! Calls that are planned and never run, as `zero policy` evaluates them.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
-use zero_exec::LocalMachine;
+use zero_core::Effects;
 use zero_runtime::dialect::BUILTIN;
-use zero_runtime::{Dialect, ToolRegistry};
+use zero_runtime::simulated_call::CallSimulator;
+use zero_runtime::{DialectName, ToolRegistry};
 use zero_sandbox::Workspace;
-
-use super::*;
-
-#[test]
-fn discovered_tool_prefix_is_that_of_the_tools() {
-    assert_eq!(PREFIX, zero_tools::tool_discovery::PREFIX);
-}
 
 /// A workspace with files, folders and links, and a home folder beside it.
 struct CallFixture {
     folder: TempDir,
-    registry: ToolRegistry,
+    simulator: CallSimulator,
 }
 
 impl CallFixture {
@@ -39,39 +33,23 @@ impl CallFixture {
         symlink("nowhere", workspace.join("dangling")).unwrap();
         let registry = ToolRegistry::default();
         registry.add(BUILTIN, zero_tools::builtin_tools()).unwrap();
-        Self { folder, registry }
+        Self { folder, simulator: CallSimulator::new(Arc::new(registry)) }
     }
 
     fn root(&self) -> PathBuf {
         self.folder.path().canonicalize().unwrap()
     }
 
-    /// The effects that the real tool declares, and those derived from the input.
-    fn effects_both_ways(
+    fn simulate(
         &self,
-        dialect: DialectName,
+        dialect: Option<DialectName>,
         name: &str,
         input: &Value,
-    ) -> [Result<String, String>; 2] {
+    ) -> Result<String, String> {
         let (roots, home) = (vec![self.root().join("w")], self.root().join("home"));
-        let workspace = Workspace::open(&roots, Some(home.clone())).unwrap();
-        let spoken = Dialect::new(dialect);
-        let tool = spoken.resolve(&self.registry, name).unwrap();
-        let real = spoken
-            .to_canonical(name, &tool, input.clone())
-            .map_err(|violations| format!("{violations:?}"))
-            .and_then(|ours| {
-                tool.tool.plan(ours, &workspace).map_err(|error| error.message.clone())
-            })
-            .map(|plan| self.format_effects(&plan.effects()));
-        let machine = LocalMachine::new(&[]);
-        let context = SimulationContext { roots: &roots, home: Some(&home), machine: &machine };
-        let derived = SimulatedCall::new(name, input, Some(dialect), &context).map(|subject| {
-            assert_eq!(subject.tool, tool.tool.spec().name.as_str(), "{name}");
-            assert_eq!(subject.risk, tool.tool.spec().risk, "{name}");
-            self.format_effects(&subject.effects)
-        });
-        [real, derived]
+        let workspace = Workspace::for_planning(&roots, Some(home)).unwrap();
+        let call = self.simulator.simulate(name, input, dialect, &workspace);
+        call.map(|call| self.format_effects(&call.effects)).map_err(|error| error.message)
     }
 
     fn format_effects(&self, effects: &Effects) -> String {
@@ -86,22 +64,23 @@ impl CallFixture {
         shown.into_iter().collect::<Vec<_>>().join(", ")
     }
 
-    /// Checks that both agree and equal `expected`.
     #[track_caller]
     fn check(&self, name: &str, input: Value, expected: &str) {
         self.check_in(DialectName::Canonical, name, input, expected);
     }
 
+    /// Checks the effects of a call whose dialect is known, and of one whose dialect is not.
     #[track_caller]
     fn check_in(&self, dialect: DialectName, name: &str, input: Value, expected: &str) {
-        let [real, derived] = self.effects_both_ways(dialect, name, &input);
-        assert_eq!(real.as_deref(), Ok(expected), "{name} {input}, as the tool says");
-        assert_eq!(derived.as_deref(), Ok(expected), "{name} {input}, as derived");
+        for dialect in [Some(dialect), None] {
+            let effects = self.simulate(dialect, name, &input);
+            assert_eq!(effects.as_deref(), Ok(expected), "{name} {input} in {dialect:?}");
+        }
     }
 }
 
 #[test]
-fn simulated_effects_match_real_tools() {
+fn simulated_call_has_effects_of_its_tool() {
     let fixture = CallFixture::new();
     for (path, target, place) in [
         ("a.txt", "/w/a.txt", "Workspace"),
@@ -172,18 +151,49 @@ fn search_reads_its_start_folder() {
 }
 
 #[test]
-fn escaping_pattern_is_refused_by_tool_and_judged_outside() {
+fn escaping_pattern_is_refused_as_in_a_session() {
     let fixture = CallFixture::new();
-    for (pattern, expected) in [
-        ("~/*", "read /home (Outside)"),
-        ("../out/*", "read /out (Outside)"),
-        ("/etc/*", "read /etc (Outside)"),
-    ] {
+    for pattern in ["~/*", "../out/*", "/etc/*"] {
         let input = json!({ "paths": [pattern] });
-        let [real, derived] = fixture.effects_both_ways(DialectName::Canonical, "ReadMany", &input);
-        assert!(real.is_err(), "{pattern}");
-        assert_eq!(derived.as_deref(), Ok(expected), "{pattern}");
+        let error = fixture.simulate(None, "ReadMany", &input).unwrap_err();
+        assert!(error.contains(pattern), "{error}");
     }
+}
+
+#[test]
+fn input_may_lack_what_policy_does_not_read() {
+    let fixture = CallFixture::new();
+    let (read, write) = ("read /w/a.txt (Workspace)", "write /w/a.txt (Workspace)");
+    fixture.check("Write", json!({"file_path": "a.txt"}), write);
+    fixture.check("Edit", json!({"file_path": "a.txt"}), &format!("{read}, {write}"));
+    fixture.check("Grep", json!({"path": "a.txt"}), read);
+    fixture.check("LSP", json!({"filePath": "a.txt"}), read);
+    fixture.check_in(DialectName::Acp, "write_file", json!({"path": "a.txt"}), write);
+    #[cfg(feature = "web")]
+    fixture.check("WebFetch", json!({"url": "https://a.com/"}), "connect to a.com");
+}
+
+#[test]
+fn missing_and_wrong_fields_are_named() {
+    let fixture = CallFixture::new();
+    for (name, input, expected) in [
+        ("Read", json!({}), "file_path"),
+        ("Read", json!({"file_path": ""}), "the path is empty"),
+        ("Read", json!({"file_path": "a\0b"}), "NUL"),
+        ("Write", json!({"content": "x"}), "file_path"),
+        ("Bash", json!({}), "command"),
+        ("Bash", json!({"command": 3}), "command"),
+        ("Bash", json!({"command": "ls", "cmd": "rm"}), "cmd"),
+        ("WebFetch", json!({"prompt": "x"}), "url"),
+        ("AskUserQuestion", json!({"path": "a.txt"}), "questions"),
+        ("Raed", json!({}), "did you mean Read"),
+        ("__", json!({}), "alias__tool"),
+    ] {
+        let error = fixture.simulate(None, name, &input).unwrap_err();
+        assert!(error.contains(expected), "{name} {input}: {error}");
+    }
+    let error = fixture.simulate(Some(DialectName::Acp), "read", &json!({})).unwrap_err();
+    assert_eq!(error, "`read` is not a tool of dialect `acp`, but of opencode");
 }
 
 #[test]
@@ -223,19 +233,6 @@ fn task_lists_and_questions_stay_internal() {
     fixture.check("Memory", own, "keep the note `b` (user)");
     let either = "forget the note `a` (project), forget the note `a` (user)";
     fixture.check("Memory", json!({"action": "forget", "name": "a"}), either);
-}
-
-#[test]
-fn every_dialect_name_maps_to_same_tool() {
-    let fixture = CallFixture::new();
-    for dialect in DialectName::ALL {
-        let spoken = Dialect::new(dialect);
-        for name in spoken.names(&fixture.registry) {
-            let tool = spoken.resolve(&fixture.registry, &name).unwrap();
-            let line = find_known_tool(&name, Some(dialect)).unwrap().map(|line| line.tool);
-            assert_eq!(line, Some(tool.tool.spec().name.as_str()), "{name} of {dialect}");
-        }
-    }
 }
 
 #[test]

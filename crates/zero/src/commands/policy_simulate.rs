@@ -6,10 +6,12 @@ mod tally;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use zero_policy::{GrantScope, PermissionMode, Verdict};
 use zero_runtime::audit::{AuditLog, AuditRow};
+use zero_runtime::simulated_call::CallSimulator;
 
 use self::replay::{ReplayFailure, ReplayOutcome};
 use self::tally::SimulationTally;
@@ -80,6 +82,7 @@ struct PolicySimulator<'a> {
     app: &'a AppContext,
     args: &'a PolicySimulateArgs,
     trust: TrustStore,
+    simulator: Arc<CallSimulator>,
     /// Evaluator by workspace; `None` if its settings are invalid.
     judges: HashMap<String, Option<PolicyEvaluator>>,
 }
@@ -89,15 +92,17 @@ impl<'a> PolicySimulator<'a> {
     fn new(app: &'a AppContext, args: &'a PolicySimulateArgs) -> anyhow::Result<Self> {
         let surroundings = app.policy_context(None, args.home.as_deref())?;
         let config = app.config.with_home(surroundings.home, args.home.is_some());
+        let simulator = app.builtin_simulator()?;
         if !args.settings.is_empty() {
             app.load_settings_files(&args.settings)?;
-            return Ok(Self { app, args, trust: TrustStore::default(), judges: HashMap::new() });
+            let (trust, judges) = (TrustStore::default(), HashMap::new());
+            return Ok(Self { app, args, trust, simulator, judges });
         }
         let own = ConfigFile::Own(config.settings_file()?);
         SettingsLayer::read(SettingsLayerKind::User, &own, config.home())
             .map_err(|problems| UsageError::from(SettingsError::Invalid(problems)))?;
         let trust = TrustStore::load(&config.state_dir()?).map_err(UsageError::from)?;
-        Ok(Self { app, args, trust, judges: HashMap::new() })
+        Ok(Self { app, args, trust, simulator, judges: HashMap::new() })
     }
 
     fn replay_row(&mut self, row: &AuditRow, tally: &mut SimulationTally) -> anyhow::Result<()> {
@@ -126,14 +131,15 @@ impl<'a> PolicySimulator<'a> {
             }
             files => Some(app.load_settings_files(files)?),
         };
-        let judge = settings.map(|settings| {
+        let judge = settings.and_then(|settings| {
             let mode = args.mode.unwrap_or_else(|| settings.mode());
             let surroundings = PolicyContext {
                 network: settings.command_hosts(),
                 secret_files: app.secret_files(&settings),
                 ..surroundings
             };
-            PolicyEvaluator::new(settings.policy_rules(), mode, surroundings)
+            let simulator = Arc::clone(&self.simulator);
+            PolicyEvaluator::new(settings.policy_rules(), mode, surroundings, simulator).ok()
         });
         if self.judges.len() >= EVALUATORS_MAX {
             self.judges.clear();

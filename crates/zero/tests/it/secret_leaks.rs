@@ -200,22 +200,15 @@ fn trust_is_revoked_by_recorded_path() {
 fn ambiguous_request_is_refused() {
     let zero = TestProgram::new();
     for (tool, input, expected) in [
-        (
-            "Bash",
-            r#"{"cmd": "rm -rf /", "command": "ls"}"#,
-            "`command` and `cmd` of the input differ",
-        ),
-        ("Bash", r#"{"command": "ls", "cwd": ".", "workdir": "/etc"}"#, "`cwd` and `workdir`"),
-        ("Read", r#"{"file_path": "a", "path": ".env"}"#, "`file_path` and `path`"),
+        ("Bash", r#"{"cmd": "rm -rf /", "command": "ls"}"#, "unknown field `cmd`"),
+        ("Bash", r#"{"command": "ls", "cmd": "ls"}"#, "unknown field `cmd`"),
+        ("Bash", r#"{"command": "ls", "cwd": ".", "workdir": "/etc"}"#, "unknown field `workdir`"),
+        ("Read", r#"{"file_path": "a", "path": ".env"}"#, "unknown field `path`"),
         ("Read", r#"{"file_path": ".env", "file_path": "a"}"#, "duplicate field `file_path`"),
     ] {
         let answer = zero.run(&["policy", "check", tool, input]);
         assert!(answer.starts_with("exit 2") && answer.contains(expected), "{answer}");
     }
-    assert!(
-        zero.run(&["policy", "check", "Bash", r#"{"command": "ls", "cmd": "ls"}"#])
-            .starts_with("exit 0")
-    );
     for (line, expected) in [
         (
             r#"{"tool": "Read", "input": {"file_path": "a"}, "deny": ["Read"]}"#,

@@ -6,12 +6,14 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use serde_json::{Map, Value, json};
 use zero_policy::{PermissionMode, PolicyDecision, PolicyRule};
 use zero_runtime::DialectName;
 use zero_runtime::json_reader;
+use zero_runtime::simulated_call::CallSimulator;
 use zero_settings::{SettingsError, WorkspaceSettings};
 
 use super::apply_headless;
@@ -36,7 +38,7 @@ pub(super) fn run(
     file: &Path,
 ) -> anyhow::Result<ExitOutcome> {
     let mut lines = BoundedLineReader::new(open_batch(app, file)?);
-    let mut bench = BatchEvaluator::new(app, args)?;
+    let mut evaluator = BatchEvaluator::new(app, args)?;
     let mut held = String::new();
     let mut number = 0usize;
     while let Some(line) = lines.next_line(|| flush(app, &mut held))? {
@@ -47,7 +49,7 @@ pub(super) fn run(
                 let error = format!("the request is longer than {LINE_BYTES_MAX} bytes");
                 json!({"id": null, "line": number, "error": error})
             }
-            BatchLine::Request(line) => bench.answer_line(number, line),
+            BatchLine::Request(line) => evaluator.answer_line(number, line),
         };
         held.push_str(&serde_json::to_string(&answer)?);
         held.push('\n');
@@ -136,6 +138,7 @@ impl BoundedLineReader {
 struct BatchEvaluator<'a> {
     app: &'a AppContext,
     args: &'a PolicyCheckArgs,
+    simulator: Arc<CallSimulator>,
     /// Evaluators by permissions, mode, workspace and home.
     judges: HashMap<String, PolicyEvaluator>,
     /// Rules of `--settings`.
@@ -153,7 +156,8 @@ impl<'a> BatchEvaluator<'a> {
                 (settings.policy_rules(), settings.mode())
             }
         };
-        Ok(Self { app, args, judges: HashMap::new(), shared, shared_mode })
+        let simulator = app.builtin_simulator()?;
+        Ok(Self { app, args, simulator, judges: HashMap::new(), shared, shared_mode })
     }
 
     fn answer_line(&mut self, number: usize, line: &[u8]) -> Value {
@@ -239,7 +243,8 @@ impl<'a> BatchEvaluator<'a> {
             .policy_context(workspace.as_deref(), home.as_deref())
             .map_err(|error| format!("{error:#}"))?;
         let mode = mode.or(own.own_mode()).unwrap_or(self.shared_mode);
-        Ok(PolicyEvaluator::new(rules, mode, surroundings))
+        let simulator = Arc::clone(&self.simulator);
+        PolicyEvaluator::new(rules, mode, surroundings, simulator).map_err(|error| error.0)
     }
 }
 

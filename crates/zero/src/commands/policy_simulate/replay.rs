@@ -12,7 +12,7 @@ use zero_policy::Verdict;
 use zero_runtime::audit::{AuditEffect, AuditRow};
 use zero_runtime::notes::{NoteName, NoteScope};
 use zero_runtime::redaction::REDACTED;
-use zero_settings::simulated_call::{SimulatedCall, relevant_fields};
+use zero_runtime::simulated_call::SimulatedCall;
 
 use crate::policy::PolicyEvaluator;
 
@@ -87,12 +87,7 @@ pub(super) fn replay_row(judge: &PolicyEvaluator, row: &AuditRow) -> ReplayOutco
     if row.is_decided_by_hook() {
         return ReplayOutcome::Failed(ReplayFailure::StricterHook);
     }
-    let input = row.effective_input();
-    let lost = relevant_fields(input).find_map(|field| find_damage(field, 0));
-    let subject = match lost {
-        Some(lost) => Err(lost),
-        None => judge.resolve_call(&row.tool, input, None).map_err(|_| ReplayFailure::Unknown),
-    };
+    let subject = call_from_input(judge, row);
     let subject = subject.or_else(|lost| call_from_effects(judge, row).ok_or(lost));
     match subject {
         Ok(mut subject) => {
@@ -105,24 +100,47 @@ pub(super) fn replay_row(judge: &PolicyEvaluator, row: &AuditRow) -> ReplayOutco
     }
 }
 
-/// Finds truncation or redaction in a recorded value.
-fn find_damage(value: &Value, depth: usize) -> Option<ReplayFailure> {
-    match value {
-        Value::String(text) => find_text_damage(text),
-        Value::Array(items) if items.len() >= ITEMS_MAX => Some(ReplayFailure::Truncated),
-        Value::Object(fields) if fields.len() >= ITEMS_MAX => Some(ReplayFailure::Truncated),
-        Value::Array(_) | Value::Object(_) if depth >= DEPTH_MAX => Some(ReplayFailure::Truncated),
-        Value::Array(items) => items.iter().find_map(|item| find_damage(item, depth + 1)),
-        Value::Object(fields) => fields.values().find_map(|field| find_damage(field, depth + 1)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+/// Call with the recorded input, if nothing is missing of what the policy evaluates.
+fn call_from_input(
+    judge: &PolicyEvaluator,
+    row: &AuditRow,
+) -> Result<SimulatedCall, ReplayFailure> {
+    let input = row.effective_input();
+    if has_truncated_list(input, 0) {
+        return Err(ReplayFailure::Truncated);
+    }
+    let subject = judge
+        .resolve_call(row.asked_as.as_deref().unwrap_or(&row.tool), input, row.dialect.parse().ok())
+        // A hook rewrites the canonical input.
+        .or_else(|_| judge.resolve_call(&row.tool, input, None))
+        .map_err(|_| ReplayFailure::Unknown)?;
+    match subject.effects.iter().find_map(|effect| find_text_damage(&format!("{effect:?}"))) {
+        Some(lost) => Err(lost),
+        None => Ok(subject),
     }
 }
 
+/// Whether a recorded value has a list that may be truncated.
+fn has_truncated_list(value: &Value, depth: usize) -> bool {
+    match value {
+        Value::Array(_) | Value::Object(_) if depth >= DEPTH_MAX => true,
+        Value::Array(items) => {
+            items.len() >= ITEMS_MAX || items.iter().any(|item| has_truncated_list(item, depth + 1))
+        }
+        Value::Object(fields) => {
+            fields.len() >= ITEMS_MAX
+                || fields.values().any(|field| has_truncated_list(field, depth + 1))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// Finds truncation or redaction in a text that was made from recorded ones.
 fn find_text_damage(text: &str) -> Option<ReplayFailure> {
     if text.contains(REDACTED) {
         Some(ReplayFailure::Redacted)
     } else {
-        (text.contains("… (") && text.ends_with(" bytes in all)"))
+        (text.contains("… (") && text.contains(" bytes in all)"))
             .then_some(ReplayFailure::Truncated)
     }
 }
@@ -136,7 +154,7 @@ fn call_from_effects(judge: &PolicyEvaluator, row: &AuditRow) -> Option<Simulate
     for recorded in row.effects.iter().filter(|effect| effect.kind != "tool") {
         effects.push(rebuild_effect(recorded, row.effective_input(), &judge.context().roots)?);
     }
-    Some(SimulatedCall::from_effects(&row.tool, effects))
+    Some(judge.call_from_effects(&row.tool, effects))
 }
 
 fn rebuild_effect(recorded: &AuditEffect, input: &Value, roots: &[PathBuf]) -> Option<Effect> {
@@ -199,19 +217,30 @@ fn mark_own_results(judge: &PolicyEvaluator, effects: &mut Effects) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
     use zero_policy::PermissionMode;
-    use zero_runtime::redaction;
+    use zero_runtime::dialect::BUILTIN;
+    use zero_runtime::simulated_call::CallSimulator;
+    use zero_runtime::{ToolRegistry, redaction};
 
     use super::*;
     use crate::policy::PolicyContext;
 
+    fn build_evaluator() -> PolicyEvaluator {
+        let registry = ToolRegistry::default();
+        registry.add(BUILTIN, zero_tools::builtin_tools()).unwrap();
+        let simulator = Arc::new(CallSimulator::new(Arc::new(registry)));
+        let roots = vec![PathBuf::from("/w")];
+        let surroundings = PolicyContext { roots, ..PolicyContext::default() };
+        PolicyEvaluator::new(Vec::new(), PermissionMode::Ask, surroundings, simulator).unwrap()
+    }
+
     /// What becomes of a call with this input, once it was written down.
     #[track_caller]
     fn check(tool: &str, input: &Value, effects: &[(&str, &str)], expected: &str) {
-        let roots = vec![PathBuf::from("/w")];
-        let surroundings = PolicyContext { roots, ..PolicyContext::default() };
-        let judge = PolicyEvaluator::new(Vec::new(), PermissionMode::Ask, surroundings);
+        let judge = build_evaluator();
         let recorded = |(kind, target): &(&str, &str)| json!({"kind": kind, "target": redaction::redact_and_shorten(target)});
         let row: AuditRow = serde_json::from_value(json!({
             "time": "2026-01-31T00:00:00Z", "call": "c", "workspace": "/w", "tool": tool,
@@ -259,7 +288,7 @@ mod tests {
 
     #[test]
     fn replay_uses_hook_rewrite_and_skips_hook_decision() {
-        let judge = PolicyEvaluator::new(Vec::new(), PermissionMode::Ask, PolicyContext::default());
+        let judge = build_evaluator();
         for (said, rule, expected) in [
             ("rewrite", None, "Ok(\"run `ls b`\")"),
             ("ask", Some("hook ./x"), "Err(StricterHook)"),
