@@ -63,6 +63,9 @@ pub struct CommandExecution {
     /// Variables set in addition to the usual ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub variables: Vec<(String, String)>,
+    /// Whether it asks to change the workspace even if it seems to need less.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub write_access: bool,
 }
 
 /// The command line of a command.
@@ -79,7 +82,12 @@ impl CommandExecution {
     /// A text for a shell, run in the workspace's first folder.
     pub fn from_shell(text: impl Into<String>) -> Self {
         let command = CommandLine::Shell(text.into());
-        Self { command, folder: None, variables: Vec::new() }
+        Self::new(command)
+    }
+
+    /// A command that runs in the workspace's first folder.
+    pub fn new(command: CommandLine) -> Self {
+        Self { command, folder: None, variables: Vec::new(), write_access: false }
     }
 }
 

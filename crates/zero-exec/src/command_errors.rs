@@ -88,7 +88,7 @@ pub(super) fn with_sandbox_gaps(error: ToolError, missing: &[ConfinementGap]) ->
 }
 
 /// Adds network notes, such as refused connections, to an error.
-pub(super) fn with_network_notes(error: ToolError, notes: &[String]) -> ToolError {
+pub(super) fn with_sandbox_notes(error: ToolError, notes: &[String]) -> ToolError {
     if notes.is_empty() { error } else { error.with_detail("network", notes.to_vec()) }
 }
 

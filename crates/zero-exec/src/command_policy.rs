@@ -21,6 +21,12 @@ pub trait CommandPolicy: Send + Sync {
         DeniedFiles::All(Vec::new())
     }
 
+    /// The existing files and folders of the workspace that commands must not change because a rule
+    /// denies it, at most `_most` of them. `None` if no rule does.
+    fn denied_changes(&self, _workspace: &Workspace, _most: usize) -> Option<DeniedFiles> {
+        None
+    }
+
     /// Whether a confined command may connect to a host. Nobody can be asked at this point.
     fn authorize_host(
         &self,
@@ -46,14 +52,14 @@ pub trait CommandPolicy: Send + Sync {
     }
 }
 
-/// The files that rules deny commands to read.
+/// The files that rules deny to commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeniedFiles {
     /// All of them, as canonical paths; a folder stands for everything in it.
     All(Vec<PathBuf>),
     /// More than the requested maximum, or the search exceeded its bounds.
     TooMany {
-        /// The number of rules that deny reading.
+        /// The number of rules that deny it.
         rules: usize,
     },
 }

@@ -97,6 +97,7 @@ impl CallCommands {
             permit,
             watch: ready.watch,
             network: ready.network,
+            writes: self.launcher.judged.writes.clone(),
         };
         let watched = MonitoredCommand::start(running, options)
             .map_err(|error| command_errors::monitor_error(&error))?;
@@ -145,6 +146,7 @@ impl CallCommands {
             permit: None,
             watch: ready.watch,
             network: ready.network,
+            writes: self.launcher.judged.writes.clone(),
         };
         let watched = MonitoredCommand::start(running, options)
             .map_err(|error| command_errors::monitor_error(&error))?;
@@ -276,7 +278,7 @@ impl ForegroundCommand {
     pub fn into_outcome(mut self) -> Result<CommandOutcome, ToolError> {
         let end = self.end_note.take_folder();
         let spill = self.spill.take();
-        let (watch_report, network) = (self.watched.watch_report(), self.watched.network_notes());
+        let (watch_report, network) = (self.watched.watch_report(), self.watched.sandbox_notes());
         let collected = self.watched.take_collected().unwrap_or_else(|| Err(output_taken_error()));
         let (mut output, mut ended) =
             collected.map_err(|error| command_errors::output_error(&error))?;
@@ -290,7 +292,7 @@ impl ForegroundCommand {
             let cut = text.len().saturating_sub(ERROR_OUTPUT_BYTES_MAX) as u64;
             let error = error.with_detail("output", tail(&text, ERROR_OUTPUT_BYTES_MAX));
             let omitted_bytes = output.mixed.omitted_bytes() + cut;
-            let error = command_errors::with_network_notes(
+            let error = command_errors::with_sandbox_notes(
                 command_errors::with_watch_report(error, &watch_report),
                 &network,
             );

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zero_core::{CallId, CommandExecution, CommandLimits, CommandLine, ErrorReason, ToolError};
-use zero_policy::HostName;
+use zero_policy::{CommandAccess, HostName, NetworkScope};
 use zero_sandbox::running_command::RunningCommand;
 use zero_sandbox::spawner::{CommandStdio, SpawnSpec, Spawner};
 use zero_sandbox::{AcceptedWeakness, CommandSpec, SandboxProperty, Workspace, helper_process};
@@ -48,6 +48,8 @@ pub struct CommandLauncher {
     pub weaknesses: Vec<AcceptedWeakness>,
     /// The general access of the program.
     pub access: LaunchAccess,
+    /// What the commands of the call were judged to change and reach.
+    pub judged: CommandAccess,
 }
 
 /// The general access of a started program.
@@ -80,6 +82,7 @@ impl CommandLauncher {
             writable: host.settings.writable.clone(),
             weaknesses: host.settings.weaknesses.clone(),
             access: LaunchAccess::AsCommands,
+            judged: CommandAccess::default(),
         }
     }
 
@@ -110,16 +113,16 @@ impl CommandLauncher {
         let start = start.map_err(|error| command_errors::temp_folder_error(&error))?;
         let tmp = &self.session.tmp;
         let folder = execution.folder.as_ref().map_or_else(|| workspace.cwd(), |f| f.canonical());
-        let given = match self.access {
-            LaunchAccess::AsCommands => {
+        let given = match (self.access, self.judged.network) {
+            (LaunchAccess::AsCommands, NetworkScope::Allowed) => {
                 self.session.network.assign(&self.call, &self.hosts, &self.weaknesses)?
             }
-            LaunchAccess::ReadOnly => NetworkAssignment::none(),
+            (LaunchAccess::ReadOnly, _) | (_, NetworkScope::Nothing) => NetworkAssignment::none(),
         };
-        let mut environment =
+        let environment =
             self.host.environment.build(given.variables, &execution.variables, streams, tmp.path());
         let (program, args, end_note) = match &execution.command {
-            CommandLine::Shell(line) => shell::wrap(line, tmp, &mut environment),
+            CommandLine::Shell(line) => shell::wrap(line, tmp, workspace, &environment),
             CommandLine::Program(words) => {
                 let mut words = words.iter().map(OsString::from);
                 (words.next().unwrap_or_default(), words.collect(), LastFolderFile::none())

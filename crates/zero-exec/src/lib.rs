@@ -30,6 +30,7 @@ mod shell;
 mod spill_file;
 mod spill_folder;
 mod tree_watch;
+mod write_failure;
 
 pub use command_policy::{CommandPolicy, DeniedFiles};
 pub use command_request::{CommandRequest, StreamMode};
@@ -43,7 +44,7 @@ pub use launcher::{CommandLauncher, LaunchAccess, PreparedLaunch};
 pub use local_machine::LocalMachine;
 pub use profile::{list_denied_paths, list_hidden_paths};
 pub use sandbox_probe::{SandboxProbeReport, probe_sandbox};
-pub use session_commands::{SessionCommands, ShellEndFolder, TMP_SHELF};
+pub use session_commands::{SessionCommands, ShellEndFolder, TMP_SHELF, end_all_sessions};
 pub use session_network::{GrantProvider, NetworkPolicy, NetworkUseGuard, SessionNetwork};
 pub use spill_folder::SpillFolder;
 pub use tree_watch::{QuarantinedFile, TreeWatch, WatchReport};

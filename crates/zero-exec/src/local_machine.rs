@@ -7,15 +7,23 @@ mod git_config;
 mod git_helpers;
 mod glob_expansion;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use zero_policy::{FileSearchOutcome, Machine};
 use zero_sandbox::{FileType, path_survey};
 
-/// Most files and folders visited by one search.
+/// Most files and folders visited by all searches of one decision.
 const SEARCHED_MAX: usize = 100_000;
+/// Longest time that the lookups of one decision take. What is not found by then is not known, so
+/// that the decision is a question.
+const LOOKUP_TIME_MAX: Duration = Duration::from_millis(200);
+/// Names that are compared between two looks at the clock.
+const NAMES_PER_LOOK: usize = 256;
+/// Stands for what git would run if there was no time to look.
+const NOT_LOOKED_UP: &str = "(the repository was not checked in time)";
 /// Most entries of one folder that a pattern is compared with.
 const FOLDER_ENTRIES_MAX: usize = 10_000;
 /// Folders that are not searched: the search would not end, or their contents change meanwhile.
@@ -47,12 +55,35 @@ pub struct LocalMachine<'a> {
     search_path: &'a [PathBuf],
     programs: RefCell<HashMap<String, Option<PathBuf>>>,
     helpers: RefCell<HashMap<PathBuf, Vec<String>>>,
+    budget: LookupBudget,
+}
+
+/// What all lookups of one decision may use.
+struct LookupBudget {
+    /// Names that may still be visited.
+    names: Cell<usize>,
+    deadline: Instant,
+}
+
+impl LookupBudget {
+    fn new(names: usize, time: Duration) -> Self {
+        Self { names: Cell::new(names), deadline: Instant::now() + time }
+    }
+
+    fn is_spent(&self) -> bool {
+        self.names.get() == 0 || Instant::now() >= self.deadline
+    }
 }
 
 impl<'a> LocalMachine<'a> {
     /// The machine as seen by a process with this `PATH`.
     pub fn new(search_path: &'a [PathBuf]) -> Self {
-        Self { search_path, programs: RefCell::default(), helpers: RefCell::default() }
+        Self {
+            search_path,
+            programs: RefCell::default(),
+            helpers: RefCell::default(),
+            budget: LookupBudget::new(SEARCHED_MAX, LOOKUP_TIME_MAX),
+        }
     }
 }
 
@@ -62,6 +93,9 @@ impl Machine for LocalMachine<'_> {
     }
 
     fn expand_glob(&self, pattern: &str, most: usize) -> Option<Vec<PathBuf>> {
+        if self.budget.is_spent() {
+            return None;
+        }
         glob_expansion::expand(pattern, most)
     }
 
@@ -69,7 +103,10 @@ impl Machine for LocalMachine<'_> {
         if let Some(known) = self.helpers.borrow().get(folder) {
             return known.clone();
         }
-        let found = git_helpers::find_helpers(folder);
+        let found = match self.budget.is_spent() {
+            true => vec![NOT_LOOKED_UP.to_owned()],
+            false => git_helpers::find_helpers(folder),
+        };
         self.helpers.borrow_mut().insert(folder.to_owned(), found.clone());
         found
     }
@@ -98,17 +135,20 @@ impl Machine for LocalMachine<'_> {
     fn find_file(&self, folder: &Path, matches: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
         match UNSEARCHABLE_FOLDERS.iter().any(|endless| folder == Path::new(endless)) {
             true => FileSearchOutcome::Unfinished,
-            false => search_folder(folder, SEARCHED_MAX, matches),
+            false => search_folder(folder, &self.budget, matches),
         }
     }
 }
 
-/// Searches for a file beneath a folder, visiting at most `most` names.
-fn search_folder(folder: &Path, most: usize, matches: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
+/// Searches for a file beneath a folder, within the budget.
+fn search_folder(
+    folder: &Path,
+    budget: &LookupBudget,
+    matches: &dyn Fn(&Path) -> bool,
+) -> FileSearchOutcome {
     let mut open = vec![folder.to_owned()];
-    let mut left = most;
     while let Some(folder) = open.pop() {
-        let Some(names) = path_survey::list_sorted(&folder, left) else {
+        let Some(names) = path_survey::list_sorted(&folder, budget.names.get()) else {
             match path_survey::file_type(&folder) {
                 // It has more entries than may be visited, or cannot be listed.
                 Some(FileType::Directory) => return FileSearchOutcome::Unfinished,
@@ -116,8 +156,11 @@ fn search_folder(folder: &Path, most: usize, matches: &dyn Fn(&Path) -> bool) ->
                 _ => continue,
             }
         };
-        left -= names.len();
-        for seen in names {
+        budget.names.set(budget.names.get().saturating_sub(names.len()));
+        for (at, seen) in names.into_iter().enumerate() {
+            if at % NAMES_PER_LOOK == 0 && Instant::now() >= budget.deadline {
+                return FileSearchOutcome::Unfinished;
+            }
             // Some programs follow links and read the target.
             let leads_to = seen.is_link.then(|| path_survey::canonicalize(&seen.path)).flatten();
             if matches(&seen.path) || leads_to.is_some_and(|path| matches(&path)) {
@@ -176,10 +219,19 @@ mod tests {
         for name in ["a", "b", "c/d", "c/e"] {
             fs::create_dir_all(root.join(name)).unwrap();
         }
-        let none = |_: &Path| false;
-        assert_eq!(search_folder(&root, 5, &none), FileSearchOutcome::NotFound);
+        let search = |names: usize, time: Duration, times: usize| {
+            let budget = LookupBudget::new(names, time);
+            let search = || search_folder(&root, &budget, &|_: &Path| false);
+            (0..times).map(|_| search()).last().unwrap()
+        };
+        let long = Duration::from_secs(600);
+        assert_eq!(search(5, long, 1), FileSearchOutcome::NotFound);
         for most in 0..5 {
-            assert_eq!(search_folder(&root, most, &none), FileSearchOutcome::Unfinished, "{most}");
+            assert_eq!(search(most, long, 1), FileSearchOutcome::Unfinished, "{most}");
         }
+        // All searches of a decision share the budget, and the time.
+        assert_eq!(search(10, long, 2), FileSearchOutcome::NotFound);
+        assert_eq!(search(10, long, 3), FileSearchOutcome::Unfinished);
+        assert_eq!(search(10, Duration::ZERO, 1), FileSearchOutcome::Unfinished);
     }
 }

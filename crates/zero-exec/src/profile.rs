@@ -12,10 +12,12 @@ mod inaccessible_folders;
 mod protected_settings;
 pub(crate) mod secret_paths;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use zero_core::{ErrorReason, ErrorType, ToolError};
+use zero_policy::WriteScope;
 use zero_sandbox::{FileType, NetworkAccess, SandboxProfile, Workspace, path_survey};
 
 use self::folder_scanner::WritableRoots;
@@ -44,16 +46,16 @@ pub(super) fn build_profile(
     let roots: Vec<PathBuf> = workspace.roots().map(Path::to_owned).collect();
     let secrets = cached_secret_paths(&launcher.host, workspace);
     forbidden_roots::check_roots(&roots, &secrets.own)?;
+    let judged = &launcher.judged.writes;
     // A program that cannot change the workspace needs nothing in it protected or watched.
-    let changes = match launcher.access {
-        LaunchAccess::AsCommands => roots.clone(),
-        LaunchAccess::ReadOnly => Vec::new(),
+    let (changes, open) = match (launcher.access, judged) {
+        (LaunchAccess::ReadOnly, _) | (_, WriteScope::Nothing) => (Vec::new(), Vec::new()),
+        (LaunchAccess::AsCommands, WriteScope::Paths(_) | WriteScope::Workspace) => {
+            (roots.clone(), list_open_folders(&launcher.writable, &roots))
+        }
     };
     let scope = WritableRoots {
-        writable: match launcher.access {
-            LaunchAccess::AsCommands => list_open_folders(&launcher.writable, &roots),
-            LaunchAccess::ReadOnly => Vec::new(),
-        },
+        writable: open,
         roots: changes.clone(),
         home: settings.home.clone(),
         state: path_survey::canonicalize(&launcher.host.state)
@@ -69,9 +71,17 @@ pub(super) fn build_profile(
         &settings.protected,
         &*launcher.policy,
     );
+    let denied_changes = match changes.is_empty() {
+        true => None,
+        false => list_denied_changes(&*launcher.policy, workspace)?,
+    };
     let masked = list_masked_paths(&secrets, settings, &*launcher.policy, workspace)?;
     forbidden_roots::check_visible(&roots, &masked)?;
-    let writable = [changes, git.writable.clone(), launcher.writable.clone()].concat();
+    let own_folders = match (launcher.access, judged) {
+        (LaunchAccess::AsCommands, WriteScope::Nothing) => Vec::new(),
+        _ => launcher.writable.clone(),
+    };
+    let writable = [changes, git.writable.clone(), own_folders].concat();
     secrets.add_watched_paths(&writable, &mut own);
     let before = TreeSnapshot {
         start,
@@ -81,11 +91,16 @@ pub(super) fn build_profile(
         deep: own.deep,
         unheld: own.unheld,
         overlooked: found.overlooked,
+        denied_changes: denied_changes.clone(),
     };
     let policy = Arc::clone(&launcher.policy);
     let watch = TreeWatch::new(before, &git, policy, (launcher.host.kept.clone(), live));
-    let folders = [&*own.held, &*git.folders, &*git.held, &*secrets.own].concat();
-    let held = InaccessiblePaths::new(writable, folders, git.files);
+    let denied_changes: Vec<PathBuf> = denied_changes.into_iter().flatten().collect();
+    let folders = [&*own.held, &*git.folders, &*git.held, &*secrets.own, &*denied_changes].concat();
+    let mut held = InaccessiblePaths::new(writable, folders, git.files);
+    if let (LaunchAccess::AsCommands, WriteScope::Paths(paths)) = (launcher.access, judged) {
+        held.narrow_to(paths);
+    }
     let profile = SandboxProfile {
         writable: held.writable,
         protected: held.folders,
@@ -150,6 +165,19 @@ pub fn list_denied_paths(
     }
 }
 
+/// The existing paths of the workspace that rules deny commands to change, if any rule does. Fails
+/// if they cannot be listed.
+pub(crate) fn list_denied_changes(
+    policy: &dyn CommandPolicy,
+    workspace: &Workspace,
+) -> Result<Option<BTreeSet<PathBuf>>, ToolError> {
+    match policy.denied_changes(workspace, DENIED_MAX) {
+        None => Ok(None),
+        Some(DeniedFiles::All(files)) => Ok(Some(files.into_iter().collect())),
+        Some(DeniedFiles::TooMany { rules }) => Err(too_many_unchangeable_error(rules)),
+    }
+}
+
 /// The writable folders outside the workspace that exist.
 fn list_open_folders(writable: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
     let real = writable.iter().filter_map(|path| path_survey::canonicalize(path));
@@ -160,6 +188,13 @@ fn list_open_folders(writable: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
 fn too_many_denied_error(rules: usize) -> ToolError {
     let message = format!(
         "no command can run here: {rules} rules deny reading files or ask about it, and together they cover more than can be hidden from a command ({DENIED_MAX} files and folders), or there are too many places to look; deny a folder instead of the files in it (`Read(secrets/**)` hides one thing), narrow the rules for `Read`, above all those that begin at `//`, or work in a smaller folder"
+    );
+    ToolError::new(ErrorType::PermissionDenied, ErrorReason::Denied, message)
+}
+
+fn too_many_unchangeable_error(rules: usize) -> ToolError {
+    let message = format!(
+        "no command that changes files can run here: {rules} rules deny changing files, and together they cover more than can be made read-only for a command ({DENIED_MAX} files and folders), or there are too many places to look; deny a folder instead of the files in it (`Edit(src/**)` is one thing), or work in a smaller folder"
     );
     ToolError::new(ErrorType::PermissionDenied, ErrorReason::Denied, message)
 }

@@ -33,7 +33,7 @@ pub fn probe_sandbox(
 ) -> Result<SandboxProbeReport, ToolError> {
     let launcher = CommandLauncher { weaknesses: SandboxProperty::ALL.to_vec(), ..launcher };
     let command = CommandLine::Program(vec![PROBE_PROGRAM.to_owned()]);
-    let execution = CommandExecution { command, folder: None, variables: Vec::new() };
+    let execution = CommandExecution::new(command);
     let ready = launcher.prepare(workspace, &execution, StreamMode::Pipes)?;
     let start = Instant::now();
     let mut running = ready.spawn(Some(PROBE_TIME_MAX))?;

@@ -177,9 +177,9 @@ impl ServiceHost {
         record: &mut dyn ServiceRecord,
     ) -> Result<StartedService, ToolError> {
         let execution = CommandExecution {
-            command: CommandLine::Program(request.words.clone()),
             folder: request_validation::resolve_folder(request, &self.workspace)?,
             variables: request.variables.clone(),
+            ..CommandExecution::new(CommandLine::Program(request.words.clone()))
         };
         record.authorize(&request.name, &execution)?;
         let settings = &self.commands.settings;

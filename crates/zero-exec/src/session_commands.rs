@@ -69,6 +69,18 @@ struct SessionResources {
     lease: Option<FolderLease>,
 }
 
+/// The sessions of this process that have started a command.
+static LIVE_SESSIONS: Mutex<Vec<Weak<SessionCommands>>> = Mutex::new(Vec::new());
+
+/// Ends the commands of every session of this process, and waits until what they left behind is
+/// checked. Call it before the process exits: a task that holds a session may never be dropped.
+pub fn end_all_sessions() {
+    let live = std::mem::take(&mut *LIVE_SESSIONS.lock().unwrap_or_else(PoisonError::into_inner));
+    for session in live.iter().filter_map(Weak::upgrade) {
+        session.end();
+    }
+}
+
 impl SessionCommands {
     /// The commands of the session `name`. `remembers` tells whether the current folder and jobs
     /// outlive a call.
@@ -117,6 +129,9 @@ impl SessionCommands {
         }
         if open.lease.is_none() {
             open.lease = Some(FolderLease::acquire(&self.state, TMP_SHELF, &self.name)?);
+            let mut live = LIVE_SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+            live.retain(|session| session.strong_count() > 0);
+            live.push(Arc::downgrade(self));
         }
         // Without a mount on it, a command can remove its own folder, so create it each time.
         self.tmp.create()?;

@@ -3,18 +3,25 @@
 //! The shell first sets an exit trap that writes its folder to a private file, then evaluates the
 //! line. The line sees nothing of that: no argument, no changed exit code, no output, and errors
 //! show its own line numbers. A line that sets its own trap, replaces the shell or is killed just
-//! leaves no file.
+//! leaves no file. The trap can do nothing that the line could not do itself: it runs in the same
+//! sandbox, which opens what was judged.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use zero_sandbox::{FileType, StateDir, path_survey};
+use zero_sandbox::{FileType, StateDir, Workspace, path_survey};
 
 /// The script of the shell; its first argument is the name of the file, the others are the line.
-/// The leading blank keeps a line that begins with `-` from being an option. The trap first
-/// disables what the line turned on, such as tracing.
-const WRAPPER: &str = r#"_zero_note=$TMPDIR/$1 _zero_line=; shift; for _zero_part; do _zero_line=$_zero_line$_zero_part; done; set --; unset _zero_part; trap '{ set +x; } 2>/dev/null; command pwd -P >|"$_zero_note" 2>/dev/null' EXIT; eval " $_zero_line""#;
+///
+/// The trap names the file itself, because the line could change a variable; it is not set if the
+/// name of the folder would need quotes. It first disables what the line turned on, such as
+/// tracing. The leading blank keeps a line that begins with `-` from being an option.
+const WRAPPER: &str = r#"case $TMPDIR in *[!A-Za-z0-9/._-]*) ;; *) trap -- "{ set +x; } 2>/dev/null; command pwd -P >|$TMPDIR/$1 2>/dev/null" EXIT;; esac; shift; _zero_line=; for _zero_part; do _zero_line=$_zero_line$_zero_part; done; set --; unset _zero_part; eval " $_zero_line""#;
+/// Folders of the system's own programs.
+const SYSTEM_FOLDERS: &[&str] = &["/usr/bin", "/bin", "/run/current-system/sw/bin"];
+/// The shell of a system without bash.
+const POSIX_SHELL: &str = "/bin/sh";
 /// Bytes of the line per argument; the kernel's limit is 128 KiB.
 const PART_BYTES_MAX: usize = 100_000;
 /// Most bytes of the file: the longest path.
@@ -24,12 +31,16 @@ const NOTE_BYTES_MAX: u64 = 4_096;
 pub(super) fn wrap(
     line: &str,
     tmp: &StateDir,
-    environment: &mut [(OsString, OsString)],
+    workspace: &Workspace,
+    environment: &[(OsString, OsString)],
 ) -> (OsString, Vec<OsString>, LastFolderFile) {
-    let shell = if has_bash(environment) { "bash" } else { "sh" };
+    let (shell, name) = match find_bash(workspace, environment) {
+        Some(bash) => (bash.into_os_string(), "bash"),
+        None => (OsString::from(POSIX_SHELL), "sh"),
+    };
     let note = LastFolderFile::new(tmp);
-    let args = ["-c", WRAPPER, shell, &note.name].into_iter().chain(split_line(line));
-    (shell.into(), args.map(OsString::from).collect(), note)
+    let args = ["-c", WRAPPER, name, &note.name].into_iter().chain(split_line(line));
+    (shell, args.map(OsString::from).collect(), note)
 }
 
 /// Splits a line into parts that fit into one argument each.
@@ -44,10 +55,21 @@ fn split_line(mut line: &str) -> Vec<&str> {
     parts
 }
 
-fn has_bash(environment: &[(OsString, OsString)]) -> bool {
+/// The bash of the system, or else the first on `PATH` that is not in the workspace: a project must
+/// not choose the shell that its commands are judged for.
+fn find_bash(workspace: &Workspace, environment: &[(OsString, OsString)]) -> Option<PathBuf> {
     let path = environment.iter().find(|(name, _)| name == "PATH");
     let folders = path.into_iter().flat_map(|(_, path)| std::env::split_paths(path));
-    folders.into_iter().any(|folder| path_survey::is_program(&folder.join("bash")))
+    let outside = folders.filter(|folder| {
+        let real = path_survey::canonicalize(&folder.join("bash"));
+        let is_inside = |path: &Path| workspace.roots().any(|root| path.starts_with(root));
+        folder.is_absolute() && real.is_some_and(|real| !is_inside(folder) && !is_inside(&real))
+    });
+    let system = SYSTEM_FOLDERS.iter().map(PathBuf::from);
+    system
+        .chain(outside)
+        .map(|folder| folder.join("bash"))
+        .find(|bash| path_survey::is_program(bash))
 }
 
 /// The file to which a shell writes its last folder.

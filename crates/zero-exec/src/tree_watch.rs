@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use zero_sandbox::Workspace;
 use zero_sandbox::path_survey::{self, ChangeStamp};
 use zero_sandbox::quarantine::{self, EntryKind, Quarantine};
 use zero_sandbox::spawner::Spawner;
@@ -20,11 +21,14 @@ use crate::command_policy::CommandPolicy;
 use crate::local_machine;
 use crate::profile::folder_scanner::{FolderScanResult, FolderScanner, WritableRoots};
 use crate::profile::git_repositories::{GitRepositories, STAND_INS, find_repositories};
+use crate::profile::list_denied_changes;
 
 /// The description of a `.git` file or of a pointer inside a repository.
 const REPOSITORY: &str = "a file that says where the repository is";
 /// The description of a git hook.
 const HOOK: &str = "a hook, which git runs";
+/// The description of a file that a rule denies.
+const DENIED_CHANGE: &str = "a path that a deny rule names";
 /// Suffix of sample hooks, which git creates in each new repository and does not run.
 const SAMPLE_SUFFIX: &str = ".sample";
 /// Most hooks of a new repository that are checked.
@@ -113,6 +117,8 @@ pub(super) struct TreeSnapshot {
     pub(super) unheld: Vec<(PathBuf, Option<ChangeStamp>)>,
     /// Folders that could not be scanned completely.
     pub(super) overlooked: Vec<PathBuf>,
+    /// Existing paths that a rule denies commands to change, if any rule does.
+    pub(super) denied_changes: Option<BTreeSet<PathBuf>>,
 }
 
 /// The state before a command, to be compared with the state after it.
@@ -269,6 +275,7 @@ impl TreeWatch {
         let found = self.live.scanner.scan(&self.before.scope);
         self.quarantine_deep(&found, &mut report);
         self.check_new_repositories(&found, &mut report);
+        self.quarantine_denied(&mut report);
         let changed = self
             .before
             .unheld
@@ -296,6 +303,27 @@ impl TreeWatch {
                 continue;
             }
             self.quarantine(&setting.base, &setting.relative, setting.why, report);
+        }
+    }
+
+    /// Quarantines new files that a rule denies commands to change. What existed is read-only.
+    fn quarantine_denied(&self, report: &mut WatchReport) {
+        let Some(before) = &self.before.denied_changes else { return };
+        let now = Workspace::open(&self.before.scope.roots, None)
+            .and_then(|workspace| list_denied_changes(&*self.policy, &workspace));
+        let now = match now {
+            Ok(now) => now.unwrap_or_default(),
+            Err(_) => {
+                report.warnings.push("whether the command created files that a rule denies could not be checked, because there are too many; inspect the folder before you continue".to_owned());
+                return;
+            }
+        };
+        for path in now.difference(before) {
+            let roots = self.before.scope.roots.iter();
+            let inside = roots.filter_map(|root| Some((root, path.strip_prefix(root).ok()?)));
+            if let Some((root, relative)) = inside.max_by_key(|(root, _)| root.as_os_str().len()) {
+                self.quarantine(root, relative, DENIED_CHANGE, report);
+            }
         }
     }
 
@@ -506,6 +534,7 @@ mod tests {
                 deep: found.settings.iter().map(|setting| setting.path()).collect(),
                 unheld: Vec::new(),
                 overlooked: found.overlooked,
+                denied_changes: None,
             };
             TreeWatch::new(before, &git, Arc::new(ClosedPolicy), (kept, Arc::clone(live)))
         }

@@ -5,6 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use zero_core::{CommandLimitChange, RiskLevel};
 
+use crate::command_access::CommandAccess;
+
 /// The verdict on a call. Ordered: the strictest of several is their maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -56,6 +58,8 @@ pub struct PolicyDecision {
     pub grants: Vec<GrantScope>,
     /// Command limits that are raised by the rules that decided.
     pub limits: CommandLimitChange,
+    /// What the commands of the call may change and reach; absent if it runs none.
+    pub access: Option<CommandAccess>,
 }
 
 /// The decision about one effect.

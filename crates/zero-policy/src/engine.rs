@@ -14,6 +14,8 @@ mod recursive_access;
 mod tool_resources;
 mod verdict_tree;
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use zero_core::{
@@ -22,7 +24,9 @@ use zero_core::{
 };
 
 pub use self::connect_request::{ConnectDeniedError, ConnectPermission, ConnectRequest};
+use self::recursive_access::ContentsFinding;
 pub use self::verdict_tree::{VerdictNode, VerdictTree};
+use crate::command_access::{ChangeScope, CommandAccess};
 use crate::decision::{EffectDecision, GrantScope, PolicyDecision, Verdict};
 use crate::host::HostPattern;
 use crate::machine::Machine;
@@ -35,6 +39,10 @@ use crate::shell::analysis::ScriptAnalysis;
 
 /// The tool whose rules cover file changes.
 const EDIT_TOOL: &str = "Edit";
+/// The tools whose deny rules keep commands from changing files.
+const CHANGE_TOOLS: &[&str] = &["Edit", "Write", "Delete"];
+/// The tool that runs commands.
+const COMMAND_TOOL: &str = "Bash";
 /// How deep beneath a protected path deny and ask rules are searched for.
 const INNER_DEPTH_MAX: usize = 4;
 /// A file name that no rule contains; it represents any file of a folder.
@@ -222,6 +230,23 @@ impl PolicyEngine {
         (allowed(canonical.to_owned()) || allowed(canonical.join(ANY_NAME))) && !guarded()
     }
 
+    /// Whether a rule denies commands to change a file, given as found and by its canonical path.
+    pub fn denies_change(&self, written: &Path, canonical: &Path) -> bool {
+        let views = PathViews { written: written.to_owned(), canonical: canonical.to_owned() };
+        [FileAccess::Write, FileAccess::Delete].into_iter().any(|access| {
+            self.rules.find_path_rule(Verdict::Deny, COMMAND_TOOL, access, &views).is_some()
+        })
+    }
+
+    /// Number of rules that deny changing files.
+    pub fn count_change_guards(&self) -> usize {
+        let denies = |rule: &&PolicyRule| {
+            rule.verdict == Verdict::Deny
+                && rule.tool_name().is_none_or(|tool| CHANGE_TOOLS.contains(&tool))
+        };
+        self.rules.iter().filter(denies).count()
+    }
+
     /// Folders outside the workspace with files that a deny rule protects from reading: the part of
     /// each rule's path before its first wildcard, absolute or below the home folder.
     pub fn denied_read_roots(&self) -> Vec<PathBuf> {
@@ -238,7 +263,7 @@ impl PolicyEngine {
     }
 
     fn evaluate(&self, request: DecisionRequest<'_>) -> CallAssessment {
-        let case = RequestEvaluator { engine: self, request };
+        let case = RequestEvaluator { engine: self, request, contents: RefCell::default() };
         let mut judged = Vec::new();
         let mut analyses = Vec::new();
         for effect in request.effects {
@@ -269,6 +294,8 @@ fn is_exact_person_allow(rule: &PolicyRule) -> bool {
 struct RequestEvaluator<'a> {
     engine: &'a PolicyEngine,
     request: DecisionRequest<'a>,
+    /// What was found in folders: a line may name the same one many times.
+    contents: RefCell<HashMap<(FileAccess, PathViews), ContentsFinding<'a>>>,
 }
 
 impl<'a> RequestEvaluator<'a> {
@@ -334,10 +361,34 @@ impl<'a> RequestEvaluator<'a> {
         let first = judged.len();
         self.evaluate_variables(execution, judged);
         self.evaluate_analysis(&analysis, line, judged);
+        if execution.write_access {
+            judged.push(self.evaluate_write_access(execution, &analysis));
+        }
         for judged in judged.iter_mut().skip(first) {
             judged.tree = Some(tree);
         }
         analyses.push(analysis);
+    }
+
+    /// Evaluates the request of a command to change the workspace, whatever its analysis says: as
+    /// that of a program that is not known.
+    fn evaluate_write_access(
+        &self,
+        execution: &CommandExecution,
+        analysis: &ScriptAnalysis,
+    ) -> EffectAssessment {
+        let (verdict, reason) = if self.mode() == PermissionMode::Auto {
+            (Verdict::Allow, "mode `auto` allows commands in the sandbox")
+        } else if self.has_rule_for_each_command(analysis) {
+            (Verdict::Allow, "rules allow each of its commands")
+        } else {
+            (Verdict::Ask, "it asks for write access to the workspace")
+        };
+        EffectAssessment {
+            changes: ChangeScope::Unknown,
+            ..EffectAssessment::new("exec", execution.to_string(), verdict, reason.to_owned())
+                .with_risk(RiskLevel::High)
+        }
     }
 
     /// Evaluates variables that are set for a command.
@@ -346,10 +397,11 @@ impl<'a> RequestEvaluator<'a> {
             if crate::shell::changes_what_runs(name) {
                 let reason = format!("setting `{name}` can change what runs");
                 let target = format!("{name}=…");
-                judged.push(
-                    EffectAssessment::new("exec", target, Verdict::Ask, reason)
-                        .with_risk(RiskLevel::High),
-                );
+                judged.push(EffectAssessment {
+                    changes: ChangeScope::Unknown,
+                    ..EffectAssessment::new("exec", target, Verdict::Ask, reason)
+                        .with_risk(RiskLevel::High)
+                });
             }
         }
     }
@@ -408,7 +460,7 @@ impl<'a> RequestEvaluator<'a> {
                 }
             }
         };
-        EffectAssessment { risk: RiskLevel::High, changes: true, ..judged }
+        EffectAssessment { risk: RiskLevel::High, changes: ChangeScope::Unknown, ..judged }
     }
 
     /// The strictest matching rule.
@@ -469,8 +521,8 @@ struct EffectAssessment {
     risk: RiskLevel,
     /// The grant that would answer the question; `None` if no grant may.
     grant: Option<GrantScope>,
-    /// Whether it does more than read.
-    changes: bool,
+    /// What it changes.
+    changes: ChangeScope,
     /// Its command line and the node within it.
     tree: Option<usize>,
     node: Option<usize>,
@@ -488,7 +540,7 @@ impl EffectAssessment {
             limits: CommandLimitChange::default(),
             risk: RiskLevel::Low,
             grant: None,
-            changes: false,
+            changes: ChangeScope::Nothing,
             tree: None,
             node: None,
         }
@@ -500,7 +552,7 @@ impl EffectAssessment {
 
     /// Denies every change and execution, for plan mode.
     fn restrict_to_reads(&mut self) {
-        if self.changes && self.verdict != Verdict::Deny {
+        if self.changes != ChangeScope::Nothing && self.verdict != Verdict::Deny {
             self.verdict = Verdict::Deny;
             self.reason = "plan mode does not allow changes or commands".to_owned();
             self.rule = None;
@@ -563,6 +615,18 @@ impl CallAssessment {
         limits
     }
 
+    /// The access that the commands of the call need, if it runs any.
+    fn command_access(&self) -> Option<CommandAccess> {
+        if self.analyses.is_empty() {
+            return None;
+        }
+        let unparsed = self.analyses.iter().any(|analysis| analysis.unparsed.is_some());
+        let of_commands = self.judged.iter().filter(|judged| judged.tree.is_some());
+        let changes = of_commands.map(|judged| &judged.changes);
+        let changes = changes.chain(unparsed.then_some(&ChangeScope::Unknown));
+        Some(CommandAccess::for_changes(changes))
+    }
+
     fn into_decision(self) -> PolicyDecision {
         let risk = self.judged.iter().map(|judged| judged.risk).fold(self.base, RiskLevel::max);
         let verdict =
@@ -587,6 +651,7 @@ impl CallAssessment {
             risk,
             grants,
             limits: self.limits(),
+            access: self.command_access(),
             effects: self.judged.into_iter().map(EffectAssessment::into_effect_decision).collect(),
         }
     }

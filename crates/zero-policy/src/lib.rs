@@ -5,6 +5,7 @@
 //! [`shell`] parses command lines, [`program`] knows the effects of programs, and
 //! [`protected_paths`] lists the paths that no rule may open.
 
+pub mod command_access;
 #[cfg(test)]
 mod cpu_time;
 pub mod decision;
@@ -20,6 +21,7 @@ pub mod rule_set;
 pub mod shell;
 mod word_list;
 
+pub use command_access::{CommandAccess, NetworkScope, WriteScope};
 pub use decision::{EffectDecision, GrantScope, PolicyDecision, Verdict};
 pub use engine::{
     CommandHosts, ConnectDeniedError, ConnectPermission, ConnectRequest, DecisionRequest,

@@ -66,7 +66,7 @@ impl<'a> CommandWords<'a> {
 }
 
 /// A path as written, and its canonical path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PathViews {
     /// Absolute, without `.` and `..`; symlinks are not resolved.
     pub written: PathBuf,

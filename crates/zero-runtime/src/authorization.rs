@@ -3,12 +3,14 @@
 //! The decision is stored in the call's record before anything else happens; the user's answer is
 //! added to it once.
 
+use std::sync::Arc;
+
 use tokio_util::sync::CancellationToken;
 use zero_core::{
     CommandLimitChange, Effect, Effects, ErrorReason, PathZone, TargetPath, ToolError, ToolSpec,
 };
 
-use zero_policy::{HostName, PermissionMode};
+use zero_policy::{CommandAccess, HostName, PermissionMode};
 
 use crate::approver::{
     ApprovalAnswer, ApprovalQuestion, Approver, REJECTED_BY_USER, format_grants,
@@ -47,6 +49,8 @@ pub(crate) struct CallAuthorization {
     pub(crate) limits: CommandLimitChange,
     /// The hosts that rules or the user allowed for it.
     pub(crate) hosts: Vec<HostName>,
+    /// What its commands may change and reach.
+    pub(crate) access: CommandAccess,
 }
 
 impl CallAuthorization {
@@ -59,7 +63,11 @@ impl CallAuthorization {
                 .ok()
                 .filter(|host| host.to_string() == effect.target)
         });
-        Self { hosts: hosts.collect(), limits: decision.limits }
+        Self {
+            hosts: hosts.collect(),
+            limits: decision.limits,
+            access: decision.access.unwrap_or_default(),
+        }
     }
 }
 
@@ -75,9 +83,9 @@ impl ToolHost {
     ) -> Result<CallAuthorization, ToolError> {
         let rejected = session.grants.list_grants(GrantDecision::Rejected);
         let granted = session.grants.list_grants(GrantDecision::Allowed);
-        let judge = |mode: Option<PermissionMode>| self.decide(session, &asked, &granted, mode);
         let mode = session.mode();
-        let decision = asked.hooks.apply_to(judge(mode)?);
+        let decision = self.decide(session, &asked, &granted, mode).await?;
+        let decision = asked.hooks.apply_to(decision);
         let noted = ledger.record_decision(&decision);
         if decision.verdict == Verdict::Deny {
             return Err(denial_error(
@@ -149,7 +157,7 @@ impl ToolHost {
             // The mode may have become stricter while the user was asked.
             let mode_now = session.mode();
             if mode_now != mode {
-                let again = judge(mode_now)?;
+                let again = self.decide(session, &asked, &granted, mode_now).await?;
                 if again.verdict == Verdict::Deny {
                     let message = rule_denial_message(&asked, &again);
                     return Err(denial_error(&again, ErrorReason::Denied, message));
@@ -165,14 +173,14 @@ impl ToolHost {
     }
 
     /// Applies the rules alone; fails if they deny the call.
-    pub(crate) fn refuse_denied(
+    pub(crate) async fn refuse_denied(
         &self,
         session: &ToolHostSession,
         asked: &AuthorizationRequest<'_>,
         ledger: &mut CallRecord<'_>,
     ) -> Result<PolicyDecision, ToolError> {
         let granted = session.grants.list_grants(GrantDecision::Allowed);
-        let decision = self.decide(session, asked, &granted, session.mode())?;
+        let decision = self.decide(session, asked, &granted, session.mode()).await?;
         if decision.verdict == Verdict::Deny {
             ledger.record_decision(&decision);
             return Err(denial_error(
@@ -185,22 +193,34 @@ impl ToolHost {
     }
 
     /// Rules match arbitrary model input; if the engine panics, nothing is allowed.
-    fn decide(
+    ///
+    /// Commands are judged on a thread of their own, because searching the folders that a line names
+    /// takes time in which other sessions must go on.
+    async fn decide(
         &self,
         session: &ToolHostSession,
         asked: &AuthorizationRequest<'_>,
         grants: &[GrantScope],
         mode: Option<PermissionMode>,
     ) -> Result<PolicyDecision, ToolError> {
-        catch_panics(|| {
-            Ok(self.policy.decide(PolicyRequest {
-                spec: asked.spec,
-                effects: asked.effects,
-                workspace: session.workspace(),
-                grants,
+        let (spec, effects, workspace) = (asked.spec, asked.effects, session.workspace());
+        if !effects.iter().any(|effect| matches!(effect, Effect::Exec(_))) {
+            let request = PolicyRequest { spec, effects, workspace, grants, mode };
+            return catch_panics(|| Ok(self.policy.decide(request)));
+        }
+        let (spec, effects, workspace) = (spec.clone(), effects.clone(), workspace.clone());
+        let (policy, grants) = (Arc::clone(&self.policy), grants.to_vec());
+        let judged = tokio::task::spawn_blocking(move || {
+            let request = PolicyRequest {
+                spec: &spec,
+                effects: &effects,
+                workspace: &workspace,
+                grants: &grants,
                 mode,
-            }))
-        })
+            };
+            catch_panics(|| Ok(policy.decide(request)))
+        });
+        judged.await.unwrap_or_else(|_| Err(ToolError::cancelled()))
     }
 
     /// Whether the caller may learn what exists at the call's paths, whatever happens to the call.

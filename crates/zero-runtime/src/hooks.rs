@@ -161,7 +161,7 @@ impl ToolHost {
         if hooks_of_call.is_empty() {
             return Ok(verdict);
         }
-        let decision = self.refuse_denied(attempt.session, asked, ledger)?;
+        let decision = self.refuse_denied(attempt.session, asked, ledger).await?;
         for hook in hooks_of_call {
             let began = Instant::now();
             let time = &mut verdict.time;

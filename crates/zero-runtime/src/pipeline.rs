@@ -284,7 +284,8 @@ impl ToolHost {
             self.recover();
         }
         let limits = commands.launcher.limits.with_raised(&leave.limits);
-        let launcher = CommandLauncher { limits, hosts: leave.hosts.into(), ..commands.launcher };
+        let (hosts, judged) = (leave.hosts.into(), leave.access);
+        let launcher = CommandLauncher { limits, hosts, judged, ..commands.launcher };
         let cx = context(Some(permit), CallCommands { launcher, ..commands });
         let (outcome, attempts) = execution::run(&**plan, &cx, cancel, &stop, terms).await;
         ledger.row.attempts = (attempts > 1).then_some(attempts);

@@ -103,6 +103,7 @@ impl Policy for RiskPolicy {
             effects,
             grants: Vec::new(),
             limits: CommandLimitChange::default(),
+            access: None,
         }
     }
 }

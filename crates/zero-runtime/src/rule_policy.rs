@@ -76,6 +76,17 @@ impl CommandPolicy for RulePolicy {
         )
     }
 
+    fn denied_changes(&self, workspace: &Workspace, most: usize) -> Option<DeniedFiles> {
+        let rules = self.engine.count_change_guards();
+        if rules == 0 {
+            return None;
+        }
+        let roots = workspace.roots().map(Path::to_owned).collect();
+        let may_change = |path: &Path, denotes: &Path| !self.engine.denies_change(path, denotes);
+        let found = denied_files::find(roots, most, &may_change);
+        Some(found.map_or(DeniedFiles::TooMany { rules }, DeniedFiles::All))
+    }
+
     fn authorize_host(
         &self,
         reach: ConnectRequest<'_>,

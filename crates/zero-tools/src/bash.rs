@@ -65,6 +65,9 @@ pub struct BashArgs {
     /// Give it a terminal, for programs that behave differently without one.
     #[serde(default)]
     tty: bool,
+    /// Let it change the workspace although it seems to only read, if it failed because of that.
+    #[serde(default)]
+    write_access: bool,
     /// What the command does, in five to ten words.
     description: Option<String>,
 }
@@ -185,6 +188,7 @@ impl Tool for BashTool {
             command,
             folder: folder.as_ref().map(|folder| folder.target().clone()),
             variables: args.env.into_iter().collect(),
+            write_access: args.write_access,
         };
         Ok(BashPlan {
             execution,
@@ -233,6 +237,9 @@ impl Tool for BashTool {
         lines.extend(
             plan.execution.variables.iter().map(|(name, value)| format!("with {name}={value}")),
         );
+        if plan.execution.write_access {
+            lines.push("with write access to the workspace".to_owned());
+        }
         if plan.run_in_background {
             lines.push("in the background".to_owned());
         }
@@ -311,7 +318,7 @@ pub(crate) fn reply_continued(job: &Job) -> ToolReply<BashOutput> {
 
 fn reply_with_job(job: &Job, mut text: String, shown: String) -> ToolReply<BashOutput> {
     let mut notes: Vec<String> = job.sandbox_gaps().iter().map(weaker_sandbox_note).collect();
-    notes.extend(job.network_notes());
+    notes.extend(job.sandbox_notes());
     for note in &notes {
         text.push_str(&format!("\n({note})"));
     }

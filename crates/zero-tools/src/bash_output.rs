@@ -117,7 +117,7 @@ impl BashJobReport {
                 stopped.iter().map(|error| error.message.clone()).collect(),
                 job.sandbox_gaps().iter().map(weaker_sandbox_note).collect(),
                 quarantine_notice::quarantine_notes(&report, workspace),
-                job.network_notes(),
+                job.sandbox_notes(),
             ]
             .concat(),
         }
@@ -210,11 +210,8 @@ impl Tool for BashOutputTool {
     /// denied. It is also checked as a shell that reads commands, so that the user is asked even if
     /// the text looks harmless: what the job does with it, and in which folder, is unknown.
     fn effects(&self, plan: &BashOutputPlan) -> Effects {
-        let reader = || CommandExecution {
-            command: CommandLine::Program(vec!["sh".to_owned(), "-s".to_owned()]),
-            folder: None,
-            variables: Vec::new(),
-        };
+        let words = ["sh", "-s"].map(str::to_owned).to_vec();
+        let reader = || CommandExecution::new(CommandLine::Program(words.clone()));
         let sent =
             plan.stdin.iter().flat_map(|text| [CommandExecution::from_shell(text), reader()]);
         let sent = sent.map(Effect::Exec);

@@ -54,11 +54,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let config = EnvironmentConfig::from_env();
     let terminal = Terminal::new(config.streams);
     logging::report_panics();
-    run_app(
-        &AppContext { config, terminal, tools: Arc::new(LazyLock::new(zero_tools::builtin_tools)) },
-        args,
-    )
-    .into()
+    let tools = Arc::new(LazyLock::new(zero_tools::builtin_tools));
+    let outcome = run_app(&AppContext { config, terminal, tools }, args);
+    zero_exec::end_all_sessions();
+    outcome.into()
 }
 
 /// Runs a command line. A panic becomes an error message and [`ExitOutcome::Error`].

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use zero_core::Effects;
+use zero_core::{CommandLimits, Effects, HostLimits, ToolName};
 use zero_exec::LocalMachine;
 use zero_policy::engine::VerdictTree;
 use zero_policy::{
@@ -71,6 +71,8 @@ pub(crate) struct PolicyEvaluator {
     /// The tools, which declare the effects of their calls.
     simulator: Arc<CallSimulator>,
     hooks: HookSettings,
+    /// Limits of calls, before rules raise them.
+    limits: HostLimits,
 }
 
 impl PolicyEvaluator {
@@ -84,13 +86,23 @@ impl PolicyEvaluator {
         let workspace = Workspace::for_planning(&surroundings.roots, surroundings.home.clone())
             .map_err(|error| UsageError(error.message))?;
         let engine = surroundings.build_engine(rules, mode);
-        Ok(Self { engine, surroundings, workspace, simulator, hooks: HookSettings::default() })
+        let (hooks, limits) = (HookSettings::default(), HostLimits::default());
+        Ok(Self { engine, surroundings, workspace, simulator, hooks, limits })
     }
 
     /// Descriptions of the hooks that run before calls of a tool.
     pub(crate) fn hooks_before(&self, tool: &str) -> Vec<String> {
         let hooks = self.hooks.before.iter().filter(|hook| hook.is_for(tool));
         hooks.map(ToString::to_string).collect()
+    }
+
+    /// Limits of the commands of a tool, with those that a decision raises.
+    pub(crate) fn command_limits(
+        &self,
+        tool: &ToolName,
+        decision: &PolicyDecision,
+    ) -> CommandLimits {
+        self.limits.command_limits_for(tool).with_raised(&decision.limits)
     }
 
     /// Folders and machine facts.
@@ -173,7 +185,9 @@ impl AppContext {
         };
         let simulator = self.call_simulator(&surroundings, &settings)?;
         let judge = PolicyEvaluator::new(settings.policy_rules(), mode, surroundings, simulator)?;
-        Ok(PolicyEvaluator { hooks: settings.hooks(self.config.home()), ..judge })
+        let mut limits = HostLimits::default();
+        settings.apply_limits(&mut limits);
+        Ok(PolicyEvaluator { hooks: settings.hooks(self.config.home()), limits, ..judge })
     }
 
     /// Simulator with the tools that are known in a folder. Starts nothing.

@@ -96,8 +96,8 @@ impl Job {
     }
 
     /// Network notes since its start, such as refused connections.
-    pub fn network_notes(&self) -> Vec<String> {
-        self.watched.network_notes()
+    pub fn sandbox_notes(&self) -> Vec<String> {
+        self.watched.sandbox_notes()
     }
 
     /// Bytes of output that were not read.

@@ -13,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use zero_policy::WriteScope;
 use zero_sandbox::output_collector::{CollectedOutput, OutputCollector, OutputStream};
 use zero_sandbox::running_command::{CommandExit, KillHandle, KillReason, RunningCommand};
 
@@ -20,6 +21,7 @@ use super::unread_output::{OutputChunk, UnreadOutput, UnreadRemainder};
 use crate::network_failure;
 use crate::session_network::NetworkUseGuard;
 use crate::tree_watch::{TreeWatch, WatchReport};
+use crate::write_failure;
 
 /// Most inputs that wait until the command reads them.
 const INPUTS_MAX: usize = 16;
@@ -46,6 +48,8 @@ pub struct MonitorOptions {
     pub watch: TreeWatch,
     /// Its use of the session's network, dropped when it ends.
     pub network: NetworkUseGuard,
+    /// The files that it may change.
+    pub writes: WriteScope,
 }
 
 /// Whether unread output is kept.
@@ -94,8 +98,8 @@ struct CommandEnding {
     collected: Option<io::Result<(CollectedOutput, CommandExit)>>,
     /// Files that it created although it may not.
     watch_report: WatchReport,
-    /// Network notes.
-    network: Vec<String>,
+    /// Notes about what the sandbox refused.
+    notes: Vec<String>,
 }
 
 /// Why an input was not sent.
@@ -112,8 +116,16 @@ pub enum SendInputError {
 impl MonitoredCommand {
     /// Monitors a command that was just started. If this fails, the command has been killed.
     pub fn start(mut running: RunningCommand, options: MonitorOptions) -> io::Result<Arc<Self>> {
-        let MonitorOptions { collector, unread, input, mut output_sink, permit, watch, network } =
-            options;
+        let MonitorOptions {
+            collector,
+            unread,
+            input,
+            mut output_sink,
+            permit,
+            watch,
+            network,
+            writes,
+        } = options;
         let input = match input {
             CommandInput::Texts => Some(start_input_thread(&mut running)?),
             CommandInput::Bytes(bytes) => {
@@ -147,7 +159,7 @@ impl MonitoredCommand {
             drop(running);
             let watch_report =
                 catch_unwind(AssertUnwindSafe(|| watch.finish())).unwrap_or_default();
-            watcher.finish(collected, watch_report);
+            watcher.finish(collected, watch_report, &writes);
         })?;
         Ok(watched)
     }
@@ -156,22 +168,28 @@ impl MonitoredCommand {
         &self,
         collected: io::Result<(CollectedOutput, CommandExit)>,
         watch_report: WatchReport,
+        writes: &WriteScope,
     ) {
         let ended = collected.as_ref().ok().map(|(_, ended)| ended.clone());
         let is_network_failure = collected.as_ref().is_ok_and(|(output, ended)| {
             let recognize = || network_failure::is_network_failure(output, ended);
             catch_unwind(AssertUnwindSafe(recognize)).unwrap_or(false)
         });
+        let refused_write = collected.as_ref().ok().and_then(|(output, _)| {
+            let recognize = || write_failure::refused_write_note(output, writes);
+            catch_unwind(AssertUnwindSafe(recognize)).unwrap_or_default()
+        });
         let mut state = self.lock();
         let network_use = std::mem::take(&mut state.network);
-        let mut network = network_use.notes();
-        if is_network_failure && network.is_empty() && !network_use.has_hosts() {
-            network.push(network_failure::NO_NETWORK_NOTE.to_owned());
+        let mut notes = network_use.notes();
+        if is_network_failure && notes.is_empty() && !network_use.has_hosts() {
+            notes.push(network_failure::NO_NETWORK_NOTE.to_owned());
         }
+        notes.extend(refused_write);
         // The hosts of this call are closed before anybody learns of its end.
         drop(network_use);
         state.finish =
-            Some(CommandEnding { ended, collected: Some(collected), watch_report, network });
+            Some(CommandEnding { ended, collected: Some(collected), watch_report, notes });
         state.permit = None;
         drop(state);
         self.ended.notify_all();
@@ -193,11 +211,11 @@ impl MonitoredCommand {
         self.lock().finish.as_ref().map(|finish| finish.watch_report.clone()).unwrap_or_default()
     }
 
-    /// Network notes so far.
-    pub fn network_notes(&self) -> Vec<String> {
+    /// Notes about what the sandbox refused so far.
+    pub fn sandbox_notes(&self) -> Vec<String> {
         let state = self.lock();
         match &state.finish {
-            Some(finish) => finish.network.clone(),
+            Some(finish) => finish.notes.clone(),
             None => state.network.notes(),
         }
     }

@@ -3,8 +3,10 @@
 //! Paths inside such a folder cannot be hidden or made read-only one by one, because no mount can
 //! be placed there. So the whole folder is.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use zero_sandbox::FileType;
 use zero_sandbox::path_survey::{self, PathReachability};
 
 /// The path that must be hidden so that `path` is hidden. `None` if no command can ever reach it.
@@ -43,6 +45,35 @@ impl InaccessiblePaths {
         held.folders.extend(closed);
         held
     }
+
+    /// Keeps only the folders writable in which these paths are made, changed or removed.
+    pub(super) fn narrow_to(&mut self, paths: &BTreeSet<PathBuf>) {
+        let is_closed = |folder: &Path| {
+            self.folders.iter().chain(&self.files).any(|path| folder.starts_with(path))
+        };
+        let mut writable: Vec<PathBuf> = paths
+            .iter()
+            .filter_map(|path| find_changed_folder(path, &self.writable))
+            .filter(|folder| !is_closed(folder))
+            .collect();
+        writable.sort();
+        writable.dedup();
+        let is_inside = |path: &PathBuf| writable.iter().any(|folder| path.starts_with(folder));
+        self.folders.retain(is_inside);
+        self.files.retain(is_inside);
+        self.writable = writable;
+    }
+}
+
+/// The folder that has to be writable so that `path` can be made, changed or removed: the innermost
+/// one above it that exists, within a writable folder. `None` if it is in no writable folder.
+fn find_changed_folder(path: &Path, writable: &[PathBuf]) -> Option<PathBuf> {
+    let around = writable.iter().filter(|folder| path.starts_with(folder));
+    let outermost = around.max_by_key(|folder| folder.as_os_str().len())?;
+    let is_folder = |path: &Path| path_survey::file_type(path) == Some(FileType::Directory);
+    let above = path.ancestors().skip(1).take_while(|above| above.starts_with(outermost));
+    let innermost = above.into_iter().find(|above| is_folder(above));
+    Some(innermost.unwrap_or(outermost).to_owned())
 }
 
 /// The first folder on the way from a writable folder to `path` that cannot be entered, or to which

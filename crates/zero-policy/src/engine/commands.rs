@@ -4,6 +4,7 @@ use zero_core::{CommandLimitChange, RiskLevel};
 
 use super::files::CoveringRule;
 use super::{EffectAssessment, RequestEvaluator};
+use crate::command_access::ChangeScope;
 use crate::decision::Verdict;
 use crate::permission_mode::PermissionMode;
 use crate::program::{CommandClass, FileAccess, reads_by_default};
@@ -65,6 +66,19 @@ impl<'a> RequestEvaluator<'a> {
         if let Some(text) = &analysis.unparsed {
             judged.extend(self.evaluate_unparsed_text(text));
         }
+    }
+
+    /// Whether an allow rule covers each command.
+    pub(super) fn has_rule_for_each_command(&self, analysis: &ScriptAnalysis) -> bool {
+        let mut commands = analysis.nodes.iter().filter_map(|node| match &node.kind {
+            AnalysisNodeKind::Command(invocation) => Some(invocation),
+            _ => None,
+        });
+        let rules = &self.engine.rules;
+        commands.all(|invocation| {
+            let words = CommandWords::new(&invocation.argv);
+            rules.find_command_rule(Verdict::Allow, &words).is_some()
+        })
     }
 
     /// Evaluates a command, and returns the rule that covers its file accesses.
@@ -152,7 +166,10 @@ impl<'a> RequestEvaluator<'a> {
         let known = invocation.study.nature != CommandClass::Opaque;
         let mut doubt = |reason: String| {
             let verdict = EffectAssessment::new("exec", label.to_owned(), Verdict::Ask, reason);
-            judged.push(EffectAssessment { changes: true, ..verdict.with_risk(RiskLevel::High) });
+            judged.push(EffectAssessment {
+                changes: ChangeScope::Unknown,
+                ..verdict.with_risk(RiskLevel::High)
+            });
         };
         let git = program.rsplit('/').next() == Some("git");
         let WorkingFolders::OneOf(folders) = &invocation.folders else {
@@ -216,7 +233,7 @@ impl<'a> RequestEvaluator<'a> {
                 EffectAssessment::new("exec", target.to_owned(), Verdict::Ask, doubt.reason.clone())
             }
         };
-        EffectAssessment { changes: true, ..judged.with_risk(RiskLevel::High) }
+        EffectAssessment { changes: ChangeScope::Unknown, ..judged.with_risk(RiskLevel::High) }
     }
 
     /// An unparsable text can still run in part, so anything in it that looks like a denied command
@@ -264,7 +281,11 @@ impl EffectAssessment {
             CommandClass::ReadOnly | CommandClass::Files | CommandClass::Wrapper => RiskLevel::Low,
             CommandClass::Opaque => RiskLevel::High,
         };
-        let changes = study.nature == CommandClass::Opaque || study.critical.is_some();
+        let changes = match study.nature {
+            CommandClass::Opaque => ChangeScope::Unknown,
+            _ if study.critical.is_some() => ChangeScope::OtherEffects,
+            _ => ChangeScope::Nothing,
+        };
         Self { changes, ..self.with_risk(risk) }
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use zero_core::{Effect, PathZone, RiskLevel};
 
 use super::{EffectAssessment, RequestEvaluator};
+use crate::command_access::ChangeScope;
 use crate::decision::Verdict;
 use crate::permission_mode::PermissionMode;
 use crate::program::FileAccess;
@@ -99,6 +100,9 @@ impl<'a> RequestEvaluator<'a> {
         let PathCandidates { files, certain } = self.resolve_candidates(*access, path, folders);
         for views in &files {
             let mut verdict = self.evaluate_file(*access, views, cover, None);
+            if *access != FileAccess::Read {
+                verdict.changes = ChangeScope::File(views.canonical.clone());
+            }
             if *recursive {
                 // The contents were not shown, so they cannot be granted. If the folder is asked
                 // about already, they need no check.
@@ -383,11 +387,16 @@ impl EffectAssessment {
             FileAccess::Write => RiskLevel::Medium,
             FileAccess::Delete => RiskLevel::High,
         };
-        Self { changes: access != FileAccess::Read, risk: self.risk.max(risk), ..self }
+        let changes = match access {
+            FileAccess::Read => ChangeScope::Nothing,
+            // Until the file is known.
+            FileAccess::Write | FileAccess::Delete => ChangeScope::Unknown,
+        };
+        Self { changes, risk: self.risk.max(risk), ..self }
     }
 
     fn raise_risk_outside(self, inside: bool) -> Self {
-        let risk = match (inside, self.changes) {
+        let risk = match (inside, self.changes != ChangeScope::Nothing) {
             (true, _) => self.risk,
             (false, false) => self.risk.max(RiskLevel::Medium),
             (false, true) => self.risk.max(RiskLevel::High),

@@ -3,6 +3,7 @@
 use zero_core::RiskLevel;
 
 use super::{CommandHosts, EffectAssessment, RequestEvaluator};
+use crate::command_access::ChangeScope;
 use crate::decision::{GrantScope, Verdict};
 use crate::host::HostName;
 use crate::rule::{PolicyRule, RuleOwner};
@@ -25,7 +26,7 @@ impl<'a> RequestEvaluator<'a> {
                 EffectAssessment::new("net", text.to_owned(), Verdict::Ask, error.to_string())
             }
         };
-        EffectAssessment { changes: true, ..judged.with_risk(RiskLevel::Medium) }
+        EffectAssessment { changes: ChangeScope::Host, ..judged.with_risk(RiskLevel::Medium) }
     }
 
     /// Evaluates a host that a command names.
@@ -50,7 +51,10 @@ impl<'a> RequestEvaluator<'a> {
                     .is_some_and(|(_, rest)| rest.contains(['/', '?', '#']));
                 match named {
                     true => self.evaluate_host_text(starts_with, covered),
-                    false => EffectAssessment { changes: true, ..ask.with_risk(RiskLevel::Medium) },
+                    false => EffectAssessment {
+                        changes: ChangeScope::Unknown,
+                        ..ask.with_risk(RiskLevel::Medium)
+                    },
                 }
             }
         }
@@ -84,7 +88,7 @@ impl<'a> RequestEvaluator<'a> {
         };
         let judged =
             EffectAssessment::new("net", host.to_string(), Verdict::Allow, reason.to_owned());
-        Some(EffectAssessment { changes: true, ..judged.with_risk(RiskLevel::Medium) })
+        Some(EffectAssessment { changes: ChangeScope::Host, ..judged.with_risk(RiskLevel::Medium) })
     }
 
     fn evaluate_host_name(

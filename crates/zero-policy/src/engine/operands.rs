@@ -10,6 +10,7 @@ use zero_core::RiskLevel;
 
 use super::files::{CandidateCompleteness, CoveringRule, PathCandidates};
 use super::{EffectAssessment, RequestEvaluator};
+use crate::command_access::ChangeScope;
 use crate::decision::Verdict;
 use crate::host::{HostName, HostNameError};
 use crate::permission_mode::PermissionMode;
@@ -89,7 +90,7 @@ impl<'a> RequestEvaluator<'a> {
         let judged = EffectAssessment::new("exec", label.to_owned(), verdict, reason)
             .with_risk(RiskLevel::High);
         let (source, rule) = (rule.map(|r| r.source.to_string()), rule.map(|r| r.text.clone()));
-        Some(EffectAssessment { changes: true, source, rule, ..judged })
+        Some(EffectAssessment { changes: ChangeScope::Unknown, source, rule, ..judged })
     }
 
     /// A guarded file that a value names.

@@ -18,6 +18,9 @@ use crate::shell::analysis::FileUse;
 /// Reason if a search stopped at its limit.
 const TOO_MANY_FILES: &str = "it contains too many files to check for denied ones";
 
+/// A reason to ask about the contents of a folder, and the rule behind it.
+pub(super) type ContentsFinding<'a> = Option<(String, Option<&'a PolicyRule>)>;
+
 impl<'a> RequestEvaluator<'a> {
     /// Turns an allowed verdict into a question if the folder contains something that must not be
     /// accessed by accident.
@@ -28,31 +31,43 @@ impl<'a> RequestEvaluator<'a> {
         sources: &dyn Fn() -> Vec<&'u FileUse>,
         verdict: &mut EffectAssessment,
     ) {
-        let ask = |verdict: &mut EffectAssessment, reason: String, rule: Option<&PolicyRule>| {
+        let finding = match self.explain_contents_risk(access, views, sources) {
+            Some(reason) => Some((reason, None)),
+            None => self.find_guarded_contents(access, views),
+        };
+        if let Some((reason, rule)) = finding {
             verdict.verdict = Verdict::Ask;
             verdict.reason = reason;
             verdict.rule = rule.map(|rule| rule.text.clone());
             verdict.source = rule.map(|rule| rule.source.to_string());
-        };
-        if let Some(reason) = self.explain_contents_risk(access, views, sources) {
-            return ask(verdict, reason, None);
         }
+    }
+
+    /// Searches a folder for files that a rule guards, once for each decision.
+    fn find_guarded_contents(&self, access: FileAccess, views: &PathViews) -> ContentsFinding<'a> {
         if !self.engine.rules.guards_paths() {
-            return;
+            return None;
+        }
+        let key = (access, views.clone());
+        if let Some(known) = self.contents.borrow().get(&key) {
+            return known.clone();
         }
         let guard = |path: &Path| self.find_guard_beneath(access, views, path);
-        match self.request.world.find_file(&views.canonical, &|path| guard(path).is_some()) {
-            FileSearchOutcome::NotFound => {}
-            FileSearchOutcome::Unfinished => ask(verdict, TOO_MANY_FILES.to_owned(), None),
+        let found = self.request.world.find_file(&views.canonical, &|path| guard(path).is_some());
+        let finding = match found {
+            FileSearchOutcome::NotFound => None,
+            FileSearchOutcome::Unfinished => Some((TOO_MANY_FILES.to_owned(), None)),
             FileSearchOutcome::Found(found) => {
                 let (word, rule) = (access.as_str(), guard(&found));
                 let says = match rule.map(|rule| rule.verdict) {
                     Some(Verdict::Ask) => "asks about",
                     _ => "denies",
                 };
-                ask(verdict, format!("it would also {word} files in it that a rule {says}"), rule);
+                Some((format!("it would also {word} files in it that a rule {says}"), rule))
             }
-        }
+        };
+        self.contents.borrow_mut().insert(key, finding.clone());
+        finding
     }
 
     /// The rule that guards a file beneath a folder, by either name of the folder.

@@ -4,6 +4,7 @@
 use zero_core::{NoteChange, RiskLevel};
 
 use super::{EffectAssessment, RequestEvaluator};
+use crate::command_access::ChangeScope;
 use crate::decision::Verdict;
 use crate::host::HostName;
 use crate::program::FileAccess;
@@ -23,7 +24,10 @@ impl<'a> RequestEvaluator<'a> {
         match ruled {
             Some(rule) if rule.verdict != Verdict::Allow => {
                 let judged = EffectAssessment::from_rule("note", target, rule.verdict, rule);
-                EffectAssessment { changes: true, ..judged.with_risk(self.request.risk) }
+                EffectAssessment {
+                    changes: ChangeScope::Unknown,
+                    ..judged.with_risk(self.request.risk)
+                }
             }
             _ => self.evaluate_by_tool("note", target),
         }
@@ -52,7 +56,7 @@ impl<'a> RequestEvaluator<'a> {
                 EffectAssessment::new("endpoint", target, Verdict::Ask, error.to_string())
             }
         };
-        EffectAssessment { changes: true, ..judged.with_risk(self.request.risk) }
+        EffectAssessment { changes: ChangeScope::Unknown, ..judged.with_risk(self.request.risk) }
     }
 
     /// Evaluates an effect by the rule for the tool itself, or else by its risk.
@@ -65,6 +69,10 @@ impl<'a> RequestEvaluator<'a> {
                 EffectAssessment::new(kind, target, verdict, format!("its risk is {risk}"))
             }
         };
-        EffectAssessment { changes: risk > RiskLevel::Low, ..decided.with_risk(risk) }
+        let changes = match risk {
+            RiskLevel::Low => ChangeScope::Nothing,
+            _ => ChangeScope::Unknown,
+        };
+        EffectAssessment { changes, ..decided.with_risk(risk) }
     }
 }

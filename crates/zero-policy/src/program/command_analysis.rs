@@ -40,7 +40,7 @@ pub enum CommandClass {
 }
 
 /// What is done to a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileAccess {
     /// Reads its content or its names.
     Read,

@@ -7,6 +7,7 @@ mod attacks_rules;
 mod attacks_shell;
 mod bash_differential;
 mod bash_parser;
+mod command_access;
 mod command_hosts;
 #[path = "../../src/cpu_time.rs"]
 mod cpu_time;

@@ -1,6 +1,8 @@
 //! `read_file`, `write_file`, `edit_file`: the names of editors' agents.
 
-use super::shared_fields::{COMMAND_ARGS, COMMAND_TIME, MATCHING_LINES, WEB_QUERY};
+use super::shared_fields::{
+    COMMAND_ARGS, COMMAND_TIME, COMMAND_WRITE_ACCESS, MATCHING_LINES, WEB_QUERY,
+};
 use super::tool_mapping::FieldShape::{Count, Edits, Text, TextMap};
 use super::tool_mapping::{
     ToolMapping, map_tool, optional_field, required_field, with_done_message, with_fixed,
@@ -90,6 +92,7 @@ pub(super) const TOOLS: &[ToolMapping] = &[
             optional_field("cwd", "cwd", Text, "Folder to run it in, relative to workspace root"),
             optional_field("env", "env", TextMap, "Environment variables to set for it"),
             optional_field("timeout", "timeout", Count, COMMAND_TIME),
+            COMMAND_WRITE_ACCESS,
         ],
     ),
     map_tool(

@@ -2,8 +2,8 @@
 
 use super::shared_fields::{
     ALLOWED_DOMAINS, BLOCKED_DOMAINS, COMMAND_ABOUT, COMMAND_ARGS, COMMAND_FOLDER, COMMAND_TIME,
-    FETCH_FIELDS, GLOB_FOLDER, GREP_PATH, GREP_PATTERN, IGNORED_NAMES, MATCHING_LINES, QUESTIONS,
-    QUESTIONS_ABOUT, TODOS, TODOS_ABOUT, WEB_QUERY,
+    COMMAND_WRITE_ACCESS, FETCH_FIELDS, GLOB_FOLDER, GREP_PATH, GREP_PATTERN, IGNORED_NAMES,
+    MATCHING_LINES, QUESTIONS, QUESTIONS_ABOUT, TODOS, TODOS_ABOUT, WEB_QUERY,
 };
 use super::tool_mapping::FieldShape::{Flag, Number, Steps, Text, TextMap, Texts};
 use super::tool_mapping::{
@@ -96,6 +96,7 @@ pub(super) const TOOLS: &[ToolMapping] = &[
             optional_field("timeout", "timeout", Number, COMMAND_TIME),
             optional_field("workdir", "cwd", Text, COMMAND_FOLDER),
             COMMAND_ABOUT,
+            COMMAND_WRITE_ACCESS,
         ],
     ),
     map_tool(
@@ -113,6 +114,7 @@ pub(super) const TOOLS: &[ToolMapping] = &[
             optional_field("cwd", "cwd", Text, COMMAND_FOLDER),
             optional_field("env", "env", TextMap, "Environment variables to set for it"),
             optional_field("timeout", "timeout", Number, COMMAND_TIME),
+            COMMAND_WRITE_ACCESS,
         ],
     ),
     with_fixed(

@@ -1,6 +1,6 @@
 //! What several dialects say in the same words.
 
-use super::tool_mapping::FieldShape::{Questions, Text, Texts, Todos};
+use super::tool_mapping::FieldShape::{Flag, Questions, Text, Texts, Todos};
 use super::tool_mapping::{FieldMapping, FixedValue, optional_field, required_field};
 
 /// How long a command may take.
@@ -13,6 +13,13 @@ pub(super) const COMMAND_ABOUT: FieldMapping =
 /// The program of a command gets them as they are.
 pub(super) const COMMAND_ARGS: FieldMapping =
     optional_field("args", "args", Texts, "Arguments of the program; no shell looks at them");
+/// For a command that failed because it was judged to only read.
+pub(super) const COMMAND_WRITE_ACCESS: FieldMapping = optional_field(
+    "write_access",
+    "write_access",
+    Flag,
+    "Let it change the workspace although it seems to only read, if it failed because of that",
+);
 /// What a folder's list leaves out.
 pub(super) const IGNORED_NAMES: FieldMapping =
     optional_field("ignore", "ignore", Texts, "Globs of names to leave out");

@@ -13,7 +13,7 @@ use zero_exec::jobs::{CommandInput, MonitorOptions, MonitoredCommand, UnreadRete
 use zero_exec::{
     CommandLauncher, HostCommands, LaunchAccess, SessionCommands, StreamMode, WatchReport,
 };
-use zero_policy::{PermissionMode, Verdict};
+use zero_policy::{PermissionMode, Verdict, WriteScope};
 use zero_sandbox::Workspace;
 use zero_sandbox::output_collector::{CollectedOutput, OutputCollector};
 use zero_sandbox::running_command::{CommandExit, ExitCause};
@@ -143,7 +143,7 @@ impl HookLaunch {
     /// Starts the hook. Blocks until its sandbox is built.
     fn start(self) -> Result<HookProcess, ToolError> {
         let command = CommandLine::Program(self.hook.words.clone());
-        let mut execution = CommandExecution { command, folder: None, variables: Vec::new() };
+        let mut execution = CommandExecution::new(command);
         self.check_policy(&execution)?;
         self.check_files_unchanged()?;
         // The hook's own programs must not be found in folders that calls can write to.
@@ -172,6 +172,7 @@ impl HookLaunch {
             permit: None,
             watch: ready.watch,
             network: ready.network,
+            writes: WriteScope::default(),
         };
         let watched = MonitoredCommand::start(running, watching).map_err(|error| {
             ToolError::failed(ErrorReason::Io, format!("could not supervise it: {error}"))

@@ -218,6 +218,7 @@ mod tests {
             effects: Vec::new(),
             grants: Vec::new(),
             limits: CommandLimitChange::default(),
+            access: None,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Finds the files that rules deny, so that they can be hidden from commands.
+//! Finds the files that rules deny, so that they can be hidden from commands or made read-only.
 //!
 //! A folder that cannot be listed cannot be searched. Its mode is no protection: the owner, and so
 //! a command of the owner, can change it. So it is hidden as a whole.
@@ -15,18 +15,18 @@ const FOLDER_MAX: usize = 50_000;
 /// Folders of the kernel: they hold no user files, and a search in them would not end.
 const KERNEL_FOLDERS: &[&str] = &["/proc", "/sys", "/dev"];
 
-/// Whether a path may be read, given as found and as resolved.
-pub(super) type ReadPredicate<'a> = dyn Fn(&Path, &Path) -> bool + 'a;
+/// Whether a path may be accessed, given as found and as resolved.
+pub(super) type FilePredicate<'a> = dyn Fn(&Path, &Path) -> bool + 'a;
 
-/// Every path at or beneath `starts` that `may_read` denies, and every folder that cannot be
+/// Every path at or beneath `starts` that `is_allowed` denies, and every folder that cannot be
 /// searched. `None` if there are more than `most`, or too many names to visit.
 pub(super) fn find(
     starts: Vec<PathBuf>,
     most: usize,
-    may_read: &ReadPredicate<'_>,
+    is_allowed: &FilePredicate<'_>,
 ) -> Option<Vec<PathBuf>> {
     let mut search =
-        DeniedFileSearch { found: Vec::new(), open: Vec::new(), looked: 0, most, may_read };
+        DeniedFileSearch { found: Vec::new(), open: Vec::new(), looked: 0, most, is_allowed };
     for start in starts {
         search.add_start(start);
     }
@@ -44,7 +44,7 @@ struct DeniedFileSearch<'a> {
     open: Vec<SearchFolder>,
     looked: usize,
     most: usize,
-    may_read: &'a ReadPredicate<'a>,
+    is_allowed: &'a FilePredicate<'a>,
 }
 
 /// A folder to search. An entry that is not a link resolves to the same name in the resolved
@@ -62,7 +62,7 @@ impl DeniedFileSearch<'_> {
         match path_survey::check_reachability(&path) {
             PathReachability::Missing => {}
             PathReachability::Closed(folder) => self.add_closed_folder(folder),
-            PathReachability::Open if !(self.may_read)(&path, &denotes) => self.found.push(path),
+            PathReachability::Open if !(self.is_allowed)(&path, &denotes) => self.found.push(path),
             PathReachability::Open => self.open.push(SearchFolder { path, denotes }),
         }
     }
@@ -88,7 +88,7 @@ impl DeniedFileSearch<'_> {
             denotes.push(&name.name);
             if name.is_link {
                 self.check_link(&path);
-            } else if !(self.may_read)(&path, &denotes) {
+            } else if !(self.is_allowed)(&path, &denotes) {
                 self.found.push(path.clone());
             } else if name.is_folder && !is_kernel_folder(&path) {
                 self.open.push(SearchFolder { path: path.clone(), denotes: denotes.clone() });
@@ -105,10 +105,10 @@ impl DeniedFileSearch<'_> {
     /// The target of a link is what must be hidden.
     fn check_link(&mut self, path: &Path) {
         match path_survey::canonicalize(path) {
-            Some(denotes) if (self.may_read)(path, &denotes) => {}
+            Some(denotes) if (self.is_allowed)(path, &denotes) => {}
             Some(denotes) => self.found.push(denotes),
             // A link loop, or a link through an inaccessible folder: hide what it would lead to.
-            None if (self.may_read)(path, path) => {}
+            None if (self.is_allowed)(path, path) => {}
             None => {
                 if let PathReachability::Closed(folder) =
                     path_survey::check_reachability(&path.join("."))
@@ -144,15 +144,15 @@ mod tests {
             std::fs::write(root.join(file), "").unwrap();
         }
         std::os::unix::fs::symlink("../home/key", root.join("w/.env.link")).unwrap();
-        let may_read = |path: &Path, _: &Path| {
+        let is_allowed = |path: &Path, _: &Path| {
             let name = path.file_name().unwrap().to_str().unwrap();
             !(name.starts_with(".env") || name == "keys")
         };
         let at = |names: &[&str]| Some(names.iter().map(|n| root.join(n)).collect::<Vec<_>>());
-        let found = find(vec![root.join("w"), root.join("none")], 10, &may_read);
+        let found = find(vec![root.join("w"), root.join("none")], 10, &is_allowed);
         assert_eq!(found, at(&["home/key", "w/.env", "w/a/b/.env", "w/keys"]));
-        assert_eq!(find(vec![root.join("w")], 3, &may_read), None);
-        assert_eq!(find(vec![root.join("w/keys")], 3, &may_read), at(&["w/keys"]));
-        assert_eq!(find(vec![root.join("home")], 3, &may_read), at(&[]));
+        assert_eq!(find(vec![root.join("w")], 3, &is_allowed), None);
+        assert_eq!(find(vec![root.join("w/keys")], 3, &is_allowed), at(&["w/keys"]));
+        assert_eq!(find(vec![root.join("home")], 3, &is_allowed), at(&[]));
     }
 }

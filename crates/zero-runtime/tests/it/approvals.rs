@@ -58,6 +58,7 @@ impl Policy for ScriptedPolicy {
             }],
             grants: self.grants.clone(),
             limits: CommandLimitChange::default(),
+            access: None,
         }
     }
 }

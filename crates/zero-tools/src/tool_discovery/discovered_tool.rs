@@ -73,9 +73,8 @@ impl AnyTool for DiscoveredTool {
             false => Some(workspace.resolve_path(&self.folder, FinalLinkMode::Follow)?),
         };
         let execution = CommandExecution {
-            command: CommandLine::Program(self.words.clone()),
             folder: folder.map(|folder| folder.target().clone()),
-            variables: Vec::new(),
+            ..CommandExecution::new(CommandLine::Program(self.words.clone()))
         };
         Ok(Box::new(DiscoveredToolPlan { execution, arguments: Arc::new(input) }))
     }
@@ -169,11 +168,7 @@ mod tests {
     #[test]
     fn preview_shows_every_word_and_argument() {
         let words = ["./call me", "get.it", "", "a\nb"].map(str::to_owned).to_vec();
-        let execution = CommandExecution {
-            command: CommandLine::Program(words),
-            folder: None,
-            variables: vec![],
-        };
+        let execution = CommandExecution::new(CommandLine::Program(words));
         assert_eq!(
             render_preview(&execution, Path::new("/w"), &json!({"city": "Ulm\u{1b}[0m"})),
             "\"./call me\" get.it \"\" \"a\\nb\"\n\nin /w\n\nwith this input:\n{\n  \"city\": \"Ulm\\u001b[0m\"\n}"

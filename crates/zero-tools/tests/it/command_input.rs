@@ -36,7 +36,7 @@ struct CommandInputOutput {
 impl CommandInputArgs {
     fn execution(&self) -> CommandExecution {
         let command = CommandLine::Program(self.words.clone());
-        CommandExecution { command, folder: None, variables: Vec::new() }
+        CommandExecution::new(command)
     }
 }
 

@@ -13,6 +13,7 @@ mod editor;
 mod everyday_programs;
 mod fixture;
 mod hooks;
+mod judged_access;
 #[cfg(feature = "lsp")]
 mod lsp;
 mod masked_paths;

@@ -20,7 +20,9 @@ use zero_runtime::{
 
 use crate::fixture::{ToolFixture, result_text};
 
-const SHOW_NETWORK_NAMESPACE: &str = "readlink /proc/self/ns/net";
+/// In a program whose effects are not known: one that is known to only read has no network.
+const SHOW_NETWORK_NAMESPACE: &str =
+    r#"python3 -c 'import os; print(os.readlink("/proc/self/ns/net"))'"#;
 /// Fetches a URL from the environment, so that the host is unknown before the command runs.
 const FETCH_COMMAND: &str = "curl -sS -m 20 \"$URL\"";
 
@@ -203,7 +205,8 @@ async fn proxy_variables_are_set_when_hosts_are_allowed() {
     for f in
         [network_session(&["a.test"]), session_with_rules(&["allow WebFetch(domain:a.test)"], &[])]
     {
-        assert_eq!(run_bash(&f, variables).await.lines().collect::<Vec<_>>(), expected);
+        assert_eq!(run_script(&f, variables).await.lines().collect::<Vec<_>>(), expected);
+        assert_eq!(run_bash(&f, variables).await, "(no output)", "it is known to only read");
     }
     for f in [network_session(&[]), network_session(&["localhost"])] {
         assert_eq!(run_bash(&f, variables).await, "(no output)");

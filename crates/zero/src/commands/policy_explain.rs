@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use zero_policy::Verdict;
+use zero_core::{CommandLimit, CommandLimits, ToolName};
 use zero_policy::engine::{VerdictNode, VerdictTree};
+use zero_policy::{CommandAccess, NetworkScope, PolicyDecision, Verdict, WriteScope};
 
 use crate::AppContext;
 use crate::cli::PolicyExplainArgs;
 use crate::exit::ExitOutcome;
-use crate::policy::to_json;
+use crate::policy::{PolicyEvaluator, to_json};
 use crate::terminal::{FAINT, STRONG, TerminalStream, escape_line, verdict_style};
 
 pub(super) fn run(app: &AppContext, args: &PolicyExplainArgs) -> anyhow::Result<ExitOutcome> {
@@ -23,9 +24,13 @@ pub(super) fn run(app: &AppContext, args: &PolicyExplainArgs) -> anyhow::Result<
         Verdict::Deny => Vec::new(),
         Verdict::Allow | Verdict::Ask => judge.hooks_before("Bash"),
     };
+    let sandbox = SandboxSummary::new(&judge, &decision);
     let out = &app.terminal.out;
     if args.json {
         let mut answer = to_json(&decision);
+        if let Some(sandbox) = &sandbox {
+            answer["sandbox"] = sandbox.to_json();
+        }
         answer["tree"] = trees.first().map_or(json!([]), |tree| tree_to_json(&tree.nodes));
         if !hooks.is_empty() {
             answer["hooks"] = json!(hooks);
@@ -48,12 +53,80 @@ pub(super) fn run(app: &AppContext, args: &PolicyExplainArgs) -> anyhow::Result<
         for (name, value) in decision.limits.format_values() {
             let _ = writeln!(text, "  limit {name} is raised to {value}");
         }
+        if let Some(sandbox) = &sandbox {
+            text.push_str(&sandbox.render(out));
+        }
         for hook in &hooks {
             let _ = writeln!(text, "  {} may still deny it, ask or change it", escape_line(hook));
         }
         out.write(&text)?;
     }
     Ok(ExitOutcome::from_verdict(decision.verdict))
+}
+
+/// What the sandbox will let the command do, if it runs.
+struct SandboxSummary {
+    access: CommandAccess,
+    /// Hosts that were judged.
+    hosts: Vec<String>,
+    limits: CommandLimits,
+}
+
+impl SandboxSummary {
+    /// `None` for a command that will not run.
+    fn new(judge: &PolicyEvaluator, decision: &PolicyDecision) -> Option<Self> {
+        let access = decision.access.clone().filter(|_| decision.verdict != Verdict::Deny)?;
+        let hosts = decision.effects.iter().filter(|effect| effect.kind == "net");
+        Some(Self {
+            access,
+            hosts: hosts.map(|effect| effect.target.clone()).collect(),
+            limits: judge.command_limits(&ToolName::new("Bash").ok()?, decision),
+        })
+    }
+
+    fn limits(&self) -> impl Iterator<Item = (&'static str, String)> {
+        CommandLimit::ALL
+            .into_iter()
+            .map(|limit| (limit.name(), limit.format_value(self.limits.get(limit))))
+    }
+
+    fn to_json(&self) -> Value {
+        let writes = match &self.access.writes {
+            WriteScope::Nothing => json!([]),
+            WriteScope::Paths(paths) => json!(paths),
+            WriteScope::Workspace => json!("workspace"),
+        };
+        let hosts = match (self.access.network, &self.access.writes) {
+            (NetworkScope::Allowed, WriteScope::Workspace) => json!("allowed"),
+            _ => json!(self.hosts),
+        };
+        let limits: serde_json::Map<String, Value> =
+            self.limits().map(|(name, value)| (name.to_owned(), json!(value))).collect();
+        json!({"writes": writes, "hosts": hosts, "limits": limits})
+    }
+
+    fn render(&self, out: &TerminalStream) -> String {
+        let writes = match &self.access.writes {
+            WriteScope::Nothing => "read-only".to_owned(),
+            WriteScope::Paths(paths) => {
+                let paths: Vec<String> =
+                    paths.iter().map(|path| format!("`{}`", path.display())).collect();
+                format!("may change {}", paths.join(", "))
+            }
+            WriteScope::Workspace => "may change the workspace".to_owned(),
+        };
+        let hosts = match (self.access.network, &self.access.writes) {
+            (NetworkScope::Nothing, _) => "no network".to_owned(),
+            (NetworkScope::Allowed, WriteScope::Workspace) => {
+                "network to allowed hosts only".to_owned()
+            }
+            (NetworkScope::Allowed, _) => format!("network to {}", self.hosts.join(", ")),
+        };
+        let limits: Vec<String> =
+            self.limits().map(|(name, value)| format!("{name} {value}")).collect();
+        let line = format!("sandbox: {writes}; {hosts}; {}", limits.join(", "));
+        format!("  {}\n", out.paint(FAINT, &escape_line(&line)))
+    }
 }
 
 /// The nodes as nested JSON. Parents precede their children, so iterating from the end completes each

@@ -184,6 +184,10 @@ fn send_answer(request: &Value, to: &mut TcpStream) -> std::io::Result<bool> {
         send_text("I add a line now.", to)?;
         send_call("Bash", &json!({"command": format!("echo {word} >> log.txt")}), to)?;
         send_end("tool_calls", to)
+    } else if text.contains("[job]") {
+        let command = "while :; do echo x > .envrc; mkdir -p .vscode; done";
+        send_call("Bash", &json!({"command": command, "run_in_background": true}), to)?;
+        send_end("tool_calls", to)
     } else if text.contains("[hang]") {
         send_text("one two three ", to)?;
         Ok(true)

@@ -68,6 +68,15 @@ fn run_end_sets_exit_code() {
 }
 
 #[test]
+fn job_that_runs_to_the_end_leaves_nothing_that_runs_later() {
+    let (zero, _model) = program_with_model();
+    check_run(&zero, &["--yes", "[job]"], "0", &["job_1"]);
+    for name in [".envrc", ".vscode"] {
+        assert!(!zero.folder().join(name).exists(), "{name}");
+    }
+}
+
+#[test]
 fn interrupt_reaches_model_and_ledger() {
     let (zero, model) = program_with_model();
     let mut run = zero

@@ -176,7 +176,7 @@ fn unexpanded_words_are_quoted_apart() {
     #[track_caller]
     fn check(words: &[&str], expected: &str) {
         let command = CommandLine::Program(words.iter().map(|word| (*word).to_owned()).collect());
-        let execution = CommandExecution { command, folder: None, variables: vec![] };
+        let execution = CommandExecution::new(command);
         assert_eq!(spell_out_words(&execution), expected);
     }
     check(&["ls", "-l", "a.txt"], "ls -l a.txt");

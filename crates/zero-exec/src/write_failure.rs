@@ -1,0 +1,71 @@
+//! Recognizes commands that failed because they were judged to change less than they tried to.
+//!
+//! The kernel refuses such a change as if the file system were read-only, and a model would search
+//! for the cause in the wrong place. A command whose output has that message gets a note that says
+//! what to do.
+
+use zero_core::ansi_filter;
+use zero_core::text_shortening::excerpt;
+use zero_policy::WriteScope;
+use zero_sandbox::output_collector::CollectedOutput;
+
+/// What the C library says about EROFS, in lower case.
+const MESSAGE: &str = "read-only file system";
+/// Longest path in a note, in characters.
+const PATH_CHARS_MAX: usize = 200;
+
+/// The note for a command that tried to change more than it may.
+pub(crate) fn refused_write_note(output: &CollectedOutput, writes: &WriteScope) -> Option<String> {
+    let judged = match writes {
+        WriteScope::Nothing => "judged as read-only",
+        WriteScope::Paths(_) => "judged to change only the files that the command line names",
+        WriteScope::Workspace => return None,
+    };
+    let runs = output.mixed.head().chain(output.mixed.tail());
+    let text = ansi_filter::strip_pieces(runs.map(|run| run.bytes));
+    let line = text.lines().find(|line| line.to_lowercase().contains(MESSAGE))?;
+    let tried = match find_path(line) {
+        Some(path) => format!("tried to write `{}`", excerpt(path, PATH_CHARS_MAX)),
+        None => "tried to write".to_owned(),
+    };
+    Some(format!("{judged}, {tried}; request it with write access (`\"write_access\": true`)"))
+}
+
+/// The path that an error message is about: in quotes, or before the message.
+fn find_path(line: &str) -> Option<&str> {
+    let quoted = ['\'', '"', '`', '‘', '“'].into_iter().find_map(|open| {
+        let close = match open {
+            '‘' => '’',
+            '“' => '”',
+            same => same,
+        };
+        let (_, rest) = line.split_once(open)?;
+        rest.split_once(close).map(|(path, _)| path)
+    });
+    let before = || {
+        let at = line.to_lowercase().find(MESSAGE)?;
+        let before = line.get(..at)?.trim_end().strip_suffix(':')?;
+        Some(before.rsplit(": ").next().unwrap_or(before).trim())
+    };
+    quoted.or_else(before).filter(|path| !path.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_is_found_in_messages_of_programs() {
+        for (line, expected) in [
+            ("touch: cannot touch 'a b': Read-only file system", Some("a b")),
+            ("touch: cannot touch ‘a’: Read-only file system", Some("a")),
+            ("bash: line 1: src/x: Read-only file system", Some("src/x")),
+            ("xz: a.xz: Read-only file system", Some("a.xz")),
+            ("OSError: [Errno 30] Read-only file system: 'out/x'", Some("out/x")),
+            ("Error: EROFS: read-only file system, open '/w/x'", Some("/w/x")),
+            ("Read-only file system", None),
+        ] {
+            assert_eq!(find_path(line), expected, "{line}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What the commands of a call may change and reach, as they were judged.
+//!
+//! The tables of programs are never complete. So the sandbox is built from the judgement: whatever a
+//! program tries, it cannot do more than was judged.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// What the commands of a call may change and reach.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandAccess {
+    /// The files that they may change, besides their private temporary files.
+    pub writes: WriteScope,
+    /// The hosts that they may connect to.
+    pub network: NetworkScope,
+}
+
+/// The files that commands may change, besides their private temporary files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum WriteScope {
+    /// None: they were judged to read only.
+    Nothing,
+    /// Those at these paths and beneath them.
+    Paths(BTreeSet<PathBuf>),
+    /// All that the sandbox opens to commands, because it is not known what they change.
+    #[default]
+    Workspace,
+}
+
+/// The hosts that commands may connect to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NetworkScope {
+    /// None: they were judged to use no network.
+    Nothing,
+    /// Those that were judged, and those that rules, grants and settings allow.
+    #[default]
+    Allowed,
+}
+
+/// What an effect of a call changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ChangeScope {
+    /// Nothing: it only reads.
+    Nothing,
+    /// Nothing by itself; other effects of the call say what changes.
+    OtherEffects,
+    /// A file.
+    File(PathBuf),
+    /// What a host keeps.
+    Host,
+    /// Something that is not known.
+    Unknown,
+}
+
+impl CommandAccess {
+    /// The access that a call needs for these changes of its commands.
+    pub(crate) fn for_changes<'a>(changes: impl Iterator<Item = &'a ChangeScope>) -> Self {
+        let mut paths = BTreeSet::new();
+        let mut network = NetworkScope::Nothing;
+        for change in changes {
+            match change {
+                ChangeScope::Nothing | ChangeScope::OtherEffects => {}
+                ChangeScope::File(path) => drop(paths.insert(known_part(path))),
+                ChangeScope::Host => network = NetworkScope::Allowed,
+                ChangeScope::Unknown => return Self::default(),
+            }
+        }
+        let writes = match paths.is_empty() {
+            true => WriteScope::Nothing,
+            false => WriteScope::Paths(paths),
+        };
+        Self { writes, network }
+    }
+}
+
+/// The path up to its first name that may be a pattern, with one name for any file there.
+fn known_part(path: &Path) -> PathBuf {
+    let mut known = PathBuf::new();
+    for name in path.components() {
+        known.push(name);
+        if name.as_os_str().as_encoded_bytes().iter().any(|byte| b"*?[\\".contains(byte)) {
+            break;
+        }
+    }
+    known
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn access_is_union_of_changes() {
+        let file = |path: &str| ChangeScope::File(PathBuf::from(path));
+        let at = |paths: &[&str]| {
+            WriteScope::Paths(paths.iter().map(|path| PathBuf::from(*path)).collect())
+        };
+        for (changes, writes, network) in [
+            (vec![], WriteScope::Nothing, NetworkScope::Nothing),
+            (vec![ChangeScope::Nothing], WriteScope::Nothing, NetworkScope::Nothing),
+            (vec![ChangeScope::Host], WriteScope::Nothing, NetworkScope::Allowed),
+            (
+                vec![file("/w/a/b"), file("/w/a/c")],
+                at(&["/w/a/b", "/w/a/c"]),
+                NetworkScope::Nothing,
+            ),
+            (vec![file("/w/a/*/c.*")], at(&["/w/a/*"]), NetworkScope::Nothing),
+            (
+                vec![file("/w/a"), ChangeScope::Host, ChangeScope::OtherEffects],
+                at(&["/w/a"]),
+                NetworkScope::Allowed,
+            ),
+            (
+                vec![file("/w/a"), ChangeScope::Unknown],
+                WriteScope::Workspace,
+                NetworkScope::Allowed,
+            ),
+        ] {
+            let access = CommandAccess::for_changes(changes.iter());
+            assert_eq!(access, CommandAccess { writes, network }, "{changes:?}");
+        }
+    }
+}

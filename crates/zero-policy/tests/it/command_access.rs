@@ -1,0 +1,125 @@
+//! What the sandbox of a command opens, and how often the machine is searched for a decision.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+
+use zero_core::{CommandExecution, Effect, RiskLevel};
+use zero_policy::{
+    CommandAccess, DecisionRequest, EmptyMachine, FileSearchOutcome, Machine, NetworkScope,
+    PermissionMode, Verdict, WriteScope,
+};
+
+use crate::engine_harness::{build_engine, decide_command};
+
+fn access(command: &str) -> CommandAccess {
+    decide_command(&build_engine("", PermissionMode::Ask), command).access.unwrap()
+}
+
+#[track_caller]
+fn check(command: &str, writes: &[&str], network: NetworkScope) {
+    let writes = match writes {
+        [] => WriteScope::Nothing,
+        paths => WriteScope::Paths(paths.iter().map(PathBuf::from).collect()),
+    };
+    assert_eq!(access(command), CommandAccess { writes, network }, "{command}");
+}
+
+#[test]
+fn known_command_gets_what_its_line_names() {
+    for command in ["ls", "cat a | grep b", "cd src && git status", "x=1", "_zero_note=a", "true"] {
+        check(command, &[], NetworkScope::Nothing);
+    }
+    check("touch a src/b", &["/w/a", "/w/src/b"], NetworkScope::Nothing);
+    check("cd src && cp a b", &["/w/src/b", "/w/src/b/a"], NetworkScope::Nothing);
+    check("ls > out", &["/w/out"], NetworkScope::Nothing);
+    check("rm -rf build", &["/w/build"], NetworkScope::Nothing);
+    check("curl https://x.org", &[], NetworkScope::Allowed);
+    check("curl -o page https://x.org", &["/w/page"], NetworkScope::Allowed);
+}
+
+#[test]
+fn unknown_command_gets_the_workspace() {
+    for command in [
+        "make",
+        "ls; ./script",
+        "touch \"$(cat list)\"",
+        "cp a \"$X\"",
+        "eval \"$X\"",
+        "ls $(make)",
+        "echo 'unclosed",
+        "LD_PRELOAD=./x.so ls",
+        "ls | sh",
+        "find . -exec make \\;",
+    ] {
+        assert_eq!(access(command), CommandAccess::default(), "{command}");
+    }
+}
+
+#[test]
+fn write_access_is_judged_as_unknown_program() {
+    let decide = |rules: &str, mode| {
+        let execution =
+            CommandExecution { write_access: true, ..CommandExecution::from_shell("ls | wc") };
+        let effects = [Effect::Exec(execution)];
+        let (tool, risk) = ("Bash", RiskLevel::High);
+        let world = &EmptyMachine;
+        let request =
+            DecisionRequest { tool, risk, effects: &effects, grants: &[], mode: None, world };
+        let decision = build_engine(rules, mode).decide(request);
+        assert_eq!(decision.access, Some(CommandAccess::default()));
+        decision.verdict
+    };
+    assert_eq!(decide("", PermissionMode::Ask), Verdict::Ask);
+    assert_eq!(decide("allow Bash(ls:*)", PermissionMode::Ask), Verdict::Ask);
+    assert_eq!(decide("allow Bash(ls:*); allow Bash(wc:*)", PermissionMode::Ask), Verdict::Allow);
+    assert_eq!(decide("", PermissionMode::AcceptEdits), Verdict::Ask);
+    assert_eq!(decide("", PermissionMode::Auto), Verdict::Allow);
+    assert_eq!(decide("allow Bash(ls:*); allow Bash(wc:*)", PermissionMode::Plan), Verdict::Deny);
+}
+
+/// Counts searches.
+#[derive(Default)]
+struct CountingMachine {
+    searches: Cell<usize>,
+}
+
+impl Machine for CountingMachine {
+    fn canonicalize(&self, absolute: &Path) -> Option<PathBuf> {
+        EmptyMachine.canonicalize(absolute)
+    }
+
+    fn expand_glob(&self, _: &str, _: usize) -> Option<Vec<PathBuf>> {
+        Some(Vec::new())
+    }
+
+    fn git_helpers(&self, _: &Path) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn find_program(&self, _: &str, _: &Path) -> Option<PathBuf> {
+        None
+    }
+
+    fn find_file(&self, _: &Path, _: &dyn Fn(&Path) -> bool) -> FileSearchOutcome {
+        self.searches.set(self.searches.get() + 1);
+        FileSearchOutcome::NotFound
+    }
+}
+
+#[test]
+fn folder_is_searched_once_for_a_decision() {
+    let engine = build_engine("deny Read(.env)", PermissionMode::Ask);
+    let machine = CountingMachine::default();
+    let line = ["grep -r x ."; 60].join("; ");
+    let effects = [Effect::Exec(CommandExecution::from_shell(line))];
+    let (tool, risk) = ("Bash", RiskLevel::High);
+    let decision = engine.decide(DecisionRequest {
+        tool,
+        risk,
+        effects: &effects,
+        grants: &[],
+        mode: None,
+        world: &machine,
+    });
+    assert_eq!((decision.verdict, machine.searches.get()), (Verdict::Allow, 1));
+}

@@ -1,0 +1,268 @@
+//! What a command was judged to do is what the kernel lets it do.
+//!
+//! The tables of programs are never complete. So these tests judge by empty ones: the policy takes
+//! every command for a harmless one, and the command is an attack.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use zero_core::{CommandExecution, Effect};
+use zero_policy::rule::RuleOwner;
+use zero_policy::{
+    PermissionMode, PolicyEngine, PolicyEngineConfig, PolicyRule, RuleSource, Verdict,
+};
+use zero_runtime::{
+    CommandPolicy, CommandSettings, Policy, PolicyDecision, PolicyRequest, RulePolicy,
+    ToolHostConfig,
+};
+use zero_sandbox::Workspace;
+
+use crate::fixture::{ToolFixture, result_text};
+
+/// Judges every command as if it were another one.
+struct DeceivedPolicy {
+    judged_as: &'static str,
+}
+
+impl Policy for DeceivedPolicy {
+    fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision {
+        let effects = vec![Effect::Exec(CommandExecution::from_shell(self.judged_as))];
+        rule_policy(request.workspace).decide(PolicyRequest { effects: &effects, ..request })
+    }
+}
+
+impl CommandPolicy for DeceivedPolicy {}
+
+fn rule_policy(workspace: &Workspace) -> RulePolicy {
+    let roots = workspace.roots().map(Path::to_owned).collect();
+    let config = PolicyEngineConfig { roots, ..PolicyEngineConfig::default() };
+    RulePolicy::new(PolicyEngine::new(config), vec![PathBuf::from("/usr/bin")])
+}
+
+/// A workspace with a few files, whose policy takes every command for `judged_as`.
+fn deceived_fixture(judged_as: &'static str) -> ToolFixture {
+    let f = ToolFixture::session_with_host(|config: &mut ToolHostConfig| {
+        config.policy = Arc::new(DeceivedPolicy { judged_as });
+        config.commands = CommandSettings::default();
+    });
+    f.write_file("src/main.rs", "fn main() {}\n").write_file("docs/a.md", "a\n");
+    f.write_file("Makefile", "all:\n\ttouch made\n");
+    f
+}
+
+/// A workspace in the mode `auto` with these deny rules.
+fn denying_fixture(rules: &[&str]) -> ToolFixture {
+    let deny = |text: &&str| {
+        let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::User };
+        PolicyRule::parse(text, Verdict::Deny, source).unwrap()
+    };
+    let rules = rules.iter().map(deny).collect();
+    ToolFixture::session_with_host(|config: &mut ToolHostConfig| {
+        let roots = config.workspace.roots().map(Path::to_owned).collect();
+        let mode = PermissionMode::Auto;
+        let engine = PolicyEngineConfig { rules, roots, mode, ..PolicyEngineConfig::default() };
+        config.policy = Arc::new(RulePolicy::new(PolicyEngine::new(engine), Vec::new()));
+    })
+}
+
+/// A workspace whose policy has no rules, in the mode `ask`; every question is answered with yes.
+fn usual_fixture() -> ToolFixture {
+    ToolFixture::session_with_host(|config: &mut ToolHostConfig| {
+        config.policy = Arc::new(rule_policy(&config.workspace));
+    })
+}
+
+async fn run(f: &ToolFixture, command: &str) -> Value {
+    let outcome = f.call("Bash", json!({ "command": command })).await.unwrap();
+    json!({"text": result_text(&outcome), "structured": outcome.result.structured})
+}
+
+/// Every file of the workspace with its content.
+fn list_files(f: &ToolFixture) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut files = Vec::new();
+    let mut folders = vec![f.path("")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() && !path.is_symlink() {
+                true => folders.push(path),
+                false => files.push((path.clone(), std::fs::read(&path).unwrap_or_default())),
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+const WRITES: &[&str] = &[
+    "echo x > src/main.rs",
+    "echo x >> new",
+    "touch new",
+    "mkdir new",
+    "rm src/main.rs",
+    "mv docs other",
+    "ln -s src link",
+    "ln src/main.rs link",
+    "chmod 777 src/main.rs",
+    "truncate -s 0 src/main.rs",
+    "sed -i s/main/x/ src/main.rs",
+    "tee new </dev/null",
+    "cp src/main.rs new",
+    "dd if=/dev/zero of=new count=1",
+    "make",
+    "git init",
+    "tar -cf new.tar src",
+    "gzip -k src/main.rs",
+    "python3 -c 'open(\"src/main.rs\", \"w\").write(\"x\")'",
+    "python3 -c 'import os; os.truncate(\"src/main.rs\", 0)'",
+    "perl -e 'unlink \"src/main.rs\"'",
+    "sh -c 'cd docs && echo x > a.md'",
+    "(echo x > new) & wait",
+    "setsid sh -c 'echo x > new'",
+    "trap 'echo x > src/main.rs' EXIT",
+    "_zero_note=src/main.rs",
+    "TMPDIR=src; cd docs",
+    "ln -sf \"$PWD/src/main.rs\" \"$(trap -p EXIT | grep -o '/[^ ]*folder-[0-9a-f]*')\"",
+    "exec 9<>src/main.rs; echo x >&9",
+    "mount --bind /tmp src; echo x > src/main.rs",
+    "unshare -rm sh -c 'mount -o remount,rw . ; echo x > src/main.rs'",
+];
+
+#[tokio::test]
+async fn command_judged_as_reading_changes_nothing() {
+    let f = deceived_fixture("ls");
+    let before = list_files(&f);
+    for command in WRITES {
+        run(&f, command).await;
+        assert_eq!(list_files(&f), before, "{command}");
+    }
+}
+
+#[tokio::test]
+async fn command_judged_as_reading_has_private_tmp() {
+    let f = deceived_fixture("ls");
+    let answer = run(&f, "echo x > $TMPDIR/a && cat /tmp/a <<<y").await;
+    assert_eq!(answer["text"], "x\n");
+}
+
+#[tokio::test]
+async fn command_judged_as_reading_has_no_network() {
+    let f = deceived_fixture("ls");
+    let answer = run(&f, "python3 -c 'import socket; socket.socket()'").await;
+    assert_ne!(answer["structured"]["exit_code"], 0, "{answer}");
+}
+
+#[tokio::test]
+async fn refused_write_is_explained_and_can_be_requested() {
+    let f = deceived_fixture("ls");
+    let answer = run(&f, "touch new").await;
+    let note = "judged as read-only, tried to write `new`; request it with write access (`\"write_access\": true`)";
+    assert_eq!(answer["structured"]["notes"], json!([note]), "{answer}");
+    // The same request with the real policy, which asks.
+    let f = usual_fixture();
+    let input = json!({"command": "true; echo x > \"$(echo new)\"", "write_access": true});
+    f.call("Bash", input).await.unwrap();
+    assert_eq!(f.read_text("new"), "x\n");
+}
+
+#[tokio::test]
+async fn command_changes_only_folders_of_files_it_names() {
+    let f = deceived_fixture("touch docs/new");
+    let before = list_files(&f);
+    let answer = run(&f, "echo x > src/main.rs; touch new src/new; rm -r src").await;
+    assert_eq!(list_files(&f), before, "{answer}");
+    run(&f, "touch docs/new docs/other").await;
+    assert!(f.path("docs/new").exists() && f.path("docs/other").exists());
+}
+
+#[tokio::test]
+async fn known_commands_still_change_what_they_name() {
+    let f = usual_fixture();
+    f.write_file("src/a", "a").write_file("b", "b");
+    for (command, made) in [
+        ("touch src/new", "src/new"),
+        ("mkdir -p deep/er/still && touch deep/er/still/x", "deep/er/still/x"),
+        ("cp -r src copy", "copy/a"),
+        ("mv b c", "c"),
+        ("echo x > out.txt", "out.txt"),
+        ("tar -cf all.tar src", "all.tar"),
+        ("rm c; touch removed", "removed"),
+        ("cd src && touch here", "src/here"),
+    ] {
+        let answer = run(&f, command).await;
+        assert!(f.path(made).exists(), "{command}: {answer}");
+    }
+    assert!(!f.path("c").exists());
+}
+
+#[tokio::test]
+async fn plan_mode_leaves_nothing_writable() {
+    let f = ToolFixture::session_with_host(|config: &mut ToolHostConfig| {
+        let roots = config.workspace.roots().map(Path::to_owned).collect();
+        let engine = PolicyEngineConfig {
+            roots,
+            mode: PermissionMode::Plan,
+            ..PolicyEngineConfig::default()
+        };
+        config.policy = Arc::new(RulePolicy::new(PolicyEngine::new(engine), Vec::new()));
+    });
+    f.write_file("src/main.rs", "fn main() {}\n");
+    let before = list_files(&f);
+    for command in WRITES {
+        let outcome = f.call("Bash", json!({ "command": command })).await;
+        drop(outcome);
+        assert_eq!(list_files(&f), before, "{command}");
+    }
+    let input = json!({"command": "ls", "write_access": true});
+    assert!(f.call_error("Bash", input).await.contains("plan mode"), "nothing may be requested");
+}
+
+#[tokio::test]
+async fn deny_rule_for_changes_is_held_by_kernel() {
+    let f =
+        denying_fixture(&["Edit(/src/**)", "Edit(*.lock)", "Write(/docs/a.md)", "Edit(/new/**)"]);
+    for name in ["src/main.rs", "src/deep/b", "a.lock", "lib/b.lock", "docs/a.md", "docs/b.md"] {
+        f.write_file(name, "before");
+    }
+    let before = list_files(&f);
+    // The names are in a script, which nobody reads before it runs.
+    for script in [
+        "echo x > src/main.rs",
+        "echo x > src/other",
+        "rm -rf src",
+        "mv src elsewhere",
+        "rm src/deep/b",
+        "echo x > a.lock",
+        "echo x > .tmp && mv .tmp lib/b.lock; rm -f .tmp",
+        "rm lib/b.lock",
+        "mv lib elsewhere",
+        "echo x > docs/a.md",
+        "ln -sf b.md docs/a.md",
+        "ln src/main.rs link && echo x > link; rm -f link",
+        "echo x > c.lock",
+        "mkdir -p lib/deeper && echo x > lib/deeper/d.lock; rmdir lib/deeper 2>/dev/null",
+        "mkdir new && echo x > new/a",
+    ] {
+        f.write_file("script", script);
+        let answer = run(&f, "sh script").await;
+        std::fs::remove_file(f.path("script")).unwrap();
+        let _ = std::fs::remove_dir(f.path("lib/deeper"));
+        assert_eq!(list_files(&f), before, "{script}: {answer}");
+    }
+    f.write_file("script", "echo x > docs/b.md; echo x > free");
+    run(&f, "sh script").await;
+    assert_eq!((f.read_text("docs/b.md"), f.read_text("free")), ("x\n".into(), "x\n".into()));
+}
+
+#[tokio::test]
+async fn project_does_not_choose_the_shell() {
+    let f = usual_fixture();
+    f.write_file("venv/bin/bash", "#!/bin/sh\necho trapped\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(f.path("venv/bin/bash"), mode).unwrap();
+    let path = format!("{}:/usr/bin:/bin", f.path("venv/bin").display());
+    let input = json!({"command": "echo plain", "env": {"PATH": path}});
+    let outcome = f.call("Bash", input).await.unwrap();
+    assert_eq!(result_text(&outcome), "plain\n");
+}
