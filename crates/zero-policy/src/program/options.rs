@@ -96,6 +96,12 @@ pub(super) enum OptionChange {
     NoFiles,
     /// The program runs no command but acts on an existing process.
     ActOnProcess,
+    /// A mode that only shows something; a [`OptionChange::Mode`] beside it may replace it.
+    Show,
+    /// The output goes to standard output or to the value, in every mode.
+    Redirect,
+    /// A mode that changes files.
+    Mode,
     /// Its value or its presence selects code to run.
     Code,
     /// Something unknown runs.
@@ -299,6 +305,28 @@ impl ParsedArguments<'_> {
     /// Whether an option with this effect is present.
     pub(super) fn has_change(&self, change: OptionChange) -> bool {
         self.given.iter().any(|given| given.entries().any(|entry| entry.change == change))
+    }
+
+    /// Whether an option keeps the program from changing its operands, and no other one may undo
+    /// that: the order of modes differs between programs, and an unlisted option may negate one.
+    pub(super) fn only_shows(&self) -> bool {
+        use OptionChange::{Beneath, Mode, Nothing, Redirect, Show};
+        self.is_set_beside(Redirect, &[Nothing, Beneath, Show, Redirect, Mode])
+            || self.is_set_beside(Show, &[Nothing, Beneath, Show, Redirect])
+    }
+
+    /// Whether an option with this effect is present, and all options have one of the others.
+    fn is_set_beside(&self, change: OptionChange, others: &[OptionChange]) -> bool {
+        let means = |given: &ParsedOption<'_>, changes: &[OptionChange]| {
+            let mut entries = given.entries().peekable();
+            entries.peek().is_some()
+                && entries.all(|entry| {
+                    let negated = entry.takes == OptionValueKind::Nothing && given.value.is_some();
+                    !negated && changes.contains(&entry.change)
+                })
+        };
+        self.given.iter().any(|given| means(given, &[change]))
+            && self.given.iter().all(|given| means(given, others))
     }
 
     /// The values with this use, in order.
@@ -589,6 +617,9 @@ const fn parse_change(word: &str) -> OptionChange {
         b"write-operands" => OptionChange::WriteOperands,
         b"no-files" => OptionChange::NoFiles,
         b"process" => OptionChange::ActOnProcess,
+        b"show" => OptionChange::Show,
+        b"redirect" => OptionChange::Redirect,
+        b"mode" => OptionChange::Mode,
         b"code" => OptionChange::Code,
         b"plugin" => OptionChange::Run("a plugin is code that is loaded"),
         b"perl" => OptionChange::Run("`--output` is a Perl expression"),
@@ -745,6 +776,39 @@ mod tests {
         check(LENIENT, "a$x", "<a$x>");
         check(LENIENT, "-ro$x -r$x a", "r o=-ro$x <-r$x> <a> ?");
         check(LENIENT, "--tree --tre", "tree tre");
+    }
+
+    #[test]
+    fn mode_that_only_shows_may_be_replaced() {
+        #[track_caller]
+        fn check(line: &str, expected: bool) {
+            const TABLE: OptionTable = options!(
+                "t,test,l!show c,stdout!redirect o:write!redirect -dz!mode decompress!mode -fk \
+                 threads: rm!more"
+            );
+            let args: Vec<ShellArg> = line.split_whitespace().map(parse_argument).collect();
+            assert_eq!(TABLE.parse(&args).only_shows(), expected, "{line}");
+        }
+        for line in ["-t", "-tfk a", "a -l", "--test", "--tes -f", "-dc", "-c -d", "-zo x", "-tl"] {
+            check(line, true);
+        }
+        for line in [
+            "",
+            "-d",
+            "-f",
+            "-td",
+            "-dt",
+            "-t --decompress",
+            "-t --dec",
+            "-t --no-test",
+            "-t-t",
+            "--test=no",
+            "--t",
+            "-c --rm",
+            "-cx",
+        ] {
+            check(line, false);
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(super) static ROWS: &[ProgramRow] = readers! {
      lsblk lsusb lspci lsmod tput seq yes expr factor numfmt apropos whatis help sw_vers users \
      sleep true false lsb_release pathchk" "" { operands: OperandRole::Nothing };
     // Programs that read their operands; treating an option value as a file is harmless.
-    "cat tac rev zcat gzcat bzcat xzcat zstdcat lzcat comm cmp realpath bc who w last dircolors \
+    "cat tac rev comm cmp realpath bc who w last dircolors \
      zcmp zdiff" "";
     "nl" "-bdfhilnsvw:";
     "head tail" "-ncs: lines: bytes: sleep-interval: pid:";
