@@ -296,6 +296,19 @@ impl ParsedArguments<'_> {
         self.given.iter().any(|given| given.is_one_of(names))
     }
 
+    /// Whether one of these options is present, and none may take it back; for git, which knows
+    /// `--no-name` for each of its options and accepts abbreviations of that.
+    pub(super) fn keeps(&self, names: &[&str]) -> bool {
+        let may_negate = |given: &ParsedOption<'_>| {
+            let long = given.written.strip_prefix("--").unwrap_or_default();
+            match long.strip_prefix("no-") {
+                Some(rest) => names.iter().any(|name| name.len() > 1 && name.starts_with(rest)),
+                None => !long.is_empty() && "no-".starts_with(long),
+            }
+        };
+        self.has(names) && !self.given.iter().any(may_negate)
+    }
+
     /// The values of these options, in order.
     pub(super) fn values<'s>(&'s self, names: &'s [&str]) -> impl Iterator<Item = &'s ShellArg> {
         let given = self.given.iter().filter(|given| given.is_one_of(names));
@@ -819,5 +832,26 @@ mod tests {
         check(table, "--text", "text");
         check(table, "--mess a -m -x", "message=a m x");
         check(table, "--strange=$x", "--strange=$x ?");
+    }
+
+    #[test]
+    fn git_option_may_be_negated() {
+        let table = options!("dry-run exclude:").git();
+        for (line, expected) in [
+            ("-n", true),
+            ("--dry-run", true),
+            ("--dry", true),
+            ("-n --no-quiet", true),
+            ("-q", false),
+            ("-n --no-dry-run", false),
+            ("--no-dry-run -n", false),
+            ("--dry-run --no-d", false),
+            ("-n --no-", false),
+            ("-n --no", false),
+            ("-n --n", false),
+        ] {
+            let args: Vec<ShellArg> = line.split_whitespace().map(parse_argument).collect();
+            assert_eq!(table.parse(&args).keeps(&["n", "dry-run"]), expected, "{line}");
+        }
     }
 }
