@@ -51,6 +51,9 @@ pub fn analyze(argv: &[ShellArg]) -> CommandAnalysis {
             })
         })
         .unwrap_or_default();
+    if study.nature != CommandClass::Opaque {
+        study = add_listed_folders(study, args);
+    }
     let judged = critical_actions::assess(&folded, args);
     study.critical = study.critical.or(judged.critical);
     study.caution = study.caution.or(judged.caution);
@@ -67,6 +70,21 @@ pub fn analyze(argv: &[ShellArg]) -> CommandAnalysis {
         // `./ls` may be any program, whatever its name. The restrictions known for the name apply,
         // but it still needs a rule.
         study.nature = CommandClass::Opaque;
+    }
+    study
+}
+
+/// Adds the folders that globs list: `echo ~/.ssh/*` shows as much as `ls`. A glob that names files
+/// which the command accesses says so already.
+fn add_listed_folders(mut study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
+    for arg in args.iter().filter(|arg| !arg.known_prefix().contains("://")) {
+        let is_touched = |path: &ShellArg| study.touches.iter().any(|touch| touch.path == *path);
+        if let Some(folder) = arg.listed_folder()
+            && !is_touched(arg)
+            && !is_touched(&folder)
+        {
+            study = study.with_touch(FileAccess::Read, &folder);
+        }
     }
     study
 }

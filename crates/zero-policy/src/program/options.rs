@@ -296,15 +296,19 @@ impl ParsedArguments<'_> {
         self.given.iter().any(|given| given.is_one_of(names))
     }
 
-    /// Whether one of these options is present, and none may take it back; for git, which knows
-    /// `--no-name` for each of its options and accepts abbreviations of that.
+    /// Whether one of these options is present, and none may take it back; for programs such as
+    /// git, which accept `--no-name`, abbreviations of that and perhaps `--name=no`.
     pub(super) fn keeps(&self, names: &[&str]) -> bool {
         let may_negate = |given: &ParsedOption<'_>| {
-            let long = given.written.strip_prefix("--").unwrap_or_default();
-            match long.strip_prefix("no-") {
-                Some(rest) => names.iter().any(|name| name.len() > 1 && name.starts_with(rest)),
-                None => !long.is_empty() && "no-".starts_with(long),
-            }
+            let long = given.written.strip_prefix("--").unwrap_or(given.written);
+            let takes_back = match long.strip_prefix("no-") {
+                Some(rest) => names.iter().any(|name| name.starts_with(rest)),
+                None => long.len() > 1 && "no-".starts_with(long) || given.written == "--n",
+            };
+            let has_value = |entry: &OptionEntry| {
+                entry.takes == OptionValueKind::Nothing && names.contains(&entry.name)
+            };
+            takes_back || given.value.is_some() && given.entries().any(has_value)
         };
         self.has(names) && !self.given.iter().any(may_negate)
     }
@@ -637,6 +641,7 @@ const fn parse_change(word: &str) -> OptionChange {
         b"plugin" => OptionChange::Run("a plugin is code that is loaded"),
         b"perl" => OptionChange::Run("`--output` is a Perl expression"),
         b"pager-commands" => OptionChange::Run("the pager is given commands"),
+        b"editor" => OptionChange::Run("it starts an editor, which runs commands from its input"),
         b"keys" => OptionChange::Caution("keys can be bound to commands"),
         b"option-file" => OptionChange::Caution("a file gives it options"),
         b"command-file" => OptionChange::Caution("a file gives it commands"),
@@ -836,7 +841,7 @@ mod tests {
 
     #[test]
     fn git_option_may_be_negated() {
-        let table = options!("dry-run exclude:").git();
+        let table = options!("n,dry-run exclude:").git();
         for (line, expected) in [
             ("-n", true),
             ("--dry-run", true),
@@ -849,6 +854,8 @@ mod tests {
             ("-n --no-", false),
             ("-n --no", false),
             ("-n --n", false),
+            ("-n --dry-run=no", false),
+            ("-n --no-n", false),
         ] {
             let args: Vec<ShellArg> = line.split_whitespace().map(parse_argument).collect();
             assert_eq!(table.parse(&args).keeps(&["n", "dry-run"]), expected, "{line}");

@@ -216,7 +216,7 @@ fn analyze_rsync(args: &[ShellArg]) -> CommandAnalysis {
     }
     let deletes =
         options.given.iter().any(|given| given.names().any(|name| name.starts_with("del")));
-    if deletes && !options.has(&["n", "dry-run"]) {
+    if deletes && !options.keeps(&["n", "dry-run"]) {
         study = study.mark_critical("removes files at the target");
     }
     study

@@ -45,6 +45,16 @@ impl ShellArg {
         }
     }
 
+    /// The folder that a glob lists when it is expanded; `None` for anything else.
+    pub fn listed_folder(&self) -> Option<Self> {
+        let Self::Pattern(_) = self else { return None };
+        Some(Self::known(match self.known_prefix().rsplit_once('/') {
+            Some(("", _)) => "/",
+            Some((folder, _)) => folder,
+            None => ".",
+        }))
+    }
+
     /// Whether it may expand to several arguments, or none, because something unknown in it is
     /// outside double quotes. A glob counts as one: all its matches have the same prefix.
     pub fn may_split(&self) -> bool {

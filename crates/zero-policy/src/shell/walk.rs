@@ -476,6 +476,14 @@ impl<'a> ScriptWalker<'a> {
         after
     }
 
+    /// Adds the folders that globs list, for words that are no arguments of a command.
+    fn record_listed_folders(&mut self, words: &[ShellArg], state: &ShellState, here: NodeContext) {
+        let span = here.span.unwrap_or_default();
+        for folder in words.iter().filter_map(ShellArg::listed_folder) {
+            self.record_file(FileAccess::Read, &folder, false, false, state, here, span);
+        }
+    }
+
     #[expect(clippy::too_many_arguments, reason = "all that is known of a file that is touched")]
     fn record_file(
         &mut self,

@@ -680,3 +680,141 @@ fn git_paths_are_relative_to_given_folder() {
         &["git -C ./a/../sub show HEAD:.env", "make -C sub && git -C sub/src/.. show HEAD:.env"],
     );
 }
+
+#[test]
+fn listing_mode_that_another_option_ends_is_not_reading() {
+    check_all(
+        PermissionMode::Ask,
+        "",
+        "ask",
+        &[
+            "xz -ldkf a.xz",
+            "xz -tdkf a.xz",
+            "xz --test --decompress a.xz",
+            "bzip2 -tdkf a.bz2",
+            "zstd -tdf a.zst",
+            "zstd -c --rm a",
+            "unzip -ol-l a.zip",
+            "unzip -ot-t a.zip",
+            "unzip -l -T a.zip",
+            "lz4 -dlf a b",
+            "zstdcat -f x -o y",
+            "cat x | zstdcat -o y",
+            "find . -name '*.xz' | xargs xz -ldkf",
+            "tar xOf a.tar --backup",
+            "tar tf a.tar -x",
+            "ar tM a.a",
+            "7z x a.7z -spf",
+            "unlzma -tz a",
+            "pzstd -d a",
+        ],
+    );
+    check_all(
+        PermissionMode::Ask,
+        "",
+        "allow",
+        &[
+            "xz -l a.xz",
+            "gzip -dc a.gz | head",
+            "zcat a.gz",
+            "zstdcat -f a.zst | grep x",
+            "xz -dc -T0 a.xz",
+            "unzip -l a.zip",
+            "unzip -p a.zip m",
+            "unzip -Z1 a.zip",
+            "tar tzf a.tgz",
+            "tar -xzOf a.tgz m",
+            "gunzip -t a.gz",
+        ],
+    );
+    check_denied(&[
+        "zip -P pw src/a.zip f",
+        "zstdcat x -o src/a",
+        "xz -ldkf src/a.xz",
+        "7z h a .env",
+    ]);
+}
+
+#[test]
+fn negated_git_option_protects_nothing() {
+    let rules = "deny Edit(src/**); deny Delete(src/**); deny Bash(rm:*); allow Bash(git:*)";
+    check_all(
+        PermissionMode::Ask,
+        rules,
+        "deny",
+        &[
+            "git clean -fdn --no-dry-run src",
+            "git clean -fdn --no-dry src",
+            "git rm --cached --no-cached src/a",
+            "git restore --staged --no-staged src/a",
+            "git checkout --detach --no-det src/a src/b",
+            "git merge-file src/a b c",
+            "git merge-file -p --no-stdout src/a b c",
+            "git merge-index rm -a",
+            "git fast-export --export-marks=src/a HEAD",
+            "git mailinfo src/a src/b",
+            "git interpret-trailers --in-place src/a",
+            "git bugreport -o src",
+        ],
+    );
+    check_all(
+        PermissionMode::Ask,
+        rules,
+        "ask",
+        &["git apply --stat --no-stat p", "git apply --check --no-ch p", "git clean -nf --no"],
+    );
+    check_all(
+        PermissionMode::Ask,
+        rules,
+        "allow",
+        &[
+            "git clean -fdn",
+            "git rm --cached src/a",
+            "git apply --stat p",
+            "git restore --staged src/a",
+            "git merge-file -p src/a b c",
+        ],
+    );
+    check_all(
+        PermissionMode::Ask,
+        "deny Read(.env)",
+        "ask",
+        &["echo HEAD:.env | git cat-file --batch", "git log -p --stdin < x"],
+    );
+}
+
+#[test]
+fn reader_that_runs_or_lists_more_is_asked() {
+    check_asked(&["sdiff -o out a b", "printf 'e\n!id\n' | sdiff --out=out a b", "man ./page"]);
+    check_all(
+        PermissionMode::Ask,
+        "",
+        "ask",
+        &[
+            "compgen -f /etc/",
+            "compgen -G '/etc/*'",
+            "compgen -A file /home/me/.ssh/",
+            "cd /etc && echo *",
+            "cd /etc; printf '%s ' *",
+            "x=(/etc/*); echo \"${x[@]}\"",
+            "set -- /etc/*; echo \"$@\"",
+            "for f in /etc/*; do echo \"${f##*/}\"; done",
+            "basename -a /etc/*",
+            "ss --dia=out",
+            "bat --color=never cache --build",
+        ],
+    );
+    check_all(
+        PermissionMode::Ask,
+        "",
+        "allow",
+        &[
+            "compgen -c",
+            "compgen -f src/",
+            "echo *.rs",
+            "for f in src/*.rs; do echo \"${f##*/}\"; done",
+            "x=(src/*); echo ${#x[@]}",
+            "sdiff a b",
+        ],
+    );
+}

@@ -454,7 +454,8 @@ fn analyze_config(args: &[ShellArg]) -> CommandAnalysis {
     if line.has(&["e", "edit"]) || line.uncertain || known_text(words.first()) == "edit" {
         return study.with_caution("what it sets is not known");
     }
-    if line.keeps(&["unset", "unset-all", "remove-section"]) || known_text(words.first()) == "unset" {
+    if line.keeps(&["unset", "unset-all", "remove-section"]) || known_text(words.first()) == "unset"
+    {
         return study;
     }
     if let Some(key) = words.first()

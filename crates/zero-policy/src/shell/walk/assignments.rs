@@ -43,6 +43,7 @@ impl ScriptWalker<'_> {
                     }
                     elements.extend(self.walk_word(word, here, state));
                 }
+                self.record_listed_folders(&elements, state, here);
                 guess_elements(&elements)
             }
         };

@@ -41,7 +41,7 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
                 notes.record_caution("a file gives it addresses");
             }
             // Braces and brackets in a URL are globs, unless `-g` is given.
-            None if !options.has(&["g", "globoff"]) => {
+            None if !options.keeps(&["g", "globoff"]) => {
                 url_globs::expand_addresses(address)
                     .iter()
                     .for_each(|address| url::record_address(address, &mut notes));

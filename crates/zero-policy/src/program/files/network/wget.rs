@@ -41,7 +41,7 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
 
 /// Without `-O` a file is named after the end of the URL.
 fn record_downloads(options: &ParsedArguments<'_>, notes: &mut CommandAnalysisBuilder) {
-    if options.has(&["O", "output-document", "spider"]) {
+    if options.has(&["O", "output-document"]) || options.keeps(&["spider"]) {
         return;
     }
     let here = ShellArg::known(".");
@@ -71,6 +71,9 @@ mod tests {
         check("wget --output-doc=out h", "program: write out, host h");
         check("wget -P d https://h/a", "program: write d/a, host https://h/a");
         check("wget -r https://h/a", "program: write ./**, host https://h/a");
+        check("wget --spider h", "program: host h");
+        check("wget --spider --no-spi h", "program: write ./index.html, host h");
+        check("wget --spider=off h", "program: write ./index.html, host h");
         check("wget -o log h", "program: write log, write ./index.html, host h");
     }
 
