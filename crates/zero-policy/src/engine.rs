@@ -32,6 +32,7 @@ use crate::protected_paths::{self, ProtectedPaths};
 use crate::rule::{PolicyRule, RuleOwner};
 use crate::rule_set::{PathViews, PatternRoots, RuleSet};
 use crate::shell::analysis::ScriptAnalysis;
+use crate::shell::{ShellArg, VariableEffect};
 
 /// The tool whose rules cover file changes.
 const EDIT_TOOL: &str = "Edit";
@@ -322,7 +323,7 @@ impl<'a> RequestEvaluator<'a> {
     ) {
         let folder = execution.folder.as_ref().map_or(self.folder(), TargetPath::canonical);
         let home = self.engine.places.home.as_deref();
-        let analysis = match &execution.command {
+        let mut analysis = match &execution.command {
             CommandLine::Shell(text) => crate::shell::analyse(text, folder, home),
             CommandLine::Program(argv) => crate::shell::analyse_program(argv, folder, home),
         };
@@ -332,7 +333,9 @@ impl<'a> RequestEvaluator<'a> {
         };
         let tree = analyses.len();
         let first = judged.len();
-        self.evaluate_variables(execution, judged);
+        if self.evaluate_variables(execution, judged) {
+            analysis.distrust_environment();
+        }
         self.evaluate_analysis(&analysis, line, judged);
         for judged in judged.iter_mut().skip(first) {
             judged.tree = Some(tree);
@@ -340,10 +343,18 @@ impl<'a> RequestEvaluator<'a> {
         analyses.push(analysis);
     }
 
-    /// Evaluates variables that are set for a command.
-    fn evaluate_variables(&self, execution: &CommandExecution, judged: &mut Vec<EffectAssessment>) {
-        for (name, _) in &execution.variables {
-            if crate::shell::changes_what_runs(name) {
+    /// Evaluates variables that are set for a command. Returns whether the effect of one is not
+    /// known.
+    fn evaluate_variables(
+        &self,
+        execution: &CommandExecution,
+        judged: &mut Vec<EffectAssessment>,
+    ) -> bool {
+        let mut has_unknown = false;
+        for (name, value) in &execution.variables {
+            let effect = VariableEffect::new(name, Some(&ShellArg::known(value)));
+            has_unknown |= effect == VariableEffect::Unknown;
+            if effect == VariableEffect::Steers {
                 let reason = format!("setting `{name}` can change what runs");
                 let target = format!("{name}=…");
                 judged.push(
@@ -352,6 +363,7 @@ impl<'a> RequestEvaluator<'a> {
                 );
             }
         }
+        has_unknown
     }
 
     /// Evaluates rules for the tool by its name, for tools whose effects no rule can name.

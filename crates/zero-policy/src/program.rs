@@ -111,6 +111,20 @@ pub(crate) fn reads_by_default(argv: &[ShellArg], nature: CommandClass) -> bool 
     }
 }
 
+/// Whether a command is not steered by variables other than those that steer programs in general:
+/// builtins of the shell, basic tools, and tools whose variables are all listed.
+pub(crate) fn ignores_environment(argv: &[ShellArg]) -> bool {
+    const NAMES: &[&str] = words!(
+        "cat tac rev head tail wc cut paste join tr sort uniq comm cmp diff nl fold fmt expand \
+         unexpand column od hexdump xxd base64 md5sum sha1sum sha256sum sha512sum cksum stat \
+         readlink realpath df ls du basename dirname uname whoami id seq expr date sleep grep egrep \
+         fgrep sed awk gawk mawk find fd rg tree jq xargs tee cp mv ln mkdir rmdir rm touch chmod \
+         truncate env printenv which git curl wget"
+    );
+    let name = argv.first().and_then(ShellArg::as_known).map_or("", plain_name);
+    NAMES.contains(&name) || builtins::analyze(name, &[]).is_some()
+}
+
 /// Tries each table in turn. Tables of programs that run others come first: what they run must be
 /// found even if another table has the same name.
 fn analyze_by_table(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {

@@ -818,3 +818,62 @@ fn reader_that_runs_or_lists_more_is_asked() {
         ],
     );
 }
+
+#[test]
+fn variable_of_unknown_effect_needs_a_rule() {
+    check_asked(&[
+        "TERMINFO_DIRS=. tput init",
+        "TERMINFO=. tput init",
+        "ACKRC=x ack y",
+        "RPM_CONFIGDIR=. rpm -qa",
+        "SYSTEM_WGETRC=x wget https://h/x",
+        "WGET2_PLUGINS=x wget2 https://h/x",
+        "LESSHISTFILE=src/x less a",
+        "LC_ALL=zh_CN.GBK echo x",
+        "export LANG=ja_JP.SJIS",
+        "LC_CTYPE=$x ls",
+        "env LC_ALL=zh_CN.GBK ls",
+        "SIMPLE_BACKUP_SUFFIX=x cp -b a b",
+    ]);
+    check_all(
+        PermissionMode::Ask,
+        "",
+        "ask",
+        &[
+            "GREP=./x xzgrep a b",
+            "env -i GREP=./x xzgrep a b",
+            "GREP=./x timeout 5 xzgrep a b",
+            "GREP=./x bash -c 'xzgrep a b'",
+            "GREP=./x eval 'xzgrep a b'",
+            "export GREP=./x; xzgrep a b",
+            "GREP=./x; export GREP; xzgrep a b",
+            "declare -x GREP=./x; xzgrep a b",
+            "f() { xzgrep a b; }; export GREP=./x; f",
+            "f() { xzgrep a b; }; GREP=./x f",
+            "trap 'xzgrep a b' EXIT; export GREP=./x",
+            "DIFF=./x zdiff a b",
+        ],
+    );
+    check_all(
+        PermissionMode::Ask,
+        "",
+        "allow",
+        &[
+            "LC_ALL=C sort a",
+            "LANG=en_US.UTF-8 grep x a",
+            "TZ=UTC date",
+            "NO_COLOR=1 man ls",
+            "FOO=1 ls",
+            "FOO=1 git status",
+            "export FOO=1; git log | head",
+            "for lang in en de; do echo $lang; done",
+            "GREP=x; xzgrep a b",
+        ],
+    );
+    check_covered(
+        "Bash(make test:*)",
+        &["FOO=1 make test", "FOO=1 timeout 5 make test | tail -5", "export FOO=1; make test"],
+    );
+    check_covered("Bash(cargo test:*)", &["RUST_LOG=debug cargo test", "FOO=1 cargo test | head"]);
+    check_covered("Bash(npm test:*)", &["CI=1 npm test"]);
+}
