@@ -801,6 +801,12 @@ fn reader_that_runs_or_lists_more_is_asked() {
             "for f in /etc/*; do echo \"${f##*/}\"; done",
             "basename -a /etc/*",
             "ss --dia=out",
+            "less -t name",
+            "echo 'import os' | python3 -v",
+            "ghci -v < x",
+            "tclsh --version < x",
+            "Rscript -V",
+            "npx -V",
             "bat --color=never cache --build",
         ],
     );

@@ -10,7 +10,7 @@ use crate::word_list::words;
 
 /// Analyzes a tool in one of its read-only forms; `None` for other forms.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
-    let looks = VERSION_TOOLS.contains(&name) && asks_version(args)
+    let looks = VERSION_TOOLS.contains(&name) && asks_version(name, args)
         || FORMS.iter().any(|form| form.names.contains(&name) && form.matches_args(args));
     looks.then(|| CommandAnalysisBuilder::default().build_complete())
 }

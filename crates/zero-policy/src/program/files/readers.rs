@@ -38,9 +38,9 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
 
 static LESS: ProgramRow = ProgramRow {
     table: options!(
-        "o,O,log-file,LOG-FILE:write T,tag-file:read \
-         k,lesskey-file,lesskey-src,lesskey-content:!keys cmd:!pager-commands -bhjpPtxyzD: \
-         pattern: tag: prompt: window: shift: tabs: jump-target:"
+        "o,O,log-file,LOG-FILE:write T,tag-file:read!option-file t,tag:!option-file \
+         k,lesskey-file,lesskey-src,lesskey-content:!keys cmd:!pager-commands -bhjpPxyzD: \
+         pattern: prompt: window: shift: tabs: jump-target:"
     ),
     ..READER_ROW
 };
