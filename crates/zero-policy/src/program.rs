@@ -23,6 +23,8 @@ mod shells;
 mod wrappers;
 mod zero_cli;
 
+use std::collections::HashSet;
+
 pub use self::command_analysis::{
     CommandAnalysis, CommandClass, FileAccess, FileTouch, NestedExecution,
 };
@@ -77,11 +79,18 @@ pub fn analyze(argv: &[ShellArg]) -> CommandAnalysis {
 /// Adds the folders that globs list: `echo ~/.ssh/*` shows as much as `ls`. A glob that names files
 /// which the command accesses says so already.
 fn add_listed_folders(mut study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
-    for arg in args.iter().filter(|arg| !arg.known_prefix().contains("://")) {
-        let is_touched = |path: &ShellArg| study.touches.iter().any(|touch| touch.path == *path);
-        if let Some(folder) = arg.listed_folder()
-            && !is_touched(arg)
-            && !is_touched(&folder)
+    let is_glob = |arg: &&ShellArg| {
+        matches!(arg, ShellArg::Pattern(_)) && !arg.known_prefix().contains("://")
+    };
+    let mut globs = args.iter().filter(is_glob).peekable();
+    if globs.peek().is_none() {
+        return study;
+    }
+    let mut touched: HashSet<String> =
+        study.touches.iter().map(|touch| touch.path.to_string()).collect();
+    for glob in globs.filter(|glob| !touched.contains(&glob.to_string())).collect::<Vec<_>>() {
+        if let Some(folder) = glob.listed_folder()
+            && touched.insert(folder.to_string())
         {
             study = study.with_touch(FileAccess::Read, &folder);
         }
