@@ -79,9 +79,8 @@ pub fn analyze(argv: &[ShellArg]) -> CommandAnalysis {
 /// Adds the folders that globs list: `echo ~/.ssh/*` shows as much as `ls`. A glob that names files
 /// which the command accesses says so already.
 fn add_listed_folders(mut study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
-    let is_glob = |arg: &&ShellArg| {
-        matches!(arg, ShellArg::Pattern(_)) && !arg.known_prefix().contains("://")
-    };
+    let is_glob =
+        |arg: &&ShellArg| !matches!(arg, ShellArg::Known(_)) && !arg.known_prefix().contains("://");
     let mut globs = args.iter().filter(is_glob).peekable();
     if globs.peek().is_none() {
         return study;

@@ -118,6 +118,7 @@ impl ScriptWalker<'_> {
                 continue;
             }
             self.check_deferred_evaluation(arg, span, here);
+            self.record_declared_list(arg, state, here);
             if exports || may_export {
                 self.exports |= VariableEffect::new(&name, None) == VariableEffect::Unknown;
             }
@@ -141,6 +142,21 @@ impl ScriptWalker<'_> {
             };
             state.set(&name, value);
         }
+    }
+
+    /// `declare -a x=(/etc/*)`: globs in a list are expanded.
+    fn record_declared_list(&mut self, arg: &ShellArg, state: &ShellState, here: NodeContext) {
+        let text = arg.to_string();
+        let Some((_, list)) = text.split_once("=(") else { return };
+        let globs = list.split_whitespace().filter(|word| word.contains(['*', '?', '[']));
+        let globs: Vec<ShellArg> = globs
+            .map(|word| match (word.strip_prefix("~/"), self.home) {
+                (Some(rest), Some(home)) => format!("{}/{rest}", home.display()),
+                _ => word.to_owned(),
+            })
+            .map(ShellArg::Pattern)
+            .collect();
+        self.record_listed_folders(&globs, state, here);
     }
 
     /// Builtins that set variables named in their arguments, or evaluate them as numbers.
