@@ -55,22 +55,29 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
             }
         }
         "builtin" => analyze_inner_command(args, &options!("").strict()),
-        "jobs" => match known_text(args.first()) {
-            "-x" => CommandAnalysis::wrapper().with_command(args_from(args, 1)),
-            _ => CommandAnalysis::read_only()
-                .mark_guess_if(args.iter().any(|arg| arg.as_known().is_none())),
-        },
+        "jobs" => {
+            let options = options!("-lnprsx").strict().until_operand().parse(args);
+            let study = match options.has(&["x"]) {
+                true => CommandAnalysis::wrapper().with_command(&options.operands),
+                false => CommandAnalysis::read_only(),
+            };
+            let is_open = args.iter().any(|arg| arg.as_known().is_none());
+            study.mark_guess_if(options.uncertain || is_open && !options.has(&["x"]))
+        }
         "alias" => analyze_alias(args),
         "hash" => read_only_unless(args, "p", "it decides which file a name runs"),
         "enable" => read_only_unless(args, "fdn", "it changes what the shell's own commands are"),
         "complete" | "compopt" => read_only_unless(args, COMPLETION_LETTERS, COMPLETION_CAUTION),
         "compgen" => analyze_compgen(args),
         "bind" => read_only_unless(args, "xfmu", "it binds keys to commands"),
-        "fc" => match known_text(args.first()) {
-            "-l" | "-ln" | "-lr" => CommandAnalysis::read_only(),
-            _ => CommandAnalysis::opaque()
-                .with_run(NestedExecution::Unknown("it runs commands from the history")),
-        },
+        "fc" => {
+            let options = options!("-nr l!show").parse(args);
+            match options.only_shows() && !options.uncertain {
+                true => CommandAnalysis::read_only(),
+                false => CommandAnalysis::opaque()
+                    .with_run(NestedExecution::Unknown("it runs commands from the history")),
+            }
+        }
         "history" => analyze_history(args),
         _ => return None,
     })
@@ -292,6 +299,9 @@ mod tests {
         check("command $X rm x", "wrapper runs[$X rm x] unknown");
         check("builtin echo x", "wrapper runs[echo x]");
         check("jobs -x rm x", "wrapper runs[rm x]");
+        check("jobs -rx rm x", "wrapper runs[rm x]");
+        check("jobs -r -x rm x", "wrapper runs[rm x]");
+        check("jobs -l %1", "read-only");
         check("source f", "wrapper read(f) unknown");
         check(". ./f", "wrapper read(./f) unknown");
         check("alias ls=rm_x", "wrapper script[rm x] caution");
@@ -306,6 +316,10 @@ mod tests {
         check("compgen -G/etc/*", "program read(.) read(/etc) caution");
         check("bind -x k", "program caution");
         check("fc -s", "program unknown");
+        check("fc -l -s", "program unknown");
+        check("fc -l -e rm", "program unknown");
+        check("fc -lnr 1 -5", "program unknown");
+        check("fc -lnr 1 5", "read-only");
         check("history -w f", "files write(f)");
         check("history 5", "read-only");
     }

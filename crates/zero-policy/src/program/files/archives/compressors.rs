@@ -30,7 +30,8 @@ macro_rules! compressors {
                 " -kfqv0123456789 c,stdout,to-stdout!redirect output:write!redirect t,test,list!show \
                  d,decompress,uncompress,compress!mode suffix: output-dir-flat: \
                  output-dir-mirror: filelist:!more files,files0,train!more recursive!beneath \
-                 name no-name keep force quiet verbose fast best no-progress threads:: patch-from"
+                 name no-name keep force quiet verbose fast best no-progress no-check no-warn long:: memory:: memlimit:: \
+                 threads:: patch-from"
             )),
             suffix: $suffix,
         }),*]

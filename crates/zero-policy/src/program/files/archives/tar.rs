@@ -17,7 +17,7 @@ const TAR: OptionTable = options!(
      tape-length: blocking-factor: record-size: label: index-file: volno-file: level: \
      quoting-style: warning: sort: add-file: pax-option: owner-map: group-map: absolute-names \
      checkpoint force-local verbatim-files-from verbose gzip gunzip ungzip bzip2 xz zstd compress \
-     uncompress auto-compress"
+     uncompress auto-compress wildcards anchored no-anchored ignore-case"
 );
 
 /// Analyzes `tar`.
