@@ -117,6 +117,7 @@ fn git_settings_that_run_commands_are_found() {
     check("git config --global alias.x !rm_x", "program write(~/.gitconfig) script[rm x] caution");
     check("git config user.name me", "program write(.git/config)");
     check("git config -f f a.b c", "program write(f) caution");
+    check("git config -f f --no-fi user.name x", "program write(f) write(.git/config)");
     check("git config -e", "program write(.git/config) caution");
 }
 

@@ -443,14 +443,13 @@ fn analyze_config(args: &[ShellArg]) -> CommandAnalysis {
         "set" => args_from(&line.operands, 1),
         _ => line.operands.as_slice(),
     };
-    let files = line.all_values(&["f", "file"]);
-    let target = match files.first() {
-        Some(file) => file.clone(),
-        None if line.has(&["global"]) => ShellArg::known("~/.gitconfig"),
-        None if line.has(&["system"]) => ShellArg::known("/etc/gitconfig"),
-        None => ShellArg::known(".git/config"),
-    };
-    let mut study = CommandAnalysis::opaque().with_touch(FileAccess::Write, &target);
+    let mut targets = line.all_values(&["f", "file"]);
+    targets.extend(line.has(&["global"]).then(|| ShellArg::known("~/.gitconfig")));
+    targets.extend(line.has(&["system"]).then(|| ShellArg::known("/etc/gitconfig")));
+    if !line.keeps(&["f", "file", "global", "system"]) {
+        targets.push(ShellArg::known(".git/config"));
+    }
+    let mut study = CommandAnalysis::opaque().with_touches(FileAccess::Write, &targets);
     if line.has(&["e", "edit"]) || line.uncertain || known_text(words.first()) == "edit" {
         return study.with_caution("what it sets is not known");
     }
