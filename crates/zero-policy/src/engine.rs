@@ -36,6 +36,7 @@ use crate::protected_paths::{self, ProtectedPaths};
 use crate::rule::{PolicyRule, RuleOwner};
 use crate::rule_set::{PathViews, PatternRoots, RuleSet};
 use crate::shell::analysis::ScriptAnalysis;
+use crate::shell::{ShellArg, VariableEffect};
 
 /// The tool whose rules cover file changes.
 const EDIT_TOOL: &str = "Edit";
@@ -349,7 +350,7 @@ impl<'a> RequestEvaluator<'a> {
     ) {
         let folder = execution.folder.as_ref().map_or(self.folder(), TargetPath::canonical);
         let home = self.engine.places.home.as_deref();
-        let analysis = match &execution.command {
+        let mut analysis = match &execution.command {
             CommandLine::Shell(text) => crate::shell::analyse(text, folder, home),
             CommandLine::Program(argv) => crate::shell::analyse_program(argv, folder, home),
         };
@@ -359,7 +360,9 @@ impl<'a> RequestEvaluator<'a> {
         };
         let tree = analyses.len();
         let first = judged.len();
-        self.evaluate_variables(execution, judged);
+        if self.evaluate_variables(execution, judged) {
+            analysis.distrust_environment();
+        }
         self.evaluate_analysis(&analysis, line, judged);
         if execution.write_access {
             judged.push(self.evaluate_write_access(execution, &analysis));
@@ -391,10 +394,18 @@ impl<'a> RequestEvaluator<'a> {
         }
     }
 
-    /// Evaluates variables that are set for a command.
-    fn evaluate_variables(&self, execution: &CommandExecution, judged: &mut Vec<EffectAssessment>) {
-        for (name, _) in &execution.variables {
-            if crate::shell::changes_what_runs(name) {
+    /// Evaluates variables that are set for a command. Returns whether the effect of one is not
+    /// known.
+    fn evaluate_variables(
+        &self,
+        execution: &CommandExecution,
+        judged: &mut Vec<EffectAssessment>,
+    ) -> bool {
+        let mut has_unknown = false;
+        for (name, value) in &execution.variables {
+            let effect = VariableEffect::new(name, Some(&ShellArg::known(value)));
+            has_unknown |= effect == VariableEffect::Unknown;
+            if effect == VariableEffect::Steers {
                 let reason = format!("setting `{name}` can change what runs");
                 let target = format!("{name}=…");
                 judged.push(EffectAssessment {
@@ -404,6 +415,7 @@ impl<'a> RequestEvaluator<'a> {
                 });
             }
         }
+        has_unknown
     }
 
     /// Evaluates rules for the tool by its name, for tools whose effects no rule can name.

@@ -23,6 +23,8 @@ mod shells;
 mod wrappers;
 mod zero_cli;
 
+use std::collections::HashSet;
+
 pub use self::command_analysis::{
     CommandAnalysis, CommandClass, FileAccess, FileTouch, NestedExecution,
 };
@@ -51,6 +53,9 @@ pub fn analyze(argv: &[ShellArg]) -> CommandAnalysis {
             })
         })
         .unwrap_or_default();
+    if study.nature != CommandClass::Opaque {
+        study = add_listed_folders(study, args);
+    }
     let judged = critical_actions::assess(&folded, args);
     study.critical = study.critical.or(judged.critical);
     study.caution = study.caution.or(judged.caution);
@@ -67,6 +72,27 @@ pub fn analyze(argv: &[ShellArg]) -> CommandAnalysis {
         // `./ls` may be any program, whatever its name. The restrictions known for the name apply,
         // but it still needs a rule.
         study.nature = CommandClass::Opaque;
+    }
+    study
+}
+
+/// Adds the folders that globs list: `echo ~/.ssh/*` shows as much as `ls`. A glob that names files
+/// which the command accesses says so already.
+fn add_listed_folders(mut study: CommandAnalysis, args: &[ShellArg]) -> CommandAnalysis {
+    let is_glob =
+        |arg: &&ShellArg| !matches!(arg, ShellArg::Known(_)) && !arg.known_prefix().contains("://");
+    let mut globs = args.iter().filter(is_glob).peekable();
+    if globs.peek().is_none() {
+        return study;
+    }
+    let mut touched: HashSet<String> =
+        study.touches.iter().map(|touch| touch.path.to_string()).collect();
+    for glob in globs.filter(|glob| !touched.contains(&glob.to_string())).collect::<Vec<_>>() {
+        if let Some(folder) = glob.listed_folder()
+            && touched.insert(folder.to_string())
+        {
+            study = study.with_touch(FileAccess::Read, &folder);
+        }
     }
     study
 }
@@ -91,6 +117,20 @@ pub(crate) fn reads_by_default(argv: &[ShellArg], nature: CommandClass) -> bool 
         | "mawk" | "jq" | "xxd" | "diff" | "sdiff" | "shuf" | "iconv" | "xmllint" => true,
         _ => false,
     }
+}
+
+/// Whether a command is not steered by variables other than those that steer programs in general:
+/// builtins of the shell, basic tools, and tools whose variables are all listed.
+pub(crate) fn ignores_environment(argv: &[ShellArg]) -> bool {
+    const NAMES: &[&str] = words!(
+        "cat tac rev head tail wc cut paste join tr sort uniq comm cmp diff nl fold fmt expand \
+         unexpand column od hexdump xxd base64 md5sum sha1sum sha256sum sha512sum cksum stat \
+         readlink realpath df ls du basename dirname uname whoami id seq expr date sleep grep egrep \
+         fgrep sed awk gawk mawk find fd rg tree jq xargs tee cp mv ln mkdir rmdir rm touch chmod \
+         truncate env printenv which git curl wget"
+    );
+    let name = argv.first().and_then(ShellArg::as_known).map_or("", plain_name);
+    NAMES.contains(&name) || builtins::analyze(name, &[]).is_some()
 }
 
 /// Tries each table in turn. Tables of programs that run others come first: what they run must be

@@ -14,6 +14,7 @@ mod walk;
 
 pub use arg::ShellArg;
 pub use parse::{ParsedScript, ShellSyntaxError, parse};
+pub(crate) use variables::VariableEffect;
 pub use variables::changes_what_runs;
 pub(crate) use walk::analyze_program as analyse_program;
 pub use walk::analyze_script as analyse;

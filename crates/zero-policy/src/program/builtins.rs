@@ -26,13 +26,12 @@ const NAMING_BUILTINS: &[&str] = words!(
 
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     if PLAIN_BUILTINS.contains(&name) {
-        return Some(add_listed_folders(CommandAnalysis::read_only(), name, args));
+        return Some(CommandAnalysis::read_only());
     }
     if NAMING_BUILTINS.contains(&name) {
         let study = analyze_variable_names(name, args);
         let callback = matches!(name, "mapfile" | "readarray");
-        let study = if callback { add_callback(study, args) } else { study };
-        return Some(add_listed_folders(study, name, args));
+        return Some(if callback { add_callback(study, args) } else { study });
     }
     Some(match name {
         "source" | "." => analyze_source(args),
@@ -56,33 +55,32 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
             }
         }
         "builtin" => analyze_inner_command(args, &options!("").strict()),
-        "jobs" => match known_text(args.first()) {
-            "-x" => CommandAnalysis::wrapper().with_command(args_from(args, 1)),
-            _ => CommandAnalysis::read_only()
-                .mark_guess_if(args.iter().any(|arg| arg.as_known().is_none())),
-        },
+        "jobs" => {
+            let options = options!("-lnprsx").strict().until_operand().parse(args);
+            let study = match options.has(&["x"]) {
+                true => CommandAnalysis::wrapper().with_command(&options.operands),
+                false => CommandAnalysis::read_only(),
+            };
+            let is_open = args.iter().any(|arg| arg.as_known().is_none());
+            study.mark_guess_if(options.uncertain || is_open && !options.has(&["x"]))
+        }
         "alias" => analyze_alias(args),
         "hash" => read_only_unless(args, "p", "it decides which file a name runs"),
         "enable" => read_only_unless(args, "fdn", "it changes what the shell's own commands are"),
-        "complete" | "compgen" | "compopt" => {
-            read_only_unless(args, "CFWX", "it takes a text that the shell runs")
-        }
+        "complete" | "compopt" => read_only_unless(args, COMPLETION_LETTERS, COMPLETION_CAUTION),
+        "compgen" => analyze_compgen(args),
         "bind" => read_only_unless(args, "xfmu", "it binds keys to commands"),
-        "fc" => match known_text(args.first()) {
-            "-l" | "-ln" | "-lr" => CommandAnalysis::read_only(),
-            _ => CommandAnalysis::opaque()
-                .with_run(NestedExecution::Unknown("it runs commands from the history")),
-        },
+        "fc" => {
+            let options = options!("-nr l!show").parse(args);
+            match options.only_shows() && !options.uncertain {
+                true => CommandAnalysis::read_only(),
+                false => CommandAnalysis::opaque()
+                    .with_run(NestedExecution::Unknown("it runs commands from the history")),
+            }
+        }
         "history" => analyze_history(args),
         _ => return None,
     })
-}
-
-/// A glob lists a folder, and these builtins print the list: `echo ~/.ssh/*` acts like `ls`.
-fn add_listed_folders(study: CommandAnalysis, name: &str, args: &[ShellArg]) -> CommandAnalysis {
-    let elsewhere = |arg: &&ShellArg| matches!(arg, ShellArg::Pattern(pattern) if pattern.starts_with('/') || pattern.contains(".."));
-    let shown: &[ShellArg] = if matches!(name, "echo" | "printf") { args } else { &[] };
-    shown.iter().filter(elsewhere).fold(study, |study, arg| study.with_touch(FileAccess::Read, arg))
 }
 
 fn analyze_inner_command(args: &[ShellArg], table: &OptionTable) -> CommandAnalysis {
@@ -153,6 +151,34 @@ fn read_only_unless(args: &[ShellArg], letters: &str, why: &str) -> CommandAnaly
                 .is_some_and(|cluster| cluster.contains(|c| letters.contains(c)))
     });
     if given { CommandAnalysis::opaque().with_caution(why) } else { CommandAnalysis::read_only() }
+}
+
+/// Letters of options whose value the shell runs or expands, and why they need a rule.
+const COMPLETION_LETTERS: &str = "CFWX";
+const COMPLETION_CAUTION: &str = "it takes a text that the shell runs";
+
+/// `compgen` prints the names that a word can be completed to, like `ls`.
+fn analyze_compgen(args: &[ShellArg]) -> CommandAnalysis {
+    let study = read_only_unless(args, COMPLETION_LETTERS, COMPLETION_CAUTION);
+    let is_file = |arg: &ShellArg| {
+        let cluster = arg.known_prefix().strip_prefix('-');
+        cluster.is_some_and(|cluster| cluster.contains(['f', 'd', 'G', 'A', 'o']))
+    };
+    let names_files = args.iter().any(is_file);
+    let study = match names_files {
+        true => study.with_touch(FileAccess::Read, &ShellArg::known(".")),
+        false => study,
+    };
+    args.iter().fold(study, |study, arg| {
+        // A value may be attached to its option.
+        let start = arg.known_prefix();
+        let word = if start.starts_with('-') { start.get(2..).unwrap_or_default() } else { start };
+        match word.rsplit_once('/') {
+            Some(("", _)) => study.with_touch(FileAccess::Read, &ShellArg::known("/")),
+            Some((folder, _)) => study.with_touch(FileAccess::Read, &ShellArg::known(folder)),
+            None => study,
+        }
+    })
 }
 
 fn analyze_history(args: &[ShellArg]) -> CommandAnalysis {
@@ -273,6 +299,9 @@ mod tests {
         check("command $X rm x", "wrapper runs[$X rm x] unknown");
         check("builtin echo x", "wrapper runs[echo x]");
         check("jobs -x rm x", "wrapper runs[rm x]");
+        check("jobs -rx rm x", "wrapper runs[rm x]");
+        check("jobs -r -x rm x", "wrapper runs[rm x]");
+        check("jobs -l %1", "read-only");
         check("source f", "wrapper read(f) unknown");
         check(". ./f", "wrapper read(./f) unknown");
         check("alias ls=rm_x", "wrapper script[rm x] caution");
@@ -282,8 +311,15 @@ mod tests {
         check("enable -f ./x.so x", "program caution");
         check("compgen -W $X", "program caution");
         check("compgen -c", "read-only");
+        check("compgen -f /etc/pas", "read-only read(.) read(/etc)");
+        check("compgen -c ../", "read-only read(..)");
+        check("compgen -G/etc/*", "program read(.) read(/etc) caution");
         check("bind -x k", "program caution");
         check("fc -s", "program unknown");
+        check("fc -l -s", "program unknown");
+        check("fc -l -e rm", "program unknown");
+        check("fc -lnr 1 -5", "program unknown");
+        check("fc -lnr 1 5", "read-only");
         check("history -w f", "files write(f)");
         check("history 5", "read-only");
     }

@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn find_without_action_is_read_only() {
         check("find", "read-only read(./**)");
-        check("find a b -name *.rs -type f", "read-only read(a/**) read(b/**)");
+        check("find a b -name *.rs -type f", "read-only read(a/**) read(b/**) read(.)");
         check("find -L a ( -name x -o -newermt y ) -print0", "read-only read(a/**)");
         check("find . -not -path x -prune", "read-only read(./**)");
         check("find . -fprint out", "files write(out) read(./**)");

@@ -96,6 +96,12 @@ pub(super) enum OptionChange {
     NoFiles,
     /// The program runs no command but acts on an existing process.
     ActOnProcess,
+    /// A mode that only shows something; a [`OptionChange::Mode`] beside it may replace it.
+    Show,
+    /// The output goes to standard output or to the value, in every mode.
+    Redirect,
+    /// A mode that changes files.
+    Mode,
     /// Its value or its presence selects code to run.
     Code,
     /// Something unknown runs.
@@ -290,6 +296,23 @@ impl ParsedArguments<'_> {
         self.given.iter().any(|given| given.is_one_of(names))
     }
 
+    /// Whether one of these options is present, and none may take it back; for programs such as
+    /// git, which accept `--no-name`, abbreviations of that and perhaps `--name=no`.
+    pub(super) fn keeps(&self, names: &[&str]) -> bool {
+        let may_negate = |given: &ParsedOption<'_>| {
+            let long = given.written.strip_prefix("--").unwrap_or(given.written);
+            let takes_back = match long.strip_prefix("no-") {
+                Some(rest) => names.iter().any(|name| name.starts_with(rest)),
+                None => long.len() > 1 && "no-".starts_with(long) || given.written == "--n",
+            };
+            let has_value = |entry: &OptionEntry| {
+                entry.takes == OptionValueKind::Nothing && names.contains(&entry.name)
+            };
+            takes_back || given.value.is_some() && given.entries().any(has_value)
+        };
+        self.has(names) && !self.given.iter().any(may_negate)
+    }
+
     /// The values of these options, in order.
     pub(super) fn values<'s>(&'s self, names: &'s [&str]) -> impl Iterator<Item = &'s ShellArg> {
         let given = self.given.iter().filter(|given| given.is_one_of(names));
@@ -299,6 +322,28 @@ impl ParsedArguments<'_> {
     /// Whether an option with this effect is present.
     pub(super) fn has_change(&self, change: OptionChange) -> bool {
         self.given.iter().any(|given| given.entries().any(|entry| entry.change == change))
+    }
+
+    /// Whether an option keeps the program from changing its operands, and no other one may undo
+    /// that: the order of modes differs between programs, and an unlisted option may negate one.
+    pub(super) fn only_shows(&self) -> bool {
+        use OptionChange::{Beneath, Mode, Nothing, Redirect, Show};
+        self.is_set_beside(Redirect, &[Nothing, Beneath, Show, Redirect, Mode])
+            || self.is_set_beside(Show, &[Nothing, Beneath, Show, Redirect])
+    }
+
+    /// Whether an option with this effect is present, and all options have one of the others.
+    fn is_set_beside(&self, change: OptionChange, others: &[OptionChange]) -> bool {
+        let means = |given: &ParsedOption<'_>, changes: &[OptionChange]| {
+            let mut entries = given.entries().peekable();
+            entries.peek().is_some()
+                && entries.all(|entry| {
+                    let negated = entry.takes == OptionValueKind::Nothing && given.value.is_some();
+                    !negated && changes.contains(&entry.change)
+                })
+        };
+        self.given.iter().any(|given| means(given, &[change]))
+            && self.given.iter().all(|given| means(given, others))
     }
 
     /// The values with this use, in order.
@@ -589,10 +634,14 @@ const fn parse_change(word: &str) -> OptionChange {
         b"write-operands" => OptionChange::WriteOperands,
         b"no-files" => OptionChange::NoFiles,
         b"process" => OptionChange::ActOnProcess,
+        b"show" => OptionChange::Show,
+        b"redirect" => OptionChange::Redirect,
+        b"mode" => OptionChange::Mode,
         b"code" => OptionChange::Code,
         b"plugin" => OptionChange::Run("a plugin is code that is loaded"),
         b"perl" => OptionChange::Run("`--output` is a Perl expression"),
         b"pager-commands" => OptionChange::Run("the pager is given commands"),
+        b"editor" => OptionChange::Run("it starts an editor, which runs commands from its input"),
         b"keys" => OptionChange::Caution("keys can be bound to commands"),
         b"option-file" => OptionChange::Caution("a file gives it options"),
         b"command-file" => OptionChange::Caution("a file gives it commands"),
@@ -748,6 +797,39 @@ mod tests {
     }
 
     #[test]
+    fn mode_that_only_shows_may_be_replaced() {
+        #[track_caller]
+        fn check(line: &str, expected: bool) {
+            const TABLE: OptionTable = options!(
+                "t,test,l!show c,stdout!redirect o:write!redirect -dz!mode decompress!mode -fk \
+                 threads: rm!more"
+            );
+            let args: Vec<ShellArg> = line.split_whitespace().map(parse_argument).collect();
+            assert_eq!(TABLE.parse(&args).only_shows(), expected, "{line}");
+        }
+        for line in ["-t", "-tfk a", "a -l", "--test", "--tes -f", "-dc", "-c -d", "-zo x", "-tl"] {
+            check(line, true);
+        }
+        for line in [
+            "",
+            "-d",
+            "-f",
+            "-td",
+            "-dt",
+            "-t --decompress",
+            "-t --dec",
+            "-t --no-test",
+            "-t-t",
+            "--test=no",
+            "--t",
+            "-c --rm",
+            "-cx",
+        ] {
+            check(line, false);
+        }
+    }
+
+    #[test]
     fn git_abbreviation_counts_for_every_name() {
         let table = options!("m: message: force force-with-lease text textconv").git();
         check(table, "--for a", "force force-with-lease <a>");
@@ -755,5 +837,28 @@ mod tests {
         check(table, "--text", "text");
         check(table, "--mess a -m -x", "message=a m x");
         check(table, "--strange=$x", "--strange=$x ?");
+    }
+
+    #[test]
+    fn git_option_may_be_negated() {
+        let table = options!("n,dry-run exclude:").git();
+        for (line, expected) in [
+            ("-n", true),
+            ("--dry-run", true),
+            ("--dry", true),
+            ("-n --no-quiet", true),
+            ("-q", false),
+            ("-n --no-dry-run", false),
+            ("--no-dry-run -n", false),
+            ("--dry-run --no-d", false),
+            ("-n --no-", false),
+            ("-n --no", false),
+            ("-n --n", false),
+            ("-n --dry-run=no", false),
+            ("-n --no-n", false),
+        ] {
+            let args: Vec<ShellArg> = line.split_whitespace().map(parse_argument).collect();
+            assert_eq!(table.parse(&args).keeps(&["n", "dry-run"]), expected, "{line}");
+        }
     }
 }

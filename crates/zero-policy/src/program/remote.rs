@@ -216,7 +216,7 @@ fn analyze_rsync(args: &[ShellArg]) -> CommandAnalysis {
     }
     let deletes =
         options.given.iter().any(|given| given.names().any(|name| name.starts_with("del")));
-    if deletes && !options.has(&["n", "dry-run"]) {
+    if deletes && !options.keeps(&["n", "dry-run"]) {
         study = study.mark_critical("removes files at the target");
     }
     study
@@ -345,7 +345,7 @@ fn analyze_wsl(args: &[ShellArg]) -> CommandAnalysis {
 
 #[cfg(test)]
 mod tests {
-    use super::super::analysis_text::check;
+    use super::super::analysis_text::{check, check_critical};
 
     #[test]
     fn ssh_text_runs_on_host() {
@@ -385,6 +385,8 @@ mod tests {
         check("rsync --rsh=rm_x a b", "program read(a/**) write(b/**) runs[rm x ...] caution");
         check("rsync -a --delete a b", "program read(a/**) write(b/**) critical");
         check("rsync -an --delete a b", "program read(a/**) write(b/**)");
+        check_critical("rsync -an --no-n --delete a b");
+        check_critical("rsync --dry-run --no-dry --delete a b");
         check("sftp -b f host", "program read(f) host(host) caution");
     }
 

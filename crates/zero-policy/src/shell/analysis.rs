@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use crate::program::{CommandAnalysis, FileAccess};
+use crate::program::{CommandAnalysis, CommandClass, FileAccess, ignores_environment};
 use crate::shell::ShellArg;
 use crate::shell::ast::SourceSpan;
 
@@ -16,6 +16,17 @@ pub struct ScriptAnalysis {
     pub nodes: Vec<AnalysisNode>,
     /// Text that could not be parsed and may still run.
     pub unparsed: Option<String>,
+}
+
+impl ScriptAnalysis {
+    /// Records that a variable of unknown effect is set for all commands.
+    pub(crate) fn distrust_environment(&mut self) {
+        for node in &mut self.nodes {
+            if let AnalysisNodeKind::Command(invocation) = &mut node.kind {
+                invocation.distrust_environment();
+            }
+        }
+    }
 }
 
 /// A node of the tree.
@@ -58,6 +69,17 @@ pub struct CommandInvocation {
     pub folders: WorkingFolders,
     /// Whether unknown arguments follow, as with `xargs`.
     pub more_arguments: bool,
+}
+
+impl CommandInvocation {
+    /// Records that a variable of unknown effect is set for it: what its arguments say may not be
+    /// all that it does.
+    pub(crate) fn distrust_environment(&mut self) {
+        let is_judged = matches!(self.study.nature, CommandClass::ReadOnly | CommandClass::Files);
+        if is_judged && !ignores_environment(&self.argv) {
+            self.study.nature = CommandClass::Opaque;
+        }
+    }
 }
 
 /// A file that is accessed.

@@ -45,6 +45,25 @@ impl ShellArg {
         }
     }
 
+    /// The folder that a glob lists when it is expanded, as far as it is known; `None` for anything
+    /// else.
+    pub fn listed_folder(&self) -> Option<Self> {
+        match self {
+            Self::Pattern(_) => Some(Self::known(match self.known_prefix().rsplit_once('/') {
+                Some(("", _)) => "/",
+                Some((folder, _)) => folder,
+                None => ".",
+            })),
+            // The home of another user.
+            Self::Unknown { written, .. }
+                if written.starts_with('~') && written.contains(['*', '?', '[']) =>
+            {
+                Some(self.clone())
+            }
+            Self::Known(_) | Self::Unknown { .. } => None,
+        }
+    }
+
     /// Whether it may expand to several arguments, or none, because something unknown in it is
     /// outside double quotes. A glob counts as one: all its matches have the same prefix.
     pub fn may_split(&self) -> bool {

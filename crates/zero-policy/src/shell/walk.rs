@@ -30,6 +30,7 @@ use super::ast::{
     SourceSpan,
 };
 use super::shell_state::{ShellState, VariableValue};
+use super::variables::VariableEffect;
 use crate::program::FileAccess;
 use assignments::guess_elements;
 use shell_dialect::ShellDialect;
@@ -68,7 +69,7 @@ pub fn analyze_script(text: &str, folder: &Path, home: Option<&Path>) -> ScriptA
     if state.is_exhausted() {
         walker.record_too_much(here);
     }
-    walker.analysis
+    walker.finish()
 }
 
 /// Analyzes a program that runs without a shell.
@@ -83,7 +84,7 @@ pub(crate) fn analyze_program(
     let here = NodeContext { parent: None, span: Some(SourceSpan::default()) };
     walker.invoke(argv, false, &state, here, &StdinSource::Nothing);
     walker.walk_traps(&state);
-    walker.analysis
+    walker.finish()
 }
 
 /// The position of a new node in the result.
@@ -149,6 +150,11 @@ struct ScriptWalker<'a> {
     bodies: usize,
     /// Whether a function's body is being analyzed.
     in_body: bool,
+    /// Whether a variable of unknown effect is set for the current command and what it runs.
+    altered_environment: bool,
+    /// Whether one is exported somewhere. It counts for the whole script: a function may be called
+    /// later.
+    exports: bool,
 }
 
 /// A script that a shell runs later.
@@ -198,7 +204,16 @@ impl<'a> ScriptWalker<'a> {
             called: HashSet::new(),
             bodies: 0,
             in_body: false,
+            altered_environment: false,
+            exports: false,
         }
+    }
+
+    fn finish(mut self) -> ScriptAnalysis {
+        if self.exports {
+            self.analysis.distrust_environment();
+        }
+        self.analysis
     }
 
     /// Analyzes a text as the shell would run it, in `state`.
@@ -244,6 +259,8 @@ impl<'a> ScriptWalker<'a> {
             called: std::mem::take(&mut self.called),
             bodies: self.bodies,
             in_body: self.in_body,
+            altered_environment: self.altered_environment,
+            exports: self.exports,
         };
         // All of them in advance: a function may be called before the line that defines another
         // one.
@@ -257,6 +274,7 @@ impl<'a> ScriptWalker<'a> {
         self.functions = inner.functions;
         self.called = inner.called;
         self.bodies = inner.bodies;
+        self.exports = inner.exports;
         self.inner_bytes = inner.inner_bytes;
         self.scripts = inner.scripts;
         self.words = inner.words;
@@ -452,15 +470,23 @@ impl<'a> ScriptWalker<'a> {
         // `IFS= read` only affects how this `read` splits its line.
         let reads = argv.first().and_then(ShellArg::as_known) == Some("read")
             && state.function("read").is_none();
+        let around = self.altered_environment;
         for assignment in &simple.assignments {
             self.walk_assignment(assignment, argv.is_empty(), here, &mut state);
-            if !(reads && assignment.name == "IFS") {
-                self.check_assigned_variable(&assignment.name, assignment.span, here);
+            let (name, value) = (&assignment.name, self.assigned_value(assignment, &state));
+            if !(reads && name == "IFS") {
+                self.check_assigned_value(name, value.as_ref(), assignment.span, here);
             }
+            self.altered_environment |=
+                VariableEffect::new(name, value.as_ref()) == VariableEffect::Unknown;
         }
         if argv.is_empty() {
+            self.altered_environment = around;
             return ExitStates::from_single(state);
         }
+        let is_function = |name: &str| self.functions.contains(name);
+        self.exports |= self.altered_environment
+            && argv.first().and_then(ShellArg::as_known).is_none_or(is_function);
         let here = NodeContext { span: here.span.or(Some(span)), ..here };
         // A guess never allows a command, but can deny it.
         if let Some(guess) = guess {
@@ -473,7 +499,16 @@ impl<'a> ScriptWalker<'a> {
         }
         let after = self.run_in_shell(argv, state, here, input);
         self.listed.clear();
+        self.altered_environment = around;
         after
+    }
+
+    /// Adds the folders that globs list, for words that are no arguments of a command.
+    fn record_listed_folders(&mut self, words: &[ShellArg], state: &ShellState, here: NodeContext) {
+        let span = here.span.unwrap_or_default();
+        for folder in words.iter().filter_map(ShellArg::listed_folder) {
+            self.record_file(FileAccess::Read, &folder, false, false, state, here, span);
+        }
     }
 
     #[expect(clippy::too_many_arguments, reason = "all that is known of a file that is touched")]

@@ -680,3 +680,209 @@ fn git_paths_are_relative_to_given_folder() {
         &["git -C ./a/../sub show HEAD:.env", "make -C sub && git -C sub/src/.. show HEAD:.env"],
     );
 }
+
+#[test]
+fn listing_mode_that_another_option_ends_is_not_reading() {
+    check_all(
+        PermissionMode::Ask,
+        "",
+        "ask",
+        &[
+            "xz -ldkf a.xz",
+            "xz -tdkf a.xz",
+            "xz --test --decompress a.xz",
+            "bzip2 -tdkf a.bz2",
+            "zstd -tdf a.zst",
+            "zstd -c --rm a",
+            "unzip -ol-l a.zip",
+            "unzip -ot-t a.zip",
+            "unzip -l -T a.zip",
+            "lz4 -dlf a b",
+            "zstdcat -f x -o y",
+            "cat x | zstdcat -o y",
+            "find . -name '*.xz' | xargs xz -ldkf",
+            "tar xOf a.tar --backup",
+            "tar tf a.tar -x",
+            "ar tM a.a",
+            "7z x a.7z -spf",
+            "unlzma -tz a",
+            "pzstd -d a",
+        ],
+    );
+    check_all(
+        PermissionMode::Ask,
+        "",
+        "allow",
+        &[
+            "xz -l a.xz",
+            "gzip -dc a.gz | head",
+            "zcat a.gz",
+            "zstdcat -f a.zst | grep x",
+            "xz -dc -T0 a.xz",
+            "unzip -l a.zip",
+            "unzip -p a.zip m",
+            "unzip -Z1 a.zip",
+            "tar tzf a.tgz",
+            "tar -xzOf a.tgz m",
+            "gunzip -t a.gz",
+        ],
+    );
+    check_denied(&[
+        "zip -P pw src/a.zip f",
+        "zstdcat x -o src/a",
+        "xz -ldkf src/a.xz",
+        "7z h a .env",
+    ]);
+}
+
+#[test]
+fn negated_git_option_protects_nothing() {
+    let rules = "deny Edit(src/**); deny Delete(src/**); deny Bash(rm:*); allow Bash(git:*)";
+    check_all(
+        PermissionMode::Ask,
+        rules,
+        "deny",
+        &[
+            "git clean -fdn --no-dry-run src",
+            "git clean -fdn --no-dry src",
+            "git rm --cached --no-cached src/a",
+            "git restore --staged --no-staged src/a",
+            "git checkout --detach --no-det src/a src/b",
+            "git merge-file src/a b c",
+            "git merge-file -p --no-stdout src/a b c",
+            "git merge-index rm -a",
+            "git fast-export --export-marks=src/a HEAD",
+            "git mailinfo src/a src/b",
+            "git interpret-trailers --in-place src/a",
+            "git bugreport -o src",
+        ],
+    );
+    check_all(
+        PermissionMode::Ask,
+        rules,
+        "ask",
+        &["git apply --stat --no-stat p", "git apply --check --no-ch p", "git clean -nf --no"],
+    );
+    check_all(
+        PermissionMode::Ask,
+        rules,
+        "allow",
+        &[
+            "git clean -fdn",
+            "git rm --cached src/a",
+            "git apply --stat p",
+            "git restore --staged src/a",
+            "git merge-file -p src/a b c",
+        ],
+    );
+    check_all(
+        PermissionMode::Ask,
+        "deny Read(.env)",
+        "ask",
+        &["echo HEAD:.env | git cat-file --batch", "git log -p --stdin < x"],
+    );
+}
+
+#[test]
+fn reader_that_runs_or_lists_more_is_asked() {
+    check_asked(&["sdiff -o out a b", "printf 'e\n!id\n' | sdiff --out=out a b", "man ./page"]);
+    check_all(
+        PermissionMode::Ask,
+        "",
+        "ask",
+        &[
+            "compgen -f /etc/",
+            "compgen -G '/etc/*'",
+            "compgen -A file /home/me/.ssh/",
+            "cd /etc && echo *",
+            "cd /etc; printf '%s ' *",
+            "x=(/etc/*); echo \"${x[@]}\"",
+            "set -- /etc/*; echo \"$@\"",
+            "for f in /etc/*; do echo \"${f##*/}\"; done",
+            "basename -a /etc/*",
+            "echo ~root/*",
+            "declare -a x=(/etc/*); echo \"${x[@]}\"",
+            "f() { echo \"$@\"; }; f /etc/*",
+            "ss --dia=out",
+            "less -t name",
+            "echo 'import os' | python3 -v",
+            "ghci -v < x",
+            "tclsh --version < x",
+            "Rscript -V",
+            "npx -V",
+            "bat --color=never cache --build",
+        ],
+    );
+    check_all(
+        PermissionMode::Ask,
+        "",
+        "allow",
+        &[
+            "compgen -c",
+            "compgen -f src/",
+            "echo *.rs",
+            "for f in src/*.rs; do echo \"${f##*/}\"; done",
+            "x=(src/*); echo ${#x[@]}",
+            "sdiff a b",
+        ],
+    );
+}
+
+#[test]
+fn variable_of_unknown_effect_needs_a_rule() {
+    check_asked(&[
+        "TERMINFO_DIRS=. tput init",
+        "TERMINFO=. tput init",
+        "ACKRC=x ack y",
+        "RPM_CONFIGDIR=. rpm -qa",
+        "SYSTEM_WGETRC=x wget https://h/x",
+        "WGET2_PLUGINS=x wget2 https://h/x",
+        "LESSHISTFILE=src/x less a",
+        "LC_ALL=zh_CN.GBK echo x",
+        "export LANG=ja_JP.SJIS",
+        "LC_CTYPE=$x ls",
+        "env LC_ALL=zh_CN.GBK ls",
+        "SIMPLE_BACKUP_SUFFIX=x cp -b a b",
+    ]);
+    check_all(
+        PermissionMode::Ask,
+        "",
+        "ask",
+        &[
+            "GREP=./x xzgrep a b",
+            "env -i GREP=./x xzgrep a b",
+            "GREP=./x timeout 5 xzgrep a b",
+            "GREP=./x bash -c 'xzgrep a b'",
+            "GREP=./x eval 'xzgrep a b'",
+            "export GREP=./x; xzgrep a b",
+            "GREP=./x; export GREP; xzgrep a b",
+            "declare -x GREP=./x; xzgrep a b",
+            "f() { xzgrep a b; }; export GREP=./x; f",
+            "f() { xzgrep a b; }; GREP=./x f",
+            "trap 'xzgrep a b' EXIT; export GREP=./x",
+            "DIFF=./x zdiff a b",
+        ],
+    );
+    check_all(
+        PermissionMode::Ask,
+        "",
+        "allow",
+        &[
+            "LC_ALL=C sort a",
+            "LANG=en_US.UTF-8 grep x a",
+            "TZ=UTC date",
+            "NO_COLOR=1 man ls",
+            "FOO=1 ls",
+            "FOO=1 git status",
+            "export FOO=1; git log | head",
+            "for lang in en de; do echo $lang; done",
+            "GREP=x; xzgrep a b",
+        ],
+    );
+    check_covered(
+        "Bash(make test:*)",
+        &["FOO=1 make test", "FOO=1 timeout 5 make test | tail -5", "export FOO=1; make test"],
+    );
+    check_covered("Bash(cargo test:*)", &["RUST_LOG=debug cargo test", "FOO=1 cargo test | head"]);
+    check_covered("Bash(npm test:*)", &["CI=1 npm test"]);
+}

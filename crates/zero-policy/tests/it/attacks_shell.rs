@@ -589,6 +589,8 @@ fn every_line_is_evaluated_in_bounded_time() {
         ("guesses", named(250, &|at| format!("x{at}=1;")) + &many("read a[1]; ls $x1;", 3_000)),
         ("calls", named(250, &|at| format!("x{at}=1;")) + "f() { :; };" + &many("f;", 5_000)),
         ("commands", many("cat a;", 20_000)),
+        ("globs", "echo ".to_owned() + &named(20_000, &|at| format!("a{at}/* "))),
+        ("exports", many("export A=b; cat a;", 10_000)),
         ("pipes", many("cat|", 20_000) + "cat"),
         ("tee", "printf x".to_owned() + &many(" | tee a", 5_000)),
         ("find", "find . ".to_owned() + &many("-exec cat {} \\; ", 5_000)),

@@ -57,6 +57,11 @@ fn spelling_never_loosens_verdict() {
 }
 
 #[test]
+fn showing_option_never_loosens_verdict() {
+    check_invariant("an option that shows makes nothing milder", 2000);
+}
+
+#[test]
 fn grant_covers_exactly_its_call() {
     check_invariant("a grant does what it says and no more", 1000);
 }

@@ -29,7 +29,7 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
 fn analyze_zip(args: &[ShellArg]) -> CommandAnalysis {
     let mut notes = CommandAnalysisBuilder::default();
     let mut operands = Vec::new();
-    let (mut deep, mut moves) = (false, false);
+    let (mut deep, mut moves, mut shifted) = (false, false, false);
     let mut rest = args.iter();
     while let Some(arg) = rest.next() {
         let Some(text) = arg.as_known() else {
@@ -67,19 +67,22 @@ fn analyze_zip(args: &[ShellArg]) -> CommandAnalysis {
             }
             deep |= cluster.contains(['r', 'R']);
             moves |= cluster.contains('m');
+            // Its value precedes the archive.
+            shifted |=
+                operands.is_empty() && cluster.ends_with(['b', 'n', 't', 's', 'P', 'Z', 'x', 'i']);
         } else {
             operands.push(arg);
         }
     }
     let depth = if deep { AccessDepth::Beneath } else { AccessDepth::Itself };
-    let mut operands = operands.into_iter();
-    if let Some(archive) = operands.next() {
+    let archives = if shifted { operands.len() } else { 1 };
+    for archive in operands.iter().take(archives) {
         notes.record_write_unless_stdout(archive);
         if let Some(path) = archive.as_known().filter(|path| *path != "-") {
             notes.record_write(&ShellArg::known(format!("{path}.zip")), AccessDepth::Itself);
         }
     }
-    for file in operands {
+    for file in operands.iter().skip(1) {
         notes.record_read(file, depth);
         if moves {
             notes.record_delete(file, depth);
@@ -89,14 +92,15 @@ fn analyze_zip(args: &[ShellArg]) -> CommandAnalysis {
 }
 
 fn analyze_unzip(args: &[ShellArg]) -> CommandAnalysis {
-    const UNZIP: OptionTable = options!("-dPOI:");
+    // A `-` after a letter negates it, and `-T` changes the archive.
+    const UNZIP: OptionTable = options!("-lvzZt!show -pc!redirect -qonabjLCUVWKXMx12smh -dPOI:");
     let options = UNZIP.parse(args);
     let mut notes = CommandAnalysisBuilder::default();
     notes.record_reads(options.operands.first());
     if options.has(&[":"]) {
         notes.record_caution("files may land outside the folder");
     }
-    if !options.has(&["l", "v", "z", "Z", "t", "p", "c"]) {
+    if !options.only_shows() {
         let here = ShellArg::known(".");
         let folder = options.values(&["d"]).last().unwrap_or(&here);
         notes.record_write(folder, AccessDepth::Beneath);
@@ -135,6 +139,9 @@ fn analyze_seven_zip(args: &[ShellArg]) -> CommandAnalysis {
             };
         } else if start.starts_with('-') {
             deletes |= start.starts_with("-sdel");
+            if start.starts_with("-spf") {
+                notes.record_caution("files may land outside the folder");
+            }
         } else {
             operands.push(arg);
         }
@@ -146,8 +153,11 @@ fn analyze_seven_zip(args: &[ShellArg]) -> CommandAnalysis {
     let mode = operands.next().and_then(ShellArg::as_known).unwrap_or_default();
     let archive = operands.next();
     match mode {
-        "l" | "t" | "i" | "h" => {
-            notes.record_reads(archive);
+        "l" | "t" | "i" => notes.record_reads(archive),
+        "h" => {
+            for file in archive.into_iter().chain(operands) {
+                notes.record_read(file, AccessDepth::Beneath);
+            }
         }
         "x" | "e" => {
             notes.record_reads(archive);
@@ -254,7 +264,10 @@ fn analyze_ar(args: &[ShellArg]) -> CommandAnalysis {
     let Some(files) = args.get(1..).filter(|files| !files.is_empty()) else {
         return notes.build_incomplete();
     };
-    match mode.chars().next() {
+    // `M` reads commands, and `@file` reads options.
+    let is_plain = mode.get(1..).unwrap_or_default().chars().all(|letter| "voOVP".contains(letter))
+        && files.iter().all(|file| !file.known_prefix().starts_with(['-', '@']));
+    match mode.chars().next().filter(|_| is_plain) {
         Some('t' | 'p') => notes.record_reads(files.iter().take(1)),
         Some('x') => {
             notes.record_reads(files.iter().take(1));
@@ -288,12 +301,19 @@ mod tests {
         check("zip a f -T --unz ./x", "files: write a, write a.zip, read f, script ./x");
         check("zip a f -qTT./x", "files: write a, write a.zip, read f, script ./x");
         check("zip -m a f", "files: write a, write a.zip, read f, delete f");
+        check("zip -qP pw a", "files: write pw, write pw.zip, write a, write a.zip, read a");
+        check("zip a f -x b", "files: write a, write a.zip, read f, read b");
     }
 
     #[test]
     fn unpacked_files_are_recorded_in_target_folder() {
         check("unzip -l a.zip", "looks: read a.zip");
         check("unzip -p a.zip m", "looks: read a.zip");
+        check("unzip -Z1 a.zip", "looks: read a.zip");
+        check("unzip -tq a.zip", "looks: read a.zip");
+        for line in ["unzip -ol-l a.zip", "unzip -ot-t a.zip", "unzip -l -T a.zip"] {
+            check(line, "files: read a.zip, write ./**");
+        }
         check("unzip -qo a.zip", "files: read a.zip, write ./**");
         check("unzip a.zip -d out", "files: read a.zip, write out/**");
         check("unzip a.zip m/n -d out", "files: read a.zip, write out/**, write out/m/n/**");
@@ -306,10 +326,15 @@ mod tests {
         check("pax -rw a d", "program: read a/**, write d/**");
         check("unzip -: a.zip", "files: read a.zip, write ./**, caution");
         check("7z l a.7z", "looks: read a.7z");
+        check("7z h a .env", "looks: read a/**, read .env/**");
+        check("7z x a.7z -spf", "files: read a.7z, write ./**, caution");
         check("7z x a.7z -oout", "files: read a.7z, write out/**");
         check("7z a a.7z f @names", "files: write a.7z, read f/**, read names, caution");
         check("cpio -id --rsh-comm=./x -F a", "program: read a, write ./**, script ./x");
         check("ar t a.a", "looks: read a.a");
+        check("ar tv a.a", "looks: read a.a");
+        check("ar tM a.a", "program: read a.a, write a.a");
+        check("ar t @a", "program: read @a, write @a");
         check("ar x a.a", "files: read a.a, write ./**");
         check("ar rcs a.a b.o", "program: read a.a, write a.a, read b.o, write b.o");
     }

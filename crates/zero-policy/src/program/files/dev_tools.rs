@@ -10,7 +10,7 @@ use crate::word_list::words;
 
 /// Analyzes a tool in one of its read-only forms; `None` for other forms.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
-    let looks = VERSION_TOOLS.contains(&name) && asks_version(args)
+    let looks = VERSION_TOOLS.contains(&name) && asks_version(name, args)
         || FORMS.iter().any(|form| form.names.contains(&name) && form.matches_args(args));
     looks.then(|| CommandAnalysisBuilder::default().build_complete())
 }
@@ -127,6 +127,8 @@ impl ReadOnlyForm {
     fn allows(&self, args: &[ShellArg]) -> bool {
         // An unknown argument may be an option that does more.
         args.iter().all(|arg| match arg {
+            // `kubectl get x -o jsonpath-file=y` reads a file.
+            ShellArg::Known(text) if text.contains("file=") => false,
             ShellArg::Known(text) if text.starts_with('-') => self.allows_option(text),
             ShellArg::Known(_) => self.operands == AllowedOperands::Any,
             arg => {
@@ -175,6 +177,8 @@ mod tests {
         check("docker ps $x", "not known");
         check("kubectl get pods --kubeconfig=x", "not known");
         check("kubectl get -f http://h/x", "not known");
+        check("kubectl get x -o go-template-file=y", "not known");
+        check("kubectl get x --output=jsonpath-file=y", "not known");
         check("kubectl get pods --profile-output=x", "not known");
         check("journalctl --vacuum-size=1", "not known");
         check("journalctl --vac=1", "not known");

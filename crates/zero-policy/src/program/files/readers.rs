@@ -38,9 +38,9 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
 
 static LESS: ProgramRow = ProgramRow {
     table: options!(
-        "o,O,log-file,LOG-FILE:write T,tag-file:read \
-         k,lesskey-file,lesskey-src,lesskey-content:!keys cmd:!pager-commands -bhjpPtxyzD: \
-         pattern: tag: prompt: window: shift: tabs: jump-target:"
+        "o,O,log-file,LOG-FILE:write T,tag-file:read!option-file t,tag:!option-file \
+         k,lesskey-file,lesskey-src,lesskey-content:!keys cmd:!pager-commands -bhjpPxyzD: \
+         pattern: prompt: window: shift: tabs: jump-target:"
     ),
     ..READER_ROW
 };
@@ -136,17 +136,16 @@ fn analyze_bat(args: &[ShellArg]) -> CommandAnalysis {
         table: options!(
             "pager:script -lrmH: language: line-range: map-syntax: highlight-line: theme: style: \
              tabs: wrap: terminal-width: color: italic-text: decorations: paging: file-name: \
-             ignored-suffix:"
+             ignored-suffix: generate-config-file!more"
         ),
         ..READER_ROW
     };
-    let mut notes = CommandAnalysisBuilder::default();
-    notes.merge(BAT.analyze(args));
+    let study = BAT.analyze(args);
     // `bat cache` writes themes and syntaxes to a folder of its own.
-    if args.first().and_then(ShellArg::as_known) == Some("cache") {
-        return notes.build_incomplete();
+    if args.iter().any(|arg| arg.as_known() == Some("cache")) {
+        return CommandAnalysis { nature: CommandClass::Opaque, ..study };
     }
-    notes.build_complete()
+    study
 }
 
 /// Prints the time; with a time as operand, or with `-s`, sets it.
@@ -280,6 +279,7 @@ fn analyze_man(args: &[ShellArg]) -> CommandAnalysis {
     for operand in &options.operands {
         if local || operand.to_string().contains('/') {
             notes.record_read(operand, AccessDepth::Itself);
+            notes.record_caution("a page of its own can include any file");
         }
     }
     notes.record_hidden_option(args, &options);

@@ -8,15 +8,14 @@ use crate::program::options::{OptionTable, options};
 use crate::shell::ShellArg;
 
 use super::analysis_builder::{AccessDepth, CommandAnalysisBuilder};
+use crate::word_list::words;
 
 /// Analyzes an interpreter, a compiler or an editor.
 pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> {
     let kind = classify_program(name)?;
-    let is_script_kind = matches!(kind, ToolchainKind::Interpreter | ToolchainKind::Perl);
-    let asks = asks_version(args)
-        || is_script_kind && matches!(args, [arg] if arg.as_known() == Some("-v"));
-    // A file of the project may select which `rustc` runs.
-    if asks && kind != ToolchainKind::Editor && name != "rustc" {
+    // A file of the project may select which `rustc` runs, and `tclsh` runs its input in any case.
+    let is_special = kind == ToolchainKind::Editor || matches!(name, "rustc" | "tclsh");
+    if asks_version(name, args) && !is_special {
         return Some(CommandAnalysisBuilder::default().build_complete());
     }
     Some(match kind {
@@ -29,9 +28,25 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> Option<CommandAnalysis> 
     })
 }
 
-/// Whether the command only queries the version.
-pub(super) fn asks_version(args: &[ShellArg]) -> bool {
-    matches!(args, [ShellArg::Known(only)] if matches!(only.as_str(), "--version" | "-V" | "--help"))
+/// Whether the command only queries the version. A letter means that to some programs only:
+/// `python3 -v` runs its input.
+pub(super) fn asks_version(name: &str, args: &[ShellArg]) -> bool {
+    let [ShellArg::Known(only)] = args else { return false };
+    let stem = trim_version(name);
+    match only.as_str() {
+        "--version" | "--help" => true,
+        "-V" => words!(
+            "python pypy pip deno ld as ssh rsync tmux uv poetry ruff black mypy psql mysql perl"
+        )
+        .contains(&stem),
+        "-v" => words!("node nodejs php lua luajit bun perl ruby julia irb").contains(&stem),
+        _ => false,
+    }
+}
+
+/// A name without its version: `python3.12`, `gcc-13`, `clang++-17`.
+fn trim_version(name: &str) -> &str {
+    name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-')
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,9 +60,7 @@ enum ToolchainKind {
 }
 
 fn classify_program(name: &str) -> Option<ToolchainKind> {
-    // `python3.12`, `gcc-13`, `clang++-17`.
-    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
-    Some(match stem {
+    Some(match trim_version(name) {
         "python" | "pypy" | "node" | "nodejs" | "php" | "lua" | "luajit" | "deno" | "bun"
         | "Rscript" | "julia" | "tclsh" | "osascript" | "guile" | "ghci" | "irb" | "ts-node"
         | "tsx" => ToolchainKind::Interpreter,
@@ -173,6 +186,10 @@ mod tests {
         check("node -v", "looks");
         check("gcc-13 --version", "looks");
         check("python3 --version x.py", "program: read x.py");
+        check("perl -v", "looks");
+        for line in ["python3 -v", "ghci -v", "tclsh --version", "Rscript -V", "lua -V"] {
+            check(line, "program");
+        }
         check("openssl version", "looks");
         check("vim --version", "program");
         check("rustc --version", "program");

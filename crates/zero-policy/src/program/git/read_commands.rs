@@ -1,7 +1,7 @@
 //! Read-only commands of git.
 
 use super::remote_commands;
-use crate::program::arguments::{args_from, known_text, strip_arg_prefix};
+use crate::program::arguments::{args_from, known_text, strip_arg_prefix, unknown_arg};
 use crate::program::command_analysis::{
     CommandAnalysis, CommandClass, FileAccess, NestedExecution,
 };
@@ -83,7 +83,8 @@ fn analyze_show(name: &str, args: &[ShellArg]) -> CommandAnalysis {
                 $letters,
                 "output: max-count: skip: since: after: until: before: author: committer: grep: \
                  exclude: exclude-from: exclude-per-directory: contents: ignore-rev: \
-                 ignore-revs-file: sort: ext-diff textconv filters order-file"
+                 ignore-revs-file: sort: ext-diff textconv filters order-file stdin batch \
+                 batch-command"
             ))
         };
     }
@@ -114,6 +115,10 @@ fn analyze_show(name: &str, args: &[ShellArg]) -> CommandAnalysis {
     let lists = [list, "exclude-from", "contents", "ignore-revs-file", "order-file"];
     for file in line.all_values(&lists) {
         study = study.with_touch(FileAccess::Read, &file);
+    }
+    // It shows the objects that its input names.
+    if line.has(&["stdin", "batch", "batch-command"]) && !name.starts_with("check-") {
+        study = study.with_touch(FileAccess::Read, &unknown_arg("", "what - names"));
     }
     // `-L 1,5:file` shows lines of a file.
     for range in line.values(&["L"]) {

@@ -117,6 +117,7 @@ fn git_settings_that_run_commands_are_found() {
     check("git config --global alias.x !rm_x", "program write(~/.gitconfig) script[rm x] caution");
     check("git config user.name me", "program write(.git/config)");
     check("git config -f f a.b c", "program write(f) caution");
+    check("git config -f f --no-fi user.name x", "program write(f) write(.git/config)");
     check("git config -e", "program write(.git/config) caution");
 }
 
@@ -213,4 +214,44 @@ fn git_discarding_work_is_critical() {
     check("git push origin $X", "program caution");
     check("git reset $X", "program caution");
     check("git commit -m x", "program");
+}
+
+#[test]
+fn negated_option_protects_nothing() {
+    for line in [
+        "git clean -fdn --no-dry-run",
+        "git clean -fdn --no-dry",
+        "git clean --no-d -nf",
+        "git clean -nf --no",
+    ] {
+        check(line, "program delete(./**) critical");
+    }
+    check("git clean -fdn --no-quiet", "program");
+    check("git rm --cached --no-cached a", "program delete(a)");
+    check("git rm --cached --no-ca -r a", "program delete(a/**) critical");
+    check("git apply --stat --no-stat p", "program read(p) write(./**)");
+    check("git apply --check --no-ch p", "program read(p) write(./**)");
+    check("git apply --check p", "program read(p)");
+    check("git restore --staged --no-staged a", "program write(a/**) critical");
+    check("git restore -S --no-st a", "program write(a/**) critical");
+    check("git checkout --detach --no-det a b", "program write(a/**) write(b/**) critical");
+    check("git checkout -b x --no-orphan a b", "program write(a/**) write(b/**) critical");
+}
+
+#[test]
+fn git_plumbing_names_its_files_and_programs() {
+    check("git merge-file a b c", "program read(a) read(b) read(c) write(a)");
+    check("git merge-file -p a b c", "program read(a) read(b) read(c)");
+    check("git merge-file -p --no-st a b c", "program read(a) read(b) read(c) write(a)");
+    check("git merge-index -o rm -a", "program runs[rm ...]");
+    check("git fast-export --export-marks=f HEAD", "program write(f)");
+    check("git fast-export --import-m=f HEAD", "program read(f)");
+    check("git mailsplit -od m", "program read(m) write(d/**)");
+    check("git mailinfo a b", "program write(a) write(b)");
+    check("git interpret-trailers --in-pl a", "program read(a) write(a)");
+    check("git pack-objects a", "program write(a…)");
+    check("git bugreport -o d", "program write(d/**)");
+    check("git checkout-index a", "program write(a)");
+    check("git cat-file --batch", "read-only read(what - names)");
+    check("git diff-tree --stdin -p", "read-only read(what - names)");
 }

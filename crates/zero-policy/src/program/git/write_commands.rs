@@ -6,7 +6,7 @@ use super::remote_commands::{
     add_push, add_templates, analyze_clone, analyze_remote, analyze_submodule, analyze_svn,
     analyze_transfer,
 };
-use crate::program::arguments::{args_from, known_text};
+use crate::program::arguments::{args_from, known_text, unknown_arg};
 use crate::program::command_analysis::{CommandAnalysis, FileAccess, NestedExecution};
 use crate::program::options::{ParsedArguments, ValueUse, options};
 use crate::shell::ShellArg;
@@ -139,7 +139,23 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> CommandAnalysis {
             let line = options!("prefix: stage: force").git().parse(args);
             mark_critical_if(line.has(&["f", "force"]), &line, "overwrites files")
                 .with_touches(FileAccess::Write, &line.all_values(&["prefix"]))
+                .with_touches(FileAccess::Write, &line.operands)
         }
+        "merge-file" => {
+            let line = options!("L: marker-size: diff-algorithm: stdout").git().parse(args);
+            let kept = line.keeps(&["p", "stdout"]) && !line.uncertain;
+            let written = if kept { 0 } else { 1 };
+            CommandAnalysis::opaque()
+                .with_touches(FileAccess::Read, &line.operands)
+                .with_touches(FileAccess::Write, line.operands.get(..written).unwrap_or_default())
+        }
+        "merge-index" => {
+            let line = options!("").git().until_operand().parse(args);
+            let program = line.operands.into_iter().take(1).collect();
+            CommandAnalysis::opaque().with_run(NestedExecution::from_argv_and_more(program))
+        }
+        "fast-export" | "mailsplit" | "mailinfo" | "interpret-trailers" | "index-pack"
+        | "pack-objects" | "bugreport" | "diagnose" | "hash-object" => analyze_files(name, args),
         "read-tree" => {
             let line = options!("prefix: index-output: reset").git().parse(args);
             mark_critical_if(
@@ -163,7 +179,7 @@ pub(super) fn analyze(name: &str, args: &[ShellArg]) -> CommandAnalysis {
             let looks = ["check", "stat", "numstat", "summary"];
             let folders = line.all_values(&["directory"]);
             match folders.as_slice() {
-                _ if name == "apply" && line.has(&looks) && !line.has(&["apply"]) => study,
+                _ if name == "apply" && line.keeps(&looks) && !line.has(&["apply"]) => study,
                 [] => study.with_recursive_touch(FileAccess::Write, &ShellArg::known(".")),
                 folders => add_written_folders(study, folders),
             }
@@ -211,10 +227,9 @@ fn is_known(name: &str) -> bool {
 /// Known commands without further effects to list.
 const KNOWN_COMMANDS: &[&str] = words!(
     "add cherry-pick revert notes sparse-checkout rerere replace repack commit-tree commit-graph \
-     write-tree hash-object mktag mktree update-index update-server-info pack-refs pack-objects \
-     unpack-objects index-pack multi-pack-index prune-packed symbolic-ref verify-commit verify-tag \
-     var fsck merge-tree merge-file merge-index interpret-trailers request-pull range-diff \
-     show-index stage mailinfo mailsplit fmt-merge-msg fast-export bugreport diagnose column p4 \
+     write-tree mktag mktree update-index update-server-info pack-refs \
+     unpack-objects multi-pack-index prune-packed symbolic-ref verify-commit verify-tag \
+     var fsck merge-tree request-pull range-diff show-index stage fmt-merge-msg column p4 \
      lfs backfill refs subtree flow cherry get-tar-commit-id unpack-file http-fetch"
 );
 
@@ -261,7 +276,7 @@ fn analyze_checkout(args: &[ShellArg]) -> CommandAnalysis {
         options!("-bB: orphan: conflict: pathspec-from-file: track detach force ours theirs")
             .git()
             .parse(args);
-    let makes_branch = line.has(&["b", "B", "t", "orphan", "track", "detach"]);
+    let makes_branch = line.keeps(&["b", "B", "t", "orphan", "track", "detach"]);
     let (operands, paths) = line.split_at_separator();
     let mut paths: Vec<ShellArg> = paths.to_vec();
     match operands {
@@ -296,7 +311,7 @@ fn looks_like_path(arg: &ShellArg) -> bool {
 fn analyze_restore(args: &[ShellArg]) -> CommandAnalysis {
     let line =
         options!("s: source: conflict: pathspec-from-file: staged worktree").git().parse(args);
-    let staged_only = line.has(&["S", "staged"]) && !line.has(&["W", "worktree"]);
+    let staged_only = line.keeps(&["S", "staged"]) && !line.has(&["W", "worktree"]);
     let study = mark_critical_if(!staged_only, &line, "overwrites changes that are not committed");
     if staged_only {
         return study;
@@ -306,7 +321,7 @@ fn analyze_restore(args: &[ShellArg]) -> CommandAnalysis {
 
 fn analyze_clean(args: &[ShellArg]) -> CommandAnalysis {
     let line = options!("e: exclude: dry-run force").git().parse(args);
-    if line.has(&["n", "dry-run"]) && !line.uncertain {
+    if line.keeps(&["n", "dry-run"]) && !line.uncertain {
         return CommandAnalysis::opaque();
     }
     let mut folders = line.operands.clone();
@@ -333,7 +348,7 @@ fn analyze_branch(args: &[ShellArg]) -> CommandAnalysis {
 
 fn analyze_rm(args: &[ShellArg]) -> CommandAnalysis {
     let line = options!("pathspec-from-file: cached force").git().parse(args);
-    if line.has(&["cached"]) && !line.uncertain {
+    if line.keeps(&["cached"]) && !line.uncertain {
         return CommandAnalysis::opaque();
     }
     let recursive = line.has(&["r"]);
@@ -360,6 +375,40 @@ fn analyze_filter_branch(args: &[ShellArg]) -> CommandAnalysis {
     let line = line.git().parse(args);
     let texts: Vec<ShellArg> = line.used_values(ValueUse::Script).cloned().collect();
     add_scripts(CommandAnalysis::opaque(), &texts).mark_critical("rewrites history")
+}
+
+/// Commands that write files with names from their arguments.
+fn analyze_files(name: &str, args: &[ShellArg]) -> CommandAnalysis {
+    let line = options!(
+        "o: d: f: b: s: output-directory: export-marks: import-marks: import-marks-if-exists: \
+         anonymize-map: suffix: mode: trailer: where: if-exists: if-missing: index-version: \
+         max-pack-size: path: in-place"
+    )
+    .git()
+    .parse(args);
+    let written = match name {
+        "mailinfo" => line.operands.as_slice(),
+        "interpret-trailers" if line.has(&["in-place"]) => line.operands.as_slice(),
+        _ => &[],
+    };
+    let read = match name {
+        "fast-export" | "pack-objects" | "mailinfo" => &[],
+        _ => line.operands.as_slice(),
+    };
+    let mut study = CommandAnalysis::opaque()
+        .with_touches(FileAccess::Read, read)
+        .with_touches(FileAccess::Read, &line.all_values(&["import-marks", "anonymize-map"]))
+        .with_touches(FileAccess::Write, written)
+        .with_touches(FileAccess::Write, &line.all_values(&["export-marks"]));
+    if name == "pack-objects" {
+        // It appends a checksum to the name.
+        for base in &line.operands {
+            let files = unknown_arg(base.known_prefix(), format!("{base}…"));
+            study = study.with_touch(FileAccess::Write, &files);
+        }
+    }
+    add_written_folders(study, &line.all_values(&["o", "output-directory"]))
+        .with_caution_if(line.uncertain, "an argument may be an option that writes a file")
 }
 
 fn analyze_worktree(args: &[ShellArg]) -> CommandAnalysis {
@@ -394,18 +443,18 @@ fn analyze_config(args: &[ShellArg]) -> CommandAnalysis {
         "set" => args_from(&line.operands, 1),
         _ => line.operands.as_slice(),
     };
-    let files = line.all_values(&["f", "file"]);
-    let target = match files.first() {
-        Some(file) => file.clone(),
-        None if line.has(&["global"]) => ShellArg::known("~/.gitconfig"),
-        None if line.has(&["system"]) => ShellArg::known("/etc/gitconfig"),
-        None => ShellArg::known(".git/config"),
-    };
-    let mut study = CommandAnalysis::opaque().with_touch(FileAccess::Write, &target);
+    let mut targets = line.all_values(&["f", "file"]);
+    targets.extend(line.has(&["global"]).then(|| ShellArg::known("~/.gitconfig")));
+    targets.extend(line.has(&["system"]).then(|| ShellArg::known("/etc/gitconfig")));
+    if !line.keeps(&["f", "file", "global", "system"]) {
+        targets.push(ShellArg::known(".git/config"));
+    }
+    let mut study = CommandAnalysis::opaque().with_touches(FileAccess::Write, &targets);
     if line.has(&["e", "edit"]) || line.uncertain || known_text(words.first()) == "edit" {
         return study.with_caution("what it sets is not known");
     }
-    if line.has(&["unset", "unset-all", "remove-section"]) || known_text(words.first()) == "unset" {
+    if line.keeps(&["unset", "unset-all", "remove-section"]) || known_text(words.first()) == "unset"
+    {
         return study;
     }
     if let Some(key) = words.first()

@@ -4,7 +4,7 @@ use super::super::analysis::UncertaintyKind;
 use super::super::arg::ShellArg;
 use super::super::ast::{AssignmentValue, SourceSpan, VariableAssignment};
 use super::super::shell_state::{ShellState, VariableValue};
-use super::super::variables;
+use super::super::variables::VariableEffect;
 use super::{NodeContext, ScriptWalker, arithmetic};
 
 impl ScriptWalker<'_> {
@@ -43,6 +43,7 @@ impl ScriptWalker<'_> {
                     }
                     elements.extend(self.walk_word(word, here, state));
                 }
+                self.record_listed_folders(&elements, state, here);
                 guess_elements(&elements)
             }
         };
@@ -55,6 +56,20 @@ impl ScriptWalker<'_> {
             _ => VariableValue::Unknown,
         };
         state.set(&assignment.name, value);
+    }
+
+    /// The value of an assignment, as far as it is known.
+    pub(super) fn assigned_value(
+        &self,
+        assignment: &VariableAssignment,
+        state: &ShellState,
+    ) -> Option<ShellArg> {
+        match &assignment.value {
+            AssignmentValue::Scalar(word) if !assignment.append => {
+                Some(self.expand_scalar(word, state))
+            }
+            AssignmentValue::Scalar(_) | AssignmentValue::Array(_) => None,
+        }
     }
 
     /// Reports a text such as `a[$(id)]`: if the shell evaluates it as a number, it runs the
@@ -72,14 +87,25 @@ impl ScriptWalker<'_> {
         }
     }
 
-    /// Reports a variable that changes which code runs.
+    /// Reports a variable that changes which code runs; its value is not known.
     pub(super) fn check_assigned_variable(
         &mut self,
         name: &str,
         span: SourceSpan,
         here: NodeContext,
     ) {
-        if variables::changes_what_runs(name) {
+        self.check_assigned_value(name, None, span, here);
+    }
+
+    /// Reports a variable that changes which code runs if it has this value.
+    pub(super) fn check_assigned_value(
+        &mut self,
+        name: &str,
+        value: Option<&ShellArg>,
+        span: SourceSpan,
+        here: NodeContext,
+    ) {
+        if VariableEffect::new(name, value) == VariableEffect::Steers {
             let reason = format!("setting `{name}` can change what runs");
             self.record_uncertainty(here, span, UncertaintyKind::Altered, reason);
         }

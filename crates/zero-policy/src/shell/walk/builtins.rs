@@ -34,6 +34,7 @@ impl ScriptWalker<'_> {
             for arg in &rest {
                 self.check_deferred_evaluation(arg, span, here);
             }
+            self.record_listed_folders(&rest, &state, here);
             let same_place = function.folders == state.folders;
             // The program of that name may run anyway: the function may be unset, or may never have
             // been defined.

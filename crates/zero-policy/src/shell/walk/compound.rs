@@ -151,6 +151,7 @@ impl ScriptWalker<'_> {
                 values.extend(arguments);
             }
         }
+        self.record_listed_folders(values.as_deref().unwrap_or_default(), &state, here);
         self.check_assigned_variable(variable, span, here);
         self.forget_changes(&[body], &mut state, here);
         let before = state.clone();

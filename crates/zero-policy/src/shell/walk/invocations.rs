@@ -4,6 +4,7 @@ use super::super::analysis::{AnalysisNodeKind, CommandInvocation, UncertaintyKin
 use super::super::arg::ShellArg;
 use super::super::ast::{ShellCommandKind, SourceSpan, WordPart};
 use super::super::shell_state::ShellState;
+use super::super::variables::VariableEffect;
 use super::shell_dialect::ShellDialect;
 use super::{DEPTH_MAX, NODES_MAX, NodeContext, PipedOutput, ScriptWalker, StdinSource, WORDS_MAX};
 use crate::program::{self, CommandAnalysis, FileAccess, FileTouch, NestedExecution};
@@ -126,18 +127,21 @@ impl ScriptWalker<'_> {
     ) {
         match run {
             NestedExecution::Command { argv, variables, folder, more_arguments } => {
+                let around = self.altered_environment;
                 for (name, value) in &variables {
-                    self.check_assigned_variable(name, span, here);
+                    self.check_assigned_value(name, Some(value), span, here);
                     self.check_deferred_evaluation(value, span, here);
+                    self.altered_environment |=
+                        VariableEffect::new(name, Some(value)) == VariableEffect::Unknown;
                 }
                 let state = self.state_in_folder(folder.as_ref(), state);
-                if argv.is_empty() {
-                    return;
+                if !argv.is_empty() {
+                    if more_arguments {
+                        self.invoke_with_input(&argv, &state, here, input);
+                    }
+                    self.invoke_with_names(argv, more_arguments, names, &state, here, input);
                 }
-                if more_arguments {
-                    self.invoke_with_input(&argv, &state, here, input);
-                }
-                self.invoke_with_names(argv, more_arguments, names, &state, here, input);
+                self.altered_environment = around;
             }
             NestedExecution::Script { text, folder } => {
                 let mut state = self.state_in_folder(folder.as_ref(), state).for_child_process();
@@ -257,8 +261,11 @@ impl ScriptWalker<'_> {
         let unknown = argv.first().is_some_and(|program| program.as_known().is_none());
         let (touches, hosts) = (study.touches.clone(), study.hosts.clone());
         let caution = study.caution.clone();
-        let invocation =
+        let mut invocation =
             CommandInvocation { argv, study, folders: state.folders.clone(), more_arguments };
+        if self.altered_environment {
+            invocation.distrust_environment();
+        }
         let node =
             self.add_node(here, span, &label, AnalysisNodeKind::Command(Box::new(invocation)));
         let here = here.with_parent(node);

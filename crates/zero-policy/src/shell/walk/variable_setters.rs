@@ -7,6 +7,7 @@ use super::super::analysis::UncertaintyKind;
 use super::super::arg::ShellArg;
 use super::super::ast::{ShellWord, WordPart};
 use super::super::shell_state::{ShellState, VariableValue};
+use super::super::variables::VariableEffect;
 use super::{NodeContext, ScriptWalker};
 
 /// Options of `read` without a value. `-a` is missing: it sets another variable to a list.
@@ -82,6 +83,9 @@ impl ScriptWalker<'_> {
         let options =
             args.iter().any(|arg| arg.may_be_option() || arg.known_prefix().starts_with('+'));
         let exports = builtin == "export";
+        let may_export = args.iter().any(|arg| {
+            arg.may_be_option() && (arg.as_known().is_none() || arg.known_prefix().contains('x'))
+        });
         if builtin == "readonly" || (options && !exports) {
             self.distrust_variables(here, state);
         } else if options {
@@ -114,6 +118,10 @@ impl ScriptWalker<'_> {
                 continue;
             }
             self.check_deferred_evaluation(arg, span, here);
+            self.record_declared_list(arg, state, here);
+            if exports || may_export {
+                self.exports |= VariableEffect::new(&name, None) == VariableEffect::Unknown;
+            }
             let Some(rest) = start.get(name.len()..).filter(|rest| !rest.is_empty()) else {
                 if !exports && builtin != "readonly" {
                     // `local x` creates another variable of that name.
@@ -121,7 +129,9 @@ impl ScriptWalker<'_> {
                 }
                 continue;
             };
-            self.check_assigned_variable(&name, span, here);
+            let assigned = rest.strip_prefix('=').map(ShellArg::known);
+            let assigned = assigned.filter(|_| arg.as_known().is_some());
+            self.check_assigned_value(&name, assigned.as_ref(), span, here);
             if rest.starts_with('[') {
                 // The subscript of an element is evaluated, which can set other variables.
                 *state = state.without_variables();
@@ -132,6 +142,21 @@ impl ScriptWalker<'_> {
             };
             state.set(&name, value);
         }
+    }
+
+    /// `declare -a x=(/etc/*)`: globs in a list are expanded.
+    fn record_declared_list(&mut self, arg: &ShellArg, state: &ShellState, here: NodeContext) {
+        let text = arg.to_string();
+        let Some((_, list)) = text.split_once("=(") else { return };
+        let globs = list.split_whitespace().filter(|word| word.contains(['*', '?', '[']));
+        let globs: Vec<ShellArg> = globs
+            .map(|word| match (word.strip_prefix("~/"), self.home) {
+                (Some(rest), Some(home)) => format!("{}/{rest}", home.display()),
+                _ => word.to_owned(),
+            })
+            .map(ShellArg::Pattern)
+            .collect();
+        self.record_listed_folders(&globs, state, here);
     }
 
     /// Builtins that set variables named in their arguments, or evaluate them as numbers.

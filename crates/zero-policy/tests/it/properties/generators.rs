@@ -46,6 +46,8 @@ const WORDS: &[&str] = &[
     "dd if=a of=b",
     "chmod -R 777 .",
     "git status",
+    "man ls",
+    "xz -l src/a",
     "git log --oneline -n 5",
     "git push",
     "git push --force",
@@ -278,7 +280,9 @@ const AROUND_LINES: &[&str] = &[
     "for i in 1 2; do X; done",
     "for ((;;)); do X; done",
     "case a in a) X;; esac",
+    "export A=b; X",
     "f() { X; }; f",
+    "f() { X; }; A=b f",
     "f() { X; }",
     "function f { X; }; f",
     "X &",
@@ -540,6 +544,42 @@ pub(crate) fn random_file_spellings(choices: &mut ChoiceSource<'_>) -> [String; 
         _ => format!("../w/{file}"),
     };
     [command.replace('F', file), command.replace('F', &spelled)]
+}
+
+/// Programs with options that act and options that only show, and a file.
+const MODES: &[(&str, &[&str], &[&str], &str)] = &[
+    (
+        "xz",
+        &["-dkf", "-zf", "--decompress", "--unc", "--strange"],
+        &["-l", "-t", "--test"],
+        "src/a",
+    ),
+    ("bunzip2", &["-d", "-fz", "-dkf"], &["-t", "--test"], "src/a"),
+    ("zstd", &["-df", "--rm", "-z", "-o src/a"], &["-t", "-l", "--list"], "x"),
+    ("zstdcat", &["--rm", "-o src/a"], &["-c", "-t", "--stdout"], "x"),
+    ("lz4", &["-dl", "-df", "--rm"], &["-t", "--list"], "src/a"),
+    ("unzip", &["-ol-", "-t-", "-T", "-f"], &["-l", "-t", "-p"], "x"),
+    ("tar xf x", &["--backup", "-U", "--strange"], &["-O", "--to-stdout"], ""),
+    ("git clean -fd", &["--no-dry-run", "--no-d", "--no"], &["-n", "--dry-run", "--dry"], "src"),
+    ("git rm", &["--no-cached", "--no-c"], &["--cached", "--cach"], "src/a"),
+    ("git restore", &["--no-staged", "-W"], &["-S", "--staged"], "src/a"),
+    ("git apply", &["--no-stat", "--no-st", "--apply"], &["--stat"], "x"),
+    ("git merge-file", &["--no-stdout"], &["-p", "--stdout"], "src/a b x"),
+    ("wget", &["--no-spider"], &["--spider"], "http://a.com/x"),
+];
+
+/// A command with an option that acts, and with one that only shows beside it.
+pub(crate) fn random_mode_options(choices: &mut ChoiceSource<'_>) -> [String; 2] {
+    let (program, acting, showing, file) = choices.pick(MODES);
+    let (acts, shows) = (choices.pick(acting), choices.pick(showing));
+    let is_short = |option: &str| !option.starts_with("--") && !option.contains(' ');
+    let both = match choices.next_below(4) {
+        0 => format!("{acts} {shows}"),
+        1 if is_short(acts) && is_short(shows) => format!("{acts}{}", &shows[1..]),
+        2 if is_short(acts) && is_short(shows) => format!("{shows}{}", &acts[1..]),
+        _ => format!("{shows} {acts}"),
+    };
+    [format!("{program} {acts} {file}"), format!("{program} {both} {file}")]
 }
 
 /// Commands that connect to the host `H`.

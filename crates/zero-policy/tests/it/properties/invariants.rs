@@ -25,6 +25,7 @@ pub(crate) const INVARIANTS: &[(&str, InvariantCheck)] = &[
     ("the order of rules means nothing", check_rule_order_is_irrelevant),
     ("a wrapper makes nothing milder", check_wrapper_never_loosens),
     ("a spelling makes nothing milder", check_spelling_never_loosens),
+    ("an option that shows makes nothing milder", check_showing_option_never_loosens),
     ("a grant does what it says and no more", check_grant_covers_exactly_its_call),
     ("a session's mode counts like the engine's own", check_session_mode_equals_engine_mode),
 ];
@@ -238,6 +239,13 @@ fn check_spelling_never_loosens(choices: &mut ChoiceSource<'_>) {
         true => generators::random_host_spellings(choices),
     };
     judge.check_not_milder(&spelled, &plain);
+}
+
+fn check_showing_option_never_loosens(choices: &mut ChoiceSource<'_>) {
+    let mode = generators::random_mode(choices);
+    let judge = EngineUnderTest::new(generators::random_effect_rules(choices), mode);
+    let [plain, both] = generators::random_mode_options(choices);
+    judge.check_not_milder(&both, &plain);
 }
 
 fn check_grant_covers_exactly_its_call(choices: &mut ChoiceSource<'_>) {

@@ -7,16 +7,17 @@ use crate::shell::ShellArg;
 use super::super::analysis_builder::{AccessDepth, CommandAnalysisBuilder, join_path};
 
 const TAR: OptionTable = options!(
-    "to-command,I,use-compress-program,F,info-script:script \
-     new-volume-script,rsh-command,rmt-command:script -bCfgHKLNTVX: file: directory: files-from: \
+    "to-command:script!redirect I,use-compress-program,F,info-script:script \
+     new-volume-script,rsh-command,rmt-command:script O,to-stdout!redirect -xcruAd!mode t!show \
+     extract,get,create,append,update,concatenate,catenate,diff,compare,delete!mode \
+     list,test-label!show g,listed-incremental:!more incremental,remove-files,unlink-first!more \
+     recursive-unlink,one-top-level!more -vzjJZapkhmsw -bCfHKLNTVX: file: directory: files-from: \
      exclude: exclude-from: exclude-tag: checkpoint-action: transform: xform: strip-components: \
-     owner: group: mode: mtime: format: listed-incremental: newer: after-date: newer-mtime: \
-     starting-file: suffix: tape-length: blocking-factor: record-size: label: index-file: \
-     volno-file: level: quoting-style: warning: sort: add-file: pax-option: owner-map: group-map: \
-     extract get create list append update concatenate catenate diff compare delete test-label \
-     to-stdout remove-files absolute-names checkpoint force-local one-top-level \
-     verbatim-files-from unlink-first recursive-unlink verbose gzip gunzip ungzip bzip2 xz zstd \
-     compress uncompress auto-compress incremental"
+     owner: group: mode: mtime: format: newer: after-date: newer-mtime: starting-file: suffix: \
+     tape-length: blocking-factor: record-size: label: index-file: volno-file: level: \
+     quoting-style: warning: sort: add-file: pax-option: owner-map: group-map: absolute-names \
+     checkpoint force-local verbatim-files-from verbose gzip gunzip ungzip bzip2 xz zstd compress \
+     uncompress auto-compress wildcards anchored no-anchored ignore-case"
 );
 
 /// Analyzes `tar`.
@@ -38,7 +39,10 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
     let remote = record_archive(mode, &options, &mut notes);
     record_members(mode, &args, &options, &mut notes);
     notes.record_hidden_option(&args, &options);
-    if remote { notes.build_incomplete() } else { notes.build_complete() }
+    if remote || TarMode::all(&options).count() > 1 {
+        return notes.build_incomplete();
+    }
+    notes.build_complete()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,7 +56,12 @@ enum TarMode {
 }
 
 impl TarMode {
+    /// The mode that changes most, if there are several.
     fn from_options(options: &ParsedArguments<'_>) -> Option<Self> {
+        Self::all(options).next()
+    }
+
+    fn all(options: &ParsedArguments<'_>) -> impl Iterator<Item = Self> {
         let modes: [(&[&str], Self); 5] = [
             (&["x", "extract", "get"], Self::Extract),
             (&["c", "create"], Self::Create),
@@ -63,7 +72,7 @@ impl TarMode {
             (&["d", "diff", "compare"], Self::Compare),
             (&["t", "list", "test-label"], Self::List),
         ];
-        modes.iter().find(|(names, _)| options.has(names)).map(|(_, mode)| *mode)
+        modes.into_iter().filter(|(names, _)| options.has(names)).map(|(_, mode)| mode)
     }
 }
 
@@ -137,7 +146,7 @@ fn record_members(
     match mode {
         TarMode::List => {}
         TarMode::Extract => {
-            if !options.has(&["O", "to-stdout", "to-command"]) {
+            if !options.only_shows() {
                 if folders.is_empty() {
                     notes.record_write(&here, AccessDepth::Beneath);
                 }
@@ -245,6 +254,10 @@ mod tests {
         check("tar cf a.tar --remove-f d", "files: write a.tar, read d/**, delete d/**");
         check("tar rf a.tar d", "files: read a.tar, write a.tar, read d/**");
         check("tar --version", "program");
+        check("tar -xzOf a.tar m", "looks: read a.tar");
+        check("tar xOf a --backup", "files: read a, write ./**");
+        check("tar tf a -x", "program: read a, write ./**");
+        check("tar -tf a --cre d", "program: write a, read d/**");
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
                 notes.record_caution("a file gives it addresses");
             }
             // Braces and brackets in a URL are globs, unless `-g` is given.
-            None if !options.has(&["g", "globoff"]) => {
+            None if !options.keeps(&["g", "globoff"]) => {
                 url_globs::expand_addresses(address)
                     .iter()
                     .for_each(|address| url::record_address(address, &mut notes));
@@ -201,6 +201,7 @@ mod tests {
         check("curl 'http://h[1-3]/x'", "program: host http://h…");
         check("curl 'http://h/{a,b}'", "program: host http://h/{a,b}");
         check("curl -g 'http://{a}/x'", "program: host http://{a}/x");
+        check("curl -g --no-globo 'http://{a}/x'", "program: host http://a/x");
         check("curl 'http://[::1]/x'", "program: host http://[::1]/x");
         check("curl $x", "program: host $x, caution");
         check("curl https://h/$x", "program: host https://h/$x, caution");

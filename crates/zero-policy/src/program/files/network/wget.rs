@@ -1,7 +1,7 @@
 //! `wget`: every option that names a file, a host or a command.
 
 use crate::program::command_analysis::CommandAnalysis;
-use crate::program::options::{OptionTable, ParsedArguments, ValueUse, options};
+use crate::program::options::{OptionChange, OptionTable, ParsedArguments, ValueUse, options};
 use crate::shell::ShellArg;
 
 use super::super::analysis_builder::{AccessDepth, CommandAnalysisBuilder, join_path};
@@ -16,7 +16,8 @@ const WGET: OptionTable = options!(
      accept: domains: reject: level: post-data: body-data: method: use-askpass: config: warc-cdx: \
      header: user: password: http-user: http-password: referer: limit-rate: bind-address: \
      default-page: cut-dirs: max-redirect: recursive mirror page-requisites content-disposition \
-     spider"
+     spider plugin,local-plugin:!plugin \
+     stats-dns,stats-ocsp,stats-server,stats-site,stats-tls:!more warc-tempdir:write"
 );
 
 /// Analyzes `wget`.
@@ -27,6 +28,12 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
     options.values(&["use-askpass"]).for_each(|program| notes.record_command(program));
     if options.has(&["e", "execute"]) {
         notes.record_unknown_run("a setting can name a command");
+    }
+    for given in &options.given {
+        given.entries().for_each(|entry| notes.record_change(entry.change));
+    }
+    if options.has_change(OptionChange::More) {
+        notes.record_caution("it writes statistics to a file");
     }
     notes.record_reads(options.used_values(ValueUse::Read));
     for file in options.values(&["i", "input-file", "input-metalink", "metalink-file", "config"]) {
@@ -41,7 +48,7 @@ pub(super) fn analyze(args: &[ShellArg]) -> CommandAnalysis {
 
 /// Without `-O` a file is named after the end of the URL.
 fn record_downloads(options: &ParsedArguments<'_>, notes: &mut CommandAnalysisBuilder) {
-    if options.has(&["O", "output-document", "spider"]) {
+    if options.has(&["O", "output-document"]) || options.keeps(&["spider"]) {
         return;
     }
     let here = ShellArg::known(".");
@@ -71,6 +78,9 @@ mod tests {
         check("wget --output-doc=out h", "program: write out, host h");
         check("wget -P d https://h/a", "program: write d/a, host https://h/a");
         check("wget -r https://h/a", "program: write ./**, host https://h/a");
+        check("wget --spider h", "program: host h");
+        check("wget --spider --no-spi h", "program: write ./index.html, host h");
+        check("wget --spider=off h", "program: write ./index.html, host h");
         check("wget -o log h", "program: write log, write ./index.html, host h");
     }
 
@@ -80,6 +90,8 @@ mod tests {
         check("wget --spider --use-ask=./x h", "program: host h, runs ./x");
         check("wget --spider -e use_askpass=./x h", "program: host h, runs something");
         check("wget --exec=x=y --spider h", "program: host h, runs something");
+        check("wget2 --spider --local-pl=./x h", "program: host h, runs something");
+        check("wget2 --spider --stats-site=csv:f h", "program: host h, caution");
         check("wget --input-metalink=x", "program: read x, caution");
         check("wget -i urls", "program: read urls, caution");
         check("wget --spider $x", "program: host $x, caution");

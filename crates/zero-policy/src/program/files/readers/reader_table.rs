@@ -23,7 +23,7 @@ pub(super) static ROWS: &[ProgramRow] = readers! {
      lsblk lsusb lspci lsmod tput seq yes expr factor numfmt apropos whatis help sw_vers users \
      sleep true false lsb_release pathchk" "" { operands: OperandRole::Nothing };
     // Programs that read their operands; treating an option value as a file is harmless.
-    "cat tac rev zcat gzcat bzcat xzcat zstdcat lzcat comm cmp realpath bc who w last dircolors \
+    "cat tac rev comm cmp realpath bc who w last dircolors \
      zcmp zdiff" "";
     "nl" "-bdfhilnsvw:";
     "head tail" "-ncs: lines: bytes: sleep-interval: pid:";
@@ -47,8 +47,8 @@ pub(super) static ROWS: &[ProgramRow] = readers! {
         "X,exclude-from:read files0-from:list a,all!beneath -dBt: max-depth: block-size: \
          threshold: exclude:" { here: CurrentFolderUse::Always };
     "hostname domainname dnsdomainname mount"
-        "F,b,a,m,o!more =file,boot,all,bind,make-private!more" { operands: OperandRole::Refused };
-    "ss" "K,D,F,N!more =kill,diag,filter,net!more" { operands: OperandRole::Nothing };
+        "F,b,a,m,o!more file,boot,all,bind,make-private!more" { operands: OperandRole::Refused };
+    "ss" "K,D,F,N!more kill,diag,filter,net!more" { operands: OperandRole::Nothing };
     "gofmt" "w!more cpuprofile:!more r:" { beneath: true, single_dash: true };
     "netstat" "" { operands: OperandRole::Nothing };
     "lsof" "D!more" { operands: OperandRole::Nothing };
@@ -62,7 +62,8 @@ pub(super) static ROWS: &[ProgramRow] = readers! {
     "uniq" "-fsw: skip-fields: skip-chars: check-chars:" { operands: OperandRole::ReadThenWrite };
     "iconv" "o,output:write -ft: from-code: to-code:";
     "look" "t:" { skip: 1 };
-    "diff3 sdiff" "o,output:write diff-program:command -wL: width: label:";
+    "diff3" "diff-program:command L: label:";
+    "sdiff" "o,output:write!editor diff-program:command w: width:";
     "info"
         "o,output,dribble:write f,file:read restore,init-file:!command-file -dnIk: directory: \
          node: index-search: apropos:" { operands: OperandRole::Nothing };
@@ -85,10 +86,10 @@ pub(super) static ROWS: &[ProgramRow] = readers! {
          file-search-regex: ignore: ignore-dir: max-count: width: workers:"
         { skip: 1, here: CurrentFolderUse::Always, beneath: true };
     "ack ack-grep"
-        "files-from:list ackrc:!option-file output:!perl pager:script f,g!pattern match:!pattern \
+        "files-from:list x!more ackrc:!option-file output:!perl pager:script f,g!pattern match:!pattern \
          -ABm: after-context: before-context: max-count: type: ignore-dir: ignore-file:"
         { skip: 1, here: CurrentFolderUse::Always, beneath: true };
-    "tldr" "u,c,r,f!more =update,clear-cache,render!more" { operands: OperandRole::Nothing };
+    "tldr" "u,c,r,f!more update,clear-cache,render!more" { operands: OperandRole::Nothing };
     // `-C` takes a value in some versions only, so it is not listed: treating a number as a file is
     // harmless.
     "grep egrep fgrep ggrep zgrep zegrep zfgrep bzgrep xzgrep zstdgrep"

@@ -41,7 +41,9 @@ fn output_option_writes_in_every_spelling() {
     check("tree -o out src", "files: write out, read src/**");
     check("tree -R -L 1 -H . src", "program: read src/**");
     check("iconv -f utf8 -o out in", "files: write out, read in");
-    check("sdiff -o out a b", "files: write out, read a, read b");
+    check("sdiff -o out a b", "files: write out, read a, read b, runs something");
+    check("sdiff --outp=out a b", "files: write out, read a, read b, runs something");
+    check("sdiff -l a b", "looks: read a, read b");
     check("diff3 --diff-prog=./x a b c", "looks: read a, read b, read c, runs ./x");
     check("less -O log a", "files: write log, read a");
     check("less +F a", "looks: read a");
@@ -135,7 +137,8 @@ fn jq_and_yq_files_are_recorded() {
 #[test]
 fn man_and_bat_pager_programs_are_found() {
     check("man ls", "looks");
-    check("man ./page", "looks: read ./page");
+    check("man ./page", "looks: read ./page, caution");
+    check("man --local page", "looks: read page, caution");
     check("man -P 'sh -c id' ls", "looks: script sh -c id");
     check("man --pag=./x ls", "looks: script ./x");
     check("man -H./x ls", "looks: runs something");
@@ -143,6 +146,8 @@ fn man_and_bat_pager_programs_are_found() {
     check("man -C conf ls", "looks: read conf, caution");
     check("bat --pager=./x a", "looks: read a, script ./x");
     check("bat cache --build", "program: read cache");
+    check("bat --color=never cache --build", "program: read cache");
+    check("bat --generate-conf", "program");
 }
 
 #[test]
@@ -151,4 +156,8 @@ fn fact_printing_programs_may_also_set() {
     check("hostname -F file", "program");
     check("mount /dev/sda1 /mnt", "program");
     check("mount -a", "program");
+    check("hostname --fil=name", "program");
+    check("ss --dia=out", "program");
+    check("tldr --upd", "program");
+    check("ack -x word", "program: read ./**");
 }
