@@ -54,7 +54,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let config = EnvironmentConfig::from_env();
     let terminal = Terminal::new(config.streams);
     logging::report_panics();
-    let tools = Arc::new(LazyLock::new(zero_tools::builtin_tools));
+    let tools = Arc::new(LazyLock::new(zero_tools::builtin_tools as _));
     let outcome = run_app(&AppContext { config, terminal, tools }, args);
     zero_exec::end_all_sessions();
     outcome.into()
