@@ -362,9 +362,8 @@ impl TreeWatch {
         for (path, stamp) in &self.before.unheld {
             if path_survey::read_tree_stamp(path, UNHELD_ENTRIES_MAX) != *stamp
                 && path_survey::exists(path)
-                && let Some((base, below)) = self.find_base(path)
             {
-                self.quarantine(&base, &below, CHANGED, report);
+                self.quarantine_path(path, CHANGED, report);
             }
         }
     }
@@ -414,6 +413,15 @@ impl TreeWatch {
                 false
             }
         }
+    }
+
+    /// Quarantines a path in a writable folder, or the link on the way to it.
+    fn quarantine_path(&self, path: &Path, why: &str, report: &mut WatchReport) {
+        let Some((base, below)) = self.find_base(path) else { return };
+        match quarantine::inspect(&base, path) {
+            EntryKind::Link { at, .. } => self.quarantine(&base, &at, why, report),
+            EntryKind::Present | EntryKind::Missing => self.quarantine(&base, &below, why, report),
+        };
     }
 
     /// Reports what could not be protected.
@@ -486,20 +494,24 @@ impl TreeWatch {
         for folder in now.work_folders.difference(&self.work_folders) {
             self.check_new_pointers(folder, report);
         }
-        for git in now.git_folders.difference(&self.git_folders) {
+        // What another command made was known at the start; if it was taken away since, this one may
+        // have made it again.
+        let gone = self.before.start.quarantined_since();
+        let is_known = |known: &BTreeSet<PathBuf>, git: &PathBuf| {
+            known.contains(git) && !gone.iter().any(|path| path.starts_with(git))
+        };
+        for git in now.git_folders.iter().filter(|git| !is_known(&self.git_folders, git)) {
             if let Some((base, below)) = self.find_base(&git.join("hooks")) {
                 self.quarantine_hooks(&base, &below, report);
             }
             self.quarantine_configs(git, report);
             report.warnings.extend(helper_warning(git));
         }
-        for worktree in now.worktrees.difference(&self.worktrees) {
+        for worktree in now.worktrees.iter().filter(|git| !is_known(&self.worktrees, git)) {
             self.quarantine_configs(worktree, report);
         }
         for folder in now.uninspected.difference(&self.uninspected) {
-            if let Some((base, below)) = self.find_base(folder) {
-                self.quarantine(&base, &below, UNINSPECTED, report);
-            }
+            self.quarantine_path(folder, UNINSPECTED, report);
         }
         report.warnings.extend(now.unread_configs.iter().map(|config| {
             format!("`{}` cannot be read or includes too many files, so not all of its settings could be protected; inspect it before you run git there", config.display())
@@ -507,10 +519,12 @@ impl TreeWatch {
         let none = SequencerSteps::default();
         for git in now.git_folders.iter().chain(&now.worktrees) {
             let steps = SequencerSteps::read(git);
-            for file in steps.files_added_since(self.steps.get(git).unwrap_or(&none)) {
-                if let Some((base, below)) = self.find_base(&git.join(file)) {
-                    self.quarantine(&base, &below, STEPS, report);
-                }
+            let before = match gone.iter().any(|path| path.starts_with(git)) {
+                true => &none,
+                false => self.steps.get(git).unwrap_or(&none),
+            };
+            for file in steps.files_added_since(before) {
+                self.quarantine_path(&git.join(file), STEPS, report);
             }
         }
     }
@@ -536,9 +550,7 @@ impl TreeWatch {
             EntryKind::Link { .. } => true,
         };
         for pointer in pointers.iter().filter(|path| is_pointer(path) && self.is_new(path)) {
-            if let Some((base, below)) = self.find_base(pointer) {
-                self.quarantine(&base, &below, REPOSITORY, report);
-            }
+            self.quarantine_path(pointer, REPOSITORY, report);
         }
     }
 
@@ -547,13 +559,10 @@ impl TreeWatch {
         for config in CONFIG_FILES.iter().map(|name| git.join(name)) {
             let mut helpers = local_machine::list_git_config_helpers(&config);
             helpers.retain(|helper| helper != SUBMODULE_SETTING);
-            if !helpers.is_empty()
-                && self.is_new(&config)
-                && let Some((base, below)) = self.find_base(&config)
-            {
+            if !helpers.is_empty() && self.is_new(&config) {
                 let why =
                     format!("a file with settings of git that run code ({})", helpers.join(", "));
-                self.quarantine(&base, &below, &why, report);
+                self.quarantine_path(&config, &why, report);
             }
         }
     }
@@ -845,9 +854,52 @@ mod tests {
         // The user's own step stays.
         fixture.write(todo, EXEC);
         fixture.check(&[(todo, "pick 5678 y\nexec ./x\n")], &[]);
+        // A link on the way is taken away instead of the file behind it.
+        let watch = fixture.watch(&[]);
+        fixture.write("work/steps/todo", EXEC);
+        symlink("../steps", fixture.path("work/.git/sequencer")).unwrap();
+        assert_eq!(fixture.finish(&watch), [fixture.path("work/.git/sequencer")]);
+        assert!(fixture.path("work/steps/todo").exists());
+        drop(watch);
         let new = "work/new/.git";
         fixture.create_repository(new);
         let todo = format!("{new}/sequencer/todo");
         fixture.check(&[(&todo, EXEC)], &[&todo]);
+    }
+
+    #[test]
+    fn concurrent_commands_cannot_configure_new_repository() {
+        let fixture = WatchFixture::new();
+        let live = Arc::default();
+        let first = fixture.watch_with_registry(&[], &live);
+        fixture.create_repository("work/a/.git");
+        let config = "work/a/.git/config";
+        fixture.write(config, MONITOR);
+        // To the second command it looks as if the repository had always been there.
+        let second = fixture.watch_with_registry(&[], &live);
+        assert_eq!(fixture.finish(&first), [fixture.path(config)]);
+        fixture.write(config, MONITOR);
+        assert_eq!(fixture.finish(&second), [fixture.path(config)]);
+    }
+
+    #[test]
+    fn changes_beyond_mount_limit_are_quarantined() {
+        let fixture = WatchFixture::new();
+        for number in 100..230 {
+            fixture.create_repository(&format!("work/{number}/.git"));
+            fixture.write(&format!("work/{number}/.git/config"), "");
+            fixture.write(&format!("work/{number}/.git/hooks/pre-commit"), "");
+        }
+        let watch = fixture.watch(&[]);
+        assert!(watch.finish().taken_away.is_empty());
+        for name in ["work/229/.git/config", "work/229/.git/hooks/pre-commit"] {
+            // Change times are coarse, so the change is repeated until it has another time.
+            let before = path_survey::read_stamp(&fixture.path(name));
+            while path_survey::read_stamp(&fixture.path(name)) == before {
+                fixture.write(name, "x");
+            }
+        }
+        let expected = ["work/229/.git/hooks", "work/229/.git/config"];
+        assert_eq!(fixture.finish(&watch), expected.map(|name| fixture.path(name)));
     }
 }
