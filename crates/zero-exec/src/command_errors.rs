@@ -61,10 +61,14 @@ pub(super) fn start_error(error: &SpawnError) -> ToolError {
     }
 }
 
-/// Adds the findings of the tree watch (quarantined files, warnings) to an error.
-pub(super) fn with_watch_report(error: ToolError, report: &WatchReport) -> ToolError {
+/// Adds the findings of the tree watch (quarantined files, warnings) to an error. They are also in
+/// its message, which the user sees.
+pub(super) fn with_watch_report(mut error: ToolError, report: &WatchReport) -> ToolError {
     if *report == WatchReport::default() {
         return error;
+    }
+    for note in report.notes("commands") {
+        error.message.push_str(&format!("\n({note})"));
     }
     let taken = report.taken_away.iter().map(|taken| {
         serde_json::json!({

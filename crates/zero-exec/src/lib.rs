@@ -23,6 +23,7 @@ mod output_feed;
 mod output_tail;
 mod profile;
 mod sandbox_probe;
+mod sequencer_steps;
 pub mod services;
 mod session_commands;
 mod session_network;

@@ -5,6 +5,8 @@
 
 mod git_config;
 mod git_helpers;
+mod git_index;
+mod git_location;
 mod glob_expansion;
 
 use std::cell::{Cell, RefCell};
@@ -29,24 +31,40 @@ const FOLDER_ENTRIES_MAX: usize = 10_000;
 /// Folders that are not searched: the search would not end, or their contents change meanwhile.
 const UNSEARCHABLE_FOLDERS: &[&str] = &["/", "/proc", "/sys", "/dev"];
 
+pub(crate) use self::git_location::{
+    PointerTarget, RepositoryLocation, may_be_git_folder, read_pointer,
+};
+
 /// The programs that a repository's configuration and hooks run, by its git folder.
 pub(crate) fn list_git_helpers(git: &Path) -> Vec<String> {
     git_helpers::find_repository_helpers(git)
 }
 
-/// The git folders of the repository `folder`; empty if it is not one.
-pub(crate) fn list_git_folders(folder: &Path) -> Vec<PathBuf> {
-    git_helpers::find_git_folders(folder).unwrap_or_default()
+/// The programs that a file with settings of git runs; the file itself if it cannot be read.
+pub(crate) fn list_git_config_helpers(config: &Path) -> Vec<String> {
+    git_helpers::find_config_helpers(config)
 }
 
-/// The last value of a setting in a repository's own configuration.
-pub(crate) fn read_git_setting(git: &Path, name: &str) -> Option<String> {
-    git_helpers::read_setting(git, name)
+/// The values of a setting in a file with settings of git.
+pub(crate) fn read_git_values(config: &Path, name: &str) -> Vec<String> {
+    git_helpers::read_values(config, name)
 }
 
-/// The files that a git configuration includes, up to a bound.
-pub(crate) fn list_git_includes(config: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+/// The last value of a setting in a text with settings of git; `None` if the text is malformed.
+pub(crate) fn read_git_text(content: &[u8], name: &str) -> Option<Option<String>> {
+    let settings = git_config::parse_settings(&String::from_utf8_lossy(content))?;
+    Some(settings.into_iter().rev().find(|setting| setting.name == name).map(|found| found.value))
+}
+
+/// The files that a git configuration includes; `None` if there are too many, or one cannot be read.
+pub(crate) fn list_git_includes(config: &Path, home: Option<&Path>) -> Option<Vec<PathBuf>> {
     git_helpers::list_includes(config, home)
+}
+
+/// The repositories that the index of a git folder lists, relative to its working folder; `None` if
+/// the index cannot be read.
+pub(crate) fn list_gitlinks(git: &Path) -> Option<Vec<PathBuf>> {
+    git_index::list_gitlinks(git)
 }
 
 /// This machine, for the duration of one decision: lookups are cached.

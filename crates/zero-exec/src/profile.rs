@@ -23,6 +23,7 @@ use zero_sandbox::{FileType, NetworkAccess, SandboxProfile, Workspace, path_surv
 use self::folder_scanner::WritableRoots;
 use self::git_repositories::find_repositories;
 use self::inaccessible_folders::InaccessiblePaths;
+pub(crate) use self::protected_settings::UNHELD_ENTRIES_MAX;
 use self::secret_paths::SecretPaths;
 use crate::command_policy::{CommandPolicy, DeniedFiles};
 use crate::command_settings::CommandSettings;

@@ -5,23 +5,25 @@
 //! checked when no process of the command is left. New ones are moved to quarantine instead of
 //! deleted, because the user may have created them meanwhile.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use zero_sandbox::Workspace;
+use zero_sandbox::{FileType, Workspace};
 use zero_sandbox::path_survey::{self, ChangeStamp};
 use zero_sandbox::quarantine::{self, EntryKind, Quarantine};
 use zero_sandbox::spawner::Spawner;
 
 use crate::command_policy::CommandPolicy;
-use crate::local_machine;
+use crate::local_machine::{self, RepositoryLocation};
+use crate::profile::UNHELD_ENTRIES_MAX;
 use crate::profile::folder_scanner::{FolderScanResult, FolderScanner, WritableRoots};
 use crate::profile::git_repositories::{GitRepositories, STAND_INS, find_repositories};
 use crate::profile::list_denied_changes;
+use crate::sequencer_steps::SequencerSteps;
 
 /// The description of a `.git` file or of a pointer inside a repository.
 const REPOSITORY: &str = "a file that says where the repository is";
@@ -33,8 +35,17 @@ const DENIED_CHANGE: &str = "a path that a deny rule names";
 const SAMPLE_SUFFIX: &str = ".sample";
 /// Most hooks of a new repository that are checked.
 const HOOKS_MAX: usize = 1_000;
-/// A setting that git itself writes in the repository of a submodule.
+/// Files with the settings of a repository, in its folder.
+const CONFIG_FILES: &[&str] = &["config", "config.worktree"];
+/// A setting that git itself writes in the repository of a submodule. It runs nothing.
 const SUBMODULE_SETTING: &str = "core.worktree";
+/// The description of the steps of a rebase.
+const STEPS: &str = "a list of steps with a command, which git runs when the rebase continues";
+/// The description of a folder with more repositories than can be inspected.
+const UNINSPECTED: &str =
+    "a folder with too many repositories to inspect, any of which can run code";
+/// The description of a file beyond the mount limit.
+const CHANGED: &str = "a file that decides what runs later, which was changed";
 /// Most files reported per command; further ones are only counted.
 const REPORTED_MAX: usize = 100;
 /// Most quarantined paths remembered while other commands run.
@@ -58,6 +69,8 @@ pub(super) struct WatchRegistry {
 struct QuarantinedPaths {
     running: usize,
     paths: Vec<PathBuf>,
+    /// Whether some paths are missing from the list.
+    is_full: bool,
 }
 
 /// The state at the start of a command.
@@ -99,6 +112,7 @@ impl Drop for WatchStart {
         taken.running = taken.running.saturating_sub(1);
         if taken.running == 0 {
             taken.paths.clear();
+            taken.is_full = false;
         }
     }
 }
@@ -130,6 +144,13 @@ pub struct TreeWatch {
     live: Arc<WatchRegistry>,
     work_folders: BTreeSet<PathBuf>,
     git_folders: BTreeSet<PathBuf>,
+    worktrees: BTreeSet<PathBuf>,
+    /// Folders of repositories outside the writable folders that commands may change.
+    opened: Vec<PathBuf>,
+    /// The steps of unfinished rebases, by the folder of the repository or worktree.
+    steps: BTreeMap<PathBuf, SequencerSteps>,
+    /// Folders that could not be inspected before.
+    uninspected: BTreeSet<PathBuf>,
     /// The number of read-only repositories.
     closed: usize,
     policy: Arc<dyn CommandPolicy>,
@@ -156,6 +177,20 @@ pub struct WatchReport {
     pub warnings: Vec<String>,
 }
 
+impl WatchReport {
+    /// The findings as sentences; `creators` names those who may not create such files.
+    pub fn notes(&self, creators: &str) -> Vec<String> {
+        let taken = self.taken_away.iter().map(|taken| {
+            let (path, kept_at) = (taken.path.display(), taken.kept_at.display());
+            format!(
+                "`{path}` was taken away: it is {}, which {creators} may not create; it is now in `{kept_at}`",
+                taken.why
+            )
+        });
+        taken.chain(self.warnings.iter().cloned()).collect()
+    }
+}
+
 /// A forbidden file that a command created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuarantinedFile {
@@ -165,6 +200,8 @@ pub struct QuarantinedFile {
     pub kept_at: PathBuf,
     /// What it is, such as "a hook, which git runs".
     pub why: String,
+    /// Whether a rule of the user can let commands create it.
+    pub opens_by_rule: bool,
 }
 
 impl WatchedPath {
@@ -242,6 +279,9 @@ impl TreeWatch {
         }));
         before.unheld.extend(git.unheld.iter().cloned());
         let (work_folders, git_folders) = (git.work_folders.clone(), git.git_folders.clone());
+        let worktrees = git.worktrees.clone();
+        let steps = git_folders.iter().chain(&worktrees);
+        let steps = steps.map(|git| (git.clone(), SequencerSteps::read(git))).collect();
         let mut missing = live.lock();
         let is_new = |held: &WatchedPath| missing.contains_key(held.path().as_os_str());
         let of_git = git.held.iter().filter_map(in_folder);
@@ -254,8 +294,20 @@ impl TreeWatch {
             }
         }
         drop(missing);
-        let closed = git.closed;
-        Self { before, inherited, live, work_folders, git_folders, closed, policy, kept }
+        Self {
+            before,
+            inherited,
+            live,
+            work_folders,
+            git_folders,
+            worktrees,
+            opened: git.writable.clone(),
+            steps,
+            uninspected: git.uninspected.clone(),
+            closed: git.closed,
+            policy,
+            kept,
+        }
     }
 
     /// Quarantines forbidden files. Call it when no process of the command is left.
@@ -274,16 +326,13 @@ impl TreeWatch {
         }
         let found = self.live.scanner.scan(&self.before.scope);
         self.quarantine_deep(&found, &mut report);
-        self.check_new_repositories(&found, &mut report);
+        let settings = report.taken_away.len();
+        self.check_repositories(&found, &mut report);
         self.quarantine_denied(&mut report);
-        let changed = self
-            .before
-            .unheld
-            .iter()
-            .filter(|(path, stamp)| path_survey::read_stamp(path) != *stamp);
-        report.warnings.extend(changed.take(REPORTED_MAX).map(|(path, _)| {
-            format!("`{}` decides what runs later and was changed; this folder has too many such files to protect all of them, so inspect it before you continue", path.display())
-        }));
+        for taken in report.taken_away.iter_mut().skip(settings) {
+            taken.opens_by_rule = false;
+        }
+        self.quarantine_changed(&mut report);
         report.warnings.extend(self.list_gaps(&found));
         if report.taken_away.len() > REPORTED_MAX {
             let more = report.taken_away.len() - REPORTED_MAX;
@@ -295,10 +344,18 @@ impl TreeWatch {
 
     /// Quarantines forbidden files that were created further down.
     fn quarantine_deep(&self, found: &FolderScanResult, report: &mut WatchReport) {
-        let gone = self.before.start.quarantined_since();
+        let start = &self.before.start;
+        let (gone, is_full) = (start.quarantined_since(), start.lock_quarantined().is_full);
+        // Without the whole list, a path that was changed may have been quarantined before.
+        let is_gone = |path: &Path| {
+            gone.contains(path)
+                || is_full
+                    && path_survey::read_stamp(path)
+                        .is_none_or(|stamp| stamp.is_changed_since(start.at))
+        };
         for setting in &found.settings {
             let path = setting.path();
-            let was_there = self.before.deep.contains(&path) && !gone.contains(&path);
+            let was_there = self.before.deep.contains(&path) && !is_gone(&path);
             if was_there || !self.is_new(&path) || self.policy.may_change(&path) {
                 continue;
             }
@@ -319,12 +376,29 @@ impl TreeWatch {
             }
         };
         for path in now.difference(before) {
-            let roots = self.before.scope.roots.iter();
-            let inside = roots.filter_map(|root| Some((root, path.strip_prefix(root).ok()?)));
-            if let Some((root, relative)) = inside.max_by_key(|(root, _)| root.as_os_str().len()) {
-                self.quarantine(root, relative, DENIED_CHANGE, report);
+            self.quarantine_path(path, DENIED_CHANGE, report);
+        }
+    }
+
+    /// Quarantines paths beyond the mount limit that were changed.
+    fn quarantine_changed(&self, report: &mut WatchReport) {
+        for (path, stamp) in &self.before.unheld {
+            if path_survey::read_tree_stamp(path, UNHELD_ENTRIES_MAX) != *stamp
+                && path_survey::exists(path)
+            {
+                self.quarantine_path(path, CHANGED, report);
             }
         }
+    }
+
+    /// The writable folder that contains a path, and the path relative to it.
+    fn find_base(&self, path: &Path) -> Option<(PathBuf, PathBuf)> {
+        let scope = &self.before.scope;
+        let mut bases = scope.roots.iter().chain(&scope.writable).chain(&self.opened);
+        bases.find_map(|base| {
+            let below = path.strip_prefix(base).ok()?;
+            (below != Path::new("")).then(|| (base.clone(), below.to_owned()))
+        })
     }
 
     /// Whether a path that was not seen before may be the command's work. Where the earlier scan
@@ -344,10 +418,12 @@ impl TreeWatch {
         match self.kept.move_in(root, at) {
             Ok(kept_at) => {
                 let mut taken = self.before.start.lock_quarantined();
-                if taken.paths.len() < QUARANTINED_MAX {
-                    taken.paths.push(path.clone());
+                match taken.paths.len() < QUARANTINED_MAX {
+                    true => taken.paths.push(path.clone()),
+                    false => taken.is_full = true,
                 }
-                report.taken_away.push(QuarantinedFile { path, kept_at, why: why.to_owned() });
+                let why = why.to_owned();
+                report.taken_away.push(QuarantinedFile { path, kept_at, why, opens_by_rule: true });
                 true
             }
             // Another command that ended at the same time was faster.
@@ -362,6 +438,15 @@ impl TreeWatch {
         }
     }
 
+    /// Quarantines a path in a writable folder, or the link on the way to it.
+    fn quarantine_path(&self, path: &Path, why: &str, report: &mut WatchReport) {
+        let Some((base, below)) = self.find_base(path) else { return };
+        match quarantine::inspect(&base, path) {
+            EntryKind::Link { at, .. } => self.quarantine(&base, &at, why, report),
+            EntryKind::Present | EntryKind::Missing => self.quarantine(&base, &below, why, report),
+        };
+    }
+
     /// Reports what could not be protected.
     fn list_gaps(&self, found: &FolderScanResult) -> Vec<String> {
         let mut gaps = Vec::new();
@@ -373,6 +458,12 @@ impl TreeWatch {
             gaps.push(format!(
                 "not all repositories and settings that run code could be protected: too many files to scan, or not listable, in {}; files found earlier are still protected",
                 shown.join(", ")
+            ));
+        }
+        for index in &found.unread_indexes {
+            gaps.push(format!(
+                "`{}` could not be read, so repositories that it lists may not be protected",
+                index.display()
             ));
         }
         if self.closed > 0 {
@@ -420,26 +511,82 @@ impl TreeWatch {
         }
     }
 
-    /// Quarantines hooks of new repositories, and warns about other helpers in them.
-    fn check_new_repositories(&self, found: &FolderScanResult, report: &mut WatchReport) {
-        let scope = &self.before.scope;
-        let now = find_repositories(scope, found);
-        let new = now.work_folders.difference(&self.work_folders);
-        let of_new = new.flat_map(|folder| local_machine::list_git_folders(folder));
-        let folders: BTreeSet<PathBuf> = of_new
-            .filter_map(|git| path_survey::canonicalize(&git))
-            .chain(now.git_folders.iter().cloned())
-            .filter(|git| !self.git_folders.contains(git))
-            .collect();
-        for git in &folders {
-            let mut bases = scope.roots.iter().chain(&scope.writable);
-            // A new pointer may lead to a repository of the user elsewhere.
-            if let Some(base) = bases.find(|base| git.starts_with(base))
-                && let Ok(below) = git.strip_prefix(base)
-            {
-                self.quarantine_hooks(base, &below.join("hooks"), report);
+    /// Quarantines what would run code in new repositories, and new steps of unfinished rebases.
+    fn check_repositories(&self, found: &FolderScanResult, report: &mut WatchReport) {
+        let now = find_repositories(&self.before.scope, found);
+        for folder in now.work_folders.difference(&self.work_folders) {
+            self.check_new_pointers(folder, report);
+        }
+        // What another command made was known at the start; if it was taken away since, this one may
+        // have made it again.
+        let gone = self.before.start.quarantined_since();
+        let is_known = |known: &BTreeSet<PathBuf>, git: &PathBuf| {
+            known.contains(git) && !gone.iter().any(|path| path.starts_with(git))
+        };
+        for git in now.git_folders.iter().filter(|git| !is_known(&self.git_folders, git)) {
+            if let Some((base, below)) = self.find_base(&git.join("hooks")) {
+                self.quarantine_hooks(&base, &below, report);
             }
+            self.quarantine_configs(git, report);
             report.warnings.extend(helper_warning(git));
+        }
+        for worktree in now.worktrees.iter().filter(|git| !is_known(&self.worktrees, git)) {
+            self.quarantine_configs(worktree, report);
+        }
+        for folder in now.uninspected.difference(&self.uninspected) {
+            self.quarantine_path(folder, UNINSPECTED, report);
+        }
+        report.warnings.extend(now.unread_configs.iter().map(|config| {
+            format!("`{}` cannot be read or includes too many files, so not all of its settings could be protected; inspect it before you run git there", config.display())
+        }));
+        let none = SequencerSteps::default();
+        for git in now.git_folders.iter().chain(&now.worktrees) {
+            let steps = SequencerSteps::read(git);
+            let before = match gone.iter().any(|path| path.starts_with(git)) {
+                true => &none,
+                false => self.steps.get(git).unwrap_or(&none),
+            };
+            for file in steps.files_added_since(before) {
+                self.quarantine_path(&git.join(file), STEPS, report);
+            }
+        }
+    }
+
+    /// Quarantines the file that makes a new repository use a folder elsewhere which runs code, or
+    /// one that cannot be followed.
+    fn check_new_pointers(&self, folder: &Path, report: &mut WatchReport) {
+        let Some(location) = RepositoryLocation::find(folder) else { return };
+        let outside = location.git_folders.iter().filter_map(|git| path_survey::canonicalize(git));
+        let mut outside = outside.filter(|git| self.find_base(&git.join("config")).is_none());
+        let mut pointers = location.unknown_pointers.clone();
+        if let Some(git) = outside.find(|git| !local_machine::list_git_helpers(git).is_empty()) {
+            report.warnings.extend(helper_warning(&git));
+            let own = location.git_folders.first().map(|own| own.join("commondir"));
+            let is_own = own.as_ref().is_some_and(|own| own.starts_with(folder));
+            pointers.extend(own.filter(|_| is_own));
+            pointers.push(folder.join(".git"));
+        }
+        let is_folder = |path: &Path| path_survey::file_type(path) == Some(FileType::Directory);
+        let is_pointer = |path: &PathBuf| match quarantine::inspect(folder, path) {
+            EntryKind::Missing => false,
+            EntryKind::Present => !is_folder(path),
+            EntryKind::Link { .. } => true,
+        };
+        for pointer in pointers.iter().filter(|path| is_pointer(path) && self.is_new(path)) {
+            self.quarantine_path(pointer, REPOSITORY, report);
+        }
+    }
+
+    /// Quarantines the files with settings of a repository that run code.
+    fn quarantine_configs(&self, git: &Path, report: &mut WatchReport) {
+        for config in CONFIG_FILES.iter().map(|name| git.join(name)) {
+            let mut helpers = local_machine::list_git_config_helpers(&config);
+            helpers.retain(|helper| helper != SUBMODULE_SETTING);
+            if !helpers.is_empty() && self.is_new(&config) {
+                let why =
+                    format!("a file with settings of git that run code ({})", helpers.join(", "));
+                self.quarantine_path(&config, &why, report);
+            }
         }
     }
 
@@ -610,6 +757,41 @@ mod tests {
         assert!(live.lock().is_empty());
     }
 
+    impl WatchFixture {
+        fn write(&self, name: &str, text: &str) {
+            fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
+            fs::write(self.path(name), text).unwrap();
+        }
+
+        /// Creates a folder with the contents of a git folder.
+        fn create_repository(&self, name: &str) {
+            for folder in ["objects", "refs"] {
+                fs::create_dir_all(self.path(name).join(folder)).unwrap();
+            }
+            self.write(&format!("{name}/HEAD"), "ref: refs/heads/main\n");
+        }
+
+        /// Writes the files while a watch runs, and returns what was quarantined.
+        #[track_caller]
+        fn check(&self, made: &[(&str, &str)], expected: &[&str]) {
+            let watch = self.watch(&[]);
+            for (name, text) in made {
+                self.write(name, text);
+            }
+            let report = watch.finish();
+            let taken: Vec<PathBuf> =
+                report.taken_away.iter().map(|taken| taken.path.clone()).collect();
+            let expected: Vec<PathBuf> = expected.iter().map(|name| self.path(name)).collect();
+            assert_eq!(taken, expected, "{made:?}: {report:?}");
+            assert!(taken.iter().all(|path| !path.exists()));
+            assert_eq!(report.warnings, Vec::<String>::new());
+        }
+    }
+
+    const HEAD: &str = "ref: refs/heads/main\n";
+    const MONITOR: &str = "[core]\nfsmonitor = ./x\n";
+    const EXEC: &str = "pick 1234 x\nexec ./x\n";
+
     #[test]
     fn new_repository_is_checked() {
         let fixture = WatchFixture::new();
@@ -618,12 +800,130 @@ mod tests {
             fs::create_dir_all(fixture.path(folder)).unwrap();
         }
         assert_eq!(watch.finish(), WatchReport::default());
-        fs::write(fixture.path("work/a/.git/config"), "[core]\nfsmonitor = ./x\n").unwrap();
-        let report = watch.finish();
-        let [warning] = &report.warnings[..] else { panic!("{report:?}") };
-        assert!(
-            warning.contains("a/.git` configures git to run code (core.fsmonitor)"),
-            "{warning}"
+        drop(watch);
+        fixture.check(&[("work/new/.git/config", "[core]\nbare = false\n")], &[]);
+        let taken = ["work/evil/.git/config"];
+        fixture.check(&[("work/evil/.git/config", MONITOR)], &taken);
+        let taken = ["work/c/.git/config.worktree"];
+        fixture.check(&[("work/c/.git/HEAD", HEAD), (taken[0], MONITOR)], &taken);
+        // A bare layout, and one whose objects are elsewhere.
+        let made = [("work/d/HEAD", HEAD), ("work/d/refs/x", ""), ("work/d/objects/x", "")];
+        let taken = ["work/d/config"];
+        fixture.check(&[&made[..], &[(taken[0], MONITOR)]].concat(), &taken);
+        let made = [("work/e/HEAD", HEAD), ("work/e/commondir", "../a/.git\n")];
+        let taken = ["work/e/config.worktree"];
+        fixture.check(&[&made[..], &[(taken[0], MONITOR)]].concat(), &taken);
+    }
+
+    #[test]
+    fn submodules_and_worktrees_are_checked() {
+        let fixture = WatchFixture::new();
+        fixture.create_repository("work/.git");
+        let module = "work/.git/modules/lib";
+        let made = [
+            (format!("{module}/HEAD"), HEAD),
+            (format!("{module}/config"), "[core]\nworktree = ../../../lib\n"),
+        ];
+        let made = made.each_ref().map(|(name, text)| (name.as_str(), *text));
+        fixture.check(&made, &[]);
+        let made =
+            [("work/.git/modules/a/b/HEAD", HEAD), ("work/.git/modules/a/b/config", MONITOR)];
+        fixture.check(&made, &["work/.git/modules/a/b/config"]);
+        let tree = "work/.git/worktrees/t";
+        let made = [(format!("{tree}/HEAD"), HEAD), (format!("{tree}/config.worktree"), MONITOR)];
+        let made = made.each_ref().map(|(name, text)| (name.as_str(), *text));
+        fixture.check(&made, &["work/.git/worktrees/t/config.worktree"]);
+        let deep: String = (0..20).map(|number| format!("{number}/")).collect();
+        let deep = format!("work/.git/modules/{deep}HEAD");
+        fixture.check(&[(&deep, HEAD)], &["work/.git/modules"]);
+    }
+
+    #[test]
+    fn pointer_to_repository_is_checked() {
+        let fixture = WatchFixture::new();
+        // Where folders are not scanned.
+        fixture.create_repository("work/node_modules/x/git");
+        fixture.check(&[("work/a/.git", "gitdir: ../node_modules/x/git\n")], &[]);
+        fixture.check(
+            &[("work/node_modules/x/git/hooks/pre-commit", "")],
+            &["work/node_modules/x/git/hooks"],
         );
+        fixture.create_repository("work/node_modules/y/git");
+        let config = "work/node_modules/y/git/config";
+        fixture.check(
+            &[("work/b/.git", "gitdir: ../node_modules/y/git\n"), (config, MONITOR)],
+            &[config],
+        );
+        let long = format!("gitdir: ../node_modules/y/git{}", "\n".repeat(1 << 20));
+        fixture.check(&[("work/c/.git", &long)], &["work/c/.git"]);
+        // A repository elsewhere is the user's, so only the pointer is taken away.
+        fixture.create_repository("outside/git");
+        fixture.write("outside/git/config", MONITOR);
+        let watch = fixture.watch(&[]);
+        fixture.write("work/d/.git", "gitdir: ../../outside/git\n");
+        assert_eq!(fixture.finish(&watch), [fixture.path("work/d/.git")]);
+        assert!(fixture.path("outside/git/config").exists());
+    }
+
+    #[test]
+    fn new_program_steps_of_rebase_are_quarantined() {
+        let fixture = WatchFixture::new();
+        fixture.create_repository("work/.git");
+        fixture.create_repository("work/.git/worktrees/t");
+        let todo = "work/.git/rebase-merge/git-rebase-todo";
+        fixture.check(&[(todo, "pick 1234 x\nedit 4567 y\n")], &[]);
+        fixture.check(&[(todo, EXEC)], &[todo]);
+        let other = "work/.git/worktrees/t/rebase-merge/git-rebase-todo";
+        fixture.check(&[(other, EXEC)], &[other]);
+        // The user's own step stays.
+        fixture.write(todo, EXEC);
+        fixture.check(&[(todo, "pick 5678 y\nexec ./x\n")], &[]);
+        // A link on the way is taken away instead of the file behind it.
+        let watch = fixture.watch(&[]);
+        fixture.write("work/steps/todo", EXEC);
+        symlink("../steps", fixture.path("work/.git/sequencer")).unwrap();
+        assert_eq!(fixture.finish(&watch), [fixture.path("work/.git/sequencer")]);
+        assert!(fixture.path("work/steps/todo").exists());
+        drop(watch);
+        let new = "work/new/.git";
+        fixture.create_repository(new);
+        let todo = format!("{new}/sequencer/todo");
+        fixture.check(&[(&todo, EXEC)], &[&todo]);
+    }
+
+    #[test]
+    fn concurrent_commands_cannot_configure_new_repository() {
+        let fixture = WatchFixture::new();
+        let live = Arc::default();
+        let first = fixture.watch_with_registry(&[], &live);
+        fixture.create_repository("work/a/.git");
+        let config = "work/a/.git/config";
+        fixture.write(config, MONITOR);
+        // To the second command it looks as if the repository had always been there.
+        let second = fixture.watch_with_registry(&[], &live);
+        assert_eq!(fixture.finish(&first), [fixture.path(config)]);
+        fixture.write(config, MONITOR);
+        assert_eq!(fixture.finish(&second), [fixture.path(config)]);
+    }
+
+    #[test]
+    fn changes_beyond_mount_limit_are_quarantined() {
+        let fixture = WatchFixture::new();
+        for number in 100..230 {
+            fixture.create_repository(&format!("work/{number}/.git"));
+            fixture.write(&format!("work/{number}/.git/config"), "");
+            fixture.write(&format!("work/{number}/.git/hooks/pre-commit"), "");
+        }
+        let watch = fixture.watch(&[]);
+        assert!(watch.finish().taken_away.is_empty());
+        for name in ["work/229/.git/config", "work/229/.git/hooks/pre-commit"] {
+            // Change times are coarse, so the change is repeated until it has another time.
+            let before = path_survey::read_stamp(&fixture.path(name));
+            while path_survey::read_stamp(&fixture.path(name)) == before {
+                fixture.write(name, "x");
+            }
+        }
+        let expected = ["work/229/.git/hooks", "work/229/.git/config"];
+        assert_eq!(fixture.finish(&watch), expected.map(|name| fixture.path(name)));
     }
 }

@@ -138,6 +138,11 @@ pub fn settings_names() -> impl Iterator<Item = ProtectedName> {
     ANYWHERE.names()
 }
 
+/// Ends of names that must not be changed in a working folder, such as `.code-workspace`.
+pub fn settings_endings() -> impl Iterator<Item = ProtectedName> {
+    ANYWHERE.endings()
+}
+
 /// Names that must not be changed in the folder of a repository, relative to it.
 pub fn git_names() -> impl Iterator<Item = ProtectedName> {
     IN_GIT.names()

@@ -15,7 +15,7 @@ use zero_core::{ErrorReason, ToolError};
 
 use crate::file_attributes::{self, FileAttributes};
 use crate::file_error;
-use crate::file_facts::FileFacts;
+use crate::file_facts::{FileFacts, FileType};
 use crate::resolved_path::ResolvedPath;
 
 /// A file that is about to be written.
@@ -49,7 +49,10 @@ impl FileReplacement<'_> {
     }
 
     fn write_in(&self, folder: BorrowedFd<'_>, bytes: &[u8]) -> Result<FileFacts, ToolError> {
-        let attributes = self.attributes.or_else(|| self.old.map(FileAttributes::from_stat));
+        // The mode of a link says nothing about the file that replaces it.
+        let is_link = |stat: &&Stat| FileFacts::from_stat(stat).file_type == FileType::Symlink;
+        let old = self.old.filter(|stat| !is_link(stat)).map(FileAttributes::from_stat);
+        let attributes = self.attributes.or(old);
         // Without attributes to keep, the user's umask applies. With them, nobody else may read the
         // file before they are set.
         let mode = if attributes.is_some() { 0o600 } else { 0o666 };

@@ -265,8 +265,10 @@ impl Journal {
             RecordedState::Absent => NewFileState::Nothing,
             RecordedState::Symlink { target } => NewFileState::Link { points_at: target.to_path() },
             RecordedState::File { sha256, attributes, .. } => {
-                // An existing file keeps its current mode: the user may have made it private.
-                let attributes = if stat.is_some() { None } else { *attributes };
+                // An existing file keeps its current mode: the user may have made it private. A
+                // link has none.
+                let keeps = matches!(before, FileSnapshot::File { .. });
+                let attributes = if keeps { None } else { *attributes };
                 NewFileState::File { bytes: self.store.read_before(id, sha256)?, attributes }
             }
         };

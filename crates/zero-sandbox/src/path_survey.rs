@@ -72,6 +72,30 @@ pub fn read_stamp(path: &Path) -> Option<ChangeStamp> {
     rustix::fs::lstat(path).ok().map(|stat| ChangeStamp::from_stat(&stat))
 }
 
+/// The latest stamp of a path and everything beneath it; links are not followed. `None` if it does
+/// not exist, has more than `most` entries, or cannot be read.
+pub fn read_tree_stamp(path: &Path, most: usize) -> Option<ChangeStamp> {
+    let mut latest = read_stamp(path)?;
+    let mut open = vec![path.to_owned()];
+    let mut left = most;
+    while let Some(folder) = open.pop() {
+        let mut changed = Some(latest.changed);
+        let scanned = scan_folder(&folder, left, |name, is_folder| {
+            left -= 1;
+            let inner = folder.join(name);
+            changed = changed.max(read_stamp(&inner).map(|stamp| stamp.changed));
+            if is_folder {
+                open.push(inner);
+            }
+        });
+        if scanned == ScanOutcome::Part {
+            return None;
+        }
+        latest.changed = changed?;
+    }
+    Some(latest)
+}
+
 /// Identifies a file or folder, and tells it from a later one that reuses its inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileIdentity {
@@ -353,6 +377,25 @@ mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn tree_stamp_shows_changes_at_every_depth() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::fs::write(root.join("a/b/file"), "").unwrap();
+        let before = read_tree_stamp(&root, 3);
+        assert!(before.is_some() && before == read_tree_stamp(&root, 3));
+        assert_eq!(read_tree_stamp(&root, 2), None, "more entries than asked for");
+        assert_eq!(read_tree_stamp(&root.join("none"), 2), None);
+        // Change times are coarse, so the change is repeated until it has another time.
+        let file = root.join("a/b/file");
+        let first = read_stamp(&file);
+        while read_stamp(&file) == first {
+            std::fs::write(&file, "x").unwrap();
+        }
+        assert_ne!(before, read_tree_stamp(&root, 3));
+    }
 
     #[test]
     fn names_types_and_small_files_are_read() {

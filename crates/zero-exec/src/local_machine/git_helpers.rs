@@ -3,22 +3,30 @@
 //! A repository's settings and hooks can name programs. They are as trustworthy as the author of
 //! the repository, so git must not run there before the user has seen them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use zero_sandbox::path_survey;
+use zero_sandbox::path_survey::{self, FolderListing, ScanOutcome};
 
 use super::git_config;
+use super::git_index;
+use super::git_location::RepositoryLocation;
 
 /// Most bytes of a git configuration that are read; a larger file counts as a helper itself.
 const CONFIG_BYTES_MAX: u64 = 256 * 1024;
 /// Most included files that are read.
-const INCLUDES_MAX: usize = 64;
-/// Most hooks that are listed.
+const INCLUDES_MAX: usize = 1_000;
+/// Most hooks that are listed; a folder with more counts as a helper itself.
 const HOOKS_MAX: usize = 200;
-/// Most names visited in search of nested repositories, and the maximum depth.
-const INNER_MAX: usize = 1_000;
-const MODULES_DEPTH_MAX: usize = 3;
+/// Most names visited in search of nested repositories, and the maximum depth. Further names count
+/// as helpers; so do repositories of submodules further down, which git reads whatever their depth.
+const NAMES_MAX: usize = 20_000;
+const MODULES_DEPTH_MAX: usize = 8;
 const NESTED_DEPTH_MAX: usize = 1;
+/// Most repositories that are inspected for one command; more count as helpers.
+const REPOSITORIES_MAX: usize = 1_000;
+/// The helper that stands for those that were not searched.
+const NOT_SEARCHED: &str = "nested repositories, which are too many to inspect";
 
 /// The helpers of the repository that contains `folder`; empty if there is none.
 pub(super) fn find_helpers(folder: &Path) -> Vec<String> {
@@ -26,133 +34,187 @@ pub(super) fn find_helpers(folder: &Path) -> Vec<String> {
         // The command that creates the folder may create a repository in it.
         return vec!["a folder that does not exist yet".to_owned()];
     }
-    let Some((root, git)) =
-        folder.ancestors().find_map(|folder| Some((folder, find_git_folders(folder)?)))
-    else {
-        return Vec::new();
-    };
-    let mut helpers = Vec::new();
-    for git in git.iter().cloned().chain(find_inner_repositories(root, &git)) {
-        collect_helpers(&git, &mut helpers);
+    let mut search = HelperSearch::default();
+    for folder in folder.ancestors() {
+        if let Some(found) = RepositoryLocation::find(folder) {
+            let is_certain = found.is_certain;
+            search.add_inner_repositories(folder, &found.git_folders);
+            search.add_repository(folder, found);
+            if is_certain {
+                break;
+            }
+        }
     }
-    helpers.sort();
-    helpers.dedup();
-    helpers
+    while let Some((folder, found)) = search.open.pop() {
+        search.inspect_repository(&folder, found);
+    }
+    search.helpers.into_iter().collect()
 }
 
 /// The helpers of a single repository, by its git folder.
 pub(super) fn find_repository_helpers(git: &Path) -> Vec<String> {
-    let mut helpers = Vec::new();
+    let mut helpers = BTreeSet::new();
     collect_helpers(git, &mut helpers);
-    helpers
+    helpers.into_iter().collect()
 }
 
-/// The last value of a setting, by its full name in lower case.
-pub(super) fn read_setting(git: &Path, name: &str) -> Option<String> {
-    let content = path_survey::read_small_file(&git.join("config"), CONFIG_BYTES_MAX)?;
-    let settings = git_config::parse_settings(&String::from_utf8_lossy(&content))?;
-    settings.into_iter().rev().find(|setting| setting.name == name).map(|setting| setting.value)
+/// The helpers that a file with settings configures; the file itself if it cannot be read.
+pub(super) fn find_config_helpers(config: &Path) -> Vec<String> {
+    let mut helpers = BTreeSet::new();
+    collect_config_helpers(config, &mut helpers);
+    helpers.into_iter().collect()
 }
 
-/// The files that a configuration includes, directly or indirectly, whatever the conditions.
-pub(super) fn list_includes(config: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+/// A search for the helpers of a repository and of those that git reads with it.
+#[derive(Default)]
+struct HelperSearch {
+    helpers: BTreeSet<String>,
+    /// Working folders that are still to be inspected.
+    open: Vec<(PathBuf, RepositoryLocation)>,
+    inspected: BTreeSet<PathBuf>,
+}
+
+impl HelperSearch {
+    fn add_repository(&mut self, folder: &Path, found: RepositoryLocation) {
+        if self.inspected.contains(folder) {
+            return;
+        }
+        if self.inspected.len() >= REPOSITORIES_MAX {
+            self.helpers.insert(NOT_SEARCHED.to_owned());
+            return;
+        }
+        self.inspected.insert(folder.to_owned());
+        self.open.push((folder.to_owned(), found));
+    }
+
+    fn inspect_repository(&mut self, folder: &Path, found: RepositoryLocation) {
+        let names = found.unknown_pointers.iter().filter_map(|pointer| pointer.file_name());
+        self.helpers.extend(names.map(|name| name.to_string_lossy().into_owned()));
+        for git in &found.git_folders {
+            collect_helpers(git, &mut self.helpers);
+            let Some(links) = git_index::list_gitlinks(git) else {
+                self.helpers.insert("index".to_owned());
+                continue;
+            };
+            for inner in links.into_iter().map(|link| folder.join(link)) {
+                if let Some(found) = RepositoryLocation::find(&inner) {
+                    self.add_repository(&inner, found);
+                }
+            }
+        }
+    }
+
+    /// Adds the repositories of submodules, and those in the folders beneath `root`, which `git add`
+    /// makes part of it. Git does not read others.
+    fn add_inner_repositories(&mut self, root: &Path, git: &[PathBuf]) {
+        let mut open: Vec<(PathBuf, usize, bool)> =
+            git.iter().map(|git| (git.join("modules"), MODULES_DEPTH_MAX, true)).collect();
+        open.push((root.to_owned(), NESTED_DEPTH_MAX, false));
+        let mut left = NAMES_MAX;
+        while let Some((folder, depth, is_modules)) = open.pop() {
+            let mut folders = Vec::new();
+            let scanned = path_survey::scan_folder(&folder, left, |name, is_folder| {
+                left -= 1;
+                if is_folder && name != ".git" {
+                    folders.push(folder.join(name));
+                }
+            });
+            if scanned == ScanOutcome::Part {
+                self.helpers.insert(NOT_SEARCHED.to_owned());
+                return;
+            }
+            for inner in folders {
+                match RepositoryLocation::find(&inner) {
+                    Some(found) => {
+                        if is_modules {
+                            open.push((inner.join("modules"), depth.saturating_sub(1), true));
+                        }
+                        self.add_repository(&inner, found);
+                    }
+                    None if depth > 0 => open.push((inner, depth - 1, is_modules)),
+                    None if is_modules => _ = self.helpers.insert(NOT_SEARCHED.to_owned()),
+                    None => {}
+                }
+            }
+        }
+    }
+}
+
+/// The values of a setting in a file, in the order written, by its full name in lower case.
+pub(super) fn read_values(config: &Path, name: &str) -> Vec<String> {
+    let content = path_survey::read_small_file(config, CONFIG_BYTES_MAX).unwrap_or_default();
+    let settings = git_config::parse_settings(&String::from_utf8_lossy(&content));
+    let named = settings.into_iter().flatten().filter(|setting| setting.name == name);
+    named.map(|setting| setting.value).collect()
+}
+
+/// The files that a configuration includes, directly or indirectly, whatever the conditions; `None`
+/// if there are too many to list, or one cannot be read.
+pub(super) fn list_includes(config: &Path, home: Option<&Path>) -> Option<Vec<PathBuf>> {
     let mut found: Vec<PathBuf> = Vec::new();
     let mut open = vec![config.to_owned()];
     while let Some(file) = open.pop() {
-        let Some(content) = path_survey::read_small_file(&file, CONFIG_BYTES_MAX) else { continue };
-        let settings =
-            git_config::parse_settings(&String::from_utf8_lossy(&content)).unwrap_or_default();
+        if !path_survey::exists(&file) {
+            continue;
+        }
+        let content = path_survey::read_small_file(&file, CONFIG_BYTES_MAX)?;
+        let settings = git_config::parse_settings(&String::from_utf8_lossy(&content))?;
         for setting in settings.into_iter().filter(|setting| is_include(&setting.name)) {
             let in_home = setting.value.strip_prefix("~/").and_then(|rest| Some(home?.join(rest)));
             let beside = || file.parent().map(|folder| folder.join(&setting.value));
             let path = in_home.or_else(beside).and_then(|path| path_survey::canonicalize(&path));
             if let Some(path) = path.filter(|path| path != config && !found.contains(path)) {
                 if found.len() >= INCLUDES_MAX {
-                    return found;
+                    return None;
                 }
                 open.push(path.clone());
                 found.push(path);
             }
         }
     }
-    found
+    Some(found)
 }
 
 fn is_include(name: &str) -> bool {
     name == "include.path" || name.starts_with("includeif.") && name.ends_with(".path")
 }
 
-fn collect_helpers(git: &Path, helpers: &mut Vec<String>) {
+fn collect_helpers(git: &Path, helpers: &mut BTreeSet<String>) {
     for name in ["config", "config.worktree"] {
-        let path = git.join(name);
-        match path_survey::read_small_file(&path, CONFIG_BYTES_MAX) {
-            Some(content) => match git_config::parse_settings(&String::from_utf8_lossy(&content)) {
-                Some(settings) => helpers.extend(
-                    settings
-                        .into_iter()
-                        .filter(|setting| is_helper_setting(&setting.name, &setting.value))
-                        .map(|setting| setting.name),
-                ),
-                None => helpers.push(name.to_owned()),
-            },
-            None if path_survey::exists(&path) => helpers.push(name.to_owned()),
-            None => {}
-        }
+        collect_config_helpers(&git.join(name), helpers);
     }
-    for hook in path_survey::list_sorted(&git.join("hooks"), HOOKS_MAX).unwrap_or_default() {
-        let name = hook.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if !name.ends_with(".sample") && path_survey::is_program(&hook.path) {
-            helpers.push(format!("hooks/{name}"));
+    match path_survey::list_folder(&git.join("hooks"), HOOKS_MAX) {
+        FolderListing::NoFolder => {}
+        FolderListing::TooMany | FolderListing::Closed => _ = helpers.insert("hooks".to_owned()),
+        FolderListing::Names(names) => {
+            helpers.extend(names.into_iter().filter_map(|hook| {
+                let name = hook.name.to_string_lossy();
+                let runs = !name.ends_with(".sample")
+                    && path_survey::is_program(&git.join("hooks").join(&hook.name));
+                runs.then(|| format!("hooks/{name}"))
+            }));
         }
     }
 }
 
-/// The folders with a repository's configuration: its own, and the common one of a worktree. A
-/// folder with the contents of a git folder is one, whatever its name.
-pub(super) fn find_git_folders(folder: &Path) -> Option<Vec<PathBuf>> {
-    let git = folder.join(".git");
-    let own = match path_survey::file_type(&git) {
-        Some(zero_sandbox::FileType::Directory) => git,
-        Some(zero_sandbox::FileType::File) => {
-            let pointer = path_survey::read_small_file(&git, 4096)?;
-            let pointer = String::from_utf8_lossy(&pointer).into_owned();
-            folder.join(pointer.strip_prefix("gitdir:")?.trim())
-        }
-        _ => {
-            let has = |name: &str| path_survey::exists(&folder.join(name));
-            (has("HEAD") && has("objects") && has("refs")).then(|| folder.to_owned())?
-        }
-    };
-    let common = path_survey::read_small_file(&own.join("commondir"), 4096)
-        .map(|common| own.join(String::from_utf8_lossy(&common).trim()));
-    Some(std::iter::once(own).chain(common).collect())
-}
-
-/// Nested repositories, which git reads as well: submodules and inner repositories, up to a bound.
-fn find_inner_repositories(root: &Path, git: &[PathBuf]) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut open: Vec<(PathBuf, usize)> =
-        git.iter().map(|git| (git.join("modules"), MODULES_DEPTH_MAX)).collect();
-    open.push((root.to_owned(), NESTED_DEPTH_MAX));
-    let mut looked = 0usize;
-    while let Some((folder, depth)) = open.pop() {
-        for seen in path_survey::list_sorted(&folder, INNER_MAX).unwrap_or_default() {
-            looked += 1;
-            if looked > INNER_MAX {
-                return found;
-            }
-            let is_git = seen.path.file_name().is_some_and(|name| name == ".git");
-            if !seen.is_folder || is_git {
-                continue;
-            }
-            match find_git_folders(&seen.path) {
-                Some(inner) => found.extend(inner),
-                None if depth > 0 => open.push((seen.path, depth - 1)),
-                None => {}
-            }
+fn collect_config_helpers(config: &Path, helpers: &mut BTreeSet<String>) {
+    if !path_survey::exists(config) {
+        return;
+    }
+    let settings = path_survey::read_small_file(config, CONFIG_BYTES_MAX)
+        .and_then(|content| git_config::parse_settings(&String::from_utf8_lossy(&content)));
+    match settings {
+        Some(settings) => helpers.extend(
+            settings
+                .into_iter()
+                .filter(|setting| is_helper_setting(&setting.name, &setting.value))
+                .map(|setting| setting.name),
+        ),
+        None => {
+            let name = config.file_name().unwrap_or_default();
+            helpers.insert(name.to_string_lossy().into_owned());
         }
     }
-    found
 }
 
 fn is_helper_setting(name: &str, value: &str) -> bool {
@@ -167,20 +229,26 @@ fn is_helper_setting(name: &str, value: &str) -> bool {
         | "core.sshcommand"
         | "core.askpass"
         | "core.gitproxy"
-        | "core.hookspath"
-        | "core.attributesfile"
-        | "core.worktree"
         | "core.alternaterefscommand"
         | "sequence.editor"
         | "diff.external"
         | "interactive.difffilter"
         | "web.browser"
         | "uploadpack.packobjectshook"
-        | "include.path"
-        | "init.templatedir"
+        | "svn.authorsprog"
+        | "svn.authors-prog"
+        | "instaweb.httpd"
         | "sendemail.smtpserver" => !off,
+        // A path may have any name, such as `off`.
+        "core.hookspath"
+        | "core.attributesfile"
+        | "core.worktree"
+        | "include.path"
+        | "init.templatedir" => !matches!(value, "" | "/dev/null"),
         _ => match (first, last) {
-            ("alias" | "pager" | "man" | "browser", _) => !off,
+            ("alias" | "pager" | "man" | "browser" | "guitool", _) => !off,
+            // The name of a script in git's own folder, or of any other by a path.
+            ("merge" | "diff", "tool" | "guitool") => value.contains('/'),
             ("diff", "textconv" | "command") => true,
             ("filter", "clean" | "smudge" | "process") => true,
             ("merge", "driver") | ("mergetool" | "difftool", "cmd" | "path") => true,
@@ -192,6 +260,7 @@ fn is_helper_setting(name: &str, value: &str) -> bool {
             ("protocol", "allow") => true,
             ("hook", "command") | ("tar", "command") | ("imap", "tunnel") => true,
             ("gpg", "defaultkeycommand") | ("gc", "recentobjectshook") => true,
+            ("lfs", "path" | "args" | "clean" | "smudge") => true,
             ("trace2", _) | ("sendemail", "sendmailcmd" | "tocmd" | "cccmd" | "headercmd") => true,
             _ => false,
         },
@@ -224,6 +293,13 @@ mod tests {
         check("[diff]\n external = x\n[alias]\n st = !rm", &["diff.external", "alias.st"]);
         check("[filter \"lfs\"]\n smudge = git-lfs smudge", &["filter.lfs.smudge"]);
         check("[core]\n hooksPath = .husky", &["core.hookspath"]);
+        check(
+            "[core]\n hooksPath = off\n[include]\n path = no",
+            &["core.hookspath", "include.path"],
+        );
+        check("[core]\n hooksPath = /dev/null", &[]);
+        check("[merge]\n tool = vimdiff\n guitool = ../../x", &["merge.guitool"]);
+        check("[lfs \"customtransfer.x\"]\n path = ./x", &["lfs.customtransfer.x.path"]);
         check("[remote \"origin\"]\n url = https://x\n[user]\n name = a", &[]);
         check("; [diff]\n# external = x", &[]);
     }
@@ -257,9 +333,13 @@ mod tests {
         put("config", "[include]\npath = a\npath = ~/h\n[includeIf \"onbranch:x\"]\npath = c\n");
         put("a", "[include] path = b");
         put("b", "[include] path = config\npath = a");
-        let mut found = list_includes(&root.join("config"), Some(&root.join("home")));
+        let mut found = list_includes(&root.join("config"), Some(&root.join("home"))).unwrap();
         found.sort();
         assert_eq!(found, ["a", "b", "c", "home/h"].map(|name| root.join(name)));
+        put("b", "[core");
+        assert_eq!(list_includes(&root.join("config"), None), None);
+        put("b", &"[include] path = config\n".repeat(20_000));
+        assert_eq!(list_includes(&root.join("config"), None), None);
     }
 
     #[test]
@@ -278,5 +358,100 @@ mod tests {
         std::fs::write(root.join("outer/inner/.git/config"), "[core").unwrap();
         assert_eq!(find_helpers(&root.join("outer")), ["config"]);
         assert_eq!(find_helpers(&root.join("none")).len(), 1);
+    }
+
+    /// A folder with repositories, each with its configuration.
+    struct HelperFixture {
+        temp: tempfile::TempDir,
+    }
+
+    impl HelperFixture {
+        fn new() -> Self {
+            Self { temp: tempfile::tempdir().unwrap() }
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.temp.path().join(name)
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            std::fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
+            std::fs::write(self.path(name), text).unwrap();
+        }
+
+        fn create_repository(&self, git: &str, config: &str) {
+            for folder in ["objects", "refs"] {
+                std::fs::create_dir_all(self.path(git).join(folder)).unwrap();
+            }
+            self.write(&format!("{git}/HEAD"), "ref: refs/heads/main\n");
+            self.write(&format!("{git}/config"), config);
+        }
+
+        #[track_caller]
+        fn check(&self, folder: &str, expected: &[&str]) {
+            assert_eq!(find_helpers(&self.path(folder)), expected, "{folder}");
+        }
+    }
+
+    const MONITOR: &str = "[core]\nfsmonitor = ./x\n";
+
+    #[test]
+    fn folder_with_commondir_is_a_repository() {
+        let fixture = HelperFixture::new();
+        fixture.create_repository("w/.git", "[extensions]\nworktreeConfig = true\n");
+        fixture.write("w/evil/HEAD", "ref: refs/heads/main\n");
+        fixture.write("w/evil/commondir", "../.git\n");
+        fixture.write("w/evil/config.worktree", MONITOR);
+        fixture.check("w/evil", &["core.fsmonitor"]);
+        // The common folder may configure helpers as well, and its name may end with a space.
+        fixture.write("other/HEAD", "ref: refs/heads/main\n");
+        fixture.write("other/commondir", "c \n");
+        fixture.create_repository("other/c ", MONITOR);
+        fixture.check("other", &["core.fsmonitor"]);
+    }
+
+    #[test]
+    fn malformed_repository_does_not_hide_the_outer_one() {
+        let fixture = HelperFixture::new();
+        fixture.create_repository("w/.git", MONITOR);
+        for folder in ["w/empty/.git", "w/valid"] {
+            std::fs::create_dir_all(fixture.path(folder)).unwrap();
+        }
+        fixture.check("w/empty", &["core.fsmonitor"]);
+        fixture.create_repository("w/valid/.git", "");
+        fixture.check("w/valid", &[]);
+        fixture.create_repository("w/bare", MONITOR);
+        std::fs::create_dir(fixture.path("w/bare/.git")).unwrap();
+        fixture.check("w/bare", &["core.fsmonitor"]);
+    }
+
+    #[test]
+    fn reached_bounds_count_as_helpers() {
+        let fixture = HelperFixture::new();
+        fixture.create_repository("long/real", MONITOR);
+        fixture.write("long/.git", &format!("gitdir: real{}", "\n".repeat(5_000)));
+        fixture.check("long", &["core.fsmonitor"]);
+        fixture.write("long/.git", &format!("gitdir: real{}", "\n".repeat(1 << 20)));
+        fixture.check("long", &[".git", "core.fsmonitor"]);
+        fixture.create_repository("hooks/.git", "");
+        for number in 0..=HOOKS_MAX {
+            fixture.write(&format!("hooks/.git/hooks/{number}"), "");
+        }
+        fixture.check("hooks", &["hooks"]);
+        fixture.create_repository("deep/.git", "");
+        let module = "deep/.git/modules/1/2/3/4/5";
+        fixture.create_repository(module, MONITOR);
+        fixture.check("deep", &["core.fsmonitor"]);
+        fixture.create_repository("deeper/.git", "");
+        fixture.create_repository("deeper/.git/modules/1/2/3/4/5/6/7/8/9/10/11", MONITOR);
+        fixture.check("deeper", &[NOT_SEARCHED]);
+        fixture.create_repository("wide/.git", "");
+        for number in 0..=NAMES_MAX {
+            std::fs::create_dir(fixture.path(&format!("wide/{number}"))).unwrap();
+        }
+        fixture.check("wide", &[NOT_SEARCHED]);
+        fixture.create_repository("unreadable/.git", "");
+        fixture.write("unreadable/.git/index", "DIRC");
+        fixture.check("unreadable", &["index"]);
     }
 }

@@ -13,6 +13,8 @@ use zero_policy::protected_paths;
 use zero_sandbox::path_survey::{self, ChangeStamp, ScanOutcome};
 use zero_sandbox::quarantine;
 
+use crate::local_machine::{self, RepositoryLocation};
+
 /// Most folders visited, and most names read.
 const FOLDERS_MAX: usize = 20_000;
 const NAMES_MAX: usize = 400_000;
@@ -37,8 +39,8 @@ const SKIPPED_FOLDERS: &[&str] = &[
     "target",
     "venv",
 ];
-/// Three names that make a folder a repository.
-const BARE_REPOSITORY_NAMES: &[&str] = &["HEAD", "objects", "refs"];
+/// Names that make a folder a repository: the first, and the second or both others.
+const BARE_REPOSITORY_NAMES: [&str; 4] = ["HEAD", "commondir", "objects", "refs"];
 /// On the policy's list, but checked with repositories here: git creates it in each new one.
 const REPOSITORY_ONLY: &str = "HEAD";
 
@@ -59,10 +61,12 @@ pub(crate) struct WritableRoots {
 pub(crate) struct FolderScanResult {
     /// Repositories beneath the workspace folders, those known longest first.
     pub(super) repositories: Vec<PathBuf>,
-    /// Entries of the policy's list, except those directly in a writable folder.
+    /// Entries of the policy's list, except those that are looked up by name in a writable folder.
     pub(crate) settings: Vec<SettingPath>,
     /// Folders that could not be scanned completely.
     pub(crate) overlooked: Vec<PathBuf>,
+    /// Indexes of repositories that could not be read.
+    pub(crate) unread_indexes: Vec<PathBuf>,
 }
 
 /// A path on the policy's list.
@@ -89,6 +93,8 @@ pub(crate) struct FolderScanner {
 #[derive(Debug, Default)]
 struct ScanCache {
     folders: HashMap<PathBuf, (ChangeStamp, Arc<FolderSummary>)>,
+    /// The repositories that an index lists, by the path of the index.
+    links: HashMap<PathBuf, (ChangeStamp, Arc<[PathBuf]>)>,
     /// Repositories, in the order in which they were found.
     known: Vec<PathBuf>,
 }
@@ -99,7 +105,7 @@ struct FolderSummary {
     folders: Vec<OsString>,
     skipped: Vec<OsString>,
     is_repository: bool,
-    /// Names that are the last component of an entry of the policy's list.
+    /// Names that are the last component of an entry of the policy's list, or end like one.
     names: Vec<OsString>,
 }
 
@@ -122,6 +128,14 @@ static BY_LAST_PART: LazyLock<HashMap<&'static OsStr, Vec<SettingPattern>>> = La
     table
 });
 
+/// The description of a name whose end is on the policy's list.
+fn match_ending(name: &OsStr) -> Option<&'static str> {
+    static ENDINGS: LazyLock<Vec<protected_paths::ProtectedName>> =
+        LazyLock::new(|| protected_paths::settings_endings().collect());
+    let name = name.as_encoded_bytes();
+    ENDINGS.iter().find(|ending| name.ends_with(ending.name.as_bytes())).map(|ending| ending.why)
+}
+
 impl FolderScanner {
     /// Scans all writable folders.
     pub(crate) fn scan(&self, scope: &WritableRoots) -> FolderScanResult {
@@ -137,6 +151,7 @@ impl FolderScanner {
                 walk.scan_base(base, at < scope.roots.len(), &apart);
             }
         }
+        walk.scan_indexes(&scope.roots);
         let mut found = walk.found;
         memory.merge_known(&mut found, &bases);
         found
@@ -193,7 +208,7 @@ impl FolderScan<'_> {
                 }
             }
             let mut held = Vec::new();
-            if counts && path != base {
+            if counts {
                 for name in &inside.names {
                     if let Some(setting) = match_setting(base, &path, name) {
                         held.push(name);
@@ -203,7 +218,7 @@ impl FolderScan<'_> {
             }
             for name in &inside.skipped {
                 let folder = path.join(name);
-                if name != ".git" && path_survey::exists(&folder.join(".git")) {
+                if name != ".git" && is_repository(&folder) {
                     self.found.repositories.push(folder);
                 }
             }
@@ -221,13 +236,15 @@ impl FolderScan<'_> {
             return Arc::clone(inside);
         }
         let mut inside = FolderSummary::default();
-        let mut bare = 0;
+        let mut bare = [false; BARE_REPOSITORY_NAMES.len()];
         let left = NAMES_MAX.saturating_sub(self.names);
         let scanned = path_survey::scan_folder(folder, left, |name, is_folder| {
             self.names += 1;
-            bare += usize::from(BARE_REPOSITORY_NAMES.iter().any(|part| name == *part));
+            if let Some(at) = BARE_REPOSITORY_NAMES.iter().position(|part| name == *part) {
+                bare[at] = true;
+            }
             inside.is_repository |= name == ".git";
-            if BY_LAST_PART.contains_key(name) {
+            if BY_LAST_PART.contains_key(name) || match_ending(name).is_some() {
                 inside.names.push(name.to_owned());
             }
             if is_folder {
@@ -236,7 +253,8 @@ impl FolderScan<'_> {
                 list.push(name.to_owned());
             }
         });
-        inside.is_repository |= bare == BARE_REPOSITORY_NAMES.len();
+        let [head, common, objects, refs] = bare;
+        inside.is_repository |= head && (common || objects && refs);
         inside.folders.sort();
         let inside = Arc::new(inside);
         match scanned {
@@ -250,6 +268,50 @@ impl FolderScan<'_> {
             ScanOutcome::Part => self.record_overlooked(folder),
         }
         inside
+    }
+
+    /// Adds the repositories that an index lists where folders are not scanned: git runs in these
+    /// too.
+    fn scan_indexes(&mut self, roots: &[PathBuf]) {
+        let mut open: Vec<PathBuf> =
+            roots.iter().chain(&self.found.repositories).cloned().collect();
+        let mut known: BTreeSet<PathBuf> = open.iter().cloned().collect();
+        while let Some(folder) = open.pop() {
+            let Some(found) = RepositoryLocation::find(&folder) else { continue };
+            for git in &found.git_folders {
+                for link in self.read_links(git).iter() {
+                    let inner = folder.join(link);
+                    if is_repository(&inner) && known.insert(inner.clone()) {
+                        self.found.repositories.push(inner.clone());
+                        open.push(inner);
+                    }
+                }
+            }
+        }
+    }
+
+    fn read_links(&mut self, git: &Path) -> Arc<[PathBuf]> {
+        let index = git.join("index");
+        let Some(stamp) = path_survey::read_stamp(&index) else { return Arc::default() };
+        if let Some((known, links)) = self.memory.links.get(&index)
+            && *known == stamp
+        {
+            return Arc::clone(links);
+        }
+        let Some(links) = local_machine::list_gitlinks(git) else {
+            if self.found.unread_indexes.len() < OVERLOOKED_MAX {
+                self.found.unread_indexes.push(index);
+            }
+            return Arc::default();
+        };
+        let links: Arc<[PathBuf]> = links.into();
+        if stamp.is_stable() {
+            if self.memory.links.len() >= KNOWN_MAX {
+                self.memory.links.clear();
+            }
+            self.memory.links.insert(index, (stamp, Arc::clone(&links)));
+        }
+        links
     }
 
     fn record_overlooked(&mut self, folder: &Path) {
@@ -269,16 +331,18 @@ fn match_setting(base: &Path, folder: &Path, name: &OsStr) -> Option<SettingPath
         // A path directly in the base is looked up there by its name.
         all && parts.next().is_some()
     };
-    let entry = BY_LAST_PART.get(name)?.iter().find(fits)?;
+    let why = match BY_LAST_PART.get(name).and_then(|entries| entries.iter().find(fits)) {
+        Some(entry) => entry.why,
+        None => match_ending(name)?,
+    };
     let relative = below.join(name);
     // An empty folder may be the placeholder of a running command.
-    let setting = SettingPath { base: base.to_owned(), relative, why: entry.why };
+    let setting = SettingPath { base: base.to_owned(), relative, why };
     (name != ".zero" || !quarantine::is_empty(&setting.path())).then_some(setting)
 }
 
 fn is_repository(folder: &Path) -> bool {
-    let has = |name: &str| path_survey::exists(&folder.join(name));
-    has(".git") || BARE_REPOSITORY_NAMES.iter().all(|name| has(name))
+    path_survey::exists(&folder.join(".git")) || local_machine::may_be_git_folder(folder)
 }
 
 #[cfg(test)]
@@ -399,5 +463,42 @@ mod tests {
         assert!(memory.known.len() == 1, "the repository was listed twice");
         memory.merge_known(&mut FolderScanResult::default(), &[&root]);
         assert!(memory.known.is_empty());
+    }
+
+    #[test]
+    fn every_repository_layout_is_found() {
+        let fixture = ScanFixture::new(&[
+            "w/a/HEAD",
+            "w/a/commondir",
+            "w/b/HEAD",
+            "w/b/refs/x",
+            "w/b/objects/x",
+            "w/c/HEAD",
+            "w/c/refs/x",
+            "w/node_modules/HEAD",
+            "w/node_modules/commondir",
+        ]);
+        let found = fixture.scan(&["w"], &[]);
+        fixture.check(&found, &["w/a", "w/b", "w/node_modules"], &[]);
+    }
+
+    #[test]
+    fn repository_in_index_is_found_in_skipped_folder() {
+        let link = "node_modules/deep/x";
+        let inner = format!("w/{link}/.git/HEAD");
+        let fixture = ScanFixture::new(&["w/.git/HEAD", &inner, "w/target/a/.git/HEAD"]);
+        fixture.check(&fixture.scan(&["w"], &[]), &[], &[]);
+        let mut index = b"DIRC\0\0\0\x02\0\0\0\x01".to_vec();
+        index.extend([0; 24]);
+        index.extend(0o160_000_u32.to_be_bytes());
+        index.extend([0; 33]);
+        index.push(u8::try_from(link.len()).unwrap());
+        index.extend(link.as_bytes());
+        index.resize(12 + (62 + link.len() + 1).next_multiple_of(8) + 20, 0);
+        fs::write(fixture.path("w/.git/index"), index).unwrap();
+        fixture.check(&fixture.scan(&["w"], &[]), &["w/node_modules/deep/x"], &[]);
+        fs::write(fixture.path("w/.git/index"), "DIRC").unwrap();
+        let found = fixture.scan(&["w"], &[]);
+        assert_eq!(found.unread_indexes, [fixture.path("w/.git/index")]);
     }
 }

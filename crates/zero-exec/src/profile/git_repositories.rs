@@ -11,7 +11,8 @@ use zero_sandbox::path_survey::{self, ChangeStamp, ScanOutcome};
 use zero_sandbox::{FileType, quarantine};
 
 use super::folder_scanner::{FolderScanResult, WritableRoots};
-use crate::local_machine;
+use super::protected_settings::UNHELD_ENTRIES_MAX;
+use crate::local_machine::{self, PointerTarget, RepositoryLocation};
 
 /// Folders in a repository that must not be created: an empty placeholder is mounted instead.
 const HELD_FOLDERS: &[&str] = &["hooks"];
@@ -23,11 +24,9 @@ pub(crate) const STAND_INS: &[&str] =
 /// Files that make git use another folder as the repository: read-only if they exist, watched if
 /// not.
 const POINTERS: &[&str] = &["commondir", "gitdir"];
-/// Most bytes of a file that names a path.
-const POINTER_BYTES_MAX: u64 = 4_096;
 
 /// How deep repositories of submodules are searched, and how many names are visited for that.
-const DEPTH_MAX: usize = 4;
+const DEPTH_MAX: usize = 8;
 const NAMES_MAX: usize = 20_000;
 /// Most repositories that commands can change, that they can only read, and that are only checked
 /// afterwards: a sandbox with many hundred mounts takes seconds to build.
@@ -35,6 +34,10 @@ const OPEN_MAX: usize = 48;
 const CLOSED_MAX: usize = 80;
 const LOOKED_AT_MAX: usize = 4_096;
 
+/// The configuration of a repository, in its folder.
+const CONFIG_FILES: [&str; 2] = ["config", "config.worktree"];
+/// The user's own configuration, relative to the home folder.
+const USER_CONFIGS: [&str; 2] = [".gitconfig", ".config/git/config"];
 /// The description of a file that a repository's configuration includes.
 const INCLUDED: &str = "a file with settings of git, which can run a command";
 /// The description of a `.git` file or of a pointer inside a repository.
@@ -46,7 +49,7 @@ const IN_GIT: &str = "a setting or hook of git, which can run a command";
 #[derive(Debug, Default)]
 pub(crate) struct GitRepositories {
     /// Folders outside the workspace that belong to its repositories.
-    pub(super) writable: Vec<PathBuf>,
+    pub(crate) writable: Vec<PathBuf>,
     /// Folders and files that must not change, even if they do not exist.
     pub(super) folders: Vec<PathBuf>,
     pub(super) files: Vec<PathBuf>,
@@ -60,10 +63,18 @@ pub(crate) struct GitRepositories {
     pub(crate) work_folders: BTreeSet<PathBuf>,
     /// The git folders of these repositories.
     pub(crate) git_folders: BTreeSet<PathBuf>,
+    /// The folders of their worktrees, which may have settings of their own.
+    pub(crate) worktrees: BTreeSet<PathBuf>,
+    /// Folders in git folders with more repositories than are inspected.
+    pub(crate) uninspected: BTreeSet<PathBuf>,
+    /// Files with settings of git that cannot be read, or that include too many others.
+    pub(crate) unread_configs: Vec<PathBuf>,
     /// The number of repositories that are read-only.
     pub(crate) closed: usize,
     /// Paths beyond the mount limit, with a stamp that shows later changes.
     pub(crate) unheld: Vec<(PathBuf, Option<ChangeStamp>)>,
+    /// The hooks folders that the user's own configuration names, for every repository.
+    hooks_of_user: Vec<String>,
     /// Submodules that are still to be inspected.
     pending: Vec<(PathBuf, usize)>,
 }
@@ -82,6 +93,11 @@ pub(crate) fn find_repositories(
     found: &FolderScanResult,
 ) -> GitRepositories {
     let mut all = GitRepositories::default();
+    // The user's own configuration may name files of the workspace.
+    for config in scope.home.iter().flat_map(|home| USER_CONFIGS.map(|name| home.join(name))) {
+        all.protect_included_files(&config, scope);
+        all.hooks_of_user.extend(read_hooks_paths(&config, scope));
+    }
     for root in &scope.roots {
         all.add_root(root, scope);
     }
@@ -121,28 +137,61 @@ impl GitRepositories {
                     self.protect_git_folder(folder, Some(root), scope, DEPTH_MAX);
                 }
             }
-            // The workspace may be a git folder itself, such as a bare repository.
-            None if is_git_folder(root) => self.protect_git_folder(root, None, scope, DEPTH_MAX),
             _ => {}
         }
+        // Where its files lead, or the workspace itself, such as a bare repository.
+        self.protect_location(root, scope);
     }
 
     fn add_nested(&mut self, folder: &Path, scope: &WritableRoots) {
         let git = folder.join(".git");
-        match path_survey::file_type(&git) {
-            Some(FileType::Directory) if !is_link(&git) => {
+        if is_link(&git) {
+            self.links.push(git);
+        } else {
+            match path_survey::file_type(&git) {
                 // Not a repository yet for git; if it becomes one, it counts as new.
-                if !is_initialized(&git) {
+                Some(FileType::Directory)
+                    if !is_initialized(&git) && !local_machine::may_be_git_folder(folder) =>
+                {
                     return;
                 }
-                self.protect_git_folder(&git, Some(folder), scope, DEPTH_MAX);
+                Some(FileType::Directory) | None => {}
+                // Wherever it points: it must not change.
+                Some(_) => self.held.push(git),
             }
-            // Wherever it points: it must not change.
-            Some(FileType::File) if !is_link(&git) => self.held.push(git),
-            Some(_) => self.links.push(git),
-            None => self.protect_git_folder(folder, None, scope, DEPTH_MAX),
         }
         self.work_folders.insert(folder.to_owned());
+        self.protect_location(folder, scope);
+    }
+
+    /// Protects every folder that git may use for a working folder, as far as commands can write to
+    /// it.
+    fn protect_location(&mut self, folder: &Path, scope: &WritableRoots) {
+        let Some(found) = RepositoryLocation::find(folder) else { return };
+        for git in found.git_folders.iter().filter_map(|git| path_survey::canonicalize(git)) {
+            let is_there = path_survey::file_type(&git) == Some(FileType::Directory);
+            if is_there && self.find_writable_base(&git, scope).is_some() {
+                match path_survey::exists(&git.join("commondir")) {
+                    true => self.protect_worktree(&git),
+                    false => self.protect_git_folder(&git, Some(folder), scope, DEPTH_MAX),
+                }
+            }
+        }
+    }
+
+    /// Protects the folder of a worktree, whose hooks and most settings are in the common folder.
+    fn protect_worktree(&mut self, git: &Path) {
+        if self.worktrees.insert(git.to_owned()) {
+            self.files.push(git.join("config.worktree"));
+            for pointer in POINTERS {
+                self.hold_or_watch(git, Path::new(pointer), REPOSITORY);
+            }
+        }
+    }
+
+    fn find_writable_base(&self, path: &Path, scope: &WritableRoots) -> Option<PathBuf> {
+        let writable = scope.roots.iter().chain(&scope.writable).chain(&self.writable);
+        writable.into_iter().find(|base| path.starts_with(base)).cloned()
     }
 
     /// Protects the files in a git folder that git runs or that configure it.
@@ -153,18 +202,22 @@ impl GitRepositories {
         scope: &WritableRoots,
         depth: usize,
     ) {
-        if self.git_folders.len() >= LOOKED_AT_MAX {
-            return self.unheld.push((git.to_owned(), path_survey::read_stamp(git)));
-        }
-        if !self.git_folders.insert(git.to_owned()) {
+        if self.git_folders.contains(git) {
             return;
         }
-        if depth > 0 {
-            match list_submodules(&git.join("modules")) {
-                Some(found) => self.pending.extend(found.into_iter().map(|at| (at, depth - 1))),
-                // Too many submodules to inspect: the whole folder becomes read-only, so that none
-                // can be hidden in it.
-                None => self.held.push(git.join("modules")),
+        if self.git_folders.len() >= LOOKED_AT_MAX {
+            return self.watch_changes(git);
+        }
+        self.git_folders.insert(git.to_owned());
+        match list_submodules(&git.join("modules")) {
+            Some(found) if depth > 0 || found.is_empty() => {
+                self.pending.extend(found.into_iter().map(|at| (at, depth.saturating_sub(1))));
+            }
+            // Too many submodules to inspect: the whole folder becomes read-only, so that none can
+            // be hidden in it.
+            _ => {
+                self.held.push(git.join("modules"));
+                self.uninspected.insert(git.join("modules"));
             }
         }
         if self.git_folders.len() > OPEN_MAX {
@@ -180,27 +233,19 @@ impl GitRepositories {
         for pointer in POINTERS {
             self.hold_or_watch(git, Path::new(pointer), REPOSITORY);
         }
-        if let Some(work) = work
-            && let Some(folder) = find_hooks_folder(git, work)
-            && let Ok(relative) = folder.strip_prefix(work)
-        {
-            self.hold_or_watch(work, relative, IN_GIT);
+        for name in CONFIG_FILES {
+            self.protect_included_files(&git.join(name), scope);
         }
-        for name in ["config", "config.worktree"] {
-            for included in local_machine::list_git_includes(&git.join(name), scope.home.as_deref())
-            {
-                self.protect_included_file(&included, scope);
-            }
+        if let Some(work) = work {
+            self.protect_hooks_folders(git, work, scope);
         }
         let worktrees = list_folders(&git.join("worktrees")).unwrap_or_else(|| {
             self.held.push(git.join("worktrees"));
+            self.uninspected.insert(git.join("worktrees"));
             Vec::new()
         });
         for worktree in worktrees {
-            self.files.push(worktree.join("config.worktree"));
-            for pointer in POINTERS {
-                self.hold_or_watch(&worktree, Path::new(pointer), REPOSITORY);
-            }
+            self.protect_worktree(&worktree);
         }
     }
 
@@ -210,17 +255,43 @@ impl GitRepositories {
             self.closed += 1;
             return self.held.push(git.to_owned());
         }
-        for name in HELD_FOLDERS.iter().chain(HELD_FILES) {
+        self.watch_changes(git);
+    }
+
+    /// Notes the state of a repository that cannot be protected, to notice changes.
+    fn watch_changes(&mut self, git: &Path) {
+        let names = HELD_FOLDERS.iter().chain(HELD_FILES).chain(POINTERS).chain(&["modules"]);
+        for name in names {
             let path = git.join(name);
-            let stamp = path_survey::read_stamp(&path);
-            self.unheld.push((path, stamp));
+            match path_survey::read_tree_stamp(&path, UNHELD_ENTRIES_MAX) {
+                None if path_survey::exists(&path) => self.held.push(path),
+                stamp => self.unheld.push((path, stamp)),
+            }
+        }
+    }
+
+    /// Protects the files that a configuration includes.
+    fn protect_included_files(&mut self, config: &Path, scope: &WritableRoots) {
+        match local_machine::list_git_includes(config, scope.home.as_deref()) {
+            Some(files) => files.iter().for_each(|file| self.protect_included_file(file, scope)),
+            None => self.unread_configs.push(config.to_owned()),
+        }
+    }
+
+    /// Protects the hooks folders in the working folder that a configuration names.
+    fn protect_hooks_folders(&mut self, git: &Path, work: &Path, scope: &WritableRoots) {
+        let own = CONFIG_FILES.iter().flat_map(|name| read_hooks_paths(&git.join(name), scope));
+        for named in own.chain(self.hooks_of_user.clone()) {
+            if let Some(folder) = find_hooks_folder(git, work, &named)
+                && let Ok(relative) = folder.strip_prefix(work)
+            {
+                self.hold_or_watch(work, relative, IN_GIT);
+            }
         }
     }
 
     fn protect_included_file(&mut self, file: &Path, scope: &WritableRoots) {
-        let writable = scope.roots.iter().chain(&scope.writable).chain(&self.writable);
-        let inside = writable.into_iter().find(|base| file.starts_with(base)).cloned();
-        if let Some(base) = inside
+        if let Some(base) = self.find_writable_base(file, scope)
             && let Ok(relative) = file.strip_prefix(&base)
         {
             self.hold_or_watch(&base, relative, INCLUDED);
@@ -267,24 +338,32 @@ impl LinkedGitFolders {
         if is_link(&git_file) {
             return None;
         }
-        let text = read_pointer(&git_file)?;
-        let named = text.strip_prefix("gitdir:")?.trim();
-        let own = path_survey::canonicalize(&root.join(named))?;
-        match read_pointer(&own.join("commondir")) {
-            Some(common) => {
-                let common = path_survey::canonicalize(&own.join(common))?;
-                let back = own.join(read_pointer(&own.join("gitdir"))?);
+        let PointerTarget::Folder(named) = local_machine::read_pointer(&git_file, b"gitdir: ")
+        else {
+            return None;
+        };
+        let own = path_survey::canonicalize(&named)?;
+        match local_machine::read_pointer(&own.join("commondir"), b"") {
+            PointerTarget::Folder(common) => {
+                let common = path_survey::canonicalize(&common)?;
+                let PointerTarget::Folder(back) =
+                    local_machine::read_pointer(&own.join("gitdir"), b"")
+                else {
+                    return None;
+                };
                 let is_ours = path_survey::canonicalize(&back)? == git_file
                     && own.parent() == Some(&common.join("worktrees"))
-                    && is_git_folder(&common);
+                    && local_machine::may_be_git_folder(&common);
                 is_ours.then_some(Self { own, common: Some(common) })
             }
-            None => {
-                let back = local_machine::read_git_setting(&own, "core.worktree")?;
+            PointerTarget::Missing => {
+                let back = local_machine::read_git_values(&own.join("config"), "core.worktree");
+                let back = back.last()?;
                 let is_ours = path_survey::canonicalize(&own.join(back))?.as_path() == root
-                    && is_git_folder(&own);
+                    && local_machine::may_be_git_folder(&own);
                 is_ours.then_some(Self { own, common: None })
             }
+            PointerTarget::Unknown => None,
         }
     }
 
@@ -294,25 +373,23 @@ impl LinkedGitFolders {
     }
 }
 
-fn read_pointer(path: &Path) -> Option<String> {
-    let text = String::from_utf8(path_survey::read_small_file(path, POINTER_BYTES_MAX)?).ok()?;
-    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
-}
-
-fn is_git_folder(folder: &Path) -> bool {
-    ["HEAD", "objects", "refs"].iter().all(|name| path_survey::exists(&folder.join(name)))
-}
-
 fn is_link(path: &Path) -> bool {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return false };
     matches!(quarantine::inspect(parent, &parent.join(name)), quarantine::EntryKind::Link { .. })
 }
 
-/// The hooks folder in the working folder, if the repository's configuration names one. Not one
-/// that contains the repository itself: then nothing could be changed.
-fn find_hooks_folder(git: &Path, work: &Path) -> Option<PathBuf> {
-    let path = work.join(local_machine::read_git_setting(git, "core.hookspath")?);
-    let path = path_survey::canonicalize(&path)?;
+/// The hooks folders that a configuration and the files that it includes name.
+fn read_hooks_paths(config: &Path, scope: &WritableRoots) -> Vec<String> {
+    let included = local_machine::list_git_includes(config, scope.home.as_deref());
+    let files = included.unwrap_or_default();
+    let files = std::iter::once(config).chain(files.iter().map(PathBuf::as_path));
+    files.flat_map(|file| local_machine::read_git_values(file, "core.hookspath")).collect()
+}
+
+/// The hooks folder that a configuration names. Not one that contains the repository itself: then
+/// nothing could be changed.
+fn find_hooks_folder(git: &Path, work: &Path, named: &str) -> Option<PathBuf> {
+    let path = path_survey::canonicalize(&work.join(named))?;
     (path != work && !git.starts_with(&path)).then_some(path)
 }
 
@@ -359,9 +436,15 @@ mod tests {
     use std::fs;
 
     /// Names on the policy's list that git itself has to change: the lock of its configuration, and
-    /// the to-do list of a running rebase.
-    const LEFT_TO_GIT: &[&str] =
-        &["config.lock", "git-rebase-todo", "rebase-merge/git-rebase-todo"];
+    /// the steps of a running rebase, which are compared instead.
+    const LEFT_TO_GIT: &[&str] = &[
+        "config.lock",
+        "git-rebase-todo",
+        "rebase-merge/git-rebase-todo",
+        "rebase-merge/strategy",
+        "sequencer/todo",
+        "sequencer/opts",
+    ];
 
     struct RepositoryFixture {
         temp: tempfile::TempDir,
@@ -444,6 +527,9 @@ mod tests {
         fixture.write_file("w/.git/worktrees/x/gitdir", "/elsewhere/.git\n");
         fixture.write_file("w/.git/config", "[core]\nhooksPath = tools/hooks\n");
         fixture.write_file("w/tools/hooks/pre-commit", "");
+        fixture.write_file("w/.git/config.worktree", "[include]\npath = ../more.ini\n");
+        fixture.write_file("w/more.ini", "[core]\nhooksPath = other\n");
+        fixture.write_file("home/.gitconfig", "[core]\nhooksPath = third\n");
         let found = fixture.find("w");
         let folders = ["w/.git", "w/.git/modules/vendor/lib", "w/bare.git", "w/a/b/.git"];
         for folder in folders {
@@ -452,6 +538,9 @@ mod tests {
         assert_eq!(found.folders.len(), folders.len(), "{:?}", found.folders);
         assert!(found.held.contains(&fixture.path("w/.git/worktrees/x/gitdir")));
         assert!(found.held.contains(&fixture.path("w/tools/hooks")));
+        for name in ["other", "third"] {
+            assert!(found.missing.iter().any(|m| m.relative == Path::new(name)), "{name}");
+        }
         assert!(found.files.contains(&fixture.path("w/.git/worktrees/x/config.worktree")));
     }
 
@@ -475,15 +564,27 @@ mod tests {
         assert_eq!((found.folders.len(), found.closed), (OPEN_MAX, CLOSED_MAX));
         let closed = |path: &PathBuf| path.ends_with(".git");
         assert_eq!(found.held.iter().filter(|path| closed(path)).count(), CLOSED_MAX);
-        assert_eq!(found.unheld.len(), HELD_FOLDERS.len() + HELD_FILES.len());
+        let unheld = HELD_FOLDERS.len() + HELD_FILES.len() + POINTERS.len() + 1;
+        assert_eq!(found.unheld.len(), unheld);
     }
 
     #[test]
     fn unscannable_modules_folder_is_held_whole() {
-        let fixture = RepositoryFixture::new(&["w/.git/modules/1/2/3/4/5/6/7/8"]);
+        let fixture = RepositoryFixture::new(&[]);
         fixture.create_repository("w/.git");
-        fixture.create_repository("w/.git/modules/1/2/3/4/5/6/7/8/9");
+        let deep: String = (0..=DEPTH_MAX + 1).map(|number| format!("{number}/")).collect();
+        fixture.create_repository(&format!("w/.git/modules/{deep}"));
         assert!(fixture.find("w").held.contains(&fixture.path("w/.git/modules")));
+        // The same for submodules of submodules.
+        fixture.create_repository("x/.git");
+        let mut nested = "x/.git".to_owned();
+        for _ in 0..=DEPTH_MAX {
+            nested.push_str("/modules/m");
+            fixture.create_repository(&nested);
+        }
+        let found = fixture.find("x");
+        let innermost = fixture.path(nested.strip_suffix("/m").unwrap());
+        assert!(found.held.contains(&innermost), "{:?}", found.held);
     }
 
     #[test]
@@ -500,6 +601,14 @@ mod tests {
         assert!(found.held.contains(&fixture.path("w/more")));
         assert!(!found.held.contains(&fixture.path("home/x")), "no command can write to it");
         assert!(found.missing.iter().any(|m| m.relative == Path::new("none")));
+    }
+
+    #[test]
+    fn files_that_the_user_config_includes_are_held() {
+        let fixture = RepositoryFixture::new(&["w"]);
+        fixture.write_file("home/.gitconfig", "[include]\npath = ../w/team.ini\n");
+        fixture.write_file("w/team.ini", "");
+        assert!(fixture.find("w").held.contains(&fixture.path("w/team.ini")));
     }
 
     #[test]

@@ -21,6 +21,9 @@ const CONFIGURED: &str = "protected by a setting";
 /// Most matches further down that are made read-only: a sandbox with many hundred mounts takes
 /// seconds to build.
 const DEEP_MAX: usize = 200;
+/// Most entries of a folder beyond that limit that is checked afterwards; a larger one is made
+/// read-only as well.
+pub(crate) const UNHELD_ENTRIES_MAX: usize = 1_000;
 
 /// The protected paths, by mechanism.
 #[derive(Debug, Default)]
@@ -61,10 +64,15 @@ pub(super) fn find_protected_settings(
         }
     }
     for setting in found.settings.iter().filter(|setting| !policy.may_change(&setting.path())) {
-        if all.deep.len() < DEEP_MAX {
-            all.add(WatchedPath::new(&setting.base, &setting.relative, setting.why), &bases);
-        } else {
-            all.unheld.push((setting.path(), path_survey::read_stamp(&setting.path())));
+        let stamp = match all.deep.len() < DEEP_MAX {
+            true => None,
+            false => path_survey::read_tree_stamp(&setting.path(), UNHELD_ENTRIES_MAX),
+        };
+        match stamp {
+            Some(_) => all.unheld.push((setting.path(), stamp)),
+            None => {
+                all.add(WatchedPath::new(&setting.base, &setting.relative, setting.why), &bases)
+            }
         }
         all.deep.insert(setting.path());
     }

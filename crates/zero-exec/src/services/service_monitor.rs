@@ -73,14 +73,7 @@ impl ServiceMonitor {
     fn finish(&self, ended: CommandExit, report: &WatchReport) {
         let mut state = self.lock();
         let network = std::mem::take(&mut state.network).notes();
-        let taken = report.taken_away.iter().map(|taken| {
-            let (path, kept_at) = (taken.path.display(), taken.kept_at.display());
-            format!(
-                "`{path}` was taken away: it is {}, which services may not create; it is now in `{kept_at}`",
-                taken.why
-            )
-        });
-        state.notes = network.into_iter().chain(taken).chain(report.warnings.clone()).collect();
+        state.notes = network.into_iter().chain(report.notes("services")).collect();
         state.ended = Some(ended);
         drop(state);
         self.ended.notify_all();

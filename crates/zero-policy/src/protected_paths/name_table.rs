@@ -7,16 +7,26 @@ use std::sync::OnceLock;
 /// Names grouped by the reason for their entry.
 type NameRows = &'static [(&'static str, &'static [&'static str])];
 
-/// A table of names; one may have several components, such as `.github/workflows`.
+/// Stands for any start of a name.
+const ANY: char = '*';
+
+/// A table of names; one may have several components, such as `.github/workflows`, or be the end of
+/// a name, such as `*.code-workspace`.
 pub(super) struct NameTable {
     rows: NameRows,
-    by_first: OnceLock<HashMap<String, Vec<NameEntry>>>,
+    index: OnceLock<NameIndex>,
+}
+
+#[derive(Default)]
+struct NameIndex {
+    by_first: HashMap<String, Vec<NameEntry>>,
+    endings: Vec<(String, &'static str)>,
 }
 
 /// A protected name and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtectedName {
-    /// One or more components, as usually written: `.github/workflows`.
+    /// One or more components, as usually written: `.github/workflows`; or the end of a name.
     pub name: &'static str,
     /// The reason.
     pub why: &'static str,
@@ -30,7 +40,7 @@ struct NameEntry {
 
 impl NameTable {
     pub(super) const fn new(rows: NameRows) -> Self {
-        Self { rows, by_first: OnceLock::new() }
+        Self { rows, index: OnceLock::new() }
     }
 
     /// The reason of an entry that the names start with.
@@ -39,7 +49,12 @@ impl NameTable {
         let fits = |entry: &&NameEntry| {
             entry.rest.len() <= names.len() && entry.rest.iter().zip(names).all(|(a, b)| a == b)
         };
-        self.entries(first).iter().find(fits).map(|entry| entry.why)
+        let by_name = self.entries(first).iter().find(fits).map(|entry| entry.why);
+        let by_ending = || {
+            let endings = &self.index().endings;
+            endings.iter().find(|(ending, _)| first.ends_with(ending)).map(|(_, why)| *why)
+        };
+        by_name.or_else(by_ending)
     }
 
     /// The reason of an entry anywhere among the names.
@@ -61,11 +76,27 @@ impl NameTable {
     }
 
     fn entries(&self, first: &str) -> &[NameEntry] {
-        self.by_first.get_or_init(|| self.build_index()).get(first).map_or(&[], Vec::as_slice)
+        self.index().by_first.get(first).map_or(&[], Vec::as_slice)
     }
 
-    /// Every name as usually written, with its reason.
+    fn index(&self) -> &NameIndex {
+        self.index.get_or_init(|| self.build_index())
+    }
+
+    /// Every whole name as usually written, with its reason.
     pub(super) fn names(&self) -> impl Iterator<Item = ProtectedName> {
+        self.rows().filter(|row| !row.name.starts_with(ANY))
+    }
+
+    /// Every end of a name, with its reason.
+    pub(super) fn endings(&self) -> impl Iterator<Item = ProtectedName> {
+        let ending = |row: ProtectedName| {
+            row.name.strip_prefix(ANY).map(|name| ProtectedName { name, ..row })
+        };
+        self.rows().filter_map(ending)
+    }
+
+    fn rows(&self) -> impl Iterator<Item = ProtectedName> {
         let named = |(why, names): &(&'static str, &'static [&'static str])| {
             let why = *why;
             names.iter().map(move |name| ProtectedName { name, why })
@@ -73,13 +104,15 @@ impl NameTable {
         self.rows.iter().flat_map(named)
     }
 
-    fn build_index(&self) -> HashMap<String, Vec<NameEntry>> {
-        let mut by_first: HashMap<String, Vec<NameEntry>> = HashMap::new();
+    fn build_index(&self) -> NameIndex {
+        let mut index = NameIndex::default();
         for ProtectedName { name, why } in self.names() {
             let mut parts = name.split('/').map(str::to_ascii_lowercase);
             let first = parts.next().unwrap_or_default();
-            by_first.entry(first).or_default().push(NameEntry { rest: parts.collect(), why });
+            index.by_first.entry(first).or_default().push(NameEntry { rest: parts.collect(), why });
         }
-        by_first
+        let endings = self.endings().map(|row| (row.name.to_ascii_lowercase(), row.why));
+        index.endings = endings.collect();
+        index
     }
 }

@@ -14,7 +14,8 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
             ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv \
              .zprofile .zlogin .zlogout .kshrc .mkshrc .cshrc .tcshrc .login .logout .inputrc \
              .xinitrc .xprofile .xsession .xsessionrc .pam_environment config.fish fish/conf.d \
-             fish/functions .config/fish .config/environment.d .envrc .direnv .config/direnv"
+             fish/functions .config/fish .config/environment.d .envrc .direnv .config/direnv \
+             .autoenv .autoenv.zsh"
         ),
     ),
     (
@@ -22,33 +23,54 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
         &[".gitconfig", ".config/git", ".gitmodules", ".husky", ".githooks"],
     ),
     (
+        "a setting of a version control system that can run a command",
+        words!(
+            ".hg/hgrc .hg/hgrc-not-shared .hg/sharedpath .hgrc .config/hg .jj/repo/config.toml \
+             .jj/workspace-config.toml .jjconfig.toml .config/jj _darcs/prefs"
+        ),
+    ),
+    (
         "a hook that runs at the next commit",
         words!(
             "lefthook.yml lefthook.yaml .lefthook.yml .lefthook.yaml .lefthook lefthook-local.yml \
              lefthook-local.yaml .pre-commit-config.yaml .pre-commit-config.yml \
-             .pre-commit-hooks.yaml"
+             .pre-commit-hooks.yaml .overcommit.yml prek.toml"
         ),
     ),
     ("SSH keys and settings", &[".ssh"]),
     (
         "a package manager setting or secret",
         words!(
-            ".netrc _netrc .npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .pypirc pip.conf .pip/pip.conf \
-             .config/pip .cargo/config .cargo/config.toml .cargo/bin .cargo/env .gemrc .condarc"
+            ".netrc _netrc .npmrc .yarnrc .yarnrc.yml .yarn/plugins .yarn/releases .pnpmfile.cjs \
+             .pnpmfile.mjs .pypirc pip.conf .pip/pip.conf .config/pip .cargo/config \
+             .cargo/config.toml .cargo/bin .cargo/env .gemrc .condarc"
+        ),
+    ),
+    (
+        "a setting that selects which toolchain runs",
+        words!(
+            "rust-toolchain rust-toolchain.toml mise.toml .mise.toml mise.local.toml \
+             .mise.local.toml .mise mise/config.toml .config/mise .config/mise.toml .rtx.toml \
+             .asdfrc .bazeliskrc .bazelversion .sdkmanrc"
         ),
     ),
     (
         "an editor setting that can run a command",
         words!(
             ".vscode .idea .devcontainer .devcontainer.json .emacs .emacs.d .config/emacs .vimrc \
-             .gvimrc .exrc .vim .nvimrc .config/nvim .dir-locals.el .fleet .zed"
+             .gvimrc .exrc .vim .nvimrc .nvim.lua .config/nvim .lvimrc .vimspector.json \
+             .ycm_extra_conf.py .dir-locals.el .dir-locals-2.el .fleet .zed .run .vs .nova .theia \
+             .helix/languages.toml .helix/config.toml .config/helix *.code-workspace \
+             *.sublime-project .gitpod.yml .replit .idx"
         ),
     ),
     (
         "an agent setting",
         words!(
             ".mcp.json .claude .claude.json .cursor .gemini .qwen .codex .opencode opencode.json \
-             .aider.conf.yml .windsurf .continue"
+             opencode.jsonc .aider.conf.yml .windsurf .continue .roo .kiro .amazonq .kilocode \
+             .cline .trae .augment .junie .factory .amp .goose .crush .crush.json crush.json \
+             .codebuddy .iflow .rovodev .tabnine .copilot"
         ),
     ),
     (
@@ -56,14 +78,17 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
         words!(
             ".github/workflows .github/actions .gitlab-ci.yml .gitlab-ci.yaml .circleci \
              Jenkinsfile azure-pipelines.yml azure-pipelines.yaml .travis.yml .buildkite \
-             .drone.yml .woodpecker.yml .woodpecker bitbucket-pipelines.yml"
+             .drone.yml .woodpecker.yml .woodpecker.yaml .woodpecker bitbucket-pipelines.yml \
+             .gitea/workflows .gitea/actions .forgejo/workflows .forgejo/actions .cirrus.yml \
+             .appveyor.yml appveyor.yml .semaphore .teamcity .tekton .build.yml .builds \
+             .azure-pipelines cloudbuild.yaml"
         ),
     ),
     (
         "a build wrapper script",
         words!(
             "gradlew gradlew.bat gradle/wrapper .gradle/init.gradle .gradle/init.d mvnw mvnw.cmd \
-             .mvn .bazelrc"
+             .mvn .bazelrc tools/bazel .buckconfig .sbtopts .jvmopts"
         ),
     ),
     (
@@ -77,8 +102,9 @@ pub(super) static ANYWHERE: NameTable = NameTable::new(&[
         "a file that a program runs when it starts",
         words!(
             ".gdbinit .lldbinit .pythonrc .pythonrc.py sitecustomize.py usercustomize.py \
-             .tmux.conf .config/tmux .screenrc .Rprofile .irbrc .pryrc .perldb .psqlrc .sqliterc \
-             .wgetrc .curlrc"
+             .tmux.conf .config/tmux .screenrc .Rprofile .Renviron .irbrc .pryrc .perldb .psqlrc \
+             .sqliterc .wgetrc .curlrc .gdbearlyinit .pdbrc .pdbrc.py .ipython .ghci .iex.exs \
+             .ocamlinit .radare2rc"
         ),
     ),
 ]);
@@ -99,7 +125,7 @@ pub(super) static IN_GIT: NameTable = NameTable::new(&[
         "a Git setting that can run a command",
         words!(
             "config config.lock config.worktree info/attributes git-rebase-todo \
-             rebase-merge/git-rebase-todo"
+             rebase-merge/git-rebase-todo rebase-merge/strategy sequencer/todo sequencer/opts"
         ),
     ),
     ("a file that locates the repository", &["commondir", "gitdir"]),

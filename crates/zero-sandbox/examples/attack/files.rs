@@ -32,6 +32,7 @@ pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
         }),
         // A descriptor for reading is enough for these.
         ("fchmod", [path]) => with_file(path, |file| unsafe { libc::fchmod(file, 0o777).into() }),
+        ("set-id", [how, path]) => create_set_id(how, path),
         ("swap", [from, to]) => swap(from, to),
         ("write-through-hardlink", [path, link]) => {
             fs::hard_link(path, link).and_then(|()| fs::write(link, "attacked")).map(ok)
@@ -52,6 +53,37 @@ pub(crate) fn attempt(name: &str, args: &[&str]) -> Option<io::Result<String>> {
         }
         _ => return None,
     })
+}
+
+/// Makes a new program that runs as its owner.
+fn create_set_id(how: &str, path: &str) -> io::Result<String> {
+    let (write, mode) = (libc::O_CREAT | libc::O_WRONLY, 0o4755);
+    let at = libc::AT_FDCWD;
+    match how {
+        "chmod" => {
+            File::create(path)?;
+            with_path(path, |path| unsafe { libc::chmod(path, mode).into() })
+        }
+        "fchmodat" => {
+            File::create(path)?;
+            with_path(path, |path| unsafe { libc::fchmodat(at, path, mode, 0).into() })
+        }
+        "fchmod" => {
+            File::create(path)?;
+            with_file(path, |file| unsafe { libc::fchmod(file, mode).into() })
+        }
+        "open" => with_path(path, |path| unsafe { libc::open(path, write, mode).into() }),
+        "creat" => with_path(path, |path| unsafe { libc::creat(path, mode).into() }),
+        "mknod" => {
+            with_path(path, |path| unsafe { libc::mknod(path, libc::S_IFREG | mode, 0).into() })
+        }
+        "openat2" => with_path(path, |path| {
+            // Flags, mode, and how the path is resolved.
+            let how = [u64::from(write.unsigned_abs()), u64::from(mode), 0];
+            unsafe { libc::syscall(libc::SYS_openat2, at, path, &how, size_of_val(&how)) }
+        }),
+        _ => Err(io::Error::other("no such way")),
+    }
 }
 
 fn with_path(

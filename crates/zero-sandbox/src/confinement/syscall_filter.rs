@@ -155,6 +155,38 @@ const IOPRIO_WHO_USER: u64 = 3;
 /// The first process of a PID namespace.
 const FIRST_PROCESS: u64 = 1;
 
+/// Makes a program run as its owner, whoever starts it. A file with it outlives the sandbox.
+const SET_USER_ID: u64 = 0o4000;
+/// The same for its group. Folders need it, and calls that change a mode do not say of what.
+const SET_GROUP_ID: u64 = 0o2000;
+
+/// Calls that set the mode of an existing file or folder, with the number of that argument.
+const MODE_CALLS: &[(libc::c_long, u8)] = &[
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (libc::SYS_fchmodat2, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+];
+/// Calls that create a file with a mode.
+const NODE_CALLS: &[(libc::c_long, u8)] = &[
+    (libc::SYS_mknodat, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, 1),
+];
+/// Calls that create a file if their flags say so, with the number of the flags; the mode follows.
+const OPEN_CALLS: &[(libc::c_long, u8)] = &[
+    (libc::SYS_openat, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 1),
+];
+/// Flags with which a file is created; otherwise the mode has no meaning. The second is the part of
+/// `O_TMPFILE` that it does not share with `O_DIRECTORY`.
+const CREATE_FLAGS: [u64; 2] =
+    [libc::O_CREAT as u64, (libc::O_TMPFILE & !libc::O_DIRECTORY) as u64];
+
 /// Mask for the type of a socket, without its flags.
 const SOCKET_KIND: u64 = 0xf;
 
@@ -223,14 +255,30 @@ pub(crate) fn from_numbers(numbers: &[u64]) -> BpfProgram {
 }
 
 fn compile(sockets: SocketAccess) -> Result<BpfProgram, SyscallFilterError> {
+    let rules = argument_rules(sockets)?;
+    let others = compile_permissions(rules.keys().copied())?;
     let filter = SeccompFilter::new(
-        argument_rules(sockets)?,
+        rules,
         SeccompAction::Allow,
         SeccompAction::Errno(libc::EPERM.unsigned_abs()),
         target_arch()?,
     )?;
     let body: BpfProgram = filter.try_into()?;
-    Ok(build_preamble().into_iter().chain(compile_refusals(sockets)?).chain(body).collect())
+    let refusals = compile_refusals(sockets)?;
+    Ok(build_preamble().into_iter().chain(refusals).chain(others).chain(body).collect())
+}
+
+/// Allows every call but these, whose arguments are checked behind it.
+fn compile_permissions(
+    checked: impl Iterator<Item = i64>,
+) -> Result<BpfProgram, SyscallFilterError> {
+    let calls = checked.map(u32::try_from).collect::<Result<Vec<u32>, _>>();
+    let calls = calls.map_err(|_| SyscallFilterError(None))?;
+    let mut steps = build_call_search(&calls, 0).ok_or(SyscallFilterError(None))?;
+    // A call that was found continues behind the permission.
+    steps.push(build_instruction(JUMP_EQUAL, 1, 1, 0));
+    steps.push(build_instruction(RETURN, 0, 0, ALLOW));
+    Ok(steps)
 }
 
 /// Refuses the calls that are refused with any arguments; other calls continue behind it.
@@ -299,7 +347,29 @@ fn argument_rules(
         SocketAccess::Unix | SocketAccess::UnixAndInternet => (SeccompCmpOp::Eq, FIRST_PROCESS),
     };
     refuse_process_control(&mut rules, others)?;
+    refuse_set_id(&mut rules)?;
     Ok(rules)
+}
+
+/// Refuses to make files that run as their owner or group.
+fn refuse_set_id(rules: &mut BTreeMap<i64, Vec<SeccompRule>>) -> Result<(), SyscallFilterError> {
+    let has = |at: u8, bit: u64| argument_condition(at, SeccompCmpOp::MaskedEq(bit), bit);
+    for (call, mode) in MODE_CALLS {
+        rules.insert(*call, vec![SeccompRule::new(vec![has(*mode, SET_USER_ID)?])?]);
+    }
+    for bit in [SET_USER_ID, SET_GROUP_ID] {
+        for (call, mode) in NODE_CALLS {
+            let refused = SeccompRule::new(vec![has(*mode, bit)?])?;
+            rules.entry(*call).or_default().push(refused);
+        }
+        for (call, flags) in OPEN_CALLS {
+            for flag in CREATE_FLAGS {
+                let refused = SeccompRule::new(vec![has(*flags, flag)?, has(flags + 1, bit)?])?;
+                rules.entry(*call).or_default().push(refused);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Refuses calls that slow down or limit processes whose numbers compare like this.
@@ -393,17 +463,19 @@ const JUMP_EQUAL: u16 = 0x15;
 const JUMP_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 const KILL_PROCESS: u32 = 0x8000_0000;
+const ALLOW: u32 = 0x7fff_0000;
 const ERRNO: u32 = 0x0005_0000;
 
 fn build_instruction(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 
-/// What the rules cannot express: calls of other architectures kill the process, and `clone3`,
-/// whose flags are in memory where a filter cannot see them, returns `ENOSYS`; libraries then use
-/// `clone`.
+/// What the rules cannot express: calls of other architectures kill the process, and `clone3` and
+/// `openat2`, whose flags are in memory where a filter cannot see them, return `ENOSYS`; libraries
+/// then use `clone` and `openat`.
 fn build_preamble() -> Vec<sock_filter> {
     let clone3 = u32::try_from(libc::SYS_clone3).unwrap_or(u32::MAX);
+    let openat2 = u32::try_from(libc::SYS_openat2).unwrap_or(u32::MAX);
     vec![
         build_instruction(LOAD, 0, 0, 4),
         build_instruction(JUMP_EQUAL, 1, 0, AUDIT_ARCH),
@@ -411,6 +483,7 @@ fn build_preamble() -> Vec<sock_filter> {
         build_instruction(LOAD, 0, 0, 0),
         build_instruction(JUMP_AT_LEAST, 0, 1, X32_CALLS),
         build_instruction(RETURN, 0, 0, KILL_PROCESS),
+        build_instruction(JUMP_EQUAL, 1, 0, openat2),
         build_instruction(JUMP_EQUAL, 0, 1, clone3),
         build_instruction(RETURN, 0, 0, ERRNO | libc::ENOSYS.unsigned_abs()),
     ]
@@ -456,10 +529,10 @@ mod tests {
 
     #[test]
     fn exactly_listed_calls_are_refused_in_few_steps() {
-        const ALLOW: u32 = 0x7fff_0000;
         let refused = ERRNO | libc::EPERM.unsigned_abs();
         for sockets in [SocketAccess::Unix, SocketAccess::Pairs] {
             let filter = filter_program(sockets).unwrap();
+            let checked = argument_rules(sockets).unwrap();
             for call in 0..1024_u32 {
                 let number = libc::c_long::from(call);
                 // With these arguments, sockets and socket pairs are Unix ones.
@@ -469,24 +542,42 @@ mod tests {
                     || sockets == SocketAccess::Pairs
                         && (HOST_IPC_CALLS.contains(&number) || number == libc::SYS_socket);
                 let expected = match number {
-                    libc::SYS_clone3 => ERRNO | libc::ENOSYS.unsigned_abs(),
+                    libc::SYS_clone3 | libc::SYS_openat2 => ERRNO | libc::ENOSYS.unsigned_abs(),
                     _ if is_listed => refused,
                     _ => ALLOW,
                 };
                 assert_eq!(result, expected, "{call} with {sockets:?}");
-                let looks_at_args = [
-                    libc::SYS_clone,
-                    libc::SYS_unshare,
-                    libc::SYS_ioctl,
-                    libc::SYS_socket,
-                    libc::SYS_socketpair,
-                ];
-                assert!(steps < 64 || looks_at_args.contains(&number), "{call}: {steps} steps");
+                let most = if checked.contains_key(&number) { 160 } else { 32 };
+                assert!(steps < most, "{call}: {steps} steps");
             }
             let new_user = [libc::CLONE_NEWUSER.unsigned_abs(), 0, 0, 0, 0, 0];
             let unshare = u32::try_from(libc::SYS_unshare).unwrap();
             assert_eq!(evaluate(&filter, unshare, new_user).0, refused);
         }
+    }
+
+    #[test]
+    fn files_cannot_be_created_with_set_id() {
+        let filter = filter_program(SocketAccess::Unix).unwrap();
+        let check = |call: libc::c_long, args: [i32; 6], is_refused: bool| {
+            let call = u32::try_from(call).unwrap();
+            let expected = if is_refused { ERRNO | libc::EPERM.unsigned_abs() } else { ALLOW };
+            assert_eq!(
+                evaluate(&filter, call, args.map(i32::cast_unsigned)).0,
+                expected,
+                "{args:?}"
+            );
+        };
+        for (mode, is_refused) in [(0o777, false), (0o1777, false), (0o4755, true)] {
+            check(libc::SYS_fchmod, [3, mode, 0, 0, 0, 0], is_refused);
+            check(libc::SYS_fchmodat, [3, 0, mode, 0, 0, 0], is_refused);
+            check(libc::SYS_openat, [3, 0, libc::O_CREAT, mode, 0, 0], is_refused);
+            check(libc::SYS_openat, [3, 0, libc::O_TMPFILE, mode, 0, 0], is_refused);
+            // The mode of a file that is only opened is whatever was in the register.
+            check(libc::SYS_openat, [3, 0, libc::O_RDWR | libc::O_DIRECTORY, mode, 0, 0], false);
+        }
+        check(libc::SYS_openat, [3, 0, libc::O_CREAT, 0o2755, 0, 0], true);
+        check(libc::SYS_fchmod, [3, 0o2755, 0, 0, 0, 0], false);
     }
 
     #[test]

@@ -31,11 +31,12 @@ pub(crate) fn quarantine_notices(
 
 /// Returns the notices as sentences, and other notes about the watched files.
 pub(crate) fn quarantine_notes(report: &WatchReport, workspace: &Workspace) -> Vec<String> {
-    let taken = quarantine_notices(report, workspace).into_iter().map(|QuarantineNotice { path, kept_at, why }| {
+    let notices = quarantine_notices(report, workspace).into_iter().zip(&report.taken_away);
+    let taken = notices.map(|(QuarantineNotice { path, kept_at, why }, taken)| {
         // No rule can allow changes to a repository's own settings.
-        let rule = match path.split('/').any(|part| part == ".git") {
-            true => String::new(),
-            false => format!("; a user rule that allows `Edit({path})` lets commands create it"),
+        let rule = match taken.opens_by_rule && !path.split('/').any(|part| part == ".git") {
+            true => format!("; a user rule that allows `Edit({path})` lets commands create it"),
+            false => String::new(),
         };
         format!(
             "`{path}` was taken away: it is {why}, which commands may not create; it is now in `{kept_at}`. Create it with Write instead, which asks the user{rule}"

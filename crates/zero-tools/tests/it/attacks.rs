@@ -279,3 +279,18 @@ async fn undo_keeps_tightened_permissions() {
     f.journal().undo(id, UndoConflictPolicy::Refuse).unwrap();
     assert_eq!((f.read_text("s").as_str(), file_mode(&f.path("s"))), ("s", 0o600));
 }
+
+#[tokio::test]
+async fn undo_over_link_restores_recorded_mode() {
+    let f = ToolFixture::one_shot();
+    f.write_file("s", "secret");
+    std::fs::set_permissions(f.path("s"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    f.call("Edit", json!({"file_path": "s", "old_string": "secret", "new_string": "SECRET"}))
+        .await
+        .unwrap();
+    std::fs::remove_file(f.path("s")).unwrap();
+    std::os::unix::fs::symlink("elsewhere", f.path("s")).unwrap();
+    let id = f.journal().newest_undoable().unwrap().unwrap().id;
+    f.journal().undo(id, UndoConflictPolicy::Overwrite).unwrap();
+    assert_eq!((f.read_text("s").as_str(), file_mode(&f.path("s"))), ("secret", 0o600));
+}

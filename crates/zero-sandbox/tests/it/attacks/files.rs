@@ -46,6 +46,20 @@ fn metadata_outside_cannot_be_changed() {
     ]);
 }
 
+/// Such a file would outlive the sandbox, and let other users of the machine run as this one.
+#[test]
+fn files_with_set_id_cannot_be_left() {
+    check(&[
+        ("set-id chmod $/ws/by-chmod", "ok", "EPERM", "EPERM"),
+        ("set-id fchmodat $/ws/by-fchmodat", "ok", "EPERM", "EPERM"),
+        ("set-id fchmod $/ws/by-fchmod", "ok", "EPERM", "EPERM"),
+        ("set-id open $/ws/by-open", "ok", "EPERM", "EPERM"),
+        ("set-id creat $/ws/by-creat", "ok", "EPERM", "EPERM"),
+        ("set-id mknod $/ws/by-mknod", "ok", "EPERM", "EPERM"),
+        ("set-id openat2 $/ws/by-openat2", "ok", "ENOSYS", "ENOSYS"),
+    ]);
+}
+
 #[test]
 fn workspace_can_be_written() {
     check_allowed(&[

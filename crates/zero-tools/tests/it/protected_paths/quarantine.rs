@@ -38,6 +38,11 @@ async fn forbidden_files_are_quarantined() {
         let note = facts["notes"][0].as_str().unwrap();
         assert!(note.contains("commands may not create") && note.contains("Write"), "{note}");
     }
+    for name in ["my.code-workspace", "mise.toml", "sub/your.code-workspace", "sub/.roo"] {
+        let facts = place.run_structured(&format!("mkdir -p sub; echo x > {name}")).await;
+        assert_eq!(facts["taken_away"][0]["path"], name, "{facts}");
+        assert!(!place.path("work").join(name).exists());
+    }
     let said = place.run_bash("mkdir .idea").await;
     assert!(said.starts_with("(`.idea` was taken away: it is an editor setting"), "{said}");
     assert_eq!(
@@ -57,6 +62,7 @@ async fn errors_and_jobs_report_quarantine() {
         assert!(!place.path("work/.vscode").exists());
         why = error.details["taken_away"][0]["why"].as_str().unwrap_or_default().to_owned();
         if !why.is_empty() {
+            assert!(error.message.contains(".vscode` was taken away: it is"), "{}", error.message);
             break;
         }
     }

@@ -175,11 +175,9 @@ async fn new_repository_is_created_and_inspected() {
     assert!(note.contains("`evil/.git/hooks/post-checkout` was taken away"), "{facts}");
     assert_eq!(facts["taken_away"][0]["path"], "evil/.git/hooks/post-checkout");
     assert!(!place.path("work/evil/.git/hooks/post-checkout").exists());
+    assert_eq!(facts["taken_away"][1]["path"], "evil/.git/config");
     let note = facts["notes"][1].as_str().unwrap_or_default();
-    assert!(
-        note.contains("work/evil/.git` configures git to run code (core.fsmonitor)"),
-        "{facts}"
-    );
+    assert!(note.contains("settings of git that run code (core.fsmonitor)"), "{facts}");
     let begun = "mkdir -p begun/.git/hooks && echo evil > begun/.git/hooks/pre-commit";
     let facts = place.run_structured(begun).await;
     assert_eq!(facts["taken_away"][0]["path"], "begun/.git/hooks/pre-commit");
@@ -190,7 +188,130 @@ async fn new_repository_is_created_and_inspected() {
     let disguised =
         "git init -q --bare x && git -C x config core.fsmonitor ./x && echo 'gitdir: ../x' > evil2";
     let facts = place.run_structured(disguised).await;
-    assert!(facts["notes"][0].as_str().is_some_and(|note| note.contains("work/x`")), "{facts}");
+    assert_eq!(facts["taken_away"][0]["path"], "x/config", "{facts}");
+}
+
+/// Makes a command leave code in a repository that the user's git would run, in a sandbox and
+/// without one. `user` is what the user types then, in `folder`.
+async fn check_left_code(script: &str, folder: &str, user: &str) {
+    let run_as_user = |work: &Path, line: &str| {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", line]).current_dir(work).env("HOME", work.parent().unwrap());
+        shell.output().unwrap()
+    };
+    let before = |base: &Path| {
+        for name in ["work", "control"] {
+            create_repository(&base.join(name));
+        }
+    };
+    let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
+    let marker = place.path("ran");
+    let script = script.replace("MARKER", marker.to_str().unwrap());
+    let done = run_as_user(&place.path("control"), &script);
+    assert!(done.status.success(), "{script}: {}", String::from_utf8_lossy(&done.stderr));
+    run_as_user(&place.path("control").join(folder), user);
+    assert!(marker.exists(), "without a sandbox, `{user}` runs what `{script}` left");
+    std::fs::remove_file(&marker).unwrap();
+    let facts = place.run_structured(&script).await;
+    run_as_user(&place.path("work").join(folder), user);
+    assert!(!marker.exists(), "`{user}` ran what `{script}` left: {facts}");
+    assert!(facts["taken_away"][0]["path"].is_string(), "{script}: {facts}");
+    assert!(facts["notes"][0].as_str().is_some_and(|note| note.contains("taken away")), "{facts}");
+}
+
+#[tokio::test]
+async fn user_git_runs_no_code_that_commands_left() {
+    let config =
+        r#"printf '[core]\n\trepositoryformatversion = 0\n\tfsmonitor = "touch MARKER; false"\n'"#;
+    // A folder with the layout of a repository.
+    let bare = format!(
+        "mkdir -p docs/objects docs/refs && cp .git/HEAD docs && {config} > docs/config && \
+         printf 'bare = false\nworktree = ..\n' >> docs/config"
+    );
+    check_left_code(&bare, "docs", "git status").await;
+    // One whose objects are in another folder.
+    let common = format!(
+        "mkdir -p evil/c/objects evil/c/refs && cp .git/HEAD evil && echo c > evil/commondir && \
+         printf '[core]\n\trepositoryformatversion = 1\n[extensions]\n\tworktreeConfig = true\n' > evil/c/config && \
+         {config} > evil/config.worktree && printf 'bare = false\nworktree = ..\n' >> evil/config.worktree"
+    );
+    check_left_code(&common, "evil", "git status").await;
+    // One that the repository of the workspace lists, also where folders are not scanned.
+    for folder in ["vendored", "node_modules/x", "target/a/b"] {
+        let listed = format!(
+            "mkdir -p {folder}/.git/objects {folder}/.git/refs && cp .git/HEAD {folder}/.git && \
+             {config} > {folder}/.git/config && \
+             git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),{folder}"
+        );
+        check_left_code(&listed, ".", "git status").await;
+    }
+    // The repository of a submodule.
+    let module = format!(
+        "mkdir -p .git/modules/lib/objects .git/modules/lib/refs lib && \
+         cp .git/HEAD .git/modules/lib && {config} > .git/modules/lib/config && \
+         printf 'worktree = ../../../lib\n' >> .git/modules/lib/config && \
+         echo 'gitdir: ../.git/modules/lib' > lib/.git && \
+         git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),lib"
+    );
+    check_left_code(&module, ".", "git status").await;
+}
+
+#[tokio::test]
+async fn user_git_runs_no_step_that_commands_left() {
+    let rebase = "echo two >> file && git -c user.name=a -c user.email=a@b commit -qam two && \
+         GIT_SEQUENCE_EDITOR='sed -i 1s/^pick/edit/' git -c user.name=a -c user.email=a@b rebase -qi HEAD~1 && \
+         echo 'exec touch MARKER' >> .git/rebase-merge/git-rebase-todo";
+    check_left_code(rebase, ".", "git rebase --continue").await;
+}
+
+#[tokio::test]
+async fn ordinary_rebase_can_stop_and_continue() {
+    let before = |base: &Path| create_repository(&base.join("work"));
+    let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
+    place
+        .expect_success("echo two >> file && git commit -qam two && git checkout -qb b HEAD~1")
+        .await;
+    let conflict = "echo other >> file && git commit -qam other && ! git rebase -q main 2>&1 && \
+         test -e .git/rebase-merge/git-rebase-todo";
+    place.expect_success(conflict).await;
+    let on = "echo both > file && git add file && GIT_EDITOR=true git rebase --continue >&2 && \
+         git log --format=%s";
+    assert_eq!(place.expect_success(on).await, "other\ntwo\nfirst\n");
+    let picked = "git checkout -qb c HEAD~2 && echo x > file && git commit -qam x && \
+         ! git cherry-pick main >/dev/null 2>&1 && git checkout -q --theirs file && git add file && \
+         git -c core.editor=true cherry-pick --continue >/dev/null && git log --format=%s";
+    assert_eq!(place.expect_success(picked).await, "two\nx\nfirst\n");
+}
+
+#[tokio::test]
+async fn submodules_and_clones_work() {
+    let before = |base: &Path| {
+        create_repository(&base.join("lib"));
+        create_repository(&base.join("work"));
+    };
+    let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
+    let lib = place.path("lib");
+    let lib = lib.display();
+    place
+        .expect_success(&format!("git clone -q {lib} clone && git clone -q --bare {lib} b.git"))
+        .await;
+    place.expect_success("cd clone && echo two >> file && git commit -qam two").await;
+    let worktree =
+        "git worktree add -q tree && cd tree && echo x > x && git add x && git commit -qm x";
+    place.expect_success(worktree).await;
+    let before = |base: &Path| {
+        create_repository(&base.join("lib"));
+        create_repository(&base.join("top"));
+        let lib = base.join("lib");
+        run_git(&base.join("top"), &["submodule", "--quiet", "add", lib.to_str().unwrap(), "sub"]);
+        run_git(&base.join("top"), &["commit", "-qm", "sub"]);
+        std::fs::remove_dir(base.join("work")).unwrap();
+        run_git(base, &["clone", "-q", "top", "work"]);
+        run_git(&base.join("work"), &["submodule", "--quiet", "init"]);
+    };
+    let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
+    place.expect_success("git -c protocol.file.allow=always submodule --quiet update").await;
+    assert_eq!(place.expect_success("cat sub/file && git status --short").await, "one\n");
 }
 
 /// Tries to plant a hook in each of these repositories.

@@ -24,6 +24,8 @@ use crate::terminal::{
 
 /// Lines shown of the error of a failed call.
 const ERROR_LINES_MAX: usize = 8;
+/// Notes shown about a command.
+const NOTES_MAX: usize = 20;
 /// Lines shown of a diff.
 const DIFF_LINES_MAX: usize = 60;
 /// Lines shown of a web request; the tool's own limit.
@@ -246,6 +248,12 @@ impl RunPrinter {
                 false => text.push_str(&format!("  {}\n", err.paint(FAINT, &escape_line(line)))),
             }
         }
+        // Such as files that were taken away from it: the model is not the only one to know.
+        if call.kind == ToolKind::Execute {
+            for note in command_notes(outcome).take(NOTES_MAX) {
+                text.push_str(&format!("  {}\n", err.paint(NOTABLE, &escape_line(note))));
+            }
+        }
         if is_error(status) {
             for line in error_for_user(&join_text(outcome)).lines().take(ERROR_LINES_MAX) {
                 text.push_str(&format!("  {}\n", err.paint(FAINT, &escape_line(line))));
@@ -327,6 +335,15 @@ impl RunPrinter {
             _ => ExitOutcome::Error,
         }
     }
+}
+
+/// The notes about a command besides its output, and about jobs that it asks for.
+fn command_notes(outcome: &ToolOutcome) -> impl Iterator<Item = &str> {
+    let facts = outcome.result().map(|result| &result.structured);
+    let jobs = facts.and_then(|facts| facts.get("jobs")).and_then(Value::as_array);
+    let all = facts.into_iter().chain(jobs.into_iter().flatten());
+    let notes = all.filter_map(|facts| facts.get("notes").and_then(Value::as_array));
+    notes.flatten().filter_map(Value::as_str)
 }
 
 fn is_error(status: ToolCallStatus) -> bool {
@@ -454,6 +471,35 @@ mod tests {
             };
             let events = vec![begun, done, make_run_end(RunOutcome::Completed)];
             check_events(events, exit, "", &format!("{mark} POST\n{sent}"));
+        }
+    }
+
+    #[test]
+    fn notes_about_command_are_shown() {
+        let make_begun = |kind: ToolKind| EventKind::ToolStarted {
+            call: "c".to_owned(),
+            name: "Bash".to_owned(),
+            title: "make".to_owned(),
+            kind,
+            input: serde_json::Value::Null,
+            locations: vec![],
+        };
+        let note = "`.vscode` was taken away";
+        for (structured, kind, shown) in [
+            (serde_json::json!({"notes": [note]}), ToolKind::Execute, true),
+            (serde_json::json!({"jobs": [{"notes": [note]}]}), ToolKind::Execute, true),
+            (serde_json::json!({"notes": [note]}), ToolKind::Other, false),
+        ] {
+            let mut outcome =
+                ToolOutcome::from_content(ToolCallStatus::Completed, vec![], None, vec![]);
+            if let ToolOutcome::Result(result) = &mut outcome {
+                result.structured = structured;
+            }
+            let done = EventKind::tool_ended("c", outcome);
+            let expected =
+                if shown { format!("● make\n  {note}\n") } else { "● make\n".to_owned() };
+            let events = vec![make_begun(kind), done, make_run_end(RunOutcome::Completed)];
+            check_events(events, ExitOutcome::Ok, "", &expected);
         }
     }
 
