@@ -196,6 +196,7 @@ impl ToolHost {
             Ok(self.policy.decide(PolicyRequest {
                 spec: asked.spec,
                 effects: asked.effects,
+                arguments: asked.plan.arguments(),
                 workspace: session.workspace(),
                 grants,
                 mode,
