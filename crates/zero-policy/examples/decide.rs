@@ -92,6 +92,7 @@ fn decide(engine: &PolicyEngine, command: &str) {
         tool: "Bash",
         risk: RiskLevel::High,
         effects: &effects,
+        arguments: None,
         grants: &[],
         mode: None,
         world: &EmptyMachine,

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use zero_core::{
     CommandExecution, CommandLimitChange, CommandLine, Effect, RiskLevel, TargetPath,
-    ToolDefinitionState, ToolName,
+    ToolArguments, ToolDefinitionState, ToolName,
 };
 
 pub use self::connect_request::{ConnectDeniedError, ConnectPermission, ConnectRequest};
@@ -102,6 +102,8 @@ pub struct DecisionRequest<'a> {
     pub risk: RiskLevel,
     /// The effects of the call.
     pub effects: &'a [Effect],
+    /// The arguments of a tool that is not zero's own; `None` if they are not known.
+    pub arguments: Option<&'a ToolArguments>,
     /// The grants of the session.
     pub grants: &'a [GrantScope],
     /// The mode of its session, if it differs from the engine's.
@@ -423,7 +425,7 @@ impl<'a> RequestEvaluator<'a> {
         let tool = self.request.tool;
         let rules = &self.engine.rules;
         for verdict in [Verdict::Deny, Verdict::Ask] {
-            if let Some(rule) = rules.find_tool_rule(verdict, tool) {
+            if let Some(rule) = rules.find_tool_rule(verdict, tool, self.request.arguments) {
                 judged.push(EffectAssessment::from_rule("tool", tool.to_owned(), verdict, rule));
                 return;
             }
@@ -443,9 +445,10 @@ impl<'a> RequestEvaluator<'a> {
         let target = format!("{server}/{tool}");
         // If the server's tool name is not a valid name here, rules may use either form.
         let name = self.request.tool.strip_prefix(server).and_then(|rest| rest.strip_prefix("__"));
+        let arguments = self.request.arguments;
         let lookup = |rules: &'a RuleSet, verdict| {
-            let by_name = || rules.find_mcp_rule(verdict, server, name?);
-            rules.find_mcp_rule(verdict, server, tool).or_else(by_name)
+            let find = |tool| rules.find_external_rule(verdict, server, tool, arguments);
+            find(tool).or_else(|| find(name?))
         };
         let judged = match self.find_strictest_rule(lookup) {
             Some((verdict @ (Verdict::Deny | Verdict::Ask), rule)) => {

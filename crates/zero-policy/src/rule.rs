@@ -1,8 +1,10 @@
-//! A rule as written in settings: `Tool`, `Tool(pattern)`.
+//! A rule as written in settings: `Tool`, `Tool(pattern)`, `server__tool(argument:pattern)`.
 //!
 //! A rule that cannot be parsed is an error, never a rule that matches nothing: a deny rule with a
 //! typo must not look as if it protected something.
 
+mod argument_match;
+mod argument_pattern;
 mod command_pattern;
 mod domain_pattern;
 mod name_glob;
@@ -18,11 +20,12 @@ use std::path::{Path, PathBuf};
 pub use rule_error::RuleError;
 pub use tool_names::canonical_tool;
 
+pub(crate) use argument_pattern::ArgumentPattern;
 pub(crate) use command_pattern::{CommandPattern, PatternWord, PatternWordPart};
 pub(crate) use domain_pattern::{DomainPattern, match_labels};
 pub(crate) use name_glob::{NameGlob, fold_name};
 pub(crate) use path_pattern::{PatternBase, RulePathPattern, literal};
-pub(crate) use rule_target::{RulePattern, RuleTarget};
+pub(crate) use rule_target::{ExternalToolScope, RulePattern, RuleTarget};
 
 use zero_core::CommandLimitChange;
 
@@ -138,7 +141,7 @@ impl PolicyRule {
         }
     }
 
-    /// The canonical tool of the rule; `None` for rules about every tool or MCP tools.
+    /// The canonical tool of the rule; `None` for rules about every tool or external ones.
     pub fn tool_name(&self) -> Option<&'static str> {
         match &self.target {
             RuleTarget::Tool { tool, .. } => Some(tool),

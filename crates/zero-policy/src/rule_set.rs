@@ -5,6 +5,7 @@
 //! may ask once too often, but must not allow anything.
 
 mod command_index;
+mod external_index;
 mod host_index;
 mod literal_index;
 mod loose_command_line;
@@ -15,7 +16,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use zero_core::CommandLimitChange;
+use zero_core::{CommandLimitChange, ToolArguments};
 
 use crate::Verdict;
 use crate::host::HostName;
@@ -24,6 +25,7 @@ use crate::rule::{PolicyRule, RulePattern, RuleTarget};
 use crate::shell::ShellArg;
 
 use command_index::CommandRuleIndex;
+use external_index::ExternalRuleIndex;
 use host_index::HostRuleIndex;
 use path_index::{PathRuleCoverage, PathRuleIndex, comparable_names};
 use rule_position::{earlier_rule, set_if_empty};
@@ -94,9 +96,7 @@ pub struct RuleSet {
 #[derive(Debug, Default)]
 struct VerdictIndex {
     everything: Option<usize>,
-    every_server: Option<usize>,
-    servers: HashMap<String, usize>,
-    mcp_tools: HashMap<String, usize>,
+    external: ExternalRuleIndex,
     tools: HashMap<&'static str, usize>,
     commands: CommandRuleIndex,
     paths: PathRuleIndex,
@@ -319,30 +319,46 @@ impl RuleSet {
         self.rule_at(earlier_rule(named("WebFetch"), named(tool)))
     }
 
-    /// The rule that names a tool without a pattern.
-    pub fn find_tool_rule(&self, verdict: Verdict, tool: &str) -> Option<&PolicyRule> {
-        match tool.strip_prefix("mcp__").unwrap_or(tool).split_once("__") {
-            Some((server, tool)) => self.find_mcp_rule(verdict, server, tool),
+    /// The rule for a tool by its name; for a tool that is not zero's own, also by its arguments.
+    pub fn find_tool_rule(
+        &self,
+        verdict: Verdict,
+        tool: &str,
+        arguments: Option<&ToolArguments>,
+    ) -> Option<&PolicyRule> {
+        match split_external_name(tool) {
+            Some((server, tool)) => self.find_external_rule(verdict, server, tool, arguments),
             None => self.rule_at(self.index_for(verdict).find_tool(tool)),
         }
     }
 
-    /// The rule for a tool of an MCP server.
-    pub fn find_mcp_rule(&self, verdict: Verdict, server: &str, tool: &str) -> Option<&PolicyRule> {
+    /// The rule for a tool of an MCP server or of a command. If the arguments are not known, deny
+    /// and ask rules match whatever they say about arguments, and such allow rules do not.
+    pub fn find_external_rule(
+        &self,
+        verdict: Verdict,
+        server: &str,
+        tool: &str,
+        arguments: Option<&ToolArguments>,
+    ) -> Option<&PolicyRule> {
         let lists = self.index_for(verdict);
-        // A server chooses its own names, so deny and ask rules ignore case.
-        let (server, name) = match verdict {
-            Verdict::Allow => (Cow::Borrowed(server), format!("{server}__{tool}")),
-            Verdict::Ask | Verdict::Deny => {
-                let server = server.to_lowercase();
-                let name = format!("{server}__{}", tool.to_lowercase());
-                (Cow::Owned(server), name)
-            }
-        };
-        let by_tool = lists.mcp_tools.get(&name).copied();
-        let by_server = lists.servers.get(server.as_ref()).copied();
-        let of_all = earlier_rule(lists.everything, lists.every_server);
-        self.rule_at(earlier_rule(of_all, earlier_rule(by_server, by_tool)))
+        let external = lists.external.find(verdict, server, tool, arguments);
+        self.rule_at(earlier_rule(lists.everything, external))
+    }
+
+    /// The rule for every call of every tool of an MCP server.
+    pub fn find_server_rule(&self, verdict: Verdict, server: &str) -> Option<&PolicyRule> {
+        let lists = self.index_for(verdict);
+        self.rule_at(earlier_rule(lists.everything, lists.external.find_server(verdict, server)))
+    }
+
+    /// Whether the decision about a tool may depend on its arguments.
+    pub fn limits_arguments(&self, tool: &str) -> bool {
+        split_external_name(tool).is_some_and(|(server, tool)| {
+            Verdict::ALL.into_iter().any(|verdict| {
+                self.index_for(verdict).external.limits_arguments(verdict, server, tool)
+            })
+        })
     }
 
     fn index_for(&self, verdict: Verdict) -> &VerdictIndex {
@@ -361,19 +377,11 @@ impl RuleSet {
 impl VerdictIndex {
     fn new(rules: &[PolicyRule], verdict: Verdict, places: &PatternRoots) -> Self {
         let mut lists = Self { commands: CommandRuleIndex::new(verdict), ..Self::default() };
-        let compared = |name: &String| match verdict {
-            Verdict::Allow => name.clone(),
-            Verdict::Ask | Verdict::Deny => name.to_lowercase(),
-        };
         for (place, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.verdict == verdict) {
             match &rule.target {
                 RuleTarget::Everything => set_if_empty(&mut lists.everything, place),
-                RuleTarget::EveryServer => set_if_empty(&mut lists.every_server, place),
-                RuleTarget::Server(server) => {
-                    lists.servers.entry(compared(server)).or_insert(place);
-                }
-                RuleTarget::McpTool(name) => {
-                    lists.mcp_tools.entry(compared(name)).or_insert(place);
+                RuleTarget::External { tools, arguments } => {
+                    lists.external.add(verdict, tools, arguments, place);
                 }
                 RuleTarget::Tool { tool, pattern: None } => {
                     lists.tools.entry(tool).or_insert(place);
@@ -465,6 +473,11 @@ fn index_limit_raising_rules(rules: &[PolicyRule]) -> Vec<(usize, CommandRuleInd
             (place, commands)
         })
         .collect()
+}
+
+/// The server and the tool of a name such as `github__create_issue`.
+fn split_external_name(tool: &str) -> Option<(&str, &str)> {
+    tool.strip_prefix("mcp__").unwrap_or(tool).split_once("__")
 }
 
 fn is_web_tool(tool: &str) -> bool {

@@ -205,15 +205,18 @@ impl ToolHost {
     ) -> Result<PolicyDecision, ToolError> {
         let (spec, effects, workspace) = (asked.spec, asked.effects, session.workspace());
         if !effects.iter().any(|effect| matches!(effect, Effect::Exec(_))) {
-            let request = PolicyRequest { spec, effects, workspace, grants, mode };
+            let arguments = asked.plan.arguments();
+            let request = PolicyRequest { spec, effects, arguments, workspace, grants, mode };
             return catch_panics(|| Ok(self.policy.decide(request)));
         }
         let (spec, effects, workspace) = (spec.clone(), effects.clone(), workspace.clone());
         let (policy, grants) = (Arc::clone(&self.policy), grants.to_vec());
+        let arguments = asked.plan.arguments().cloned();
         let judged = tokio::task::spawn_blocking(move || {
             let request = PolicyRequest {
                 spec: &spec,
                 effects: &effects,
+                arguments: arguments.as_ref(),
                 workspace: &workspace,
                 grants: &grants,
                 mode,

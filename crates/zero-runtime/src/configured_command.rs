@@ -25,6 +25,7 @@ pub(crate) fn decide_configured_command(
     Ok(policy.decide(PolicyRequest {
         spec: &command_spec()?,
         effects: &[Effect::Exec(execution.clone())],
+        arguments: None,
         workspace,
         grants: &[],
         mode,

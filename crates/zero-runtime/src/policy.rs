@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use zero_core::{
-    CommandLimitChange, Effect, ErrorReason, ErrorType, RiskLevel, ToolError, ToolSpec,
+    CommandLimitChange, Effect, ErrorReason, ErrorType, RiskLevel, ToolArguments, ToolError,
+    ToolSpec,
 };
 use zero_policy::PermissionMode;
 use zero_sandbox::Workspace;
@@ -21,6 +22,8 @@ pub struct PolicyRequest<'a> {
     pub spec: &'a ToolSpec,
     /// The effects of the call.
     pub effects: &'a [Effect],
+    /// The arguments of a tool that is not zero's own; `None` if they are not known.
+    pub arguments: Option<&'a ToolArguments>,
     /// The folders it works in, as its session sees them.
     pub workspace: &'a Workspace,
     /// The user's grants for the session.

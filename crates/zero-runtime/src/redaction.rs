@@ -222,6 +222,12 @@ fn size_placeholder(text: &str) -> Value {
     Value::String(format!("[{} bytes]", text.len()))
 }
 
+/// Whether a stored text is a size instead of its contents.
+pub fn is_size_placeholder(text: &str) -> bool {
+    let size = text.strip_prefix('[').and_then(|text| text.strip_suffix(" bytes]"));
+    size.is_some_and(|size| !size.is_empty() && size.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// A shortened field name, because the caller chooses it.
 fn shorten_name(name: &str) -> String {
     redact_and_cut(&escape_unsafe_chars(head(name, TEXT_BYTES_MAX * 4)), NAME_BYTES_MAX)

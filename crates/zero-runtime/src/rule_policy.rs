@@ -38,6 +38,7 @@ impl Policy for RulePolicy {
             tool: request.spec.name.as_str(),
             risk: request.spec.risk,
             effects: request.effects,
+            arguments: request.arguments,
             grants: request.grants,
             mode: request.mode,
             world: &LocalMachine::new(&self.search_path),

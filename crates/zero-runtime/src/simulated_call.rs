@@ -8,7 +8,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use zero_core::text_shortening::excerpt;
 use zero_core::{
-    Effect, Effects, ErrorReason, RiskLevel, ToolDefinitionState, ToolError, ToolName,
+    Effect, Effects, ErrorReason, RiskLevel, ToolArguments, ToolDefinitionState, ToolError,
+    ToolName,
 };
 use zero_policy::{DecisionRequest, GrantScope, Machine};
 use zero_sandbox::Workspace;
@@ -30,6 +31,8 @@ pub struct SimulatedCall {
     pub risk: RiskLevel,
     /// The effects it would have.
     pub effects: Effects,
+    /// The arguments of a tool that is not zero's own; `None` if they are not known.
+    pub arguments: Option<ToolArguments>,
 }
 
 impl SimulatedCall {
@@ -39,8 +42,16 @@ impl SimulatedCall {
         grants: &'a [GrantScope],
         machine: &'a dyn Machine,
     ) -> DecisionRequest<'a> {
-        let Self { tool, risk, effects } = self;
-        DecisionRequest { tool, risk: *risk, effects, grants, mode: None, world: machine }
+        let Self { tool, risk, effects, arguments } = self;
+        DecisionRequest {
+            tool,
+            risk: *risk,
+            effects,
+            arguments: arguments.as_ref(),
+            grants,
+            mode: None,
+            world: machine,
+        }
     }
 }
 
@@ -79,21 +90,26 @@ impl CallSimulator {
         for spoken in self.dialects.iter().filter(|spoken| is_meant(spoken, dialect)) {
             let Some(tool) = spoken.resolve(&self.registry, name) else { continue };
             match plan_effects(spoken, name, &tool, fields, workspace) {
-                Ok(effects) => return Ok(simulated_call(&tool, effects)),
+                Ok((effects, arguments)) => return Ok(simulated_call(&tool, effects, arguments)),
                 Err(error) => drop(first_error.get_or_insert(error)),
             }
         }
         match first_error {
             Some(error) => Err(error),
-            None => self.simulate_remote(name, dialect),
+            None => self.simulate_remote(name, fields, dialect),
         }
     }
 
     /// A call of which only the effects are known.
     pub fn from_effects(&self, tool: &str, effects: Effects) -> SimulatedCall {
         match self.registry.get(tool) {
-            Some(found) => simulated_call(&found, effects),
-            None => SimulatedCall { tool: tool.to_owned(), risk: RiskLevel::High, effects },
+            Some(found) => simulated_call(&found, effects, None),
+            None => SimulatedCall {
+                tool: tool.to_owned(),
+                risk: RiskLevel::High,
+                effects,
+                arguments: None,
+            },
         }
     }
 
@@ -101,6 +117,7 @@ impl CallSimulator {
     fn simulate_remote(
         &self,
         name: &str,
+        fields: &Map<String, Value>,
         dialect: Option<DialectName>,
     ) -> Result<SimulatedCall, ToolError> {
         let remote = name.strip_prefix("mcp__").unwrap_or(name);
@@ -111,7 +128,8 @@ impl CallSimulator {
                     tool: tool.to_owned(),
                     definition: ToolDefinitionState::Steady,
                 };
-                Ok(self.from_effects(remote, vec![effect]))
+                let arguments = Some(ToolArguments::new(fields.clone()));
+                Ok(SimulatedCall { arguments, ..self.from_effects(remote, vec![effect]) })
             }
             _ => Err(self.unknown_tool_error(name, dialect)),
         }
@@ -151,34 +169,41 @@ fn is_meant(spoken: &Dialect, dialect: Option<DialectName>) -> bool {
     dialect.is_none_or(|dialect| spoken.name() == dialect)
 }
 
-fn simulated_call(tool: &RegisteredTool, effects: Effects) -> SimulatedCall {
+fn simulated_call(
+    tool: &RegisteredTool,
+    effects: Effects,
+    arguments: Option<ToolArguments>,
+) -> SimulatedCall {
     let spec = tool.tool.spec();
-    SimulatedCall { tool: spec.name.to_string(), risk: spec.risk, effects }
+    SimulatedCall { tool: spec.name.to_string(), risk: spec.risk, effects, arguments }
 }
 
-/// The effects that the tool declares.
+/// The effects that the tool declares, and the arguments that it passes on.
 fn plan_effects(
     spoken: &Dialect,
     name: &str,
     tool: &RegisteredTool,
     fields: &Map<String, Value>,
     workspace: &Workspace,
-) -> Result<Effects, ToolError> {
+) -> Result<(Effects, Option<ToolArguments>), ToolError> {
     let plan = |fields: Map<String, Value>| {
         let input = spoken
             .to_canonical(name, tool, Value::Object(fields))
             .map_err(|violations| ToolError::from_violations(&violations))?;
-        Ok(tool.tool.plan(input, workspace)?.effects())
+        let plan = tool.tool.plan(input, workspace)?;
+        Ok((plan.effects(), plan.arguments().cloned()))
     };
     let error = match plan(fields.clone()) {
-        Ok(effects) => return Ok(effects),
+        Ok(planned) => return Ok(planned),
         Err(error) => error,
     };
     let completed = complete_input(spoken.input_schema(name, tool), fields);
-    if let Ok(effects) = plan(completed)
+    if let Ok((effects, arguments)) = plan(completed)
         && !mentions_placeholder(&effects)
     {
-        return Ok(effects);
+        // Rules about arguments evaluate those that the input has.
+        let arguments = arguments.map(|_| ToolArguments::new(fields.clone()));
+        return Ok((effects, arguments));
     }
     // A session authorizes a call that it cannot plan by its path, too.
     let mut named = PATH_ARGUMENTS.iter().filter_map(|name| fields.get(*name));
@@ -189,7 +214,7 @@ fn plan_effects(
         .filter(|written| !written.is_empty() && !written.contains('\0'))
         .filter(|_| has_path_argument(&tool.tool.spec().input_schema))
         .and_then(|written| resolve_partial_path(written, workspace));
-    path.map(|path| tool.tool.path_effects(path)).ok_or(error)
+    path.map(|path| (tool.tool.path_effects(path), None)).ok_or(error)
 }
 
 /// The input with a placeholder for each text that is required and missing.

@@ -16,8 +16,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use zero_core::tool_result::{FileLocation, ResultDisplay, ToolResult, ToolResultPart};
 use zero_core::{
-    Effect, Effects, ErrorReason, RiskLevel, TargetPath, TimeoutClass, ToolCategory, ToolError,
-    ToolKind, ToolName, ToolSpec,
+    Effect, Effects, ErrorReason, RiskLevel, TargetPath, TimeoutClass, ToolArguments, ToolCategory,
+    ToolError, ToolKind, ToolName, ToolSpec,
 };
 use zero_sandbox::Workspace;
 
@@ -210,6 +210,12 @@ pub trait AnyPlan: Send + Sync {
 
     /// The effects of the call.
     fn effects(&self) -> Effects;
+
+    /// What the call passes on to a tool that is not zero's own, for rules about arguments. Without
+    /// them, deny and ask rules about an argument of the tool apply to every call.
+    fn arguments(&self) -> Option<&ToolArguments> {
+        None
+    }
 
     /// The deadline that the input sets, if any.
     fn deadline(&self) -> Option<Duration> {

@@ -56,6 +56,7 @@ pub mod state_dir;
 pub mod stdio_guard;
 #[cfg(unix)]
 pub mod terminal_program;
+pub mod typed_input;
 pub mod workspace;
 
 pub use canonical_path::FinalLinkMode;

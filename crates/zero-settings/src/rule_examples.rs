@@ -50,16 +50,19 @@ pub fn failed_examples(rule: &PolicyRule, matches: &[String], not_match: &[Strin
 /// Whether a rule matches an example; `None` if this build lacks the tool, so that nothing can.
 fn is_match(rule: &PolicyRule, example: &str) -> Result<Option<bool>, String> {
     let simulator = SIMULATOR.as_ref().map_err(Clone::clone)?;
-    let tool = rule.tool_name().unwrap_or(example);
+    let (tool, input) = match (rule.tool_name(), example.split_once(char::is_whitespace)) {
+        (Some(tool), _) => (tool, None),
+        (None, Some((tool, input))) => (tool, Some(parse_input(input)?)),
+        (None, None) => (example, None),
+    };
     if simulator.registry().missing_advice(tool).is_some() {
         return Ok(None);
     }
+    let input = input.unwrap_or_else(|| example_input(simulator, tool, example));
     let (roots, home) = (vec![PathBuf::from(WORKSPACE)], Some(PathBuf::from(HOME)));
     let workspace =
         Workspace::on_empty_machine(&roots, home.clone()).map_err(|error| error.message)?;
-    let call = simulator
-        .simulate(tool, &example_input(simulator, tool, example), None, &workspace)
-        .map_err(|error| error.message)?;
+    let call = simulator.simulate(tool, &input, None, &workspace).map_err(|error| error.message)?;
     let engine = PolicyEngine::new(PolicyEngineConfig {
         rules: vec![rule.clone()],
         roots,
@@ -69,6 +72,12 @@ fn is_match(rule: &PolicyRule, example: &str) -> Result<Option<bool>, String> {
     let decision = engine.decide(call.to_request(&[], &EmptyMachine));
     let is_own = |by: Option<&str>| by == Some(rule.text.as_str());
     Ok(Some(decision.effects.iter().any(|effect| is_own(effect.rule.as_deref()))))
+}
+
+/// The input after the name of a tool in an example.
+fn parse_input(text: &str) -> Result<Value, String> {
+    serde_json::from_str(text)
+        .map_err(|error| format!("after the name of the tool, its input must be JSON: {error}"))
 }
 
 /// The documented call of a tool, with the example of the rule as its subject.
@@ -124,6 +133,28 @@ mod tests {
         check("LSP(/src/**)", &["src/a.rs"], &["a.rs"]);
         check("WebFetch(domain:x.org)", &["x.org", "https://x.org/a"], &["y.org"]);
         check("github__*", &["github__make", "mcp__github__make"], &["gitlab__make"]);
+    }
+
+    #[test]
+    fn example_of_external_tool_can_have_input() {
+        check(
+            "bank__send(recipient:mallory@*)",
+            &[
+                r#"bank__send {"recipient": "mallory@example.com"}"#,
+                r#"mcp__bank__send  {"recipient": ["Mallory@x", "alice@x"], "amount": 1}"#,
+            ],
+            &["bank__send", "bank__send {}", r#"bank__send {"recipient": "alice@example.com"}"#],
+        );
+        check("bank__*", &[r#"bank__send {"recipient": "alice"}"#], &["shop__buy {}"]);
+        let source = RuleSource { owner: RuleOwner::User, name: "test".to_owned(), line: None };
+        let rule = PolicyRule::parse("bank__send(to:x)", Verdict::Allow, source).unwrap();
+        for (example, expected) in [
+            ("bank__send to:x", "after the name of the tool, its input must be JSON"),
+            ("bank__send [1]", "the input must be a JSON object"),
+        ] {
+            let failed = failed_examples(&rule, &[example.to_owned()], &[]);
+            assert!(failed.len() == 1 && failed[0].contains(expected), "{failed:?}");
+        }
     }
 
     #[test]

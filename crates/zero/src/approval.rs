@@ -6,6 +6,7 @@ mod prompt_text;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use self::prompt_text::PromptText;
 use anstyle::Style;
 use zero_core::{Effect, RiskLevel, ToolDefinitionState};
 use zero_runtime::tool::BoxFuture;
@@ -69,17 +70,25 @@ impl Approver for TerminalApprover {
     }
 
     fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
-        let choices = AnswerChoices(question.options());
-        let text = prompt_text::render(&self.terminal.err, question)
-            + &choices.render_explanations(&self.terminal.err);
+        let PromptText { text, whole_preview } = prompt_text::render(&self.terminal.err, question);
+        let choices =
+            AnswerChoices { options: question.options(), can_view: whole_preview.is_some() };
+        let explanations = choices.render_explanations(&self.terminal.err);
         let (terminal, answers) = (self.terminal.clone(), self.answers.clone());
         Box::pin(async move {
             // Reading blocks until the user answers; the call can be cancelled in the meantime.
             let mut line = PromptLineGuard { stream: self.terminal.err.clone(), open: true };
             let asked = tokio::task::spawn_blocking(move || {
-                terminal.err.write(&text).ok()?;
-                let typed = terminal.ask(&answers, "Allow?", &choices.key_hint())?;
-                Some(choices.parse_answer(&typed))
+                terminal.err.write(&(text + &explanations)).ok()?;
+                loop {
+                    let typed = terminal.ask(&answers, "Allow?", &choices.key_hint())?;
+                    match &whole_preview {
+                        Some(preview) if matches!(typed.as_str(), "v" | "view") => {
+                            terminal.err.write(&format!("{preview}{explanations}")).ok()?;
+                        }
+                        _ => return Some(choices.parse_answer(&typed)),
+                    }
+                }
             });
             let answer = asked.await.ok().flatten();
             line.open = false;
@@ -89,12 +98,17 @@ impl Approver for TerminalApprover {
 }
 
 /// The answers that the user can type, each with its key.
-struct AnswerChoices(Vec<AnswerOption>);
+struct AnswerChoices {
+    options: Vec<AnswerOption>,
+    /// Whether a key shows the rest of the preview.
+    can_view: bool,
+}
 
 impl AnswerChoices {
-    /// `y/N`, or `y/s/N/d`. The capital letter is the default for Enter.
+    /// `y/N`, or `y/s/N/d/v`. The capital letter is the default for Enter.
     fn key_hint(&self) -> String {
-        self.0.iter().map(|option| answer_key(option.kind)).collect::<Vec<_>>().join("/")
+        let answers = self.options.iter().map(|option| answer_key(option.kind));
+        answers.chain(self.can_view.then_some("v")).collect::<Vec<_>>().join("/")
     }
 
     /// Parses an answer; everything that is not offered means reject.
@@ -105,18 +119,21 @@ impl AnswerChoices {
             "d" | "don't" | "dont" => ApprovalAnswer::RejectSession,
             _ => ApprovalAnswer::RejectOnce,
         };
-        let offered = self.0.iter().any(|option| option.kind == answer);
+        let offered = self.options.iter().any(|option| option.kind == answer);
         if offered { answer } else { ApprovalAnswer::RejectOnce }
     }
 
     /// One line per key, if there are more answers than yes and no.
     fn render_explanations(&self, stream: &TerminalStream) -> String {
         let mut text = String::new();
-        if self.0.len() > 2 {
-            for option in &self.0 {
+        if self.options.len() > 2 {
+            for option in &self.options {
                 let key = answer_key(option.kind).to_ascii_lowercase();
                 let name = escape_line(&option.name);
                 let _ = writeln!(text, "  {}  {name}", stream.paint(STRONG, &key));
+            }
+            if self.can_view {
+                let _ = writeln!(text, "  {}  Show all lines", stream.paint(STRONG, "v"));
             }
         }
         text
@@ -194,7 +211,7 @@ mod tests {
             rewritten: None,
             workspace: std::path::PathBuf::new(),
         };
-        let choices = AnswerChoices(question.options());
+        let choices = AnswerChoices { options: question.options(), can_view: false };
         assert_eq!(choices.key_hint(), keys);
         for (typed, answer) in typed {
             assert_eq!(choices.parse_answer(typed), *answer, "{typed}");

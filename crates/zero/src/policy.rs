@@ -134,6 +134,11 @@ impl PolicyEvaluator {
         self.simulator.from_effects(tool, effects)
     }
 
+    /// Whether the decision about a tool may depend on its arguments.
+    pub(crate) fn limits_arguments(&self, tool: &str) -> bool {
+        self.engine.rules().limits_arguments(tool)
+    }
+
     fn has_tool(&self, name: &str) -> bool {
         self.simulator.registry().get(name).is_some()
     }

@@ -23,6 +23,7 @@ pub(crate) use zero_core::sanitize::escape_line;
 use zero_core::sanitize::{escape_chars_with, escape_lines, is_safe_char};
 use zero_core::text_shortening::shorten_to_fit;
 use zero_policy::Verdict;
+use zero_sandbox::typed_input::discard_typed_input;
 
 use crate::environment::StandardStreams;
 
@@ -95,9 +96,11 @@ impl Terminal {
         answer.is_some_and(|answer| matches!(answer.as_str(), "y" | "yes"))
     }
 
-    /// Asks a question and lists the keys that answer it. Blocks; returns the answer in lower case,
-    /// or `None` if the question could not be shown or the answer not read.
+    /// Asks a question and lists the keys that answer it. Keys that were typed before do not count.
+    /// Blocks; returns the answer in lower case, or `None` if the question could not be shown or the
+    /// answer not read.
     pub(crate) fn ask(&self, answers: &AnswerSource, question: &str, keys: &str) -> Option<String> {
+        answers.discard_typed().ok()?;
         self.err.write(&format!("{} [{keys}] ", self.err.paint(STRONG, question))).ok()?;
         let line = answers.read_line().ok()?;
         if !line.ends_with('\n') {
@@ -143,6 +146,17 @@ impl AnswerSource {
     /// Reads one line without its line end; `None` at the end of the input.
     pub(crate) fn read_answer(&self) -> Option<String> {
         self.read_line().ok()?.strip_suffix('\n').map(str::to_owned)
+    }
+
+    /// Discards what was typed and not read yet. A terminal passes on one line at a time, so
+    /// nothing of it is in a buffer of this process.
+    fn discard_typed(&self) -> io::Result<()> {
+        match self {
+            Self::Stdin => discard_typed_input(io::stdin()),
+            Self::Tty(tty) => discard_typed_input(&**tty),
+            #[cfg(test)]
+            Self::Script(_) => Ok(()),
+        }
     }
 
     fn read_line(&self) -> io::Result<String> {
@@ -248,16 +262,21 @@ impl TerminalStream {
     pub(crate) fn render_diff(&self, unified: &str) -> String {
         let mut shown = String::with_capacity(unified.len());
         for line in unified.lines() {
-            let style = match line.as_bytes().first() {
-                Some(b'+') => GOOD,
-                Some(b'-') => BAD,
-                Some(b'@') => HUNK,
-                _ => Style::new(),
-            };
+            let style = diff_line_style(line);
             // Writing to a String cannot fail.
             let _ = writeln!(shown, "{}", self.paint(style, &self.escape_foreign(line)));
         }
         shown
+    }
+}
+
+/// Style of a line of a unified diff.
+pub(crate) fn diff_line_style(line: &str) -> Style {
+    match line.as_bytes().first() {
+        Some(b'+') => GOOD,
+        Some(b'-') => BAD,
+        Some(b'@') => HUNK,
+        _ => Style::new(),
     }
 }
 

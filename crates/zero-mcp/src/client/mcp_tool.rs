@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use zero_core::{
-    Effect, Effects, ErrorReason, ResultDisplay, RiskLevel, TimeoutClass, ToolCategory,
-    ToolDefinitionState, ToolError, ToolKind, ToolName, ToolResult, ToolSpec,
+    Effect, Effects, ErrorReason, ResultDisplay, RiskLevel, TimeoutClass, ToolArguments,
+    ToolCategory, ToolDefinitionState, ToolError, ToolKind, ToolName, ToolResult, ToolSpec,
 };
 use zero_runtime::schema::InputSchema;
 use zero_runtime::tool::{AnyPlan, AnyTool, BoxFuture};
@@ -114,7 +114,7 @@ impl AnyTool for McpTool {
         };
         let own = Arc::clone(&self.own);
         let standing = own.origin.pins.pin_state(&own.definition.name, &own.hash);
-        Ok(Box::new(McpToolPlan { own, arguments, standing }))
+        Ok(Box::new(McpToolPlan { own, arguments: ToolArguments::new(arguments), standing }))
     }
 
     fn claims(&self) -> Vec<String> {
@@ -125,7 +125,7 @@ impl AnyTool for McpTool {
 /// A call of such a tool, as the policy judges it.
 struct McpToolPlan {
     own: Arc<PinnedTool>,
-    arguments: Map<String, Value>,
+    arguments: ToolArguments,
     standing: PinState,
 }
 
@@ -151,6 +151,10 @@ impl AnyPlan for McpToolPlan {
         }]
     }
 
+    fn arguments(&self) -> Option<&ToolArguments> {
+        Some(&self.arguments)
+    }
+
     fn deadline(&self) -> Option<Duration> {
         Some(self.own.origin.definition.call_timeout_max)
     }
@@ -167,7 +171,7 @@ impl AnyPlan for McpToolPlan {
                 "The server has changed the definition of this tool since it was allowed:\n{changes}\n\nThe arguments of this call:\n"
             ));
         }
-        let arguments = serde_json::to_string_pretty(&self.arguments).unwrap_or_default();
+        let arguments = serde_json::to_string_pretty(self.arguments.as_map()).unwrap_or_default();
         text.push_str(&sanitize::to_code_block(&arguments, "json"));
         let claims = self.own.definition.claims.to_text();
         if !claims.is_empty() {
@@ -179,7 +183,7 @@ impl AnyPlan for McpToolPlan {
     fn run(&self, cx: CallContext) -> BoxFuture<'static, Result<ToolResult, ToolError>> {
         let (own, arguments) = (Arc::clone(&self.own), self.arguments.clone());
         let standing = self.standing;
-        Box::pin(async move { own.run(&arguments, standing, &cx).await })
+        Box::pin(async move { own.run(arguments.as_map(), standing, &cx).await })
     }
 }
 

@@ -62,7 +62,8 @@ impl<'a> RequestEvaluator<'a> {
     /// Evaluates an effect by the rule for the tool itself, or else by its risk.
     pub(super) fn evaluate_by_tool(&self, kind: &'static str, target: String) -> EffectAssessment {
         let (tool, risk) = (self.request.tool, self.request.risk);
-        let decided = match self.engine.rules.find_tool_rule(Verdict::Allow, tool) {
+        let rules = &self.engine.rules;
+        let decided = match rules.find_tool_rule(Verdict::Allow, tool, self.request.arguments) {
             Some(rule) => EffectAssessment::from_rule(kind, target, Verdict::Allow, rule),
             None => {
                 let verdict = if risk == RiskLevel::Low { Verdict::Allow } else { Verdict::Ask };

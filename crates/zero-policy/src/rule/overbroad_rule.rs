@@ -1,9 +1,10 @@
 //! Detects allow rules that allow nearly anything.
 
+use super::argument_pattern::ArgumentPattern;
 use super::command_pattern::{CommandPattern, PatternWord, PatternWordPart};
 use super::domain_pattern::DomainPattern;
 use super::path_pattern::{PatternBase, RulePathPattern};
-use super::rule_target::{RulePattern, RuleTarget};
+use super::rule_target::{ExternalToolScope, RulePattern, RuleTarget};
 use crate::word_list::words;
 
 /// Programs that run whatever their arguments say.
@@ -22,8 +23,13 @@ pub(super) fn overbroad_reason(target: &RuleTarget) -> Option<String> {
         RuleTarget::Everything => {
             return Some("allows every tool, whatever it is asked".to_owned());
         }
-        RuleTarget::EveryServer => return Some("allows every tool of every MCP server".to_owned()),
-        RuleTarget::Server(_) | RuleTarget::McpTool(_) => return None,
+        RuleTarget::External { tools: ExternalToolScope::EveryServer, arguments } => {
+            return arguments
+                .iter()
+                .all(ArgumentPattern::is_any)
+                .then(|| "allows every tool of every MCP server".to_owned());
+        }
+        RuleTarget::External { .. } => return None,
         RuleTarget::Tool { tool, pattern: None } => {
             return bare_tool_reason(tool).map(str::to_owned);
         }

@@ -38,9 +38,26 @@ pub enum RuleError {
          `mcp__*` for all servers"
     )]
     McpName(String),
-    /// An MCP tool with a pattern.
-    #[error("a rule for an MCP tool takes no pattern; write `{0}`")]
-    McpPattern(String),
+    /// A pattern for an external tool that names no argument.
+    #[error(
+        "`{0}` names no argument; write `argument:pattern`, and a backslash before a comma that \
+         belongs to the pattern"
+    )]
+    NoArgument(String),
+    /// An invalid name of an argument.
+    #[error(
+        "`{0}` is not the name of an argument; it has letters, digits, `_`, `-`, `$` or `@`, and a \
+         dot before a field of an object, such as `filter.user`"
+    )]
+    ArgumentName(String),
+    /// `argument:` without a pattern.
+    #[error("`{0}:` has no pattern; write `{0}:*` for every value")]
+    EmptyArgument(String),
+    /// Two patterns for one argument.
+    #[error(
+        "the argument `{0}` is listed twice; all patterns of a rule must match, so write two rules"
+    )]
+    RepeatedArgument(String),
     /// A tool whose calls have nothing to match a pattern against.
     #[error("`{0}` takes no pattern; write `{0}`")]
     NoPattern(&'static str),

@@ -1,5 +1,6 @@
 //! Parses the target of a rule.
 
+use super::argument_pattern::ArgumentPattern;
 use super::command_pattern::CommandPattern;
 use super::domain_pattern::DomainPattern;
 use super::path_pattern::RulePathPattern;
@@ -15,12 +16,19 @@ pub(crate) enum RuleTarget {
     Everything,
     /// A tool of zero; without a pattern, all of its calls.
     Tool { tool: &'static str, pattern: Option<RulePattern> },
+    /// Tools of MCP servers and of commands, limited to calls whose arguments match all patterns.
+    External { tools: ExternalToolScope, arguments: Vec<ArgumentPattern> },
+}
+
+/// Which tools that are not zero's own a rule is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ExternalToolScope {
     /// `mcp__*`.
     EveryServer,
     /// `server__*`: all tools of the MCP server with this name.
     Server(String),
     /// `server__tool`, in that form.
-    McpTool(String),
+    Tool(String),
 }
 
 /// The pattern in the parentheses.
@@ -50,10 +58,13 @@ impl RuleTarget {
             };
         }
         if name.contains("__") {
-            return match pattern {
-                None => Self::parse_mcp(name),
-                Some(_) => Err(RuleError::McpPattern(name.to_owned())),
+            let tools = ExternalToolScope::parse(name)?;
+            let arguments = match pattern.map(str::trim) {
+                None | Some("*") => Vec::new(),
+                Some("") => return Err(RuleError::EmptyPattern { tool: name.to_owned() }),
+                Some(patterns) => ArgumentPattern::parse_list(patterns)?,
             };
+            return Ok(Self::External { tools, arguments });
         }
         let Some((tool, matches)) = tool_names::find_tool(name) else {
             let (name, nearest) = (name.to_owned(), tool_names::find_nearest_tool(name));
@@ -66,8 +77,10 @@ impl RuleTarget {
         };
         Ok(Self::Tool { tool, pattern })
     }
+}
 
-    fn parse_mcp(name: &str) -> Result<Self, RuleError> {
+impl ExternalToolScope {
+    fn parse(name: &str) -> Result<Self, RuleError> {
         let fits = |part: &str| {
             let letter = |b: u8| b.is_ascii_alphanumeric() || b"_-.".contains(&b);
             !part.is_empty() && part.bytes().all(letter)
@@ -77,9 +90,7 @@ impl RuleTarget {
             None if bare == "*" => Ok(Self::EveryServer),
             None if fits(bare) => Ok(Self::Server(bare.to_owned())),
             Some((server, "*")) if fits(server) => Ok(Self::Server(server.to_owned())),
-            Some((server, tool)) if fits(server) && fits(tool) => {
-                Ok(Self::McpTool(bare.to_owned()))
-            }
+            Some((server, tool)) if fits(server) && fits(tool) => Ok(Self::Tool(bare.to_owned())),
             _ => Err(RuleError::McpName(name.to_owned())),
         }
     }
@@ -135,7 +146,7 @@ fn split_rule(text: &str) -> Result<(&str, Option<&str>), RuleError> {
     Err(unbalanced())
 }
 
-fn is_invisible(c: char) -> bool {
+pub(super) fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}')

@@ -49,7 +49,7 @@ fn check_tool(text: &str, tool: &str, expected: bool) {
     for verdict in Verdict::ALL {
         let rules = build_rules(verdict, &[text]);
         assert_eq!(
-            rules.find_tool_rule(verdict, tool).is_some(),
+            rules.find_tool_rule(verdict, tool, None).is_some(),
             expected,
             "{verdict} {text} on {tool}"
         );
@@ -82,10 +82,10 @@ fn mcp_rule_matches_with_and_without_prefix() {
     }
     check_tool("mcp__*", "Read", false);
     let rules = build_rules(Verdict::Deny, &["a__b__c", "x__*"]);
-    assert!(rules.find_mcp_rule(Verdict::Deny, "a", "b__c").is_some());
-    assert!(rules.find_mcp_rule(Verdict::Deny, "x", "anything").is_some());
-    assert!(rules.find_mcp_rule(Verdict::Deny, "x__y", "anything").is_none());
-    assert!(rules.find_mcp_rule(Verdict::Allow, "a", "b__c").is_none());
+    assert!(rules.find_external_rule(Verdict::Deny, "a", "b__c", None).is_some());
+    assert!(rules.find_external_rule(Verdict::Deny, "x", "anything", None).is_some());
+    assert!(rules.find_external_rule(Verdict::Deny, "x__y", "anything", None).is_none());
+    assert!(rules.find_external_rule(Verdict::Allow, "a", "b__c", None).is_none());
 }
 
 #[test]

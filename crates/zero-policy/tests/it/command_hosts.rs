@@ -62,6 +62,7 @@ fn listed_hosts_do_not_apply_to_tools_or_plan_mode() {
         tool: "WebFetch",
         risk: RiskLevel::Medium,
         effects: &effects,
+        arguments: None,
         grants: &[],
         mode: None,
         world: &EmptyMachine,

@@ -75,6 +75,7 @@ fn decide_command(
         tool,
         risk,
         effects: &effects,
+        arguments: None,
         grants,
         mode: None,
         world: machine,

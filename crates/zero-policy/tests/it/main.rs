@@ -1,6 +1,7 @@
 //! Integration tests of the policy engine.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod argument_rules;
 mod attacks_engine;
 mod attacks_programs;
 mod attacks_rules;

@@ -1,12 +1,11 @@
 //! A tool that is run by a command of the project ([`DiscoveredTool`]).
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 use zero_core::{
     CommandExecution, CommandLine, Effect, Effects, ErrorReason, ResultDisplay, RiskLevel,
-    TimeoutClass, ToolCategory, ToolError, ToolKind, ToolResult, ToolSpec,
+    TimeoutClass, ToolArguments, ToolCategory, ToolError, ToolKind, ToolResult, ToolSpec,
 };
 use zero_runtime::tool::{AnyPlan, BoxFuture};
 use zero_runtime::{
@@ -68,6 +67,10 @@ impl AnyTool for DiscoveredTool {
             let message = "no command runs this tool; set `tools.toolCallCommand`";
             return Err(ToolError::failed(ErrorReason::ServerUnavailable, message));
         }
+        let Value::Object(arguments) = input else {
+            let message = "the input is not an object";
+            return Err(ToolError::invalid(ErrorReason::SchemaViolation, message));
+        };
         let folder = match self.folder == workspace.cwd() {
             true => None,
             false => Some(workspace.resolve_path(&self.folder, FinalLinkMode::Follow)?),
@@ -76,13 +79,20 @@ impl AnyTool for DiscoveredTool {
             folder: folder.map(|folder| folder.target().clone()),
             ..CommandExecution::new(CommandLine::Program(self.words.clone()))
         };
-        Ok(Box::new(DiscoveredToolPlan { execution, arguments: Arc::new(input) }))
+        Ok(Box::new(DiscoveredToolPlan { execution, arguments: ToolArguments::new(arguments) }))
     }
 }
 
 struct DiscoveredToolPlan {
     execution: CommandExecution,
-    arguments: Arc<Value>,
+    arguments: ToolArguments,
+}
+
+impl DiscoveredToolPlan {
+    /// What the command reads from its stdin.
+    fn input(&self) -> Value {
+        Value::Object(self.arguments.as_map().clone())
+    }
 }
 
 impl AnyPlan for DiscoveredToolPlan {
@@ -95,16 +105,20 @@ impl AnyPlan for DiscoveredToolPlan {
         vec![Effect::Exec(self.execution.clone())]
     }
 
+    fn arguments(&self) -> Option<&ToolArguments> {
+        Some(&self.arguments)
+    }
+
     fn preview(&self, cx: &CallContext) -> Option<ResultDisplay> {
         let folder = self.execution.folder.as_ref().map_or(cx.workspace().cwd(), |f| f.canonical());
-        Some(ResultDisplay::markdown(render_preview(&self.execution, folder, &self.arguments)))
+        Some(ResultDisplay::markdown(render_preview(&self.execution, folder, &self.input())))
     }
 
     fn run(&self, cx: CallContext) -> BoxFuture<'static, Result<ToolResult, ToolError>> {
         let request = CommandRequest {
             execution: self.execution.clone(),
             streams: StreamMode::Pipes,
-            input: Some(self.arguments.to_string().into_bytes()),
+            input: Some(self.input().to_string().into_bytes()),
         };
         Box::pin(async move {
             match cx.run_command(request).await? {

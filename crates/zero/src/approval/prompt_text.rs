@@ -1,8 +1,9 @@
 //! Text of an approval prompt: everything the user needs to decide, the most important first.
 //!
-//! A command is shown completely, however long it is, and invisible characters are escaped. Each of
-//! its lines has a bar in front, so that no line can imitate zero's own output. After the command
-//! comes the result of the policy check: its parts, the files and hosts it uses, and the reasons.
+//! A command is shown completely, however long it is, and invisible characters are escaped. After
+//! the command comes the result of the policy check: its parts, the files and hosts it uses, and the
+//! reasons. Then comes the preview of the call, shortened at first. Each line of a command or preview
+//! has a bar in front, so that no line can imitate zero's own output.
 
 mod line_wrap;
 
@@ -15,9 +16,9 @@ use zero_core::{CommandExecution, CommandLine, ResultDisplay};
 use zero_runtime::{ApprovalQuestion, EffectDecision, Verdict};
 
 use super::risk_style;
-use crate::terminal::{FAINT, STRONG, TerminalStream, escape_line, verdict_style};
+use crate::terminal::{FAINT, STRONG, TerminalStream, diff_line_style, escape_line, verdict_style};
 
-/// Lines shown of a preview.
+/// Lines of a preview that are shown at first.
 const PREVIEW_LINES_MAX: usize = 200;
 /// Rows shown per kind of effect; those that ask come first.
 const ROWS_MAX: usize = 50;
@@ -41,8 +42,16 @@ const KINDS: &[(&str, &str)] = &[
     ("state", "changes"),
 ];
 
+/// The text of a prompt.
+pub(super) struct PromptText {
+    /// Everything but the possible answers.
+    pub(super) text: String,
+    /// All lines of the preview, if `text` has only the first of them.
+    pub(super) whole_preview: Option<String>,
+}
+
 /// Renders the prompt without the possible answers.
-pub(super) fn render(stream: &TerminalStream, question: &ApprovalQuestion) -> String {
+pub(super) fn render(stream: &TerminalStream, question: &ApprovalQuestion) -> PromptText {
     let mut page = PromptTextBuilder { stream, text: String::new() };
     let title = stream.truncate_line(&escape_line(&question.title), 0);
     page.push_line(&format!("\n{}", stream.paint(STRONG, &title)));
@@ -54,31 +63,49 @@ pub(super) fn render(stream: &TerminalStream, question: &ApprovalQuestion) -> St
     for (kind, name) in KINDS {
         page.push_judged_rows(name, &collect_rows(question, kind));
     }
-    match &question.preview {
-        Some(ResultDisplay::Diff(diff)) => {
-            page.push_line("");
-            page.text.push_str(&stream.render_diff(&truncate_lines(&diff.unified)));
-        }
-        Some(ResultDisplay::Markdown { text }) => {
-            let text = question.strip_command_preview(text);
-            if !text.is_empty() {
-                page.push_line(&format!("\n{}", stream.escape_foreign(&truncate_lines(text))));
-            }
-        }
-        Some(ResultDisplay::Plan { entries }) => {
-            page.push_line(&format!(
-                "\n{}",
-                stream.escape_foreign(&truncate_lines(&render_checklist(entries)))
-            ));
-        }
-        None => {}
+    let preview = CallPreview::new(question);
+    if let Some(preview) = &preview {
+        page.push_line("");
+        page.push_preview(preview, PREVIEW_LINES_MAX);
     }
     page.push_line("");
     if page.text.lines().count() > SCREEN_ROWS {
         page.push_risk(question);
         page.push_line("");
     }
-    page.text
+    let is_cut = |preview: &&CallPreview| preview.text.lines().count() > PREVIEW_LINES_MAX;
+    let whole_preview = preview.as_ref().filter(is_cut).map(|preview| {
+        let mut page = PromptTextBuilder { stream, text: String::new() };
+        page.push_line("");
+        page.push_preview(preview, usize::MAX);
+        page.push_line("");
+        page.push_risk(question);
+        page.push_line("");
+        page.text
+    });
+    PromptText { text: page.text, whole_preview }
+}
+
+/// What the tool shows of its call.
+struct CallPreview {
+    text: String,
+    line_style: fn(&str) -> Style,
+}
+
+impl CallPreview {
+    fn new(question: &ApprovalQuestion) -> Option<Self> {
+        let plain = |text: String| Self { text, line_style: |_| Style::new() };
+        let preview = match question.preview.as_ref()? {
+            ResultDisplay::Diff(diff) => {
+                Self { text: diff.unified.clone(), line_style: diff_line_style }
+            }
+            ResultDisplay::Markdown { text } => {
+                plain(question.strip_command_preview(text).to_owned())
+            }
+            ResultDisplay::Plan { entries } => plain(render_checklist(entries)),
+        };
+        (!preview.text.is_empty()).then_some(preview)
+    }
 }
 
 /// Builds the prompt text.
@@ -133,6 +160,29 @@ impl PromptTextBuilder<'_> {
         for (variable, value) in &execution.variables {
             let shown = format!("{variable}={}", quote_word(value));
             self.push_fact("with", &escape_line(&shown), Style::new());
+        }
+    }
+
+    /// Adds the first lines of a preview, each with a bar in front.
+    fn push_preview(&mut self, preview: &CallPreview, lines_max: usize) {
+        let room = self.stream.remaining_columns(4);
+        for line in preview.text.lines().take(lines_max) {
+            let style = (preview.line_style)(line);
+            // A wrapped row has a different bar than the first row of a line.
+            let mut bar = "│";
+            for row in line_wrap::wrap_chars(&self.stream.escape_foreign(line), room) {
+                let line = format!(
+                    "  {} {}",
+                    self.stream.paint(FAINT, bar),
+                    self.stream.paint(style, &row)
+                );
+                self.push_line(line.trim_end());
+                bar = "┆";
+            }
+        }
+        let more = preview.text.lines().count().saturating_sub(lines_max);
+        if more > 0 {
+            self.push_line(&format!("  … and {more} more lines; `v` shows all"));
         }
     }
 
@@ -229,15 +279,6 @@ fn quote_word(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-fn truncate_lines(text: &str) -> String {
-    let count = text.lines().count();
-    if count <= PREVIEW_LINES_MAX {
-        return text.to_owned();
-    }
-    let shown: Vec<&str> = text.lines().take(PREVIEW_LINES_MAX).collect();
-    format!("{}\n… and {} more lines\n", shown.join("\n"), count - PREVIEW_LINES_MAX)
 }
 
 #[cfg(test)]

@@ -307,6 +307,60 @@ fn rules_decide_about_tools_regardless_of_claims() {
 }
 
 #[test]
+fn rules_decide_about_arguments() {
+    let zero = program_with_server(json!({}));
+    let only_hi = json!({"allow": ["a__echo(text:h*)"]});
+    let not_secret = json!({"allow": ["a__*"], "deny": ["a__echo(text:*secret*)"]});
+    for (permissions, input, exit, said) in [
+        (&only_hi, json!({"text": "hi"}), 0, "hi"),
+        (&only_hi, json!({"text": "oh, hi"}), 3, "no rule allows `echo` of MCP server `a`"),
+        (&only_hi, json!({"text": "hi", "Text": "no"}), 3, "no rule allows `echo`"),
+        (&not_secret, json!({"text": "hi"}), 0, "hi"),
+        (&not_secret, json!({"text": "a SECRET"}), 3, "rule `a__echo(text:*secret*)`"),
+        (&not_secret, json!({"text": "hi", "TEXT": "secret"}), 3, "rule `a__echo(text:*secret*)`"),
+    ] {
+        let servers = json!({"a": server_setting(&zero, "a", "")});
+        write_settings(&zero, json!({"mcpServers": servers, "permissions": permissions}));
+        let input = input.to_string();
+        check_output(&zero, &["tools", "call", "a__echo", &input], exit, &[said]);
+        // The same without a call, and without the server.
+        let (judged, verdict) = if exit == 0 { (0, "allow") } else { (20, "deny") };
+        let check = ["policy", "check", "--headless", "a__echo", &input];
+        check_output(&zero, &check, judged, &[verdict]);
+        write_settings(&zero, json!({"permissions": permissions}));
+        check_output(&zero, &check, judged, &[verdict]);
+    }
+    // A rule about an argument does not keep the server from being used.
+    let servers = json!({"a": server_setting(&zero, "a", "")});
+    let permissions = json!({"allow": ["a__*"], "deny": ["a__*(text:no)", "mcp__*(text:no)"]});
+    write_settings(&zero, json!({"mcpServers": servers, "permissions": permissions}));
+    check_output(&zero, &ECHO_TOOL, 0, &["hi"]);
+    write_settings(&zero, json!({"permissions": {"deny": ["a__echo(text)"]}}));
+    let said = ["settings.json:1", "`text` names no argument; write `argument:pattern`"];
+    check_output(&zero, &["policy", "check", "a__echo", "{}"], 2, &said);
+}
+
+#[test]
+fn rules_decide_about_arguments_of_command_tools() {
+    let zero = make_workspace();
+    let list = r#"echo '[{"name": "wipe", "parameters": {"type": "object"}}]'"#;
+    write_file(&zero, "list.sh", list);
+    let text = json!({
+        "permissions": {"allow": ["Bash(/bin/cat:*)"], "deny": ["cmd__wipe(path:/srv*)"]},
+        "tools": {"toolDiscoveryCommand": "/bin/sh list.sh", "toolCallCommand": "/bin/cat -"},
+    });
+    write_settings(&zero, text);
+    zero.run(&["tools", "refresh"]);
+    for (path, exit) in [("/srv/all", 20), ("/tmp/x", 0)] {
+        let input = json!({ "path": path }).to_string();
+        check_output(&zero, &["policy", "check", "cmd__wipe", &input], exit, &[]);
+    }
+    let input = json!({"path": "/srv/all"}).to_string();
+    let denied = ["rule `cmd__wipe(path:/srv*)`"];
+    check_output(&zero, &["tools", "call", "cmd__wipe", &input, "--yes"], 3, &denied);
+}
+
+#[test]
 fn changed_tool_is_asked_until_approved() {
     let zero = program_with_server(json!({"allow": ["a__*"]}));
     check_output(&zero, &ECHO_TOOL, 0, &["hi"]);

@@ -39,6 +39,37 @@ fn permission_answer_at_terminal_is_applied() {
 }
 
 #[test]
+fn keys_typed_before_the_question_do_not_answer_it() {
+    for early in ["y\n", "y\ny\n", "s\n", "y"] {
+        let (zero, _model) = program_with_model();
+        let mut terminal = start_on_terminal(&zero, &["run", "[write]"]);
+        terminal.type_keys(early);
+        terminal.wait_for_text("Allow? [y/s/N/d] ");
+        terminal.type_keys("\n");
+        let (code, seen) = terminal.wait_for_exit();
+        let is_made = zero.folder().join("made.txt").exists();
+        assert_eq!((code, is_made), (3, false), "{early:?}: {seen}");
+    }
+}
+
+#[test]
+fn long_change_can_be_viewed_before_the_answer() {
+    let zero = TestProgram::new();
+    let content: String = (1..=250).map(|line| format!("line {line}\n")).collect();
+    let input = json!({"file_path": "long.txt", "content": content}).to_string();
+    let mut terminal = start_on_terminal(&zero, &["tools", "call", "Write", &input]);
+    terminal.wait_for_text("more lines; `v` shows all");
+    terminal.wait_for_text("Allow? [y/N/v] ");
+    terminal.type_keys("v\n");
+    terminal.wait_for_text("+line 250");
+    terminal.wait_for_repeated_text("Allow? [y/N/v] ", 2);
+    terminal.type_keys("y\n");
+    let (code, seen) = terminal.wait_for_exit();
+    assert_eq!(code, 0, "{seen}");
+    assert!(zero.folder().join("long.txt").exists(), "{seen}");
+}
+
+#[test]
 fn json_output_cannot_control_terminal() {
     let (zero, _model) = program_with_model();
     let (code, seen) =

@@ -46,7 +46,13 @@ impl TerminalProcess {
     /// Waits until something is on the screen.
     #[track_caller]
     pub(crate) fn wait_for_text(&mut self, text: &str) {
-        while !self.seen.contains(text) {
+        self.wait_for_repeated_text(text, 1);
+    }
+
+    /// Waits until something is on the screen so many times.
+    #[track_caller]
+    pub(crate) fn wait_for_repeated_text(&mut self, text: &str, count: usize) {
+        while self.seen.matches(text).count() < count {
             match self.screen.recv_timeout(TIMEOUT) {
                 Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
                 Err(_) => panic!("no `{text}` in {:?}", self.seen),

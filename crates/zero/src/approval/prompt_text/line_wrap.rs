@@ -3,14 +3,33 @@
 /// Smallest wrap width; a narrower terminal wraps by itself.
 const COLUMNS_MIN: usize = 20;
 
-/// Splits into rows of at most `room` characters; the rows joined are exactly the text.
+/// Splits into rows that fit into `room` columns; the rows joined are exactly the text.
 pub(super) fn wrap_chars(text: &str, room: usize) -> Vec<String> {
     let room = room.max(COLUMNS_MIN);
-    let letters: Vec<char> = text.chars().collect();
-    if letters.is_empty() {
-        return vec![String::new()];
+    let mut rows = vec![String::new()];
+    let mut used = 0;
+    for letter in text.chars() {
+        let columns = columns_max(letter);
+        if used + columns > room {
+            rows.push(String::new());
+            used = 0;
+        }
+        used += columns;
+        if let Some(row) = rows.last_mut() {
+            row.push(letter);
+        }
     }
-    letters.chunks(room).map(|row| row.iter().collect()).collect()
+    rows
+}
+
+/// Most columns that a character takes on any terminal. A row that the terminal itself wraps would
+/// go on without a bar in front.
+fn columns_max(letter: char) -> usize {
+    match letter {
+        '\t' => 8,
+        letter if letter.is_ascii() => 1,
+        _ => 2,
+    }
 }
 
 /// Splits into rows of at most `room` characters, between words if possible.

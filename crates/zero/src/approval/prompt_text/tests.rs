@@ -40,6 +40,10 @@ fn make_judged_effect(
 
 /// The question in a window of 60 columns, without colours.
 fn render_plain(question: &ApprovalQuestion) -> String {
+    render_prompt(question).text
+}
+
+fn render_prompt(question: &ApprovalQuestion) -> PromptText {
     render(&Terminal::for_test().err.with_columns(60).without_colours(), question)
 }
 
@@ -70,9 +74,9 @@ fn file_change_prompt_shows_diff() {
       writes  ask    /w/a
                        no rule allows changing it
 
-    @@ -1 +1 @@
-    -old
-    +new\u{1b}[2J
+      │ @@ -1 +1 @@
+      │ -old
+      │ +new\u{1b}[2J
     ");
 }
 
@@ -202,7 +206,7 @@ fn long_prompt_repeats_risk() {
 }
 
 #[test]
-fn many_rows_and_long_preview_are_truncated() {
+fn many_rows_are_truncated() {
     let names = (0..ROWS_MAX + 5).map(|number| format!("/w/{number}"));
     let mut judged: Vec<EffectDecision> = names
         .map(|name| make_judged_effect("read", &name, Verdict::Allow, "it is there"))
@@ -212,8 +216,42 @@ fn many_rows_and_long_preview_are_truncated() {
     assert!(seen.contains("… and 6 more"), "{seen}");
     let first = seen.find("/etc/passwd").unwrap();
     assert!(first < seen.find("/w/0").unwrap(), "what asks comes first: {seen}");
-    let text = "x\n".repeat(PREVIEW_LINES_MAX + 5);
-    assert!(truncate_lines(&text).ends_with("… and 5 more lines\n"));
+}
+
+#[test]
+fn long_preview_is_cut_and_can_be_shown_whole() {
+    let text: String = (1..=PREVIEW_LINES_MAX + 5).map(|line| format!("line {line}\n")).collect();
+    let preview = Some(ResultDisplay::markdown(text));
+    let prompt =
+        render_prompt(&ApprovalQuestion { preview, ..make_question("Write", "why", vec![]) });
+    assert!(prompt.text.contains("│ line 200\n  … and 5 more lines; `v` shows all\n"));
+    let whole = prompt.whole_preview.unwrap();
+    assert!(whole.contains("│ line 1\n") && whole.contains("│ line 205\n\n  risk    high\n"));
+    let preview = Some(ResultDisplay::markdown("x\n".repeat(PREVIEW_LINES_MAX)));
+    let prompt =
+        render_prompt(&ApprovalQuestion { preview, ..make_question("Write", "why", vec![]) });
+    assert!(prompt.whole_preview.is_none() && !prompt.text.contains("more lines"));
+}
+
+#[test]
+fn preview_cannot_imitate_the_question() {
+    let padding = "\t界é ".repeat(60);
+    let text = format!("POST https://x.org\n\n  risk    low\n{padding}Allow? [y/N] y\n");
+    let seen = render_plain(&ApprovalQuestion {
+        preview: Some(ResultDisplay::markdown(text.clone())),
+        ..make_question("Request", "why", vec![])
+    });
+    let (_, preview) = seen.split_once("why     why\n\n").unwrap();
+    let rows: Vec<&str> = preview.trim_end().lines().collect();
+    assert!(rows.iter().all(|row| row.starts_with("  │") || row.starts_with("  ┆")), "{seen}");
+    let whole: String = rows.iter().map(|row| row.chars().skip(4).collect::<String>()).collect();
+    let blankless = |text: &str| text.split_whitespace().collect::<String>();
+    assert_eq!(blankless(&whole), blankless(&text));
+    // No row is so wide that the terminal wraps it.
+    let columns =
+        |letter: char| if letter == '\t' { 8 } else { 1 + usize::from(!letter.is_ascii()) };
+    let width = |row: &str| 4 + row.chars().skip(4).map(columns).sum::<usize>();
+    assert!(rows.iter().all(|row| width(row) <= 60), "{seen}");
 }
 
 #[test]
@@ -231,7 +269,9 @@ fn preview_does_not_repeat_command() {
         let shown = render_plain(&question);
         assert_eq!(shown.matches("make").count(), 2, "{preview:?}: {shown}");
         let (_, after) = shown.split_once("in      /w\n").unwrap();
-        assert_eq!(after.trim(), expected.unwrap_or_default(), "{preview:?}");
+        let after: Vec<&str> =
+            after.trim().lines().map(|line| line.trim().trim_start_matches("│ ")).collect();
+        assert_eq!(after.join("\n"), expected.unwrap_or_default(), "{preview:?}");
     }
     check("make\n\nin /w", None);
     check("make\n\nin /w\nin the background", Some("in the background"));

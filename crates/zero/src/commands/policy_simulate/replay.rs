@@ -11,7 +11,7 @@ use zero_core::{Effect, Effects, PathZone, TargetPath, ToolDefinitionState};
 use zero_policy::Verdict;
 use zero_runtime::audit::{AuditEffect, AuditRow};
 use zero_runtime::notes::{NoteName, NoteScope};
-use zero_runtime::redaction::REDACTED;
+use zero_runtime::redaction::{self, REDACTED};
 use zero_runtime::simulated_call::SimulatedCall;
 
 use crate::policy::PolicyEvaluator;
@@ -114,9 +114,25 @@ fn call_from_input(
         // A hook rewrites the canonical input.
         .or_else(|_| judge.resolve_call(&row.tool, input, None))
         .map_err(|_| ReplayFailure::Unknown)?;
-    match subject.effects.iter().find_map(|effect| find_text_damage(&format!("{effect:?}"))) {
+    let lost = subject.effects.iter().find_map(|effect| find_text_damage(&format!("{effect:?}")));
+    let lost_argument =
+        || judge.limits_arguments(&subject.tool).then(|| find_damage(input)).flatten();
+    match lost.or_else(lost_argument) {
         Some(lost) => Err(lost),
         None => Ok(subject),
+    }
+}
+
+/// Finds truncation or redaction in a recorded value.
+fn find_damage(value: &Value) -> Option<ReplayFailure> {
+    match value {
+        Value::String(text) => find_text_damage(text)
+            .or_else(|| redaction::is_size_placeholder(text).then_some(ReplayFailure::Truncated)),
+        Value::Array(items) => items.iter().find_map(find_damage),
+        Value::Object(fields) => fields
+            .iter()
+            .find_map(|(name, field)| find_text_damage(name).or_else(|| find_damage(field))),
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
     }
 }
 
@@ -147,7 +163,8 @@ fn find_text_damage(text: &str) -> Option<ReplayFailure> {
 
 /// Call with the recorded effects, if they are complete and none is a command.
 fn call_from_effects(judge: &PolicyEvaluator, row: &AuditRow) -> Option<SimulatedCall> {
-    if row.effects.is_empty() || row.effects.len() >= EFFECTS_MAX {
+    let is_incomplete = row.effects.len() >= EFFECTS_MAX || judge.limits_arguments(&row.tool);
+    if row.effects.is_empty() || is_incomplete {
         return None;
     }
     let mut effects = Effects::new();
@@ -220,27 +237,42 @@ mod tests {
     use std::sync::Arc;
 
     use serde_json::json;
-    use zero_policy::PermissionMode;
+    use zero_policy::rule::{RuleOwner, RuleSource};
+    use zero_policy::{PermissionMode, PolicyRule};
+    use zero_runtime::ToolRegistry;
     use zero_runtime::dialect::BUILTIN;
     use zero_runtime::simulated_call::CallSimulator;
-    use zero_runtime::{ToolRegistry, redaction};
 
     use super::*;
     use crate::policy::PolicyContext;
 
     fn build_evaluator() -> PolicyEvaluator {
+        build_evaluator_with(Vec::new())
+    }
+
+    fn build_evaluator_with(rules: Vec<PolicyRule>) -> PolicyEvaluator {
         let registry = ToolRegistry::default();
         registry.add(BUILTIN, zero_tools::builtin_tools()).unwrap();
         let simulator = Arc::new(CallSimulator::new(Arc::new(registry)));
         let roots = vec![PathBuf::from("/w")];
         let surroundings = PolicyContext { roots, ..PolicyContext::default() };
-        PolicyEvaluator::new(Vec::new(), PermissionMode::Ask, surroundings, simulator).unwrap()
+        PolicyEvaluator::new(rules, PermissionMode::Ask, surroundings, simulator).unwrap()
     }
 
     /// What becomes of a call with this input, once it was written down.
     #[track_caller]
     fn check(tool: &str, input: &Value, effects: &[(&str, &str)], expected: &str) {
-        let judge = build_evaluator();
+        check_with(&build_evaluator(), tool, input, effects, expected);
+    }
+
+    #[track_caller]
+    fn check_with(
+        judge: &PolicyEvaluator,
+        tool: &str,
+        input: &Value,
+        effects: &[(&str, &str)],
+        expected: &str,
+    ) {
         let recorded = |(kind, target): &(&str, &str)| json!({"kind": kind, "target": redaction::redact_and_shorten(target)});
         let row: AuditRow = serde_json::from_value(json!({
             "time": "2026-01-31T00:00:00Z", "call": "c", "workspace": "/w", "tool": tool,
@@ -249,7 +281,7 @@ mod tests {
             "effects": effects.iter().map(recorded).collect::<Vec<_>>(),
         }))
         .unwrap();
-        let shown = match replay_row(&judge, &row) {
+        let shown = match replay_row(judge, &row) {
             ReplayOutcome::Call(subject, _) => {
                 let effects = subject.effects.iter();
                 let effects: Vec<String> = effects.map(ToString::to_string).collect();
@@ -284,6 +316,23 @@ mod tests {
         check("Telepathy", &json!({}), &[], "Failed(Unknown)");
         let paths: Vec<String> = (0..200).map(|at| format!("f{at}")).collect();
         check("ReadMany", &json!({ "paths": paths }), &[], "Failed(Truncated)");
+    }
+
+    #[test]
+    fn replay_needs_the_arguments_that_a_rule_is_about() {
+        let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::User };
+        let rule = PolicyRule::parse("github__make(title:x*)", Verdict::Deny, source).unwrap();
+        let judge = build_evaluator_with(vec![rule]);
+        let mcp = [("mcp", "github/make")];
+        let made = "use `make` of MCP server `github`";
+        check_with(&judge, "github__make", &json!({"title": "a"}), &mcp, made);
+        let other = json!({"token": "x"});
+        check_with(&judge, "github__other", &other, &mcp, "use `other` of MCP server `github`");
+        check_with(&judge, "github__make", &other, &mcp, "Failed(Redacted)");
+        let long = json!({"title": "a".repeat(5_000)});
+        check_with(&judge, "github__make", &long, &mcp, "Failed(Truncated)");
+        let content = json!({"content": "a"});
+        check_with(&judge, "github__make", &content, &mcp, "Failed(Truncated)");
     }
 
     #[test]

@@ -62,8 +62,7 @@ fn disable_denied(settings: &WorkspaceSettings, servers: &mut ConfiguredMcpServe
     let engine = PolicyEngine::new(PolicyEngineConfig { rules, ..PolicyEngineConfig::default() });
     let ConfiguredMcpServers { definitions, denied, .. } = servers;
     definitions.retain(|server| {
-        // No tool is called so: only a rule for the whole server is about it.
-        let rule = engine.rules().find_mcp_rule(Verdict::Deny, server.alias.as_str(), "*");
+        let rule = engine.rules().find_server_rule(Verdict::Deny, server.alias.as_str());
         denied.extend(rule.map(|rule| McpServerProblem {
             alias: server.alias.to_string(),
             why: format!("denied by rule `{}` in {}", rule.text, rule.source),
@@ -142,7 +141,7 @@ impl DefinitionBuilder<'_> {
             };
             let (alias, meant) = names.assign(&server.name);
             // A rule for a name is meant for whoever says to be called so.
-            if let Some(rule) = engine.rules().find_mcp_rule(Verdict::Deny, &meant, "*") {
+            if let Some(rule) = engine.rules().find_server_rule(Verdict::Deny, &meant) {
                 let why = format!("denied by rule `{}` in {}", rule.text, rule.source);
                 servers.denied.push(told(why));
                 continue;
