@@ -149,13 +149,13 @@ impl ElicitationDialog {
             }
             Ok(_) | Err(_) => OptionPick::Cancelled,
         };
-        let told = match picked {
+        let answer = match picked {
             OptionPick::Value(_) | OptionPick::Done => "allow_once",
             OptionPick::Nothing => "reject_once",
             OptionPick::Cancelled => "cancelled",
         };
         let question = self.question.clone();
-        self.mailbox.send(SessionMessage::ChoiceEnded { question, answer: told }).await;
+        self.mailbox.send(SessionMessage::ChoiceEnded { question, answer }).await;
         picked
     }
 }

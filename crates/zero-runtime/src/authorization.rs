@@ -75,9 +75,9 @@ impl ToolHost {
     ) -> Result<CallAuthorization, ToolError> {
         let rejected = session.rejections();
         let granted = session.grants.list_grants(GrantDecision::Allowed);
-        let judge = |mode: Option<PermissionMode>| self.decide(session, &asked, &granted, mode);
+        let decide = |mode: Option<PermissionMode>| self.decide(session, &asked, &granted, mode);
         let mode = session.mode();
-        let decision = asked.hooks.apply_to(judge(mode)?);
+        let decision = asked.hooks.apply_to(decide(mode)?);
         let noted = ledger.record_decision(&decision);
         if decision.verdict == Verdict::Deny {
             return Err(denial_error(
@@ -150,7 +150,7 @@ impl ToolHost {
             // The mode may have become stricter while the user was asked.
             let mode_now = session.mode();
             if mode_now != mode {
-                let again = judge(mode_now)?;
+                let again = decide(mode_now)?;
                 if again.verdict == Verdict::Deny {
                     let message = rule_denial_message(&asked, &again);
                     return Err(denial_error(&again, ErrorReason::Denied, message));

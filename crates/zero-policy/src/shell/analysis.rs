@@ -53,7 +53,7 @@ pub struct CommandInvocation {
     /// Program and arguments; never empty.
     pub argv: Vec<ShellArg>,
     /// Its analysis.
-    pub study: CommandAnalysis,
+    pub analysis: CommandAnalysis,
     /// The folders it may run in.
     pub folders: WorkingFolders,
     /// Whether unknown arguments follow, as with `xargs`.

@@ -115,7 +115,7 @@ pub(super) fn render_parts<'a>(
     paging: PagingHint<'_>,
     result: &'a ToolResult,
 ) -> Vec<RenderedPart<'a>> {
-    let told = |piece| match piece {
+    let to_content = |piece| match piece {
         RenderedPiece::Part(part) => part,
         RenderedPiece::Change { summary, diff } => RenderedPart::Text(match dialect {
             DialectName::Acp => format!("{}\n{}", diff.path, diff.unified),
@@ -123,7 +123,7 @@ pub(super) fn render_parts<'a>(
             _ => describe_change(summary, diff),
         }),
     };
-    render_pieces(dialect, done, paging, result).into_iter().map(told).collect()
+    render_pieces(dialect, done, paging, result).into_iter().map(to_content).collect()
 }
 
 /// An error as a model is told it: what happened, what a command had printed until then, and the
@@ -417,8 +417,8 @@ mod tests {
                 structured: json!({}),
                 locations: vec![],
             };
-            let told = crate::dialect::render_for_model(*dialect, "x", &result.into());
-            assert_eq!(told[0], expected, "{dialect}");
+            let rendered = crate::dialect::render_for_model(*dialect, "x", &result.into());
+            assert_eq!(rendered[0], expected, "{dialect}");
         }
     }
 
@@ -472,9 +472,9 @@ mod tests {
             .with_detail("output", "line 1\nline 2\n")
             .with_detail("spill_file", "/tmp/all");
         for dialect in DialectName::ALL {
-            let told = crate::dialect::render_for_model(dialect, "Bash", &error.clone().into());
+            let rendered = crate::dialect::render_for_model(dialect, "Bash", &error.clone().into());
             let expected = "too slow\n\nline 1\nline 2\n\n{\"error_type\":\"timeout\",\"details\":{\"reason\":\"deadline\",\"spill_file\":\"/tmp/all\"}}";
-            assert_eq!(told, [text_content(expected.into())], "{dialect}");
+            assert_eq!(rendered, [text_content(expected.into())], "{dialect}");
         }
         let error = ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, "too slow")
             .with_detail("output", 7);

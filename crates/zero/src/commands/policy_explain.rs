@@ -14,14 +14,14 @@ use crate::policy::to_json;
 use crate::terminal::{FAINT, STRONG, TerminalStream, escape_line, verdict_style};
 
 pub(super) fn run(app: &AppContext, args: &PolicyExplainArgs) -> anyhow::Result<ExitOutcome> {
-    let judge = app.policy_evaluator(&args.place, args.mode)?;
+    let evaluator = app.policy_evaluator(&args.place, args.mode)?;
     let input = json!({ "command": args.command });
-    let subject = judge.resolve_call("Bash", &input, None).map_err(crate::exit::UsageError)?;
-    let (decision, trees) = judge.explain(&subject);
+    let subject = evaluator.resolve_call("Bash", &input, None).map_err(crate::exit::UsageError)?;
+    let (decision, trees) = evaluator.explain(&subject);
     let hooks = match decision.verdict {
         // Hooks are not run for calls that rules deny.
         Verdict::Deny => Vec::new(),
-        Verdict::Allow | Verdict::Ask => judge.hooks_before("Bash"),
+        Verdict::Allow | Verdict::Ask => evaluator.hooks_before("Bash"),
     };
     let out = &app.terminal.out;
     if args.json {

@@ -220,14 +220,14 @@ async fn host_tools(
     folder: RunFolder,
 ) -> anyhow::Result<Arc<ToolService>> {
     let RunFolder { cwd, own_mode } = folder;
-    let hands = app.local_backend(session, &cwd, &args.settings, args.mode, asking)?;
+    let backend = app.local_backend(session, &cwd, &args.settings, args.mode, asking)?;
     let wish = ToolsAttachParams {
         session_key: session.session_key.clone(),
         host: format!("zero run on {}", std::env::consts::OS),
         take_over: args.take_over,
         return_ms: None,
     };
-    let tools = ToolService::attach(client, wish, hands, own_mode).await?;
+    let tools = ToolService::attach(client, wish, backend, own_mode).await?;
     // Set the folder only after attaching: it may exist only on this machine, not at the gateway.
     let here = SessionOpenParams {
         session_key: Some(session.session_key.clone()),
