@@ -37,6 +37,7 @@ pub(crate) struct ElicitationDialog {
 impl ElicitationDialog {
     /// Asks in the form that the client supports; `Cancel` if it supports none.
     pub(crate) async fn ask(&self, elicitation: &Elicitation) -> ElicitationAnswer {
+        let elicitation = elicitation.to_visible();
         let message = format!("{} asks: {}", elicitation.asker(), elicitation.message);
         let scope = ElicitationSessionScope::new(self.session.clone());
         match &elicitation.wanted {

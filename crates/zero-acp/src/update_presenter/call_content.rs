@@ -14,7 +14,7 @@ use zero_core::tool_result::render_checklist;
 use zero_core::{FileDiff, FileLocation, ResultDisplay, ToolKind, ToolOutcome, ToolResultPart};
 use zero_runtime::dialect::render_plain;
 
-use crate::text_sanitizer::{code_block, make_visible, shorten_middle};
+use crate::text_sanitizer::{code_block, make_exact, make_visible, shorten_middle};
 
 /// Most bytes of result text that are shown.
 pub(super) const SHOWN_BYTES_MAX: usize = 256 * 1024;
@@ -267,7 +267,7 @@ pub(super) fn diff_content(shown: &ResultDisplay, cwd: &Path) -> Option<ToolCall
         (None, None) => false,
     };
     if !is_known {
-        let hunks = code_block(&make_visible(&shorten_middle(unified, SHOWN_BYTES_MAX)), "diff");
+        let hunks = code_block(&make_exact(&shorten_middle(unified, SHOWN_BYTES_MAX)), "diff");
         return Some(ToolCallContent::from(format!(
             "{}\n{hunks}",
             crate::text_sanitizer::inline_code(path)

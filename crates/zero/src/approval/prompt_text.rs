@@ -62,13 +62,13 @@ pub(super) fn render(stream: &TerminalStream, question: &ApprovalQuestion) -> St
         Some(ResultDisplay::Markdown { text }) => {
             let text = question.strip_command_preview(text);
             if !text.is_empty() {
-                page.push_line(&format!("\n{}", stream.escape_foreign(&truncate_lines(text))));
+                page.push_line(&format!("\n{}", stream.escape_exactly(&truncate_lines(text))));
             }
         }
         Some(ResultDisplay::Plan { entries }) => {
             page.push_line(&format!(
                 "\n{}",
-                stream.escape_foreign(&truncate_lines(&render_checklist(entries)))
+                stream.escape_exactly(&truncate_lines(&render_checklist(entries)))
             ));
         }
         None => {}

@@ -294,7 +294,7 @@ impl PageTextBuilder {
             let size = (place.scale() * state.size.abs()).max(0.01);
             let characters = glyph.characters.unwrap_or_default();
             let characters: String =
-                characters.chars().filter(|c| zero_core::sanitize::is_safe_char(*c)).collect();
+                characters.chars().filter(|c| zero_core::sanitize::is_safe_in_prose(*c)).collect();
             let (x, y) = place.translation();
             if !characters.is_empty() {
                 self.add_separator(x, y, size);
