@@ -129,6 +129,11 @@ impl ErrorReason {
     pub fn is_tool_fault(self) -> bool {
         matches!(self, Self::Transient | Self::Panic | Self::Io)
     }
+
+    /// Whether a rule, missing trust or the user denied the call, or nobody could approve it.
+    pub fn is_denial(self) -> bool {
+        matches!(self, Self::Denied | Self::Untrusted | Self::NoApprover | Self::Rejected)
+    }
 }
 
 /// Why a call returned no result. The message is for the model and the user, the other fields for

@@ -15,6 +15,7 @@ use serde_json::{Map, json};
 use tokio_util::sync::CancellationToken;
 use zero_client::tool_service::ToolService;
 use zero_core::event::{ApprovalRequest, Event, EventKind, UserQuestion};
+use zero_core::shell_quoting::quote_shell_word;
 use zero_policy::PermissionMode;
 use zero_runtime::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
 use zero_sandbox::ConfigFile;
@@ -36,7 +37,6 @@ use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
 use crate::host_setup::small_runtime;
-use crate::shell_quoting::quote_shell_word;
 use crate::terminal::ElapsedCounter;
 use crate::tool_host_factory::TerminalPromptOptions;
 
