@@ -45,7 +45,7 @@ pub enum ToolResultPart {
     Diff {
         /// One-line summary of the change.
         summary: String,
-        /// The change.
+        /// The change. Its texts may be in the display only.
         diff: FileDiff,
     },
     /// An image.
@@ -159,6 +159,19 @@ impl ToolResultPart {
 }
 
 impl FileDiff {
+    /// The change without the texts of the file. The content of a result needs no more: its display
+    /// has them, and a stored result has them once.
+    #[must_use]
+    pub fn without_texts(&self) -> Self {
+        Self {
+            path: self.path.clone(),
+            unified: self.unified.clone(),
+            old_text: None,
+            new_text: None,
+            partial: true,
+        }
+    }
+
     fn bytes(&self) -> usize {
         self.path.len()
             + self.unified.len()

@@ -262,6 +262,13 @@ async fn approved_edit_returns_diff() {
     assert_eq!((old_text.as_deref(), new_text.as_deref()), (Some("old\n"), Some("new\n")));
     assert_eq!(std::fs::read_to_string(fixture.path("a")).unwrap(), "new\n");
     assert!(yes.asked.lock().unwrap()[0].1.preview.is_some());
+    let edit = json!({"file_path": "a", "old_string": "new", "new_string": "last"});
+    let (edited, _) = call(&backend, "Edit", edit).await;
+    for (outcome, text) in [(end, "new\n"), (edited, "last\n")] {
+        let stored = serde_json::to_string(&outcome).unwrap();
+        let field = format!("\"new_text\":{}", json!(text));
+        assert_eq!(stored.matches(&field).count(), 1, "the text is stored once: {stored}");
+    }
 }
 
 #[tokio::test]
