@@ -128,8 +128,8 @@ impl ConnectionHandler for AcpAgent {
                 let Ok(active) = active else { return };
                 active.stops.cancel_all();
                 // A prompt that arrives after this cancel must not be cancelled by it.
-                if let Err(letter) = active.mailbox.try_send(SessionMessage::CancelAll) {
-                    tokio::spawn(async move { active.mailbox.send(letter).await });
+                if let Err(message) = active.mailbox.try_send(SessionMessage::CancelAll) {
+                    tokio::spawn(async move { active.mailbox.send(message).await });
                 }
             }
             _ => client_tool_methods::handle_notification(self, method, params),
@@ -176,8 +176,8 @@ impl AcpAgent {
             Err(error) => drop(responder.respond_with_error(error)),
             Ok((active, run, said, thinking)) => {
                 let prompted = PromptMessage { run, said, thinking, responder };
-                let letter = SessionMessage::Prompt(Box::new(prompted));
-                if let Err(SessionMessage::Prompt(prompted)) = active.mailbox.try_send(letter) {
+                let message = SessionMessage::Prompt(Box::new(prompted));
+                if let Err(SessionMessage::Prompt(prompted)) = active.mailbox.try_send(message) {
                     let error =
                         rpc_error::bad_request("this session has too much to do; try again later");
                     let _ = prompted.responder.respond_with_error(error);
@@ -215,11 +215,11 @@ impl AcpAgent {
 /// Closes a session and waits until it is closed, for `CLOSE_MAX` at most.
 pub(crate) async fn close_and_wait(active: &ActiveSession, runs: DisconnectPolicy) {
     let (done, closed) = oneshot::channel();
-    let told = async {
+    let closed = async {
         active.mailbox.send(SessionMessage::Close { done, runs }).await;
         let _ = closed.await;
     };
-    if timeout(CLOSE_MAX, told).await.is_err() {
+    if timeout(CLOSE_MAX, closed).await.is_err() {
         tracing::warn!(session = %active.id, "a session did not close in time");
     }
 }
@@ -249,11 +249,11 @@ fn send_response(responder: Responder<Value>, done: Result<MethodResponse, Error
     let _ = match done {
         Err(error) => responder.respond_with_error(error),
         Ok(MethodResponse { value, opened }) => {
-            let told = responder.respond(value);
+            let sent = responder.respond(value);
             if let Some(opened) = opened {
                 opened.start();
             }
-            told
+            sent
         }
     };
 }
@@ -327,7 +327,7 @@ mod tests {
     async fn panic_in_handler_answers_error_without_details() {
         let config = AcpConfig {
             link: GatewayLink::new(Arc::new(PanickingOpener)),
-            bench: Arc::new(PanickingOpener),
+            tool_hosts: Arc::new(PanickingOpener),
             defaults: crate::config::SessionOpenDefaults::default(),
             home: None,
             login: None,

@@ -19,11 +19,11 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
 
 /// Aborts a run, with retries while the gateway is unreachable, for `AWAY_MAX` at most.
-pub(crate) async fn stop_run(near: &SessionHandle, run: &str) {
+pub(crate) async fn stop_run(handle: &SessionHandle, run: &str) {
     let until = Instant::now() + AWAY_MAX;
     let mut wait = RETRY_DELAY;
     loop {
-        let Err(error) = near.abort(run).await else { return };
+        let Err(error) = handle.abort(run).await else { return };
         // A proxy in front of the gateway may report this with another error.
         let is_away = matches!(error, GatewayLinkError::Unreachable { .. }) || error.is_transient();
         if !is_away || Instant::now() >= until {
@@ -59,11 +59,11 @@ impl CancelledRuns {
 
     /// Handles an event of a run: if it is a cancelled one, it is aborted again, unless its task is
     /// still at work.
-    pub(crate) fn stop_again(&mut self, run: &str, near: &SessionHandle) {
+    pub(crate) fn stop_again(&mut self, run: &str, handle: &SessionHandle) {
         let of_run = self.runs.iter_mut().find(|(known, _)| known == run);
         if let Some((run, carrier)) = of_run.filter(|(_, carrier)| carrier.is_finished()) {
-            let (near, run) = (near.clone(), run.clone());
-            *carrier = tokio::spawn(async move { stop_run(&near, &run).await });
+            let (handle, run) = (handle.clone(), run.clone());
+            *carrier = tokio::spawn(async move { stop_run(&handle, &run).await });
         }
     }
 

@@ -31,7 +31,7 @@ pub(crate) struct ClientBuffers {
     session: SessionId,
     to_client: ClientHandle,
     caps: ClientFeatures,
-    bench: Arc<dyn ToolHostFactory>,
+    tool_hosts: Arc<dyn ToolHostFactory>,
     folders: Vec<SessionFolder>,
 }
 
@@ -50,7 +50,7 @@ impl ClientBuffers {
         session: SessionId,
         to_client: ClientHandle,
         caps: ClientFeatures,
-        bench: Arc<dyn ToolHostFactory>,
+        tool_hosts: Arc<dyn ToolHostFactory>,
         folders: Vec<PathBuf>,
     ) -> Option<Self> {
         if !caps.reads_files && !caps.writes_files {
@@ -58,10 +58,10 @@ impl ClientBuffers {
         }
         let mut known = Vec::new();
         for named in folders {
-            let real = bench.resolve_folder(&named).await;
+            let real = tool_hosts.resolve_folder(&named).await;
             known.extend(real.map(|real| SessionFolder { named, real }));
         }
-        Some(Self { session, to_client, caps, bench, folders: known })
+        Some(Self { session, to_client, caps, tool_hosts, folders: known })
     }
 
     /// The client's name for a file, and the folder that contains it; `None` if the client must not
@@ -76,7 +76,7 @@ impl ClientBuffers {
     async fn is_unmoved(&self, folder: &SessionFolder) -> bool {
         folder.named == folder.real
             || self
-                .bench
+                .tool_hosts
                 .resolve_folder(&folder.named)
                 .await
                 .is_some_and(|real| real == folder.real)

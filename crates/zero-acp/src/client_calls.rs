@@ -150,21 +150,21 @@ pub(crate) struct ToolCancelParams {
 /// The backend that runs a call, and how the call is shown.
 #[derive(Clone)]
 pub(crate) struct CallTarget {
-    pub(crate) hands: Arc<dyn ToolBackend>,
+    pub(crate) backend: Arc<dyn ToolBackend>,
     /// The session's task, if the call is also shown as an update of the session.
-    pub(crate) shown: Option<SessionSender>,
+    pub(crate) session_sender: Option<SessionSender>,
     /// The dialect of tool names, unless the client chooses another.
     pub(crate) dialect: DialectName,
 }
 
 /// Lists the tools of a backend.
 pub(crate) async fn list_tools(place: &CallTarget, dialect: DialectName) -> Result<Value, Error> {
-    let bench = place
-        .hands
+    let catalog = place
+        .backend
         .load_catalog(dialect)
         .await
         .map_err(|error| rpc_error::from_backend_error(&error))?;
-    let tools: Vec<Value> = bench.tools.iter().map(tool_json).collect();
+    let tools: Vec<Value> = catalog.tools.iter().map(tool_json).collect();
     Ok(json!({ "tools": tools }))
 }
 
@@ -209,15 +209,15 @@ impl ClientCalls {
             CallId::new(&tool_call_id).unwrap_or_else(|_| CallId::from_bits(fastrand::u128(..)));
         let place = place.await?;
         let dialect = parse_dialect(named.as_deref(), place.dialect)?;
-        if let Some(shown) = &place.shown {
+        if let Some(session_sender) = &place.session_sender {
             let (call, tool, input) = (tool_call_id.clone(), tool_name.clone(), input.clone());
-            shown.send(SessionMessage::ClientCallStarted { call, tool, input }).await;
+            session_sender.send(SessionMessage::ClientCallStarted { call, tool, input }).await;
         }
         let (session, timeout) = (None, None);
         let call = ToolCall { id, session, tool: tool_name.clone(), input, timeout };
         let (watch, mut heard) = ClientCallObserver::new();
         let mut calling = match begun.cancel.is_cancelled() {
-            false => place.hands.call(call, dialect, begun.cancel.clone(), Arc::new(watch)),
+            false => place.backend.call(call, dialect, begun.cancel.clone(), Arc::new(watch)),
             true => Box::pin(async {
                 let why = "stopped before it was begun";
                 ToolError::failed(ErrorReason::Cancelled, why).into()
@@ -233,30 +233,30 @@ impl ClientCalls {
                     begun.cancel.cancel();
                 }
                 Some(word) = heard.recv() => {
-                    let told = word.into_json(&session_id, &tool_call_id);
-                    if let Ok(told) = UntypedMessage::new(spelling.progress_method(), told) {
-                        self.to_client.send_progress(told).await;
+                    let message = word.into_json(&session_id, &tool_call_id);
+                    if let Ok(message) = UntypedMessage::new(spelling.progress_method(), message) {
+                        self.to_client.send_progress(message).await;
                     }
                 }
             }
         };
         let end = Arc::new(end);
-        if let Some(shown) = &place.shown {
-            let (told, is_told) = oneshot::channel();
+        if let Some(session_sender) = &place.session_sender {
+            let (done, is_done) = oneshot::channel();
             let end = Arc::clone(&end);
-            shown
-                .send(SessionMessage::ClientCallEnded { call: tool_call_id.clone(), end, told })
+            session_sender
+                .send(SessionMessage::ClientCallEnded { call: tool_call_id.clone(), end, done })
                 .await;
             // The result must come after the updates that show the call.
-            let _ = is_told.await;
+            let _ = is_done.await;
         }
         if is_unasked && end.status() == ToolCallStatus::Cancelled {
             return Err(Error::request_cancelled());
         }
-        let mut told = outcome_json((dialect, &tool_name), &end);
-        told.insert("sessionId".to_owned(), json!(session_id));
-        told.insert("toolCallId".to_owned(), json!(tool_call_id));
-        Ok(Value::Object(told))
+        let mut fields = outcome_json((dialect, &tool_name), &end);
+        fields.insert("sessionId".to_owned(), json!(session_id));
+        fields.insert("toolCallId".to_owned(), json!(tool_call_id));
+        Ok(Value::Object(fields))
     }
 
     /// Sends the result of a call that was made by notification, as a request to the client. A

@@ -45,7 +45,7 @@ pub(crate) struct ElicitationMessage {
 pub(crate) struct ClientQuestions {
     session: SessionId,
     /// The session at the gateway, if there is one.
-    near: Option<SessionHandle>,
+    handle: Option<SessionHandle>,
     to_client: ClientHandle,
     caps: ClientFeatures,
     mailbox: SessionSender,
@@ -64,7 +64,7 @@ enum RefusedQuestion {
 impl ClientQuestions {
     pub(crate) fn new(
         session: SessionId,
-        near: Option<SessionHandle>,
+        handle: Option<SessionHandle>,
         to_client: ClientHandle,
         caps: ClientFeatures,
         mailbox: SessionSender,
@@ -72,7 +72,7 @@ impl ClientQuestions {
     ) -> Self {
         let (turn, refusing) = Default::default();
         let pending = PendingQuestions::new(stops);
-        Self { session, near, to_client, caps, mailbox, turn, pending, refusing }
+        Self { session, handle, to_client, caps, mailbox, turn, pending, refusing }
     }
 
     /// Asks for permission on behalf of a tool hosted here.
@@ -100,7 +100,7 @@ impl ClientQuestions {
         request: &ApprovalRequest,
         call: ToolCallUpdate,
     ) {
-        let Some(near) = self.near.clone() else { return };
+        let Some(handle) = self.handle.clone() else { return };
         let permission = self.request_permission(request, call);
         let id = request.id.clone();
         let room = self.pending.spawn_question(
@@ -108,7 +108,7 @@ impl ClientQuestions {
             QuestionSubject::Run(run),
             |taken_back| async move {
                 let answer = taken_back.run_unless_withdrawn(permission).await;
-                if let Err(error) = near.resolve_approval(&id, answer).await {
+                if let Err(error) = handle.resolve_approval(&id, answer).await {
                     tracing::warn!(%error, "an answer did not reach the gateway");
                 }
             },
@@ -127,7 +127,7 @@ impl ClientQuestions {
         };
         let (origin, message) = (question.origin.clone(), question.message.clone());
         let elicitation = Elicitation { origin, call: None, message, wanted };
-        let Some(near) = self.near.clone() else { return };
+        let Some(handle) = self.handle.clone() else { return };
         let asked = self.request_elicitation(&question.id, elicitation);
         let id = question.id.clone();
         let room = self.pending.spawn_question(
@@ -139,7 +139,7 @@ impl ClientQuestions {
                     ElicitationAnswer::Decline => ("decline", Map::new()),
                     ElicitationAnswer::Cancel => ("cancel", Map::new()),
                 };
-                if let Err(error) = near.resolve_question(&id, action, content).await {
+                if let Err(error) = handle.resolve_question(&id, action, content).await {
                     tracing::warn!(%error, "an answer did not reach the gateway");
                 }
             },
@@ -196,10 +196,10 @@ impl ClientQuestions {
 
     /// Sends a refusal to the gateway, which would wait for an answer otherwise.
     fn refuse(&mut self, refused: RefusedQuestion) {
-        let Some(near) = &self.near else { return };
+        let Some(handle) = &self.handle else { return };
         let refusing = self.refusing.get_or_insert_with(|| {
             let (refusing, refused) = mpsc::channel(REFUSED_MAX);
-            tokio::spawn(send_refusals(near.clone(), refused));
+            tokio::spawn(send_refusals(handle.clone(), refused));
             refusing
         });
         if refusing.try_send(refused).is_err() {
@@ -258,17 +258,17 @@ impl ClientQuestions {
 }
 
 /// Sends refusals to the gateway, one at a time, while the session is open.
-async fn send_refusals(near: SessionHandle, mut refused: mpsc::Receiver<RefusedQuestion>) {
+async fn send_refusals(handle: SessionHandle, mut refused: mpsc::Receiver<RefusedQuestion>) {
     while let Some(refused) = refused.recv().await {
-        let told = match refused {
+        let sent = match refused {
             RefusedQuestion::Approval(id) => {
-                near.resolve_approval(&id, ApprovalAnswer::RejectOnce).await
+                handle.resolve_approval(&id, ApprovalAnswer::RejectOnce).await
             }
             RefusedQuestion::Question(id) => {
-                near.resolve_question(&id, "decline", Map::new()).await
+                handle.resolve_question(&id, "decline", Map::new()).await
             }
         };
-        if let Err(error) = told {
+        if let Err(error) = sent {
             tracing::warn!(%error, "a refusal did not reach the gateway");
         }
     }

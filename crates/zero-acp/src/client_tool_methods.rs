@@ -143,10 +143,10 @@ fn client_calls(agent: &AcpAgent) -> Option<ClientCalls> {
 fn call_target(active: &ActiveSession, spelling: MethodPrefix) -> CallTarget {
     let mailbox = active.mailbox.clone();
     let tapped = ObservedToolBackend {
-        hands: Arc::clone(&active.hands),
+        backend: Arc::clone(&active.backend),
         mailbox: mailbox.clone(),
         own_mode: Arc::clone(&active.own_mode),
     };
     let dialect: DialectName = spelling.default_dialect();
-    CallTarget { hands: Arc::new(tapped), shown: Some(mailbox), dialect }
+    CallTarget { backend: Arc::new(tapped), session_sender: Some(mailbox), dialect }
 }

@@ -13,7 +13,7 @@ pub struct AcpConfig {
     /// The connection to the gateway.
     pub link: GatewayLink,
     /// Creates the tool hosts of sessions.
-    pub bench: Arc<dyn ToolHostFactory>,
+    pub tool_hosts: Arc<dyn ToolHostFactory>,
     /// Defaults for opening sessions; the client can override them.
     pub defaults: SessionOpenDefaults,
     /// The user's home folder; folders below it are shown relative to `~`.

@@ -37,6 +37,7 @@ pub(crate) struct ElicitationDialog {
 impl ElicitationDialog {
     /// Asks in the form that the client supports; `Cancel` if it supports none.
     pub(crate) async fn ask(&self, elicitation: &Elicitation) -> ElicitationAnswer {
+        let elicitation = elicitation.to_visible();
         let message = format!("{} asks: {}", elicitation.asker(), elicitation.message);
         let scope = ElicitationSessionScope::new(self.session.clone());
         match &elicitation.wanted {
@@ -149,13 +150,13 @@ impl ElicitationDialog {
             }
             Ok(_) | Err(_) => OptionPick::Cancelled,
         };
-        let told = match picked {
+        let answer = match picked {
             OptionPick::Value(_) | OptionPick::Done => "allow_once",
             OptionPick::Nothing => "reject_once",
             OptionPick::Cancelled => "cancelled",
         };
         let question = self.question.clone();
-        self.mailbox.send(SessionMessage::ChoiceEnded { question, answer: told }).await;
+        self.mailbox.send(SessionMessage::ChoiceEnded { question, answer }).await;
         picked
     }
 }

@@ -96,10 +96,10 @@ impl LocalMode {
     /// Passes the effective mode to the tool backend.
     pub(crate) async fn apply_to_backend(
         &self,
-        hands: &dyn ToolBackend,
+        backend: &dyn ToolBackend,
     ) -> Result<(), ToolBackendError> {
         let _last = self.telling.lock().await;
-        hands.set_mode(self.effective_mode()).await
+        backend.set_mode(self.effective_mode()).await
     }
 
     /// A message for the user if this mode was chosen for the session and does not apply.

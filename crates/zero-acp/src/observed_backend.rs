@@ -16,7 +16,7 @@ use crate::session_message::{SessionMessage, SessionSender};
 
 /// A tool backend, and the session's task that observes its calls.
 pub(crate) struct ObservedToolBackend {
-    pub(crate) hands: Arc<dyn ToolBackend>,
+    pub(crate) backend: Arc<dyn ToolBackend>,
     pub(crate) mailbox: SessionSender,
     pub(crate) own_mode: Arc<LocalMode>,
 }
@@ -26,7 +26,7 @@ impl ToolBackend for ObservedToolBackend {
         &self,
         dialect: DialectName,
     ) -> BoxFuture<'_, Result<ToolCatalog, ToolBackendError>> {
-        self.hands.load_catalog(dialect)
+        self.backend.load_catalog(dialect)
     }
 
     fn call(
@@ -41,22 +41,22 @@ impl ToolBackend for ObservedToolBackend {
             watch,
             mailbox: self.mailbox.clone(),
             printed: Arc::default(),
-            untold: Mutex::default(),
+            unsent: Mutex::default(),
         };
-        self.hands.call(call, dialect, cancel, Arc::new(tap))
+        self.backend.call(call, dialect, cancel, Arc::new(tap))
     }
 
     fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
         self.own_mode.request_mode(mode);
-        Box::pin(self.own_mode.apply_to_backend(&*self.hands))
+        Box::pin(self.own_mode.apply_to_backend(&*self.backend))
     }
 
     fn folder(&self) -> Option<PathBuf> {
-        self.hands.folder()
+        self.backend.folder()
     }
 
     fn location(&self) -> String {
-        self.hands.location()
+        self.backend.location()
     }
 }
 
@@ -68,7 +68,7 @@ struct ForwardingObserver {
     mailbox: SessionSender,
     printed: Arc<OutputBuffer>,
     /// Whether output was printed and its message did not fit into the queue.
-    untold: Mutex<bool>,
+    unsent: Mutex<bool>,
 }
 
 impl CallObserver for ForwardingObserver {
@@ -92,13 +92,13 @@ impl CallObserver for ForwardingObserver {
     }
 
     fn on_output(&self, text: &str) {
-        let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.printed.push(text) || *untold {
-            let letter = SessionMessage::OutputAvailable {
+        let mut unsent = self.unsent.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.printed.push(text) || *unsent {
+            let message = SessionMessage::OutputAvailable {
                 call: self.call.clone(),
                 printed: Arc::clone(&self.printed),
             };
-            *untold = self.mailbox.try_send(letter).is_err();
+            *unsent = self.mailbox.try_send(message).is_err();
         }
         self.watch.on_output(text);
     }

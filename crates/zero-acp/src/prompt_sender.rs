@@ -76,16 +76,16 @@ pub(crate) async fn deliver_prompt(
         Some(how) => {
             // The gateway may have received the prompt although sending it failed.
             let may_be = matches!(how, PromptSendFailure::Failed(_)) && cancel.is_cancelled();
-            let letter = SessionMessage::PromptFailed { run: run.clone(), how: Box::new(how) };
-            active.mailbox.send(letter).await;
+            let message = SessionMessage::PromptFailed { run: run.clone(), how: Box::new(how) };
+            active.mailbox.send(message).await;
             may_be
         }
     };
     if is_sent {
         // The abort can take long and needs only the session handle.
-        let near = active.near.clone();
+        let handle = active.handle.clone();
         drop(active);
-        cancelled_runs::stop_run(&near, &run).await;
+        cancelled_runs::stop_run(&handle, &run).await;
     }
 }
 
@@ -119,12 +119,12 @@ async fn send_prompt(
         return Some(PromptSendFailure::Cancelled);
     };
     // Offer the tools of servers that have started since to this prompt.
-    if let Err(error) = active.near.refresh_tool_offer().await {
+    if let Err(error) = active.handle.refresh_tool_offer().await {
         tracing::warn!(%error, "the tools could not be offered again");
     }
     let overlap = active.overlap;
     let sending = SendRequest { run: run.to_owned(), text, attachments, thinking, overlap };
-    let sent = active.near.send(sending).await;
+    let sent = active.handle.send(sending).await;
     sent.err().map(|error| PromptSendFailure::Failed(rpc_error::from_link_error(&error)))
 }
 
@@ -143,7 +143,7 @@ async fn read_picture(
         timeout: None,
     };
     let (dialect, watch) = (DialectName::Canonical, Arc::new(SilentObserver));
-    let mut outcome = active.hands.call(call, dialect, cancel.clone(), watch).await;
+    let mut outcome = active.backend.call(call, dialect, cancel.clone(), watch).await;
     let picture = match &mut outcome {
         ToolOutcome::Result(result) => {
             let name = path.rsplit('/').next().map(str::to_owned);
@@ -163,8 +163,8 @@ async fn read_picture(
         }
         ToolOutcome::Error(error) => Err(error.message.clone()),
     };
-    let ((told, _), end) = (oneshot::channel(), Arc::new(outcome));
-    active.mailbox.send(SessionMessage::ClientCallEnded { call: id.into(), end, told }).await;
+    let ((done, _), end) = (oneshot::channel(), Arc::new(outcome));
+    active.mailbox.send(SessionMessage::ClientCallEnded { call: id.into(), end, done }).await;
     picture
 }
 

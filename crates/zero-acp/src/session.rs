@@ -39,8 +39,8 @@ const PENDING_REMARKS_MAX: usize = 16;
 pub(crate) struct ActiveSession {
     /// Its id at the client.
     pub(crate) id: schema::SessionId,
-    pub(crate) near: SessionHandle,
-    pub(crate) hands: Arc<dyn ToolBackend>,
+    pub(crate) handle: SessionHandle,
+    pub(crate) backend: Arc<dyn ToolBackend>,
     pub(crate) mailbox: SessionSender,
     /// Withdraws pending questions.
     pub(crate) stops: Arc<QuestionCanceller>,
@@ -77,7 +77,7 @@ pub(crate) struct SessionActor {
     /// Remark for the end of the run that chose a mode which does not apply.
     unheeded: Option<String>,
     /// Remarks that are sent when the next prompt runs.
-    untold: VecDeque<String>,
+    unsent: VecDeque<String>,
 }
 
 impl SessionActor {
@@ -88,7 +88,7 @@ impl SessionActor {
         questions: ClientQuestions,
         told_until: u64,
     ) -> Self {
-        let (waiting, stopped, unheeded, untold) = Default::default();
+        let (waiting, stopped, unheeded, unsent) = Default::default();
         Self {
             active,
             to_client,
@@ -98,12 +98,12 @@ impl SessionActor {
             waiting,
             stopped,
             unheeded,
-            untold,
+            unsent,
         }
     }
 
     /// Handles messages until the session is closed or all senders are dropped.
-    pub(crate) async fn run(mut self, mut letters: mpsc::Receiver<SessionMessage>) {
+    pub(crate) async fn run(mut self, mut messages: mpsc::Receiver<SessionMessage>) {
         loop {
             // Output is shown at intervals; the remainder is shown after a pause.
             let due = self.presenter.next_output_due();
@@ -113,22 +113,22 @@ impl SessionActor {
                     None => std::future::pending().await,
                 }
             };
-            let is_first = letters.is_empty();
-            let letter = tokio::select! {
-                letter = letters.recv() => letter,
+            let is_first = messages.is_empty();
+            let message = tokio::select! {
+                message = messages.recv() => message,
                 () = pause => {
                     let updates = self.presenter.present_held_output(Instant::now());
                     self.send_updates(updates).await;
                     continue;
                 }
             };
-            let Some(letter) = letter else { break };
-            if is_first && letter.is_informational() {
+            let Some(message) = message else { break };
+            if is_first && message.is_informational() {
                 // Yield before showing updates: messages that arrive until this thread is idle are
                 // shown together.
                 tokio::task::yield_now().await;
             }
-            match letter {
+            match message {
                 SessionMessage::Prompt(prompted) => self.start_prompt(*prompted).await,
                 SessionMessage::CancelAll => self.cancel_all().await,
                 SessionMessage::CancelRun(run) => self.cancel_run(&run).await,
@@ -166,10 +166,10 @@ impl SessionActor {
                     let updates = self.presenter.present_client_call(&call, &tool, &input);
                     self.send_updates(updates).await;
                 }
-                SessionMessage::ClientCallEnded { call, end, told } => {
+                SessionMessage::ClientCallEnded { call, end, done } => {
                     let updates = self.presenter.present_client_call_end(&call, &end);
                     self.send_updates(updates).await;
-                    let _ = told.send(());
+                    let _ = done.send(());
                 }
                 SessionMessage::Close { done, runs } => {
                     self.close(runs).await;
@@ -189,10 +189,10 @@ impl SessionActor {
     /// one.
     async fn send_remark(&mut self, text: String) {
         if self.waiting.is_empty() && !self.presenter.supports_notices() {
-            if self.untold.len() >= PENDING_REMARKS_MAX {
-                self.untold.pop_front();
+            if self.unsent.len() >= PENDING_REMARKS_MAX {
+                self.unsent.pop_front();
             }
-            self.untold.push_back(text);
+            self.unsent.push_back(text);
             return;
         }
         let update = self.presenter.present_remark(&text);

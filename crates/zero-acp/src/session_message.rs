@@ -55,7 +55,7 @@ pub(crate) enum SessionMessage {
     /// The client makes a call itself.
     ClientCallStarted { call: String, tool: String, input: Value },
     /// A call that is not in the ledger has ended; `told` is signalled once that was sent.
-    ClientCallEnded { call: String, end: Arc<ToolOutcome>, told: oneshot::Sender<()> },
+    ClientCallEnded { call: String, end: Arc<ToolOutcome>, done: oneshot::Sender<()> },
     /// Close the session.
     Close { done: oneshot::Sender<()>, runs: DisconnectPolicy },
 }
@@ -98,25 +98,25 @@ pub(crate) struct ApprovalMessage {
 /// Sends messages to the task of a session.
 #[derive(Clone)]
 pub(crate) struct SessionSender {
-    letters: mpsc::Sender<SessionMessage>,
+    messages: mpsc::Sender<SessionMessage>,
 }
 
 impl SessionSender {
     pub(crate) fn new() -> (Self, mpsc::Receiver<SessionMessage>) {
-        let (letters, received) = mpsc::channel(MESSAGES_MAX);
-        (Self { letters }, received)
+        let (messages, received) = mpsc::channel(MESSAGES_MAX);
+        (Self { messages }, received)
     }
 
     /// Sends a message; waits while the queue is full.
-    pub(crate) async fn send(&self, letter: SessionMessage) {
-        let _ = self.letters.send(letter).await;
+    pub(crate) async fn send(&self, message: SessionMessage) {
+        let _ = self.messages.send(message).await;
     }
 
     /// Sends a message if the queue has room; returns it otherwise.
-    pub(crate) fn try_send(&self, letter: SessionMessage) -> Result<(), SessionMessage> {
+    pub(crate) fn try_send(&self, message: SessionMessage) -> Result<(), SessionMessage> {
         use tokio::sync::mpsc::error::TrySendError;
-        self.letters.try_send(letter).map_err(|error| match error {
-            TrySendError::Full(letter) | TrySendError::Closed(letter) => letter,
+        self.messages.try_send(message).map_err(|error| match error {
+            TrySendError::Full(message) | TrySendError::Closed(message) => message,
         })
     }
 }

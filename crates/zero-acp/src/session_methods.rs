@@ -67,7 +67,7 @@ pub(crate) async fn load_session(
     let _alone = agent.opening.lock().await;
     let mut opened = reopen(&agent, wanted).await?;
     if let Err(error) = opened.replay_history().await {
-        opened.active.near.leave().await;
+        opened.active.handle.leave().await;
         return Err(error);
     }
     let response = {
@@ -189,7 +189,7 @@ pub(crate) async fn delete_session(
     let id = &*asked.session_id.0;
     let active = agent.sessions().remove(id);
     let key = match &active {
-        Some(active) => active.near.info().session_key,
+        Some(active) => active.handle.info().session_key,
         None => id.to_owned(),
     };
     if let Some(active) = active {
@@ -235,7 +235,7 @@ async fn apply_change(active: &ActiveSession, change: SessionChange) -> Result<(
         // Before the gateway is asked: a slow answer must not delay a stricter mode.
         apply_mode_to_tools(active).await?;
     }
-    let changed = active.near.change(change).await;
+    let changed = active.handle.change(change).await;
     match (&changed, chosen) {
         (_, None) => {}
         (Err(_), Some((mode, before))) => {
@@ -262,7 +262,7 @@ async fn apply_change(active: &ActiveSession, change: SessionChange) -> Result<(
 async fn apply_mode_to_tools(active: &ActiveSession) -> Result<(), Error> {
     active
         .own_mode
-        .apply_to_backend(&*active.hands)
+        .apply_to_backend(&*active.backend)
         .await
         .map_err(|error| rpc_error::from_backend_error(&error))
 }

@@ -334,7 +334,7 @@ mod tests {
     #[track_caller]
     fn check(choices: &SessionOptions, expected: &[&str]) {
         let options = serde_json::to_value(choices.options()).unwrap();
-        let told = |option: &serde_json::Value| {
+        let describe = |option: &serde_json::Value| {
             let word = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
             let values: Vec<String> =
                 option["options"].as_array().unwrap().iter().map(|it| word(&it["value"])).collect();
@@ -342,8 +342,8 @@ mod tests {
             assert!(values.contains(&current), "{id}: {current} is not among {values:?}");
             format!("{id}={current} of {}", values.join(" "))
         };
-        let told: Vec<String> = options.as_array().unwrap().iter().map(told).collect();
-        assert_eq!(told, expected);
+        let described: Vec<String> = options.as_array().unwrap().iter().map(describe).collect();
+        assert_eq!(described, expected);
         let parsed: Vec<SessionConfigOption> = serde_json::from_value(options).unwrap();
         assert_eq!(parsed, choices.options());
         let modes = choices.modes();

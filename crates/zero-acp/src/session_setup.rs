@@ -56,7 +56,7 @@ pub(crate) struct SessionSpec {
 pub(crate) struct PreparedSession {
     pub(crate) active: Arc<ActiveSession>,
     desk: SessionActor,
-    letters: mpsc::Receiver<SessionMessage>,
+    messages: mpsc::Receiver<SessionMessage>,
     heard: UpdateBuffer,
     to_client: ClientHandle,
 }
@@ -72,7 +72,7 @@ impl AcpAgent {
 
     /// Checks whether a session may work in these folders.
     async fn check_session_folders(&self, cwd: &Path, additional: &[PathBuf]) -> Result<(), Error> {
-        let checked = self.config.bench.check_folders(cwd, additional).await;
+        let checked = self.config.tool_hosts.check_folders(cwd, additional).await;
         checked.map_err(|error| rpc_error::from_backend_error(&error))
     }
 
@@ -87,14 +87,14 @@ impl AcpAgent {
             let message = format!("{SESSIONS_MAX} sessions are open; close one first");
             return Err(rpc_error::bad_request(message));
         }
-        let (near, heard) = {
+        let (handle, heard) = {
             // Prepare the gateway while the folders are checked; requests wait for the check.
             let fits = self.check_session_folders(&cwd, &additional).shared();
             let ready = async {
                 fits.clone().await?;
                 // A session with servers of its own has a tool host of its own.
                 Ok(match servers.is_empty() {
-                    true => Some(self.config.bench.prepare(&cwd, &additional).await),
+                    true => Some(self.config.tool_hosts.prepare(&cwd, &additional).await),
                     false => None,
                 })
             };
@@ -110,12 +110,12 @@ impl AcpAgent {
         let mut heard = UpdateBuffer::new(heard);
         let place =
             SessionEnvironment { id, cwd, additional, servers, prefix_cwd: chosen.prefix_cwd };
-        match heard.buffer_during(self.build_session(near.clone(), place)).await {
-            Ok(SessionParts { active, desk, letters, to_client }) => {
-                Ok(PreparedSession { active, desk, letters, heard, to_client })
+        match heard.buffer_during(self.build_session(handle.clone(), place)).await {
+            Ok(SessionParts { active, desk, messages, to_client }) => {
+                Ok(PreparedSession { active, desk, messages, heard, to_client })
             }
             Err(error) => {
-                near.leave().await;
+                handle.leave().await;
                 Err(error)
             }
         }
@@ -137,23 +137,28 @@ impl AcpAgent {
 
     async fn build_session(
         &self,
-        near: SessionHandle,
+        handle: SessionHandle,
         place: SessionEnvironment,
     ) -> Result<SessionParts, Error> {
         let SessionEnvironment { id: asked_id, cwd, additional, servers, prefix_cwd } = place;
-        let info = near.info();
+        let info = handle.info();
         let id = self.assign_id(asked_id.as_deref().unwrap_or(&info.session_key));
         let Some(to_client) = self.client_handle() else {
             return Err(rpc_error::bad_request("`initialize` comes first"));
         };
         let caps = self.client_features();
-        let (mailbox, letters) = SessionSender::new();
+        let (mailbox, messages) = SessionSender::new();
         let asker = Arc::new(ClientApprover { mailbox: mailbox.clone() });
         let folders: Vec<PathBuf> = std::iter::once(&cwd).chain(&additional).cloned().collect();
-        let bench = Arc::clone(&self.config.bench);
-        let editor =
-            ClientBuffers::for_client(id.clone(), to_client.clone(), caps.clone(), bench, folders)
-                .await;
+        let tool_hosts = Arc::clone(&self.config.tool_hosts);
+        let editor = ClientBuffers::for_client(
+            id.clone(),
+            to_client.clone(),
+            caps.clone(),
+            tool_hosts,
+            folders,
+        )
+        .await;
         let session = SessionId::new(info.session_id.clone()).map_err(|error| {
             rpc_error::operation_failed("gateway_refused", error.to_string(), false)
         })?;
@@ -169,39 +174,40 @@ impl AcpAgent {
             editor: editor.map(|editor| Arc::new(editor) as _),
             servers,
         };
-        let bench = self
+        let tool_host = self
             .config
-            .bench
+            .tool_hosts
             .open(order)
             .await
             .map_err(|error| rpc_error::from_tool_host_error(&error))?;
-        let own_mode = Arc::new(LocalMode::new(near.locality(), bench.own_mode, &info));
+        let own_mode = Arc::new(LocalMode::new(handle.locality(), tool_host.own_mode, &info));
         let tapped = ObservedToolBackend {
-            hands: Arc::clone(&bench.hands),
+            backend: Arc::clone(&tool_host.backend),
             mailbox: mailbox.clone(),
             own_mode: Arc::clone(&own_mode),
         };
         // The name distinguishes this process from others. The mode can change here; the backend
         // enforces it.
         let host = format!("zero acp (process {})", std::process::id());
-        near.host_tools(&host, Arc::new(tapped), PermissionMode::Auto)
+        handle
+            .host_tools(&host, Arc::new(tapped), PermissionMode::Auto)
             .await
             .map_err(|error| rpc_error::from_link_error(&error))?;
-        let offered = near.choices().await.map_err(|error| rpc_error::from_link_error(&error))?;
+        let offered = handle.choices().await.map_err(|error| rpc_error::from_link_error(&error))?;
         let choices =
-            SessionOptions { info: near.info(), offered, own_mode: own_mode.chosen_mode() };
-        let says_folder = (prefix_cwd && !near.is_cwd_known())
+            SessionOptions { info: handle.info(), offered, own_mode: own_mode.chosen_mode() };
+        let says_folder = (prefix_cwd && !handle.is_cwd_known())
             .then(|| prompt_content::abbreviate_home(&cwd, self.config.home.as_deref()));
         let stops: Arc<QuestionCanceller> = Arc::default();
         let active = Arc::new(ActiveSession {
             id: id.clone(),
-            near: near.clone(),
-            hands: bench.hands,
+            handle: handle.clone(),
+            backend: tool_host.backend,
             mailbox: mailbox.clone(),
             stops: Arc::clone(&stops),
             choices: Mutex::new(choices),
             own_mode,
-            awaited: PendingServers::new(bench.arrivals),
+            awaited: PendingServers::new(tool_host.arrivals),
             sending: Arc::default(),
             says_folder,
             overlap: self.config.preferences().overlap,
@@ -209,10 +215,10 @@ impl AcpAgent {
         });
         let presenter = UpdatePresenter::new(caps.clone(), cwd);
         let questions =
-            ClientQuestions::new(id, Some(near), to_client.clone(), caps, mailbox, stops);
+            ClientQuestions::new(id, Some(handle), to_client.clone(), caps, mailbox, stops);
         let desk =
             SessionActor::new(Arc::clone(&active), to_client.clone(), presenter, questions, 0);
-        Ok(SessionParts { active, desk, letters, to_client })
+        Ok(SessionParts { active, desk, messages, to_client })
     }
 
     /// The client's id for a session: the id it asked for, or the key, so that another process can
@@ -238,7 +244,7 @@ impl PreparedSession {
 
     /// Starts the session's task, after the client knows that the session is open.
     pub(crate) fn start(self) {
-        let Self { active, mut desk, letters, mut heard, .. } = self;
+        let Self { active, mut desk, messages, mut heard, .. } = self;
         let first = {
             let choices = active.options();
             let commands = AvailableCommandsUpdate::new(choices.commands());
@@ -248,7 +254,7 @@ impl PreparedSession {
         };
         let mailbox = active.mailbox.clone();
         drop(active);
-        tokio::spawn(desk.run(letters));
+        tokio::spawn(desk.run(messages));
         tokio::spawn(async move {
             mailbox.send(SessionMessage::SendUpdates(first)).await;
             while let Some(news) = heard.next().await {
@@ -263,12 +269,12 @@ async fn replay_ledger(
     desk: &mut SessionActor,
     to_client: &ClientHandle,
 ) -> Result<(), Error> {
-    let near = &active.near;
-    let from = match near.info().transcript {
+    let handle = &active.handle;
+    let from = match handle.info().transcript {
         0 | 1 => 0,
-        _ => last_reset_seq(near).await?,
+        _ => last_reset_seq(handle).await?,
     };
-    let mut ledger = LedgerReader::starting_after(near, from);
+    let mut ledger = LedgerReader::starting_after(handle, from);
     while let Some(page) = ledger.next_page().await? {
         for event in &page {
             let updates = desk.presenter.present_entry(event, DeliveryMode::Replay);
@@ -280,8 +286,8 @@ async fn replay_ledger(
 }
 
 /// Number of the entry that began the current transcript.
-async fn last_reset_seq(near: &SessionHandle) -> Result<u64, Error> {
-    let (mut ledger, mut reset) = (LedgerReader::starting_after(near, 0), 0);
+async fn last_reset_seq(handle: &SessionHandle) -> Result<u64, Error> {
+    let (mut ledger, mut reset) = (LedgerReader::starting_after(handle, 0), 0);
     while let Some(page) = ledger.next_page().await? {
         let mut resets = page.iter().filter(|event| matches!(event.what, EventKind::Reset { .. }));
         reset = resets.next_back().map_or(reset, |event| event.seq);
@@ -291,7 +297,7 @@ async fn last_reset_seq(near: &SessionHandle) -> Result<u64, Error> {
 
 /// Reads a ledger page by page to its end.
 struct LedgerReader<'a> {
-    near: &'a SessionHandle,
+    handle: &'a SessionHandle,
     /// Number of the last entry that was read.
     after: u64,
     count: usize,
@@ -300,8 +306,8 @@ struct LedgerReader<'a> {
 
 impl<'a> LedgerReader<'a> {
     /// Starts after an entry.
-    fn starting_after(near: &'a SessionHandle, after: u64) -> Self {
-        Self { near, after, count: 0, is_read: false }
+    fn starting_after(handle: &'a SessionHandle, after: u64) -> Self {
+        Self { handle, after, count: 0, is_read: false }
     }
 
     /// The next entries; `None` at the end.
@@ -316,7 +322,7 @@ impl<'a> LedgerReader<'a> {
             return Err(rpc_error::bad_request(message));
         }
         let page = self
-            .near
+            .handle
             .read_events(self.after)
             .await
             .map_err(|error| rpc_error::from_link_error(&error))?;
@@ -331,7 +337,7 @@ impl<'a> LedgerReader<'a> {
 struct SessionParts {
     active: Arc<ActiveSession>,
     desk: SessionActor,
-    letters: mpsc::Receiver<SessionMessage>,
+    messages: mpsc::Receiver<SessionMessage>,
     to_client: ClientHandle,
 }
 

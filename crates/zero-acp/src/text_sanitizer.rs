@@ -6,10 +6,10 @@ use std::borrow::Cow;
 use zero_core::sanitize::{self, code_fence, longest_backtick_run};
 use zero_core::text_shortening::{self, TextFocus};
 
-/// Whether a character is invisible or changes the display of its neighbours. Joiners are allowed:
-/// emoji and some scripts need them.
+/// Whether a character of prose is invisible or changes the display of its neighbours. Joiners are
+/// allowed: emoji and some scripts need them.
 fn is_deceptive(c: char) -> bool {
-    !sanitize::is_safe_char(c) && !matches!(c, '\u{200c}' | '\u{200d}')
+    !sanitize::is_safe_in_prose(c) && !matches!(c, '\u{200c}' | '\u{200d}')
 }
 
 /// In one line of at most `chars_max` characters, with runs of whitespace collapsed.
@@ -28,6 +28,17 @@ pub(crate) fn escape_to_line(text: &str) -> String {
     sanitize::escape_chars(text, is_deceptive).into_owned()
 }
 
+/// Like [`one_line`], for what the user has to decide on: every hidden character is escaped.
+pub(crate) fn exact_line(text: &str, chars_max: usize) -> String {
+    let line = text_shortening::join_words(text.split_whitespace(), chars_max);
+    sanitize::escape_line(&line).into_owned()
+}
+
+/// Like [`make_visible`], for what the user has to decide on: every hidden character is escaped.
+pub(crate) fn make_exact(text: &str) -> String {
+    sanitize::escape_lines(&text.replace("\r\n", "\n")).into_owned()
+}
+
 /// As a Markdown code block whose fence the text cannot close.
 pub(crate) fn code_block(text: &str, language: &str) -> String {
     let fence = code_fence(text);
@@ -35,9 +46,9 @@ pub(crate) fn code_block(text: &str, language: &str) -> String {
     format!("{fence}{language}\n{text}{last}{fence}")
 }
 
-/// As inline code.
+/// As inline code, with every hidden character escaped.
 pub(crate) fn inline_code(text: &str) -> String {
-    let text = escape_to_line(text);
+    let text = sanitize::escape_line(text);
     let ticks = longest_backtick_run(&text);
     if ticks == 0 {
         return format!("`{text}`");
@@ -78,6 +89,18 @@ mod tests {
         check(make_visible("rm x\r ls"), "rm x\\r ls");
         check(make_visible("a\u{200b}\u{7}"), "a\\u{200b}\\u{7}");
         check(escape_to_line("a\nb"), "a\\nb");
+    }
+
+    #[test]
+    fn exact_text_also_escapes_joiners_and_selectors() {
+        let text = "👩\u{200d}💻 \u{26a0}\u{fe0f}";
+        check(one_line(text, 20), text);
+        check(make_visible(text), text);
+        let exact = "👩\\u{200d}💻 \u{26a0}\\u{fe0f}";
+        check(exact_line(text, 20), exact);
+        check(make_exact(text), exact);
+        check(inline_code(text), &format!("`{exact}`"));
+        check(make_exact("a\r\nb\u{3164}\tc"), "a\nb\\u{3164}\tc");
     }
 
     #[test]

@@ -91,7 +91,7 @@ pub struct ToolHostRequest {
 /// An open tool host.
 pub struct SessionToolHost {
     /// Runs the tool calls.
-    pub hands: Arc<dyn ToolBackend>,
+    pub backend: Arc<dyn ToolBackend>,
     /// The permission mode from settings.
     pub own_mode: PermissionMode,
     /// The MCP servers that provide further tools.

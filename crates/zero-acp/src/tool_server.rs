@@ -51,7 +51,7 @@ const END_STEP: Duration = Duration::from_millis(10);
 /// Configuration of the tool server.
 pub struct ToolServerConfig {
     /// Creates the tool hosts of sessions.
-    pub bench: Arc<dyn ToolHostFactory>,
+    pub tool_hosts: Arc<dyn ToolHostFactory>,
     /// The working folder.
     pub cwd: PathBuf,
     /// Additional folders.
@@ -291,8 +291,8 @@ impl ToolServer {
         let Some(to_client) = self.to_client.get().cloned() else {
             return Err(rpc_error::bad_request("say something first"));
         };
-        let ToolServerConfig { bench, cwd, additional, dialect, permissions } = &self.config;
-        let (mailbox, letters) = SessionSender::new();
+        let ToolServerConfig { tool_hosts, cwd, additional, dialect, permissions } = &self.config;
+        let (mailbox, messages) = SessionSender::new();
         let asker = Arc::new(ClientApprover { mailbox: mailbox.clone() });
         let approver: Arc<dyn CallApprover> = match permissions {
             ToolServerApproval::Ask => Arc::clone(&asker) as _,
@@ -308,8 +308,10 @@ impl ToolServer {
             editor: None,
             servers: Vec::new(),
         };
-        let opened =
-            bench.open(order).await.map_err(|error| rpc_error::from_tool_host_error(&error))?;
+        let opened = tool_hosts
+            .open(order)
+            .await
+            .map_err(|error| rpc_error::from_tool_host_error(&error))?;
         let caps = self.caps.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let session = schema::SessionId::new(id.to_owned());
         let questions =
@@ -317,8 +319,8 @@ impl ToolServer {
         let presenter = UpdatePresenter::new(caps, cwd.clone());
         let (book, id) = (Arc::clone(&self.own_calls), id.to_owned());
         let desk =
-            tokio::spawn(serve_questions(letters, questions, presenter, book, id)).abort_handle();
-        let place = CallTarget { hands: opened.hands, shown: None, dialect: *dialect };
+            tokio::spawn(serve_questions(messages, questions, presenter, book, id)).abort_handle();
+        let place = CallTarget { backend: opened.backend, session_sender: None, dialect: *dialect };
         Ok(ToolSession { place, desk })
     }
 
@@ -339,14 +341,14 @@ impl ToolServer {
 /// Asks the questions of a session at the caller. Other messages about calls are ignored: the calls
 /// report them.
 async fn serve_questions(
-    mut letters: mpsc::Receiver<SessionMessage>,
+    mut messages: mpsc::Receiver<SessionMessage>,
     mut questions: ClientQuestions,
     mut presenter: UpdatePresenter,
     book: Arc<CallTable>,
     session: String,
 ) {
-    while let Some(letter) = letters.recv().await {
-        match letter {
+    while let Some(message) = messages.recv().await {
+        match message {
             // A call that was cancelled in the meantime asks nothing.
             SessionMessage::RequestApproval(asked)
                 if book.is_cancelled(&session, &asked.request.call) => {}

@@ -360,10 +360,10 @@ impl UpdatePresenter {
     /// Handles the answer to a question: `allow_once`, `allow_always`, `reject_once`,
     /// `reject_always`, `expired` or `cancelled`.
     pub(crate) fn resolve_question(&mut self, question: &str, answer: &str) -> Vec<SessionUpdate> {
-        let told =
+        let content_updates =
             self.calls.open_calls_mut().find_map(|call| call.answer_question(question, answer));
         self.calls.drop_ended();
-        wrap_updates(told.unwrap_or_default())
+        wrap_updates(content_updates.unwrap_or_default())
     }
 
     /// Ends the calls that represent only a question, when no question is pending.
@@ -425,19 +425,19 @@ impl UpdatePresenter {
                     0 => call.to_owned(),
                     again => format!("{call}#{}", again.saturating_add(1)),
                 };
-                let (mut known, told) =
+                let (mut known, announced) =
                     CallView::announce(id, facts, self.caps.shows_output, &self.cwd);
                 known.uses = uses;
                 if let Some(mut gone) = self.calls.add(call, known) {
                     let words = "too many calls are open; this one is not followed";
                     updates.extend(wrap_updates(gone.abandon(words)));
                 }
-                updates.push(SessionUpdate::ToolCall(told));
+                updates.push(SessionUpdate::ToolCall(announced));
             }
             None => {
-                let told =
+                let update =
                     self.calls.get_mut(call).and_then(|known| known.merge_facts(facts, &self.cwd));
-                updates.extend(wrap_updates(told));
+                updates.extend(wrap_updates(update));
             }
         }
         let mut known = self.calls.get_mut(call);

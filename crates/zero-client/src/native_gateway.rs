@@ -54,7 +54,7 @@ pub(crate) async fn open_session(
     slot.place = opened.up.place;
     let slot = Arc::new(slot);
     shared.add_slot(&slot);
-    let near = SessionHandle::new(Arc::clone(shared), Arc::clone(&slot));
+    let handle = SessionHandle::new(Arc::clone(shared), Arc::clone(&slot));
     let heard = SessionUpdates::new(Arc::clone(shared), Arc::clone(&slot), next);
     if shared.stray_count() != strays {
         // The first entry may have been written between the answer and now.
@@ -69,7 +69,7 @@ pub(crate) async fn open_session(
             .map_err(|error| GatewayLinkError::from(error).for_session(&named))?;
         slot.inbox.mark_missed();
     }
-    Ok((near, heard))
+    Ok((handle, heard))
 }
 
 /// Sets the folder of the session, once its tools are hosted here.

@@ -258,14 +258,14 @@ impl SessionHandle {
     pub async fn host_tools(
         &self,
         host: &str,
-        hands: Arc<dyn ToolBackend>,
+        backend: Arc<dyn ToolBackend>,
         own_mode: PermissionMode,
     ) -> Result<bool, GatewayLinkError> {
         let (shared, slot) = (self.shared(), self.slot());
         if slot.voice.is_some() {
             return Ok(false);
         }
-        let hosted = HostedTools { host: host.to_owned(), hands, own_mode };
+        let hosted = HostedTools { host: host.to_owned(), backend, own_mode };
         let up = shared.ensure_connected(ReconnectWait::Now).await?;
         // The client that opened the session last hosts its tools.
         let attached = match shared.attach_tools(slot, &up, hosted, HostingClaim::New).await {

@@ -94,7 +94,7 @@ impl PendingHosting {
 pub(crate) struct HostedTools {
     /// The name of this host; other hosts have other names.
     pub(crate) host: String,
-    pub(crate) hands: Arc<dyn ToolBackend>,
+    pub(crate) backend: Arc<dyn ToolBackend>,
     pub(crate) own_mode: PermissionMode,
 }
 
@@ -209,18 +209,18 @@ impl SessionSlot {
                 service.stop_all_calls();
             }
         }
-        let HostedTools { host, hands, own_mode } = hosted;
+        let HostedTools { host, backend, own_mode } = hosted;
         let key = self.key();
         let return_ms = u64::try_from(RECONNECT_GRACE.as_millis()).ok();
         let take_over = claim == HostingClaim::New;
         let mut wish = ToolsAttachParams { session_key: key, host, take_over, return_ms };
         let mut claimed =
-            ToolService::claim_tools(client, wish.clone(), Arc::clone(&hands), own_mode).await;
+            ToolService::claim_tools(client, wish.clone(), Arc::clone(&backend), own_mode).await;
         let other = claimed.as_ref().err().and_then(current_host);
         if other.as_ref() == Some(&wish.host) {
             // The current host is this process, on the lost connection.
             wish.take_over = true;
-            claimed = ToolService::claim_tools(client, wish, hands, own_mode).await;
+            claimed = ToolService::claim_tools(client, wish, backend, own_mode).await;
         } else if let (Some(other), HostingClaim::Restore) = (other, claim) {
             self.release_tools_to(&other);
             return Ok(());

@@ -45,7 +45,7 @@ const PROGRESS_WAITING_MAX: usize = 64;
 /// Hosts the tools of one session.
 pub struct ToolService {
     client: GatewayClient,
-    hands: Arc<dyn ToolBackend>,
+    backend: Arc<dyn ToolBackend>,
     session_key: String,
     /// The permission mode that applies here. The gateway can request a stricter one, never a more
     /// permissive one.
@@ -68,10 +68,10 @@ impl ToolService {
     pub async fn attach(
         client: &GatewayClient,
         wish: ToolsAttachParams,
-        hands: Arc<dyn ToolBackend>,
+        backend: Arc<dyn ToolBackend>,
         own_mode: PermissionMode,
     ) -> Result<Arc<Self>, GatewayClientError> {
-        let (service, terms) = Self::claim_tools(client, wish, hands, own_mode).await?;
+        let (service, terms) = Self::claim_tools(client, wish, backend, own_mode).await?;
         service.apply_terms(&terms).await?;
         Ok(service)
     }
@@ -80,13 +80,13 @@ impl ToolService {
     pub(crate) async fn claim_tools(
         client: &GatewayClient,
         wish: ToolsAttachParams,
-        hands: Arc<dyn ToolBackend>,
+        backend: Arc<dyn ToolBackend>,
         own_mode: PermissionMode,
     ) -> Result<(Arc<Self>, ToolsTerms), GatewayClientError> {
         let terms = client.request_within::<ToolsAttach>(wish, ANSWER_MAX).await?;
         let service = Arc::new(Self {
             client: client.clone(),
-            hands,
+            backend,
             session_key: terms.session_key.clone(),
             own_mode,
             takes_outcome: terms.outcome,
@@ -152,7 +152,7 @@ impl ToolService {
         self.lock_state().dialect = dialect;
         let wanted = terms.mode.as_deref().and_then(|mode| PermissionMode::from_str(mode).ok());
         let mode = wanted.filter(|mode| mode.is_within(self.own_mode)).unwrap_or(self.own_mode);
-        if let Err(error) = self.hands.set_mode(mode).await {
+        if let Err(error) = self.backend.set_mode(mode).await {
             tracing::warn!(%error, "the mode could not be changed");
         }
         let offer = self.encode_offer(dialect).await?;
@@ -181,14 +181,14 @@ impl ToolService {
         &self,
         dialect: DialectName,
     ) -> Result<EncodedParams, GatewayClientError> {
-        let bench = match self.hands.load_catalog(dialect).await {
-            Ok(bench) => bench,
+        let catalog = match self.backend.load_catalog(dialect).await {
+            Ok(catalog) => catalog,
             Err(error) => {
                 tracing::warn!(%error, "no tools are available");
                 ToolCatalog::default()
             }
         };
-        EncodedParams::encode(ToolsOffer::NAME, &build_offer(&self.session_key, dialect, bench))
+        EncodedParams::encode(ToolsOffer::NAME, &build_offer(&self.session_key, dialect, catalog))
     }
 
     async fn send_offer(&self, offer: EncodedParams) -> Result<(), GatewayClientError> {
@@ -221,7 +221,7 @@ impl ToolService {
                 let error = error.with_tool(&wanted.tool_name);
                 return service.send_result(&wanted, error.into(), None).await;
             };
-            let (watch, mut told) = RemoteCallObserver::new();
+            let (watch, mut progress_queue) = RemoteCallObserver::new();
             let call = ToolCall {
                 id,
                 session: None,
@@ -230,15 +230,17 @@ impl ToolService {
                 timeout: wanted.timeout_ms.map(Duration::from_millis),
             };
             let mut made = pin!(async {
-                let end = service.hands.call(call, dialect, cancel, Arc::new(watch)).await;
+                let end = service.backend.call(call, dialect, cancel, Arc::new(watch)).await;
                 service.lock_state().calls.remove(&wanted.tool_call_id);
                 end
             });
             let end = match timeout(PROGRESS_DELAY, &mut made).await {
                 Ok(end) => end,
-                Err(_) => tokio::join!(made, service.forward_progress(&wanted, &mut told)).0,
+                Err(_) => {
+                    tokio::join!(made, service.forward_progress(&wanted, &mut progress_queue)).0
+                }
             };
-            service.send_result(&wanted, end, last_unsent_progress(&mut told)).await;
+            service.send_result(&wanted, end, last_unsent_progress(&mut progress_queue)).await;
         });
     }
 
@@ -246,9 +248,9 @@ impl ToolService {
     async fn forward_progress(
         &self,
         wanted: &ToolsUseEvent,
-        told: &mut mpsc::Receiver<ToolsProgressParams>,
+        progress_queue: &mut mpsc::Receiver<ToolsProgressParams>,
     ) {
-        while let Some(progress) = told.recv().await {
+        while let Some(progress) = progress_queue.recv().await {
             let progress = ToolsProgressParams {
                 session_id: wanted.session_id.clone(),
                 tool_call_id: wanted.tool_call_id.clone(),
@@ -256,7 +258,7 @@ impl ToolService {
             };
             if self.client.request::<ToolsProgress>(progress).await.is_err() {
                 // If the progress cannot be sent, stop sending: the result is complete.
-                told.close();
+                progress_queue.close();
             }
         }
     }
@@ -266,9 +268,9 @@ impl ToolService {
         &self,
         wanted: &ToolsUseEvent,
         mut outcome: ToolOutcome,
-        untold: Option<ToolsProgressParams>,
+        unsent: Option<ToolsProgressParams>,
     ) {
-        let ToolsProgressParams { title, kind, locations: about, .. } = untold.unwrap_or_default();
+        let ToolsProgressParams { title, kind, locations: about, .. } = unsent.unwrap_or_default();
         if let ToolOutcome::Result(result) = &mut outcome
             && result.locations.is_empty()
         {
@@ -294,10 +296,10 @@ impl ToolService {
 
 /// The last description among the progress messages that were not sent.
 fn last_unsent_progress(
-    told: &mut mpsc::Receiver<ToolsProgressParams>,
+    progress_queue: &mut mpsc::Receiver<ToolsProgressParams>,
 ) -> Option<ToolsProgressParams> {
     let mut last = None;
-    while let Ok(progress) = told.try_recv() {
+    while let Ok(progress) = progress_queue.try_recv() {
         if progress.title.is_some() {
             last = Some(progress);
         }
@@ -320,7 +322,7 @@ fn offer_digest(offer: &EncodedParams) -> u64 {
 
 /// An offer that the gateway accepts. The gateway rejects an offer as a whole, so untrusted text is
 /// sanitized, and third-party tools that it would reject are omitted.
-fn build_offer(session_key: &str, dialect: DialectName, bench: ToolCatalog) -> ToolsOfferParams {
+fn build_offer(session_key: &str, dialect: DialectName, catalog: ToolCatalog) -> ToolsOfferParams {
     let tool = |mut tool: CatalogEntry| {
         if let Err(why) = foreign_schema::vet_input(&mut tool.input_schema) {
             tracing::warn!(tool = tool.name, "not offered: its input schema {why}");
@@ -352,11 +354,11 @@ fn build_offer(session_key: &str, dialect: DialectName, bench: ToolCatalog) -> T
     ToolsOfferParams {
         session_key: session_key.to_owned(),
         dialect: dialect.to_string(),
-        cwd: one_line(&bench.cwd.display().to_string()),
-        system: bench.system,
-        tools: bench.tools.iter().cloned().filter_map(tool).take(TOOLS_MAX).collect(),
-        instructions: bench.instructions.into_iter().map(instruction).collect(),
-        commands: bench.commands.into_iter().map(command).collect(),
+        cwd: one_line(&catalog.cwd.display().to_string()),
+        system: catalog.system,
+        tools: catalog.tools.iter().cloned().filter_map(tool).take(TOOLS_MAX).collect(),
+        instructions: catalog.instructions.into_iter().map(instruction).collect(),
+        commands: catalog.commands.into_iter().map(command).collect(),
     }
 }
 
@@ -367,20 +369,20 @@ fn one_line(path: &str) -> String {
 
 /// Observes one call and forwards its progress.
 struct RemoteCallObserver {
-    told: mpsc::Sender<ToolsProgressParams>,
+    progress_queue: mpsc::Sender<ToolsProgressParams>,
 }
 
 impl RemoteCallObserver {
     fn new() -> (Self, mpsc::Receiver<ToolsProgressParams>) {
-        let (told, heard) = mpsc::channel(PROGRESS_WAITING_MAX);
-        (Self { told }, heard)
+        let (progress_queue, heard) = mpsc::channel(PROGRESS_WAITING_MAX);
+        (Self { progress_queue }, heard)
     }
 }
 
 impl CallObserver for RemoteCallObserver {
     fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FileLocation>) {
         let (title, kind) = (Some(title), Some(kind));
-        let _ = self.told.try_send(ToolsProgressParams {
+        let _ = self.progress_queue.try_send(ToolsProgressParams {
             title,
             kind,
             locations,
@@ -390,7 +392,8 @@ impl CallObserver for RemoteCallObserver {
 
     fn on_progress(&self, message: String) {
         let message = Some(message);
-        let _ =
-            self.told.try_send(ToolsProgressParams { message, ..ToolsProgressParams::default() });
+        let _ = self
+            .progress_queue
+            .try_send(ToolsProgressParams { message, ..ToolsProgressParams::default() });
     }
 }

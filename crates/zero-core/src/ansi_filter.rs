@@ -153,16 +153,6 @@ impl AnsiFilter {
     fn read_text(&mut self, c: char, shown: &mut String) -> AnsiFilterState {
         let is_styled = self.mode == AnsiFilterMode::Styled;
         match c {
-            // A terminal takes these for `ESC [` and for the starts of strings.
-            '\u{9b}' if is_styled => {
-                self.sequence_chars = 0;
-                self.parameters.clear();
-                return AnsiFilterState::Control;
-            }
-            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' if is_styled => {
-                (self.sequence_chars, self.has_lines) = (0, c != '\u{9d}');
-                return AnsiFilterState::Str;
-            }
             '\r' | '\u{8}' if is_styled => shown.push(c),
             '\r' => self.returned = true,
             '\u{8}' => {
@@ -174,6 +164,9 @@ impl AnsiFilter {
                 self.returned = false;
                 shown.push(c);
             }
+            // This includes the single characters that old terminals take for `ESC [` or the start of
+            // a string. Without them, what follows is text, which must not be hidden: the model
+            // reads it.
             c if c.is_control() && c != '\t' => {}
             c => {
                 if mem::take(&mut self.returned) {
@@ -217,10 +210,19 @@ mod tests {
         check("a\u{1b}]52;c;ZXZpbA==\u{7}b", "ab");
         check("a\u{1b}]0;title\u{1b}\\b", "ab");
         check("a\u{1b}[?1049hb\u{1b}[6nc\u{1b}cd\u{1b}(Be", "abcde");
-        check("a\u{9d}52;c;x\u{9c}b\u{90}q\u{9c}c\u{9b}31md", "abc\u{1b}[31md");
         check("a\u{7}\u{0}b\u{7f}", "ab");
         check("a\u{1b}]never ended\nb", "a\nb");
         check("a\u{1b}\u{1b}[31mb", "a\u{1b}[31mb");
+    }
+
+    #[test]
+    fn c1_characters_hide_no_text() {
+        for mode in [AnsiFilterMode::Styled, AnsiFilterMode::PlainText] {
+            for c in '\u{80}'..='\u{9f}' {
+                check(mode, &format!("a{c}0;b\nc\u{9c}d"), "a0;b\ncd");
+            }
+            check(mode, "a\u{9b}31mb", "a31mb");
+        }
     }
 
     #[test]
@@ -236,7 +238,7 @@ mod tests {
     #[test]
     fn new_escape_in_a_string_starts_a_sequence() {
         check(AnsiFilterMode::Styled, "\u{1b}]0;a\u{1b}[31mb", "\u{1b}[31mb");
-        check(AnsiFilterMode::Styled, "\u{1b}[1m\u{9d}a\u{1b}[2mb", "\u{1b}[1m\u{1b}[2mb");
+        check(AnsiFilterMode::Styled, "\u{1b}[1m\u{9d}a\u{1b}[2mb", "\u{1b}[1ma\u{1b}[2mb");
     }
 
     #[test]

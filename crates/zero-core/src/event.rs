@@ -1,4 +1,4 @@
-//! The events of a session, in the order in which they were shown: the entries of its ledger.
+//! The events of a session, in the order in which clients get them: the entries of its ledger.
 //!
 //! An event is stored before it is delivered, so a later client can get the same events in the same
 //! order. Events are zero's own data model; each front end translates them into its protocol.
@@ -13,164 +13,165 @@ use crate::{FileLocation, ResultDisplay, RunId, ToolKind, ToolOutcome};
 /// One entry of a session's ledger.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// Its place in the session's ledger: from 1, without gaps, also across resets.
+    /// Its number in the session's ledger: from 1, without gaps, also across resets.
     pub seq: u64,
     /// The run it belongs to, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
     /// Time, in milliseconds since the Unix epoch.
     pub time_ms: i64,
-    /// What.
+    /// What happened, with its data.
     #[serde(flatten)]
     pub what: EventKind,
 }
 
-/// What happened.
+/// The kind of an event, with its data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum EventKind {
-    /// The person said something, and a run begins or waits for its turn.
+    /// The user sent a prompt. A run starts, or waits in the queue.
     Prompt {
-        /// Their words.
+        /// The text of the prompt.
         text: String,
-        /// What came with them.
+        /// Images and files sent with it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<PromptAttachment>,
     },
-    /// The run works on it.
+    /// The run of the prompt started.
     RunStarted {
-        /// The agent.
+        /// Name of the agent.
         agent: String,
-        /// The model, as settings call it; `direct` where there is none.
+        /// Name of the model in the settings, or `direct` if there is none.
         model: String,
     },
-    /// The model said more.
+    /// The next part of the model's reply.
     Text {
-        /// What is new.
+        /// Only the new text.
         text: String,
     },
-    /// The model thought more.
+    /// The next part of the model's reasoning.
     Thought {
-        /// What is new.
+        /// Only the new text.
         text: String,
     },
-    /// The model wants a tool. It may still wait for a person.
+    /// The model called a tool. The call may still wait for approval.
     ToolStarted {
-        /// Names the call in every event about it.
+        /// Id of the call, the same in all its events.
         call: String,
-        /// The tool, as the model called it.
+        /// Name of the tool, as the model wrote it.
         name: String,
-        /// One-line description of its effect.
+        /// One-line description of what the call will do.
         title: String,
-        /// How to picture it.
+        /// Kind of the tool, for an icon.
         kind: ToolKind,
-        /// Its arguments.
+        /// Arguments of the call.
         input: Value,
-        /// Places it is about.
+        /// Files that the call is about.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         locations: Vec<FileLocation>,
     },
-    /// More is known of a call: a better title, or how far it is.
+    /// News of a running call: a better title, or its progress.
     ToolUpdated {
-        /// The call.
+        /// Id of the call.
         call: String,
-        /// What it will do, in one line, where that is known better now.
+        /// New one-line description of what the call will do.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         title: Option<String>,
-        /// How to picture it, where that is known better now.
+        /// New kind of the tool, for an icon.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kind: Option<ToolKind>,
-        /// Places it is about, where they are known better now.
+        /// New files that the call is about; empty if they did not change.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         locations: Vec<FileLocation>,
-        /// What it says of its progress.
+        /// Progress, as the tool reports it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         progress: Option<String>,
     },
-    /// A call is over. Comes exactly once for each that started.
+    /// A call ended. Sent exactly once for each call that started.
     #[serde(deserialize_with = "deserialize_tool_ended")]
     ToolEnded {
-        /// The call.
+        /// Id of the call.
         call: String,
-        /// How: what the outcome amounts to, for readers that need no more.
+        /// Summary of the outcome, for clients that need no more.
         status: ToolCallStatus,
-        /// What became of it, whole.
+        /// The whole result or error.
         outcome: ToolOutcome,
     },
-    /// The plan as it is now.
+    /// The current plan; replaces an earlier one.
     Plan {
-        /// Its steps.
+        /// Steps of the plan, in order.
         entries: Vec<PlanEntry>,
     },
-    /// A person is asked whether a call may run.
+    /// The user is asked whether a call may run.
     ApprovalRequested(ApprovalRequest),
-    /// They said so, or nobody will.
+    /// An approval request was answered, or can no longer be.
     ApprovalResolved {
-        /// The question.
+        /// Id of the approval request.
         id: String,
         /// The answer: `allow_once`, `allow_always`, `reject_once`, `reject_always`, `expired` or
         /// `cancelled`.
         answer: String,
-        /// Who.
+        /// Who or what answered.
         by: String,
     },
-    /// A person is asked something on behalf of a tool or the loop itself.
+    /// A tool, or the agent loop, asks the user a question.
     QuestionAsked(UserQuestion),
-    /// They answered, or nobody will.
+    /// A question was answered, or can no longer be.
     QuestionAnswered {
-        /// The question.
+        /// Id of the question.
         id: String,
-        /// `accept`, `decline` or `cancel`. What they wrote is not kept.
+        /// `accept`, `decline` or `cancel`. The text of the answer is not stored.
         action: String,
     },
-    /// Tokens of the run so far, and how full the model's window is.
+    /// Tokens of the run so far, and how full the model's context window is.
     UsageReported {
-        /// Of this run.
+        /// Tokens and cost of this run.
         run_usage: TokenUsage,
         /// Tokens that the next request would send, if known.
         context_tokens: u64,
-        /// Tokens the model can take.
+        /// Size of the model's context window, in tokens.
         context_window: u64,
     },
-    /// zero has something to say: a retry, a compaction, a guard.
+    /// A message from zero itself, for example about a retry or a compaction.
     Notice {
-        /// What kind, for programs: `retry`, `compaction`, `loop_guard`, `queued`, …
+        /// Its kind, for programs: `retry`, `compaction`, `loop_guard`, `queued`, …
         topic: String,
-        /// What, for people.
+        /// The message, for the user.
         text: String,
     },
-    /// The transcript was summed up; the model goes on from the summary. What was shown stays.
+    /// The transcript was compacted; the model continues from the summary. Earlier events stay in
+    /// the ledger.
     Compacted {
         /// The summary.
         summary: String,
-        /// Tokens before, as far as known.
+        /// Estimated tokens before.
         tokens_before: u64,
-        /// Tokens after, as far as known.
+        /// Estimated tokens after.
         tokens_after: u64,
     },
-    /// A new transcript begins; the old one stays reachable by its number.
+    /// The session was reset: a new transcript begins. The old one stays available by its number.
     Reset {
         /// Number of the transcript that ended.
         transcript: u64,
     },
     /// Mode, model, thinking, agent, label or title changed.
     Changed {
-        /// What: `mode`, `model`, `thinking`, `agent`, `label`, `title`.
+        /// Name of the field: `mode`, `model`, `thinking`, `agent`, `label`, `title`.
         field: String,
-        /// To what.
+        /// The new value, if any.
         value: Option<String>,
     },
-    /// The run is over. Comes exactly once for each prompt.
+    /// The run ended. Sent exactly once for each prompt.
     RunEnded {
-        /// How.
+        /// How it ended.
         end: RunOutcome,
-        /// Of this run.
+        /// Tokens and cost of this run.
         usage: TokenUsage,
     },
 }
 
-/// Reads the end of a call, also in the form of earlier versions: what the model was told and what
-/// the user saw, in place of the outcome.
+/// Reads the end of a call, also in the form of earlier versions, which have the content for the
+/// model and the display for the user in place of the outcome.
 fn deserialize_tool_ended<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<(String, ToolCallStatus, ToolOutcome), D::Error> {
@@ -198,15 +199,15 @@ fn deserialize_tool_ended<'de, D: Deserializer<'de>>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolCallStatus {
-    /// It gave a result.
+    /// It returned a result.
     Completed,
-    /// It gave an error.
+    /// It returned an error.
     Failed,
     /// Denied by policy or the user.
     Denied,
-    /// It was stopped.
+    /// The caller stopped it.
     Cancelled,
-    /// zero stopped before it was known what became of it.
+    /// zero stopped before the outcome was known.
     Interrupted,
 }
 
@@ -238,26 +239,26 @@ impl EventKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "how", rename_all = "snake_case")]
 pub enum RunOutcome {
-    /// The model had said what it wanted to say.
+    /// The model finished its reply.
     Completed,
-    /// The model may not write more; what it said is cut.
+    /// The output limit was reached, and the reply is cut off.
     MaxTokens,
-    /// The model was asked as often as a run may ask it.
+    /// The limit of model requests of a run was reached.
     MaxTurns {
-        /// How often.
+        /// Number of requests.
         turns: u32,
     },
-    /// The model, or its provider, declined.
+    /// The model or its provider refused to answer.
     Refused {
-        /// What they say.
+        /// The reason that the provider gives.
         message: String,
     },
-    /// Somebody stopped it.
+    /// The run was stopped.
     Aborted {
         /// Who or what: `rpc`, `shutdown`, `loop_guard`, …
         by: String,
     },
-    /// It could not go on.
+    /// The run failed.
     Failed {
         /// Stable word: `auth`, `rate_limit`, `context_length`, `network`, `timeout`, `server`,
         /// `invalid_request`, `store`, `tool_host`, `session_full`, `internal`.
@@ -265,18 +266,18 @@ pub enum RunOutcome {
         /// What happened and what to do next.
         message: String,
     },
-    /// zero was killed; settled at the next start.
+    /// zero was killed during the run; recorded at the next start.
     Interrupted,
 }
 
-/// What came with a prompt.
+/// An image or file sent with a prompt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PromptAttachment {
     /// Media type.
     pub mime: String,
     /// The bytes, in base64.
     pub data: String,
-    /// Name of the file it comes from.
+    /// Name of the file, if it comes from one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
@@ -284,7 +285,7 @@ pub struct PromptAttachment {
 /// One step of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanEntry {
-    /// What is to be done.
+    /// Description of the step.
     pub content: String,
     /// `high`, `medium` or `low`.
     pub priority: String,
@@ -292,54 +293,54 @@ pub struct PlanEntry {
     pub status: String,
 }
 
-/// What a person is asked about a call.
+/// A question to the user whether a call may run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalRequest {
-    /// Names the question.
+    /// Id of the approval request.
     pub id: String,
-    /// The call, as the model's events name it.
+    /// Id of the call, as in its other events.
     pub call: String,
-    /// The tool, canonically.
+    /// Canonical name of the tool.
     pub tool: String,
-    /// What it will do, in one line.
+    /// One-line description of what the call will do.
     pub title: String,
-    /// Why it is asked.
+    /// Why approval is needed.
     pub reason: String,
     /// `low`, `medium`, `high` or `critical`.
     pub risk: String,
-    /// The commands it would run, as they would run.
+    /// The commands that the call would run, as they would run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
-    /// What it would touch, one line each, with the verdict on it.
+    /// The effects of the call, each with its verdict.
     pub effects: Vec<ApprovalEffect>,
-    /// The change it would make, where there is one to show.
+    /// The change to a file that the call would make, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<ResultDisplay>,
-    /// The input as it would run, where hooks made it another than the one that the model wrote.
+    /// The arguments that would be used, if hooks changed those of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Box<Value>>,
-    /// The answers that make sense, each with what exactly it settles.
+    /// The possible answers, each with its scope.
     pub options: Vec<ApprovalOption>,
-    /// The folder it would work in.
+    /// Working folder of the call.
     pub cwd: String,
-    /// When nobody's answer counts any more, in milliseconds since 1970.
+    /// When the request expires, in milliseconds since the Unix epoch.
     pub expires_ms: i64,
 }
 
-/// One thing that a call would touch.
+/// One effect of a call: a file, command or host that it would use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalEffect {
     /// `read`, `write`, `exec`, …
     pub kind: String,
-    /// What.
+    /// The path, command or host.
     pub target: String,
     /// `allow`, `ask` or `deny`.
     pub verdict: String,
-    /// Why.
+    /// Why the verdict is so.
     pub reason: String,
 }
 
-/// One answer that can be chosen.
+/// One possible answer to an approval request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalOption {
     /// `allow_once`, `allow_always`, `reject_once` or `reject_always`.
@@ -348,33 +349,33 @@ pub struct ApprovalOption {
     pub name: String,
 }
 
-/// Something a person is asked, other than whether a call may run.
+/// A question to the user other than whether a call may run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UserQuestion {
-    /// Names the question.
+    /// Id of the question.
     pub id: String,
-    /// Who asks; the asker cannot choose it.
+    /// Who asks. zero sets it, not the asker.
     pub origin: String,
-    /// What they say.
+    /// Text of the question.
     pub message: String,
-    /// A JSON Schema of an object of plain fields, for a form.
+    /// JSON Schema of the form: an object whose fields are not nested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Value>,
-    /// A page to visit.
+    /// A web page to open instead of a form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
 
-/// One piece of a tool's result.
+/// One part of a tool's result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ResultContent {
-    /// Words.
+    /// Text.
     Text {
-        /// The words.
+        /// The text.
         text: String,
     },
-    /// A picture.
+    /// An image.
     Image {
         /// Media type.
         mime: String,
@@ -383,20 +384,20 @@ pub enum ResultContent {
     },
 }
 
-/// Tokens and what they cost.
+/// Number of tokens, and their cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenUsage {
-    /// Tokens the model read, cached ones included.
+    /// Input tokens, including cached ones.
     pub input_tokens: u64,
-    /// Tokens the model wrote, thoughts included.
+    /// Output tokens, including reasoning.
     pub output_tokens: u64,
-    /// Of the input, read from the provider's cache.
+    /// Input tokens that were read from the provider's cache.
     #[serde(default)]
     pub cache_read_tokens: u64,
-    /// Of the input, written to the provider's cache.
+    /// Input tokens that were written to the provider's cache.
     #[serde(default)]
     pub cache_write_tokens: u64,
-    /// What it cost in US dollars, where the model's prices are known.
+    /// Cost in US dollars, if the prices of the model are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
 }

@@ -14,6 +14,7 @@ pub mod id;
 pub mod sanitize;
 pub mod schema_violation;
 pub mod session_key;
+pub mod shell_quoting;
 pub mod text_shortening;
 pub mod thinking_effort;
 pub mod tool_arguments;

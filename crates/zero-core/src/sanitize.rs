@@ -18,9 +18,9 @@ pub fn to_quoted_line(text: &str) -> String {
     format!("`{}`", to_line(text).replace('`', "'"))
 }
 
-/// The first unsafe character of a text. Line breaks and tabs are safe.
+/// The first character that is unsafe in prose. Line breaks and tabs are safe.
 pub fn find_unsafe_char(text: &str) -> Option<char> {
-    text.chars().find(|c| !is_safe_char(*c) && !matches!(c, '\n' | '\t'))
+    text.chars().find(|c| !is_safe_in_prose(*c) && !matches!(c, '\n' | '\t'))
 }
 
 /// A Markdown code block with a fence that the text cannot close.
@@ -40,9 +40,9 @@ pub fn longest_backtick_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
 }
 
-/// Text of several lines with unsafe characters replaced by `U+FFFD`.
+/// Prose of several lines with unsafe characters replaced by `U+FFFD`.
 pub fn replace_unsafe_chars(text: &str) -> String {
-    let keeps = |c: char| is_safe_char(c) || c == '\n' || c == '\t';
+    let keeps = |c: char| is_safe_in_prose(c) || c == '\n' || c == '\t';
     text.chars().map(|c| if keeps(c) { c } else { '\u{FFFD}' }).collect()
 }
 
@@ -55,6 +55,11 @@ pub fn escape_unsafe_chars(text: &str) -> String {
 /// Text of several lines with each unsafe character shown as an escape.
 pub fn escape_lines(text: &str) -> Cow<'_, str> {
     escape_chars(text, |c| !is_safe_char(c) && !matches!(c, '\n' | '\t'))
+}
+
+/// Prose of several lines with each unsafe character shown as an escape.
+pub fn escape_prose(text: &str) -> Cow<'_, str> {
+    escape_chars(text, |c| !is_safe_in_prose(c) && !matches!(c, '\n' | '\t'))
 }
 
 /// Text in one line with each unsafe character shown as an escape, also line breaks and tabs.
@@ -85,19 +90,38 @@ pub fn escape_chars_with(
 
 /// Whether a character is visible and does not affect its neighbours.
 pub fn is_safe_char(c: char) -> bool {
-    let is_invisible = matches!(
+    !c.is_control() && !is_hidden_char(c)
+}
+
+/// Whether a character is safe in prose, where nothing depends on each character. The selectors
+/// that choose between the text and the emoji form of a symbol are common there.
+pub fn is_safe_in_prose(c: char) -> bool {
+    is_safe_char(c) || matches!(c, '\u{FE0E}' | '\u{FE0F}')
+}
+
+/// Whether a character is drawn as nothing or as a blank, although it is no space, or changes how
+/// its neighbours are drawn. Contains all that Unicode calls ignorable by default.
+fn is_hidden_char(c: char) -> bool {
+    matches!(
         c,
-        '\u{00AD}'
-            | '\u{061C}'
-            | '\u{180E}'
-            | '\u{200B}'..='\u{200F}'
-            | '\u{2028}'..='\u{202E}'
-            | '\u{2060}'..='\u{206F}'
-            | '\u{FEFF}'
-            | '\u{FFF9}'..='\u{FFFB}'
-            | '\u{E0000}'..='\u{E007F}'
-    );
-    !c.is_control() && !is_invisible
+        // Soft hyphen, and the joiner of graphemes.
+        '\u{00AD}' | '\u{034F}'
+            // Direction of text.
+            | '\u{061C}' | '\u{200E}'..='\u{200F}' | '\u{202A}'..='\u{202E}'
+            // Fillers and vowels of Hangul and Khmer that are not drawn.
+            | '\u{115F}'..='\u{1160}' | '\u{17B4}'..='\u{17B5}' | '\u{3164}' | '\u{FFA0}'
+            // Selectors of variants, of Mongolian and in general, and a Mongolian separator.
+            | '\u{180B}'..='\u{180F}' | '\u{FE00}'..='\u{FE0F}'
+            // Spaces without width, joiners, line separators and other formatting.
+            | '\u{200B}'..='\u{200D}' | '\u{2028}'..='\u{2029}' | '\u{2060}'..='\u{206F}'
+            | '\u{FEFF}' | '\u{FFF0}'..='\u{FFFB}'
+            // The Braille pattern without dots.
+            | '\u{2800}'
+            // Formatting of shorthand and of music.
+            | '\u{1BCA0}'..='\u{1BCA3}' | '\u{1D173}'..='\u{1D17A}'
+            // Tags, and further selectors of variants.
+            | '\u{E0000}'..='\u{E0FFF}'
+    )
 }
 
 #[cfg(test)]
@@ -126,6 +150,59 @@ mod tests {
         assert_eq!(escape_unsafe_chars("x\u{202E}y\u{200B}"), "x\\u{202e}y\\u{200b}");
         assert_eq!(escape_lines("a\tb\r\n\u{7}"), "a\tb\\r\n\\u{7}");
         assert_eq!(escape_line("a\tb\n\u{200d}"), "a\\tb\\n\\u{200d}");
+    }
+
+    #[test]
+    fn hidden_characters_are_escaped() {
+        for c in [
+            '\u{ad}',
+            '\u{34f}',
+            '\u{61c}',
+            '\u{115f}',
+            '\u{1160}',
+            '\u{17b4}',
+            '\u{17b5}',
+            '\u{180b}',
+            '\u{180e}',
+            '\u{180f}',
+            '\u{200b}',
+            '\u{200e}',
+            '\u{2028}',
+            '\u{202a}',
+            '\u{202e}',
+            '\u{2066}',
+            '\u{206f}',
+            '\u{2800}',
+            '\u{3164}',
+            '\u{fe00}',
+            '\u{feff}',
+            '\u{ffa0}',
+            '\u{fff9}',
+            '\u{1bca0}',
+            '\u{1d173}',
+            '\u{e0000}',
+            '\u{e0041}',
+            '\u{e0100}',
+            '\u{e01ef}',
+            '\u{e0fff}',
+        ] {
+            let (text, escaped) = (format!("a{c}b"), format!("a{}b", c.escape_default()));
+            assert_eq!(escape_line(&text), escaped);
+            assert_eq!(escape_lines(&text), escaped);
+            assert_eq!(escape_prose(&text), escaped);
+            assert_eq!(to_line(&text), "a b");
+            assert_eq!(replace_unsafe_chars(&text), "a\u{FFFD}b");
+        }
+    }
+
+    #[test]
+    fn only_prose_keeps_emoji_selectors() {
+        let text = "\u{26a0}\u{fe0f}";
+        assert_eq!(escape_line(text), "\u{26a0}\\u{fe0f}");
+        assert_eq!(escape_lines(text), "\u{26a0}\\u{fe0f}");
+        assert_eq!(escape_prose(text), text);
+        assert_eq!(replace_unsafe_chars(text), text);
+        assert_eq!(find_unsafe_char(text), None);
     }
 
     #[test]

@@ -44,3 +44,19 @@ impl fmt::Display for SchemaViolation {
         }
     }
 }
+
+/// Appends a step, such as the name of a field, to a JSON pointer.
+pub fn join_pointer(pointer: &str, step: &str) -> String {
+    format!("{pointer}/{}", step.replace('~', "~0").replace('/', "~1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joined_pointer_escapes_its_step() {
+        assert_eq!(join_pointer("", "a"), "/a");
+        assert_eq!(join_pointer("/a", "b/c~d"), "/a/b~1c~0d");
+    }
+}

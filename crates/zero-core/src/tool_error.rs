@@ -9,21 +9,21 @@ use serde_json::{Map, Value};
 
 use crate::SchemaViolation;
 
-/// The five kinds of failure every client knows.
+/// The kinds of errors. Every client knows these five.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorType {
-    /// Policy, a person or the operating system said no.
+    /// Policy, the user or the operating system denied the call.
     PermissionDenied,
     /// The tool, file or folder does not exist.
     NotFound,
-    /// It did not finish in time.
+    /// The call did not finish in time.
     Timeout,
-    /// The input is wrong; the same input will fail again.
+    /// The input is invalid; the same input will fail again.
     InvalidInput,
-    /// It was tried and failed.
+    /// The call ran and failed.
     ExecutionFailed,
 }
 
@@ -129,18 +129,24 @@ impl ErrorReason {
     pub fn is_tool_fault(self) -> bool {
         matches!(self, Self::Transient | Self::Panic | Self::Io)
     }
+
+    /// Whether a rule, missing trust or the user denied the call, or nobody could approve it.
+    pub fn is_denial(self) -> bool {
+        matches!(self, Self::Denied | Self::Untrusted | Self::NoApprover | Self::Rejected)
+    }
 }
 
-/// Why a call gave no result. The model and the person read the message, programs the rest.
+/// Why a call returned no result. The message is for the model and the user, the other fields for
+/// programs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolError {
-    /// The tool, by the name the caller used.
+    /// Name of the tool, as the caller wrote it.
     pub tool: String,
-    /// Which of the five kinds.
+    /// Kind of the error.
     pub error_type: ErrorType,
     /// What happened and what to do next.
     pub message: String,
-    /// Facts for programs; `reason` is among them, but for errors of other programs that name none.
+    /// Data for programs, with `reason` among it unless the error of another program has none.
     #[serde(default)]
     pub details: Map<String, Value>,
 }

@@ -1,4 +1,4 @@
-//! What became of a call: its result, or why there is none.
+//! The outcome of a call: its result or its error.
 
 use std::borrow::Cow;
 
@@ -15,14 +15,14 @@ use crate::{
 /// Most levels of a value in an outcome.
 const DEPTH_MAX: usize = 64;
 
-/// What became of a call. The ledger, the wire and every client are given it whole; only a model is
-/// given what a dialect makes of it.
+/// The outcome of a call. The ledger and every client get it whole; the model gets what a dialect
+/// renders.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolOutcome {
-    /// It gave a result.
+    /// The call returned a result.
     Result(ToolResult),
-    /// It gave none.
+    /// The call returned an error.
     Error(ToolError),
 }
 

@@ -11,7 +11,7 @@ use crate::event::{PlanEntry, ResultContent};
 /// Estimated size of a value besides its text.
 const NODE_BYTES: usize = 8;
 
-/// One piece of what the model gets. Dialects decide how each is written down.
+/// One part of the content for the model. The dialect decides how it is rendered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolResultPart {
@@ -23,16 +23,16 @@ pub enum ToolResultPart {
         first: u64,
         /// The lines, joined by `\n`, without a trailing one.
         text: String,
-        /// Set where lines follow that the caller did not choose to leave out.
+        /// Set if more lines follow and the caller did not ask to leave them out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rest: Option<RemainingLines>,
-        /// What else the model must know about this page.
+        /// A note for the model about these lines.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<String>,
     },
     /// Search hits: `file`, line number, text of the line.
     Matches {
-        /// The hits, in the order they are shown.
+        /// The hits, in display order.
         #[schemars(length(max = 100000))]
         hits: Vec<SearchHit>,
         /// Whether to show line numbers.
@@ -43,77 +43,78 @@ pub enum ToolResultPart {
     },
     /// A changed file.
     Diff {
-        /// One line that says what was done.
+        /// One-line summary of the change.
         summary: String,
-        /// The change.
+        /// The change. Its texts may be in the display only.
         diff: FileDiff,
     },
-    /// A picture.
+    /// An image.
     Image {
         /// Media type.
         mime: String,
         /// The image data, in base64.
         data: String,
     },
-    /// Sound.
+    /// An audio clip.
     Audio {
         /// Media type.
         mime: String,
-        /// The image data, in base64.
+        /// The audio data, in base64.
         data: String,
     },
     /// Any other document, such as a PDF.
     Resource {
-        /// Where it is.
+        /// Address of the document.
         uri: String,
         /// Media type.
         mime: String,
-        /// The image data, in base64.
+        /// The bytes of the document, in base64.
         data: String,
     },
 }
 
-/// The lines that follow a page. How to ask for them is a dialect's to say.
+/// The lines after those of the result. The dialect tells the model how to request them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RemainingLines {
-    /// The first line that was not shown, counted from 1.
+    /// Number of the first line that is missing, counted from 1.
     pub next: u64,
-    /// How many lines the whole file has.
+    /// Number of lines of the whole file.
     pub total_lines: u64,
 }
 
-/// One line that a search shows.
+/// One line of a search result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SearchHit {
-    /// The file, as a path the model can pass on.
+    /// Path of the file, in a form that the model can pass to other tools.
     pub file: String,
     /// Number of the line, counted from 1.
     pub line: u64,
     /// The line without its ending.
     pub text: String,
-    /// Whether the line matched or only surrounds a match.
+    /// True if the line matched, false if it is context.
     pub is_match: bool,
 }
 
-/// A change to one file, complete enough for any face to draw it.
+/// A change to one file, with all that a client needs to display it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileDiff {
-    /// The file, as a path the model can pass on.
+    /// Path of the file, in a form that the model can pass to other tools.
     pub path: String,
     /// Unified hunks with three lines of context, without file headers.
     pub unified: String,
-    /// The text before; `None` for a new file, or, when `partial`, where it is too long.
+    /// The text before the change. Missing for a new file and, if `partial`, where it is too long.
     #[serde(default)]
     pub old_text: Option<String>,
-    /// The text after; `None` for a removed file, or, when `partial`, where it is too long.
+    /// The text after the change. Missing for a removed file and, if `partial`, where it is too
+    /// long.
     #[serde(default)]
     pub new_text: Option<String>,
-    /// True when the texts hold only the part that changed, or its beginning, because that is large.
+    /// True if the file is large and the texts have only the part that changed, or its beginning.
     #[serde(default)]
     pub partial: bool,
 }
 
-/// What the person sees.
+/// The part of a result that is displayed to the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ResultDisplay {
@@ -124,9 +125,9 @@ pub enum ResultDisplay {
     },
     /// A changed file.
     Diff(FileDiff),
-    /// The steps of the work, as they are now.
+    /// The current plan.
     Plan {
-        /// The steps, in their order.
+        /// Steps of the plan, in order.
         #[schemars(length(max = 10000))]
         entries: Vec<PlanEntry>,
     },
@@ -158,6 +159,19 @@ impl ToolResultPart {
 }
 
 impl FileDiff {
+    /// The change without the texts of the file. The content of a result needs no more: its display
+    /// has them, and a stored result has them once.
+    #[must_use]
+    pub fn without_texts(&self) -> Self {
+        Self {
+            path: self.path.clone(),
+            unified: self.unified.clone(),
+            old_text: None,
+            new_text: None,
+            partial: true,
+        }
+    }
+
     fn bytes(&self) -> usize {
         self.path.len()
             + self.unified.len()
@@ -249,7 +263,7 @@ pub fn render_checklist(entries: &[PlanEntry]) -> String {
     entries.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A place in a file that the call touched.
+/// A file, or a line of it, that a call used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileLocation {
     /// Absolute path.
@@ -267,18 +281,18 @@ fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&path.display())
 }
 
-/// What a call gives back.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolResult {
-    /// For the model.
+    /// Content for the model.
     #[schemars(length(max = 10000))]
     pub content: Vec<ToolResultPart>,
-    /// For the person.
+    /// Display for the user.
     pub display: ResultDisplay,
-    /// For programs; fits the tool's output schema.
+    /// Data for programs. It matches the tool's output schema.
     #[serde(default)]
     pub structured: Value,
-    /// Places touched.
+    /// Files that the call used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10000))]
     pub locations: Vec<FileLocation>,

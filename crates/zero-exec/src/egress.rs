@@ -44,6 +44,7 @@ pub use self::connection_authorizer::{ConnectionAuthorizer, PolicyAuthorizer};
 pub use self::connection_log::{
     ConnectionDecision, ConnectionLog, ConnectionRecord, ConnectionStatus,
 };
+pub use self::proxy_error::suggest_remedy;
 pub use self::proxy_request::ConnectTarget;
 use self::refusals::RefusalLog;
 pub use self::refusals::{RefusalCursor, RefusalSummary, RefusedHost};

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use zero_sandbox::{FileType, Workspace};
 use zero_sandbox::path_survey::{self, ChangeStamp};
 use zero_sandbox::quarantine::{self, EntryKind, Quarantine};
 use zero_sandbox::spawner::Spawner;
+use zero_sandbox::{FileType, Workspace};
 
 use crate::command_policy::CommandPolicy;
 use crate::local_machine::{self, RepositoryLocation};

@@ -67,7 +67,7 @@ pub(crate) struct AuthenticatedConnection {
 
 /// A session whose tools this connection hosts.
 struct HostedSession {
-    hands: Arc<RemoteToolBackend>,
+    backend: Arc<RemoteToolBackend>,
     _lease: AttachmentGuard,
 }
 
@@ -294,7 +294,7 @@ impl AuthenticatedConnection {
     pub(crate) fn host_session(
         &self,
         session: SessionId,
-        hands: Arc<RemoteToolBackend>,
+        backend: Arc<RemoteToolBackend>,
         lease: AttachmentGuard,
     ) -> Result<(), ErrorPayload> {
         let mut hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -303,7 +303,7 @@ impl AuthenticatedConnection {
         if self.gone.is_cancelled() {
             return Err(closing_error());
         }
-        hosted.insert(session, HostedSession { hands, _lease: lease });
+        hosted.insert(session, HostedSession { backend, _lease: lease });
         Ok(())
     }
 
@@ -312,7 +312,7 @@ impl AuthenticatedConnection {
     pub(crate) fn hosted_count(&self) -> usize {
         let mut hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
         if hosted.len() >= TAKEN_OVER_MAX {
-            hosted.retain(|_, hosted| hosted.hands.is_attached());
+            hosted.retain(|_, hosted| hosted.backend.is_attached());
         }
         hosted.len()
     }
@@ -320,7 +320,7 @@ impl AuthenticatedConnection {
     /// The backend of a session hosted here.
     pub(crate) fn hosted_backend(&self, session: &SessionId) -> Option<Arc<RemoteToolBackend>> {
         let hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
-        hosted.get(session).map(|hosted| Arc::clone(&hosted.hands))
+        hosted.get(session).map(|hosted| Arc::clone(&hosted.backend))
     }
 
     /// The backend of the session with this key. `None` if several hosted sessions have had this
@@ -328,9 +328,9 @@ impl AuthenticatedConnection {
     pub(crate) fn hosted_backend_by_key(&self, key: &SessionKey) -> Option<Arc<RemoteToolBackend>> {
         let hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
         let mut of_key =
-            hosted.values().filter(|hosted| hosted.hands.session_key() == key.as_str());
+            hosted.values().filter(|hosted| hosted.backend.session_key() == key.as_str());
         let only = of_key.next()?;
-        of_key.next().is_none().then(|| Arc::clone(&only.hands))
+        of_key.next().is_none().then(|| Arc::clone(&only.backend))
     }
 
     /// Returns the equal tool list of another session of this client if there is one, to share its
@@ -338,7 +338,7 @@ impl AuthenticatedConnection {
     pub(crate) fn share_tools(&self, tools: ToolList) -> ToolList {
         let hosted = self.hosted.lock().unwrap_or_else(PoisonError::into_inner);
         let mut others =
-            hosted.values().take(COMPARED_MAX).filter_map(|hosted| hosted.hands.offered_tools());
+            hosted.values().take(COMPARED_MAX).filter_map(|hosted| hosted.backend.offered_tools());
         others.find(|others| *others == tools).unwrap_or(tools)
     }
 
@@ -346,7 +346,7 @@ impl AuthenticatedConnection {
     pub(crate) fn stop_hosting(&self, session: &SessionId) {
         let left = self.hosted.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
         if let Some(left) = left {
-            left.hands.stop_hosting();
+            left.backend.stop_hosting();
         }
     }
 }

@@ -140,12 +140,12 @@ impl GatewayInner {
 
     async fn stop(&self, grace: Duration) {
         self.closing.cancel();
-        let told = events::ShutdownEvent {
+        let event = events::ShutdownEvent {
             reason: "service restart".to_owned(),
             restart_expected_ms: None,
         };
         for outbox in self.send_queues() {
-            outbox.send_event(events::SHUTDOWN, &told);
+            outbox.send_event(events::SHUTDOWN, &event);
         }
         self.sessions.shut_down(grace).await;
         if !self.lock_registry().by_number.is_empty() {

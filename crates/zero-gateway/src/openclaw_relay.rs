@@ -112,10 +112,10 @@ impl OpenClawRelay {
     }
 
     /// Appends the events that a late subscriber needs: all text so far and the pending questions.
-    pub(crate) fn catch_up(&mut self, told: &mut Vec<RelayEvent>) {
-        self.flush(FlushScope::All, told);
+    pub(crate) fn catch_up(&mut self, events: &mut Vec<RelayEvent>) {
+        self.flush(FlushScope::All, events);
         if self.interest.approvals {
-            told.extend(
+            events.extend(
                 self.questions
                     .values()
                     .map(|asked| RelayEvent::ApprovalRequested(Box::new(asked.clone()))),
@@ -129,16 +129,16 @@ impl OpenClawRelay {
         &mut self,
         event: &Event,
         room: SendCapacity,
-        told: &mut Vec<RelayEvent>,
+        events: &mut Vec<RelayEvent>,
     ) {
-        self.apply_event(event, &mut RelayOutput::Open { told, room });
+        self.apply_event(event, &mut RelayOutput::Open { events, room });
     }
 
     /// Sends buffered text: all of it, or only where enough is new.
-    pub(crate) fn flush(&mut self, which: FlushScope, told: &mut Vec<RelayEvent>) {
+    pub(crate) fn flush(&mut self, which: FlushScope, events: &mut Vec<RelayEvent>) {
         for (run, track) in &mut self.runs {
             if which == FlushScope::All || track.has_enough_new() {
-                let ears = &mut RelayOutput::Open { told, room: SendCapacity::Ample };
+                let ears = &mut RelayOutput::Open { events, room: SendCapacity::Ample };
                 RunEventWriter { about: &self.about, run, track, ears, time_ms: None }.flush_text();
             }
         }
@@ -247,14 +247,14 @@ pub(crate) enum SendCapacity {
 
 /// Where events go; they are discarded while the history is processed.
 enum RelayOutput<'a> {
-    Open { told: &'a mut Vec<RelayEvent>, room: SendCapacity },
+    Open { events: &'a mut Vec<RelayEvent>, room: SendCapacity },
     Closed,
 }
 
 impl RelayOutput<'_> {
-    fn emit(&mut self, told: impl FnOnce() -> RelayEvent) {
-        if let Self::Open { told: all, .. } = self {
-            all.push(told());
+    fn emit(&mut self, make_event: impl FnOnce() -> RelayEvent) {
+        if let Self::Open { events: all, .. } = self {
+            all.push(make_event());
         }
     }
 }
@@ -278,7 +278,7 @@ struct StreamedText {
     said: String,
     /// Size of the text in bytes of JSON.
     json_bytes: usize,
-    told: usize,
+    sent: usize,
     /// Another event came after the last text, so the next text starts a new paragraph.
     interrupted: bool,
     cut: bool,
@@ -319,13 +319,13 @@ impl StreamedText {
     }
 
     fn new_bytes(&self) -> usize {
-        self.said.len() - self.told
+        self.said.len() - self.sent
     }
 
     /// Returns the whole text and its unsent part, and marks all of it as sent.
     fn take_new(&mut self) -> Option<(&str, &str)> {
-        let new = self.said.get(self.told..).filter(|new| !new.is_empty())?;
-        self.told = self.said.len();
+        let new = self.said.get(self.sent..).filter(|new| !new.is_empty())?;
+        self.sent = self.said.len();
         Some((&self.said, new))
     }
 }

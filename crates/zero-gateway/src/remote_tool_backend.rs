@@ -181,7 +181,7 @@ impl RemoteToolBackend {
 
     /// The tools that the host has offered, if any.
     pub(crate) fn offered_tools(&self) -> Option<ToolList> {
-        self.offer.borrow().as_ref().map(|offer| offer.bench.tools.clone())
+        self.offer.borrow().as_ref().map(|offer| offer.catalog.tools.clone())
     }
 
     /// Processes a progress message of the host.
@@ -214,8 +214,8 @@ impl RemoteToolBackend {
         // The run may have stopped waiting a moment ago; this is not an error of the host.
         if bytes > RESULT_BYTES_MAX {
             let why = format!("the result has {bytes} bytes, more than {RESULT_BYTES_MAX}");
-            let told = format!("{why}; ask for less at a time");
-            let error = ToolError::failed(ErrorReason::TooLarge, told).with_tool(&waiting.tool);
+            let message = format!("{why}; ask for less at a time");
+            let error = ToolError::failed(ErrorReason::TooLarge, message).with_tool(&waiting.tool);
             let _ = waiting.answer.send(error.into());
             return Err(ErrorPayload::invalid(format!("{why}; the call was recorded as failed")));
         }
@@ -278,7 +278,7 @@ impl RemoteToolBackend {
         match offered {
             Ok(Ok(offer)) => offer
                 .as_ref()
-                .map(|offer| offer.bench.clone())
+                .map(|offer| offer.catalog.clone())
                 .ok_or_else(|| self.disconnected_error()),
             Ok(Err(_)) => Err(self.disconnected_error()),
             Err(_) => Err(ToolBackendError::Workspace(format!(
@@ -328,7 +328,7 @@ impl RemoteToolBackend {
             let (title, tool) = (tool.clone(), tool.clone());
             calls.insert(id.clone(), PendingCall { answer, watch, tool, title, kind });
         }
-        let mut asked = PendingCallGuard { hands: self, id: &id, settled: false };
+        let mut asked = PendingCallGuard { backend: self, id: &id, settled: false };
         let order = ToolsUseEvent {
             session_id: self.session_id.clone(),
             tool_call_id: id.clone(),
@@ -376,14 +376,14 @@ impl RemoteToolBackend {
     fn tool_kind(&self, name: &str, dialect: DialectName) -> Option<ToolKind> {
         let offer = self.offer.borrow();
         let offer = offer.as_ref().filter(|offer| offer.dialect == dialect)?;
-        offer.bench.tools.iter().find(|tool| tool.name == name).map(|tool| tool.kind)
+        offer.catalog.tools.iter().find(|tool| tool.name == name).map(|tool| tool.kind)
     }
 }
 
 /// A pending call. Dropping it removes the call and cancels it at the host if the host has not
 /// answered.
 struct PendingCallGuard<'a> {
-    hands: &'a RemoteToolBackend,
+    backend: &'a RemoteToolBackend,
     id: &'a str,
     settled: bool,
 }
@@ -391,16 +391,16 @@ struct PendingCallGuard<'a> {
 impl PendingCallGuard<'_> {
     fn cancel(&self) {
         let cancel = ToolsCancelEvent {
-            session_id: self.hands.session_id.clone(),
+            session_id: self.backend.session_id.clone(),
             tool_call_id: self.id.to_owned(),
         };
-        self.hands.outbox.send_event(TOOLS_CANCEL, &cancel);
+        self.backend.outbox.send_event(TOOLS_CANCEL, &cancel);
     }
 }
 
 impl Drop for PendingCallGuard<'_> {
     fn drop(&mut self) {
-        self.hands.lock_calls().remove(self.id);
+        self.backend.lock_calls().remove(self.id);
         if !self.settled {
             self.cancel();
         }
@@ -426,12 +426,12 @@ impl ToolBackend for RemoteToolBackend {
     }
 
     fn set_mode(&self, mode: PermissionMode) -> BoxFuture<'_, Result<(), ToolBackendError>> {
-        let told = if self.gone.is_cancelled() {
+        let result = if self.gone.is_cancelled() {
             Err(self.disconnected_error())
         } else {
             self.update_settings(|terms| terms.mode = Some(mode))
         };
-        Box::pin(std::future::ready(told))
+        Box::pin(std::future::ready(result))
     }
 
     fn location(&self) -> String {

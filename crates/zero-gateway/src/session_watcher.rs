@@ -70,9 +70,9 @@ impl WatchAudience {
     }
 
     /// Whether the client receives this event.
-    fn can_receive(self, told: &RelayEvent) -> bool {
+    fn can_receive(self, event: &RelayEvent) -> bool {
         self != Self::Approver
-            || matches!(told, RelayEvent::ApprovalRequested(_) | RelayEvent::ApprovalResolved(_))
+            || matches!(event, RelayEvent::ApprovalRequested(_) | RelayEvent::ApprovalResolved(_))
     }
 }
 
@@ -222,9 +222,9 @@ impl SessionWatcher {
         for relay in self.watched.values_mut().filter_map(|watched| watched.relay.as_mut()) {
             // A slow client receives fewer updates of a growing text instead of being disconnected.
             if !self.outbox.is_crowded() {
-                let mut told = Vec::new();
-                relay.flush(which, &mut told);
-                send_all(&self.outbox, self.audience, &told)?;
+                let mut events = Vec::new();
+                relay.flush(which, &mut events);
+                send_all(&self.outbox, self.audience, &events)?;
             }
             holds |= relay.has_held_text();
         }
@@ -285,10 +285,10 @@ impl SessionWatcher {
     async fn run_command(&mut self, order: WatchCommand) -> Result<(), ConnectionClosed> {
         match order {
             WatchCommand::Watch { session, done } => {
-                let mut told = Vec::new();
-                let heard = self.watch_session(&session, &mut told).await;
+                let mut events = Vec::new();
+                let heard = self.watch_session(&session, &mut events).await;
                 let _ = done.send(heard);
-                send_all(&self.outbox, self.audience, &told)
+                send_all(&self.outbox, self.audience, &events)
             }
             WatchCommand::Unwatch { session, done } => {
                 self.watched.remove(&session);
@@ -301,7 +301,7 @@ impl SessionWatcher {
     async fn watch_session(
         &mut self,
         session: &SessionRecord,
-        told: &mut Vec<RelayEvent>,
+        events: &mut Vec<RelayEvent>,
     ) -> Result<u64, ErrorPayload> {
         self.touches += 1;
         let touched = self.touches;
@@ -320,7 +320,7 @@ impl SessionWatcher {
             }
             Some(interest) => match self.build_relay(session, interest).await {
                 Ok((last, mut relay)) => {
-                    relay.catch_up(told);
+                    relay.catch_up(events);
                     (Ok(last), Some(relay))
                 }
                 Err(error) => (Err(error), None),
@@ -402,10 +402,10 @@ impl WatchedSession {
                 Err(ConnectionClosed)
             };
         };
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         let room = if outbox.is_crowded() { SendCapacity::Low } else { SendCapacity::Ample };
-        relay.handle_event(event, room, &mut told);
-        send_all(outbox, audience, &told)
+        relay.handle_event(event, room, &mut events);
+        send_all(outbox, audience, &events)
     }
 }
 
@@ -436,10 +436,10 @@ pub(crate) fn host_label(place: &ToolHostLocation) -> &str {
 fn send_all(
     outbox: &SendQueue,
     audience: WatchAudience,
-    told: &[RelayEvent],
+    events: &[RelayEvent],
 ) -> Result<(), ConnectionClosed> {
-    let mut heard = told.iter().filter(|told| audience.can_receive(told));
-    if heard.all(|told| told.send(outbox)) { Ok(()) } else { Err(ConnectionClosed) }
+    let mut heard = events.iter().filter(|event| audience.can_receive(event));
+    if heard.all(|event| event.send(outbox)) { Ok(()) } else { Err(ConnectionClosed) }
 }
 
 async fn wait_until(instant: Option<Instant>) {

@@ -67,7 +67,7 @@ pub(crate) async fn sessions(folder: &Path) -> SessionManager {
         bus: Arc::new(LocalEventBus::new()),
         agents: AgentRegistry::new(Vec::new(), None),
         models: ModelCatalog::new(Vec::new(), None),
-        hands: Arc::new(NoToolBackend),
+        backend_factory: Arc::new(NoToolBackend),
         cwd: PathBuf::from("/"),
         nodes: Arc::new(zero_session::node_membership::SingleNode::new("test")),
         limits: SessionLimits::default(),

@@ -31,7 +31,7 @@ impl Default for ToolHostTable {
 }
 
 struct ToolHostEntry {
-    hands: Weak<RemoteToolBackend>,
+    backend: Weak<RemoteToolBackend>,
     owner: String,
 }
 
@@ -59,11 +59,11 @@ impl ToolHostTableGuard<'_> {
         take_over: bool,
     ) -> Result<Option<Arc<RemoteToolBackend>>, ErrorPayload> {
         let Some(host) = self.by_session.get(session) else { return Ok(None) };
-        let Some(hands) = host.hands.upgrade().filter(|hands| hands.is_attached()) else {
+        let Some(backend) = host.backend.upgrade().filter(|backend| backend.is_attached()) else {
             return Ok(None);
         };
         let refused = |what_next: &str| {
-            let name = hands.host();
+            let name = backend.host();
             let details = serde_json::json!({"code": TOOLS_HOSTED, "host": name});
             let message = format!(
                 "the tools of this session are hosted by `{name}`, on another connection; {what_next}"
@@ -78,7 +78,7 @@ impl ToolHostTableGuard<'_> {
                 "wait until it detaches, or take over with `takeOver` (`zero run --take-over`)",
             ));
         }
-        Ok(Some(hands))
+        Ok(Some(backend))
     }
 
     /// Records the host of a session.
@@ -86,12 +86,13 @@ impl ToolHostTableGuard<'_> {
         &mut self,
         session: SessionId,
         owner: &str,
-        hands: &Arc<RemoteToolBackend>,
+        backend: &Arc<RemoteToolBackend>,
     ) {
-        let is_there =
-            |host: &ToolHostEntry| host.hands.upgrade().is_some_and(|hands| hands.is_attached());
+        let is_there = |host: &ToolHostEntry| {
+            host.backend.upgrade().is_some_and(|backend| backend.is_attached())
+        };
         self.by_session.retain(|_, host| is_there(host));
-        let host = ToolHostEntry { hands: Arc::downgrade(hands), owner: owner.to_owned() };
+        let host = ToolHostEntry { backend: Arc::downgrade(backend), owner: owner.to_owned() };
         self.by_session.insert(session, host);
     }
 }

@@ -40,7 +40,7 @@ pub(crate) struct ToolOffer {
     /// The dialect of the tools.
     pub(crate) dialect: DialectName,
     /// The tools, instructions and commands.
-    pub(crate) bench: ToolCatalog,
+    pub(crate) catalog: ToolCatalog,
 }
 
 impl ToolOffer {
@@ -70,7 +70,7 @@ fn parse_offer(params: ToolsOfferParams) -> Result<ToolOffer, String> {
     let commands = params.commands.into_iter().map(parse_command).collect::<Result<_, _>>()?;
     let tools = parse_tools(params.tools)?.into();
     let (cwd, system) = (PathBuf::from(params.cwd), params.system);
-    Ok(ToolOffer { dialect, bench: ToolCatalog { cwd, system, tools, instructions, commands } })
+    Ok(ToolOffer { dialect, catalog: ToolCatalog { cwd, system, tools, instructions, commands } })
 }
 
 fn parse_tools(offered: Vec<OfferedTool>) -> Result<Vec<CatalogEntry>, String> {

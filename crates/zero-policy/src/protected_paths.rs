@@ -246,16 +246,16 @@ fn fold_name(name: &str) -> String {
     let trimmed = name.trim_end_matches(['.', ' ']);
     let name = if trimmed.is_empty() { name } else { trimmed };
     name.chars()
-        .filter(|letter| !is_ignored(*letter))
+        .filter(|character| !is_ignored(*character))
         .flat_map(char::to_lowercase)
         // Some file systems fold the long s too.
-        .map(|letter| if letter == 'ſ' { 's' } else { letter })
+        .map(|character| if character == 'ſ' { 's' } else { character })
         .collect()
 }
 
 /// Characters that some file systems ignore when they compare names.
-fn is_ignored(letter: char) -> bool {
-    matches!(letter, '\u{ad}' | '\u{34f}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
+fn is_ignored(character: char) -> bool {
+    matches!(character, '\u{ad}' | '\u{34f}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
         | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
-use zero_core::sanitize::escape_chars;
+use zero_core::sanitize::escape_line;
 use zero_core::{CallId, CommandExecution, Effect, Effects, ResultDisplay, RiskLevel, ToolName};
 use zero_policy::{EffectDecision, GrantScope};
 
@@ -186,11 +186,12 @@ pub(crate) fn format_grants(grants: &[GrantScope]) -> String {
     }
 }
 
-/// Escapes line breaks and control characters, which could imitate the end of an option.
+/// Escapes line breaks and hidden characters, which could imitate the end of an option or another
+/// name.
 fn format_grant_pattern(grant: &GrantScope) -> String {
     let rule = grant.rule.as_str();
     let command = rule.strip_prefix("Bash(").and_then(|rest| rest.strip_suffix(')'));
-    escape_chars(command.unwrap_or(rule), char::is_control).into_owned()
+    escape_line(command.unwrap_or(rule)).into_owned()
 }
 
 /// Asks the user. A host without an approver denies calls that need approval.
@@ -289,6 +290,17 @@ mod tests {
                 r"allow_always: Allow `Edit(src/a.rs)`, `a\n` and `Read(~/b)` in this session",
                 "reject_once: Reject",
                 r"reject_always: Reject `Edit(src/a.rs)`, `a\n` and `Read(~/b)` in this session",
+            ],
+        );
+        let hidden = "mcp__\u{202e}a\u{3164}__\u{ad}b\u{e0041}";
+        check(
+            RiskLevel::Medium,
+            &[hidden],
+            &[
+                "allow_once: Allow once",
+                r"allow_always: Allow `mcp__\u{202e}a\u{3164}__\u{ad}b\u{e0041}` in this session",
+                "reject_once: Reject",
+                r"reject_always: Reject `mcp__\u{202e}a\u{3164}__\u{ad}b\u{e0041}` in this session",
             ],
         );
         check(

@@ -81,7 +81,7 @@ impl ToolHost {
         cancel: &CancellationToken,
         ledger: &mut CallRecord<'_>,
     ) -> Result<CallAuthorization, ToolError> {
-        let rejected = session.grants.list_grants(GrantDecision::Rejected);
+        let rejected = session.rejections();
         let granted = session.grants.list_grants(GrantDecision::Allowed);
         let mode = session.mode();
         let decision = self.decide(session, &asked, &granted, mode).await?;
@@ -107,13 +107,14 @@ impl ToolHost {
             check()?;
         }
         let offered = &decision.grants;
+        let is_rejected =
+            |grant: &GrantScope| rejected.iter().any(|rejection| rejection.grant == *grant);
         let refused: Vec<GrantScope> =
-            offered.iter().filter(|grant| rejected.contains(grant)).cloned().collect();
-        if !refused.is_empty() {
-            noted.answered = Some(format!(
-                "{}: reject, earlier in this session",
-                find_rejecter(session, &refused)
-            ));
+            offered.iter().filter(|grant| is_rejected(grant)).cloned().collect();
+        if let Some(rejection) =
+            rejected.iter().find(|rejection| refused.contains(&rejection.grant))
+        {
+            noted.answered = Some(format!("{}: reject, earlier in this session", rejection.by));
             let message = format!(
                 "{title}: the user rejected {} for this session. Do not try it again; ask how they want to proceed.",
                 format_grants(&refused)
@@ -286,13 +287,6 @@ fn record_answer(
             .collect();
     }
     counts
-}
-
-/// Who rejected these grants for the session.
-fn find_rejecter(session: &ToolHostSession, grants: &[GrantScope]) -> String {
-    let mut rejections = session.rejections().into_iter();
-    let theirs = rejections.find(|rejection| grants.contains(&rejection.grant));
-    theirs.map_or_else(|| "person".to_owned(), |rejection| rejection.by)
 }
 
 /// Which rule denied the call, why, and what would have to change. Names only the path that the

@@ -7,6 +7,7 @@
 
 use serde_json::{Map, Value};
 use zero_core::CallId;
+use zero_core::sanitize::{escape_line, escape_lines};
 
 use crate::tool::BoxFuture;
 
@@ -27,9 +28,47 @@ pub struct Elicitation {
 impl Elicitation {
     /// Who asks, for the beginning of a sentence.
     pub fn asker(&self) -> String {
-        let mut letters = self.origin.chars();
-        let first = letters.next().map(char::to_uppercase);
-        first.into_iter().flatten().chain(letters).collect()
+        let mut characters = self.origin.chars();
+        let first = characters.next().map(char::to_uppercase);
+        first.into_iter().flatten().chain(characters).collect()
+    }
+
+    /// The same question with every hidden character in its text and labels shown as an escape, for
+    /// clients that display it as it is. The values that an answer can contain stay as they are.
+    #[must_use]
+    pub fn to_visible(&self) -> Self {
+        let mut visible = self.clone();
+        visible.origin = escape_line(&self.origin).into_owned();
+        visible.message = escape_lines(&self.message).into_owned();
+        if let ElicitationMode::Form(schema) = &mut visible.wanted {
+            escape_labels(schema);
+        }
+        visible
+    }
+}
+
+/// Escapes hidden characters in the titles and descriptions of a form.
+fn escape_labels(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value {
+                    Value::String(label) if matches!(name.as_str(), "title" | "description") => {
+                        *label = escape_lines(label).into_owned();
+                    }
+                    Value::Array(labels) if name == "enumNames" => {
+                        for label in labels {
+                            if let Value::String(label) = label {
+                                *label = escape_line(label).into_owned();
+                            }
+                        }
+                    }
+                    value => escape_labels(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(escape_labels),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
@@ -63,4 +102,32 @@ pub trait Elicitor: Send + Sync {
 
     /// Asks. May take as long as the user needs; the asker can give up meanwhile.
     fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer>;
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn visible_question_escapes_labels_and_keeps_values() {
+        let form = |label: &str, line: &str| {
+            json!({"type": "object", "properties": {
+                "title": {"type": "string", "title": label, "default": "d\u{202e}"},
+                "one": {"oneOf": [{"const": "v\u{202e}", "title": label}]},
+                "two": {"enum": ["e\u{202e}"], "enumNames": [line], "description": label},
+            }})
+        };
+        let question = |origin: &str, message: &str, wanted| Elicitation {
+            origin: origin.to_owned(),
+            call: None,
+            message: message.to_owned(),
+            wanted: ElicitationMode::Form(wanted),
+        };
+        let hidden = question("s\u{3164}", "a\n\u{202e}b", form("l\n\u{ad}", "l\n"));
+        let shown = question("s\\u{3164}", "a\n\\u{202e}b", form("l\n\\u{ad}", "l\\n"));
+        assert_eq!(hidden.to_visible(), shown);
+        assert_eq!(shown.to_visible(), shown);
+    }
 }

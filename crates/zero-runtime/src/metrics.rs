@@ -52,15 +52,7 @@ impl CallStatus {
             (ErrorType::Timeout, _) => Self::Timeout,
             (_, Some(ErrorReason::Cancelled)) => Self::Cancelled,
             (_, Some(ErrorReason::Panic)) => Self::Panic,
-            (
-                ErrorType::PermissionDenied,
-                Some(
-                    ErrorReason::Denied
-                    | ErrorReason::Untrusted
-                    | ErrorReason::NoApprover
-                    | ErrorReason::Rejected,
-                ),
-            ) => Self::Denied,
+            (ErrorType::PermissionDenied, Some(reason)) if reason.is_denial() => Self::Denied,
             _ => Self::Error,
         }
     }

@@ -156,10 +156,10 @@ impl NoteStoreSet {
     ) -> Result<Note, ToolError> {
         let (notes, _) = self.list_notes(scope, workspace, may_read)?;
         let names = notes.iter().map(|note| note.name.as_str());
-        let near = suggest_names(name.as_str(), names, 1).pop();
+        let similar = suggest_names(name.as_str(), names, 1).pop();
         notes.into_iter().find(|note| note.name == *name).ok_or_else(|| {
-            let hint = match near {
-                Some(near) => format!("did you mean `{near}`?"),
+            let hint = match similar {
+                Some(similar) => format!("did you mean `{similar}`?"),
                 None => "list them to see which there are".to_owned(),
             };
             let message = format!("there is no note `{name}`; {hint}");

@@ -120,19 +120,19 @@ impl ToolHost {
     fn resolve(&self, dialect: &Dialect, name: &str) -> Result<Arc<RegisteredTool>, ToolError> {
         dialect.resolve(&self.registry, name).ok_or_else(|| {
             let names = dialect.names(&self.registry);
-            let near =
+            let similar =
                 crate::name_suggestions::suggest_names(name, names.iter().map(String::as_str), 3);
-            let hint = match (dialect.missing_advice(&self.registry, name), &near[..]) {
+            let hint = match (dialect.missing_advice(&self.registry, name), &similar[..]) {
                 (Some(advice), _) => advice.to_owned(),
                 (None, []) => format!("known are {}", names.join(", ")),
-                (None, near) => format!("did you mean {}?", near.join(", ")),
+                (None, similar) => format!("did you mean {}?", similar.join(", ")),
             };
             let shown = excerpt(name, ToolName::LEN_MAX);
             ToolError::not_found(
                 ErrorReason::UnknownTool,
                 format!("there is no tool `{shown}`; {hint}"),
             )
-            .with_detail("nearest", near)
+            .with_detail("nearest", similar)
         })
     }
 

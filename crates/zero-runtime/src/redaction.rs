@@ -103,22 +103,23 @@ fn is_secret_field(name: &str, field: &Value) -> bool {
 
 /// Converts `accessToken` and `X-API-Key` to `access_token` and `x_api_key`.
 fn snake_case(name: &str) -> String {
-    let letters: Vec<char> = name.chars().collect();
+    let characters: Vec<char> = name.chars().collect();
     let mut snake = String::with_capacity(name.len() + 4);
-    for (index, letter) in letters.iter().enumerate() {
-        let last = index.checked_sub(1).map(|last| letters[last]);
-        let begins_word = letter.is_uppercase()
+    for (index, character) in characters.iter().enumerate() {
+        let last = index.checked_sub(1).map(|last| characters[last]);
+        let begins_word = character.is_uppercase()
             && last.is_some_and(|last| {
-                let next_is_small = letters.get(index + 1).is_some_and(|next| next.is_lowercase());
+                let next_is_small =
+                    characters.get(index + 1).is_some_and(|next| next.is_lowercase());
                 last.is_lowercase() || last.is_numeric() || last.is_uppercase() && next_is_small
             });
         if begins_word {
             snake.push('_');
         }
-        snake.push(if *letter == '-' || *letter == '.' {
+        snake.push(if *character == '-' || *character == '.' {
             '_'
         } else {
-            letter.to_ascii_lowercase()
+            character.to_ascii_lowercase()
         });
     }
     snake

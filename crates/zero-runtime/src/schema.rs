@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 use zero_core::SchemaViolation;
+use zero_core::schema_violation::join_pointer;
 use zero_core::text_shortening::shorten_end;
 
 use crate::name_suggestions::{find_synonym, suggest_names};
@@ -301,11 +302,6 @@ fn unknown_field(pointer: &str, field: &str, known: &[&str]) -> SchemaViolation 
     };
     let found = format!("unknown field `{}`", shorten_end(field, QUOTE_CHARS_MAX));
     SchemaViolation { pointer: join_pointer(pointer, field), expected, found, nearest }
-}
-
-/// Appends a field to a JSON pointer.
-fn join_pointer(pointer: &str, field: &str) -> String {
-    format!("{pointer}/{}", field.replace('~', "~0").replace('/', "~1"))
 }
 
 /// The part of a schema for the value at `pointer`.

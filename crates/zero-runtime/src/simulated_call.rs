@@ -156,7 +156,7 @@ impl CallSimulator {
                     self.dialects.iter().flat_map(|spoken| spoken.names(&self.registry)).collect();
                 let hint = match &suggest_names(name, names.iter().map(String::as_str), 3)[..] {
                     [] => "write tools of MCP servers as `alias__tool`".to_owned(),
-                    near => format!("did you mean {}?", near.join(", ")),
+                    similar => format!("did you mean {}?", similar.join(", ")),
                 };
                 format!("there is no tool `{shown}`; {hint}")
             }

@@ -73,11 +73,11 @@ pub struct ToolCatalog {
     pub tools: ToolList,
     /// What the workspace says about itself (AGENTS.md and the like), outermost first.
     pub instructions: Vec<InstructionFile>,
-    /// The person's own commands, by name.
+    /// Commands that the user defined, by name.
     pub commands: Vec<PromptCommand>,
 }
 
-/// A tool on the bench.
+/// A tool of the catalog.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CatalogEntry {
     /// Its name in the dialect.
@@ -155,16 +155,16 @@ pub enum ToolBackendError {
     },
 }
 
-/// Makes the hands of sessions whose tools run on this machine.
+/// Opens the tool backends of sessions whose tools run on this machine.
 pub trait ToolBackendFactory: Send + Sync {
-    /// Hands for a session in a folder. Nothing slow happens here that can wait for a first call.
+    /// Opens the backend of a session in a folder. Slow work waits for the first call.
     fn open(
         &self,
         order: ToolBackendRequest,
     ) -> BoxFuture<'_, Result<Arc<dyn ToolBackend>, ToolBackendError>>;
 }
 
-/// Which hands are wanted.
+/// What the backend of a session is opened with.
 pub struct ToolBackendRequest {
     /// Id of the session that the tools are for.
     pub session: SessionId,

@@ -64,7 +64,7 @@ pub struct SessionManagerConfig {
     /// The configured models that agents and sessions can use.
     pub models: ModelCatalog,
     /// Creates the tool backends of sessions whose tools run here.
-    pub hands: Arc<dyn ToolBackendFactory>,
+    pub backend_factory: Arc<dyn ToolBackendFactory>,
     /// Working folder of sessions that name none.
     pub cwd: PathBuf,
     /// The processes that share the store.
@@ -98,7 +98,7 @@ pub struct SessionLimits {
     /// Identical calls in a row after which the run is stopped.
     pub repeats_max: u32,
     /// How long the local tool backend of an idle session is kept.
-    pub idle_hands: Duration,
+    pub idle_backend: Duration,
     /// Maximum number of sessions per owner.
     pub sessions_max: u64,
     /// Maximum size of a session, in bytes of its ledger and transcripts. A larger session accepts
@@ -119,7 +119,7 @@ impl Default for SessionLimits {
             compact_at_percent: 80,
             repeats_before_asking: 3,
             repeats_max: 6,
-            idle_hands: Duration::from_secs(10 * 60),
+            idle_backend: Duration::from_secs(10 * 60),
             sessions_max: 10_000,
             session_bytes_max: 1024 * 1024 * 1024,
         }
@@ -445,10 +445,10 @@ impl SessionManager {
         &self,
         key: &SessionKey,
         name: &str,
-        hands: Arc<dyn ToolBackend>,
+        backend: Arc<dyn ToolBackend>,
     ) -> Result<AttachmentGuard, SessionError> {
         let (inner, key, name) = (Arc::clone(&self.inner), key.clone(), name.to_owned());
-        run_detached(async move { inner.attach_backend(&key, name, hands).await }).await
+        run_detached(async move { inner.attach_backend(&key, name, backend).await }).await
     }
 
     /// The slash commands of a session: zero's own, then those stored where its tools run. A

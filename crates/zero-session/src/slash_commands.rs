@@ -120,11 +120,11 @@ pub fn parse(
     }
     let known = BUILT_IN.iter().map(|(name, ..)| *name);
     let known = known.chain(user.iter().map(|command| command.name.as_str()));
-    let near: Vec<String> =
-        suggest_names(name, known, 3).into_iter().map(|near| format!("`/{near}`")).collect();
-    let hint = match &near[..] {
+    let similar: Vec<String> =
+        suggest_names(name, known, 3).into_iter().map(|similar| format!("`/{similar}`")).collect();
+    let hint = match &similar[..] {
         [] => "`/help` lists them".to_owned(),
-        near => format!("did you mean {}? `/help` lists them all", near.join(", ")),
+        similar => format!("did you mean {}? `/help` lists them all", similar.join(", ")),
     };
     Some(Err(format!(
         "there is no command `/{name}`; {hint}. To send this as a prompt, put a space in front of it"

@@ -38,9 +38,9 @@ How to speak
 
 /// The system prompt: the agent's own or the default one, the environment, and the instructions of
 /// the workspace.
-pub fn system_prompt(agent: &AgentProfile, bench: &ToolCatalog, today: Date) -> String {
+pub fn system_prompt(agent: &AgentProfile, catalog: &ToolCatalog, today: Date) -> String {
     let mut prompt = agent.system_prompt.as_deref().unwrap_or(DEFAULT_PROMPT).trim_end().to_owned();
-    let ToolCatalog { cwd, system, instructions, .. } = bench;
+    let ToolCatalog { cwd, system, instructions, .. } = catalog;
     let cwd = cwd.display();
     prompt.push_str(&format!(
         "\n\nWhere you are\n- Folder: {cwd}\n- System: {system}\n- Date: {today}\n"

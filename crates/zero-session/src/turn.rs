@@ -38,7 +38,7 @@ pub struct Turn {
     config: TurnConfig,
     transcript: Vec<Arc<ModelMessage>>,
     goal: TurnGoal,
-    bench: RequestContext,
+    context: RequestContext,
     phase: TurnPhase,
     turns: u32,
     calls_made: u64,
@@ -82,7 +82,7 @@ impl Turn {
             config,
             transcript: share_messages(transcript),
             goal,
-            bench: RequestContext::default(),
+            context: RequestContext::default(),
             phase: TurnPhase::New,
             turns: 0,
             calls_made: 0,
@@ -100,13 +100,14 @@ impl Turn {
         let mut actions = Vec::new();
         match input {
             TurnInput::Begin => self.begin(&mut actions),
-            TurnInput::Context(bench) => self.handle_context(bench, &mut actions),
+            TurnInput::Context(context) => self.handle_context(context, &mut actions),
             TurnInput::Model(event) => self.handle_model_event(event, &mut actions),
             TurnInput::ModelFailed(error) => self.handle_model_failure(error, &mut actions),
             TurnInput::Described { call, title, kind, locations } if self.is_running(&call) => {
                 let (title, kind) = (Some(title), Some(kind));
-                let told = EventKind::ToolUpdated { call, title, kind, locations, progress: None };
-                actions.push(TurnAction::Show(told));
+                let update =
+                    EventKind::ToolUpdated { call, title, kind, locations, progress: None };
+                actions.push(TurnAction::Show(update));
             }
             TurnInput::Progress { call, message } if self.is_running(&call) => {
                 actions.push(TurnAction::Show(EventKind::ToolUpdated {
@@ -135,7 +136,7 @@ impl Turn {
 
     /// Tokens that the next request would send, if known.
     pub fn context_tokens(&self) -> u64 {
-        self.meter.estimate(&self.bench, &self.transcript)
+        self.meter.estimate(&self.context, &self.transcript)
     }
 
     fn begin(&mut self, actions: &mut Vec<TurnAction>) {
@@ -163,15 +164,15 @@ impl Turn {
 
     fn handle_context(
         &mut self,
-        bench: Result<RequestContext, ToolBackendError>,
+        context: Result<RequestContext, ToolBackendError>,
         actions: &mut Vec<TurnAction>,
     ) {
         if !matches!(self.phase, TurnPhase::LoadingContext) {
             return;
         }
-        match bench {
-            Ok(bench) => {
-                self.bench = bench;
+        match context {
+            Ok(context) => {
+                self.context = context;
                 if self.needs_compaction() {
                     self.compact(CompactionReason::Budget, actions);
                 } else {
@@ -196,12 +197,12 @@ impl Turn {
         self.streamed.clear();
         self.phase = TurnPhase::AwaitingModel;
         actions.push(TurnAction::AskModel(ModelRequest {
-            system: self.bench.system.clone(),
+            system: self.context.system.clone(),
             messages: transcript_repair::adapt_for_model(
                 &self.transcript,
                 self.config.takes_images,
             ),
-            tools: self.bench.tools.definitions(),
+            tools: self.context.tools.definitions(),
             output_tokens_max: None,
             thinking: self.config.thinking,
         }));
@@ -245,13 +246,13 @@ impl Turn {
         if let ModelStopReason::Refusal(message) = reply.stop {
             let said = blocks.into_iter().filter(|block| !is_call(block)).collect();
             self.add_assistant_message(said, actions);
-            self.meter.record_usage(reply.usage, &self.bench, &self.transcript);
+            self.meter.record_usage(reply.usage, &self.context, &self.transcript);
             self.report_usage(actions);
             return self.finish(refused_end(message), actions);
         }
         if !blocks.iter().any(is_call) {
             self.add_assistant_message(blocks, actions);
-            self.meter.record_usage(reply.usage, &self.bench, &self.transcript);
+            self.meter.record_usage(reply.usage, &self.context, &self.transcript);
             self.report_usage(actions);
             let end = match reply.stop {
                 ModelStopReason::MaxTokens => RunOutcome::MaxTokens,
@@ -265,7 +266,7 @@ impl Turn {
         }
         let (blocks, plans) = self.plan_calls(blocks, cut);
         self.add_assistant_message(blocks, actions);
-        self.meter.record_usage(reply.usage, &self.bench, &self.transcript);
+        self.meter.record_usage(reply.usage, &self.context, &self.transcript);
         self.report_usage(actions);
         let batch = CallBatch::new(plans, self.config.dialect);
         batch.announce(actions);
@@ -306,7 +307,7 @@ impl Turn {
                 name.clone(),
                 &input,
                 cut,
-                &self.bench.tools,
+                &self.context.tools,
             ));
             kept.push(MessageBlock::ToolUse { id, name, input, opaque });
         }
@@ -439,7 +440,7 @@ impl Turn {
         let window = self.config.context_window;
         let plan = compaction::format_plan(&plan, window);
         self.transcript = vec![compaction::build_message(&summary, plan, kept).into()];
-        self.meter.reset(&self.bench, &self.transcript);
+        self.meter.reset(&self.context, &self.transcript);
         self.summed_up = true;
         actions.push(TurnAction::StartTranscript(self.transcript.clone()));
         let tokens_after = self.context_tokens();

@@ -10,6 +10,7 @@ use jsonc_parser::common::Ranged;
 use jsonc_parser::errors::ParseErrorKind;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Value};
+use zero_core::schema_violation::join_pointer;
 
 use crate::problem::{SettingsLocation, SettingsProblem};
 
@@ -99,11 +100,6 @@ impl SettingsDocument {
             }
         }
     }
-}
-
-/// Appends a step to a JSON pointer.
-pub fn join_pointer(pointer: &str, step: &str) -> String {
-    format!("{pointer}/{}", step.replace('~', "~0").replace('/', "~1"))
 }
 
 /// Converts the parser's tree to plain values and records the location of each.

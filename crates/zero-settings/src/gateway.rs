@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
+use zero_core::schema_violation::join_pointer;
 
-use crate::document::join_pointer;
 use crate::models::SecretSetting;
 use crate::sandbox;
 

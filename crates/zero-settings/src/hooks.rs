@@ -6,10 +6,10 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
+use zero_core::schema_violation::join_pointer;
 use zero_core::text_shortening::shorten_end;
 use zero_runtime::{HOOK_WORDS_MAX, Hook, HookFailureAction, LaunchAccess, ToolPattern};
 
-use crate::document::join_pointer;
 use crate::layer_kind::SettingsLayerKind;
 use crate::{command_line, program_path};
 

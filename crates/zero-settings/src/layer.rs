@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
+use zero_core::schema_violation::join_pointer;
 use zero_policy::{PermissionMode, PolicyRule};
 use zero_runtime::HookFile;
 use zero_sandbox::{ConfigFile, ConfigFileError};
 
-use crate::document::{FILE_BYTES_MAX, SettingsDocument, join_pointer};
+use crate::document::{FILE_BYTES_MAX, SettingsDocument};
 use crate::hooks::ParsedHook;
 pub use crate::layer_kind::SettingsLayerKind;
 use crate::parsed_setting::{ParsedSetting, SettingFailure, SettingSource};

@@ -8,10 +8,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use zero_core::CommandLimitChange;
 use zero_core::host_limits::InvalidLimitError;
+use zero_core::schema_violation::join_pointer;
 use zero_lsp::server_definition::{self, NAME_LEN_MAX};
 use zero_lsp::{FileLanguage, LanguageServerDefinition};
 
-use crate::document::join_pointer;
 use crate::layer_kind::SettingsLayerKind;
 use crate::limit_setting::{LimitSetting, command_limits_schema, parse_command_limits};
 use crate::program_path;

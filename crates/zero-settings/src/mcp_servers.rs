@@ -9,11 +9,11 @@ pub mod variable_expansion;
 
 use serde_json::{Map, Value};
 use zero_core::SchemaViolation;
+use zero_core::schema_violation::join_pointer;
 
 use self::server_setting::check_time;
 pub use self::server_setting::{McpServerSetting, McpSettings, schema, violations};
 pub use self::variable_expansion::is_reference;
-use crate::document::join_pointer;
 use crate::sandbox;
 
 /// Most tokens that all tool schemas may cost before tools are deferred behind a search.

@@ -7,11 +7,10 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use zero_core::ThinkingEffort;
+use zero_core::schema_violation::join_pointer;
 use zero_core::session_key::is_agent_id;
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
-
-use crate::document::join_pointer;
 
 /// A model, by the name under which users select it.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]

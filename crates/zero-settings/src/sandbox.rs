@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
+use zero_core::schema_violation::join_pointer;
 use zero_core::text_shortening::shorten_end;
 use zero_policy::HostPattern;
 use zero_sandbox::SandboxProperty;
-
-use crate::document::join_pointer;
 
 /// The host name that stands for servers of the same session.
 pub const LOCALHOST: &str = "localhost";

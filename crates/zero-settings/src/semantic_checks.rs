@@ -3,9 +3,9 @@
 use serde::Deserialize;
 use serde_json::Value;
 use zero_core::host_limits::InvalidLimitError;
+use zero_core::schema_violation::join_pointer;
 use zero_core::{HostLimitChange, HostLimits};
 
-use crate::document::join_pointer;
 use crate::limit_range;
 use crate::limit_setting::LimitSetting;
 

@@ -10,13 +10,14 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use zero_core::host_limits::InvalidLimitError;
+use zero_core::schema_violation::join_pointer;
 use zero_core::{CommandLimit, CommandLimitChange, HostLimits, SchemaViolation};
 use zero_policy::PermissionMode;
 use zero_runtime::schema::{self, InputSchema};
 use zero_wire::params::ParamsChecker;
 
 use crate::acp::{self, AcpSettings};
-use crate::document::{SettingsDocument, join_pointer};
+use crate::document::SettingsDocument;
 use crate::gateway::{self, GatewaySettings};
 use crate::hooks::{self, HooksSettings};
 pub use crate::limit_setting::LimitSetting;

@@ -4,8 +4,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
+use zero_core::schema_violation::join_pointer;
 
-use crate::document::join_pointer;
 use crate::models::SecretSetting;
 
 /// The keys below `web`.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use zero_core::sanitize::escape_line;
 use zero_core::text_shortening::shorten_end;
 use zero_core::{
     CommandExecution, CommandLine, Effect, Effects, ErrorReason, FileLocation, ResultDisplay,
@@ -344,7 +345,8 @@ fn reply_with_job(job: &Job, mut text: String, shown: String) -> ToolReply<BashO
 /// Returns the title of a call: the model's description, or the first line of the command.
 pub(crate) fn command_title(description: Option<&str>, command: &str) -> String {
     let said = description.map(str::trim).filter(|text| !text.is_empty());
-    let line = |text: &str| text.trim().lines().next().map(to_single_line).unwrap_or_default();
+    let line =
+        |text: &str| escape_line(text.trim().lines().next().unwrap_or_default()).into_owned();
     let full = said.map_or_else(|| format!("Run `{}`", line(command)), line);
     shorten_end(&full, TITLE_CHARS_MAX)
 }
@@ -365,6 +367,7 @@ mod tests {
         check(Some("  "), "make", "Run `make`");
         check(Some("a\nb"), "make", "a");
         check(None, "echo \u{1b}[31m", "Run `echo \\u{1b}[31m`");
+        check(Some("a\u{202e}\u{3164}"), "make", "a\\u{202e}\\u{3164}");
         let long = command_title(None, &"x".repeat(500));
         assert_eq!(long.chars().count(), TITLE_CHARS_MAX + 1);
     }

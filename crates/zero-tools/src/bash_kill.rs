@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use zero_core::sanitize::escape_line;
 use zero_core::{
     Effect, Effects, ErrorReason, ResultDisplay, RiskLevel, TimeoutClass, ToolCategory, ToolError,
     ToolKind, ToolResultPart,
@@ -14,7 +15,6 @@ use zero_runtime::{CallContext, CallDescription, Tool, ToolBound, ToolInfo, Tool
 use zero_sandbox::Workspace;
 
 use crate::bash::quarantine_notice;
-use crate::text_format::to_single_line;
 
 /// How long to wait for the job to end.
 const EXIT_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -68,10 +68,7 @@ impl Tool for BashKillTool {
     }
 
     fn describe(&self, job_id: &String) -> CallDescription {
-        CallDescription {
-            title: format!("End `{}`", to_single_line(job_id)),
-            locations: Vec::new(),
-        }
+        CallDescription { title: format!("End `{}`", escape_line(job_id)), locations: Vec::new() }
     }
 
     fn effects(&self, _job_id: &String) -> Effects {

@@ -6,6 +6,7 @@ use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use zero_core::sanitize::escape_line;
 use zero_core::{
     CommandExecution, CommandLine, Effect, Effects, ErrorReason, ResultDisplay, RiskLevel,
     TimeoutClass, ToolCategory, ToolError, ToolKind, ToolResultPart,
@@ -200,8 +201,8 @@ impl Tool for BashOutputTool {
     fn describe(&self, plan: &BashOutputPlan) -> CallDescription {
         let title = match (&plan.job_id, &plan.stdin) {
             (None, _) => "List jobs".to_owned(),
-            (Some(id), None) => format!("Read output of `{}`", to_single_line(id)),
-            (Some(id), Some(_)) => format!("Send text to `{}`", to_single_line(id)),
+            (Some(id), None) => format!("Read output of `{}`", escape_line(id)),
+            (Some(id), Some(_)) => format!("Send text to `{}`", escape_line(id)),
         };
         CallDescription { title, locations: Vec::new() }
     }

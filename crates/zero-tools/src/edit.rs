@@ -312,7 +312,7 @@ fn edit_file(
     let summary = format!("Edited {shown} in {} {places}{note}{editor_note}", edited.replacements);
     let line = first_changed_line(&diff);
     let reply = ToolReply {
-        content: vec![ToolResultPart::Diff { summary, diff: diff.clone() }],
+        content: vec![ToolResultPart::Diff { summary, diff: diff.without_texts() }],
         display: ResultDisplay::Diff(diff),
         output: EditOutput { success: true, replacements: edited.replacements },
         locations: vec![FileLocation { path: plan.file.path().to_owned(), line }],

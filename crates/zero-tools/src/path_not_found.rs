@@ -35,21 +35,22 @@ fn explain_missing(located: &ResolvedPath, error: ToolError, cx: &CallContext) -
 pub fn not_found_error(located: &ResolvedPath, cx: &CallContext) -> ToolError {
     let (folder, name) = located.first_missing();
     let beside = located.siblings(COMPARED_MAX);
-    let near: Vec<String> = suggest_names(&name, beside.iter().map(String::as_str), CANDIDATES_MAX)
-        .iter()
-        .map(|name| located.sibling_display_path(name))
-        .filter(|shown| may_suggest(shown, cx))
-        .take(SUGGESTED_MAX)
-        .collect();
+    let similar: Vec<String> =
+        suggest_names(&name, beside.iter().map(String::as_str), CANDIDATES_MAX)
+            .iter()
+            .map(|name| located.sibling_display_path(name))
+            .filter(|shown| may_suggest(shown, cx))
+            .take(SUGGESTED_MAX)
+            .collect();
     let mut error = located.not_found_error();
     if located.sibling_display_path(&name) != located.display_path() {
         error.message.push_str(&format!(": there is no `{name}` in `{folder}`"));
     }
-    error.message.push_str(&match &near[..] {
+    error.message.push_str(&match &similar[..] {
         [] => format!("; list `{folder}`, or search for it by name"),
-        near => format!("; did you mean {}?", join_alternatives(near)),
+        similar => format!("; did you mean {}?", join_alternatives(similar)),
     });
-    error.with_detail("nearest", near)
+    error.with_detail("nearest", similar)
 }
 
 fn may_suggest(shown: &str, cx: &CallContext) -> bool {

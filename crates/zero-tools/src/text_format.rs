@@ -12,8 +12,9 @@ pub(crate) fn describe_omitted_chars(count: u64) -> String {
     format!("… ({})", pluralize(count, "more character", "more characters"))
 }
 
-/// Escapes a name for a line of text, so that a newline or another control character in it neither
-/// looks like two names nor affects a terminal.
+/// Escapes a name for a line of the model's text, so that a newline or another control character in
+/// it neither looks like two names nor affects a terminal. Other characters stay, so that the model
+/// can pass the name on; front ends escape the hidden ones.
 pub(crate) fn to_single_line(name: &str) -> String {
     escape_chars(name, char::is_control).into_owned()
 }

@@ -21,7 +21,7 @@ pub(crate) fn wrap_untrusted(source: &str, text: &str, call: &CallId) -> String 
 
 /// Removes invisible and control characters; line breaks and tabs stay.
 pub(crate) fn strip_hidden(text: &str) -> String {
-    let stays = |c: &char| sanitize::is_safe_char(*c) || matches!(c, '\n' | '\t');
+    let stays = |c: &char| sanitize::is_safe_in_prose(*c) || matches!(c, '\n' | '\t');
     text.chars().filter(stays).collect()
 }
 

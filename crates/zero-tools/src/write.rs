@@ -200,7 +200,7 @@ fn save_backup(plan: &WritePlan, backup: &ResolvedPath, cx: &CallContext) -> Res
 /// The model knows the content of a new file; only a change to an existing one is shown.
 fn build_content(summary: String, diff: &FileDiff) -> ToolResultPart {
     let shown = if diff.old_text.is_some() { diff.unified.clone() } else { String::new() };
-    ToolResultPart::Diff { summary, diff: FileDiff { unified: shown, ..diff.clone() } }
+    ToolResultPart::Diff { summary, diff: FileDiff { unified: shown, ..diff.without_texts() } }
 }
 
 fn check_freshness(

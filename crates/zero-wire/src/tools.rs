@@ -225,8 +225,8 @@ pub struct ToolsResultParams {
     /// Id of the call, as in `tools/use`.
     #[schemars(length(min = 1))]
     pub tool_call_id: String,
-    /// What became of the call, whole. It counts more than the fields below, which are for hosts
-    /// that know no more.
+    /// The whole result or error. It takes precedence over the fields below, which are for hosts
+    /// that cannot send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Box<ToolOutcome>>,
     /// The result for the model.

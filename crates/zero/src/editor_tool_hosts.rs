@@ -83,9 +83,9 @@ impl EditorToolHostFactory {
         };
         let opened =
             self.workshop.open_backend(order, EditorExtras { additional, editor, servers });
-        let ConfiguredToolBackend { hands, own_mode, servers } = opened.map_err(to_error)??;
+        let ConfiguredToolBackend { backend, own_mode, servers } = opened.map_err(to_error)??;
         Ok(SessionToolHost {
-            hands: Arc::new(hands),
+            backend: Arc::new(backend),
             own_mode,
             arrivals: Arc::new(McpServerArrivals(servers)),
         })
@@ -96,9 +96,9 @@ impl EditorToolHostFactory {
         &self,
         work: impl FnOnce(&Self) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E> {
-        let bench = self.clone();
+        let factory = self.clone();
         let over = || ToolBackendError::Workspace("zero is shutting down".to_owned()).into();
-        tokio::task::spawn_blocking(move || work(&bench)).await.unwrap_or_else(|_| Err(over()))
+        tokio::task::spawn_blocking(move || work(&factory)).await.unwrap_or_else(|_| Err(over()))
     }
 }
 
@@ -109,7 +109,7 @@ impl ToolHostFactory for EditorToolHostFactory {
         additional: &'a [PathBuf],
     ) -> BoxFuture<'a, Result<(), ToolBackendError>> {
         let (cwd, additional) = (cwd.to_owned(), additional.to_vec());
-        Box::pin(self.run_blocking(move |bench| bench.check_blocking(&cwd, &additional)))
+        Box::pin(self.run_blocking(move |factory| factory.check_blocking(&cwd, &additional)))
     }
 
     fn prepare<'a>(
@@ -118,15 +118,16 @@ impl ToolHostFactory for EditorToolHostFactory {
         additional: &'a [PathBuf],
     ) -> BoxFuture<'a, Box<dyn Any + Send>> {
         let (cwd, additional) = (cwd.to_owned(), additional.to_vec());
-        let made = self
-            .run_blocking(move |bench| Ok::<_, ToolBackendError>(bench.prewarm(&cwd, &additional)));
+        let made = self.run_blocking(move |factory| {
+            Ok::<_, ToolBackendError>(factory.prewarm(&cwd, &additional))
+        });
         Box::pin(async { Box::new(made.await.ok()) as _ })
     }
 
     fn resolve_folder<'a>(&'a self, folder: &'a Path) -> BoxFuture<'a, Option<PathBuf>> {
         let folder = folder.to_owned();
-        let looked = self.run_blocking(move |bench| {
-            let workspace = bench.workshop.open_workspace(&folder, &[]);
+        let looked = self.run_blocking(move |factory| {
+            let workspace = factory.workshop.open_workspace(&folder, &[]);
             let workspace =
                 workspace.map_err(|error| ToolBackendError::Workspace(error.to_string()))?;
             Ok::<_, ToolBackendError>(workspace.cwd().to_owned())
@@ -138,7 +139,7 @@ impl ToolHostFactory for EditorToolHostFactory {
         &self,
         order: ToolHostRequest,
     ) -> BoxFuture<'_, Result<SessionToolHost, ToolHostOpenError>> {
-        Box::pin(self.run_blocking(move |bench| bench.open_blocking(order)))
+        Box::pin(self.run_blocking(move |factory| factory.open_blocking(order)))
     }
 }
 

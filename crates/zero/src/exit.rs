@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use zero_core::{ErrorReason, ToolError};
+use zero_core::ToolError;
 use zero_policy::Verdict;
 
 /// How a `zero` process ended.
@@ -31,12 +31,7 @@ impl ExitOutcome {
     /// Exit code for a failed tool call.
     pub fn from_error(error: &ToolError) -> Self {
         match error.reason() {
-            Some(
-                ErrorReason::Denied
-                | ErrorReason::Untrusted
-                | ErrorReason::NoApprover
-                | ErrorReason::Rejected,
-            ) => Self::Denied,
+            Some(reason) if reason.is_denial() => Self::Denied,
             _ => Self::Error,
         }
     }

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use zero_core::shell_quoting::quote_shell_word;
 use zero_sandbox::StateDir;
 use zero_settings::{TrustState, TrustStore, WorkspaceSettings};
 
 use crate::environment::EnvironmentConfig;
 use crate::exit::UsageError;
-use crate::shell_quoting::quote_shell_word;
 
 /// Checks that a folder is trusted with its current settings, before code from it may run. The error
 /// tells the model why not and what to do.

@@ -26,7 +26,6 @@ mod secret;
 mod secret_files;
 mod session_engine;
 mod settings_adapter;
-mod shell_quoting;
 mod telemetry;
 mod terminal;
 #[cfg(test)]

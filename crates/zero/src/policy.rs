@@ -66,7 +66,7 @@ impl PolicyContext {
 /// Policy engine for calls that are evaluated but not run.
 pub(crate) struct PolicyEvaluator {
     engine: PolicyEngine,
-    surroundings: PolicyContext,
+    context: PolicyContext,
     workspace: Workspace,
     /// The tools, which declare the effects of their calls.
     simulator: Arc<CallSimulator>,
@@ -80,14 +80,14 @@ impl PolicyEvaluator {
     pub(crate) fn new(
         rules: Vec<PolicyRule>,
         mode: PermissionMode,
-        surroundings: PolicyContext,
+        context: PolicyContext,
         simulator: Arc<CallSimulator>,
     ) -> Result<Self, UsageError> {
-        let workspace = Workspace::for_planning(&surroundings.roots, surroundings.home.clone())
+        let workspace = Workspace::for_planning(&context.roots, context.home.clone())
             .map_err(|error| UsageError(error.message))?;
-        let engine = surroundings.build_engine(rules, mode);
+        let engine = context.build_engine(rules, mode);
         let (hooks, limits) = (HookSettings::default(), HostLimits::default());
-        Ok(Self { engine, surroundings, workspace, simulator, hooks, limits })
+        Ok(Self { engine, context, workspace, simulator, hooks, limits })
     }
 
     /// Descriptions of the hooks that run before calls of a tool.
@@ -107,7 +107,7 @@ impl PolicyEvaluator {
 
     /// Folders and machine facts.
     pub(crate) fn context(&self) -> &PolicyContext {
-        &self.surroundings
+        &self.context
     }
 
     /// Resolves a call to its effects.
@@ -149,13 +149,13 @@ impl PolicyEvaluator {
         subject: &SimulatedCall,
         grants: &[GrantScope],
     ) -> PolicyDecision {
-        let machine = LocalMachine::new(&self.surroundings.search_path);
+        let machine = LocalMachine::new(&self.context.search_path);
         self.engine.decide(subject.to_request(grants, &machine))
     }
 
     /// Evaluates a call and returns its command as a tree of verdicts.
     pub(crate) fn explain(&self, subject: &SimulatedCall) -> (PolicyDecision, Vec<VerdictTree>) {
-        let machine = LocalMachine::new(&self.surroundings.search_path);
+        let machine = LocalMachine::new(&self.context.search_path);
         self.engine.explain(subject.to_request(&[], &machine))
     }
 }
@@ -167,13 +167,12 @@ impl AppContext {
         place: &PolicyContextArgs,
         mode: Option<PermissionMode>,
     ) -> anyhow::Result<PolicyEvaluator> {
-        let surroundings =
-            self.policy_context(place.workspace.as_deref(), place.home.as_deref())?;
+        let context = self.policy_context(place.workspace.as_deref(), place.home.as_deref())?;
         let settings = match &place.settings[..] {
             [] => {
-                let config = self.config.with_home(surroundings.home.clone(), place.home.is_some());
+                let config = self.config.with_home(context.home.clone(), place.home.is_some());
                 let trust = TrustStore::load(&config.state_dir()?).map_err(UsageError::from)?;
-                let root = surroundings.roots.first().map_or(Path::new("/"), PathBuf::as_path);
+                let root = context.roots.first().map_or(Path::new("/"), PathBuf::as_path);
                 WorkspaceSettings::load(&config.user_paths(), root, &trust)
                     .map_err(UsageError::from)?
             }
@@ -183,30 +182,30 @@ impl AppContext {
             self.terminal.print_note(&note);
         }
         let mode = mode.unwrap_or_else(|| settings.mode());
-        let surroundings = PolicyContext {
+        let context = PolicyContext {
             network: settings.command_hosts(),
             secret_files: self.secret_files(&settings),
-            ..surroundings
+            ..context
         };
-        let simulator = self.call_simulator(&surroundings, &settings)?;
-        let judge = PolicyEvaluator::new(settings.policy_rules(), mode, surroundings, simulator)?;
+        let simulator = self.call_simulator(&context, &settings)?;
+        let evaluator = PolicyEvaluator::new(settings.policy_rules(), mode, context, simulator)?;
         let mut limits = HostLimits::default();
         settings.apply_limits(&mut limits);
-        Ok(PolicyEvaluator { hooks: settings.hooks(self.config.home()), limits, ..judge })
+        Ok(PolicyEvaluator { hooks: settings.hooks(self.config.home()), limits, ..evaluator })
     }
 
     /// Simulator with the tools that are known in a folder. Starts nothing.
     fn call_simulator(
         &self,
-        surroundings: &PolicyContext,
+        context: &PolicyContext,
         settings: &WorkspaceSettings,
     ) -> anyhow::Result<Arc<CallSimulator>> {
-        let Some(root) = surroundings.roots.first() else { return self.builtin_simulator() };
+        let Some(root) = context.roots.first() else { return self.builtin_simulator() };
         let servers = mcp_servers::configured_servers(settings, &self.config, root);
         if servers.definitions.is_empty() && settings.tool_commands().is_none() {
             return self.builtin_simulator();
         }
-        let workspace = Workspace::open(&surroundings.roots, surroundings.home.clone())
+        let workspace = Workspace::open(&context.roots, context.home.clone())
             .map_err(|error| UsageError(error.message))?;
         let host = self.idle_host(workspace, settings)?;
         self.external_tools_from(&host, settings, servers, None).register_known();
@@ -225,15 +224,15 @@ impl AppContext {
         settings: &WorkspaceSettings,
         mode: Option<PermissionMode>,
     ) -> anyhow::Result<Arc<dyn Policy>> {
-        let surroundings = PolicyContext {
+        let context = PolicyContext {
             roots: workspace.roots().map(Path::to_owned).collect(),
             network: settings.command_hosts(),
             secret_files: self.secret_files(settings),
             ..self.policy_context(None, None)?
         };
         let mode = mode.unwrap_or_else(|| settings.mode());
-        let engine = surroundings.build_engine(settings.policy_rules(), mode);
-        Ok(Arc::new(RulePolicy::new(engine, surroundings.search_path)))
+        let engine = context.build_engine(settings.policy_rules(), mode);
+        Ok(Arc::new(RulePolicy::new(engine, context.search_path)))
     }
 
     /// Context for calls in these folders.

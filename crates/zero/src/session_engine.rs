@@ -50,7 +50,7 @@ impl AppContext {
             bus: Arc::new(LocalEventBus::new()),
             agents: self.load_agents(settings)?,
             models: self.load_models(settings)?,
-            hands: Arc::new(LocalToolBackendFactory(Arc::clone(&workshop))),
+            backend_factory: Arc::new(LocalToolBackendFactory(Arc::clone(&workshop))),
             cwd,
             nodes: Arc::new(node),
             limits: session_limits(settings),

@@ -20,7 +20,7 @@ pub(crate) use self::elapsed_counter::ElapsedCounter;
 pub(crate) use self::table::{TableCell, TextTable};
 pub(crate) use self::time_format::{format_short_duration, format_short_time};
 pub(crate) use zero_core::sanitize::escape_line;
-use zero_core::sanitize::{escape_chars_with, escape_lines, is_safe_char};
+use zero_core::sanitize::{escape_chars_with, escape_lines, escape_prose, is_safe_char};
 use zero_core::text_shortening::shorten_to_fit;
 use zero_policy::Verdict;
 use zero_sandbox::typed_input::discard_typed_input;
@@ -245,6 +245,12 @@ impl TerminalStream {
 
     /// Escapes untrusted text on a terminal; other programs get it unchanged.
     pub(crate) fn escape_foreign<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.is_terminal { escape_prose(text) } else { Cow::Borrowed(text) }
+    }
+
+    /// Like [`TerminalStream::escape_foreign`], for text of which each character counts: a change, or
+    /// what the user has to decide on.
+    pub(crate) fn escape_exactly<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.is_terminal { escape_lines(text) } else { Cow::Borrowed(text) }
     }
 
@@ -264,7 +270,7 @@ impl TerminalStream {
         for line in unified.lines() {
             let style = diff_line_style(line);
             // Writing to a String cannot fail.
-            let _ = writeln!(shown, "{}", self.paint(style, &self.escape_foreign(line)));
+            let _ = writeln!(shown, "{}", self.paint(style, &self.escape_exactly(line)));
         }
         shown
     }
@@ -375,8 +381,13 @@ mod tests {
         ] {
             let stream = Terminal::for_test().out;
             assert_eq!(stream.escape_foreign(text), text, "programs get it as it is");
-            assert_eq!(stream.with_columns(80).escape_foreign(text), harmless);
+            let terminal = stream.with_columns(80);
+            assert_eq!(terminal.escape_foreign(text), harmless);
+            assert_eq!(terminal.escape_exactly(text), harmless);
         }
+        let terminal = Terminal::for_test().out.with_columns(80);
+        assert_eq!(terminal.escape_foreign("\u{26a0}\u{fe0f}"), "\u{26a0}\u{fe0f}");
+        assert_eq!(terminal.escape_exactly("\u{26a0}\u{fe0f}"), "\u{26a0}\\u{fe0f}");
     }
 
     #[test]

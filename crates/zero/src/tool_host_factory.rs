@@ -61,7 +61,7 @@ pub(crate) struct EditorExtras {
 
 /// A tool backend, and the permission mode from the settings of its folder.
 pub(crate) struct ConfiguredToolBackend {
-    pub(crate) hands: LocalToolBackend,
+    pub(crate) backend: LocalToolBackend,
     pub(crate) own_mode: PermissionMode,
     /// MCP servers that provide further tools.
     pub(crate) servers: Arc<McpServerSet>,
@@ -152,7 +152,7 @@ impl LocalToolHostFactory {
         let fitted = self.configured_host(workspace, &settings, &servers, elicitor)?;
         let servers = Arc::clone(&fitted.outside.servers);
         let own_folder = self.app.config.settings_file().ok();
-        let hands = LocalToolBackend::new(LocalToolBackendConfig {
+        let backend = LocalToolBackend::new(LocalToolBackendConfig {
             host: Arc::clone(&fitted.host),
             session: order.session,
             dialects: Arc::clone(&self.dialects),
@@ -164,7 +164,11 @@ impl LocalToolHostFactory {
             own_folder: own_folder.and_then(|file| file.parent().map(Path::to_owned)),
             keep: Box::new(fitted) as Box<dyn Any + Send + Sync>,
         });
-        Ok(hands.map(|hands| ConfiguredToolBackend { hands, own_mode: settings.mode(), servers }))
+        Ok(backend.map(|backend| ConfiguredToolBackend {
+            backend,
+            own_mode: settings.mode(),
+            servers,
+        }))
     }
 
     /// Creates the host of these folders in advance, if sessions share it. It stays available as long
@@ -254,7 +258,7 @@ impl ToolBackendFactory for LocalToolBackendFactory {
             let opened = opening.await.map_err(anyhow::Error::from).flatten();
             let opened = opened
                 .unwrap_or_else(|error| Err(ToolBackendError::Workspace(format!("{error:#}"))));
-            opened.map(|opened| Arc::new(opened.hands) as Arc<dyn ToolBackend>)
+            opened.map(|opened| Arc::new(opened.backend) as Arc<dyn ToolBackend>)
         })
     }
 }
@@ -350,7 +354,7 @@ impl AppContext {
             elicitor: asking.elicitor(self),
             standing: Vec::new(),
         };
-        Ok(Arc::new(workshop.open_backend(order, EditorExtras::default())??.hands))
+        Ok(Arc::new(workshop.open_backend(order, EditorExtras::default())??.backend))
     }
 
     fn terminal_approver(&self, yes: bool, answers: Option<AnswerSource>) -> Arc<dyn Approver> {

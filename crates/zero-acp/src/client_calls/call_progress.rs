@@ -42,34 +42,34 @@ pub(super) fn outcome_json(
             }),
         })
         .collect();
-    let mut told = Map::new();
+    let mut fields = Map::new();
     match outcome {
         ToolOutcome::Result(result) => {
             if let ResultDisplay::Diff(FileDiff { path, unified, .. }) = &result.display {
                 content.push(json!({"type": "diff", "path": path, "diff": unified}));
             }
             if !result.structured.is_null() {
-                told.insert("structured".to_owned(), result.structured.clone());
+                fields.insert("structured".to_owned(), result.structured.clone());
             }
             if dialect == DialectName::Qwen {
                 let RenderedResult { content, display } =
                     render_for_platform(dialect, tool, result);
-                told.insert("llmContent".to_owned(), Value::Array(content));
-                told.insert("returnDisplay".to_owned(), display);
+                fields.insert("llmContent".to_owned(), Value::Array(content));
+                fields.insert("returnDisplay".to_owned(), display);
             }
         }
         ToolOutcome::Error(error) => {
-            told.insert("error".to_owned(), json!(error));
+            fields.insert("error".to_owned(), json!(error));
             if dialect == DialectName::Qwen {
                 let model_text = join_texts(render_for_model(dialect, tool, outcome));
-                told.insert("llmContent".to_owned(), json!([{"text": model_text}]));
-                told.insert("returnDisplay".to_owned(), json!(join_texts(render_plain(outcome))));
+                fields.insert("llmContent".to_owned(), json!([{"text": model_text}]));
+                fields.insert("returnDisplay".to_owned(), json!(join_texts(render_plain(outcome))));
             }
         }
     }
-    told.insert("content".to_owned(), Value::Array(content));
-    told.insert("isError".to_owned(), Value::Bool(is_error));
-    told
+    fields.insert("content".to_owned(), Value::Array(content));
+    fields.insert("isError".to_owned(), Value::Bool(is_error));
+    fields
 }
 
 /// The texts of the content, joined by line breaks.
@@ -154,15 +154,15 @@ mod tests {
         result.structured = json!({"replacements": 1});
         let called = (DialectName::Canonical, "Edit");
         let outcome = ToolOutcome::from(result);
-        let told = outcome_json(called, &outcome);
+        let fields = outcome_json(called, &outcome);
         let expected = json!([
             {"type": "text", "text": "done"},
             {"type": "image", "source": {"type": "base64", "mediaType": "image/png", "data": "AA=="}},
             {"type": "diff", "path": "/a", "diff": "@@ -1 +1 @@"},
         ]);
-        assert_eq!(told["content"], expected);
+        assert_eq!(fields["content"], expected);
         assert_eq!(
-            (&told["isError"], &told["structured"]),
+            (&fields["isError"], &fields["structured"]),
             (&json!(false), &json!({"replacements": 1}))
         );
         let error = ToolError::new(ErrorType::PermissionDenied, ErrorReason::Denied, "no")
@@ -170,7 +170,7 @@ mod tests {
         let failed = outcome_json(called, &error.clone().into());
         assert_eq!(failed["content"], json!([{"type": "text", "text": "no", "isError": true}]));
         assert_eq!((&failed["isError"], &failed["error"]), (&json!(true), &json!(error)));
-        assert!(!told.contains_key("llmContent") && !failed.contains_key("llmContent"));
+        assert!(!fields.contains_key("llmContent") && !failed.contains_key("llmContent"));
         let qwen = outcome_json((DialectName::Qwen, "edit"), &outcome);
         let parts =
             json!([{"text": "done"}, {"inlineData": {"mimeType": "image/png", "data": "AA=="}}]);
@@ -182,10 +182,10 @@ mod tests {
     fn qwen_error_contains_output_and_details() {
         let error = ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, "too slow")
             .with_detail("output", "half\n");
-        let told = outcome_json((DialectName::Qwen, "run_shell_command"), &error.into());
+        let fields = outcome_json((DialectName::Qwen, "run_shell_command"), &error.into());
         let facts = r#"{"error_type":"timeout","details":{"reason":"deadline"}}"#;
         let text = format!("too slow\n\nhalf\n\n{facts}");
-        assert_eq!(told["llmContent"], json!([{"text": text}]));
-        assert_eq!(told["returnDisplay"], "too slow\n\nhalf");
+        assert_eq!(fields["llmContent"], json!([{"text": text}]));
+        assert_eq!(fields["returnDisplay"], "too slow\n\nhalf");
     }
 }

@@ -13,8 +13,8 @@ fn parse_blocks(blocks: Value) -> Vec<ContentBlock> {
 #[track_caller]
 fn check(parts: Value, folder: Option<&str>, expected: &str) {
     let said = translate_blocks(&parse_blocks(parts), folder.map(Path::new));
-    let told = said.map_or_else(|error| format!("! {error}"), |said| said.text);
-    assert_eq!(told, expected);
+    let rendered = said.map_or_else(|error| format!("! {error}"), |said| said.text);
+    assert_eq!(rendered, expected);
 }
 
 fn text(text: &str) -> Value {
@@ -54,8 +54,8 @@ fn folder_precedes_prompt_but_not_command() {
     check(json!([text("/mode plan")]), folder, "/mode plan");
     check(json!([text("/project:x")]), folder, "/project:x");
     for no_command in ["/etc/passwd is bad", " /mode", "/", "/-x"] {
-        let told = format!("[Working directory: ~/project]\n\n{no_command}");
-        check(json!([text(no_command)]), folder, &told);
+        let expected = format!("[Working directory: ~/project]\n\n{no_command}");
+        check(json!([text(no_command)]), folder, &expected);
     }
 }
 

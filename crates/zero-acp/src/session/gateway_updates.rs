@@ -58,7 +58,7 @@ impl SessionActor {
         let ours = event.run.as_ref().is_some_and(|run| self.waiting.contains_key(run.as_str()));
         match (&event.run, &event.what) {
             (Some(run), EventKind::RunEnded { .. }) => self.stopped.remove(run.as_str()),
-            (Some(run), _) => self.stopped.stop_again(run.as_str(), &self.active.near),
+            (Some(run), _) => self.stopped.stop_again(run.as_str(), &self.active.handle),
             (None, _) => {}
         }
         if let EventKind::Changed { .. } = event.what {
@@ -98,7 +98,7 @@ impl SessionActor {
                 updates.extend(self.presenter.present_entry(&event, DeliveryMode::Live));
                 self.send_updates(updates).await;
                 if let Some(run) = &event.run {
-                    let place = self.active.near.locality();
+                    let place = self.active.handle.locality();
                     let answer = update_presenter::build_response(end, run.as_str(), place);
                     self.finish_prompt(run.as_str(), answer);
                 }
@@ -132,8 +132,9 @@ impl SessionActor {
             }
             choices.info = info;
             for update in &mut updates {
-                if let SessionUpdate::CurrentModeUpdate(told) = update {
-                    told.current_mode_id = schema::SessionModeId::new(choices.mode().as_str());
+                if let SessionUpdate::CurrentModeUpdate(mode_update) = update {
+                    mode_update.current_mode_id =
+                        schema::SessionModeId::new(choices.mode().as_str());
                 }
             }
             updates.push(SessionUpdate::ConfigOptionUpdate(schema::ConfigOptionUpdate::new(
@@ -145,10 +146,10 @@ impl SessionActor {
 
     /// Applies a mode change to the tools; tells the user if the mode does not apply here.
     async fn handle_mode_change(&mut self, mode: Option<&str>, seq: u64) {
-        let (own_mode, hands) = (&self.active.own_mode, &self.active.hands);
+        let (own_mode, backend) = (&self.active.own_mode, &self.active.backend);
         let chosen = mode.and_then(|mode| mode.parse().ok());
         own_mode.apply_ledger_mode(chosen, seq);
-        if let Err(error) = own_mode.apply_to_backend(&**hands).await {
+        if let Err(error) = own_mode.apply_to_backend(&**backend).await {
             tracing::warn!(%error, "the mode could not be changed");
         }
         self.unheeded = own_mode.ignored_mode_message(chosen).filter(|_| !self.waiting.is_empty());

@@ -76,7 +76,7 @@ impl SessionActor {
             drop(carried);
         });
         self.waiting.insert(run, PendingPrompt { responder, cancel, carrier, heard });
-        for text in std::mem::take(&mut self.untold) {
+        for text in std::mem::take(&mut self.unsent) {
             self.send_remark(text).await;
         }
     }
@@ -238,7 +238,7 @@ impl SessionActor {
         for run in self.pending_runs() {
             self.answer_prompt(&run, Ok(cancelled_response()), fate);
         }
-        self.active.near.leave().await;
+        self.active.handle.leave().await;
     }
 
     /// Cancels all runs at once. Waits for the gateway for `ABORT_MAX` at most; the abort continues

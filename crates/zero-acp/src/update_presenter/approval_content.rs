@@ -6,12 +6,11 @@ use std::path::Path;
 use agent_client_protocol::v1::schema::{PermissionOption, PermissionOptionKind, ToolCallContent};
 use serde_json::{Value, json};
 use zero_core::event::{ApprovalEffect, ApprovalRequest};
+use zero_core::sanitize::escape_line;
 use zero_core::{ResultDisplay, ToolKind};
 
 use super::call_content::{diff_content, text_content};
-use crate::text_sanitizer::{
-    code_block, escape_to_line, inline_code, make_visible, one_line, shorten_middle,
-};
+use crate::text_sanitizer::{code_block, exact_line, inline_code, make_exact, shorten_middle};
 
 /// Most bytes of a command; the omitted bytes are counted.
 const COMMAND_BYTES_MAX: usize = 1024 * 1024;
@@ -33,11 +32,7 @@ pub(crate) fn permission_options(request: &ApprovalRequest) -> Vec<PermissionOpt
             _ => continue,
         };
         if options.iter().all(|other| other.kind != kind) {
-            options.push(PermissionOption::new(
-                option.id.clone(),
-                escape_to_line(&option.name),
-                kind,
-            ));
+            options.push(PermissionOption::new(option.id.clone(), escape_line(&option.name), kind));
         }
     }
     if options.iter().all(|option| option.kind != PermissionOptionKind::RejectOnce) {
@@ -51,10 +46,10 @@ pub(crate) fn permission_options(request: &ApprovalRequest) -> Vec<PermissionOpt
 /// from it.
 pub(super) fn question_title(request: &ApprovalRequest, chars_max: usize) -> String {
     match request.commands.as_slice() {
-        [] => one_line(&request.title, chars_max),
-        [command] => one_line(command, chars_max),
+        [] => exact_line(&request.title, chars_max),
+        [command] => exact_line(command, chars_max),
         [first, others @ ..] => {
-            format!("{} (and {} more)", one_line(first, chars_max), others.len())
+            format!("{} (and {} more)", exact_line(first, chars_max), others.len())
         }
     }
 }
@@ -101,20 +96,20 @@ pub(super) fn question_content(request: &ApprovalRequest, cwd: &Path) -> Vec<Too
                 text.push(format!("in {}", inline_code(folder)));
                 if !with.trim().is_empty() {
                     let with = shorten_middle(with.trim_matches('\n'), COMMAND_BYTES_MAX);
-                    text.push(code_block(&make_visible(&with), ""));
+                    text.push(code_block(&make_exact(&with), ""));
                 }
             }
             None => text.push(format!("in {}", inline_code(&request.cwd))),
         }
         shown.push(ToolCallContent::from(text.join("\n\n")));
     }
-    shown.extend(text_content(beside));
+    shown.extend(text_content(&make_exact(beside)));
     shown.extend(text_content(&reason_text(request)));
     shown
 }
 
 fn command_block(line: &str) -> String {
-    code_block(&make_visible(&shorten_middle(line, COMMAND_BYTES_MAX)), "sh")
+    code_block(&make_exact(&shorten_middle(line, COMMAND_BYTES_MAX)), "sh")
 }
 
 fn reason_text(request: &ApprovalRequest) -> String {
@@ -145,7 +140,7 @@ fn reason_text(request: &ApprovalRequest) -> String {
 }
 
 fn reason_line(text: &str) -> String {
-    one_line(text, REASON_CHARS_MAX)
+    exact_line(text, REASON_CHARS_MAX)
 }
 
 #[cfg(test)]
@@ -201,6 +196,12 @@ mod tests {
         check(
             &request(&["ls"], preview("ls\n\nin /w/sub\nwith A=`b`\nin the background")),
             &["```sh\nls\n```\n\nin `/w/sub`\n\n```\nwith A=`b`\nin the background\n```", &said],
+        );
+        let hidden = "a\u{3164}b\u{fe0f}\u{200d}c";
+        let visible = r"a\u{3164}b\u{fe0f}\u{200d}c";
+        check(
+            &request(&[hidden], preview(hidden)),
+            &[&format!("```sh\n{visible}\n```\n\nin `/w`"), visible, &said],
         );
         check(
             &request(&["ls"], preview("something else")),

@@ -14,7 +14,7 @@ use zero_core::tool_result::render_checklist;
 use zero_core::{FileDiff, FileLocation, ResultDisplay, ToolKind, ToolOutcome, ToolResultPart};
 use zero_runtime::dialect::render_plain;
 
-use crate::text_sanitizer::{code_block, make_visible, shorten_middle};
+use crate::text_sanitizer::{code_block, make_exact, make_visible, shorten_middle};
 
 /// Most bytes of result text that are shown.
 pub(super) const SHOWN_BYTES_MAX: usize = 256 * 1024;
@@ -79,16 +79,16 @@ impl<'a> CallResultView<'a> {
 
     /// The text of the outcome.
     pub(super) fn text(&self) -> String {
-        let mut told = String::new();
+        let mut joined = String::new();
         for piece in &self.content {
             if let ResultContent::Text { text } = piece {
-                if !told.is_empty() && !told.ends_with('\n') {
-                    told.push('\n');
+                if !joined.is_empty() && !joined.ends_with('\n') {
+                    joined.push('\n');
                 }
-                told.push_str(text);
+                joined.push_str(text);
             }
         }
-        told
+        joined
     }
 
     fn display(&self) -> Option<&'a ResultDisplay> {
@@ -106,7 +106,7 @@ impl<'a> CallResultView<'a> {
     /// The content for clients without a terminal, except what a failed call had printed.
     pub(super) fn display_content(&self, kind: ToolKind, cwd: &Path) -> Vec<ToolCallContent> {
         let mut shown = Vec::new();
-        let told = self.text();
+        let text = self.text();
         match (self.status, self.display()) {
             (_, Some(display @ ResultDisplay::Diff(_))) => {
                 shown.extend(diff_content(display, cwd));
@@ -119,17 +119,17 @@ impl<'a> CallResultView<'a> {
                     _ => "",
                 };
                 match kind {
-                    ToolKind::Execute if told.is_empty() => {
+                    ToolKind::Execute if text.is_empty() => {
                         shown.extend(code_content(&self.command_output(), "console"));
                     }
-                    ToolKind::Execute => shown.extend(code_content(&told, "console")),
+                    ToolKind::Execute => shown.extend(code_content(&text, "console")),
                     ToolKind::Read | ToolKind::Search => {
                         shown.extend(text_content(summary));
-                        if told.trim() != summary.trim() {
-                            shown.extend(code_content(&told, ""));
+                        if text.trim() != summary.trim() {
+                            shown.extend(code_content(&text, ""));
                         }
                     }
-                    _ if summary.is_empty() => shown.extend(text_content(&told)),
+                    _ if summary.is_empty() => shown.extend(text_content(&text)),
                     _ => shown.extend(text_content(summary)),
                 }
             }
@@ -267,7 +267,7 @@ pub(super) fn diff_content(shown: &ResultDisplay, cwd: &Path) -> Option<ToolCall
         (None, None) => false,
     };
     if !is_known {
-        let hunks = code_block(&make_visible(&shorten_middle(unified, SHOWN_BYTES_MAX)), "diff");
+        let hunks = code_block(&make_exact(&shorten_middle(unified, SHOWN_BYTES_MAX)), "diff");
         return Some(ToolCallContent::from(format!(
             "{}\n{hunks}",
             crate::text_sanitizer::inline_code(path)
@@ -290,18 +290,18 @@ pub(super) fn diff_content(shown: &ResultDisplay, cwd: &Path) -> Option<ToolCall
 
 /// Absolute locations without duplicates.
 pub(super) fn call_locations(places: &[FileLocation], cwd: &Path) -> Vec<ToolCallLocation> {
-    let mut told: Vec<ToolCallLocation> = Vec::new();
+    let mut unique: Vec<ToolCallLocation> = Vec::new();
     for place in places.iter().filter(|place| !place.path.as_os_str().is_empty()) {
         let line = place.line.and_then(|line| u32::try_from(line).ok()).filter(|line| *line > 0);
         let location = ToolCallLocation::new(to_absolute(&place.path, cwd)).line(line);
-        if !told.contains(&location) {
-            told.push(location);
+        if !unique.contains(&location) {
+            unique.push(location);
         }
-        if told.len() == PLACES_MAX {
+        if unique.len() == PLACES_MAX {
             break;
         }
     }
-    told
+    unique
 }
 
 fn to_absolute(path: impl AsRef<Path>, cwd: &Path) -> PathBuf {
@@ -433,8 +433,8 @@ mod tests {
             &diff(Some("a"), Some("b"), "-a\n+b", true),
             json!({"type": "diff", "path": path, "oldText": "a", "newText": "b", "_meta": {"zero/partial": true}}),
         );
-        let told = "`src/a.rs`\n```diff\n-a\n+b\n```";
-        let words = json!({"type": "content", "content": {"type": "text", "text": told}});
+        let text = "`src/a.rs`\n```diff\n-a\n+b\n```";
+        let words = json!({"type": "content", "content": {"type": "text", "text": text}});
         check(&diff(None, Some("b"), "-a\n+b", false), words.clone());
         check(&diff(None, None, "-a\n+b", true), words);
     }
@@ -449,9 +449,9 @@ mod tests {
             place("", None),
             place("c", Some(u64::MAX)),
         ];
-        let told = call_locations(&places, Path::new("/w"));
+        let locations = call_locations(&places, Path::new("/w"));
         let expected = json!([{"path": "/w/a", "line": 3}, {"path": "/x/b"}, {"path": "/w/c"}]);
-        assert_eq!(serde_json::to_value(told).unwrap(), expected);
+        assert_eq!(serde_json::to_value(locations).unwrap(), expected);
         let many: Vec<FileLocation> = (0..1000).map(|n| place(&format!("/{n}"), None)).collect();
         assert_eq!(call_locations(&many, Path::new("/w")).len(), PLACES_MAX);
     }

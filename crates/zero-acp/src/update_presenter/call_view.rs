@@ -157,17 +157,18 @@ impl CallView {
                 is_stale: false,
             },
         };
-        let mut told = ToolCall::new(call.id.clone(), call.title.clone())
+        let mut started = ToolCall::new(call.id.clone(), call.title.clone())
             .name(call.name.clone())
             .kind(call_content::tool_kind(kind))
             .locations(call.locations.clone())
             .raw_input(call.input.clone());
         if has_terminal {
             let info = json!({ "terminal_id": &*call.id.0, "cwd": cwd });
-            told =
-                told.content(vec![call.terminal_content()]).meta(meta_entry("terminal_info", info));
+            started = started
+                .content(vec![call.terminal_content()])
+                .meta(meta_entry("terminal_info", info));
         }
-        (call, told)
+        (call, started)
     }
 
     pub(super) fn is_over(&self) -> bool {

@@ -90,11 +90,11 @@ mod tests {
 
     #[track_caller]
     fn check_at(place: GatewayLocality, end: RunOutcome, expected: Value) {
-        let told = match build_response(&end, "r1", place) {
+        let response = match build_response(&end, "r1", place) {
             Ok(response) => serde_json::to_value(response),
             Err(error) => serde_json::to_value(error),
         };
-        assert_eq!(told.unwrap(), expected, "{end:?}");
+        assert_eq!(response.unwrap(), expected, "{end:?}");
     }
 
     #[test]

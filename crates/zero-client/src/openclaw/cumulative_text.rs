@@ -14,7 +14,7 @@ const ITEMS_MAX: usize = 1_000;
 #[derive(Debug, Default)]
 pub(crate) struct CumulativeText {
     /// The text that was emitted.
-    told: String,
+    emitted: String,
     /// The last version of the whole text.
     whole: String,
     /// The last versions of the items.
@@ -71,9 +71,9 @@ impl CumulativeText {
         }
         let joint = if known.is_empty() { TextJoin::Separate } else { TextJoin::Continue };
         let new = strip_known_prefix(known, piece).unwrap_or(piece).to_owned();
-        let told = strip_spaces(&self.told);
-        let is_told = known.is_empty() && strip_spaces(piece).len() >= SAME_MIN;
-        if is_told && told.ends_with(&strip_spaces(piece)) {
+        let emitted = strip_spaces(&self.emitted);
+        let is_emitted = known.is_empty() && strip_spaces(piece).len() >= SAME_MIN;
+        if is_emitted && emitted.ends_with(&strip_spaces(piece)) {
             return None;
         }
         if self.items.len() < ITEMS_MAX || self.items.contains_key(id) {
@@ -102,8 +102,8 @@ impl CumulativeText {
             return Some((whole, TextJoin::Separate));
         }
         // The whole text may include the items.
-        if strip_spaces(&self.told).len() >= SAME_MIN
-            && let Some(rest) = strip_known_prefix(&self.told, whole)
+        if strip_spaces(&self.emitted).len() >= SAME_MIN
+            && let Some(rest) = strip_known_prefix(&self.emitted, whole)
         {
             return Some((rest, TextJoin::Continue));
         }
@@ -111,23 +111,23 @@ impl CumulativeText {
             return Some((rest, TextJoin::Continue));
         }
         let is_older = strip_known_prefix(whole, &self.whole).is_some();
-        let is_told = how == TextStage::Final
+        let is_emitted = how == TextStage::Final
             && !self.whole.is_empty()
-            && strip_spaces(&self.told).ends_with(&strip_spaces(whole));
-        if is_older || is_told { None } else { Some((whole, TextJoin::Separate)) }
+            && strip_spaces(&self.emitted).ends_with(&strip_spaces(whole));
+        if is_older || is_emitted { None } else { Some((whole, TextJoin::Separate)) }
     }
 
     fn push_new(&mut self, source: TextSource, new: &str, joint: TextJoin) -> Option<String> {
-        if new.is_empty() || (new.trim().is_empty() && self.told.is_empty()) {
+        if new.is_empty() || (new.trim().is_empty() && self.emitted.is_empty()) {
             return None;
         }
         let is_joined = (joint == TextJoin::Continue && source == self.last)
-            || self.told.is_empty()
+            || self.emitted.is_empty()
             || self.interrupted
-            || self.told.ends_with('\n')
+            || self.emitted.ends_with('\n')
             || new.starts_with('\n');
         let text = if is_joined { new.to_owned() } else { format!("\n\n{new}") };
-        self.told.push_str(&text);
+        self.emitted.push_str(&text);
         self.last = source;
         self.interrupted = false;
         Some(text)
@@ -137,8 +137,8 @@ impl CumulativeText {
 /// The part of `whole` after the characters of `known`; `None` if it does not begin with them.
 fn strip_known_prefix<'a>(known: &str, whole: &'a str) -> Option<&'a str> {
     let mut rest = whole;
-    for letter in known.chars().filter(|c| !c.is_whitespace()) {
-        rest = rest.trim_start().strip_prefix(letter)?;
+    for character in known.chars().filter(|c| !c.is_whitespace()) {
+        rest = rest.trim_start().strip_prefix(character)?;
     }
     // Whitespace that was already emitted is not repeated.
     let spaces: String = known.chars().rev().take_while(|c| c.is_whitespace()).collect();
@@ -167,7 +167,7 @@ mod tests {
     #[track_caller]
     fn check(steps: &[TextStep], expected: &str) {
         let mut speech = CumulativeText::default();
-        let mut told = String::new();
+        let mut emitted = String::new();
         for step in steps {
             let new = match step {
                 Whole(whole) => speech.update_whole(whole, TextStage::Partial(None)),
@@ -180,9 +180,9 @@ mod tests {
                     Some("|".to_owned())
                 }
             };
-            told.push_str(&new.unwrap_or_default());
+            emitted.push_str(&new.unwrap_or_default());
         }
-        assert_eq!(told, expected);
+        assert_eq!(emitted, expected);
     }
 
     #[test]

@@ -27,10 +27,10 @@ pub(super) struct OpenClawRun {
 
 impl OpenClawRun {
     /// Updates the thoughts; `whole` contains all of them so far.
-    pub(super) fn update_thoughts(&mut self, whole: &str, told: &mut Vec<EventKind>) {
+    pub(super) fn update_thoughts(&mut self, whole: &str, events: &mut Vec<EventKind>) {
         if !whole.is_empty() {
             let new = self.thoughts.update_whole(whole, TextStage::Partial(None));
-            told.extend(new.map(|text| EventKind::Thought { text }));
+            events.extend(new.map(|text| EventKind::Thought { text }));
         }
     }
 
@@ -39,7 +39,7 @@ impl OpenClawRun {
         &mut self,
         phase: &str,
         data: &Value,
-        told: &mut Vec<EventKind>,
+        events: &mut Vec<EventKind>,
     ) {
         let word = |key: &str| data.get(key).and_then(Value::as_str);
         let Some(call) = word("toolCallId") else { return };
@@ -49,7 +49,7 @@ impl OpenClawRun {
         // A client that connects late sees calls that started earlier.
         if self.calls.insert(call.to_owned()) {
             let args = data.get("args").cloned().unwrap_or(Value::Null);
-            told.push(EventKind::ToolStarted {
+            events.push(EventKind::ToolStarted {
                 call: call.to_owned(),
                 name: name.to_owned(),
                 title: tool_calls::call_title(name, &args),
@@ -66,7 +66,7 @@ impl OpenClawRun {
                 let progress = tool_calls::parse_progress(partial);
                 let locations = tool_calls::result_locations(details);
                 let call = call.to_owned();
-                told.push(EventKind::ToolUpdated { call, title, kind, locations, progress });
+                events.push(EventKind::ToolUpdated { call, title, kind, locations, progress });
             }
             "result" => {
                 let result = data.get("result").unwrap_or(&Value::Null);
@@ -75,11 +75,11 @@ impl OpenClawRun {
                 let (title, kind) = parse_description(details);
                 if title.is_some() || kind.is_some() {
                     let (call, locations, progress) = (call.to_owned(), Vec::new(), None);
-                    told.push(EventKind::ToolUpdated { call, title, kind, locations, progress });
+                    events.push(EventKind::ToolUpdated { call, title, kind, locations, progress });
                 }
                 self.calls.remove(call);
                 let outcome = tool_calls::parse_outcome(parse_status(is_error, details), result);
-                told.push(EventKind::tool_ended(call, outcome));
+                events.push(EventKind::tool_ended(call, outcome));
             }
             _ => {}
         }

@@ -73,8 +73,8 @@ impl OpenClawSession {
         words: impl FnOnce(&mut OpenClawTranslator, i64) -> Vec<Event>,
     ) {
         let _turn = self.turn.lock().await;
-        let told = words(&mut self.lock_translator(), now_ms());
-        for event in told {
+        let events = words(&mut self.lock_translator(), now_ms());
+        for event in events {
             slot.inbox.push(event).await;
         }
     }
@@ -86,8 +86,8 @@ impl OpenClawSession {
         words: impl FnOnce(&mut OpenClawTranslator, i64) -> (T, Vec<Event>),
     ) -> T {
         let _turn = self.turn.lock().await;
-        let (result, told) = words(&mut self.lock_translator(), now_ms());
-        told.into_iter().for_each(|event| slot.inbox.force_push(event));
+        let (result, events) = words(&mut self.lock_translator(), now_ms());
+        events.into_iter().for_each(|event| slot.inbox.force_push(event));
         result
     }
 

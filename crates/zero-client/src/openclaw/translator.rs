@@ -122,22 +122,23 @@ impl OpenClawTranslator {
         let usage = payload.get("usage").map(run_end::parse_usage);
         let new = payload.get("deltaText").and_then(Value::as_str);
         let how = if end.is_some() { TextStage::Final } else { TextStage::Partial(new) };
-        let mut told = self.record_run_events(run, now_ms, |run, told| {
+        let mut events = self.record_run_events(run, now_ms, |run, events| {
             if let Some(message) = message {
                 let (thoughts, text) = message_texts(message);
-                run.update_thoughts(&thoughts, told);
-                told.extend(run.text.update_whole(&text, how).map(|text| EventKind::Text { text }));
+                run.update_thoughts(&thoughts, events);
+                events
+                    .extend(run.text.update_whole(&text, how).map(|text| EventKind::Text { text }));
             } else if let Some(new) = new.filter(|_| end.is_none()) {
-                told.extend(run.text.append(new).map(|text| EventKind::Text { text }));
+                events.extend(run.text.append(new).map(|text| EventKind::Text { text }));
             }
             if let Some(usage) = usage {
                 run.usage = usage;
             }
         });
         if let Some(end) = end {
-            told.extend(self.end_run(run, end, now_ms));
+            events.extend(self.end_run(run, end, now_ms));
         }
-        told
+        events
     }
 
     /// Handles an `agent` event.
@@ -154,17 +155,20 @@ impl OpenClawTranslator {
                 }
                 self.record_run_events(run, time_ms, |_, _| {})
             }
-            "lifecycle" if phase == "notice" => self.record_run_events(run, time_ms, |_, told| {
-                let word = |key: &str| data.get(key).and_then(Value::as_str).unwrap_or_default();
-                let (topic, text) = (word("topic").to_owned(), word("text").to_owned());
-                told.push(EventKind::Notice { topic, text });
-            }),
-            "thinking" => self.record_run_events(run, time_ms, |run, told| {
+            "lifecycle" if phase == "notice" => {
+                self.record_run_events(run, time_ms, |_, events| {
+                    let word =
+                        |key: &str| data.get(key).and_then(Value::as_str).unwrap_or_default();
+                    let (topic, text) = (word("topic").to_owned(), word("text").to_owned());
+                    events.push(EventKind::Notice { topic, text });
+                })
+            }
+            "thinking" => self.record_run_events(run, time_ms, |run, events| {
                 match (data.get("text").and_then(Value::as_str), data.get("delta")) {
-                    (Some(text), _) => run.update_thoughts(text, told),
+                    (Some(text), _) => run.update_thoughts(text, events),
                     (None, Some(Value::String(more))) => {
                         let new = run.thoughts.append(more);
-                        told.extend(new.map(|text| EventKind::Thought { text }));
+                        events.extend(new.map(|text| EventKind::Thought { text }));
                     }
                     _ => {}
                 }
@@ -172,24 +176,24 @@ impl OpenClawTranslator {
             "item" if data.get("kind").and_then(Value::as_str) == Some("preamble") => {
                 let id = data.get("itemId").and_then(Value::as_str).unwrap_or_default();
                 let text = data.get("progressText").and_then(Value::as_str).unwrap_or_default();
-                self.record_run_events(run, time_ms, |run, told| {
-                    told.extend(
+                self.record_run_events(run, time_ms, |run, events| {
+                    events.extend(
                         run.text.update_item(id, text).map(|text| EventKind::Text { text }),
                     );
                 })
             }
-            "tool" => self.record_run_events(run, time_ms, |run, told| {
-                run.handle_tool_event(phase, data, told)
+            "tool" => self.record_run_events(run, time_ms, |run, events| {
+                run.handle_tool_event(phase, data, events)
             }),
             "usage" => {
                 let known = data.get("contextWindow").and_then(Value::as_u64);
                 let context_window = known.unwrap_or(self.context_window);
                 let context = data.get("contextTokens").and_then(Value::as_u64);
-                self.record_run_events(run, time_ms, |run, told| {
+                self.record_run_events(run, time_ms, |run, events| {
                     run.usage = run_end::parse_usage(data);
                     if let Some(context_tokens) = context.filter(|_| context_window > 0) {
                         let run_usage = run.usage;
-                        told.push(EventKind::UsageReported {
+                        events.push(EventKind::UsageReported {
                             run_usage,
                             context_tokens,
                             context_window,
@@ -210,16 +214,16 @@ impl OpenClawTranslator {
         let request = payload.get("request").unwrap_or(&Value::Null);
         let run = request.get("runId").and_then(Value::as_str);
         let run = run.map(str::to_owned).or_else(|| self.find_run_of_call(request));
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         if let Some(run) = &run {
-            told = self.record_run_events(run, now_ms, |run, _| run.text.interrupt());
+            events = self.record_run_events(run, now_ms, |run, _| run.text.interrupt());
         }
         let run = run.and_then(|run| RunId::new(run.as_str()).ok());
         self.questions.insert(id.to_owned(), run.clone());
         let expires_ms = payload.get("expiresAtMs").and_then(Value::as_i64).unwrap_or(i64::MAX);
         let request = parse_approval(id, request, expires_ms);
-        told.push(self.new_entry(run, now_ms, EventKind::ApprovalRequested(request)));
-        told
+        events.push(self.new_entry(run, now_ms, EventKind::ApprovalRequested(request)));
+        events
     }
 
     /// Handles an `exec.approval.resolved` event.
@@ -266,17 +270,17 @@ impl OpenClawTranslator {
         if !self.runs.contains_key(run) {
             return Vec::new();
         }
-        let mut told = self.record_run_events(run, now_ms, |run, told| {
+        let mut events = self.record_run_events(run, now_ms, |run, events| {
             if !text.is_empty() {
-                told.extend(
+                events.extend(
                     run.text
                         .update_whole(text, TextStage::Final)
                         .map(|text| EventKind::Text { text }),
                 );
             }
         });
-        told.extend(self.end_run(run, end, now_ms));
-        told
+        events.extend(self.end_run(run, end, now_ms));
+        events
     }
 
     /// Stops tracking a run whose state is unknown. Returns whether it was started here.
@@ -305,22 +309,22 @@ impl OpenClawTranslator {
             return Vec::new();
         }
         let mut run = self.runs.remove(id).unwrap_or_default();
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         if let Some((text, attachments)) = run.prompt.take() {
-            told.push(EventKind::Prompt { text, attachments });
+            events.push(EventKind::Prompt { text, attachments });
         }
         if !std::mem::replace(&mut run.is_begun, true) {
             if run.since_ms == 0 {
                 run.since_ms = time_ms;
             }
-            told.push(EventKind::RunStarted {
+            events.push(EventKind::RunStarted {
                 agent: self.agent.clone(),
                 model: self.model.clone(),
             });
         }
-        words(&mut run, &mut told);
+        words(&mut run, &mut events);
         self.runs.insert(id.to_owned(), run);
-        told.into_iter().map(|what| self.new_entry(Some(run_id.clone()), time_ms, what)).collect()
+        events.into_iter().map(|what| self.new_entry(Some(run_id.clone()), time_ms, what)).collect()
     }
 
     fn end_run(&mut self, id: &str, end: RunOutcome, time_ms: i64) -> Vec<Event> {
@@ -332,10 +336,10 @@ impl OpenClawTranslator {
             RunOutcome::Aborted { .. } => ErrorReason::Cancelled,
             _ => ErrorReason::Interrupted,
         };
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         for call in run.calls {
             let text = "the run ended before the gateway reported the outcome";
-            told.push(EventKind::tool_ended(call, ToolError::failed(reason, text).into()));
+            events.push(EventKind::tool_ended(call, ToolError::failed(reason, text).into()));
         }
         let of_run = |asker: &Option<RunId>| asker.as_ref() == Some(&run_id);
         let open: Vec<String> = self
@@ -347,10 +351,10 @@ impl OpenClawTranslator {
         for id in open {
             self.questions.remove(&id);
             let (answer, by) = ("cancelled".to_owned(), "the gateway".to_owned());
-            told.push(EventKind::ApprovalResolved { id, answer, by });
+            events.push(EventKind::ApprovalResolved { id, answer, by });
         }
-        told.push(EventKind::RunEnded { end, usage: run.usage });
-        told.into_iter().map(|what| self.new_entry(Some(run_id.clone()), time_ms, what)).collect()
+        events.push(EventKind::RunEnded { end, usage: run.usage });
+        events.into_iter().map(|what| self.new_entry(Some(run_id.clone()), time_ms, what)).collect()
     }
 
     fn remember_ended(&mut self, run: &str) {

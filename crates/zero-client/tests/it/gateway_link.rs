@@ -28,10 +28,10 @@ async fn link_through_proxy(lab: &TestGateway) -> (TcpProxy, Arc<TcpDialer>, Gat
 async fn disconnect_mid_run_only_delays_updates() {
     let lab = TestGateway::start(&["One @wait two @wait three look:a", "four"]).await;
     let (proxy, _, link) = link_through_proxy(&lab).await;
-    let (near, mut heard) = open_session(&link, "acp:1").await;
-    let hands = Arc::new(RecordingToolBackend::default());
-    near.host_tools("a test", hands.clone(), PermissionMode::Ask).await.unwrap();
-    near.send(send_request("run-1", "count")).await.unwrap();
+    let (handle, mut heard) = open_session(&link, "acp:1").await;
+    let backend = Arc::new(RecordingToolBackend::default());
+    handle.host_tools("a test", backend.clone(), PermissionMode::Ask).await.unwrap();
+    handle.send(send_request("run-1", "count")).await.unwrap();
     let (mut entries, _) = collect_until(&mut heard, is_text).await;
     proxy.stop().await;
     assert_eq!(next_update(&mut heard).await, GatewayUpdate::Disconnected);
@@ -51,7 +51,7 @@ async fn disconnect_mid_run_only_delays_updates() {
         (joined_text(&entries).as_str(), run_end(&entries)),
         ("One two three four ", RunOutcome::Completed)
     );
-    assert_eq!(hands.calls.lock().unwrap().len(), 1, "the tools were attached again");
+    assert_eq!(backend.calls.lock().unwrap().len(), 1, "the tools were attached again");
 }
 
 #[tokio::test]
@@ -59,8 +59,8 @@ async fn repeated_disconnects_lose_nothing() {
     let words = (0..40).map(|n| format!("{n} @wait")).collect::<Vec<_>>().join(" ");
     let lab = TestGateway::start(&[&words]).await;
     let (proxy, _, link) = link_through_proxy(&lab).await;
-    let (near, mut heard) = open_session(&link, "acp:1").await;
-    near.send(send_request("run-1", "count")).await.unwrap();
+    let (handle, mut heard) = open_session(&link, "acp:1").await;
+    handle.send(send_request("run-1", "count")).await.unwrap();
     let mut entries = Vec::new();
     for round in 0..40 {
         let (more, _) = collect_until(&mut heard, is_text).await;
@@ -81,10 +81,10 @@ async fn repeated_disconnects_lose_nothing() {
 async fn request_in_flight_is_retried_after_reconnect() {
     let lab = TestGateway::start(&["Hello"]).await;
     let (proxy, _, link) = link_through_proxy(&lab).await;
-    let (near, mut heard) = open_session(&link, "acp:1").await;
+    let (handle, mut heard) = open_session(&link, "acp:1").await;
     // The loss is not detected yet.
     proxy.drop_connections();
-    timeout(PATIENCE, near.send(send_request("run-1", "hi"))).await.unwrap().unwrap();
+    timeout(PATIENCE, handle.send(send_request("run-1", "hi"))).await.unwrap().unwrap();
     let (entries, _) = collect_until(&mut heard, is_end).await;
     assert_eq!(joined_text(&entries), "Hello ");
     let prompts = entries.iter().filter(|event| matches!(event.what, EventKind::Prompt { .. }));
@@ -115,9 +115,9 @@ async fn absent_gateway_fails_at_once_and_is_found_later() {
             }
         }
     };
-    let (near, mut heard) = timeout(PATIENCE, opened).await.unwrap();
+    let (handle, mut heard) = timeout(PATIENCE, opened).await.unwrap();
     assert_eq!(dial.dials.load(Ordering::Relaxed), 2, "it waits between dials");
-    near.send(send_request("run-1", "hi")).await.unwrap();
+    handle.send(send_request("run-1", "hi")).await.unwrap();
     assert_eq!(joined_text(&collect_until(&mut heard, is_end).await.0), "Hello ");
 }
 
@@ -125,14 +125,14 @@ async fn absent_gateway_fails_at_once_and_is_found_later() {
 async fn request_while_disconnected_fails_with_reason() {
     let lab = TestGateway::start(&[]).await;
     let (proxy, _, link) = link_through_proxy(&lab).await;
-    let (near, mut heard) = open_session(&link, "acp:1").await;
+    let (handle, mut heard) = open_session(&link, "acp:1").await;
     proxy.stop().await;
     assert_eq!(next_update(&mut heard).await, GatewayUpdate::Disconnected);
-    let error = timeout(PATIENCE, near.choices()).await.unwrap().unwrap_err();
+    let error = timeout(PATIENCE, handle.choices()).await.unwrap().unwrap_err();
     assert!(matches!(error, GatewayLinkError::Unreachable { is_passing: true, .. }), "{error}");
     proxy.restart().await;
     assert_eq!(next_update(&mut heard).await, GatewayUpdate::Reconnected);
-    near.choices().await.unwrap();
+    handle.choices().await.unwrap();
     assert_eq!(proxy.connection_count(), 1, "one connection for all");
 }
 
@@ -153,8 +153,8 @@ async fn restarted_gateway_reports_run_outcome() {
     let lab = TestGateway::start(&["Working @wait"]).await;
     let address = lab.listen(ANY_ADDRESS.parse().unwrap()).await;
     let link = GatewayLink::new(TcpDialer::new(address));
-    let (near, mut heard) = open_session(&link, "acp:1").await;
-    near.send(send_request("run-1", "work")).await.unwrap();
+    let (handle, mut heard) = open_session(&link, "acp:1").await;
+    handle.send(send_request("run-1", "work")).await.unwrap();
     let (mut entries, _) = collect_until(&mut heard, is_text).await;
     lab.gateway.shut_down(Duration::ZERO).await;
     let folder = Arc::clone(&lab.folder);
@@ -165,7 +165,7 @@ async fn restarted_gateway_reports_run_outcome() {
     entries.extend(more);
     check_numbers(&entries);
     assert_eq!(run_end(&entries), RunOutcome::Aborted { by: "shutdown".to_owned() });
-    near.send(send_request("run-2", "again")).await.unwrap();
+    handle.send(send_request("run-2", "again")).await.unwrap();
     assert_eq!(joined_text(&collect_until(&mut heard, is_end).await.0), "Again ");
 }
 
@@ -174,14 +174,14 @@ async fn gateway_that_stays_away_is_lost_and_can_return() {
     let lab = TestGateway::start(&["Hello"]).await;
     let (proxy, dial, _) = link_through_proxy(&lab).await;
     let link = GatewayLink::with_reconnect_max(dial, Duration::from_secs(1));
-    let (near, mut heard) = open_session(&link, "acp:1").await;
+    let (handle, mut heard) = open_session(&link, "acp:1").await;
     proxy.stop().await;
     assert_eq!(next_update(&mut heard).await, GatewayUpdate::Disconnected);
     let GatewayUpdate::Lost(error) = next_update(&mut heard).await else { panic!("not gone") };
     assert!(error.is_transient(), "{error}");
     proxy.restart().await;
     let sent = async {
-        while near.send(send_request("run-1", "hi")).await.is_err() {
+        while handle.send(send_request("run-1", "hi")).await.is_err() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
@@ -223,7 +223,7 @@ async fn displaced_host_is_notified_and_does_not_retake() {
     assert_eq!(others, [GatewayUpdate::Disconnected, GatewayUpdate::Reconnected]);
     one.send(send_request("run-2", "look")).await.unwrap();
     collect_until(&mut heard, is_end).await;
-    let calls = |hands: &RecordingToolBackend| hands.calls.lock().unwrap().len();
+    let calls = |backend: &RecordingToolBackend| backend.calls.lock().unwrap().len();
     assert_eq!((calls(&left), calls(&right)), (0, 2));
     // An explicit request does.
     one.host_tools("left", left.clone(), PermissionMode::Ask).await.unwrap();
@@ -262,8 +262,8 @@ async fn reattach_replaces_own_stale_connection() {
     let (ghost, mut ghost_heard) = open_session(&ghost_link, "acp:1").await;
     let (proxy, _, link) = link_through_proxy(&lab).await;
     let (one, mut heard) = open_session(&link, "acp:1").await;
-    let hands = Arc::new(RecordingToolBackend::default());
-    one.host_tools("the same", hands.clone(), PermissionMode::Ask).await.unwrap();
+    let backend = Arc::new(RecordingToolBackend::default());
+    one.host_tools("the same", backend.clone(), PermissionMode::Ask).await.unwrap();
     proxy.stop().await;
     assert_eq!(next_update(&mut heard).await, GatewayUpdate::Disconnected);
     let of_ghost = Arc::new(RecordingToolBackend::default());
@@ -274,6 +274,6 @@ async fn reattach_replaces_own_stale_connection() {
     one.send(send_request("run-1", "look")).await.unwrap();
     let (_, others) = collect_until(&mut heard, is_end).await;
     assert!(others.is_empty(), "{others:?}");
-    assert_eq!(hands.calls.lock().unwrap().len(), 1);
+    assert_eq!(backend.calls.lock().unwrap().len(), 1);
     assert_eq!(of_ghost.calls.lock().unwrap().len(), 0);
 }

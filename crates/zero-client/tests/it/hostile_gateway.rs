@@ -45,8 +45,8 @@ async fn open_hostile_session(
     let info = serde_json::to_value(info).unwrap();
     server.set_answer("zero.sessions.open", Ok(info));
     let link = GatewayLink::new(TcpDialer::new(server.address));
-    let (near, heard) = open_session(&link, "acp:1").await;
-    (server, link, near, heard)
+    let (handle, heard) = open_session(&link, "acp:1").await;
+    (server, link, handle, heard)
 }
 
 fn entry(seq: u64) -> Value {
@@ -72,7 +72,7 @@ async fn stalled_ledger_is_read_once() {
     for (numbers, has_more) in
         [(&[1_u64, 2][..], true), (&[4, 4][..], true), (&[][..], true), (&[u64::MAX][..], false)]
     {
-        let (server, _link, near, mut heard) = open_hostile_session(3).await;
+        let (server, _link, handle, mut heard) = open_hostile_session(3).await;
         set_page(&server, numbers, has_more);
         // Entries before this one are missing, so the ledger is read.
         send_entry(&server, 9);
@@ -82,7 +82,7 @@ async fn stalled_ledger_is_read_once() {
         assert!(error.to_string().contains("does not continue after entry 3"), "{error}");
         assert_eq!(server.request_count("zero.sessions.events"), 1);
         set_page(&server, numbers, has_more);
-        let read = near.read_events(3).await;
+        let read = handle.read_events(3).await;
         assert!(matches!(read, Err(GatewayLinkError::Unreachable { .. })), "{read:?}");
     }
 }
@@ -92,8 +92,8 @@ async fn maximum_sequence_number_does_not_panic() {
     let (server, _link, _near, mut heard) = open_hostile_session(u64::MAX - 1).await;
     send_entry(&server, u64::MAX);
     assert!(is_entry(&next_update(&mut heard).await, u64::MAX));
-    let (_server, _link, near, _heard) = open_hostile_session(u64::MAX).await;
-    assert_eq!(near.info().last_seq, u64::MAX);
+    let (_server, _link, handle, _heard) = open_hostile_session(u64::MAX).await;
+    assert_eq!(handle.info().last_seq, u64::MAX);
 }
 
 /// A tool backend that delays its catalog.
@@ -161,23 +161,23 @@ fn use_tool(server: &OpenClawServer, call: usize) {
 /// Attaches tools while the gateway sends further events.
 async fn host_while(
     server: &OpenClawServer,
-    near: &SessionHandle,
+    handle: &SessionHandle,
     heard: &mut SessionUpdates,
-    hands: &Arc<SlowToolBackend>,
+    backend: &Arc<SlowToolBackend>,
     meanwhile: impl FnOnce(&OpenClawServer),
 ) {
     let terms = json!({"sessionKey": KEY, "sessionId": "session_1", "dialect": "canonical"});
     server.set_answer("tools/attach", Ok(terms));
     let hosting = tokio::spawn({
-        let (near, hands) = (near.clone(), Arc::clone(hands));
-        async move { near.host_tools("here", hands, PermissionMode::Ask).await }
+        let (handle, backend) = (handle.clone(), Arc::clone(backend));
+        async move { handle.host_tools("here", backend, PermissionMode::Ask).await }
     });
-    timeout(PATIENCE, hands.asked.notified()).await.unwrap();
+    timeout(PATIENCE, backend.asked.notified()).await.unwrap();
     meanwhile(server);
     // Later events are delivered after it.
     send_entry(server, 4);
     assert!(is_entry(&next_update(heard).await, 4));
-    hands.release();
+    backend.release();
     timeout(PATIENCE, hosting).await.unwrap().unwrap().unwrap();
 }
 
@@ -188,13 +188,13 @@ fn displace(server: &OpenClawServer) {
 
 #[tokio::test]
 async fn displacement_during_attach_is_detected() {
-    let (server, _link, near, mut heard) = open_hostile_session(3).await;
+    let (server, _link, handle, mut heard) = open_hostile_session(3).await;
     let refused = json!({"code": "INVALID_REQUEST", "message": "hosted elsewhere",
         "details": {"code": "TOOLS_HOSTED", "host": "laptop"}});
     server.set_answer("tools/offer", Ok(json!({"ok": true})));
     server.set_answer("tools/offer", Err(&refused.to_string()));
-    let hands = SlowToolBackend::new();
-    host_while(&server, &near, &mut heard, &hands, displace).await;
+    let backend = SlowToolBackend::new();
+    host_while(&server, &handle, &mut heard, &backend, displace).await;
     assert_eq!(
         next_update(&mut heard).await,
         GatewayUpdate::Displaced { host: "laptop".to_owned() }
@@ -203,14 +203,14 @@ async fn displacement_during_attach_is_detected() {
     // Calls that arrive nevertheless are not run here.
     use_tool(&server, 1);
     assert_eq!(server.wait_for_request("tools/result", 1).await["isError"], true);
-    assert!(hands.looking.calls.lock().unwrap().is_empty());
+    assert!(backend.looking.calls.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn displacement_before_attach_is_ignored() {
-    let (server, _link, near, mut heard) = open_hostile_session(3).await;
-    let hands = SlowToolBackend::new();
-    host_while(&server, &near, &mut heard, &hands, displace).await;
+    let (server, _link, handle, mut heard) = open_hostile_session(3).await;
+    let backend = SlowToolBackend::new();
+    host_while(&server, &handle, &mut heard, &backend, displace).await;
     server.wait_for_request("tools/offer", 2).await;
     use_tool(&server, 1);
     assert_eq!(server.wait_for_request("tools/result", 1).await["isError"], false);
@@ -220,38 +220,38 @@ async fn displacement_before_attach_is_ignored() {
 
 #[tokio::test]
 async fn early_calls_are_run_or_rejected() {
-    let (server, _link, near, mut heard) = open_hostile_session(3).await;
-    let hands = SlowToolBackend::new();
+    let (server, _link, handle, mut heard) = open_hostile_session(3).await;
+    let backend = SlowToolBackend::new();
     let many = |server: &OpenClawServer| (0..100).for_each(|call| use_tool(server, call));
-    host_while(&server, &near, &mut heard, &hands, many).await;
+    host_while(&server, &handle, &mut heard, &backend, many).await;
     server.wait_for_request("tools/result", 100).await;
-    assert_eq!(hands.looking.calls.lock().unwrap().len(), 64);
+    assert_eq!(backend.looking.calls.lock().unwrap().len(), 64);
 }
 
 #[tokio::test]
 async fn early_calls_are_rejected_if_attach_fails() {
     for is_left in [false, true] {
-        let (server, _link, near, mut heard) = open_hostile_session(3).await;
+        let (server, _link, handle, mut heard) = open_hostile_session(3).await;
         let terms = json!({"sessionKey": KEY, "sessionId": "session_1", "dialect": "canonical"});
         server.set_answer("tools/attach", Ok(terms));
         let refused = json!({"code": "INVALID_REQUEST", "message": "no such tools"});
         server.set_answer("tools/offer", Err(&refused.to_string()));
-        let hands = SlowToolBackend::new();
+        let backend = SlowToolBackend::new();
         let hosting = tokio::spawn({
-            let (near, hands) = (near.clone(), Arc::clone(&hands));
-            async move { near.host_tools("here", hands, PermissionMode::Ask).await }
+            let (handle, backend) = (handle.clone(), Arc::clone(&backend));
+            async move { handle.host_tools("here", backend, PermissionMode::Ask).await }
         });
-        timeout(PATIENCE, hands.asked.notified()).await.unwrap();
+        timeout(PATIENCE, backend.asked.notified()).await.unwrap();
         (0..3).for_each(|call| use_tool(&server, call));
         send_entry(&server, 4);
         assert!(is_entry(&next_update(&mut heard).await, 4));
         if is_left {
-            timeout(PATIENCE, near.leave()).await.unwrap();
+            timeout(PATIENCE, handle.leave()).await.unwrap();
         } else {
-            hands.release();
+            backend.release();
             assert!(timeout(PATIENCE, hosting).await.unwrap().unwrap().is_err());
         }
         assert_eq!(server.wait_for_request("tools/result", 3).await["isError"], true);
-        assert!(hands.looking.calls.lock().unwrap().is_empty());
+        assert!(backend.looking.calls.lock().unwrap().is_empty());
     }
 }

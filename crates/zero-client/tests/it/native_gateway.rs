@@ -25,15 +25,15 @@ async fn prompt_is_answered_and_ledger_can_be_reread() {
     let link = lab.link();
     let cwd = Some("/tmp".to_owned());
     let wanted = OpenRequest { cwd, mode: Some(PermissionMode::Plan), ..open_request("acp:1") };
-    let (near, mut heard) = link.open(wanted).await.unwrap();
-    let info = near.info();
+    let (handle, mut heard) = link.open(wanted).await.unwrap();
+    let info = handle.info();
     assert_eq!(
         (info.session_key.as_str(), info.cwd.as_deref()),
         ("agent:main:acp:1", Some("/tmp"))
     );
     assert_eq!(info.mode.as_deref(), Some("plan"));
-    assert!(near.is_cwd_known());
-    near.send(send_request("run-1", "tell me")).await.unwrap();
+    assert!(handle.is_cwd_known());
+    handle.send(send_request("run-1", "tell me")).await.unwrap();
     let (entries, others) = collect_until(&mut heard, is_end).await;
     assert_eq!(
         (joined_text(&entries).as_str(), run_end(&entries)),
@@ -41,17 +41,17 @@ async fn prompt_is_answered_and_ledger_can_be_reread() {
     );
     assert!(others.is_empty());
     check_numbers(&entries);
-    let page = near.read_events(0).await.unwrap();
+    let page = handle.read_events(0).await.unwrap();
     assert!(!page.has_more);
     assert!(page.events.ends_with(&entries), "what was heard is what is read");
     // The same run id is the same prompt.
-    near.send(send_request("run-1", "tell me")).await.unwrap();
-    near.abort("run-1").await.unwrap();
-    let choices = near.choices().await.unwrap();
+    handle.send(send_request("run-1", "tell me")).await.unwrap();
+    handle.abort("run-1").await.unwrap();
+    let choices = handle.choices().await.unwrap();
     assert_eq!((choices.default_agent.as_str(), choices.models.len()), ("main", 1));
     link.close().await;
     assert_eq!(heard.next().await, None);
-    let closed = near.send(send_request("run-2", "x")).await.unwrap_err();
+    let closed = handle.send(send_request("run-2", "x")).await.unwrap_err();
     assert!(matches!(closed, GatewayLinkError::Unreachable { is_passing: false, .. }), "{closed}");
 }
 
@@ -59,7 +59,7 @@ async fn prompt_is_answered_and_ledger_can_be_reread() {
 async fn session_change_is_stored_and_announced() {
     let lab = TestGateway::start(&[]).await;
     let link = lab.link();
-    let (near, mut heard) = open_session(&link, "acp:1").await;
+    let (handle, mut heard) = open_session(&link, "acp:1").await;
     let change = SessionChange {
         mode: Some(PermissionMode::Plan),
         thinking: Some("high".to_owned()),
@@ -67,10 +67,10 @@ async fn session_change_is_stored_and_announced() {
         title: Some("A title".to_owned()),
         ..SessionChange::default()
     };
-    let info = near.change(change).await.unwrap();
+    let info = handle.change(change).await.unwrap();
     assert_eq!((info.agent.as_str(), info.thinking.as_deref()), ("direct", Some("high")));
     assert_eq!((info.mode.as_deref(), info.title.as_deref()), (Some("plan"), Some("A title")));
-    assert_eq!(near.info(), info);
+    assert_eq!(handle.info(), info);
     let mut fields = Vec::new();
     while fields.len() < 4 {
         if let GatewayUpdate::Entry(Event { what: EventKind::Changed { field, .. }, .. }) =
@@ -81,8 +81,9 @@ async fn session_change_is_stored_and_announced() {
     }
     fields.sort();
     assert_eq!(fields, ["agent", "mode", "thinking", "title"]);
-    let refused =
-        near.change(SessionChange { model: Some("none".into()), ..SessionChange::default() }).await;
+    let refused = handle
+        .change(SessionChange { model: Some("none".into()), ..SessionChange::default() })
+        .await;
     assert!(matches!(refused, Err(GatewayLinkError::Refused { .. })), "{refused:?}");
 }
 
@@ -116,19 +117,20 @@ async fn sessions_are_found_listed_and_deleted() {
 async fn hosted_tools_never_exceed_local_mode() {
     let lab = TestGateway::start(&["Looking look:a", "Seen"]).await;
     let link = lab.link();
-    let (near, mut heard) = open_session(&link, "acp:1").await;
-    near.change(SessionChange { mode: Some(PermissionMode::Auto), ..SessionChange::default() })
+    let (handle, mut heard) = open_session(&link, "acp:1").await;
+    handle
+        .change(SessionChange { mode: Some(PermissionMode::Auto), ..SessionChange::default() })
         .await
         .unwrap();
-    let hands = Arc::new(RecordingToolBackend::default());
-    assert!(near.host_tools("a test", hands.clone(), PermissionMode::Ask).await.unwrap());
-    near.send(send_request("run-1", "look")).await.unwrap();
+    let backend = Arc::new(RecordingToolBackend::default());
+    assert!(handle.host_tools("a test", backend.clone(), PermissionMode::Ask).await.unwrap());
+    handle.send(send_request("run-1", "look")).await.unwrap();
     let (entries, _) = collect_until(&mut heard, is_end).await;
     assert_eq!(joined_text(&entries), "Looking Seen ");
-    assert_eq!(hands.calls.lock().unwrap().len(), 1);
-    assert!(hands.modes.lock().unwrap().iter().all(|mode| *mode == PermissionMode::Ask));
+    assert_eq!(backend.calls.lock().unwrap().len(), 1);
+    assert!(backend.modes.lock().unwrap().iter().all(|mode| *mode == PermissionMode::Ask));
     // After it is left, the call is rejected, and the run does not wait for it.
-    near.leave().await;
+    handle.leave().await;
     assert_eq!(heard.next().await, None);
 }
 
@@ -136,13 +138,13 @@ async fn hosted_tools_never_exceed_local_mode() {
 async fn description_comes_with_result_unless_call_is_slow() {
     for (takes, told_with_end) in [(0, true), (500, false)] {
         let lab = TestGateway::start(&["look:a", "Seen"]).await;
-        let (near, mut heard) = open_session(&lab.link(), "acp:1").await;
-        let hands = RecordingToolBackend {
+        let (handle, mut heard) = open_session(&lab.link(), "acp:1").await;
+        let backend = RecordingToolBackend {
             takes: Duration::from_millis(takes),
             ..RecordingToolBackend::default()
         };
-        near.host_tools("a test", Arc::new(hands), PermissionMode::Ask).await.unwrap();
-        near.send(send_request("run-1", "look")).await.unwrap();
+        handle.host_tools("a test", Arc::new(backend), PermissionMode::Ask).await.unwrap();
+        handle.send(send_request("run-1", "look")).await.unwrap();
         let (entries, _) = collect_until(&mut heard, is_end).await;
         let told = entries.iter().find_map(|event| match &event.what {
             EventKind::ToolUpdated { title, kind, locations, .. } => {
@@ -164,12 +166,12 @@ async fn description_comes_with_result_unless_call_is_slow() {
 async fn call_for_left_session_fails_at_once() {
     let lab = TestGateway::start(&["@wait look:a", "Gone"]).await;
     let link = lab.link();
-    let (near, _) = open_session(&link, "acp:1").await;
-    let hands = Arc::new(RecordingToolBackend::default());
-    near.host_tools("a test", hands.clone(), PermissionMode::Ask).await.unwrap();
-    near.send(send_request("run-1", "look")).await.unwrap();
-    near.leave().await;
-    drop(near);
+    let (handle, _) = open_session(&link, "acp:1").await;
+    let backend = Arc::new(RecordingToolBackend::default());
+    handle.host_tools("a test", backend.clone(), PermissionMode::Ask).await.unwrap();
+    handle.send(send_request("run-1", "look")).await.unwrap();
+    handle.leave().await;
+    drop(handle);
     let (_watching, mut heard) = open_session(&link, "acp:1").await;
     lab.release_model(1);
     let (entries, _) = collect_until(&mut heard, is_end).await;
@@ -177,7 +179,7 @@ async fn call_for_left_session_fails_at_once() {
         matches!(&event.what, EventKind::ToolEnded { status: ToolCallStatus::Failed, .. })
     });
     assert!(failed, "{entries:?}");
-    assert!(hands.calls.lock().unwrap().is_empty());
+    assert!(backend.calls.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -186,10 +188,10 @@ async fn session_can_be_opened_twice() {
     let link = lab.link();
     let (one, mut heard_one) = open_session(&link, "acp:1").await;
     let (two, mut heard_two) = open_session(&link, "acp:1").await;
-    let hands =
+    let backend =
         [Arc::new(RecordingToolBackend::default()), Arc::new(RecordingToolBackend::default())];
-    one.host_tools("one", hands[0].clone(), PermissionMode::Ask).await.unwrap();
-    two.host_tools("two", hands[1].clone(), PermissionMode::Ask).await.unwrap();
+    one.host_tools("one", backend[0].clone(), PermissionMode::Ask).await.unwrap();
+    two.host_tools("two", backend[1].clone(), PermissionMode::Ask).await.unwrap();
     one.send(send_request("run-1", "hi")).await.unwrap();
     let (first, _) = collect_until(&mut heard_one, is_end).await;
     let (second, _) = collect_until(&mut heard_two, is_end).await;
@@ -199,8 +201,8 @@ async fn session_can_be_opened_twice() {
     one.send(send_request("run-2", "look")).await.unwrap();
     let (entries, _) = collect_until(&mut heard_one, is_end).await;
     assert_eq!(joined_text(&entries), "Seen ");
-    let calls = |hands: &RecordingToolBackend| hands.calls.lock().unwrap().len();
-    assert_eq!((calls(&hands[0]), calls(&hands[1])), (1, 0));
+    let calls = |backend: &RecordingToolBackend| backend.calls.lock().unwrap().len();
+    assert_eq!((calls(&backend[0]), calls(&backend[1])), (1, 0));
 }
 
 #[tokio::test]
@@ -226,10 +228,10 @@ async fn slow_reader_loses_nothing_and_blocks_nobody() {
 #[tokio::test]
 async fn abort_stops_run() {
     let lab = TestGateway::start(&["Working @wait on"]).await;
-    let (near, mut heard) = open_session(&lab.link(), "acp:1").await;
-    near.send(send_request("run-1", "work")).await.unwrap();
+    let (handle, mut heard) = open_session(&lab.link(), "acp:1").await;
+    handle.send(send_request("run-1", "work")).await.unwrap();
     collect_until(&mut heard, is_text).await;
-    near.abort("run-1").await.unwrap();
+    handle.abort("run-1").await.unwrap();
     let (entries, _) = collect_until(&mut heard, is_end).await;
     assert_eq!(run_end(&entries), RunOutcome::Aborted { by: "rpc".to_owned() });
 }
@@ -242,18 +244,19 @@ async fn inaccessible_folder_is_used_by_local_tools() {
     let reach = FolderAccess::Folders([lab.folder.path().to_owned()].into());
     let link = lab.link_as(Principal { reach, ..Principal::new("guest", scopes) });
     let outside = || OpenRequest { cwd: Some("/usr".to_owned()), ..open_request("acp:1") };
-    let (near, _heard) = link.open(outside()).await.unwrap();
-    assert_eq!(near.info().cwd, None, "not there, as long as nobody works here");
+    let (handle, _heard) = link.open(outside()).await.unwrap();
+    assert_eq!(handle.info().cwd, None, "not there, as long as nobody works here");
     assert!(
-        near.host_tools("here", Arc::new(RecordingToolBackend::default()), PermissionMode::Ask)
+        handle
+            .host_tools("here", Arc::new(RecordingToolBackend::default()), PermissionMode::Ask)
             .await
             .unwrap()
     );
-    assert_eq!(near.info().cwd.as_deref(), Some("/usr"));
+    assert_eq!(handle.info().cwd.as_deref(), Some("/usr"));
     // Once it is known to be local, the session is opened with one request.
-    near.leave().await;
-    let (near, _heard) = link.open(outside()).await.unwrap();
-    assert_eq!(near.info().cwd.as_deref(), Some("/usr"));
+    handle.leave().await;
+    let (handle, _heard) = link.open(outside()).await.unwrap();
+    assert_eq!(handle.info().cwd.as_deref(), Some("/usr"));
     // Other refusals are errors.
     let mode = OpenRequest { mode: Some(PermissionMode::Auto), ..outside() };
     let refused = link.open(OpenRequest { key: Some("acp:2".to_owned()), ..mode }).await.err();
@@ -263,9 +266,9 @@ async fn inaccessible_folder_is_used_by_local_tools() {
 #[tokio::test]
 async fn session_knows_if_gateway_is_in_process() {
     let lab = TestGateway::start(&[]).await;
-    let (near, _heard) = open_session(&lab.link(), "acp:1").await;
-    assert_eq!(near.locality(), GatewayLocality::InProcess);
+    let (handle, _heard) = open_session(&lab.link(), "acp:1").await;
+    assert_eq!(handle.locality(), GatewayLocality::InProcess);
     let address = lab.listen(([127, 0, 0, 1], 0).into()).await;
-    let (near, _heard) = open_session(&GatewayLink::new(TcpDialer::new(address)), "acp:1").await;
-    assert_eq!(near.locality(), GatewayLocality::Remote);
+    let (handle, _heard) = open_session(&GatewayLink::new(TcpDialer::new(address)), "acp:1").await;
+    assert_eq!(handle.locality(), GatewayLocality::Remote);
 }

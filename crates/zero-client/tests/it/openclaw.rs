@@ -24,21 +24,21 @@ use crate::test_gateway::{
 async fn open_openclaw_session() -> (OpenClawServer, GatewayLink, SessionHandle, SessionUpdates) {
     let server = OpenClawServer::start().await;
     let link = GatewayLink::new(TcpDialer::new(server.address));
-    let (near, heard) = open_session(&link, "acp:1").await;
-    (server, link, near, heard)
+    let (handle, heard) = open_session(&link, "acp:1").await;
+    (server, link, handle, heard)
 }
 
 #[tokio::test]
 async fn prompt_yields_calls_and_text() {
-    let (server, _link, near, mut heard) = open_openclaw_session().await;
-    assert!(!near.is_cwd_known());
+    let (server, _link, handle, mut heard) = open_openclaw_session().await;
+    assert!(!handle.is_cwd_known());
     assert!(
-        !near
+        !handle
             .host_tools("t", Arc::new(RecordingToolBackend::default()), PermissionMode::Ask)
             .await
             .unwrap()
     );
-    near.send(send_request("run-1", "hi")).await.unwrap();
+    handle.send(send_request("run-1", "hi")).await.unwrap();
     let sent = server.wait_for_request("chat.send", 1).await;
     let plain = json!({"sessionKey": "acp:1", "message": "hi", "idempotencyKey": "run-1"});
     assert_eq!(sent, plain, "nothing that a closed schema would refuse");
@@ -78,8 +78,8 @@ async fn prompt_yields_calls_and_text() {
         .collect();
     assert_eq!(titles, ["exec: ls"]);
     // The gateway's spelling of the key is used from now on.
-    assert_eq!(near.info().session_key, "agent:main:acp:1");
-    near.abort("run-1").await.unwrap();
+    assert_eq!(handle.info().session_key, "agent:main:acp:1");
+    handle.abort("run-1").await.unwrap();
     let abort = json!({"sessionKey": "agent:main:acp:1", "runId": "run-1"});
     assert_eq!(server.wait_for_request("chat.abort", 1).await, abort);
 }
@@ -131,11 +131,11 @@ async fn device_key_is_sent_only_when_required() {
 
 #[tokio::test]
 async fn gateway_error_fails_run() {
-    let (server, _link, near, mut heard) = open_openclaw_session().await;
+    let (server, _link, handle, mut heard) = open_openclaw_session().await;
     server.set_answer("chat.send", Err("Agent \"x\" no longer exists in configuration"));
-    let refused = near.send(send_request("run-0", "hi")).await.unwrap_err();
+    let refused = handle.send(send_request("run-0", "hi")).await.unwrap_err();
     assert!(refused.to_string().contains("no longer exists"), "{refused}");
-    near.send(send_request("run-1", "hi")).await.unwrap();
+    handle.send(send_request("run-1", "hi")).await.unwrap();
     server.send_event(
         "chat",
         json!({"runId": "run-1", "sessionKey": "agent:main:acp:1", "seq": 1,
@@ -148,8 +148,8 @@ async fn gateway_error_fails_run() {
 
 #[tokio::test]
 async fn disconnect_mid_run_is_recovered_from_final_text() {
-    let (server, _link, near, mut heard) = open_openclaw_session().await;
-    near.send(send_request("run-1", "count")).await.unwrap();
+    let (server, _link, handle, mut heard) = open_openclaw_session().await;
+    handle.send(send_request("run-1", "count")).await.unwrap();
     server.send_chat("run-1", "delta", "One two");
     let (mut entries, _) = collect_until(&mut heard, is_text).await;
     // The run ends while nobody is connected.
@@ -171,8 +171,8 @@ async fn disconnect_mid_run_is_recovered_from_final_text() {
 
 #[tokio::test]
 async fn run_continues_after_reconnect() {
-    let (server, _link, near, mut heard) = open_openclaw_session().await;
-    near.send(send_request("run-1", "count")).await.unwrap();
+    let (server, _link, handle, mut heard) = open_openclaw_session().await;
+    handle.send(send_request("run-1", "count")).await.unwrap();
     server.send_chat("run-1", "delta", "One ");
     let (mut entries, _) = collect_until(&mut heard, is_text).await;
     server.drop_connections();
@@ -187,8 +187,8 @@ async fn run_continues_after_reconnect() {
 
 #[tokio::test]
 async fn unknown_run_outcome_is_reported() {
-    let (server, _link, near, mut heard) = open_openclaw_session().await;
-    near.send(send_request("run-1", "count")).await.unwrap();
+    let (server, _link, handle, mut heard) = open_openclaw_session().await;
+    handle.send(send_request("run-1", "count")).await.unwrap();
     server.send_chat("run-1", "delta", "One ");
     collect_until(&mut heard, is_text).await;
     // Longer than the assumed clock difference.
@@ -202,15 +202,15 @@ async fn unknown_run_outcome_is_reported() {
         panic!("{others:?}")
     };
     assert!(error.to_string().contains("is not known"), "{error}");
-    near.send(send_request("run-2", "again")).await.unwrap();
+    handle.send(send_request("run-2", "again")).await.unwrap();
     server.send_chat("run-2", "final", "Yes");
     assert_eq!(joined_text(&collect_until(&mut heard, is_end).await.0), "Yes");
 }
 
 #[tokio::test]
 async fn approval_is_requested_and_resolved() {
-    let (server, _link, near, mut heard) = open_openclaw_session().await;
-    near.send(send_request("run-1", "hi")).await.unwrap();
+    let (server, _link, handle, mut heard) = open_openclaw_session().await;
+    handle.send(send_request("run-1", "hi")).await.unwrap();
     let asked = |key: &str, id: &str| {
         json!({"id": id, "expiresAtMs": 9, "createdAtMs": 1,
         "request": {"command": "rm -rf x", "cwd": null, "host": "gateway", "sessionKey": key,
@@ -233,7 +233,7 @@ async fn approval_is_requested_and_resolved() {
         ("q1", &["rm -rf x".to_owned()][..])
     );
     assert_eq!(options, ["allow_once", "allow_always", "reject_once"]);
-    near.resolve_approval("q1", ApprovalAnswer::RejectOnce).await.unwrap();
+    handle.resolve_approval("q1", ApprovalAnswer::RejectOnce).await.unwrap();
     let decided = json!({"id": "q1", "decision": "deny"});
     assert_eq!(server.wait_for_request("exec.approval.resolve", 1).await, decided);
     server.send_event("exec.approval.resolved", json!({"id": "q0", "decision": "allow-always"}));
@@ -252,18 +252,18 @@ async fn refused_key_is_retried_as_bridge_key() {
     let server = OpenClawServer::start().await;
     let link = GatewayLink::new(TcpDialer::new(server.address));
     server.set_answer("sessions.resolve", Err("malformed session key \"acp:1\""));
-    let (near, _heard) = open_session(&link, "acp:1").await;
-    assert_eq!(near.info().session_key, "acp-bridge:1");
-    let (near, _heard) = open_session(&link, "acp:2").await;
-    assert_eq!(near.info().session_key, "acp:2");
+    let (handle, _heard) = open_session(&link, "acp:1").await;
+    assert_eq!(handle.info().session_key, "acp-bridge:1");
+    let (handle, _heard) = open_session(&link, "acp:2").await;
+    assert_eq!(handle.info().session_key, "acp:2");
     server.set_answer("chat.send", Err("acp_session_init_failed"));
-    near.send(send_request("run-1", "hi")).await.unwrap();
+    handle.send(send_request("run-1", "hi")).await.unwrap();
     assert_eq!(server.wait_for_request("chat.send", 2).await["sessionKey"], "acp-bridge:2");
 }
 
 #[tokio::test]
 async fn sessions_are_found_reset_changed_and_listed() {
-    let (server, link, near, mut heard) = open_openclaw_session().await;
+    let (server, link, handle, mut heard) = open_openclaw_session().await;
     let missing = OpenRequest { require_existing: true, ..open_request("acp:9") };
     let error = link.open(missing).await.err().unwrap();
     assert_eq!(error, GatewayLinkError::NoSession { key: "acp:9".to_owned() });
@@ -275,11 +275,12 @@ async fn sessions_are_found_reset_changed_and_listed() {
     assert_eq!(other.info().session_key, "agent:main:x");
     assert_eq!(server.wait_for_request("sessions.reset", 1).await, json!({"key": "agent:main:x"}));
 
-    let refused = near
+    let refused = handle
         .change(SessionChange { mode: Some(PermissionMode::Auto), ..SessionChange::default() })
         .await;
     assert!(matches!(refused, Err(GatewayLinkError::Unsupported { .. })), "{refused:?}");
-    near.change(SessionChange { thinking: Some("high".to_owned()), ..SessionChange::default() })
+    handle
+        .change(SessionChange { thinking: Some("high".to_owned()), ..SessionChange::default() })
         .await
         .unwrap();
     let patch = json!({"key": "acp:1", "thinkingLevel": "high"});
@@ -303,28 +304,28 @@ async fn sessions_are_found_reset_changed_and_listed() {
     link.delete("agent:main:a").await.unwrap();
     assert_eq!(server.wait_for_request("sessions.delete", 1).await, json!({"key": "agent:main:a"}));
     server.set_answer("sessions.get", Ok(json!({"messages": [{"role": "user", "content": "hi"}]})));
-    let page = near.read_events(0).await.unwrap();
+    let page = handle.read_events(0).await.unwrap();
     assert!(matches!(&page.events[0].what, EventKind::Prompt { text, .. } if text == "hi"));
     let last = page.events.last().unwrap().seq;
-    assert!(near.info().last_seq >= last && !page.has_more);
+    assert!(handle.info().last_seq >= last && !page.has_more);
 }
 
 #[tokio::test]
 async fn second_prompt_queues_or_replaces_first() {
-    let (server, _link, near, _heard) = open_openclaw_session().await;
-    near.send(send_request("run-1", "one")).await.unwrap();
-    near.send(send_request("run-2", "two")).await.unwrap();
+    let (server, _link, handle, _heard) = open_openclaw_session().await;
+    handle.send(send_request("run-1", "one")).await.unwrap();
+    handle.send(send_request("run-2", "two")).await.unwrap();
     assert_eq!(server.wait_for_request("chat.send", 2).await["queueMode"], "followup");
     let replace = SendRequest { overlap: OverlapPolicy::Replace, ..send_request("run-3", "three") };
-    near.send(replace).await.unwrap();
+    handle.send(replace).await.unwrap();
     assert_eq!(server.wait_for_request("chat.send", 3).await["queueMode"], Value::Null);
     assert_eq!(server.request_count("chat.abort"), 2);
 }
 
 #[tokio::test]
 async fn slow_reader_receives_all_text() {
-    let (server, _link, near, mut heard) = open_openclaw_session().await;
-    near.send(send_request("run-1", "much")).await.unwrap();
+    let (server, _link, handle, mut heard) = open_openclaw_session().await;
+    handle.send(send_request("run-1", "much")).await.unwrap();
     let mut all = String::new();
     for n in 0..3_000 {
         all += &format!("{n} ");

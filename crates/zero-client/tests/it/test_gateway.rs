@@ -72,7 +72,7 @@ impl TestGateway {
             bus: Arc::new(LocalEventBus::new()),
             agents: AgentRegistry::new(Vec::new(), None),
             models: ModelCatalog::new(vec![model], Some("scripted".to_owned())),
-            hands: Arc::new(NoToolBackend),
+            backend_factory: Arc::new(NoToolBackend),
             cwd: PathBuf::from("/"),
             nodes: Arc::new(zero_session::node_membership::SingleNode::new("test")),
             limits: SessionLimits::default(),
@@ -347,8 +347,8 @@ impl ToolBackend for RecordingToolBackend {
             kind: zero_core::ToolKind::Read,
             read_only: true,
         };
-        let bench = ToolCatalog { tools: vec![look].into(), ..ToolCatalog::default() };
-        Box::pin(async { Ok(bench) })
+        let catalog = ToolCatalog { tools: vec![look].into(), ..ToolCatalog::default() };
+        Box::pin(async { Ok(catalog) })
     }
 
     fn call(

@@ -144,13 +144,14 @@ pub fn validate_addresses(
         .filter_map(|address| HostName::from_address(address).ip())
         .map(|address| (address, (internet.inside)(address)))
         .collect();
-    let inside = addresses.iter().filter(|(_, inside)| inside.is_some()).count();
-    if inside != 0 && inside != addresses.len() {
+    let private = addresses.iter().find(|(_, inside)| inside.is_some());
+    if let Some((address, _)) = private
+        && addresses.iter().any(|(_, inside)| inside.is_none())
+    {
         // No legitimate setup needs this; an attacker could use it to reach the private address.
-        let what = "a name that resolves to both public and private addresses";
-        return Err(
-            ConnectDeniedError::PrivateHost { what, address: None, may_be_named: false }.into()
-        );
+        let what = "a private address, and also to public ones; no rule opens that";
+        let address = Some(*address);
+        return Err(ConnectDeniedError::PrivateHost { what, address, may_be_named: false }.into());
     }
     for (address, inside) in &addresses {
         may_pin(*address, *inside).map_err(|refusal| match host.ip() {

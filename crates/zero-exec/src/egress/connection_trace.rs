@@ -62,7 +62,7 @@ impl ConnectionTrace {
 
     pub(super) fn record_failure(&mut self, failure: &ProxyError) {
         let refused = match failure {
-            ProxyError::Refused(ConnectDeniedError::Rule { rule, place, verdict }) => {
+            ProxyError::Refused(ConnectDeniedError::Rule { rule, place, verdict, .. }) => {
                 Some((Some(rule.clone()), Some(place.clone()), *verdict))
             }
             ProxyError::Refused(_) => Some((None, None, Verdict::Deny)),

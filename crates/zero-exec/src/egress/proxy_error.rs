@@ -131,11 +131,7 @@ impl ProxyError {
 }
 
 /// How the user can allow the connection, if it can be allowed.
-pub(super) fn suggest_remedy(
-    refusal: &ConnectDeniedError,
-    host: &HostName,
-    port: u16,
-) -> Option<String> {
+pub fn suggest_remedy(refusal: &ConnectDeniedError, host: &HostName, port: u16) -> Option<String> {
     let allow =
         |host: String| format!("zero config add permissions.allow 'WebFetch(domain:{host})'");
     match refusal {

@@ -184,6 +184,16 @@ mod tests {
                 .resolved_to("192.0.2.10".parse().unwrap()),
             "it resolves to 192.0.2.10, a reserved documentation address; to allow it in your own settings: zero config add permissions.allow 'WebFetch(domain:192.0.2.10)'",
         );
+        let by_address = ConnectDeniedError::Rule {
+            verdict: zero_policy::Verdict::Deny,
+            rule: "WebFetch(domain:10.0.0.5)".to_owned(),
+            place: "your settings".to_owned(),
+            address: None,
+        };
+        check(
+            by_address.resolved_to("10.0.0.5".parse().unwrap()),
+            "it resolves to 10.0.0.5, and rule `WebFetch(domain:10.0.0.5)` denies it; the rule is in your settings",
+        );
         check(
             ConnectDeniedError::OtherName { said: "names another host, `b.com`".to_owned() },
             "its TLS greeting names another host, `b.com`",

@@ -44,16 +44,16 @@ pub(super) async fn attach(
     let agent = peer.sessions().agents().get(&session.agent);
     let mode = session.mode.or_else(|| agent.and_then(|agent| agent.mode));
     let comes_back = Duration::from_millis(params.return_ms.unwrap_or(0)).min(RETURN_MAX);
-    let hands = peer.new_backend(&session, &host, comes_back);
-    let terms = hands.set_initial_terms(agent.and_then(|agent| agent.dialect), mode);
+    let backend = peer.new_backend(&session, &host, comes_back);
+    let terms = backend.set_initial_terms(agent.and_then(|agent| agent.dialect), mode);
     let lease =
-        peer.sessions().attach_backend(&key, &host, Arc::clone(&hands) as Arc<dyn ToolBackend>);
+        peer.sessions().attach_backend(&key, &host, Arc::clone(&backend) as Arc<dyn ToolBackend>);
     let lease = lease.await.map_err(to_error_shape)?;
-    turn.set_host(session.id.clone(), peer.owner(), &hands);
+    turn.set_host(session.id.clone(), peer.owner(), &backend);
     if let Some(replaced) = replaced {
         replaced.displace(&host);
     }
-    peer.host_session(session.id, hands, lease)?;
+    peer.host_session(session.id, backend, lease)?;
     Ok(terms)
 }
 
@@ -74,16 +74,16 @@ pub(super) async fn offer(
     params: ToolsOfferParams,
 ) -> Result<Acknowledgement, ErrorPayload> {
     let key = peer.resolve_key(&params.session_key, None)?;
-    let hands = match peer.hosted_backend_by_key(&key) {
-        Some(hands) => check_not_displaced(hands)?,
+    let backend = match peer.hosted_backend_by_key(&key) {
+        Some(backend) => check_not_displaced(backend)?,
         None => hosted_backend(peer, peer.require_session(&key).await?.id.as_str())?,
     };
     // Validating many schemas would block other requests for too long.
     let offer = tokio::task::spawn_blocking(move || ToolOffer::from_params(params)).await;
     let broken = |_| ErrorPayload::new(ErrorCode::Unavailable, "the offer could not be checked");
     let mut offer = offer.map_err(broken)??;
-    offer.bench.tools = peer.share_tools(offer.bench.tools);
-    hands.set_offer(offer);
+    offer.catalog.tools = peer.share_tools(offer.catalog.tools);
+    backend.set_offer(offer);
     Ok(Acknowledgement { ok: true })
 }
 
@@ -118,14 +118,14 @@ fn hosted_backend(
 }
 
 fn check_not_displaced(
-    hands: Arc<RemoteToolBackend>,
+    backend: Arc<RemoteToolBackend>,
 ) -> Result<Arc<RemoteToolBackend>, ErrorPayload> {
-    match hands.displaced_by() {
-        None => Ok(hands),
+    match backend.displaced_by() {
+        None => Ok(backend),
         Some(host) => Err(ErrorPayload::invalid(format!(
             "`{host}` hosts the tools of session `{}` now, on another connection; call \
              tools/attach with `takeOver` to have them back",
-            hands.session_id()
+            backend.session_id()
         ))
         .with_details(serde_json::json!({"code": TOOLS_HOSTED, "host": host}))),
     }

@@ -20,9 +20,9 @@ fn relay(interest: RelayInterest) -> OpenClawRelay {
 }
 
 /// All events as sent on the wire, one per line.
-fn wire_lines(told: &[RelayEvent]) -> String {
-    let line = |told: &RelayEvent| {
-        let (name, payload) = match told {
+fn wire_lines(relayed: &[RelayEvent]) -> String {
+    let line = |relayed: &RelayEvent| {
+        let (name, payload) = match relayed {
             RelayEvent::Chat(event) => (CHAT, serde_json::to_value(event)),
             RelayEvent::Agent(event) => (AGENT, serde_json::to_value(event)),
             RelayEvent::ApprovalRequested(event) => {
@@ -32,17 +32,17 @@ fn wire_lines(told: &[RelayEvent]) -> String {
         };
         format!("{name} {}", payload.unwrap())
     };
-    told.iter().map(line).collect::<Vec<_>>().join("\n")
+    relayed.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// The events for these entries, with a flush after each one.
 fn relay_events(relay: &mut OpenClawRelay, events: &[Event]) -> Vec<RelayEvent> {
-    let mut told = Vec::new();
+    let mut relayed = Vec::new();
     for event in events {
-        relay.handle_event(event, SendCapacity::Ample, &mut told);
-        relay.flush(FlushScope::EnoughNew, &mut told);
+        relay.handle_event(event, SendCapacity::Ample, &mut relayed);
+        relay.flush(FlushScope::EnoughNew, &mut relayed);
     }
-    told
+    relayed
 }
 
 fn prompt() -> EventKind {
@@ -153,23 +153,23 @@ fn whole_run() -> Vec<Event> {
 #[test]
 fn full_run_is_relayed_with_all_interests() {
     let mut relay = relay(ALL);
-    let told = relay_events(&mut relay, &whole_run());
+    let relayed = relay_events(&mut relay, &whole_run());
     assert!(!relay.is_busy());
-    insta::assert_snapshot!(wire_lines(&told));
+    insta::assert_snapshot!(wire_lines(&relayed));
 }
 
 #[test]
 fn full_run_is_relayed_as_chat_only() {
-    let told = relay_events(&mut relay(RelayInterest::default()), &whole_run());
-    insta::assert_snapshot!(wire_lines(&told));
+    let relayed = relay_events(&mut relay(RelayInterest::default()), &whole_run());
+    insta::assert_snapshot!(wire_lines(&relayed));
 }
 
 /// The text that the OpenClaw bridge forwards: joined text blocks with the end trimmed, of which it
 /// takes the new part.
-fn bridge_text(told: &[RelayEvent]) -> String {
+fn bridge_text(relayed: &[RelayEvent]) -> String {
     let mut sent = String::new();
-    for told in told {
-        let RelayEvent::Chat(event) = told else { continue };
+    for relayed in relayed {
+        let RelayEvent::Chat(event) = relayed else { continue };
         let message = match &event.state {
             ChatRunState::Delta { message, .. } => message,
             ChatRunState::Final { message: Some(message), .. } => message,
@@ -187,15 +187,15 @@ fn bridge_text(told: &[RelayEvent]) -> String {
     sent
 }
 
-fn deltas(told: &[RelayEvent]) -> Vec<String> {
-    let delta = |told: &RelayEvent| match told {
+fn deltas(relayed: &[RelayEvent]) -> Vec<String> {
+    let delta = |relayed: &RelayEvent| match relayed {
         RelayEvent::Chat(event) => match &event.state {
             ChatRunState::Delta { delta_text, .. } => Some(delta_text.clone()),
             _ => None,
         },
         _ => None,
     };
-    told.iter().filter_map(delta).collect()
+    relayed.iter().filter_map(delta).collect()
 }
 
 #[test]
@@ -214,16 +214,16 @@ fn text_grows_monotonically_across_tool_calls() {
             run_ended(RunOutcome::MaxTokens),
         ],
     );
-    let told = relay_events(&mut relay(ALL), &events);
-    assert_eq!(bridge_text(&told), "First \n\n  second\n\nthird");
-    assert_eq!(deltas(&told).concat(), "First \n\n  second\n\nthird");
+    let relayed = relay_events(&mut relay(ALL), &events);
+    assert_eq!(bridge_text(&relayed), "First \n\n  second\n\nthird");
+    assert_eq!(deltas(&relayed).concat(), "First \n\n  second\n\nthird");
     assert_eq!(run_text(&events, &run_id("r")), "First \n\n  second\n\nthird");
 }
 
 #[test]
 fn run_sequence_numbers_have_no_gaps() {
-    let told = relay_events(&mut relay(ALL), &whole_run());
-    let seqs = told.iter().filter_map(|told| match told {
+    let relayed = relay_events(&mut relay(ALL), &whole_run());
+    let seqs = relayed.iter().filter_map(|relayed| match relayed {
         RelayEvent::Chat(event) => Some(event.seq),
         RelayEvent::Agent(event) => Some(event.seq),
         _ => None,
@@ -235,12 +235,12 @@ fn run_sequence_numbers_have_no_gaps() {
 #[track_caller]
 fn check_end(end: RunOutcome, expected: &str) {
     let events = run_ledger("r", [prompt(), run_started(), text("so far"), run_ended(end.clone())]);
-    let told = relay_events(&mut relay(ALL), &events);
-    let is_last = |told: &&RelayEvent| match told {
+    let relayed = relay_events(&mut relay(ALL), &events);
+    let is_last = |relayed: &&RelayEvent| match relayed {
         RelayEvent::Chat(event) => !matches!(event.state, ChatRunState::Delta { .. }),
         _ => false,
     };
-    let last: Vec<&RelayEvent> = told.iter().filter(is_last).collect();
+    let last: Vec<&RelayEvent> = relayed.iter().filter(is_last).collect();
     let [RelayEvent::Chat(event)] = last.as_slice() else { panic!("not one end but {last:?}") };
     let event = serde_json::to_value(event).unwrap();
     let said = &event["message"]["content"][0]["text"];
@@ -263,9 +263,9 @@ fn ended_run_emits_nothing() {
     let mut events =
         run_ledger("r", [prompt(), text("a"), run_ended(RunOutcome::Completed), text("ghost")]);
     events.extend(run_ledger("never-begun", [text("ghost"), run_ended(RunOutcome::Completed)]));
-    let told = relay_events(&mut relay(ALL), &events);
-    assert!(!wire_lines(&told).contains("ghost"));
-    assert!(!wire_lines(&told).contains("never-begun"));
+    let relayed = relay_events(&mut relay(ALL), &events);
+    assert!(!wire_lines(&relayed).contains("ghost"));
+    assert!(!wire_lines(&relayed).contains("never-begun"));
 }
 
 #[test]
@@ -273,21 +273,25 @@ fn late_subscriber_receives_full_text_first() {
     let events = whole_run();
     let (earlier, later) = events.split_at(6);
     let mut late = OpenClawRelay::from_history(session_info(), ALL, [], earlier);
-    let mut told = Vec::new();
-    late.catch_up(&mut told);
-    assert_eq!(deltas(&told), ["I look"]);
-    assert!(matches!(told.last(), Some(RelayEvent::ApprovalRequested(asked)) if asked.id == "q1"));
-    told.extend(relay_events(&mut late, later));
-    assert_eq!(bridge_text(&told), "I look\n\nFixed.");
-    assert!(wire_lines(&told).contains(r#""name":"edit_file","toolCallId":"c1","isError":false"#));
+    let mut relayed = Vec::new();
+    late.catch_up(&mut relayed);
+    assert_eq!(deltas(&relayed), ["I look"]);
+    assert!(
+        matches!(relayed.last(), Some(RelayEvent::ApprovalRequested(asked)) if asked.id == "q1")
+    );
+    relayed.extend(relay_events(&mut late, later));
+    assert_eq!(bridge_text(&relayed), "I look\n\nFixed.");
+    assert!(
+        wire_lines(&relayed).contains(r#""name":"edit_file","toolCallId":"c1","isError":false"#)
+    );
 }
 
 #[test]
 fn subscriber_after_run_end_receives_nothing() {
     let mut late = OpenClawRelay::from_history(session_info(), ALL, [], &whole_run());
-    let mut told = Vec::new();
-    late.catch_up(&mut told);
-    assert_eq!(told, []);
+    let mut relayed = Vec::new();
+    late.catch_up(&mut relayed);
+    assert_eq!(relayed, []);
     assert!(!late.is_busy());
 }
 
@@ -296,8 +300,8 @@ fn run_started_before_history_still_ends() {
     let events = run_ledger("old", [text("tail"), run_ended(RunOutcome::Completed)]);
     let (earlier, later) = events.split_at(1);
     let mut late = OpenClawRelay::from_history(session_info(), ALL, [run_id("old")], earlier);
-    let told = relay_events(&mut late, later);
-    assert_eq!(bridge_text(&told), "tail");
+    let relayed = relay_events(&mut late, later);
+    assert_eq!(bridge_text(&relayed), "tail");
     assert!(!late.is_busy());
 }
 
@@ -309,51 +313,51 @@ fn runs_of_one_session_do_not_mix() {
     );
     events[2].run = Some(run_id("b"));
     let mut relay = relay(ALL);
-    let told = relay_events(&mut relay, &events);
-    assert_eq!(bridge_text(&told), "one!");
+    let relayed = relay_events(&mut relay, &events);
+    assert_eq!(bridge_text(&relayed), "one!");
     assert!(relay.is_busy());
-    let told = relay_events(
+    let relayed = relay_events(
         &mut relay,
         &run_ledger("b", [run_started(), text("two"), run_ended(RunOutcome::Completed)]),
     );
-    assert_eq!(bridge_text(&told), "two");
+    assert_eq!(bridge_text(&relayed), "two");
 }
 
 #[test]
 fn bytes_sent_are_proportional_to_reply() {
     let mut relay = relay(RelayInterest::default());
-    let (mut told, mut said, mut bytes) = (Vec::new(), 0, 0);
-    relay.handle_event(&run_ledger("r", [prompt()])[0], SendCapacity::Ample, &mut told);
+    let (mut relayed, mut said, mut bytes) = (Vec::new(), 0, 0);
+    relay.handle_event(&run_ledger("r", [prompt()])[0], SendCapacity::Ample, &mut relayed);
     for event in run_ledger("r", std::iter::repeat_n(text("0123456789"), 6_000)) {
-        relay.handle_event(&event, SendCapacity::Ample, &mut told);
-        relay.flush(FlushScope::EnoughNew, &mut told);
+        relay.handle_event(&event, SendCapacity::Ample, &mut relayed);
+        relay.flush(FlushScope::EnoughNew, &mut relayed);
         said += 10;
-        bytes += wire_lines(&told).len();
-        told.clear();
+        bytes += wire_lines(&relayed).len();
+        relayed.clear();
     }
     assert!(bytes < said * 3 * NEW_SHARE, "{bytes} bytes for {said}");
     assert!(relay.has_held_text());
-    relay.flush(FlushScope::All, &mut told);
+    relay.flush(FlushScope::All, &mut relayed);
     assert!(!relay.has_held_text());
 }
 
 #[test]
 fn endless_reply_is_truncated_with_notice() {
     let mut relay = relay(RelayInterest::default());
-    let mut told = Vec::new();
+    let mut relayed = Vec::new();
     let long = "x".repeat(REPLY_BYTES_MAX / 2);
     let events = run_ledger("r", [prompt(), text(&long), text(&long), text("y"), text("z")]);
     for event in &events {
-        relay.handle_event(event, SendCapacity::Ample, &mut told);
+        relay.handle_event(event, SendCapacity::Ample, &mut relayed);
     }
-    relay.flush(FlushScope::All, &mut told);
-    assert!(bridge_text(&told).ends_with(REPLY_CUT));
-    assert!(!bridge_text(&told).contains('z'));
+    relay.flush(FlushScope::All, &mut relayed);
+    assert!(bridge_text(&relayed).ends_with(REPLY_CUT));
+    assert!(!bridge_text(&relayed).contains('z'));
 }
 
 /// Size of the events on the wire, in bytes.
-fn sent_bytes(told: &[RelayEvent]) -> usize {
-    let written = told.iter().map(|told| match told {
+fn sent_bytes(relayed: &[RelayEvent]) -> usize {
+    let written = relayed.iter().map(|relayed| match relayed {
         RelayEvent::Chat(event) => serde_json::to_string(event),
         RelayEvent::Agent(event) => serde_json::to_string(event),
         RelayEvent::ApprovalRequested(event) => serde_json::to_string(event),
@@ -370,20 +374,20 @@ fn one_reply_always_fits_send_queue() {
         let thought = EventKind::Thought { text: long.clone() };
         let events =
             run_ledger("r", [prompt(), thought, text(&long), run_ended(RunOutcome::Completed)]);
-        let told = relay_events(&mut relay(ALL), &events);
-        let bytes = sent_bytes(&told);
+        let relayed = relay_events(&mut relay(ALL), &events);
+        let bytes = sent_bytes(&relayed);
         assert!(bytes < limits.buffered_bytes_max * 7 / 8, "{character:?}: {bytes}");
-        let largest = told.iter().map(|one| sent_bytes(std::slice::from_ref(one))).max();
+        let largest = relayed.iter().map(|one| sent_bytes(std::slice::from_ref(one))).max();
         assert!(largest.unwrap() < limits.payload_bytes_max, "{character:?}: {largest:?}");
         // The part that fits is present.
-        assert!(bridge_text(&told).starts_with(&character.repeat(100_000)), "{character:?}");
+        assert!(bridge_text(&relayed).starts_with(&character.repeat(100_000)), "{character:?}");
     }
 }
 
 #[test]
 fn text_is_held_at_low_capacity_and_sent_at_end() {
     let mut relay = relay(ALL);
-    let mut told = Vec::new();
+    let mut relayed = Vec::new();
     let events = run_ledger(
         "r",
         [
@@ -396,10 +400,10 @@ fn text_is_held_at_low_capacity_and_sent_at_end() {
         ],
     );
     for event in &events {
-        relay.handle_event(event, SendCapacity::Low, &mut told);
+        relay.handle_event(event, SendCapacity::Low, &mut relayed);
     }
-    assert_eq!(deltas(&told), [""; 0]);
-    assert_eq!(bridge_text(&told), "one\n\ntwo");
+    assert_eq!(deltas(&relayed), [""; 0]);
+    assert_eq!(bridge_text(&relayed), "one\n\ntwo");
 }
 
 #[test]
@@ -410,13 +414,15 @@ fn approvals_go_only_to_approvers() {
     );
     // Also if the entry names no run.
     events[3].run = None;
-    let told = relay_events(&mut relay(ALL), &events);
-    let about_questions = |told: &&RelayEvent| {
-        matches!(told, RelayEvent::ApprovalRequested(_) | RelayEvent::ApprovalResolved(_))
+    let relayed = relay_events(&mut relay(ALL), &events);
+    let about_questions = |relayed: &&RelayEvent| {
+        matches!(relayed, RelayEvent::ApprovalRequested(_) | RelayEvent::ApprovalResolved(_))
     };
-    assert_eq!(told.iter().filter(about_questions).count(), 3);
-    assert!(wire_lines(&told).contains(r#"exec.approval.resolved {"id":"q1","decision":"deny""#));
+    assert_eq!(relayed.iter().filter(about_questions).count(), 3);
+    assert!(
+        wire_lines(&relayed).contains(r#"exec.approval.resolved {"id":"q1","decision":"deny""#)
+    );
     let deaf = RelayInterest { tools: true, approvals: false };
-    let told = relay_events(&mut relay(deaf), &events);
-    assert_eq!(told.iter().filter(about_questions).count(), 0);
+    let relayed = relay_events(&mut relay(deaf), &events);
+    assert_eq!(relayed.iter().filter(about_questions).count(), 0);
 }

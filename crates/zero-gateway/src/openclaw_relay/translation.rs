@@ -285,14 +285,14 @@ mod tests {
     #[test]
     fn outcome_is_told_whole() {
         let result = ToolResult { structured: json!({"exit_code": 7}), ..ToolResult::text("x") };
-        let told = tool_result(ToolCallStatus::Completed, &result.into());
-        assert_eq!(told.details, json!({"status": "completed", "structured": {"exit_code": 7}}));
+        let result = tool_result(ToolCallStatus::Completed, &result.into());
+        assert_eq!(result.details, json!({"status": "completed", "structured": {"exit_code": 7}}));
         let error = ToolError::new(ErrorType::PermissionDenied, ErrorReason::Denied, "no")
             .with_detail("matched_rule", "Bash(rm *)")
             .with_tool("Bash");
-        let told = tool_result(ToolCallStatus::Denied, &error.clone().into());
-        assert_eq!(told.details, json!({"status": "denied", "error": error}));
-        assert_eq!(told.is_error, Some(true));
+        let result = tool_result(ToolCallStatus::Denied, &error.clone().into());
+        assert_eq!(result.details, json!({"status": "denied", "error": error}));
+        assert_eq!(result.is_error, Some(true));
     }
 
     #[test]

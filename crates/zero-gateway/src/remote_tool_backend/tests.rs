@@ -11,7 +11,7 @@ use zero_session::store::ToolHostLocation;
 use zero_wire::tools::{OfferedTool, ToolContent, ToolsOfferParams};
 
 struct RemoteBackendFixture {
-    hands: Arc<RemoteToolBackend>,
+    backend: Arc<RemoteToolBackend>,
     frames: SentFrames,
     gone: CancellationToken,
     cancel: CancellationToken,
@@ -53,9 +53,9 @@ fn fixture() -> RemoteBackendFixture {
     };
     let (outbox, frames) = send_queue();
     let gone = CancellationToken::new();
-    let hands = RemoteToolBackend::new(&session, "laptop", outbox, gone.clone(), Duration::ZERO);
+    let backend = RemoteToolBackend::new(&session, "laptop", outbox, gone.clone(), Duration::ZERO);
     RemoteBackendFixture {
-        hands,
+        backend,
         frames,
         gone,
         cancel: CancellationToken::new(),
@@ -124,14 +124,14 @@ impl RemoteBackendFixture {
     /// Offers `read` in the dialect of the calls.
     fn with_offer() -> Self {
         let rig = fixture();
-        rig.hands.set_offer(offer("acp", &["read"]));
+        rig.backend.set_offer(offer("acp", &["read"]));
         rig
     }
 
     fn start_call(&self, id: &str, tool: &str) -> tokio::task::JoinHandle<ToolOutcome> {
-        let (hands, cancel) = (Arc::clone(&self.hands), self.cancel.clone());
+        let (backend, cancel) = (Arc::clone(&self.backend), self.cancel.clone());
         let (call, watch) = (call(id, tool), Arc::clone(&self.heard));
-        tokio::spawn(async move { hands.call(call, DialectName::Acp, cancel, watch).await })
+        tokio::spawn(async move { backend.call(call, DialectName::Acp, cancel, watch).await })
     }
 
     async fn next_event(&mut self) -> (String, Value) {
@@ -157,12 +157,12 @@ async fn call_is_sent_to_host_and_result_returned() {
         message: message.map(str::to_owned),
         ..ToolsProgressParams::default()
     };
-    rig.hands.handle_progress(progress(Some("Read a"), None)).unwrap();
-    rig.hands.handle_progress(progress(None, Some("half\u{1b}[2J"))).unwrap();
-    rig.hands.handle_progress(progress(Some("Rm\n\u{202e}a"), None)).unwrap();
-    let nothing = rig.hands.handle_progress(progress(None, None)).unwrap_err();
+    rig.backend.handle_progress(progress(Some("Read a"), None)).unwrap();
+    rig.backend.handle_progress(progress(None, Some("half\u{1b}[2J"))).unwrap();
+    rig.backend.handle_progress(progress(Some("Rm\n\u{202e}a"), None)).unwrap();
+    let nothing = rig.backend.handle_progress(progress(None, None)).unwrap_err();
     assert!(nothing.message.contains("at least one of title and message"), "{}", nothing.message);
-    rig.hands.handle_result(result("c1", "the text", false)).unwrap();
+    rig.backend.handle_result(result("c1", "the text", false)).unwrap();
     assert_eq!(result_text(&asked.await.unwrap()), (ToolCallStatus::Completed, "the text"));
     assert_eq!(*rig.heard.0.lock().unwrap(), ["Read a read 0", "half\u{FFFD}[2J", "Rm a read 0"]);
 }
@@ -173,7 +173,7 @@ async fn fast_call_describes_itself_with_result() {
     let asked = rig.start_call("c1", "read");
     rig.next_event().await;
     let (title, kind) = (Some("Delete\n\u{202e}a".to_owned()), Some(ToolKind::Delete));
-    rig.hands
+    rig.backend
         .handle_result(ToolsResultParams { title, kind, ..result("c1", "done", false) })
         .unwrap();
     assert_eq!(result_text(&asked.await.unwrap()), (ToolCallStatus::Completed, "done"));
@@ -186,9 +186,9 @@ async fn result_is_accepted_once_and_only_for_known_call() {
     let asked = rig.start_call("c1", "read");
     rig.next_event().await;
     let refused =
-        |call: &str| rig.hands.handle_result(result(call, "x", false)).unwrap_err().message;
+        |call: &str| rig.backend.handle_result(result(call, "x", false)).unwrap_err().message;
     assert!(refused("c2").starts_with("nobody waits for call `c2` here"));
-    rig.hands.handle_result(result("c1", "first", true)).unwrap();
+    rig.backend.handle_result(result("c1", "first", true)).unwrap();
     assert!(refused("c1").starts_with("nobody waits for call `c1` here"));
     assert_eq!(result_text(&asked.await.unwrap()), (ToolCallStatus::Failed, "first"));
 }
@@ -203,13 +203,13 @@ async fn vanished_host_fails_its_calls() {
     let (status, text) = result_text(&end);
     assert_eq!(status, ToolCallStatus::Failed);
     assert!(text.contains("laptop went away; whether it happened is not known"), "{text}");
-    assert!(rig.hands.lock_calls().is_empty());
+    assert!(rig.backend.lock_calls().is_empty());
     // Later calls are not sent to the host.
     let end = rig.start_call("c2", "read").await.unwrap();
     assert!(result_text(&end).1.contains("which is not connected"), "{end:?}");
     let away = ToolBackendError::ClientDisconnected { host: "laptop".to_owned() };
-    assert_eq!(rig.hands.set_mode(PermissionMode::Plan).await, Err(away.clone()));
-    assert_eq!(rig.hands.load_catalog(DialectName::Qwen).await, Err(away));
+    assert_eq!(rig.backend.set_mode(PermissionMode::Plan).await, Err(away.clone()));
+    assert_eq!(rig.backend.load_catalog(DialectName::Qwen).await, Err(away));
 }
 
 #[tokio::test]
@@ -217,16 +217,16 @@ async fn displaced_host_is_notified_and_its_calls_fail() {
     let mut rig = RemoteBackendFixture::with_offer();
     let asked = rig.start_call("c1", "read");
     rig.next_event().await;
-    rig.hands.displace("desktop");
-    rig.hands.displace("phone");
+    rig.backend.displace("desktop");
+    rig.backend.displace("phone");
     let end = asked.await.unwrap();
     assert!(result_text(&end).1.contains("whether it happened is not known"), "{end:?}");
     let (name, payload) = rig.next_event().await;
     let expected =
         json!({"sessionKey": "agent:main:main", "sessionId": "sess_1", "host": "desktop"});
     assert_eq!((name.as_str(), payload), ("tools/displaced", expected));
-    assert_eq!((rig.hands.displaced_by(), rig.hands.is_attached()), (Some("desktop"), false));
-    assert!(rig.hands.handle_result(result("c1", "late", false)).is_err());
+    assert_eq!((rig.backend.displaced_by(), rig.backend.is_attached()), (Some("desktop"), false));
+    assert!(rig.backend.handle_result(result("c1", "late", false)).is_err());
 }
 
 #[tokio::test(start_paused = true)]
@@ -241,7 +241,7 @@ async fn cancelled_call_ends_by_host_or_after_grace() {
         status: Some(ToolCallStatus::Cancelled),
         ..result("c1", "stopped", true)
     };
-    rig.hands.handle_result(stopped).unwrap();
+    rig.backend.handle_result(stopped).unwrap();
     assert_eq!(result_text(&asked.await.unwrap()), (ToolCallStatus::Cancelled, "stopped"));
 
     let mut rig = RemoteBackendFixture::with_offer();
@@ -251,7 +251,7 @@ async fn cancelled_call_ends_by_host_or_after_grace() {
     let end = asked.await.unwrap();
     assert_eq!(result_text(&end).0, ToolCallStatus::Cancelled);
     assert!(result_text(&end).1.contains("did not report the outcome within 5 s"), "{end:?}");
-    assert!(rig.hands.handle_result(result("c1", "late", false)).is_err());
+    assert!(rig.backend.handle_result(result("c1", "late", false)).is_err());
 }
 
 #[tokio::test]
@@ -261,7 +261,7 @@ async fn abandoned_call_is_cancelled_at_host() {
     rig.next_event().await;
     asked.abort();
     assert_eq!(rig.next_event().await.0, "tools/cancel");
-    assert!(rig.hands.lock_calls().is_empty());
+    assert!(rig.backend.lock_calls().is_empty());
 }
 
 #[tokio::test]
@@ -288,7 +288,7 @@ async fn calls_and_results_are_bounded() {
     let end = rig.start_call("more", "read").await.unwrap();
     assert!(result_text(&end).1.contains("has 64 running calls"), "{end:?}");
     let large = "x".repeat(RESULT_BYTES_MAX);
-    let refused = rig.hands.handle_result(result("c0", &large, false)).unwrap_err();
+    let refused = rig.backend.handle_result(result("c0", &large, false)).unwrap_err();
     assert!(refused.message.contains("recorded as failed"), "{}", refused.message);
     let end = asked.swap_remove(0).await.unwrap();
     assert_eq!(result_text(&end).0, ToolCallStatus::Failed);
@@ -298,22 +298,22 @@ async fn calls_and_results_are_bounded() {
 #[tokio::test(start_paused = true)]
 async fn offer_is_requested_in_dialect_and_awaited() {
     let mut rig = fixture();
-    let terms = rig.hands.set_initial_terms(None, Some(PermissionMode::Plan));
+    let terms = rig.backend.set_initial_terms(None, Some(PermissionMode::Plan));
     assert_eq!((terms.dialect.as_str(), terms.mode.as_deref()), ("canonical", Some("plan")));
     assert!(terms.outcome);
-    let hands = Arc::clone(&rig.hands);
-    let bench = tokio::spawn(async move { hands.load_catalog(DialectName::Acp).await });
+    let backend = Arc::clone(&rig.backend);
+    let catalog = tokio::spawn(async move { backend.load_catalog(DialectName::Acp).await });
     let (name, payload) = rig.next_event().await;
     assert_eq!((name.as_str(), &payload["dialect"]), ("tools/terms", &json!("acp")));
-    rig.hands.set_offer(offer("canonical", &["Read"]));
-    rig.hands.set_offer(offer("acp", &["read"]));
-    let bench = bench.await.unwrap().unwrap();
-    assert_eq!((bench.tools[0].name.as_str(), bench.cwd), ("read", PathBuf::from("/w")));
+    rig.backend.set_offer(offer("canonical", &["Read"]));
+    rig.backend.set_offer(offer("acp", &["read"]));
+    let catalog = catalog.await.unwrap().unwrap();
+    assert_eq!((catalog.tools[0].name.as_str(), catalog.cwd), ("read", PathBuf::from("/w")));
     // The wait for a host that never offers the dialect is bounded.
-    let error = rig.hands.load_catalog(DialectName::Qwen).await.unwrap_err();
+    let error = rig.backend.load_catalog(DialectName::Qwen).await.unwrap_err();
     assert!(error.to_string().contains("in the dialect `qwen` within 15 s"), "{error}");
     rig.next_event().await;
-    rig.hands.set_mode(PermissionMode::Auto).await.unwrap();
+    rig.backend.set_mode(PermissionMode::Auto).await.unwrap();
     assert_eq!(rig.next_event().await.1["mode"], "auto");
 }
 
@@ -342,12 +342,12 @@ async fn whole_outcome_arrives() {
         let asked = rig.start_call(id, "read");
         rig.next_event().await;
         let is_error = outcome.error().is_some();
-        let told = ToolsResultParams {
+        let params = ToolsResultParams {
             outcome: Some(Box::new(outcome.clone())),
             content: Vec::new(),
             ..result(id, "", is_error)
         };
-        rig.hands.handle_result(told).unwrap();
+        rig.backend.handle_result(params).unwrap();
         assert_eq!(asked.await.unwrap(), outcome);
     }
 }

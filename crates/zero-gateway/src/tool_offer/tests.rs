@@ -29,12 +29,16 @@ fn check(at: &str, value: Value, expected: &str) {
 
 #[test]
 fn valid_offer_is_accepted_unchanged() {
-    let ToolOffer { dialect, bench } = ToolOffer::from_params(offer(|_| {})).unwrap();
+    let ToolOffer { dialect, catalog } = ToolOffer::from_params(offer(|_| {})).unwrap();
     assert_eq!(dialect, DialectName::Canonical);
-    let names: Vec<&str> = bench.tools.iter().map(|tool| tool.name.as_str()).collect();
+    let names: Vec<&str> = catalog.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["Read", "git__log"]);
-    assert_eq!(bench.tools[1].input_schema, json!({"type": "object"}), "what models need is said");
-    assert_eq!((bench.instructions.len(), bench.commands.len()), (1, 1));
+    assert_eq!(
+        catalog.tools[1].input_schema,
+        json!({"type": "object"}),
+        "what models need is said"
+    );
+    assert_eq!((catalog.instructions.len(), catalog.commands.len()), (1, 1));
     // A host whose folder is unusable may offer no tools.
     let nothing = offer(|offer| {
         for (field, value) in [("cwd", json!("")), ("system", json!("")), ("tools", json!([]))] {

@@ -68,7 +68,7 @@ pub(crate) async fn start_bridge_gateway(recorded: &[RecordedFrame]) -> BridgeGa
         bus: Arc::new(LocalEventBus::new()),
         agents: AgentRegistry::new(Vec::new(), None),
         models: ModelCatalog::new(vec![model], Some("scripted".to_owned())),
-        hands: Arc::new(FolderBackendFactory::new(&temp)),
+        backend_factory: Arc::new(FolderBackendFactory::new(&temp)),
         cwd: work,
         nodes: Arc::new(SingleNode::new("test")),
         limits: SessionLimits::default(),
@@ -208,7 +208,7 @@ impl ToolBackendFactory for FolderBackendFactory {
         &self,
         order: ToolBackendRequest,
     ) -> BoxFuture<'_, Result<Arc<dyn ToolBackend>, ToolBackendError>> {
-        let hands = LocalToolBackend::new(LocalToolBackendConfig {
+        let backend = LocalToolBackend::new(LocalToolBackendConfig {
             host: Arc::clone(&self.host),
             session: order.session,
             dialects: Arc::clone(&self.dialects),
@@ -220,6 +220,8 @@ impl ToolBackendFactory for FolderBackendFactory {
             own_folder: None,
             keep: Box::new(()),
         });
-        Box::pin(std::future::ready(hands.map(|hands| Arc::new(hands) as Arc<dyn ToolBackend>)))
+        Box::pin(std::future::ready(
+            backend.map(|backend| Arc::new(backend) as Arc<dyn ToolBackend>),
+        ))
     }
 }

@@ -27,7 +27,7 @@ pub(crate) async fn sessions() -> SessionManager {
         bus: Arc::new(NullServices),
         agents: AgentRegistry::new(Vec::new(), None),
         models: ModelCatalog::default(),
-        hands: Arc::new(NullServices),
+        backend_factory: Arc::new(NullServices),
         cwd: PathBuf::from("/"),
         nodes: std::sync::Arc::new(zero_session::node_membership::SingleNode::new("test")),
         limits: SessionLimits::default(),

@@ -59,7 +59,7 @@ impl TestGateway {
             bus: Arc::new(LocalEventBus::new()),
             agents: AgentRegistry::new(Vec::new(), None),
             models: ModelCatalog::new(vec![model], Some("scripted".to_owned())),
-            hands: Arc::new(NoToolBackend),
+            backend_factory: Arc::new(NoToolBackend),
             cwd: PathBuf::from("/"),
             nodes: Arc::new(zero_session::node_membership::SingleNode::new("test")),
             limits: SessionLimits::default(),

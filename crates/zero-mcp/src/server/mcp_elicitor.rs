@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use rmcp::model::{ElicitRequestParams, ElicitationAction};
 use serde_json::{Map, Value};
-use zero_core::sanitize::escape_line;
 use zero_runtime::schema::InputSchema;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
@@ -83,11 +82,8 @@ fn build_request(
     elicitation: &Elicitation,
     reach: ElicitationSupport,
 ) -> Option<(ElicitRequestParams, Option<LegacyForm>)> {
-    let message = format!(
-        "{} asks:\n{}",
-        escape_line(&elicitation.asker()),
-        quote_lines(&elicitation.message)
-    );
+    let elicitation = elicitation.to_visible();
+    let message = format!("{} asks:\n{}", elicitation.asker(), quote_lines(&elicitation.message));
     match &elicitation.wanted {
         ElicitationMode::Form(Value::Object(schema)) if reach.forms => match reach.choices {
             ChoiceStyle::Titled => {

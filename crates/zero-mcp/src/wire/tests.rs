@@ -37,7 +37,7 @@ fn new_fixture<R: ConnectionRole>(limits: McpMessageLimits) -> TransportFixture<
 /// Lists tools (id 1), calls one (id 2) and pings (id 3), then receives what the server sends, and
 /// renders what the SDK gets: the id and the kind of each message.
 async fn deliver(server_says: &[u8]) -> (Vec<String>, ConnectionDiagnostics) {
-    let mut bench = new_fixture::<RoleClient>(McpMessageLimits {
+    let mut fixture = new_fixture::<RoleClient>(McpMessageLimits {
         line_bytes_max: 1 << 20,
         ..McpMessageLimits::default()
     });
@@ -46,25 +46,25 @@ async fn deliver(server_says: &[u8]) -> (Vec<String>, ConnectionDiagnostics) {
         (2, json!({"method": "tools/call", "params": {"name": "t"}})),
         (3, json!({"method": "ping"})),
     ] {
-        bench.lines.send(request_message(id, request)).await.unwrap();
+        fixture.lines.send(request_message(id, request)).await.unwrap();
     }
     let bytes = server_says.to_vec();
-    let (mut unread, mut writing) = tokio::io::split(bench.there);
+    let (mut unread, mut writing) = tokio::io::split(fixture.there);
     let server = tokio::spawn(async move {
         writing.write_all(&bytes).await.unwrap();
         writing.shutdown().await.unwrap();
     });
     let mut shown = Vec::new();
     let receiving = async {
-        while let Some(message) = bench.lines.receive().await {
+        while let Some(message) = fixture.lines.receive().await {
             shown.push(describe_message(&message));
         }
     };
     tokio::time::timeout(PATIENCE, receiving).await.expect("it hangs");
     server.await.unwrap();
-    assert_eq!(bench.lines.close_cause(), Some(DisconnectCause::ByPeer));
+    assert_eq!(fixture.lines.close_cause(), Some(DisconnectCause::ByPeer));
     let _ = unread.read(&mut [0; 16]).await;
-    (shown, bench.lines.diagnostics().clone())
+    (shown, fixture.lines.diagnostics().clone())
 }
 
 fn request_message(id: i64, request: Value) -> TxJsonRpcMessage<RoleClient> {
@@ -185,23 +185,23 @@ async fn unusable_answer_becomes_error_for_waiter() {
 
 #[tokio::test]
 async fn endless_line_fails_before_it_ends() {
-    let mut bench = new_fixture::<RoleClient>(McpMessageLimits {
+    let mut fixture = new_fixture::<RoleClient>(McpMessageLimits {
         line_bytes_max: 1 << 20,
         ..McpMessageLimits::default()
     });
-    bench.lines.send(request_message(2, json!({"method": "ping"}))).await.unwrap();
-    let (_unread, mut writing) = tokio::io::split(bench.there);
+    fixture.lines.send(request_message(2, json!({"method": "ping"}))).await.unwrap();
+    let (_unread, mut writing) = tokio::io::split(fixture.there);
     let server = tokio::spawn(async move {
         let head = br#"{"jsonrpc":"2.0","id":2,"result":{"a":""#;
         writing.write_all(head).await.unwrap();
         while writing.write_all(&[b'x'; 4096]).await.is_ok() {}
     });
-    let received = tokio::time::timeout(PATIENCE, bench.lines.receive()).await.unwrap();
+    let received = tokio::time::timeout(PATIENCE, fixture.lines.receive()).await.unwrap();
     assert_eq!(
         describe_message(&received.unwrap()),
         "2: error the answer was refused: it is longer than 1048576 bytes"
     );
-    drop(bench.lines);
+    drop(fixture.lines);
     tokio::time::timeout(PATIENCE, server).await.unwrap().unwrap();
 }
 
@@ -360,8 +360,8 @@ async fn notification_flood_is_counted() {
 #[tokio::test]
 async fn noise_before_first_answer_does_not_block() {
     // The server writes a megabyte before it reads, and this side writes much before it reads.
-    let mut bench = new_fixture::<RoleClient>(McpMessageLimits::default());
-    let (mut reading, mut writing) = tokio::io::split(bench.there);
+    let mut fixture = new_fixture::<RoleClient>(McpMessageLimits::default());
+    let (mut reading, mut writing) = tokio::io::split(fixture.there);
     let server = tokio::spawn(async move {
         for _ in 0..20_000 {
             writing.write_all(b"{\"level\":\"info\",\"message\":\"hello there\"}\n").await.unwrap();
@@ -373,30 +373,31 @@ async fn noise_before_first_answer_does_not_block() {
     });
     let long = "x".repeat(300_000);
     let request = json!({"method": "tools/call", "params": {"name": long}});
-    bench.lines.send(request_message(1, request)).await.unwrap();
-    let received = tokio::time::timeout(PATIENCE, bench.lines.receive()).await.unwrap();
+    fixture.lines.send(request_message(1, request)).await.unwrap();
+    let received = tokio::time::timeout(PATIENCE, fixture.lines.receive()).await.unwrap();
     assert_eq!(describe_message(&received.unwrap()), "1: call ");
-    assert_eq!(bench.lines.diagnostics().report().noise, 20_000);
+    assert_eq!(fixture.lines.diagnostics().report().noise, 20_000);
     drop(server.await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
 async fn peer_that_never_reads_is_disconnected() {
-    let mut bench = new_fixture::<RoleClient>(McpMessageLimits::default());
+    let mut fixture = new_fixture::<RoleClient>(McpMessageLimits::default());
     let long = "x".repeat(300_000);
     let request = json!({"method": "tools/call", "params": {"name": long}});
-    bench.lines.send(request_message(1, request)).await.unwrap();
-    assert!(bench.lines.receive().await.is_none());
+    fixture.lines.send(request_message(1, request)).await.unwrap();
+    assert!(fixture.lines.receive().await.is_none());
     let after = Duration::from_secs(6);
-    assert_eq!(bench.lines.close_cause(), Some(DisconnectCause::WriteTimedOut { after }));
-    let error = bench.lines.send(request_message(2, json!({"method": "ping"}))).await.unwrap_err();
+    assert_eq!(fixture.lines.close_cause(), Some(DisconnectCause::WriteTimedOut { after }));
+    let error =
+        fixture.lines.send(request_message(2, json!({"method": "ping"}))).await.unwrap_err();
     assert!(error.to_string().contains("did not read"), "{error}");
 }
 
 #[tokio::test]
 async fn messages_sent_byte_by_byte_arrive() {
-    let mut bench = new_fixture::<RoleServer>(McpMessageLimits::default());
-    let (_unread, mut writing) = tokio::io::split(bench.there);
+    let mut fixture = new_fixture::<RoleServer>(McpMessageLimits::default());
+    let (_unread, mut writing) = tokio::io::split(fixture.there);
     tokio::spawn(async move {
         for byte in b"{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"ping\"}\r\n" {
             writing.write_all(&[*byte]).await.unwrap();
@@ -404,30 +405,30 @@ async fn messages_sent_byte_by_byte_arrive() {
         }
         writing.shutdown().await.unwrap();
     });
-    let eof = bench.lines.eof();
-    let message = bench.lines.receive().await.unwrap();
+    let eof = fixture.lines.eof();
+    let message = fixture.lines.receive().await.unwrap();
     assert!(
         matches!(message, JsonRpcMessage::Request(request) if request.id == RequestId::String("a".into()))
     );
-    assert!(bench.lines.receive().await.is_none());
+    assert!(fixture.lines.receive().await.is_none());
     assert!(eof.is_cancelled());
 }
 
 /// Checks what zero's server replies to a client without the SDK.
 async fn check_server(client_says: &str, handed_on: usize, answered: &[(&str, i32)]) {
-    let mut bench = new_fixture::<RoleServer>(McpMessageLimits {
+    let mut fixture = new_fixture::<RoleServer>(McpMessageLimits {
         requests_max: 2,
         ..McpMessageLimits::default()
     });
-    let (mut reading, mut writing) = tokio::io::split(bench.there);
+    let (mut reading, mut writing) = tokio::io::split(fixture.there);
     writing.write_all(client_says.as_bytes()).await.unwrap();
     writing.shutdown().await.unwrap();
     let mut count = 0;
-    while bench.lines.receive().await.is_some() {
+    while fixture.lines.receive().await.is_some() {
         count += 1;
     }
-    bench.lines.close().await.unwrap();
-    drop(bench.lines);
+    fixture.lines.close().await.unwrap();
+    drop(fixture.lines);
     let mut answers = String::new();
     reading.read_to_string(&mut answers).await.unwrap();
     let answers: Vec<Value> = answers.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
@@ -471,11 +472,11 @@ async fn client_mistakes_are_answered_with_errors() {
 #[tokio::test]
 async fn reading_client_gets_every_refusal() {
     const MANY: usize = 3_000;
-    let mut bench = new_fixture::<RoleServer>(McpMessageLimits {
+    let mut fixture = new_fixture::<RoleServer>(McpMessageLimits {
         requests_max: 1,
         ..McpMessageLimits::default()
     });
-    let (reading, mut writing) = tokio::io::split(bench.there);
+    let (reading, mut writing) = tokio::io::split(fixture.there);
     let says = "{\"jsonrpc\":\"2.0\",\"id\":{},\"method\":\"ping\"}\n".repeat(MANY);
     let talking = tokio::spawn(async move {
         writing.write_all(says.as_bytes()).await.unwrap();
@@ -493,31 +494,31 @@ async fn reading_client_gets_every_refusal() {
     loop {
         tokio::select! {
             biased;
-            message = bench.lines.receive() => {
+            message = fixture.lines.receive() => {
                 assert!(message.is_none());
                 break;
             }
             () = tokio::task::yield_now() => {}
         }
     }
-    bench.lines.close().await.unwrap();
-    drop(bench.lines);
+    fixture.lines.close().await.unwrap();
+    drop(fixture.lines);
     talking.await.unwrap();
     assert_eq!(answers.await.unwrap(), MANY);
 }
 
 #[tokio::test]
 async fn cancelled_request_frees_its_slot() {
-    let mut bench = new_fixture::<RoleServer>(McpMessageLimits {
+    let mut fixture = new_fixture::<RoleServer>(McpMessageLimits {
         requests_max: 1,
         ..McpMessageLimits::default()
     });
     let says = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\
         {\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":1}}\n\
         {\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\"}\n";
-    bench.there.write_all(says.as_bytes()).await.unwrap();
+    fixture.there.write_all(says.as_bytes()).await.unwrap();
     for expected in ["request", "notification", "request"] {
-        let kind = match bench.lines.receive().await.unwrap() {
+        let kind = match fixture.lines.receive().await.unwrap() {
             JsonRpcMessage::Request(_) => "request",
             JsonRpcMessage::Notification(_) => "notification",
             _ => "other",
@@ -530,9 +531,9 @@ async fn cancelled_request_frees_its_slot() {
 async fn fast_parsed_call_equals_sdk_parsed_call() {
     let says = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":7},"name":"t","arguments":{"a":1}}}"#;
     let slow: RxJsonRpcMessage<RoleServer> = serde_json::from_str(says).unwrap();
-    let mut bench = new_fixture::<RoleServer>(McpMessageLimits::default());
-    bench.there.write_all(format!("{says}\n").as_bytes()).await.unwrap();
-    let quick = bench.lines.receive().await.unwrap();
+    let mut fixture = new_fixture::<RoleServer>(McpMessageLimits::default());
+    fixture.there.write_all(format!("{says}\n").as_bytes()).await.unwrap();
+    let quick = fixture.lines.receive().await.unwrap();
     let (JsonRpcMessage::Request(slow), JsonRpcMessage::Request(quick)) = (slow, quick) else {
         panic!("not a request")
     };
@@ -544,8 +545,8 @@ async fn fast_parsed_call_equals_sdk_parsed_call() {
 #[tokio::test]
 async fn client_gets_every_answer_of_a_burst() {
     const CALLS: usize = 100;
-    let bench = new_fixture::<RoleClient>(McpMessageLimits::default());
-    let (reading, mut writing) = tokio::io::split(bench.there);
+    let fixture = new_fixture::<RoleClient>(McpMessageLimits::default());
+    let (reading, mut writing) = tokio::io::split(fixture.there);
     let server = tokio::spawn(async move {
         let mut lines = BufReader::new(reading).lines();
         let mut answers = String::new();
@@ -577,7 +578,7 @@ async fn client_gets_every_answer_of_a_burst() {
         }
         panic!("only {pings} pings were answered");
     });
-    let client = rmcp::ServiceExt::serve((), bench.lines).await.unwrap();
+    let client = rmcp::ServiceExt::serve((), fixture.lines).await.unwrap();
     let calls = (0..CALLS).map(|_| client.call_tool(CallToolRequestParams::new("t")));
     let answers = futures_util::future::join_all(calls);
     let answers = tokio::time::timeout(PATIENCE, answers).await.expect("one is lost");

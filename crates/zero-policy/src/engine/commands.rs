@@ -88,7 +88,7 @@ impl<'a> RequestEvaluator<'a> {
         label: &str,
         whole: Option<CoveringRule<'a>>,
     ) -> (EffectAssessment, Option<CoveringRule<'a>>) {
-        let CommandInvocation { argv, study, folders, .. } = invocation;
+        let CommandInvocation { argv, analysis, folders, .. } = invocation;
         let words = CommandWords::new(argv);
         let new = |verdict, reason: String| {
             EffectAssessment::new("exec", label.to_owned(), verdict, reason)
@@ -109,7 +109,7 @@ impl<'a> RequestEvaluator<'a> {
         let exact = self.engine.rules.find_exact_command_rule(&words);
         let exact = exact.map(|rule| CoveringRule { rule, exact: true, changes: true });
         let exact = exact.or(whole);
-        if let Some(why) = study.critical {
+        if let Some(why) = analysis.critical {
             let person =
                 exact.filter(|cover| cover.rule.source.owner == RuleOwner::User && !is_rm(argv));
             return match person {
@@ -117,10 +117,10 @@ impl<'a> RequestEvaluator<'a> {
                 None => (new(Verdict::Ask, format!("it {why}; zero asks every time")), None),
             };
         }
-        let changes = !reads_by_default(argv, study.nature);
+        let changes = !reads_by_default(argv, analysis.nature);
         let allowed = ruled.map(|(_, rule)| CoveringRule { rule, exact: false, changes });
         if let Some(cover) = exact.or(allowed) {
-            let stays = study.nature != CommandClass::Opaque
+            let stays = analysis.nature != CommandClass::Opaque
                 || cover.exact
                 || self.runs_inside_workspace(folders);
             if stays {
@@ -133,7 +133,7 @@ impl<'a> RequestEvaluator<'a> {
             );
             return (new(Verdict::Ask, reason), None);
         }
-        let judged = match study.nature {
+        let judged = match analysis.nature {
             CommandClass::ReadOnly => new(Verdict::Allow, "it only reads".to_owned()),
             CommandClass::Files => {
                 new(Verdict::Allow, "depends on the files and hosts it uses".to_owned())
@@ -163,7 +163,7 @@ impl<'a> RequestEvaluator<'a> {
         judged: &mut Vec<EffectAssessment>,
     ) {
         let Some(program) = invocation.argv.first().and_then(ShellArg::as_known) else { return };
-        let known = invocation.study.nature != CommandClass::Opaque;
+        let known = invocation.analysis.nature != CommandClass::Opaque;
         let mut doubt = |reason: String| {
             let verdict = EffectAssessment::new("exec", label.to_owned(), Verdict::Ask, reason);
             judged.push(EffectAssessment {
@@ -246,12 +246,13 @@ impl<'a> RequestEvaluator<'a> {
             .collect();
         let rules = &self.engine.rules;
         for at in 0..words.len() {
-            let near = &words[at..words.len().min(at + LOOSE_WORDS_MAX)];
+            let candidate = &words[at..words.len().min(at + LOOSE_WORDS_MAX)];
             let rule = rules
-                .find_command_rule(Verdict::Deny, &CommandWords::new(near))
+                .find_command_rule(Verdict::Deny, &CommandWords::new(candidate))
                 .or_else(|| self.find_denied_path(words.get(at)?.as_known()?));
             if let Some(rule) = rule {
-                let target = near.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+                let target =
+                    candidate.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
                 let judged = EffectAssessment::from_rule("exec", target, Verdict::Deny, rule);
                 return Some(judged.with_risk(RiskLevel::High));
             }
@@ -275,15 +276,15 @@ impl EffectAssessment {
     }
 
     fn with_command_risk(self, invocation: &CommandInvocation) -> Self {
-        let study = &invocation.study;
-        let risk = match study.nature {
-            _ if study.critical.is_some() => RiskLevel::Critical,
+        let analysis = &invocation.analysis;
+        let risk = match analysis.nature {
+            _ if analysis.critical.is_some() => RiskLevel::Critical,
             CommandClass::ReadOnly | CommandClass::Files | CommandClass::Wrapper => RiskLevel::Low,
             CommandClass::Opaque => RiskLevel::High,
         };
-        let changes = match study.nature {
+        let changes = match analysis.nature {
             CommandClass::Opaque => ChangeScope::Unknown,
-            _ if study.critical.is_some() => ChangeScope::OtherEffects,
+            _ if analysis.critical.is_some() => ChangeScope::OtherEffects,
             _ => ChangeScope::Nothing,
         };
         Self { changes, ..self.with_risk(risk) }

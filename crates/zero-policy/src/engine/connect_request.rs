@@ -52,7 +52,7 @@ pub enum ConnectDeniedError {
         port: u16,
     },
     /// A rule denies the host or asks about it.
-    #[error("rule `{rule}` {}", describe_verdict(*.verdict))]
+    #[error("{}rule `{rule}` {}", describe_resolution(*.address), describe_verdict(*.verdict))]
     Rule {
         /// The verdict of the rule.
         verdict: Verdict,
@@ -60,6 +60,8 @@ pub enum ConnectDeniedError {
         rule: String,
         /// The origin of the rule.
         place: String,
+        /// The address that the host's name resolved to, if the rule is about that address.
+        address: Option<IpAddr>,
     },
     /// The host is not on the public internet.
     #[error("{}", describe_private(*.address, .what))]
@@ -86,6 +88,10 @@ fn describe_private(address: Option<IpAddr>, what: &str) -> String {
     }
 }
 
+fn describe_resolution(address: Option<IpAddr>) -> String {
+    address.map_or_else(String::new, |address| format!("it resolves to {address}, and "))
+}
+
 fn describe_verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Deny => "denies it",
@@ -96,7 +102,8 @@ fn describe_verdict(verdict: Verdict) -> &'static str {
 
 impl ConnectDeniedError {
     fn from_rule(verdict: Verdict, rule: &PolicyRule) -> Self {
-        Self::Rule { verdict, rule: rule.text.clone(), place: rule.source.to_string() }
+        let (rule, place) = (rule.text.clone(), rule.source.to_string());
+        Self::Rule { verdict, rule, place, address: None }
     }
 
     fn private_host(what: &'static str) -> Self {
@@ -108,7 +115,7 @@ impl ConnectDeniedError {
     /// The same error for a host whose name resolved to `address`.
     #[must_use]
     pub fn resolved_to(mut self, resolved: IpAddr) -> Self {
-        if let Self::PrivateHost { address, .. } = &mut self {
+        if let Self::PrivateHost { address, .. } | Self::Rule { address, .. } = &mut self {
             *address = Some(resolved);
         }
         self

@@ -66,7 +66,7 @@ impl RequestEvaluator<'_> {
         let program = invocation.argv.first()?.as_known()?;
         let words: Vec<&str> = invocation.argv.iter().map_while(ShellArg::as_known).collect();
         let pattern = match find_subcommand(&words) {
-            Some(act) if invocation.study.nature == CommandClass::Opaque => {
+            Some(act) if invocation.analysis.nature == CommandClass::Opaque => {
                 format!("{}:*", join_unquoted(act)?)
             }
             _ if words.len() == invocation.argv.len() => join_unquoted(&words)?,

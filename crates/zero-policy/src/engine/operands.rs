@@ -48,8 +48,8 @@ impl<'a> RequestEvaluator<'a> {
         label: &str,
         cover: Option<CoveringRule<'a>>,
     ) -> Option<EffectAssessment> {
-        let CommandInvocation { argv, study, .. } = invocation;
-        if study.nature != CommandClass::Opaque {
+        let CommandInvocation { argv, analysis, .. } = invocation;
+        if analysis.nature != CommandClass::Opaque {
             return None;
         }
         let name = argv.first().and_then(ShellArg::as_known).unwrap_or_default();

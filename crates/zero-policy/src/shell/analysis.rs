@@ -64,7 +64,7 @@ pub struct CommandInvocation {
     /// Program and arguments; never empty.
     pub argv: Vec<ShellArg>,
     /// Its analysis.
-    pub study: CommandAnalysis,
+    pub analysis: CommandAnalysis,
     /// The folders it may run in.
     pub folders: WorkingFolders,
     /// Whether unknown arguments follow, as with `xargs`.
@@ -75,9 +75,10 @@ impl CommandInvocation {
     /// Records that a variable of unknown effect is set for it: what its arguments say may not be
     /// all that it does.
     pub(crate) fn distrust_environment(&mut self) {
-        let is_judged = matches!(self.study.nature, CommandClass::ReadOnly | CommandClass::Files);
+        let is_judged =
+            matches!(self.analysis.nature, CommandClass::ReadOnly | CommandClass::Files);
         if is_judged && !ignores_environment(&self.argv) {
-            self.study.nature = CommandClass::Opaque;
+            self.analysis.nature = CommandClass::Opaque;
         }
     }
 }

@@ -50,7 +50,12 @@ impl PagingHint<'_> {
 
 /// A piece of a result, in a dialect's words; how it is wrapped depends on who gets it.
 enum RenderedPiece<'a> {
-    Change { summary: &'a str, diff: &'a FileDiff },
+    Change {
+        summary: &'a str,
+        diff: &'a FileDiff,
+        /// The same change with the texts of the file, if they are known.
+        texts: Option<&'a FileDiff>,
+    },
     Part(RenderedPart<'a>),
 }
 
@@ -115,15 +120,15 @@ pub(super) fn render_parts<'a>(
     paging: PagingHint<'_>,
     result: &'a ToolResult,
 ) -> Vec<RenderedPart<'a>> {
-    let told = |piece| match piece {
+    let to_content = |piece| match piece {
         RenderedPiece::Part(part) => part,
-        RenderedPiece::Change { summary, diff } => RenderedPart::Text(match dialect {
+        RenderedPiece::Change { summary, diff, texts } => RenderedPart::Text(match dialect {
             DialectName::Acp => format!("{}\n{}", diff.path, diff.unified),
-            DialectName::Opencode if has_texts(diff) => format!("changed {}", diff.path),
+            DialectName::Opencode if texts.is_some() => format!("changed {}", diff.path),
             _ => describe_change(summary, diff),
         }),
     };
-    render_pieces(dialect, done, paging, result).into_iter().map(told).collect()
+    render_pieces(dialect, done, paging, result).into_iter().map(to_content).collect()
 }
 
 /// An error as a model is told it: what happened, what a command had printed until then, and the
@@ -168,7 +173,8 @@ fn render_pieces<'a>(
                 pieces.push(text_piece(done.to_owned()));
             }
             (ToolResultPart::Diff { summary, diff }, None) => {
-                pieces.push(RenderedPiece::Change { summary, diff });
+                let texts = find_texts(diff, &result.display);
+                pieces.push(RenderedPiece::Change { summary, diff, texts });
             }
             (ToolResultPart::Text(plain), _) => pieces.push(text_piece(plain.clone())),
             (ToolResultPart::Lines { first, text, rest, note }, _) => {
@@ -215,12 +221,10 @@ fn piece_json(dialect: DialectName, piece: RenderedPiece<'_>) -> Value {
         RenderedPiece::Change { diff, .. } if dialect == DialectName::Acp => {
             return json!({"type": "diff", "path": diff.path, "diff": diff.unified});
         }
-        RenderedPiece::Change { diff, .. }
-            if dialect == DialectName::Opencode && has_texts(diff) =>
-        {
+        RenderedPiece::Change { texts: Some(diff), .. } if dialect == DialectName::Opencode => {
             return json!({"type": "diff", "path": diff.path, "oldText": diff.old_text, "newText": diff.new_text});
         }
-        RenderedPiece::Change { summary, diff } => {
+        RenderedPiece::Change { summary, diff, .. } => {
             RenderedPart::Text(describe_change(summary, diff))
         }
     };
@@ -266,10 +270,15 @@ fn describe_change(summary: &str, diff: &FileDiff) -> String {
     format!("{summary}\n{}", diff.unified)
 }
 
-/// Whether the texts of a change are carried. Where they were too long, two nulls would say that
-/// nothing is there.
-fn has_texts(diff: &FileDiff) -> bool {
-    diff.old_text.is_some() || diff.new_text.is_some()
+/// A change with the texts of its file: itself, or the display. Where the texts were too long, two
+/// nulls would say that nothing is there.
+fn find_texts<'a>(diff: &'a FileDiff, display: &'a ResultDisplay) -> Option<&'a FileDiff> {
+    let shown = match display {
+        ResultDisplay::Diff(shown) if shown.path == diff.path => Some(shown),
+        _ => None,
+    };
+    let has_texts = |diff: &&FileDiff| diff.old_text.is_some() || diff.new_text.is_some();
+    Some(diff).filter(has_texts).or_else(|| shown.filter(has_texts))
 }
 
 /// Bytes, by what they are. What is neither a picture nor text cannot be shown to a model here.
@@ -417,8 +426,8 @@ mod tests {
                 structured: json!({}),
                 locations: vec![],
             };
-            let told = crate::dialect::render_for_model(*dialect, "x", &result.into());
-            assert_eq!(told[0], expected, "{dialect}");
+            let rendered = crate::dialect::render_for_model(*dialect, "x", &result.into());
+            assert_eq!(rendered[0], expected, "{dialect}");
         }
     }
 
@@ -467,14 +476,42 @@ mod tests {
     }
 
     #[test]
+    fn texts_of_change_may_be_in_display_only() {
+        let diff = FileDiff {
+            path: "a.rs".into(),
+            unified: "-a\n+b".into(),
+            old_text: Some("a".into()),
+            new_text: Some("b".into()),
+            partial: false,
+        };
+        let change = ToolResultPart::Diff { summary: "s".into(), diff: diff.without_texts() };
+        let opencode = |display| {
+            let result =
+                ToolResult { content: vec![change.clone()], display, ..ToolResult::text("") };
+            let rendered = Dialect::new(DialectName::Opencode).render("x", &result).content;
+            let for_model =
+                crate::dialect::render_for_model(DialectName::Opencode, "x", &result.into());
+            (rendered, for_model)
+        };
+        let whole = json!({"type": "diff", "path": "a.rs", "oldText": "a", "newText": "b"});
+        let (rendered, for_model) = opencode(ResultDisplay::Diff(diff.clone()));
+        assert_eq!((rendered, for_model), (vec![whole], vec![text_content("changed a.rs".into())]));
+        let hunks = "s\n-a\n+b";
+        let of_other = FileDiff { path: "b.rs".into(), ..diff };
+        let (rendered, for_model) = opencode(ResultDisplay::Diff(of_other));
+        let text = json!({"type": "content", "content": {"type": "text", "text": hunks}});
+        assert_eq!((rendered, for_model), (vec![text], vec![text_content(hunks.into())]));
+    }
+
+    #[test]
     fn model_is_told_every_field_of_error() {
         let error = ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, "too slow")
             .with_detail("output", "line 1\nline 2\n")
             .with_detail("spill_file", "/tmp/all");
         for dialect in DialectName::ALL {
-            let told = crate::dialect::render_for_model(dialect, "Bash", &error.clone().into());
+            let rendered = crate::dialect::render_for_model(dialect, "Bash", &error.clone().into());
             let expected = "too slow\n\nline 1\nline 2\n\n{\"error_type\":\"timeout\",\"details\":{\"reason\":\"deadline\",\"spill_file\":\"/tmp/all\"}}";
-            assert_eq!(told, [text_content(expected.into())], "{dialect}");
+            assert_eq!(rendered, [text_content(expected.into())], "{dialect}");
         }
         let error = ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, "too slow")
             .with_detail("output", 7);

@@ -1,8 +1,8 @@
-//! Where on this machine somebody may let sessions work.
+//! The folders of this machine in which an owner may let sessions work.
 //!
 //! Tools ask before they leave the folder of a session, but within it they read without a question.
-//! So whoever may choose that folder freely may read this machine. The limit is looked at when a
-//! folder is chosen, to say so at once, and again whenever hands are used that work here, since
+//! So whoever may choose that folder freely may read this machine. The limit is checked when a
+//! folder is chosen, to report it at once, and again whenever a local backend is used, since
 //! folders and links change.
 
 use std::path::{Path, PathBuf};

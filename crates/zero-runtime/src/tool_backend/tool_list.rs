@@ -1,4 +1,4 @@
-//! The tools on a bench, shared by everybody who holds it.
+//! The tools of a catalog, shared by all its copies.
 //!
 //! They are told to the model with every request, and are the longest part of most; so what has to be
 //! made of them is made once for as long as they stay the same.

@@ -16,7 +16,9 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::Semaphore;
 use url::Url;
 use zero_core::ExtraRootCertificates;
-use zero_exec::egress::{AddressPinError, LookupError, ResolverConfig, validate_addresses};
+use zero_exec::egress::{
+    AddressPinError, LookupError, ResolverConfig, suggest_remedy, validate_addresses,
+};
 use zero_policy::{ConnectDeniedError, ConnectPermission, ConnectRequest, HostName, HostPattern};
 
 use crate::policy::Policy;
@@ -103,7 +105,7 @@ pub enum UnreachableError {
         why: String,
     },
     /// A rule denies it, or the address is not public.
-    #[error("no connection to {host} port {port}: {refusal}")]
+    #[error("no connection to {host} port {port}: {refusal}{}", private_remedy(.refusal, .host))]
     Refused {
         /// The refused host, by name or address.
         host: String,
@@ -113,7 +115,7 @@ pub enum UnreachableError {
         refusal: ConnectDeniedError,
     },
     /// Its addresses cannot be used.
-    #[error("no connection to {host}: {why}")]
+    #[error("no connection to {host}: {why}{}", address_remedy(.why, .host))]
     Addresses {
         /// The requested host, without its port.
         host: String,
@@ -128,6 +130,23 @@ pub enum UnreachableError {
         /// Why the lookup failed.
         why: String,
     },
+}
+
+fn address_remedy(why: &AddressPinError, host: &str) -> String {
+    match why {
+        AddressPinError::Refused(refusal) => private_remedy(refusal, host),
+        AddressPinError::NoAddress => String::new(),
+    }
+}
+
+/// How the user can open an address that is not public, if a rule can.
+fn private_remedy(refusal: &ConnectDeniedError, host: &str) -> String {
+    let remedy = match (refusal, HostName::from_host(host)) {
+        // Only the remedy for a port depends on the port.
+        (ConnectDeniedError::PrivateHost { .. }, Ok(host)) => suggest_remedy(refusal, &host, 0),
+        _ => None,
+    };
+    remedy.map_or_else(String::new, |remedy| format!("; {remedy}"))
 }
 
 /// Decides about the connections for one purpose.
@@ -375,6 +394,7 @@ mod tests {
                 "localhost" => &["127.0.0.1", "::1"],
                 "rebinds.example" => &["127.0.0.1"],
                 "intranet.example" => &["10.0.0.5"],
+                "six.example" => &["fd00::5"],
                 "mixed.example" => &["93.184.216.34", "10.0.0.5"],
                 "cloud.example" => &["169.254.169.254"],
                 "mapped.example" => &["::ffff:127.0.0.1"],
@@ -464,7 +484,7 @@ mod tests {
                 "https://intranet.example/token",
                 "it resolves to 10.0.0.5, a private network",
             ),
-            (public, "https://mixed.example/", "to both public and private addresses"),
+            (public, "https://mixed.example/", "a private address, and also to public ones"),
             (public, "https://cloud.example/", "169.254.169.254, a cloud metadata service"),
             (public, "https://mapped.example/", "it resolves to 127.0.0.1, this machine"),
             (public, "https://many.example/", "could not be found"),
@@ -485,6 +505,45 @@ mod tests {
                 expected,
             );
         }
+    }
+
+    #[tokio::test]
+    async fn remedy_names_resolved_address_and_opens_it() {
+        let public = "https://public.example/mcp";
+        let other = &[(Verdict::Allow, "WebFetch(domain:10.0.0.6)")];
+        for (url, address) in [
+            ("https://intranet.example/", "10.0.0.5"),
+            ("https://six.example/", "fd00::5"),
+            ("https://mapped.example/", "127.0.0.1"),
+            ("https://10.0.0.5/", "10.0.0.5"),
+        ] {
+            let refused = connect_outcome(other, public, url).await;
+            let rule = format!("WebFetch(domain:{address})");
+            let remedy = format!(
+                "; to allow it in your own settings: zero config add permissions.allow '{rule}'"
+            );
+            assert!(refused.ends_with(&remedy), "{refused}");
+            assert!(refused.contains(&format!("resolves to {address}, ")) || url.contains(address));
+            let opened = connect_outcome(&[(Verdict::Allow, &rule)], public, url).await;
+            check_outcome(&opened, url, "fine");
+        }
+        // No rule opens these.
+        for (url, why) in [
+            (
+                "https://mixed.example/",
+                "it resolves to 10.0.0.5, a private address, and also to public ones; no rule opens that",
+            ),
+            ("https://cloud.example/", "it resolves to 169.254.169.254, a cloud metadata service"),
+        ] {
+            let refused = connect_outcome(other, public, url).await;
+            assert!(refused.ends_with(why), "{refused}");
+        }
+        let deny = &[(Verdict::Deny, "WebFetch(domain:10.0.0.5)")];
+        check_outcome(
+            &connect_outcome(deny, public, "https://intranet.example/").await,
+            "denied address",
+            "it resolves to 10.0.0.5, and rule `WebFetch(domain:10.0.0.5)` denies it",
+        );
     }
 
     #[tokio::test]

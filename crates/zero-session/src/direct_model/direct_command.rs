@@ -140,14 +140,14 @@ fn parse_tool_call(
     let exact = tools.iter().find(|tool| tool.name == word);
     let found = exact.or_else(|| tools.iter().find(|tool| tool.name.eq_ignore_ascii_case(word)));
     let Some(tool) = found else {
-        let near = suggest_names(word, tools.iter().map(|tool| tool.name.as_str()), 3);
-        let near = match &near[..] {
+        let similar = suggest_names(word, tools.iter().map(|tool| tool.name.as_str()), 3);
+        let similar = match &similar[..] {
             [] => String::new(),
-            near => format!(" did you mean {}?", near.join(", ")),
+            similar => format!(" did you mean {}?", similar.join(", ")),
         };
         let shown = excerpt(word, 64);
         return DirectAction::Reply(format!(
-            "there is no command or tool `{shown}`;{near} `/help` lists them"
+            "there is no command or tool `{shown}`;{similar} `/help` lists them"
         ));
     };
     let input = json.or_else(|| rest.is_empty().then(|| Value::Object(Map::new())));

@@ -107,7 +107,7 @@ mod tests {
             let state = StateDir::new(self.path("state"));
             let memories = NoteStoreSet::new(Some(self.path("own")), state);
             let workspace = Workspace::open(&[self.path("w")], None).unwrap();
-            read_notes(&memories, &workspace, policy).map(|told| told.text)
+            read_notes(&memories, &workspace, policy).map(|text| text.text)
         }
     }
 
@@ -120,8 +120,8 @@ mod tests {
             ("own/memory/style.md", &format!("{AGENTS}{evil}")),
             ("w/.zero/memory/build.md", "Run just.\n"),
         ]);
-        let told = fixture.read_notes_by(&RiskPolicy).unwrap();
-        let (about, notes) = told.split_once("\n\n").unwrap();
+        let text = fixture.read_notes_by(&RiskPolicy).unwrap();
+        let (about, notes) = text.split_once("\n\n").unwrap();
         assert!(about.contains("cannot allow anything"), "{about}");
         assert_eq!(
             notes,
@@ -137,10 +137,10 @@ mod tests {
         let files: Vec<(String, &str)> =
             (0..20).map(|at| (format!("w/.zero/memory/n{at:02}.md"), &*long)).collect();
         let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (&**name, *text)).collect();
-        let told = MemoryFixture::new(&files).read_notes_by(&RiskPolicy).unwrap();
-        assert!(told.len() < ALL_BYTES_MAX + 1_100, "{}", told.len());
-        assert!(told.contains("\n> […]\n\nn01 (project"), "each is cut");
-        assert!(told.ends_with("n18, n19"), "{}", &told[told.len() - 200..]);
+        let text = MemoryFixture::new(&files).read_notes_by(&RiskPolicy).unwrap();
+        assert!(text.len() < ALL_BYTES_MAX + 1_100, "{}", text.len());
+        assert!(text.contains("\n> […]\n\nn01 (project"), "each is cut");
+        assert!(text.ends_with("n18, n19"), "{}", &text[text.len() - 200..]);
     }
 
     #[test]
@@ -152,8 +152,8 @@ mod tests {
         let roots = vec![fixture.path("w")];
         let config =
             PolicyEngineConfig { rules: vec![rule], roots, ..PolicyEngineConfig::default() };
-        let told =
+        let text =
             fixture.read_notes_by(&RulePolicy::new(PolicyEngine::new(config), Vec::new())).unwrap();
-        assert!(told.contains("> yes") && !told.contains("> no"), "{told}");
+        assert!(text.contains("> yes") && !text.contains("> no"), "{text}");
     }
 }

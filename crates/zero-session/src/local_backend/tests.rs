@@ -163,14 +163,14 @@ fn backend_call(id: &str, tool: &str, input: Value) -> ToolCall {
 }
 
 async fn call(
-    hands: &LocalToolBackend,
+    backend: &LocalToolBackend,
     tool: &str,
     input: Value,
 ) -> (ToolOutcome, Arc<RecordingObserver>) {
     let watch = Arc::new(RecordingObserver::default());
     let heard = Arc::clone(&watch) as Arc<dyn CallObserver>;
     let (call, dialect) = (backend_call("call_1", tool, input), DialectName::Canonical);
-    let end = hands.call(call, dialect, CancellationToken::new(), heard).await;
+    let end = backend.call(call, dialect, CancellationToken::new(), heard).await;
     (end, watch)
 }
 
@@ -191,8 +191,8 @@ async fn file_read_needs_no_approval() {
     let fixture = BackendFixture::new(&[]);
     fixture.write_file("a.txt", "one\ntwo\n");
     let no = FixedApprover::new(ApprovalAnswer::RejectOnce);
-    let hands = fixture.backend("s", &no);
-    let (end, watch) = call(&hands, "Read", json!({"file_path": "a.txt"})).await;
+    let backend = fixture.backend("s", &no);
+    let (end, watch) = call(&backend, "Read", json!({"file_path": "a.txt"})).await;
     assert_eq!(
         (end.status(), result_text(&end).as_str()),
         (ToolCallStatus::Completed, "     1\tone\n     2\ttwo")
@@ -207,15 +207,15 @@ async fn file_read_needs_no_approval() {
     assert_eq!((title.as_str(), *kind), ("Read `a.txt`", ToolKind::Read));
     assert_eq!(*locations, [file_position(&fixture.path("a.txt"))]);
     assert_eq!(no.question_count(), 0);
-    assert!(hands.switchboard.lock_routes().is_empty(), "nothing is left of a call");
+    assert!(backend.switchboard.lock_routes().is_empty(), "nothing is left of a call");
 }
 
 #[tokio::test]
 async fn rejected_call_is_reported_to_model() {
     let fixture = BackendFixture::new(&[]);
     let no = FixedApprover::new(ApprovalAnswer::RejectOnce);
-    let hands = fixture.backend("s", &no);
-    let (end, _) = call(&hands, "Write", json!({"file_path": "a", "content": "x"})).await;
+    let backend = fixture.backend("s", &no);
+    let (end, _) = call(&backend, "Write", json!({"file_path": "a", "content": "x"})).await;
     assert_eq!(end.status(), ToolCallStatus::Denied);
     assert!(result_text(&end).contains("the user rejected this call"), "{}", result_text(&end));
     assert!(!fixture.path("a").exists());
@@ -229,12 +229,12 @@ async fn rejected_call_is_reported_to_model() {
 async fn unattended_denial_tells_model_how_to_allow() {
     let fixture = BackendFixture::new(&[]);
     let config = fixture.config("s", &FixedApprover::new(ApprovalAnswer::AllowOnce));
-    let hands = LocalToolBackend::new(LocalToolBackendConfig {
+    let backend = LocalToolBackend::new(LocalToolBackendConfig {
         approver: Arc::new(UnattendedApprover),
         ..config
     })
     .unwrap();
-    let (end, _) = call(&hands, "Write", json!({"file_path": "a", "content": "x"})).await;
+    let (end, _) = call(&backend, "Write", json!({"file_path": "a", "content": "x"})).await;
     assert_eq!(end.status(), ToolCallStatus::Denied);
     assert!(
         result_text(&end).contains("to allow it, allow `Write` in the settings"),
@@ -249,9 +249,9 @@ async fn approved_edit_returns_diff() {
     let fixture = BackendFixture::new(&[]);
     fixture.write_file("a", "old\n");
     let yes = FixedApprover::new(ApprovalAnswer::AllowOnce);
-    let hands = fixture.backend("s", &yes);
-    call(&hands, "Read", json!({"file_path": "a"})).await;
-    let (end, _) = call(&hands, "Write", json!({"file_path": "a", "content": "new\n"})).await;
+    let backend = fixture.backend("s", &yes);
+    call(&backend, "Read", json!({"file_path": "a"})).await;
+    let (end, _) = call(&backend, "Write", json!({"file_path": "a", "content": "new\n"})).await;
     assert_eq!(end.status(), ToolCallStatus::Completed, "{end:?}");
     let Some(ResultDisplay::Diff(diff)) = end.result().map(|result| &result.display) else {
         panic!("{end:?}")
@@ -262,21 +262,28 @@ async fn approved_edit_returns_diff() {
     assert_eq!((old_text.as_deref(), new_text.as_deref()), (Some("old\n"), Some("new\n")));
     assert_eq!(std::fs::read_to_string(fixture.path("a")).unwrap(), "new\n");
     assert!(yes.asked.lock().unwrap()[0].1.preview.is_some());
+    let edit = json!({"file_path": "a", "old_string": "new", "new_string": "last"});
+    let (edited, _) = call(&backend, "Edit", edit).await;
+    for (outcome, text) in [(end, "new\n"), (edited, "last\n")] {
+        let stored = serde_json::to_string(&outcome).unwrap();
+        let field = format!("\"new_text\":{}", json!(text));
+        assert_eq!(stored.matches(&field).count(), 1, "the text is stored once: {stored}");
+    }
 }
 
 #[tokio::test]
 async fn todo_list_becomes_session_plan() {
     let fixture = BackendFixture::new(&[]);
-    let hands = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
+    let backend = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
     let todo = json!({"content": "Test", "status": "in_progress", "activeForm": "Testing"});
-    let (end, _) = call(&hands, "TodoWrite", json!({ "todos": [todo] })).await;
+    let (end, _) = call(&backend, "TodoWrite", json!({ "todos": [todo] })).await;
     assert_eq!(end.status(), ToolCallStatus::Completed, "{end:?}");
     let plan = end.result().unwrap().plan().unwrap();
     assert_eq!((plan.len(), &*plan[0].content, &*plan[0].status), (1, "Test", "in_progress"));
-    let bench = hands.load_catalog(DialectName::Canonical).await.unwrap();
-    let lists = bench.tools.iter().find(|tool| tool.canonical == "TodoWrite").unwrap();
+    let catalog = backend.load_catalog(DialectName::Canonical).await.unwrap();
+    let lists = catalog.tools.iter().find(|tool| tool.canonical == "TodoWrite").unwrap();
     assert!(!lists.read_only, "two at a time would leave whichever came last");
-    let (end, _) = call(&hands, "LS", json!({})).await;
+    let (end, _) = call(&backend, "LS", json!({})).await;
     assert_eq!(end.result().unwrap().plan(), None);
 }
 
@@ -286,17 +293,17 @@ async fn new_session_receives_stored_notes() {
     let state = StateDir::new(fixture.path("../state"));
     fixture.host.insert_extension(Arc::new(NoteStoreSet::new(Some(fixture.path("../own")), state)));
     let yes = FixedApprover::new(ApprovalAnswer::AllowOnce);
-    let hands = fixture.backend("s", &yes);
+    let backend = fixture.backend("s", &yes);
     let save = json!({"action": "save", "name": "tabs", "text": "Use tabs."});
-    let (end, _) = call(&hands, "Memory", save).await;
+    let (end, _) = call(&backend, "Memory", save).await;
     assert_eq!(end.status(), ToolCallStatus::Completed, "{end:?}");
     assert_eq!(yes.question_count(), 1, "what later sessions are told is for the person to decide");
     let later = fixture.backend("t", &yes);
-    let bench = later.load_catalog(DialectName::Canonical).await.unwrap();
-    let told = &bench.instructions[0];
-    assert_eq!(told.path, "memory");
-    assert!(told.text.contains("tabs (project, by agent in session s, 20"), "{}", told.text);
-    assert!(told.text.ends_with("\n> Use tabs."), "{}", told.text);
+    let catalog = later.load_catalog(DialectName::Canonical).await.unwrap();
+    let notes = &catalog.instructions[0];
+    assert_eq!(notes.path, "memory");
+    assert!(notes.text.contains("tabs (project, by agent in session s, 20"), "{}", notes.text);
+    assert!(notes.text.ends_with("\n> Use tabs."), "{}", notes.text);
     let (end, _) = call(&later, "Memory", json!({"action": "list"})).await;
     assert_eq!(
         (end.status(), yes.question_count()),
@@ -310,7 +317,7 @@ async fn failed_call_returns_error_result() {
     let fixture = BackendFixture::new(&[(Verdict::Deny, "Read(secret)")]);
     fixture.write_file("secret", "x");
     let yes = FixedApprover::new(ApprovalAnswer::AllowSession);
-    let hands = fixture.backend("s", &yes);
+    let backend = fixture.backend("s", &yes);
     for (tool, input, status, words) in [
         ("Raed", json!({}), ToolCallStatus::Failed, "did you mean"),
         ("Read", json!({"path": 1}), ToolCallStatus::Failed, "file_path"),
@@ -318,7 +325,7 @@ async fn failed_call_returns_error_result() {
         ("Read", json!({"file_path": "secret"}), ToolCallStatus::Denied, "denied by rule"),
         ("read_file", json!({"path": "a"}), ToolCallStatus::Failed, "there is no tool"),
     ] {
-        let (end, _) = call(&hands, tool, input).await;
+        let (end, _) = call(&backend, tool, input).await;
         assert_eq!(end.status(), status, "{tool}: {end:?}");
         assert!(result_text(&end).contains(words), "{tool}: {}", result_text(&end));
     }
@@ -329,7 +336,7 @@ async fn failed_call_returns_error_result() {
 async fn call_uses_requested_dialect() {
     let fixture = BackendFixture::new(&[]);
     fixture.write_file("a.txt", "one\n");
-    let hands = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
+    let backend = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
     for (dialect, tool, field) in [
         (DialectName::Acp, "read_file", "path"),
         (DialectName::Qwen, "read_file", "absolute_path"),
@@ -337,7 +344,7 @@ async fn call_uses_requested_dialect() {
     ] {
         let input = json!({field: fixture.path("a.txt")});
         let (order, watch) = (backend_call("c", tool, input), RecordingObserver::default());
-        let end = hands.call(order, dialect, CancellationToken::new(), Arc::new(watch)).await;
+        let end = backend.call(order, dialect, CancellationToken::new(), Arc::new(watch)).await;
         let [ResultContent::Text { text }] = &render_for_model(dialect, tool, &end)[..] else {
             panic!("{end:?}")
         };
@@ -346,18 +353,18 @@ async fn call_uses_requested_dialect() {
             (ToolCallStatus::Completed, "one"),
             "{dialect}: {end:?}"
         );
-        let bench = hands.load_catalog(dialect).await.unwrap();
-        assert!(bench.tools.iter().any(|known| known.name == tool && known.canonical == "Read"));
+        let catalog = backend.load_catalog(dialect).await.unwrap();
+        assert!(catalog.tools.iter().any(|known| known.name == tool && known.canonical == "Read"));
     }
 }
 
 #[tokio::test]
 async fn cancel_stops_running_command() {
     let fixture = BackendFixture::new(&[(Verdict::Allow, "Bash(sleep:*)")]);
-    let hands = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
+    let backend = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
     let (watch, cancel) = (Arc::new(RecordingObserver::default()), CancellationToken::new());
     let order = backend_call("c", "Bash", json!({"command": "echo on; sleep 600"}));
-    let running = hands.call(
+    let running = backend.call(
         order,
         DialectName::Canonical,
         cancel.clone(),
@@ -370,18 +377,18 @@ async fn cancel_stops_running_command() {
     let (end, ()) = tokio::join!(running, stop);
     assert_eq!(end.status(), ToolCallStatus::Cancelled, "{end:?}");
     assert!(watch.progress.lock().unwrap()[0].contains("on"), "it ran");
-    assert!(hands.switchboard.lock_routes().is_empty());
+    assert!(backend.switchboard.lock_routes().is_empty());
 }
 
 #[tokio::test]
 async fn timed_out_command_tells_model_what_it_printed() {
     let fixture = BackendFixture::new(&[(Verdict::Allow, "Bash(sleep:*)")]);
-    let hands = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
+    let backend = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
     let input = json!({"command": "echo half way; sleep 600"});
     let call =
         ToolCall { timeout: Some(Duration::from_secs(2)), ..backend_call("c", "Bash", input) };
     let (dialect, watch) = (DialectName::Canonical, Arc::new(RecordingObserver::default()));
-    let end = hands.call(call, dialect, CancellationToken::new(), watch).await;
+    let end = backend.call(call, dialect, CancellationToken::new(), watch).await;
     let error = end.error().unwrap();
     assert_eq!(error.error_type, zero_core::ErrorType::Timeout, "{error:?}");
     let [ResultContent::Text { text }] = &render_for_model(dialect, "Bash", &end)[..] else {
@@ -397,9 +404,9 @@ async fn session_grants_are_stored_and_restored() {
     let yes = FixedApprover::new(ApprovalAnswer::AllowSession);
     let write = |name: &str| json!({"file_path": name, "content": "x"});
     let kept = {
-        let hands = fixture.backend("s", &yes);
+        let backend = fixture.backend("s", &yes);
         for name in ["a", "b"] {
-            let (end, _) = call(&hands, "Write", write(name)).await;
+            let (end, _) = call(&backend, "Write", write(name)).await;
             assert_eq!(end.status(), ToolCallStatus::Completed, "{end:?}");
         }
         yes.stood.lock().unwrap().pop().unwrap()
@@ -409,9 +416,9 @@ async fn session_grants_are_stored_and_restored() {
 
     let no = FixedApprover::new(ApprovalAnswer::RejectOnce);
     let config = LocalToolBackendConfig { standing: kept.clone(), ..fixture.config("s", &no) };
-    let hands = LocalToolBackend::new(config).unwrap();
+    let backend = LocalToolBackend::new(config).unwrap();
     std::fs::remove_file(fixture.path("a")).unwrap();
-    let (end, _) = call(&hands, "Write", write("a")).await;
+    let (end, _) = call(&backend, "Write", write("a")).await;
     assert_eq!((end.status(), no.question_count()), (ToolCallStatus::Completed, 0), "{end:?}");
     // The grant applies to this session only.
     let other = fixture.backend("other", &no);
@@ -463,30 +470,30 @@ async fn catalog_lists_tools_instructions_and_commands() {
     std::fs::create_dir_all(fixture.path("../own/commands")).unwrap();
     std::fs::write(fixture.path("../own/AGENTS.md"), "Be brief.").unwrap();
     std::fs::write(fixture.path("../own/commands/fix.md"), "Mine.").unwrap();
-    let hands = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
-    let bench = hands.load_catalog(DialectName::Canonical).await.unwrap();
-    assert_eq!(bench.cwd, fixture.path("").canonicalize().unwrap());
-    assert!(bench.system.contains(std::env::consts::ARCH));
-    let texts: Vec<&str> = bench.instructions.iter().map(|one| one.text.as_str()).collect();
+    let backend = fixture.backend("s", &FixedApprover::new(ApprovalAnswer::RejectOnce));
+    let catalog = backend.load_catalog(DialectName::Canonical).await.unwrap();
+    assert_eq!(catalog.cwd, fixture.path("").canonicalize().unwrap());
+    assert!(catalog.system.contains(std::env::consts::ARCH));
+    let texts: Vec<&str> = catalog.instructions.iter().map(|one| one.text.as_str()).collect();
     assert_eq!(texts, ["Be brief.", "Be careful."]);
-    let prompts: Vec<&str> = bench.commands.iter().map(|one| one.prompt.as_str()).collect();
+    let prompts: Vec<&str> = catalog.commands.iter().map(|one| one.prompt.as_str()).collect();
     assert_eq!(prompts, ["Mine."]);
-    let read_only = |bench: &ToolCatalog| {
-        let names = bench.tools.iter().filter(|tool| tool.read_only);
+    let read_only = |catalog: &ToolCatalog| {
+        let names = catalog.tools.iter().filter(|tool| tool.read_only);
         let mut names: Vec<String> = names.map(|tool| tool.name.clone()).collect();
         names.sort();
         names
     };
-    assert_eq!(read_only(&bench), ["Glob", "Grep", "LS", "LSP", "Read", "ReadMany"]);
-    assert_eq!(hands.location(), "this machine");
-    let again = hands.load_catalog(DialectName::Canonical).await.unwrap();
-    assert!(Arc::ptr_eq(&again.tools.definitions(), &bench.tools.definitions()), "made once");
+    assert_eq!(read_only(&catalog), ["Glob", "Grep", "LS", "LSP", "Read", "ReadMany"]);
+    assert_eq!(backend.location(), "this machine");
+    let again = backend.load_catalog(DialectName::Canonical).await.unwrap();
+    assert!(Arc::ptr_eq(&again.tools.definitions(), &catalog.tools.definitions()), "made once");
     // Foreign tools may change anything, whatever they claim.
     let registry = fixture.host.registry();
     registry.remove_source(BUILTIN);
     registry.add("elsewhere", vec![foreign_tool()]).unwrap();
-    let bench = hands.load_catalog(DialectName::Canonical).await.unwrap();
-    assert_eq!((bench.tools.len(), read_only(&bench).len()), (1, 0));
+    let catalog = backend.load_catalog(DialectName::Canonical).await.unwrap();
+    assert_eq!((catalog.tools.len(), read_only(&catalog).len()), (1, 0));
 }
 
 /// Sends a signal when dropped.
@@ -506,8 +513,9 @@ async fn dropping_backend_ends_its_processes() {
     let (sender, gone) = oneshot::channel();
     let keep = Box::new(DropSignal(Some(sender)));
     let yes = FixedApprover::new(ApprovalAnswer::AllowOnce);
-    let hands = LocalToolBackend::new(LocalToolBackendConfig { keep, ..fixture.config("s", &yes) })
-        .unwrap();
+    let backend =
+        LocalToolBackend::new(LocalToolBackendConfig { keep, ..fixture.config("s", &yes) })
+            .unwrap();
     // The reader reaches the end once all writers are gone.
     let reading = tokio::task::spawn_blocking(move || {
         let mut lines = std::io::BufReader::new(std::fs::File::open(pipe).unwrap());
@@ -517,11 +525,11 @@ async fn dropping_backend_ends_its_processes() {
     });
     let command = "exec 3>pipe; echo on >&3; sleep 600";
     let input = json!({"command": command, "run_in_background": true});
-    let (end, _) = call(&hands, "Bash", input).await;
+    let (end, _) = call(&backend, "Bash", input).await;
     assert_eq!(end.status(), ToolCallStatus::Completed, "{end:?}");
     let (line, mut lines) = reading.await.unwrap();
     assert_eq!(line, "on\n");
-    drop(hands);
+    drop(backend);
     let rest = tokio::task::spawn_blocking(move || {
         let mut rest = String::new();
         lines.read_to_string(&mut rest).map(|_| rest).unwrap()
@@ -535,12 +543,12 @@ async fn dropping_backend_ends_its_processes() {
 async fn observer_receives_start_and_output() {
     let fixture = BackendFixture::new(&[]);
     let yes = FixedApprover::new(ApprovalAnswer::AllowOnce);
-    let hands = fixture.backend("s", &yes);
-    let (end, watch) = call(&hands, "Bash", json!({"command": "echo on; echo off"})).await;
+    let backend = fixture.backend("s", &yes);
+    let (end, watch) = call(&backend, "Bash", json!({"command": "echo on; echo off"})).await;
     assert_eq!((end.status(), &*result_text(&end)), (ToolCallStatus::Completed, "on\noff\n"));
     assert_eq!(*watch.printed.lock().unwrap(), "begun: on\noff\n");
     let no = FixedApprover::new(ApprovalAnswer::RejectOnce);
-    let hands = fixture.backend("t", &no);
-    let (_, watch) = call(&hands, "Bash", json!({"command": "touch a; echo on"})).await;
+    let backend = fixture.backend("t", &no);
+    let (_, watch) = call(&backend, "Bash", json!({"command": "touch a; echo on"})).await;
     assert_eq!(*watch.printed.lock().unwrap(), "", "what is not allowed does not begin");
 }

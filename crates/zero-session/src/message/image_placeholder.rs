@@ -62,11 +62,11 @@ mod tests {
             blocks: vec![MessageBlock::text("look"), image(), result],
         };
         let kept = [ModelMessage::user("hello"), shown].map(Arc::new);
-        let mut told = kept.clone();
-        replace_images(&mut told, |mime| format!("<{mime}>"));
-        assert!(Arc::ptr_eq(&kept[0], &told[0]));
-        assert_eq!(told[1].text(), "look\n<image/png>");
-        let MessageBlock::ToolResult { content, .. } = &told[1].blocks[2] else {
+        let mut replaced = kept.clone();
+        replace_images(&mut replaced, |mime| format!("<{mime}>"));
+        assert!(Arc::ptr_eq(&kept[0], &replaced[0]));
+        assert_eq!(replaced[1].text(), "look\n<image/png>");
+        let MessageBlock::ToolResult { content, .. } = &replaced[1].blocks[2] else {
             panic!("a result")
         };
         assert_eq!(content[1], ResultContent::Text { text: "<image/gif>".into() });

@@ -133,7 +133,7 @@ impl ModelCatalog {
             return self.no_model_error();
         }
         let mut names = suggest_names(name, self.names(), LISTED_MAX);
-        let others = self.names().filter(|name| !names.iter().any(|near| near == name));
+        let others = self.names().filter(|name| !names.iter().any(|similar| similar == name));
         let others: Vec<String> = others.map(str::to_owned).collect();
         names.extend(others);
         let left_out = names.len().saturating_sub(LISTED_MAX);

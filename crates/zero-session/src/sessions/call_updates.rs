@@ -27,7 +27,7 @@ pub(crate) struct CallUpdateBuffer {
 #[derive(Default)]
 pub(super) struct PendingCallUpdates {
     /// The updates, by call.
-    pub(super) told: BTreeMap<String, CallUpdate>,
+    pub(super) updates: BTreeMap<String, CallUpdate>,
     /// Callers that wait until these are in the ledger. Dropping the sender notifies them.
     pub(super) waiting: Vec<oneshot::Sender<()>>,
 }
@@ -54,7 +54,7 @@ impl CallUpdateBuffer {
 
     fn update(&self, call: &str, change: impl FnOnce(&mut CallUpdate)) {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        change(latest.told.entry(call.to_owned()).or_default());
+        change(latest.updates.entry(call.to_owned()).or_default());
         drop(latest);
         self.arrived.notify_one();
     }
@@ -89,12 +89,12 @@ impl BufferedCallObserver {
 
 impl CallObserver for BufferedCallObserver {
     fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FileLocation>) {
-        self.news.update(&self.call, |told| told.described = Some((title, kind, locations)));
+        self.news.update(&self.call, |update| update.described = Some((title, kind, locations)));
     }
 
     fn on_progress(&self, mut message: String) {
         message.truncate(head(&message, PROGRESS_BYTES_MAX).len());
-        self.news.update(&self.call, |told| told.progress = Some(message));
+        self.news.update(&self.call, |update| update.progress = Some(message));
     }
 
     fn reader(&self) -> Option<Arc<dyn TextReader>> {

@@ -182,7 +182,7 @@ impl SessionManagerInner {
         let agent = self.config.agents.get(&record.agent);
         match self.effective_mode(record, agent) {
             Some(mode) => match desk.current_backend(record).await {
-                Some(hands) => Ok(hands.set_mode(mode).await?),
+                Some(backend) => Ok(backend.set_mode(mode).await?),
                 None => Ok(()),
             },
             None => {
@@ -259,14 +259,14 @@ impl SessionManagerInner {
         self: &Arc<Self>,
         key: &SessionKey,
         name: String,
-        hands: Arc<dyn ToolBackend>,
+        backend: Arc<dyn ToolBackend>,
     ) -> Result<AttachmentGuard, SessionError> {
         let place = ToolHostLocation::Client { name };
         let patch = SessionPatch { tool_host: Some(place), ..SessionPatch::default() };
         let patched = self.config.store.patch(key, patch).await?;
         let record = patched.ok_or_else(|| SessionError::NotFound(key.to_string()))?;
         let desk = self.session_state(&record.id);
-        let gone = desk.attach(hands).await;
+        let gone = desk.attach(backend).await;
         Ok(AttachmentGuard { inner: Arc::downgrade(self), desk, gone })
     }
 
@@ -306,7 +306,15 @@ impl SessionManagerInner {
         };
         self.check_folder_access(&record, reach)?;
         let mode = self.effective_mode(&record, Some(agent));
-        desk.open_backend(&record, mode, &self.config.cwd, &self.config.hands, store, reach).await
+        desk.open_backend(
+            &record,
+            mode,
+            &self.config.cwd,
+            &self.config.backend_factory,
+            store,
+            reach,
+        )
+        .await
     }
 
     fn effective_mode(

@@ -65,8 +65,8 @@ impl SessionManagerInner {
         let word = text.trim_start_matches('/').split_whitespace().next().unwrap_or_default();
         let most =
             if slash_commands::is_built_in(word) { LISTING_TIMEOUT } else { CATALOG_TIMEOUT };
-        let bench = self.load_catalog(desk, agent, dialect, &prompt.reach, most).await;
-        let user = bench.as_ref().map_or(&[][..], |bench| &bench.commands);
+        let catalog = self.load_catalog(desk, agent, dialect, &prompt.reach, most).await;
+        let user = catalog.as_ref().map_or(&[][..], |catalog| &catalog.commands);
         match slash_commands::parse(text, user, direct) {
             None => PromptResolution::Prompt(text.to_owned()),
             Some(Err(wrong)) => PromptResolution::Answer(wrong),
@@ -74,7 +74,7 @@ impl SessionManagerInner {
                 PromptResolution::Answer(slash_commands::help_text(user))
             }
             Some(Ok(SlashCommand::Status)) => PromptResolution::Answer(
-                self.status_text(desk, record, model, bench.as_ref()).await,
+                self.status_text(desk, record, model, catalog.as_ref()).await,
             ),
             Some(Ok(SlashCommand::Compact)) => PromptResolution::Compact,
             Some(Ok(SlashCommand::Direct)) => PromptResolution::Direct(text.to_owned()),
@@ -111,12 +111,12 @@ impl SessionManagerInner {
         let dialect =
             session_worker::choose_dialect(agent, model.as_ref().map(|model| model.info()));
         let desk = self.session_state(&record.id);
-        let bench = self.load_catalog(&desk, agent, dialect, reach, LISTING_TIMEOUT).await;
+        let catalog = self.load_catalog(&desk, agent, dialect, reach, LISTING_TIMEOUT).await;
         self.release_backend(&desk).await;
         let mut commands = slash_commands::built_in_commands();
         // A user command with the name of a built-in one is not reachable.
         let is_new = |command: &PromptCommand| !slash_commands::is_built_in(&command.name);
-        let kept = bench.map(|bench| bench.commands).unwrap_or_default();
+        let kept = catalog.map(|catalog| catalog.commands).unwrap_or_default();
         commands.extend(kept.into_iter().filter(is_new));
         Ok(commands)
     }
@@ -140,7 +140,7 @@ impl SessionManagerInner {
     ) -> Option<ToolCatalog> {
         let now = self.backend_for(desk, agent, reach).await.ok()?;
         tokio::select! {
-            bench = timeout(most, now.hands.load_catalog(dialect)) => bench.ok()?.ok(),
+            catalog = timeout(most, now.backend.load_catalog(dialect)) => catalog.ok()?.ok(),
             () = now.gone.cancelled() => None,
         }
     }
@@ -200,7 +200,7 @@ impl SessionManagerInner {
         desk: &SessionState,
         record: &SessionRecord,
         model: Option<&Arc<dyn ModelClient>>,
-        bench: Option<&ToolCatalog>,
+        catalog: Option<&ToolCatalog>,
     ) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.
@@ -217,11 +217,11 @@ impl SessionManagerInner {
         let agent = self.config.agents.get(&record.agent);
         let mode = record.mode.or(agent.and_then(|agent| agent.mode));
         line("mode", mode.map_or("that of the settings", PermissionMode::as_str).to_owned());
-        let hands = desk.current_backend(record).await;
-        match (bench, hands) {
-            (Some(bench), Some(hands)) => {
-                line("folder", format!("`{}` on {}", bench.cwd.display(), hands.location()));
-                line("tools", bench.tools.len().to_string());
+        let backend = desk.current_backend(record).await;
+        match (catalog, backend) {
+            (Some(catalog), Some(backend)) => {
+                line("folder", format!("`{}` on {}", catalog.cwd.display(), backend.location()));
+                line("tools", catalog.tools.len().to_string());
             }
             _ => line("tools", "not there".to_owned()),
         }

@@ -94,7 +94,7 @@ struct RunState<'a> {
     news: Arc<CallUpdateBuffer>,
     /// Callers that wait until call updates are in the ledger.
     waiting: Vec<oneshot::Sender<()>>,
-    hands: Option<ActiveBackend>,
+    backend: Option<ActiveBackend>,
     /// Whether the run was asked to stop.
     stopping: bool,
     /// When calls that do not end are abandoned.
@@ -140,7 +140,7 @@ impl<'a> RunDriver<'a> {
             call_ids: HashMap::new(),
             news: Arc::clone(&self.news),
             waiting: Vec::new(),
-            hands: None,
+            backend: None,
             stopping: false,
             give_up: None,
         };
@@ -186,7 +186,7 @@ impl<'a> RunDriver<'a> {
                 self.restart_transcript(messages, under_way).await
             }
             TurnAction::LoadContext => {
-                under_way.looking = Some(self.load_context(under_way.hands.as_ref()));
+                under_way.looking = Some(self.load_context(under_way.backend.as_ref()));
             }
             TurnAction::AskModel(request) => {
                 if under_way.growth.is_due()
@@ -309,7 +309,7 @@ impl<'a> RunDriver<'a> {
     ) -> BoxFuture<'a, Result<(RequestContext, ActiveBackend), ToolBackendError>> {
         let (inner, desk, agent, dialect) = (self.inner, self.desk, self.agent, self.dialect);
         let (place, reach) = (Arc::clone(&self.place), self.reach);
-        let most = before.map_or(Duration::ZERO, |before| before.hands.reconnect_grace());
+        let most = before.map_or(Duration::ZERO, |before| before.backend.reconnect_grace());
         let deadline = Instant::now() + most;
         Box::pin(async move {
             loop {
@@ -327,7 +327,7 @@ impl<'a> RunDriver<'a> {
                     Err(ToolBackendError::ClientDisconnected { .. }) if !left.is_zero() => {
                         tokio::time::sleep(RETRY_DELAY).await;
                     }
-                    bench => return Ok((build_context(agent, bench?), now)),
+                    catalog => return Ok((build_context(agent, catalog?), now)),
                 }
             }
         })
@@ -335,7 +335,7 @@ impl<'a> RunDriver<'a> {
 
     fn start_call(&mut self, call: ToolCall, under_way: &mut RunState<'a>) {
         let id = String::from(call.id.clone());
-        let now = match (&under_way.hands, self.outbox.is_broken()) {
+        let now = match (&under_way.backend, self.outbox.is_broken()) {
             (Some(now), false) => now.clone(),
             _ => {
                 let text = "not run: zero could not record its start";
@@ -351,7 +351,7 @@ impl<'a> RunDriver<'a> {
         let (dialect, tool) = (self.dialect, call.tool.clone());
         let cancel = under_way.cancel.child_token();
         let place = Arc::clone(&self.place);
-        let (desk, most) = (Arc::clone(self.desk), now.hands.reconnect_grace());
+        let (desk, most) = (Arc::clone(self.desk), now.backend.reconnect_grace());
         let calling = async move {
             let now = match now.at {
                 // The call has not started, so it can start once the client is back.
@@ -362,7 +362,7 @@ impl<'a> RunDriver<'a> {
                 _ => now,
             };
             let gone = |what: &str| {
-                let text = format!("{} {what}", now.hands.location());
+                let text = format!("{} {what}", now.backend.location());
                 ToolError::failed(ErrorReason::ServerUnavailable, text).with_tool(&tool).into()
             };
             let _elsewhere = match now.at {
@@ -379,7 +379,7 @@ impl<'a> RunDriver<'a> {
             }
             tokio::select! {
                 biased;
-                end = now.hands.call(call, dialect, cancel, watch) => end,
+                end = now.backend.call(call, dialect, cancel, watch) => end,
                 () = now.gone.cancelled(), if now.at == BackendLocation::Client => {
                     gone("disconnected while this ran; whether it happened is not known")
                 }
@@ -433,11 +433,11 @@ impl<'a> RunDriver<'a> {
                 self.stop_on_store_error(written, under_way)
             }
             DriverEvent::ContextLoaded(looked) => {
-                let bench = looked.map(|(bench, now)| {
-                    under_way.hands = Some(now);
-                    bench
+                let context = looked.map(|(context, now)| {
+                    under_way.backend = Some(now);
+                    context
                 });
-                under_way.step(TurnInput::Context(bench));
+                under_way.step(TurnInput::Context(context));
             }
             DriverEvent::CallUpdated => under_way.collect_call_updates(),
             DriverEvent::PermitQueued => {
@@ -480,13 +480,13 @@ async fn load_catalog(
     let slow = |_| {
         ToolBackendError::Workspace(format!(
             "{} did not list its tools within {} s; try again",
-            now.hands.location(),
+            now.backend.location(),
             CATALOG_TIMEOUT.as_secs()
         ))
     };
     tokio::select! {
-        bench = tokio::time::timeout(CATALOG_TIMEOUT, now.hands.load_catalog(dialect)) => bench.map_err(slow)?,
-        () = now.gone.cancelled() => Err(ToolBackendError::ClientDisconnected { host: now.hands.location() }),
+        catalog = tokio::time::timeout(CATALOG_TIMEOUT, now.backend.load_catalog(dialect)) => catalog.map_err(slow)?,
+        () = now.gone.cancelled() => Err(ToolBackendError::ClientDisconnected { host: now.backend.location() }),
     }
 }
 
@@ -512,10 +512,10 @@ impl RunState<'_> {
     }
 
     fn collect_call_updates(&mut self) {
-        let PendingCallUpdates { told, waiting } = self.news.take();
+        let PendingCallUpdates { updates, waiting } = self.news.take();
         self.waiting.extend(waiting);
-        for (call, told) in told {
-            let CallUpdate { described, progress } = told;
+        for (call, update) in updates {
+            let CallUpdate { described, progress } = update;
             if let Some((title, kind, locations)) = described {
                 self.step(TurnInput::Described { call: call.clone(), title, kind, locations });
             }
@@ -562,14 +562,14 @@ fn panicked_call_result() -> ToolOutcome {
 }
 
 /// The system prompt and the tools that an agent may use.
-fn build_context(agent: &AgentProfile, mut bench: ToolCatalog) -> RequestContext {
+fn build_context(agent: &AgentProfile, mut catalog: ToolCatalog) -> RequestContext {
     if let Some(wanted) = &agent.tools {
         let is_wanted =
             |tool: &&CatalogEntry| wanted.iter().any(|name| matches_pattern(name, &tool.canonical));
-        bench.tools = bench.tools.iter().filter(is_wanted).cloned().collect();
+        catalog.tools = catalog.tools.iter().filter(is_wanted).cloned().collect();
     }
-    let system = crate::system_prompt::system_prompt(agent, &bench, jiff::Zoned::now().date());
-    RequestContext { system, tools: bench.tools }
+    let system = crate::system_prompt::system_prompt(agent, &catalog, jiff::Zoned::now().date());
+    RequestContext { system, tools: catalog.tools }
 }
 
 fn matches_pattern(pattern: &str, name: &str) -> bool {

@@ -108,7 +108,7 @@ pub(super) enum WorkerPresence {
 /// A backend that a client attached.
 #[derive(Clone)]
 struct AttachedBackend {
-    hands: Arc<dyn ToolBackend>,
+    backend: Arc<dyn ToolBackend>,
     /// Cancelled when the backend is detached.
     gone: CancellationToken,
 }
@@ -116,7 +116,7 @@ struct AttachedBackend {
 /// A backend for a run, with the token that ends its use.
 #[derive(Clone)]
 pub(super) struct ActiveBackend {
-    pub(super) hands: Arc<dyn ToolBackend>,
+    pub(super) backend: Arc<dyn ToolBackend>,
     pub(super) gone: CancellationToken,
     /// Determines what happens to running calls when the backend is detached.
     pub(super) at: BackendLocation,
@@ -214,7 +214,7 @@ impl SessionState {
         }
         let mut opened = self.opened.lock().await;
         if let Some(now) = &*opened {
-            check_backend_folder(&*now.hands, reach)?;
+            check_backend_folder(&*now.backend, reach)?;
             return Ok(now.clone());
         }
         let standing = store.grants(&record.id).await;
@@ -228,10 +228,10 @@ impl SessionState {
             elicitor: Arc::clone(&self.asker) as _,
             standing,
         };
-        let hands = factory.open(order).await?;
-        check_backend_folder(&*hands, reach)?;
+        let backend = factory.open(order).await?;
+        check_backend_folder(&*backend, reach)?;
         let now =
-            ActiveBackend { hands, gone: CancellationToken::new(), at: BackendLocation::Local };
+            ActiveBackend { backend, gone: CancellationToken::new(), at: BackendLocation::Local };
         *opened = Some(now.clone());
         Ok(now)
     }
@@ -240,8 +240,8 @@ impl SessionState {
     pub(super) fn client_backend(&self) -> Option<ActiveBackend> {
         let attached = self.lock_attached().clone();
         let attached = attached.filter(|attached| !attached.gone.is_cancelled());
-        attached.map(|AttachedBackend { hands, gone }| ActiveBackend {
-            hands,
+        attached.map(|AttachedBackend { backend, gone }| ActiveBackend {
+            backend,
             gone,
             at: BackendLocation::Client,
         })
@@ -269,10 +269,10 @@ impl SessionState {
     ) -> Option<Arc<dyn ToolBackend>> {
         match record.tool_host {
             ToolHostLocation::Gateway => {
-                self.opened.lock().await.as_ref().map(|now| Arc::clone(&now.hands))
+                self.opened.lock().await.as_ref().map(|now| Arc::clone(&now.backend))
             }
             ToolHostLocation::Client { .. } => {
-                self.lock_attached().as_ref().map(|attached| Arc::clone(&attached.hands))
+                self.lock_attached().as_ref().map(|attached| Arc::clone(&attached.backend))
             }
         }
     }
@@ -291,10 +291,10 @@ impl SessionState {
 
     /// Attaches a client's backend. The previous one, local or of another client, starts no more
     /// calls.
-    pub(super) async fn attach(&self, hands: Arc<dyn ToolBackend>) -> CancellationToken {
+    pub(super) async fn attach(&self, backend: Arc<dyn ToolBackend>) -> CancellationToken {
         self.retire_backend().await;
         let gone = CancellationToken::new();
-        let attached = AttachedBackend { hands, gone: gone.clone() };
+        let attached = AttachedBackend { backend, gone: gone.clone() };
         if let Some(before) = self.lock_attached().replace(attached) {
             before.gone.cancel();
         }
@@ -326,10 +326,10 @@ impl SessionState {
 /// Checks that a local backend works in a folder that the caller may use. It may have been opened
 /// for another caller.
 fn check_backend_folder(
-    hands: &dyn ToolBackend,
+    backend: &dyn ToolBackend,
     reach: &FolderAccess,
 ) -> Result<(), ToolBackendError> {
-    let folder = hands.folder();
+    let folder = backend.folder();
     Ok(reach.check_folder(folder.as_deref().unwrap_or(Path::new("unknown")))?)
 }
 

@@ -46,14 +46,14 @@ pub(super) async fn run_worker(
     loop {
         // An idle worker must not keep the session manager alive.
         let Some(strong) = inner.upgrade() else { return };
-        let idle_hands = strong.config.limits.idle_hands;
+        let idle_backend = strong.config.limits.idle_backend;
         if let Some(job) = desk.next_prompt() {
             strong.process_prompt(&desk, job).await;
             continue;
         }
         drop(strong);
         tokio::select! {
-            idle = timeout(idle_hands, desk.work.notified()) => {
+            idle = timeout(idle_backend, desk.work.notified()) => {
                 if idle.is_ok() {
                     continue;
                 }

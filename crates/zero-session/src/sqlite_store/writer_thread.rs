@@ -362,12 +362,12 @@ mod tests {
             .collect();
         wait_for_queue(&writer, 4).await;
         drop(held);
-        let mut told = Vec::new();
+        let mut results = Vec::new();
         for task in tasks {
-            told.push(task.await.unwrap().map_err(|error| error.to_string()));
+            results.push(task.await.unwrap().map_err(|error| error.to_string()));
         }
         let why = "the session store cannot insert: `/x.db`: UNIQUE constraint failed: t.n (2067)";
-        assert_eq!(told, [Ok(1), Ok(2), Err(why.to_owned()), Ok(3)]);
+        assert_eq!(results, [Ok(1), Ok(2), Err(why.to_owned()), Ok(3)]);
         assert_eq!(read_all(&writer).await, [1, 2, 3]);
     }
 

@@ -51,7 +51,7 @@ enum BatchedCallState {
     Ended {
         status: ToolCallStatus,
         /// Result content for the model.
-        told: Vec<ResultContent>,
+        rendered: Vec<ResultContent>,
         /// Equal for outcomes that the loop guard counts as the same.
         digest: u64,
     },
@@ -129,22 +129,22 @@ impl BatchedCall {
         dialect: Option<DialectName>,
         actions: &mut Vec<TurnAction>,
     ) {
-        let told = match dialect {
+        let rendered = match dialect {
             Some(dialect) => render_for_model(dialect, &self.name, &outcome),
             None => render_plain(&outcome),
         };
-        let (status, digest) = (outcome.status(), outcome_digest(&outcome, &told));
+        let (status, digest) = (outcome.status(), outcome_digest(&outcome, &rendered));
         let plan = outcome.result().and_then(ToolResult::plan).map(<[_]>::to_vec);
         let ended = EventKind::tool_ended(self.id.as_str(), outcome);
         actions.push(TurnAction::Show(ended));
         actions.extend(plan.map(|entries| TurnAction::Show(EventKind::Plan { entries })));
-        self.state = BatchedCallState::Ended { status, told, digest };
+        self.state = BatchedCallState::Ended { status, rendered, digest };
     }
 
     fn to_result_block(&self) -> MessageBlock {
         let (mut content, is_error) = match &self.state {
-            BatchedCallState::Ended { status, told, .. } => {
-                (told.clone(), *status != ToolCallStatus::Completed)
+            BatchedCallState::Ended { status, rendered, .. } => {
+                (rendered.clone(), *status != ToolCallStatus::Completed)
             }
             BatchedCallState::Waiting | BatchedCallState::Running => {
                 (vec![ResultContent::Text { text: NOT_RUN.to_owned() }], true)
@@ -270,13 +270,13 @@ impl CallBatch {
 
 fn unknown_tool_message(name: &str, tools: &[CatalogEntry]) -> String {
     let known = || tools.iter().map(|tool| tool.name.as_str());
-    let near = suggest_names(name, known(), NEAREST_MAX);
+    let similar = suggest_names(name, known(), NEAREST_MAX);
     let mut text = format!("there is no tool `{name}`");
-    if let Some(first) = near.first() {
+    if let Some(first) = similar.first() {
         text.push_str(&format!("; did you mean `{first}`?"));
     }
     let names: Vec<&str> = known().take(KNOWN_MAX).collect();
-    match (names.is_empty(), near.is_empty()) {
+    match (names.is_empty(), similar.is_empty()) {
         (true, _) => text.push_str("; there are no tools here"),
         (false, true) => text.push_str(&format!("; the tools are {}", names.join(", "))),
         (false, false) => text.push_str(&format!(" The tools are {}", names.join(", "))),
@@ -286,11 +286,11 @@ fn unknown_tool_message(name: &str, tools: &[CatalogEntry]) -> String {
 
 /// Digest of what the model was told of an outcome. Of an error, only type, reason and message
 /// count: other details, such as the file with the full output, differ from call to call.
-fn outcome_digest(outcome: &ToolOutcome, told: &[ResultContent]) -> u64 {
+fn outcome_digest(outcome: &ToolOutcome, rendered: &[ResultContent]) -> u64 {
     let mut hasher = DefaultHasher::new();
     match outcome {
         ToolOutcome::Result(_) => {
-            for piece in told {
+            for piece in rendered {
                 match piece {
                     ResultContent::Text { text } => text.hash(&mut hasher),
                     ResultContent::Image { data, .. } => data.hash(&mut hasher),

@@ -139,13 +139,13 @@ pub(super) fn format_plan(entries: &[PlanEntry], window: u64) -> Option<String> 
         left = rest.unwrap_or_default();
         rest.is_some()
     };
-    let mut told: Vec<String> = lines.iter().take_while(fits).cloned().collect();
-    match entries.len().saturating_sub(told.len()) {
+    let mut listed: Vec<String> = lines.iter().take_while(fits).cloned().collect();
+    match entries.len().saturating_sub(listed.len()) {
         0 => {}
-        left_out => told.push(format!("(steps omitted for lack of space: {left_out})")),
+        left_out => listed.push(format!("(steps omitted for lack of space: {left_out})")),
     }
     (!entries.is_empty()).then(|| {
-        format!("The task list as you last wrote it, which still stands:\n{}", told.join("\n"))
+        format!("The task list as you last wrote it, which still stands:\n{}", listed.join("\n"))
     })
 }
 
@@ -267,8 +267,8 @@ mod tests {
             status: status.to_owned(),
         };
         let check = |entries: &[PlanEntry], window: u64, expected: &[&str]| {
-            let told = format_plan(entries, window);
-            let lines: Vec<&str> = told.iter().flat_map(|told| told.lines().skip(1)).collect();
+            let text = format_plan(entries, window);
+            let lines: Vec<&str> = text.iter().flat_map(|text| text.lines().skip(1)).collect();
             assert_eq!(lines, expected, "{window}");
         };
         check(&[], 0, &[]);
@@ -288,9 +288,9 @@ mod tests {
         ];
         check(&many, 8, &["[>] now", "[ ] then", "(steps omitted for lack of space: 2)"]);
         let all: Vec<PlanEntry> = (0..100).map(|_| entry(&long, "pending")).collect();
-        let told = format_plan(&all, 0).unwrap();
-        assert!(told.len() < PLAN_BYTES_MAX + 200, "{}", told.len());
-        assert!(told.ends_with("(steps omitted for lack of space: 74)"), "{}", &told[7_000..]);
+        let text = format_plan(&all, 0).unwrap();
+        assert!(text.len() < PLAN_BYTES_MAX + 200, "{}", text.len());
+        assert!(text.ends_with("(steps omitted for lack of space: 74)"), "{}", &text[7_000..]);
     }
 
     #[test]

@@ -39,23 +39,27 @@ impl ContextMeter {
     pub(super) fn record_usage(
         &mut self,
         usage: TokenUsage,
-        bench: &RequestContext,
+        context: &RequestContext,
         transcript: &[Arc<ModelMessage>],
     ) {
         let counted = usage.input_tokens.saturating_add(usage.output_tokens);
         let tokens =
-            if usage.input_tokens == 0 { estimate_all(bench, transcript) } else { counted };
+            if usage.input_tokens == 0 { estimate_all(context, transcript) } else { counted };
         self.known = Some(tokens);
     }
 
     /// Restarts the count after a compaction.
-    pub(super) fn reset(&mut self, bench: &RequestContext, transcript: &[Arc<ModelMessage>]) {
-        let tokens = estimate_all(bench, transcript);
+    pub(super) fn reset(&mut self, context: &RequestContext, transcript: &[Arc<ModelMessage>]) {
+        let tokens = estimate_all(context, transcript);
         *self = Self { known: Some(tokens), floor: tokens };
     }
 
-    pub(super) fn estimate(&self, bench: &RequestContext, transcript: &[Arc<ModelMessage>]) -> u64 {
-        self.known.unwrap_or_else(|| estimate_all(bench, transcript))
+    pub(super) fn estimate(
+        &self,
+        context: &RequestContext,
+        transcript: &[Arc<ModelMessage>],
+    ) -> u64 {
+        self.known.unwrap_or_else(|| estimate_all(context, transcript))
     }
 
     /// Whether the count exceeds the limit and a compaction would help; directly after one, another
@@ -80,12 +84,12 @@ pub(super) fn add_cost(usage: TokenUsage, prices: Option<TokenPrices>) -> TokenU
     TokenUsage { cost_usd: Some(total), ..usage }
 }
 
-fn estimate_all(bench: &RequestContext, transcript: &[Arc<ModelMessage>]) -> u64 {
-    let tools = bench.tools.weight(|tool| {
+fn estimate_all(context: &RequestContext, transcript: &[Arc<ModelMessage>]) -> u64 {
+    let tools = context.tools.weight(|tool| {
         text_tokens(&tool.description) + text_tokens(&tool.input_schema.to_string()) + FRAME_TOKENS
     });
     let messages = transcript.iter().map(|message| message_tokens(message));
-    text_tokens(&bench.system) + tools + messages.sum::<u64>()
+    text_tokens(&context.system) + tools + messages.sum::<u64>()
 }
 
 /// Approximate tokens of a message.
@@ -161,15 +165,15 @@ mod tests {
 
     #[test]
     fn new_messages_add_to_provider_count() {
-        let bench = RequestContext::default();
+        let context = RequestContext::default();
         let mut transcript = vec![ModelMessage::user("a".repeat(400)).into()];
         let mut meter = ContextMeter::new(Some(0));
-        assert_eq!(meter.estimate(&bench, &transcript), 108);
+        assert_eq!(meter.estimate(&context, &transcript), 108);
         let usage = TokenUsage { input_tokens: 90, output_tokens: 10, ..TokenUsage::default() };
-        meter.record_usage(usage, &bench, &transcript);
+        meter.record_usage(usage, &context, &transcript);
         let more = Arc::new(ModelMessage::user("b".repeat(40)));
         meter.add(&more);
         transcript.push(more);
-        assert_eq!(meter.estimate(&bench, &transcript), 118);
+        assert_eq!(meter.estimate(&context, &transcript), 118);
     }
 }

@@ -242,7 +242,7 @@ fn results_follow_call_order() {
     ]) {
         turn.step(input);
     }
-    let told: Vec<(String, String)> = turn.transcript[2]
+    let results: Vec<(String, String)> = turn.transcript[2]
         .blocks
         .iter()
         .map(|block| match block {
@@ -250,8 +250,8 @@ fn results_follow_call_order() {
             other => panic!("{other:?}"),
         })
         .collect();
-    assert!(told[0].0 == "a" && told[0].1.contains("first"), "{told:?}");
-    assert!(told[1].0 == "b" && told[1].1.contains("second"), "{told:?}");
+    assert!(results[0].0 == "a" && results[0].1.contains("first"), "{results:?}");
+    assert!(results[1].0 == "b" && results[1].1.contains("second"), "{results:?}");
 }
 
 #[test]
@@ -277,9 +277,15 @@ fn impossible_call_is_answered_without_running() {
     for input in after_request(vec![reply_done("Raed:1 Zebra:2")]) {
         turn.step(input);
     }
-    let told = format!("{:?}", turn.transcript[2]);
-    assert!(told.contains("there is no tool `Raed`; did you mean `Read`? The tools are"), "{told}");
-    assert!(told.contains("there is no tool `Zebra`; the tools are Read, Grep, Write"), "{told}");
+    let message = format!("{:?}", turn.transcript[2]);
+    assert!(
+        message.contains("there is no tool `Raed`; did you mean `Read`? The tools are"),
+        "{message}"
+    );
+    assert!(
+        message.contains("there is no tool `Zebra`; the tools are Read, Grep, Write"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -6,12 +6,14 @@
 //! text fields, so `other` is one of the choices, too. If it is chosen without a text, the user
 //! gives the text in their next message.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
+use zero_core::sanitize::escape_line;
 use zero_core::{ErrorReason, ToolError};
 use zero_runtime::schema::InputSchema;
 
 use super::{ChoiceQuestion, OTHER, QuestionChoice};
-use crate::text_format::to_single_line;
 
 /// Longest free-text answer, in characters.
 pub(super) const FREE_TEXT_CHARS_MAX: usize = 4_000;
@@ -43,10 +45,10 @@ impl QuestionForm {
     /// Returns the title of the call, in one line.
     pub(super) fn title(&self) -> String {
         match &self.questions[..] {
-            [one] => to_single_line(one.question.trim()),
+            [one] => escape_line(one.question.trim()).into_owned(),
             several => {
-                let headers: Vec<String> =
-                    several.iter().map(|question| to_single_line(question.header.trim())).collect();
+                let headers: Vec<Cow<'_, str>> =
+                    several.iter().map(|question| escape_line(question.header.trim())).collect();
                 headers.join(", ")
             }
         }
@@ -130,8 +132,8 @@ impl QuestionForm {
 }
 
 fn option_schema(choice: &QuestionChoice) -> Value {
-    let (label, description) = (choice.label.trim(), to_single_line(choice.description.trim()));
-    json!({"const": label, "title": format!("{} – {description}", to_single_line(label))})
+    let (label, description) = (choice.label.trim(), escape_line(choice.description.trim()));
+    json!({"const": label, "title": format!("{} – {description}", escape_line(label))})
 }
 
 fn choice_field_name(index: usize) -> String {

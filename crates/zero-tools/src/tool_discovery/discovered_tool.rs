@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use zero_core::sanitize::escape_line;
+use zero_core::shell_quoting::quote_shell_word;
 use zero_core::{
     CommandExecution, CommandLine, Effect, Effects, ErrorReason, ResultDisplay, RiskLevel,
     TimeoutClass, ToolArguments, ToolCategory, ToolError, ToolKind, ToolResult, ToolSpec,
@@ -137,20 +139,12 @@ impl AnyPlan for DiscoveredToolPlan {
 fn render_preview(execution: &CommandExecution, folder: &Path, arguments: &Value) -> String {
     let command = match &execution.command {
         CommandLine::Program(words) => {
-            words.iter().map(|word| quote_word(word)).collect::<Vec<_>>().join(" ")
+            let quoted: Vec<String> = words.iter().map(|word| quote_shell_word(word)).collect();
+            escape_line(&quoted.join(" ")).into_owned()
         }
         CommandLine::Shell(text) => text.clone(),
     };
     format!("{command}\n\nin {}\n\nwith this input:\n{arguments:#}", folder.display())
-}
-
-/// Quotes a word of a command line for display, if necessary.
-fn quote_word(word: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "_-./:=@%+,".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("{word:?}"),
-    }
 }
 
 #[cfg(test)]
@@ -185,7 +179,7 @@ mod tests {
         let execution = CommandExecution::new(CommandLine::Program(words));
         assert_eq!(
             render_preview(&execution, Path::new("/w"), &json!({"city": "Ulm\u{1b}[0m"})),
-            "\"./call me\" get.it \"\" \"a\\nb\"\n\nin /w\n\nwith this input:\n{\n  \"city\": \"Ulm\\u001b[0m\"\n}"
+            "'./call me' get.it '' 'a\\nb'\n\nin /w\n\nwith this input:\n{\n  \"city\": \"Ulm\\u001b[0m\"\n}"
         );
     }
 }

@@ -389,7 +389,7 @@ fn code_language(tag: &StartTag<()>) -> Option<String> {
 
 /// Returns whether a character is visible; others can hide or reverse text.
 fn is_visible_char(c: char) -> bool {
-    zero_core::sanitize::is_safe_char(c)
+    zero_core::sanitize::is_safe_in_prose(c)
 }
 
 #[cfg(test)]

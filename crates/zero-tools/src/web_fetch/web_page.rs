@@ -65,10 +65,10 @@ pub(super) fn read_response(fetched: &WebResponse) -> Result<WebPage, ToolError>
 }
 
 fn read_by_format(fetched: &WebResponse) -> Result<WebPage, ToolError> {
-    let told =
-        fetched.headers.get(CONTENT_TYPE).map(|told| String::from_utf8_lossy(told.as_bytes()));
-    let told = told.unwrap_or_default();
-    let (essence, parameters) = told.split_once(';').unwrap_or((&told, ""));
+    let content_type = fetched.headers.get(CONTENT_TYPE);
+    let content_type = content_type.map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let content_type = content_type.unwrap_or_default();
+    let (essence, parameters) = content_type.split_once(';').unwrap_or((&content_type, ""));
     let essence = essence.trim().to_ascii_lowercase();
     let kind = detect_format(&essence, &fetched.url, &fetched.body);
     let page = WebPage {

@@ -97,7 +97,7 @@ impl ProtectedPathSetup<'_> {
         let workspace = Workspace::open(&roots, None).unwrap();
         let state = StateDir::new(base.join(self.state));
         let paths = |names: &[&str]| names.iter().map(|name| base.join(name)).collect();
-        let judge = PathListPolicy { opened: paths(self.opened), denied: paths(self.denied) };
+        let policy = PathListPolicy { opened: paths(self.opened), denied: paths(self.denied) };
         let home = self.home.map(|home| base.join(home));
         let path = std::env::var("PATH").unwrap();
         std::fs::write(base.join(".gitconfig"), "[user]\nname = a\nemail = a@b\n").unwrap();
@@ -110,7 +110,7 @@ impl ProtectedPathSetup<'_> {
         };
         let host = ToolHost::new(ToolHostConfig {
             approver: Some(Arc::new(AlwaysApprove)),
-            policy: Arc::new(judge),
+            policy: Arc::new(policy),
             commands,
             ..ToolHostConfig::new(workspace, state)
         });

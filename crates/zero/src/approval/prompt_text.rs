@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anstyle::Style;
+use zero_core::shell_quoting::quote_shell_word;
 use zero_core::tool_result::render_checklist;
 use zero_core::{CommandExecution, CommandLine, ResultDisplay};
 use zero_runtime::{ApprovalQuestion, EffectDecision, Verdict};
@@ -158,7 +159,7 @@ impl PromptTextBuilder<'_> {
         let folder = execution.folder.as_ref().map_or(workspace, |folder| folder.canonical());
         self.push_fact("in", &escape_line(&folder.display().to_string()), Style::new());
         for (variable, value) in &execution.variables {
-            let shown = format!("{variable}={}", quote_word(value));
+            let shown = format!("{variable}={}", quote_shell_word(value));
             self.push_fact("with", &escape_line(&shown), Style::new());
         }
     }
@@ -170,7 +171,7 @@ impl PromptTextBuilder<'_> {
             let style = (preview.line_style)(line);
             // A wrapped row has a different bar than the first row of a line.
             let mut bar = "│";
-            for row in line_wrap::wrap_chars(&self.stream.escape_foreign(line), room) {
+            for row in line_wrap::wrap_chars(&self.stream.escape_exactly(line), room) {
                 let line = format!(
                     "  {} {}",
                     self.stream.paint(FAINT, bar),
@@ -268,17 +269,9 @@ fn spell_out_words(execution: &CommandExecution) -> String {
     match &execution.command {
         CommandLine::Shell(line) => line.trim_end().to_owned(),
         CommandLine::Program(words) => {
-            words.iter().map(|word| quote_word(word)).collect::<Vec<_>>().join(" ")
+            words.iter().map(|word| quote_shell_word(word)).collect::<Vec<_>>().join(" ")
         }
     }
-}
-
-fn quote_word(word: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "%+,-./:=@_".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

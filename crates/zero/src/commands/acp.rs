@@ -68,7 +68,7 @@ pub(super) fn run(app: &AppContext, args: &AcpArgs) -> anyhow::Result<ExitOutcom
         ));
         let config = AcpConfig {
             link: GatewayLink::new(Arc::clone(&dialling) as _),
-            bench: Arc::new(EditorToolHostFactory::new(app.clone(), args.settings.clone())),
+            tool_hosts: Arc::new(EditorToolHostFactory::new(app.clone(), args.settings.clone())),
             defaults: defaults(args),
             home: app.config.home().map(Into::into),
             login: configured_login(&app, args),

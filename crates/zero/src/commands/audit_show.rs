@@ -130,7 +130,7 @@ fn not_found_message(wanted: &str, found: &RecordMatches) -> String {
         (true, Some(first), Some(last)) => format!("the log has rows {first} to {last}"),
         _ => match &suggest_names(wanted, found.recent.iter().map(String::as_str), 3)[..] {
             [] => "run `zero audit tail --json` to see the newest rows with their IDs".to_owned(),
-            near => format!("did you mean {}?", near.join(", ")),
+            similar => format!("did you mean {}?", similar.join(", ")),
         },
     };
     format!("there is no record `{shown}`; {hint}")

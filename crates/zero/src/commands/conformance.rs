@@ -91,11 +91,11 @@ async fn check_all(
     let mut checks = Vec::new();
     for case in CASES.iter().filter(|case| case.level <= args.level) {
         counter.start(&format!("checking {}", case.tool));
-        let bench = match case.answered_by {
+        let runner = match case.answered_by {
             ExampleResponder::Tool | ExampleResponder::LanguageServer => &inside,
             ExampleResponder::Web => &outside,
         };
-        checks.extend(bench.check_tool(case).await);
+        checks.extend(runner.check_tool(case).await);
     }
     if args.dialects {
         checks.extend(dialect_names::check_all_names(app, counter).await?);

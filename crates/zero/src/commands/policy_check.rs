@@ -27,10 +27,10 @@ fn check_single(app: &AppContext, args: &PolicyCheckArgs) -> anyhow::Result<Exit
         return Err(UsageError(message.to_owned()).into());
     };
     let input = json_input::read_unique(app, input, &HostLimits::default())?;
-    let judge = app.policy_evaluator(&args.place, args.mode)?;
+    let evaluator = app.policy_evaluator(&args.place, args.mode)?;
     let usage = |message: String| UsageError(message);
-    let subject = judge.resolve_call(tool, &input, args.dialect).map_err(usage)?;
-    let decision = apply_headless(judge.evaluate(&subject, &[]), args.headless);
+    let subject = evaluator.resolve_call(tool, &input, args.dialect).map_err(usage)?;
+    let decision = apply_headless(evaluator.evaluate(&subject, &[]), args.headless);
     let out = &app.terminal.out;
     if args.json || !app.config.streams.stdout_is_terminal {
         out.write_json_line(&to_json(&decision))?;

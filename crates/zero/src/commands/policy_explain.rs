@@ -15,16 +15,16 @@ use crate::policy::{PolicyEvaluator, to_json};
 use crate::terminal::{FAINT, STRONG, TerminalStream, escape_line, verdict_style};
 
 pub(super) fn run(app: &AppContext, args: &PolicyExplainArgs) -> anyhow::Result<ExitOutcome> {
-    let judge = app.policy_evaluator(&args.place, args.mode)?;
+    let evaluator = app.policy_evaluator(&args.place, args.mode)?;
     let input = json!({ "command": args.command });
-    let subject = judge.resolve_call("Bash", &input, None).map_err(crate::exit::UsageError)?;
-    let (decision, trees) = judge.explain(&subject);
+    let subject = evaluator.resolve_call("Bash", &input, None).map_err(crate::exit::UsageError)?;
+    let (decision, trees) = evaluator.explain(&subject);
     let hooks = match decision.verdict {
         // Hooks are not run for calls that rules deny.
         Verdict::Deny => Vec::new(),
-        Verdict::Allow | Verdict::Ask => judge.hooks_before("Bash"),
+        Verdict::Allow | Verdict::Ask => evaluator.hooks_before("Bash"),
     };
-    let sandbox = SandboxSummary::new(&judge, &decision);
+    let sandbox = SandboxSummary::new(&evaluator, &decision);
     let out = &app.terminal.out;
     if args.json {
         let mut answer = to_json(&decision);
@@ -74,13 +74,13 @@ struct SandboxSummary {
 
 impl SandboxSummary {
     /// `None` for a command that will not run.
-    fn new(judge: &PolicyEvaluator, decision: &PolicyDecision) -> Option<Self> {
+    fn new(evaluator: &PolicyEvaluator, decision: &PolicyDecision) -> Option<Self> {
         let access = decision.access.clone().filter(|_| decision.verdict != Verdict::Deny)?;
         let hosts = decision.effects.iter().filter(|effect| effect.kind == "net");
         Some(Self {
             access,
             hosts: hosts.map(|effect| effect.target.clone()).collect(),
-            limits: judge.command_limits(&ToolName::new("Bash").ok()?, decision),
+            limits: evaluator.command_limits(&ToolName::new("Bash").ok()?, decision),
         })
     }
 

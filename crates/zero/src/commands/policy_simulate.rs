@@ -40,13 +40,13 @@ pub(super) fn run(app: &AppContext, args: &PolicySimulateArgs) -> anyhow::Result
     let since = audit_rows::timestamp_before(args.since);
     let cwd = app.config.cwd()?;
     let only = args.workspace.as_deref().map(|folder| canonical_folder(cwd, folder));
-    let mut bench = PolicySimulator::new(app, args)?;
+    let mut simulator = PolicySimulator::new(app, args)?;
     let mut tally = SimulationTally::default();
     let mut failed = None;
     let damaged = audit_rows::for_each_since(app, &audit, since, |row| {
         let is_meant = only.as_deref().is_none_or(|only| only == Path::new(&row.workspace));
         if is_meant && failed.is_none() {
-            failed = bench.replay_row(row, &mut tally).err();
+            failed = simulator.replay_row(row, &mut tally).err();
         }
     })?;
     if let Some(failed) = failed {
@@ -84,32 +84,32 @@ struct PolicySimulator<'a> {
     trust: TrustStore,
     simulator: Arc<CallSimulator>,
     /// Evaluator by workspace; `None` if its settings are invalid.
-    judges: HashMap<String, Option<PolicyEvaluator>>,
+    evaluators: HashMap<String, Option<PolicyEvaluator>>,
 }
 
 impl<'a> PolicySimulator<'a> {
     /// Fails on invalid settings before the log is read.
     fn new(app: &'a AppContext, args: &'a PolicySimulateArgs) -> anyhow::Result<Self> {
-        let surroundings = app.policy_context(None, args.home.as_deref())?;
-        let config = app.config.with_home(surroundings.home, args.home.is_some());
+        let context = app.policy_context(None, args.home.as_deref())?;
+        let config = app.config.with_home(context.home, args.home.is_some());
         let simulator = app.builtin_simulator()?;
         if !args.settings.is_empty() {
             app.load_settings_files(&args.settings)?;
-            let (trust, judges) = (TrustStore::default(), HashMap::new());
-            return Ok(Self { app, args, trust, simulator, judges });
+            let (trust, evaluators) = (TrustStore::default(), HashMap::new());
+            return Ok(Self { app, args, trust, simulator, evaluators });
         }
         let own = ConfigFile::Own(config.settings_file()?);
         SettingsLayer::read(SettingsLayerKind::User, &own, config.home())
             .map_err(|problems| UsageError::from(SettingsError::Invalid(problems)))?;
         let trust = TrustStore::load(&config.state_dir()?).map_err(UsageError::from)?;
-        Ok(Self { app, args, trust, simulator, judges: HashMap::new() })
+        Ok(Self { app, args, trust, simulator, evaluators: HashMap::new() })
     }
 
     fn replay_row(&mut self, row: &AuditRow, tally: &mut SimulationTally) -> anyhow::Result<()> {
         if replay::is_call(row) {
             self.ensure_evaluator(&row.workspace)?;
-            match self.judges.get(&row.workspace) {
-                Some(Some(judge)) => reevaluate(judge, row, tally),
+            match self.evaluators.get(&row.workspace) {
+                Some(Some(evaluator)) => reevaluate(evaluator, row, tally),
                 _ => tally.add_failure(ReplayFailure::BadSettings),
             }
         }
@@ -118,39 +118,39 @@ impl<'a> PolicySimulator<'a> {
 
     /// Creates the evaluator of a workspace if it is not cached.
     fn ensure_evaluator(&mut self, workspace: &str) -> anyhow::Result<()> {
-        if self.judges.contains_key(workspace) {
+        if self.evaluators.contains_key(workspace) {
             return Ok(());
         }
         let (app, args) = (self.app, self.args);
-        let surroundings = app.policy_context(Some(Path::new(workspace)), args.home.as_deref())?;
+        let context = app.policy_context(Some(Path::new(workspace)), args.home.as_deref())?;
         let settings = match &args.settings[..] {
             [] => {
-                let config = app.config.with_home(surroundings.home.clone(), args.home.is_some());
-                let root = surroundings.roots.first().map_or(Path::new("/"), |root| root);
+                let config = app.config.with_home(context.home.clone(), args.home.is_some());
+                let root = context.roots.first().map_or(Path::new("/"), |root| root);
                 WorkspaceSettings::load(&config.user_paths(), root, &self.trust).ok()
             }
             files => Some(app.load_settings_files(files)?),
         };
-        let judge = settings.and_then(|settings| {
+        let evaluator = settings.and_then(|settings| {
             let mode = args.mode.unwrap_or_else(|| settings.mode());
-            let surroundings = PolicyContext {
+            let context = PolicyContext {
                 network: settings.command_hosts(),
                 secret_files: app.secret_files(&settings),
-                ..surroundings
+                ..context
             };
             let simulator = Arc::clone(&self.simulator);
-            PolicyEvaluator::new(settings.policy_rules(), mode, surroundings, simulator).ok()
+            PolicyEvaluator::new(settings.policy_rules(), mode, context, simulator).ok()
         });
-        if self.judges.len() >= EVALUATORS_MAX {
-            self.judges.clear();
+        if self.evaluators.len() >= EVALUATORS_MAX {
+            self.evaluators.clear();
         }
-        self.judges.insert(workspace.to_owned(), judge);
+        self.evaluators.insert(workspace.to_owned(), evaluator);
         Ok(())
     }
 }
 
-fn reevaluate(judge: &PolicyEvaluator, row: &AuditRow, tally: &mut SimulationTally) {
-    let (subject, recorded) = match replay::replay_row(judge, row) {
+fn reevaluate(evaluator: &PolicyEvaluator, row: &AuditRow, tally: &mut SimulationTally) {
+    let (subject, recorded) = match replay::replay_row(evaluator, row) {
         ReplayOutcome::Call(subject, recorded) => (subject, recorded),
         ReplayOutcome::NotEvaluated => return tally.add_not_evaluated(),
         ReplayOutcome::Failed(lost) => return tally.add_failure(lost),
@@ -160,7 +160,7 @@ fn reevaluate(judge: &PolicyEvaluator, row: &AuditRow, tally: &mut SimulationTal
     let grant = granted.and_then(|then| then.rule.clone());
     let grants: Vec<GrantScope> =
         grant.into_iter().map(|rule| GrantScope { rule, folder: None, program: None }).collect();
-    tally.add_decision(row, recorded, &judge.evaluate(&subject, &grants));
+    tally.add_decision(row, recorded, &evaluator.evaluate(&subject, &grants));
 }
 
 fn render_report(out: &TerminalStream, tally: &SimulationTally, since: &str) -> String {

@@ -15,6 +15,7 @@ use serde_json::{Map, json};
 use tokio_util::sync::CancellationToken;
 use zero_client::tool_service::ToolService;
 use zero_core::event::{ApprovalRequest, Event, EventKind, UserQuestion};
+use zero_core::shell_quoting::quote_shell_word;
 use zero_policy::PermissionMode;
 use zero_runtime::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
 use zero_sandbox::ConfigFile;
@@ -36,7 +37,6 @@ use crate::commands::tools_call::signals;
 use crate::exit::{ExitOutcome, UsageError};
 use crate::gateway_connection::CliGatewayConnection;
 use crate::host_setup::small_runtime;
-use crate::shell_quoting::quote_shell_word;
 use crate::terminal::ElapsedCounter;
 use crate::tool_host_factory::TerminalPromptOptions;
 
@@ -220,14 +220,14 @@ async fn host_tools(
     folder: RunFolder,
 ) -> anyhow::Result<Arc<ToolService>> {
     let RunFolder { cwd, own_mode } = folder;
-    let hands = app.local_backend(session, &cwd, &args.settings, args.mode, asking)?;
+    let backend = app.local_backend(session, &cwd, &args.settings, args.mode, asking)?;
     let wish = ToolsAttachParams {
         session_key: session.session_key.clone(),
         host: format!("zero run on {}", std::env::consts::OS),
         take_over: args.take_over,
         return_ms: None,
     };
-    let tools = ToolService::attach(client, wish, hands, own_mode).await?;
+    let tools = ToolService::attach(client, wish, backend, own_mode).await?;
     // Set the folder only after attaching: it may exist only on this machine, not at the gateway.
     let here = SessionOpenParams {
         session_key: Some(session.session_key.clone()),

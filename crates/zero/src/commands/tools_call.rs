@@ -144,11 +144,11 @@ async fn make_call(
     let dialect = Dialect::new(args.dialect);
     let cancel = CancellationToken::new();
     signals::cancel_on_interrupt(&cancel);
-    let brought = tokio::select! {
-        brought = outside.ensure_tool(&call.tool) => brought,
+    let ensured = tokio::select! {
+        ensured = outside.ensure_tool(&call.tool) => ensured,
         () = cancel.cancelled() => Err(ToolError::cancelled()),
     };
-    let outcome = match brought {
+    let outcome = match ensured {
         Ok(()) => host.call(&session, &dialect, call, &cancel).await.outcome,
         Err(error) => Err(error.with_tool(&args.name)),
     };

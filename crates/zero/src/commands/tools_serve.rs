@@ -25,7 +25,7 @@ pub(super) fn run(app: &AppContext, args: &ToolsServeArgs) -> anyhow::Result<Exi
     let mut folders = workspace.roots().map(Into::into);
     let cwd = folders.next().unwrap_or_else(|| workspace.cwd().to_owned());
     let config = ToolServerConfig {
-        bench: Arc::new(EditorToolHostFactory::new(app.clone(), args.settings.clone())),
+        tool_hosts: Arc::new(EditorToolHostFactory::new(app.clone(), args.settings.clone())),
         cwd,
         additional: folders.collect(),
         dialect: args.dialect,

@@ -64,12 +64,12 @@ fn unknown_tool_error(
 ) -> UsageError {
     let mut seen = std::collections::BTreeSet::new();
     names.retain(|name| seen.insert(*name));
-    let near = suggest_names(&args.name, names.iter().copied(), 3);
-    let hint = match (missing, &near[..], &names[..]) {
+    let similar = suggest_names(&args.name, names.iter().copied(), 3);
+    let hint = match (missing, &similar[..], &names[..]) {
         (Some(advice), ..) => advice.to_owned(),
         (None, [], []) => "this build has no tools".to_owned(),
         (None, [], names) => format!("the tools are {}", names.join(", ")),
-        (None, near, _) => format!("did you mean {}?", near.join(", ")),
+        (None, similar, _) => format!("did you mean {}?", similar.join(", ")),
     };
     let name = escape_line(&args.name);
     let place = match args.dialect {

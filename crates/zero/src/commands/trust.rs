@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
+use zero_core::shell_quoting::quote_shell_word;
 use zero_runtime::HookFile;
 use zero_sandbox::{StateDir, Workspace};
 use zero_settings::{SettingsEntry, SettingsLayerKind, WorkspaceSettings};
@@ -285,12 +286,8 @@ fn take_args(fields: &mut Map<String, Value>) -> Vec<String> {
 
 /// One word of a command line, quoted if necessary.
 fn to_shell_word(value: &Value) -> String {
-    let plain = |text: &str| {
-        !text.is_empty()
-            && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:@=+,%".contains(c))
-    };
     match value {
-        Value::String(text) if plain(text) => text.clone(),
+        Value::String(text) => quote_shell_word(text),
         other => other.to_string(),
     }
 }
@@ -373,12 +370,12 @@ mod tests {
     fn entry_value_is_shown_in_full() {
         for (value, expected) in [
             (json!("Bash(git:*)"), "Bash(git:*)"),
-            (json!({"command": "npx", "args": ["-y", "a b", ""]}), r#"npx -y "a b" """#),
+            (json!({"command": "npx", "args": ["-y", "a b", ""]}), "npx -y 'a b' ''"),
             (
                 json!({"command": "sh", "args": ["-c", "x"], "env": {"A": "b"}}),
                 r#"sh -c x with {"env":{"A":"b"}}"#,
             ),
-            (json!({"command": "a; rm -r ~", "args": "x"}), r#""a; rm -r ~" with {"args":"x"}"#),
+            (json!({"command": "a; rm -r ~", "args": "x"}), r#"'a; rm -r ~' with {"args":"x"}"#),
             (json!({"rule": "Read", "why": "w"}), r#"Read with {"why":"w"}"#),
             (json!({"url": "https://x"}), "https://x"),
             (
@@ -387,7 +384,7 @@ mod tests {
             ),
             (
                 json!({"command": {"path": "a", "args": ["b c"], "env": {"K": "v"}}, "args": ["d"], "cwd": "e"}),
-                r#"a "b c" d with {"command":{"env":{"K":"v"}},"cwd":"e"}"#,
+                r#"a 'b c' d with {"command":{"env":{"K":"v"}},"cwd":"e"}"#,
             ),
             (json!({"httpUrl": "https://x"}), r#"{"httpUrl":"https://x"}"#),
         ] {

@@ -324,7 +324,7 @@ mod tests {
         }
 
         #[track_caller]
-        fn check(&self, words: &[&str], exit: ExitOutcome, told: &str) {
+        fn check(&self, words: &[&str], exit: ExitOutcome, message: &str) {
             let app = AppContext {
                 config: EnvironmentConfig::for_test(self.folder.path()),
                 terminal: Terminal::for_test(),
@@ -334,7 +334,7 @@ mod tests {
             let ended = crate::commands::run(&app, cli).unwrap();
             let said = app.terminal.out.written_text() + &app.terminal.err.written_text();
             assert_eq!(ended, exit, "{said}");
-            assert!(said.contains(told), "{said}");
+            assert!(said.contains(message), "{said}");
         }
     }
 
@@ -371,8 +371,8 @@ mod tests {
     fn undo_does_not_skip_newest_change() {
         let f = UndoFixture::new();
         std::fs::remove_file(f.path("new/b.txt")).unwrap();
-        let told = "error: the newest change, 2 (Write `new/b.txt`), is no longer in effect: the file no longer exists; to undo the one before it, run `zero undo 1`";
-        f.check(&[], ExitOutcome::Error, told);
+        let message = "error: the newest change, 2 (Write `new/b.txt`), is no longer in effect: the file no longer exists; to undo the one before it, run `zero undo 1`";
+        f.check(&[], ExitOutcome::Error, message);
         assert_eq!(f.read("a.txt").as_deref(), Some("two"));
         f.check(&["1"], ExitOutcome::Ok, "restored `a.txt`");
         f.check(&[], ExitOutcome::Error, "is no longer in effect: the file no longer exists\n");
@@ -389,8 +389,8 @@ mod tests {
     fn undo_restores_deleted_file_only_if_forced() {
         let f = UndoFixture::new();
         std::fs::remove_file(f.path("a.txt")).unwrap();
-        let told = "`a.txt` was deleted since; pass --yes to restore the earlier content";
-        f.check(&["1"], ExitOutcome::Denied, told);
+        let message = "`a.txt` was deleted since; pass --yes to restore the earlier content";
+        f.check(&["1"], ExitOutcome::Denied, message);
         f.check(&["1", "--yes"], ExitOutcome::Ok, "restored `a.txt`");
         assert_eq!(f.read("a.txt").as_deref(), Some("one"));
     }
@@ -438,7 +438,7 @@ mod tests {
     #[test]
     fn undo_in_subfolder_names_folder_with_changes() {
         let f = UndoFixture::new();
-        let told = format!("there are changes in `--workspace {}`", f.folder.path().display());
-        f.check(&["--workspace", "new"], ExitOutcome::Error, &told);
+        let message = format!("there are changes in `--workspace {}`", f.folder.path().display());
+        f.check(&["--workspace", "new"], ExitOutcome::Error, &message);
     }
 }

@@ -31,7 +31,7 @@ struct EditorFixture {
     _temp: tempfile::TempDir,
     folder: PathBuf,
     terminal: Terminal,
-    bench: EditorToolHostFactory,
+    factory: EditorToolHostFactory,
 }
 
 impl EditorFixture {
@@ -52,7 +52,7 @@ impl EditorFixture {
             terminal: terminal.clone(),
             tools: Arc::new(LazyLock::new(zero_tools::builtin_tools)),
         };
-        Self { _temp: temp, folder, terminal, bench: EditorToolHostFactory::new(app, Vec::new()) }
+        Self { _temp: temp, folder, terminal, factory: EditorToolHostFactory::new(app, Vec::new()) }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -125,21 +125,25 @@ impl CallObserver for PermissiveEditor {
     fn on_progress(&self, _: String) {}
 }
 
-async fn call_tool(hands: &dyn ToolBackend, tool: &str, input: Value) -> (ToolCallStatus, String) {
+async fn call_tool(
+    backend: &dyn ToolBackend,
+    tool: &str,
+    input: Value,
+) -> (ToolCallStatus, String) {
     let dialect = DialectName::Canonical;
     let (id, tool) = (CallId::from_bits(1), tool.to_owned());
     let call = ToolCall { id, session: None, tool, input, timeout: None };
     let observer = Arc::new(PermissiveEditor);
-    let outcome = hands.call(call, dialect, CancellationToken::new(), observer).await;
+    let outcome = backend.call(call, dialect, CancellationToken::new(), observer).await;
     match render_plain(&outcome).into_iter().next() {
         Some(ResultContent::Text { text }) => (outcome.status(), text),
         other => panic!("{other:?}"),
     }
 }
 
-async fn list_tools(hands: &dyn ToolBackend) -> Vec<String> {
-    let bench = hands.load_catalog(DialectName::Canonical).await.unwrap();
-    bench.tools.iter().map(|tool| tool.canonical.clone()).collect()
+async fn list_tools(backend: &dyn ToolBackend) -> Vec<String> {
+    let catalog = backend.load_catalog(DialectName::Canonical).await.unwrap();
+    catalog.tools.iter().map(|tool| tool.canonical.clone()).collect()
 }
 
 /// Waits for something that others do.
@@ -166,12 +170,12 @@ async fn unusable_folders_are_reported() {
         (work.clone(), vec![lib.clone(), rig.path("missing")], "does not exist"),
         (work.clone(), vec![lib.clone(); FOLDERS_MAX + 1], "use fewer"),
     ] {
-        let error = rig.bench.check_folders(&cwd, &additional).await.unwrap_err().to_string();
+        let error = rig.factory.check_folders(&cwd, &additional).await.unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
         let order = ToolHostRequest { cwd, additional, ..rig.make_order("s") };
-        assert_eq!(rig.bench.open(order).await.err().unwrap().to_string(), error);
+        assert_eq!(rig.factory.open(order).await.err().unwrap().to_string(), error);
     }
-    rig.bench.check_folders(&work, &[lib, rig.path("work/inner")]).await.unwrap();
+    rig.factory.check_folders(&work, &[lib, rig.path("work/inner")]).await.unwrap();
 }
 
 #[tokio::test]
@@ -184,13 +188,13 @@ async fn backend_uses_editor_folders_and_buffers() {
         editor: Some(Arc::new(PermissiveEditor)),
         ..rig.make_order("one")
     };
-    let SessionToolHost { hands, own_mode, .. } = rig.bench.open(order).await.unwrap();
-    assert_eq!((own_mode, hands.folder()), (PermissionMode::AcceptEdits, Some(rig.path("work"))));
-    let (status, said) = call_tool(&*hands, "Read", read.clone()).await;
+    let SessionToolHost { backend, own_mode, .. } = rig.factory.open(order).await.unwrap();
+    assert_eq!((own_mode, backend.folder()), (PermissionMode::AcceptEdits, Some(rig.path("work"))));
+    let (status, said) = call_tool(&*backend, "Read", read.clone()).await;
     assert!(status == ToolCallStatus::Completed && said.contains("being typed"), "{said}");
     let additional = vec![rig.path("lib")];
     let order = ToolHostRequest { additional, ..rig.make_order("two") };
-    let other = rig.bench.open(order).await.unwrap().hands;
+    let other = rig.factory.open(order).await.unwrap().backend;
     let (_, said) = call_tool(&*other, "Read", read).await;
     assert!(said.contains("on disk"), "a buffer is of one session: {said}");
 }
@@ -208,16 +212,17 @@ async fn session_servers_are_private_and_end_with_session() {
         },
     });
     let order = ToolHostRequest { servers, ..rig.make_order("one") };
-    let hands = rig.bench.open(order).await.unwrap().hands;
-    let is_there = async || list_tools(&*hands).await.iter().any(|tool| tool == "My-Server__echo");
+    let backend = rig.factory.open(order).await.unwrap().backend;
+    let is_there =
+        async || list_tools(&*backend).await.iter().any(|tool| tool == "My-Server__echo");
     wait_until("its tools are there", is_there).await;
-    let (status, said) = call_tool(&*hands, "My-Server__env", json!({})).await;
+    let (status, said) = call_tool(&*backend, "My-Server__env", json!({})).await;
     assert_eq!(status, ToolCallStatus::Completed, "{said}");
     let env: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(env["GIVEN"], "${HOME}".len(), "it is meant as it is written");
-    assert!(!list_tools(&*hands).await.iter().any(|tool| tool.starts_with("bad")));
+    assert!(!list_tools(&*backend).await.iter().any(|tool| tool.starts_with("bad")));
 
-    let other = rig.bench.open(rig.make_order("two")).await.unwrap().hands;
+    let other = rig.factory.open(rig.make_order("two")).await.unwrap().backend;
     assert!(
         !list_tools(&*other).await.iter().any(|tool| tool.contains("__")),
         "those of one session"
@@ -230,6 +235,6 @@ async fn session_servers_are_private_and_end_with_session() {
     );
     assert!(!told.contains("s3cret"), "{told}");
     assert!(rig.count_processes() > 0);
-    drop(hands);
+    drop(backend);
     wait_until("the server ends with its session", async || rig.count_processes() == 0).await;
 }

@@ -98,14 +98,14 @@ fn policy_check_evaluates_external_tool_effects() {
         "tools": {"toolDiscoveryCommand": "/bin/sh list.sh", "toolCallCommand": "/bin/false x"},
     });
     write_settings(&zero, text);
-    let judge = |name: &str| zero.run(&["policy", "check", name, "{}"]);
-    let unknown = judge("cmd__no");
+    let check = |name: &str| zero.run(&["policy", "check", name, "{}"]);
+    let unknown = check("cmd__no");
     assert!(unknown.starts_with("exit 2") && unknown.contains("is not known; run"), "{unknown}");
     let listed = zero.stdout(&["tools", "refresh"]);
     let names = zero.stdout(&["tools", "list"]);
     let name = names.split_whitespace().find(|word| word.starts_with("cmd__"));
     let name = name.unwrap_or_else(|| panic!("{listed}{names}"));
-    let judged = judge(name);
+    let judged = check(name);
     assert!(judged.starts_with("exit 20") && judged.contains("/bin/false x get.it"), "{judged}");
     let called = zero.run(&["tools", "call", name, "{}", "--yes"]);
     assert!(called.starts_with("exit 3"), "{called}");

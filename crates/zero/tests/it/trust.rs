@@ -70,7 +70,7 @@ fn untrusted_folder_can_only_tighten() {
       allow without asking: Bash(npm test:*)  ([FOLDER]/.zero/settings.json:3)
       mode: auto  ([FOLDER]/.zero/settings.json:5)
       limit file-timeout: 5m  ([FOLDER]/.zero/settings.json:7)
-      start the MCP server git\u{1b}[2Jhub: npx -y "some server" with {"env":{"T":"1"}}  ([FOLDER]/.zero/settings.json:8)
+      start the MCP server git\u{1b}[2Jhub: npx -y 'some server' with {"env":{"T":"1"}}  ([FOLDER]/.zero/settings.json:8)
       run to discover tools: ./find-tools  ([FOLDER]/.zero/settings.json:9)
       run before calls: ./hook  ([FOLDER]/.zero/settings.json:10)
       let commands connect to: *  ([FOLDER]/.zero/settings.json:11)
@@ -106,7 +106,7 @@ fn trust_ends_when_trusted_settings_change() {
       allow without asking: Bash(npm test:*)  ([FOLDER]/.zero/settings.json:4)
       mode: auto  ([FOLDER]/.zero/settings.json:6)
       limit file-timeout: 5m  ([FOLDER]/.zero/settings.json:8)
-      start the MCP server git\u{1b}[2Jhub: npx -y "some server" with {"env":{"T":"1"}}  ([FOLDER]/.zero/settings.json:9)
+      start the MCP server git\u{1b}[2Jhub: npx -y 'some server' with {"env":{"T":"1"}}  ([FOLDER]/.zero/settings.json:9)
       run to discover tools: ./find-tools  ([FOLDER]/.zero/settings.json:10)
       run before calls: ./hook  ([FOLDER]/.zero/settings.json:11)
       let commands connect to: *  ([FOLDER]/.zero/settings.json:12)
@@ -217,7 +217,7 @@ fn user_sees_list_and_is_asked() {
         terminal.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
         let output = terminal.wait_with_output().unwrap();
         let seen = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(seen.contains("npx -y \"some server\"") && seen.contains("[y/N]"), "{seen}");
+        assert!(seen.contains("npx -y 'some server'") && seen.contains("[y/N]"), "{seen}");
         assert!(!seen.contains("\u{1b}[2J"), "a name cannot clear the screen: {seen}");
         assert_eq!(output.status.code(), Some(code), "{seen}");
         let listed = zero.stdout(&["trust", "--list", "--json"]);

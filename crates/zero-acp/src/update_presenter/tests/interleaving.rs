@@ -30,9 +30,9 @@ fn apply_step(presenter: &mut UpdatePresenter, call: &str, which: u8, now: Insta
         5 => {
             let (updates, question) = presenter.present_approval(&request(call, &["x"]));
             let question = updates_json(vec![SessionUpdate::ToolCallUpdate(question)]);
-            let mut told = updates_json(updates);
-            told.extend(question);
-            return told;
+            let mut all = updates_json(updates);
+            all.extend(question);
+            return all;
         }
         6 => answer(presenter, "allow_once"),
         7 => answer(presenter, "reject_once"),

@@ -102,10 +102,10 @@ fn notices_and_compaction_need_client_support() {
         takes_compaction: true,
         ..ClientFeatures::default()
     });
-    let told = |severity: &str| json!([{"sessionUpdate": "notice", "severity": severity, "title": "so it is"}]);
-    check(able.present_live(notice("retry")), told("warning"));
-    check(able.present_live(notice("loop_guard")), told("warning"));
-    check(able.present_live(notice("queued")), told("info"));
+    let expected = |severity: &str| json!([{"sessionUpdate": "notice", "severity": severity, "title": "so it is"}]);
+    check(able.present_live(notice("retry")), expected("warning"));
+    check(able.present_live(notice("loop_guard")), expected("warning"));
+    check(able.present_live(notice("queued")), expected("info"));
     check(able.present_replay(notice("loop_guard")), json!([]));
     check(
         able.present_live(compacted()),

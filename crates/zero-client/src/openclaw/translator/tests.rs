@@ -35,7 +35,7 @@ fn translator() -> OpenClawTranslator {
 /// The entries for the events of a recording.
 fn replay(recorded: &str) -> Vec<Event> {
     let mut telling = translator();
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     for line in recorded.lines() {
         let line: Value = serde_json::from_str(line).unwrap();
         let frame = &line["frame"];
@@ -45,7 +45,7 @@ fn replay(recorded: &str) -> Vec<Event> {
             let run = params["idempotencyKey"].as_str().unwrap();
             telling.expect_run(run, params["message"].as_str().unwrap().to_owned(), Vec::new(), 1);
         }
-        told.extend(match frame["event"].as_str() {
+        events.extend(match frame["event"].as_str() {
             Some("chat") => telling.handle_chat(payload, 1),
             Some("agent") => telling.handle_agent(payload, 1),
             Some("exec.approval.requested") => telling.handle_approval_request(payload, 1),
@@ -54,7 +54,7 @@ fn replay(recorded: &str) -> Vec<Event> {
         });
     }
     assert!(telling.active_runs().is_empty(), "every run ended");
-    told
+    events
 }
 
 fn format_event(event: &Event) -> String {
@@ -79,14 +79,14 @@ fn format_event(event: &Event) -> String {
     }
 }
 
-fn format_events(told: &[Event]) -> Vec<String> {
-    told.iter().map(format_event).collect()
+fn format_events(events: &[Event]) -> Vec<String> {
+    events.iter().map(format_event).collect()
 }
 
 /// The complete text of each run.
-fn texts_by_run(told: &[Event]) -> BTreeMap<String, String> {
+fn texts_by_run(events: &[Event]) -> BTreeMap<String, String> {
     let mut texts = BTreeMap::new();
-    for event in told {
+    for event in events {
         if let (Some(run), EventKind::Text { text }) = (&event.run, &event.what) {
             *texts.entry(run.to_string()).or_insert_with(String::new) += text;
         }
@@ -97,8 +97,8 @@ fn texts_by_run(told: &[Event]) -> BTreeMap<String, String> {
 #[test]
 fn recorded_runs_translate_once_and_in_order() {
     for (name, recorded) in FIXTURES {
-        let told = replay(recorded);
-        for (event, seq) in told.iter().zip(LIVE_BASE + 1..) {
+        let events = replay(recorded);
+        for (event, seq) in events.iter().zip(LIVE_BASE + 1..) {
             assert_eq!(event.seq, seq, "{name}");
         }
         let mut finals = BTreeMap::new();
@@ -112,9 +112,9 @@ fn recorded_runs_translate_once_and_in_order() {
                 }
             }
         }
-        assert_eq!(texts_by_run(&told), finals, "{name}: what was said is what is told");
+        assert_eq!(texts_by_run(&events), finals, "{name}: what was said is what is told");
         let count =
-            |wanted: fn(&EventKind) -> bool| told.iter().filter(|e| wanted(&e.what)).count();
+            |wanted: fn(&EventKind) -> bool| events.iter().filter(|e| wanted(&e.what)).count();
         let prompts = count(|what| matches!(what, EventKind::Prompt { .. }));
         assert_eq!(count(|what| matches!(what, EventKind::RunEnded { .. })), prompts, "{name}");
         let started = count(|what| matches!(what, EventKind::ToolStarted { .. }));
@@ -124,7 +124,7 @@ fn recorded_runs_translate_once_and_in_order() {
 
 #[test]
 fn recorded_call_translates_unchanged() {
-    let told = format_events(&replay(FIXTURES[1].1));
+    let events = format_events(&replay(FIXTURES[1].1));
     let expected = [
         "prompt",
         "started scripted",
@@ -140,25 +140,25 @@ fn recorded_call_translates_unchanged() {
         "usage 15",
         "ended Completed",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(events, expected);
 }
 
 #[test]
 fn recorded_approvals_are_requested_and_resolved() {
     for (at, expected) in [(2, "answered allow_once"), (3, "answered reject_once")] {
-        let told = format_events(&replay(FIXTURES[at].1));
-        let asked = told.iter().position(|line| line.starts_with("asked exec: ")).unwrap();
-        let answered = told.iter().position(|line| line == expected);
-        assert!(answered.is_some_and(|answered| answered > asked), "{told:#?}");
-        assert!(told[asked].ends_with("reject_once"), "{}", told[asked]);
+        let events = format_events(&replay(FIXTURES[at].1));
+        let asked = events.iter().position(|line| line.starts_with("asked exec: ")).unwrap();
+        let answered = events.iter().position(|line| line == expected);
+        assert!(answered.is_some_and(|answered| answered > asked), "{events:#?}");
+        assert!(events[asked].ends_with("reject_once"), "{}", events[asked]);
     }
 }
 
 #[test]
 fn aborted_run_ends_as_aborted() {
-    let told = format_events(&replay(FIXTURES[4].1));
-    assert!(told.contains(&r#"ended Aborted { by: "rpc" }"#.to_owned()), "{told:#?}");
-    assert_eq!(told.last().unwrap(), "ended Completed");
+    let events = format_events(&replay(FIXTURES[4].1));
+    assert!(events.contains(&r#"ended Aborted { by: "rpc" }"#.to_owned()), "{events:#?}");
+    assert_eq!(events.last().unwrap(), "ended Completed");
 }
 
 fn agent_event(stream: &str, data: Value) -> Value {
@@ -168,23 +168,23 @@ fn agent_event(stream: &str, data: Value) -> Value {
 #[test]
 fn text_before_call_outside_chat_is_emitted() {
     let mut telling = translator();
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     let item = |phase: &str, text: &str| {
         agent_event(
             "item",
             json!({"kind": "preamble", "phase": phase, "itemId": "i", "progressText": text}),
         )
     };
-    told.extend(telling.handle_agent(&item("update", "I look"), 1));
-    told.extend(telling.handle_agent(&item("end", "I look first."), 1));
+    events.extend(telling.handle_agent(&item("update", "I look"), 1));
+    events.extend(telling.handle_agent(&item("end", "I look first."), 1));
     let call = json!({"phase": "start", "name": "read", "toolCallId": "c", "args": {"path": "/a"}});
-    told.extend(telling.handle_agent(&agent_event("tool", call), 1));
+    events.extend(telling.handle_agent(&agent_event("tool", call), 1));
     let message = json!({"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Seen."}]});
     let chat = |state: &str| json!({"runId": "r", "state": state, "message": message, "stopReason": "length"});
-    told.extend(telling.handle_chat(&chat("delta"), 1));
-    told.extend(telling.handle_chat(&chat("final"), 1));
+    events.extend(telling.handle_chat(&chat("delta"), 1));
+    events.extend(telling.handle_chat(&chat("final"), 1));
     // Some gateways report it twice.
-    told.extend(telling.handle_chat(&json!({"runId": "r", "state": "error"}), 1));
+    events.extend(telling.handle_chat(&json!({"runId": "r", "state": "error"}), 1));
     let expected = [
         "started m",
         r#"text "I look""#,
@@ -195,7 +195,7 @@ fn text_before_call_outside_chat_is_emitted() {
         "tool Interrupted 1",
         "ended MaxTokens",
     ];
-    assert_eq!(format_events(&told), expected);
+    assert_eq!(format_events(&events), expected);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn text_missed_during_disconnect_is_emitted_later() {
     let mut telling = translator();
     telling.expect_run("r", "hi".to_owned(), Vec::new(), 1);
     let delta = json!({"runId": "r", "state": "delta", "message": {"content": "One "}});
-    let mut told = telling.handle_chat(&delta, 1);
+    let mut events = telling.handle_chat(&delta, 1);
     let still = json!({"runId": "r", "status": "timeout"});
     assert_eq!(
         telling.handle_wait_result("r", &still, 1),
@@ -212,15 +212,15 @@ fn text_missed_during_disconnect_is_emitted_later() {
     let over = json!({"runId": "r", "status": "ok",
         "terminalReply": {"disposition": "visible", "text": "One two"}});
     let (settled, more) = telling.handle_wait_result("r", &over, 1);
-    told.extend(more);
+    events.extend(more);
     assert_eq!(settled, RunWaitOutcome::Ended);
     let expected = ["prompt", "started m", r#"text "One ""#, r#"text "two""#, "ended Completed"];
-    assert_eq!(format_events(&told), expected);
+    assert_eq!(format_events(&events), expected);
     assert!(telling.handle_wait_result("r", &over, 1).1.is_empty(), "once");
     telling.expect_run("s", "hi".to_owned(), Vec::new(), 1);
     let failed = json!({"runId": "s", "status": "error", "error": "no key"});
-    let told = format_events(&telling.handle_wait_result("s", &failed, 1).1);
-    assert!(told.last().unwrap().contains("no key"), "{told:?}");
+    let events = format_events(&telling.handle_wait_result("s", &failed, 1).1);
+    assert!(events.last().unwrap().contains("no key"), "{events:?}");
 }
 
 #[test]
@@ -237,16 +237,16 @@ fn approval_always_allows_deny_and_ends_with_run() {
     let mut telling = translator();
     let asked = json!({"id": "q", "request": {"command": "rm x", "runId": "r", "cwd": null,
         "allowedDecisions": ["allow-once"]}, "expiresAtMs": 9});
-    let mut told = telling.handle_approval_request(&asked, 1);
+    let mut events = telling.handle_approval_request(&asked, 1);
     assert!(telling.handle_approval_request(&asked, 1).is_empty(), "asked once");
-    told.extend(telling.handle_chat(&json!({"runId": "r", "state": "aborted"}), 1));
+    events.extend(telling.handle_chat(&json!({"runId": "r", "state": "aborted"}), 1));
     let expected = [
         "started m",
         "asked exec: rm x allow_once,reject_once",
         "answered cancelled",
         r#"ended Aborted { by: "rpc" }"#,
     ];
-    assert_eq!(format_events(&told), expected);
+    assert_eq!(format_events(&events), expected);
 }
 
 #[test]

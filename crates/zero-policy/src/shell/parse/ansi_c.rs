@@ -88,9 +88,9 @@ fn parse_unicode(text: &str, max: usize) -> Option<(usize, AnsiCEscape)> {
 
 /// `cX`.
 fn parse_control(text: &str) -> Option<(usize, AnsiCEscape)> {
-    let Some(letter) = text.chars().nth(1) else { return Some((0, AnsiCEscape::None)) };
+    let Some(character) = text.chars().nth(1) else { return Some((0, AnsiCEscape::None)) };
     let length = if text.starts_with("c\\\\") { 3 } else { 2 };
-    let byte = u8::try_from(letter).ok().filter(u8::is_ascii)?;
+    let byte = u8::try_from(character).ok().filter(u8::is_ascii)?;
     let value = if byte == b'?' { 0x7F } else { byte.to_ascii_uppercase() & 0x1F };
     Some((length, AnsiCEscape::Byte(value)))
 }

@@ -38,10 +38,10 @@ impl ScriptWalker<'_> {
             let same_place = function.folders == state.folders;
             // The program of that name may run anyway: the function may be unset, or may never have
             // been defined.
-            let study = crate::program::analyze(&argv);
-            let known = study.nature != CommandClass::Opaque
-                || study.critical.is_some()
-                || !study.runs.is_empty();
+            let analysis = crate::program::analyze(&argv);
+            let known = analysis.nature != CommandClass::Opaque
+                || analysis.critical.is_some()
+                || !analysis.runs.is_empty();
             if known || !function.certain {
                 self.invoke(argv.clone(), false, &state, here, input);
             }
@@ -129,7 +129,7 @@ impl ScriptWalker<'_> {
         }) = self.analysis.nodes.get_mut(node)
         {
             // Not the program of that name: the function, whose effects are those of its body.
-            invocation.study.nature = CommandClass::Wrapper;
+            invocation.analysis.nature = CommandClass::Wrapper;
         }
         if !same_place {
             let reason = format!("`{name}` was defined while the shell was in another folder");
@@ -183,7 +183,7 @@ impl ScriptWalker<'_> {
         here: NodeContext,
         state: &ShellState,
     ) {
-        let study = crate::program::analyze(&argv);
+        let analysis = crate::program::analyze(&argv);
         let node = self.invoke_only(argv, state, here);
         let here = here.with_parent(node);
         let at_end_only = args
@@ -191,7 +191,7 @@ impl ScriptWalker<'_> {
             .skip_while(|arg| arg.as_known() == Some("--"))
             .skip(1)
             .all(|signal| matches!(signal.as_known(), Some("EXIT" | "exit" | "0")));
-        for run in study.runs {
+        for run in analysis.runs {
             let crate::program::NestedExecution::Script { text, .. } = run else { continue };
             let changes = text.as_known().is_none_or(|text| {
                 self.changes_shell_state(&super::super::parse(text).list, state)

@@ -35,8 +35,8 @@ impl ScriptWalker<'_> {
         state: &ShellState,
         here: NodeContext,
     ) -> usize {
-        let study = CommandAnalysis { runs: Vec::new(), ..program::analyze(&argv) };
-        self.add_command_node(argv, false, study, state, here)
+        let analysis = CommandAnalysis { runs: Vec::new(), ..program::analyze(&argv) };
+        self.add_command_node(argv, false, analysis, state, here)
     }
 
     fn invoke_with_names(
@@ -64,17 +64,17 @@ impl ScriptWalker<'_> {
         if more_arguments {
             argv.push(found_placeholder());
         }
-        let mut study = program::analyze(&argv);
+        let mut analysis = program::analyze(&argv);
         if let Some(names) = names {
-            study.touches = substitute_found_folders(study.touches, names);
+            analysis.touches = substitute_found_folders(analysis.touches, names);
         }
-        let roots: Vec<ShellArg> = study
+        let roots: Vec<ShellArg> = analysis
             .touches
             .iter()
             .filter(|touch| touch.access == FileAccess::Read && touch.recursive)
             .map(|touch| touch.path.clone())
             .collect();
-        let runs = std::mem::take(&mut study.runs);
+        let runs = std::mem::take(&mut analysis.runs);
         let around = self.dialect;
         let program = argv.first().and_then(ShellArg::as_known).unwrap_or_default();
         self.dialect = ShellDialect::for_program(program, around);
@@ -82,9 +82,10 @@ impl ScriptWalker<'_> {
         let sets_options = sets_shell_options(program, &argv);
         let given = if is_shell(program) { argv.clone() } else { Vec::new() };
         // With `-a` it reads the names from that file instead.
-        let takes_names = program.rsplit('/').next() == Some("xargs") && study.touches.is_empty();
+        let takes_names =
+            program.rsplit('/').next() == Some("xargs") && analysis.touches.is_empty();
         let in_this_shell = matches!(program, "command" | "builtin" | "exec");
-        let node = self.add_command_node(argv, more_arguments, study, state, here);
+        let node = self.add_command_node(argv, more_arguments, analysis, state, here);
         let here = here.with_parent(node);
         if sets_options {
             let reason = "it changes how the shell reads its commands".to_owned();
@@ -251,18 +252,18 @@ impl ScriptWalker<'_> {
         &mut self,
         argv: Vec<ShellArg>,
         more_arguments: bool,
-        study: CommandAnalysis,
+        analysis: CommandAnalysis,
         state: &ShellState,
         here: NodeContext,
     ) -> usize {
         let span = here.span.unwrap_or_default();
         let label = argv.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-        let state = self.state_in_folder(study.folder.as_ref(), state);
+        let state = self.state_in_folder(analysis.folder.as_ref(), state);
         let unknown = argv.first().is_some_and(|program| program.as_known().is_none());
-        let (touches, hosts) = (study.touches.clone(), study.hosts.clone());
-        let caution = study.caution.clone();
+        let (touches, hosts) = (analysis.touches.clone(), analysis.hosts.clone());
+        let caution = analysis.caution.clone();
         let mut invocation =
-            CommandInvocation { argv, study, folders: state.folders.clone(), more_arguments };
+            CommandInvocation { argv, analysis, folders: state.folders.clone(), more_arguments };
         if self.altered_environment {
             invocation.distrust_environment();
         }

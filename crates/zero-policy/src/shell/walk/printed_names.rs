@@ -16,8 +16,8 @@ pub(super) fn find_printed_names(
 ) -> Option<Vec<ShellArg>> {
     let (program, args) = argv.split_first()?;
     let program = program.as_known()?;
-    let study = program::analyze(argv);
-    let touched = || Some(study.touches.iter().map(|touch| touch.path.clone()).collect());
+    let analysis = program::analyze(argv);
+    let touched = || Some(analysis.touches.iter().map(|touch| touch.path.clone()).collect());
     let here = || Some(vec![ShellArg::known(".")]);
     // Whole lines of the input are passed on, unless a file is given to read instead.
     let passed = |table: &NamePrinterOptions, operands: usize| {
@@ -28,7 +28,7 @@ pub(super) fn find_printed_names(
         "find" => {
             let words = || args.iter().filter_map(ShellArg::as_known);
             let prints_more = words().any(|word| matches!(word, "-ls" | "-printf"));
-            touched().filter(|_| study.nature == CommandClass::ReadOnly && !prints_more)
+            touched().filter(|_| analysis.nature == CommandClass::ReadOnly && !prints_more)
         }
         "fd" | "fdfind" => FD.parse(args).and_then(|_| touched()),
         "rg" => {

@@ -163,24 +163,25 @@ fn strictest_rule_verdict(decision: &PolicyDecision) -> Verdict {
 }
 
 fn check_any_text_gets_decision(choices: &mut ChoiceSource<'_>) {
-    let judge = EngineUnderTest::random(choices);
+    let engine = EngineUnderTest::random(choices);
     let text = generators::random_text(choices);
-    let decision = judge.decide(&text);
+    let decision = engine.decide(&text);
     assert!(!decision.reason.is_empty());
     let strictest = decision.effects.iter().map(|effect| effect.decision).max();
     assert_eq!(decision.verdict, strictest.unwrap_or(Verdict::Allow), "{text:?}");
 }
 
 fn check_stricter_rule_never_loosens(choices: &mut ChoiceSource<'_>) {
-    let judge = EngineUnderTest::random(choices);
+    let engine = EngineUnderTest::random(choices);
     let verdict = choices.pick(&[Verdict::Ask, Verdict::Deny]);
     let added = generators::random_rule(verdict, choices);
     let command = generators::random_command(choices).text;
-    let (before, after) = (judge.decide(&command), judge.with_rule(added.clone()).decide(&command));
+    let (before, after) =
+        (engine.decide(&command), engine.with_rule(added.clone()).decide(&command));
     assert!(
         after.verdict >= before.verdict,
         "{:?}: `{command}` is {}, but {} with {verdict} {added}: {}",
-        judge.rule_texts(),
+        engine.rule_texts(),
         before.verdict,
         after.verdict,
         after.reason
@@ -188,34 +189,34 @@ fn check_stricter_rule_never_loosens(choices: &mut ChoiceSource<'_>) {
 }
 
 fn check_allow_rule_never_overrides(choices: &mut ChoiceSource<'_>) {
-    let judge = EngineUnderTest::random(choices);
+    let engine = EngineUnderTest::random(choices);
     let added = generators::random_rule(Verdict::Allow, choices);
     let command = generators::random_command(choices).text;
-    let closed = strictest_rule_verdict(&judge.decide(&command));
-    let after = judge.with_rule(added.clone()).decide(&command);
+    let closed = strictest_rule_verdict(&engine.decide(&command));
+    let after = engine.with_rule(added.clone()).decide(&command);
     assert!(
         after.verdict >= closed,
         "{:?}: a rule says {closed} to `{command}`, but it is {} with allow {added}: {}",
-        judge.rule_texts(),
+        engine.rule_texts(),
         after.verdict,
         after.reason
     );
 }
 
 fn check_rule_order_is_irrelevant(choices: &mut ChoiceSource<'_>) {
-    let judge = EngineUnderTest::random(choices);
-    let mut rules = judge.rules.clone();
+    let engine = EngineUnderTest::random(choices);
+    let mut rules = engine.rules.clone();
     for at in 1..rules.len() {
         rules.swap(at, choices.next_below(at + 1));
     }
-    let other = EngineUnderTest::new(rules, judge.mode);
+    let other = EngineUnderTest::new(rules, engine.mode);
     let command = generators::random_command(choices).text;
-    let (one, two) = (judge.decide(&command), other.decide(&command));
+    let (one, two) = (engine.decide(&command), other.decide(&command));
     assert_eq!(
         (one.verdict, one.risk),
         (two.verdict, two.risk),
         "`{command}` under {:?} and {:?}: {} / {}",
-        judge.rule_texts(),
+        engine.rule_texts(),
         other.rule_texts(),
         one.reason,
         two.reason
@@ -223,23 +224,23 @@ fn check_rule_order_is_irrelevant(choices: &mut ChoiceSource<'_>) {
 }
 
 fn check_wrapper_never_loosens(choices: &mut ChoiceSource<'_>) {
-    let judge = EngineUnderTest::random(choices);
+    let engine = EngineUnderTest::random(choices);
     let mut inner = generators::random_command(choices);
     for _ in 0..=choices.next_below(3) {
         let outer = generators::wrap_command(&inner, choices);
-        judge.check_not_milder(&outer.text, &inner.text);
+        engine.check_not_milder(&outer.text, &inner.text);
         inner = outer;
     }
 }
 
 fn check_spelling_never_loosens(choices: &mut ChoiceSource<'_>) {
     let mode = generators::random_mode(choices);
-    let judge = EngineUnderTest::new(generators::random_effect_rules(choices), mode);
+    let engine = EngineUnderTest::new(generators::random_effect_rules(choices), mode);
     let [plain, spelled] = match choices.one_in(3) {
         false => generators::random_file_spellings(choices),
         true => generators::random_host_spellings(choices),
     };
-    judge.check_not_milder(&spelled, &plain);
+    engine.check_not_milder(&spelled, &plain);
 }
 
 fn check_showing_option_never_loosens(choices: &mut ChoiceSource<'_>) {
@@ -250,17 +251,17 @@ fn check_showing_option_never_loosens(choices: &mut ChoiceSource<'_>) {
 }
 
 fn check_grant_covers_exactly_its_call(choices: &mut ChoiceSource<'_>) {
-    let judge = EngineUnderTest::random(choices);
+    let engine = EngineUnderTest::random(choices);
     let command = generators::random_command(choices).text;
-    let asked = judge.decide(&command);
+    let asked = engine.decide(&command);
     if !asked.grants.is_empty() {
         assert_eq!(asked.verdict, Verdict::Ask, "{command}");
         assert_ne!(asked.risk, RiskLevel::Critical, "{command}");
-        let again = judge.decide_with(&command, &asked.grants);
+        let again = engine.decide_with(&command, &asked.grants);
         assert_eq!(again.verdict, Verdict::Allow, "`{command}` with {:?}", asked.grants);
     }
     let other = generators::random_command(choices).text;
-    let (before, after) = (judge.decide(&other), judge.decide_with(&other, &asked.grants));
+    let (before, after) = (engine.decide(&other), engine.decide_with(&other, &asked.grants));
     assert!(after.verdict >= strictest_rule_verdict(&before), "`{other}` with {:?}", asked.grants);
     if before.grants.is_empty() {
         assert_eq!(after.verdict, before.verdict, "`{other}` with {:?}", asked.grants);
@@ -268,16 +269,16 @@ fn check_grant_covers_exactly_its_call(choices: &mut ChoiceSource<'_>) {
 }
 
 fn check_session_mode_equals_engine_mode(choices: &mut ChoiceSource<'_>) {
-    let judge = EngineUnderTest::random(choices);
+    let engine = EngineUnderTest::random(choices);
     let (mode, command) =
         (generators::random_mode(choices), generators::random_command(choices).text);
-    let session = judge.decide_in(Some(mode), &command, &[]);
-    let own = EngineUnderTest::new(judge.rules.clone(), mode);
-    assert_eq!(session, own.decide(&command), "{:?} in {mode}: `{command}`", judge.rule_texts());
+    let session = engine.decide_in(Some(mode), &command, &[]);
+    let own = EngineUnderTest::new(engine.rules.clone(), mode);
+    assert_eq!(session, own.decide(&command), "{:?} in {mode}: `{command}`", engine.rule_texts());
     // Plan mode is an upper limit, whatever the user allowed before.
     let granted = own.decide_in(Some(PermissionMode::Ask), &command, &[]).grants;
-    if judge.decide_in(Some(PermissionMode::Plan), &command, &[]).verdict == Verdict::Deny {
-        let planned = judge.decide_in(Some(PermissionMode::Plan), &command, &granted);
+    if engine.decide_in(Some(PermissionMode::Plan), &command, &[]).verdict == Verdict::Deny {
+        let planned = engine.decide_in(Some(PermissionMode::Plan), &command, &granted);
         assert_eq!(planned.verdict, Verdict::Deny, "`{command}` with {granted:?}");
     }
 }

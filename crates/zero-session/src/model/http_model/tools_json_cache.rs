@@ -42,14 +42,16 @@ impl ToolsJsonCache {
     }
 
     fn tools_json(&self, protocol: &dyn ModelProtocol, request: &ModelRequest) -> Option<Arc<str>> {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(told) = told.as_ref().filter(|told| Arc::ptr_eq(&told.tools, &request.tools)) {
-            return Some(Arc::clone(&told.text));
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cached) =
+            cached.as_ref().filter(|cached| Arc::ptr_eq(&cached.tools, &request.tools))
+        {
+            return Some(Arc::clone(&cached.text));
         }
         let text: Arc<str> = protocol.encode_tools(request)?.to_string().into();
         // Without tools, the field depends on the conversation and cannot be cached.
         if !request.tools.is_empty() {
-            *told = Some(CachedToolsJson {
+            *cached = Some(CachedToolsJson {
                 tools: Arc::clone(&request.tools),
                 text: Arc::clone(&text),
             });
@@ -92,7 +94,7 @@ mod tests {
             prices: None,
         };
         let (some, others) = (tools(&["Read", "Edit"]), tools(&["Bash"]));
-        let told = ToolsJsonCache::default();
+        let cache = ToolsJsonCache::default();
         // New, cached, different, none, and new again.
         let rounds = [&some, &some, &others, &others, &Arc::default(), &some, &some];
         for (round, tools) in rounds.into_iter().enumerate() {
@@ -100,7 +102,7 @@ mod tests {
             let request = ModelRequest { messages, tools: Arc::clone(tools), ..Default::default() };
             let whole = complete_body(protocol, &info, &request);
             let read: Value =
-                serde_json::from_str(&told.request_json(protocol, &info, &request)).unwrap();
+                serde_json::from_str(&cache.request_json(protocol, &info, &request)).unwrap();
             assert_eq!(read, whole, "round {round}");
             let names = tools.iter().filter(|tool| whole["tools"].to_string().contains(&tool.name));
             assert_eq!(names.count(), tools.len(), "round {round}");

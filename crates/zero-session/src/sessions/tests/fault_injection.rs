@@ -57,7 +57,7 @@ async fn single_write_failure_stops_run_without_loss() {
             end => assert_eq!(end, RunOutcome::Completed, "{write}"),
         }
         let lines = lab.ledger_lines().await;
-        let done = lab.hands.log.lock().unwrap().len();
+        let done = lab.backend.log.lock().unwrap().len();
         assert!(lines.matches("tool ").count() >= done, "{write}: no call without an entry");
         lab.store.fail_writes([]);
         assert!(lab.run("again").await.contains("ended completed"), "{write}");

@@ -50,7 +50,7 @@ pub(crate) struct SessionTestBed {
     pub(crate) store: Arc<MemStore>,
     pub(crate) bus: Arc<RecordingBus>,
     pub(crate) model: Arc<ScriptedModel>,
-    pub(crate) hands: Arc<ScriptedBackendFactory>,
+    pub(crate) backend: Arc<ScriptedBackendFactory>,
     pub(crate) sessions: SessionManager,
     pub(crate) key: SessionKey,
 }
@@ -62,8 +62,8 @@ pub(crate) struct RecordingBus {
 
 impl EventBus for RecordingBus {
     fn publish(&self, session: &SessionId, events: &[Arc<Event>]) {
-        let told = events.iter().map(|event| (session.clone(), Arc::clone(event)));
-        self.published.send_modify(|published| published.extend(told));
+        let delivered = events.iter().map(|event| (session.clone(), Arc::clone(event)));
+        self.published.send_modify(|published| published.extend(delivered));
     }
 
     fn subscribe(&self, _session: &SessionId, _ear: &DeliverySender) -> Subscription {
@@ -156,8 +156,8 @@ impl ToolBackendFactory for ScriptedBackendFactory {
         }
         let store = Some(Arc::clone(&self.store));
         let name = "this machine".to_owned();
-        let hands = ScriptedToolBackend { log, order: Some(order), name, store, silent: false };
-        Box::pin(async move { Ok(Arc::new(hands) as Arc<dyn ToolBackend>) })
+        let backend = ScriptedToolBackend { log, order: Some(order), name, store, silent: false };
+        Box::pin(async move { Ok(Arc::new(backend) as Arc<dyn ToolBackend>) })
     }
 }
 
@@ -180,9 +180,9 @@ impl ScriptedToolBackend {
         let shown = ledger.iter().any(
             |event| matches!(&event.what, EventKind::ToolStarted { call: started, .. } if started == call),
         );
-        let told = store.last_message(&order.session);
+        let message = store.last_message(&order.session);
         let wants = |block: &MessageBlock| matches!(block, MessageBlock::ToolUse { .. });
-        shown && told.is_some_and(|told| told.blocks.iter().any(wants))
+        shown && message.is_some_and(|message| message.blocks.iter().any(wants))
     }
 }
 
@@ -217,7 +217,7 @@ impl ToolBackend for ScriptedToolBackend {
             argument_hint: None,
             prompt: "review $ARGUMENTS".to_owned(),
         };
-        let bench = ToolCatalog {
+        let catalog = ToolCatalog {
             cwd: PathBuf::from("/w"),
             tools: names.map(tool).to_vec().into(),
             commands: vec![command],
@@ -228,7 +228,7 @@ impl ToolBackend for ScriptedToolBackend {
             if silent {
                 std::future::pending::<()>().await;
             }
-            Ok(bench)
+            Ok(catalog)
         })
     }
 
@@ -366,7 +366,7 @@ impl SessionTestBed {
             ..self::model("blind", &[])
         });
         let direct = Arc::new(self::model(DIRECT, &[]));
-        let hands = Arc::new(ScriptedBackendFactory {
+        let backend = Arc::new(ScriptedBackendFactory {
             store: Arc::clone(&store),
             ..ScriptedBackendFactory::default()
         });
@@ -381,14 +381,14 @@ impl SessionTestBed {
             bus: Arc::clone(&bus) as _,
             agents: AgentRegistry::new(vec![qa], None),
             models: ModelCatalog::new(models, Some("scripted".to_owned())),
-            hands: Arc::clone(&hands) as _,
+            backend_factory: Arc::clone(&backend) as _,
             cwd: PathBuf::from("/w"),
             nodes: Arc::new(crate::node_membership::SingleNode::new("node")),
             limits,
         };
         let sessions = SessionManager::start(config).await.unwrap();
         let key = SessionKey::resolve("main", "main").unwrap();
-        let lab = Self { store, bus, model, hands, sessions, key };
+        let lab = Self { store, bus, model, backend, sessions, key };
         lab.sessions.open(lab.open_options()).await.unwrap();
         lab
     }
@@ -513,7 +513,7 @@ impl SessionTestBed {
         let ours = &ledger[ledger.len() - published.len()..];
         assert_eq!(ours, published, "what was shown is what was written, in that order");
         assert_sound(&ledger);
-        assert!(!self.hands.log.lock().unwrap().contains(&UNRECORDED.to_owned()));
+        assert!(!self.backend.log.lock().unwrap().contains(&UNRECORDED.to_owned()));
         let messages = self.sessions.transcript(key, None).await.unwrap().messages;
         let flaw = transcript_repair::tests::find_flaw(&transcript_repair::repair(messages));
         assert_eq!(flaw, None);

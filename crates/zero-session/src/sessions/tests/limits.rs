@@ -73,7 +73,7 @@ async fn run_ends_when_session_is_full() {
     lab.check_ledger().await;
     let asked = lab.model.requests.lock().unwrap().len();
     assert!((2..100).contains(&asked), "{asked}");
-    let done = lab.hands.log.lock().unwrap().len();
+    let done = lab.backend.log.lock().unwrap().len();
     assert_eq!(done, asked, "nothing was begun that came to nothing");
     let size = lab.store.size(&waited.run.session).await.unwrap();
     assert!((4000..8000).contains(&size), "{size}");
@@ -113,9 +113,9 @@ async fn check_prompt_predicts_refusals() {
 #[tokio::test(start_paused = true)]
 async fn silent_tool_host_does_not_block_listing() {
     let lab = SessionTestBed::new(&[]).await;
-    let (log, name) = (Arc::clone(&lab.hands.log), "laptop".to_owned());
-    let hands = ScriptedToolBackend { log, order: None, name, store: None, silent: true };
-    let _lease = lab.sessions.attach_backend(&lab.key, "laptop", Arc::new(hands)).await.unwrap();
+    let (log, name) = (Arc::clone(&lab.backend.log), "laptop".to_owned());
+    let backend = ScriptedToolBackend { log, order: None, name, store: None, silent: true };
+    let _lease = lab.sessions.attach_backend(&lab.key, "laptop", Arc::new(backend)).await.unwrap();
     let began = Instant::now();
     let commands =
         lab.sessions.list_commands(lab.record().await, FolderAccess::Anywhere).await.unwrap();

@@ -65,8 +65,8 @@ async fn model_receives_earlier_messages() {
     lab.run("first").await;
     lab.run("second").await;
     let requests = lab.model.requests.lock().unwrap().clone();
-    let told: Vec<usize> = requests.iter().map(|request| request.messages.len()).collect();
-    assert_eq!(told, [1, 3, 5]);
+    let lengths: Vec<usize> = requests.iter().map(|request| request.messages.len()).collect();
+    assert_eq!(lengths, [1, 3, 5]);
     assert!(requests[0].system.contains("/w"), "{}", requests[0].system);
     assert_eq!(requests[0].tools.len(), 10);
     let record = lab.record().await;
@@ -85,7 +85,7 @@ async fn agent_gets_only_allowed_tools() {
         "prompt go / started / usage / tool Write / failed / text done / usage / ended completed",
     );
     assert_eq!(lab.model.requests.lock().unwrap()[0].tools.len(), 1);
-    assert!(lab.hands.log.lock().unwrap().is_empty());
+    assert!(lab.backend.log.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -184,7 +184,7 @@ async fn overlong_transcript_is_compacted() {
 
 #[tokio::test]
 async fn plan_is_repeated_after_compaction() {
-    let told = async |lab: &SessionTestBed| {
+    let first_message = async |lab: &SessionTestBed| {
         let messages = lab.sessions.transcript(&lab.key, None).await.unwrap().messages;
         messages[0].text()
     };
@@ -196,7 +196,7 @@ async fn plan_is_repeated_after_compaction() {
         };
         lab.sessions.send(&lab.key, run_id(name), prompt).await.unwrap();
         lab.wait_for_run(name).await;
-        told(lab).await
+        first_message(lab).await
     };
     let steps = "[x] look\n[>] change it";
     let lab =
@@ -204,7 +204,7 @@ async fn plan_is_repeated_after_compaction() {
             .await;
     lab.run("first").await;
     lab.run("second").await;
-    let first = told(&lab).await;
+    let first = first_message(&lab).await;
     assert!(first.contains("sum") && first.contains(steps), "{first}");
     // The plan is in the ledger, so the next summary has it too, whatever the first one said. This
     // also holds after a restart of the gateway.
@@ -261,7 +261,7 @@ async fn commands_are_answered_without_model() {
     lab.check_ledger().await;
     assert!(lab.model.requests.lock().unwrap().is_empty());
     assert_eq!(lab.record().await.title, None);
-    assert!(lab.hands.log.lock().unwrap().contains(&"mode plan".to_owned()));
+    assert!(lab.backend.log.lock().unwrap().contains(&"mode plan".to_owned()));
     lab.run("go").await;
     // The run of the earlier `/compact` already has that name.
     let prompt =

@@ -70,7 +70,7 @@ async fn same_prompt_runs_once() {
     assert_eq!(started, 1, "{sent:?}");
     let waited = lab.wait_for_run("go").await;
     assert_eq!(lab.try_send("go").await, Ok(SendOutcome::Ended(waited.run)));
-    assert_eq!(*lab.hands.log.lock().unwrap(), ["Read 1"]);
+    assert_eq!(*lab.backend.log.lock().unwrap(), ["Read 1"]);
     lab.check_ledger().await;
     let other = lab.sessions.resolve_key("other").unwrap();
     let wanted = OpenSessionOptions { key: Some("other".into()), ..OpenSessionOptions::default() };
@@ -183,17 +183,17 @@ async fn mode_change_reaches_backend_at_once() {
     lab.run("go").await;
     let mode = |mode| SessionPatch { mode: Some(mode), ..SessionPatch::default() };
     lab.sessions.patch(&lab.key, mode(Some(PermissionMode::Plan))).await.unwrap();
-    assert_eq!(*lab.hands.log.lock().unwrap(), ["Read 1", "mode plan"]);
-    assert_eq!(*lab.hands.opened.lock().unwrap(), 1);
+    assert_eq!(*lab.backend.log.lock().unwrap(), ["Read 1", "mode plan"]);
+    assert_eq!(*lab.backend.opened.lock().unwrap(), 1);
     lab.sessions.patch(&lab.key, mode(None)).await.unwrap();
     lab.run("again").await;
-    assert_eq!(*lab.hands.opened.lock().unwrap(), 2, "as the settings have it");
+    assert_eq!(*lab.backend.opened.lock().unwrap(), 2, "as the settings have it");
     assert!(lab.ledger_lines().await.contains("mode = plan / mode = nothing"));
     lab.check_ledger().await;
 }
 
 fn client(lab: &SessionTestBed) -> Arc<ScriptedToolBackend> {
-    let (log, name) = (Arc::clone(&lab.hands.log), "laptop".to_owned());
+    let (log, name) = (Arc::clone(&lab.backend.log), "laptop".to_owned());
     Arc::new(ScriptedToolBackend { log, order: None, name, store: None, silent: false })
 }
 
@@ -217,7 +217,7 @@ async fn lost_client_fails_its_calls_without_fallback() {
     );
     let place = ToolHostLocation::Client { name: "laptop".to_owned() };
     assert_eq!(lab.record().await.tool_host, place);
-    assert_eq!(*lab.hands.opened.lock().unwrap(), 0, "nothing ever ran here");
+    assert_eq!(*lab.backend.opened.lock().unwrap(), 0, "nothing ever ran here");
     let here = SessionPatch { tool_host: Some(ToolHostLocation::Gateway), ..Default::default() };
     let error = lab.sessions.patch(&lab.key, here).await.unwrap_err();
     assert!(error.to_string().contains("are with laptop and stay there"), "{error}");
@@ -233,7 +233,7 @@ async fn returning_client_continues_run() {
     let lab = SessionTestBed::new(&["Stuck:1", "Read:2", "done"]).await;
     let client = || {
         let (log, name) =
-            (Arc::clone(&lab.hands.log), ScriptedToolBackend::RETURNING_CLIENT.to_owned());
+            (Arc::clone(&lab.backend.log), ScriptedToolBackend::RETURNING_CLIENT.to_owned());
         Arc::new(ScriptedToolBackend { log, order: None, name, store: None, silent: false })
     };
     let lease = lab.sessions.attach_backend(&lab.key, "laptop", client()).await.unwrap();
@@ -257,9 +257,9 @@ async fn attached_client_prevents_local_calls() {
     lab.wait_for_line("approval").await;
     let log = Arc::default();
     let (order, name) = (None, "laptop".to_owned());
-    let hands =
+    let backend =
         ScriptedToolBackend { log: Arc::clone(&log), order, name, store: None, silent: false };
-    let _lease = lab.sessions.attach_backend(&lab.key, "laptop", Arc::new(hands)).await.unwrap();
+    let _lease = lab.sessions.attach_backend(&lab.key, "laptop", Arc::new(backend)).await.unwrap();
     let pending = lab.sessions.approvals().list().pop().unwrap();
     lab.sessions.approvals().resolve(&pending.request.id, ApprovalAnswer::AllowOnce, "me");
     lab.wait_for_run("go").await;
@@ -267,7 +267,7 @@ async fn attached_client_prevents_local_calls() {
     let lines = lab.ledger_lines().await;
     let moved = "answer allow_once by me / completed / failed / usage / tool Read / completed / text done / usage / ended completed";
     assert!(lines.ends_with(moved), "{lines}");
-    assert_eq!(*lab.hands.log.lock().unwrap(), ["Ask 1"], "what had begun came to its end");
+    assert_eq!(*lab.backend.log.lock().unwrap(), ["Ask 1"], "what had begun came to its end");
     assert_eq!(*log.lock().unwrap(), ["Read 3"]);
 }
 
@@ -279,7 +279,7 @@ async fn idle_backend_is_dropped_and_state_evicted() {
     tokio::time::sleep(Duration::from_secs(11 * 60)).await;
     assert_eq!(lab.sessions.stats().active_sessions, 0);
     lab.run("two").await;
-    assert_eq!(*lab.hands.opened.lock().unwrap(), 2);
+    assert_eq!(*lab.backend.opened.lock().unwrap(), 2);
 }
 
 #[tokio::test]
@@ -298,7 +298,7 @@ async fn session_grants_are_persisted() {
         SessionTestBed::with_store(Arc::clone(&lab.store), &["Read:1"], SessionLimits::default())
             .await;
     next.run("after").await;
-    assert_eq!(*next.hands.log.lock().unwrap(), ["opened with 1 grants", "Read 1"]);
+    assert_eq!(*next.backend.log.lock().unwrap(), ["opened with 1 grants", "Read 1"]);
 }
 
 #[tokio::test]
@@ -345,9 +345,9 @@ async fn runs_of_killed_process_are_finished_at_start() {
     );
     assert!(next.run("after").await.ends_with("text fine / usage / ended completed"));
     let requests = next.model.requests.lock().unwrap().clone();
-    let told = format!("{:?}", requests[0].messages);
-    assert!(told.contains("interrupted; whether it happened is not known"), "{told}");
-    assert_eq!(*next.hands.log.lock().unwrap(), Vec::<String>::new(), "nothing is done again");
+    let messages = format!("{:?}", requests[0].messages);
+    assert!(messages.contains("interrupted; whether it happened is not known"), "{messages}");
+    assert_eq!(*next.backend.log.lock().unwrap(), Vec::<String>::new(), "nothing is done again");
 }
 
 #[tokio::test(start_paused = true)]

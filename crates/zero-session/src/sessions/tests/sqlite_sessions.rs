@@ -40,7 +40,7 @@ async fn start_as(
         bus: Arc::clone(bus) as _,
         agents: AgentRegistry::new(Vec::new(), None),
         models: ModelCatalog::new(models, Some("scripted".to_owned())),
-        hands: Arc::new(ScriptedBackendFactory::default()),
+        backend_factory: Arc::new(ScriptedBackendFactory::default()),
         cwd: PathBuf::from("/w"),
         nodes,
         limits: SessionLimits::default(),

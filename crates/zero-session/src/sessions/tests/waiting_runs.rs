@@ -75,7 +75,7 @@ async fn owner_limit_leaves_permits_for_others() {
     for key in mine {
         lab.switch_session(key, "a").await;
         lab.send(key).await;
-        let called = || lab.hands.log.lock().unwrap().len();
+        let called = || lab.backend.log.lock().unwrap().len();
         wait_until("neither at work nor queued", || {
             called() + available_permits(&lab) == 4 || key == "four"
         })
@@ -170,9 +170,10 @@ async fn client_tool_calls_hold_no_permit() {
     for (silent, answers) in [(false, &["Stuck:1", "b"][..]), (true, &["b"])] {
         let mut lab = new_test_bed(answers, 1).await;
         lab.switch_session("one", "a").await;
-        let (log, name) = (Arc::clone(&lab.hands.log), "laptop".to_owned());
-        let hands = ScriptedToolBackend { log, order: None, name, store: None, silent };
-        let lease = lab.sessions.attach_backend(&lab.key, "laptop", Arc::new(hands)).await.unwrap();
+        let (log, name) = (Arc::clone(&lab.backend.log), "laptop".to_owned());
+        let backend = ScriptedToolBackend { log, order: None, name, store: None, silent };
+        let lease =
+            lab.sessions.attach_backend(&lab.key, "laptop", Arc::new(backend)).await.unwrap();
         lab.send("one").await;
         lab.wait_for_line(if silent { "started" } else { "tool Stuck" }).await;
         wait_until("the place is kept", || available_permits(&lab) == 1).await;

@@ -92,7 +92,7 @@ async fn describe_new_diagnostics(changed: ChangedText, cx: &CallContext) -> Opt
     let found = compare_diagnostics(&server, &language, &changed).await.ok()??;
     servers.verify_lease(&server).await.ok()?;
     let (name, encoding) = (server.server_name().to_owned(), server.encoding());
-    let told = cx.run_blocking(move |cx| {
+    let found = cx.run_blocking(move |cx| {
         let file = cx.workspace().resolve_path(&changed.path, FinalLinkMode::Follow)?;
         let mut teller = LocationRenderer::new(cx, encoding, &file, &changed.after);
         let lines = found.new.iter().take(SHOWN_MAX).filter_map(|found| {
@@ -107,7 +107,7 @@ async fn describe_new_diagnostics(changed: ChangedText, cx: &CallContext) -> Opt
         let lines: Vec<String> = lines.collect();
         Ok(render_diagnostics(&name, file.display_path(), &found, &lines))
     });
-    told.await.ok().flatten()
+    found.await.ok().flatten()
 }
 
 /// The diagnostics after a change.
@@ -124,11 +124,11 @@ async fn compare_diagnostics(
     changed: &ChangedText,
 ) -> Result<Option<DiagnosticsDiff>, LspError> {
     let ChangedText { path, before, after, is_unsaved, .. } = changed;
-    let told = |text, is_unsaved| DocumentText { path, language, text, is_unsaved };
+    let document = |text, is_unsaved| DocumentText { path, language, text, is_unsaved };
     // This text is no longer on disk. Whatever happens, the server is sent the new one next.
     let known = match before {
         Some(before) => {
-            let state = server.sync_document(told(before, true)).await?;
+            let state = server.sync_document(document(before, true)).await?;
             server
                 .wait_for_diagnostics(path, state, WAIT_MAX / 2)
                 .await?
@@ -136,7 +136,7 @@ async fn compare_diagnostics(
         }
         None => Some(Vec::new()),
     };
-    let state = server.sync_document(told(after, *is_unsaved)).await?;
+    let state = server.sync_document(document(after, *is_unsaved)).await?;
     if !is_unsaved {
         server.notify_saved(path).await?;
     }

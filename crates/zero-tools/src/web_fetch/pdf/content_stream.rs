@@ -292,18 +292,18 @@ impl PageTextBuilder {
             }
             let place = text.concat(state.page);
             let size = (place.scale() * state.size.abs()).max(0.01);
-            let letters = glyph.letters.unwrap_or_default();
-            let letters: String =
-                letters.chars().filter(|c| zero_core::sanitize::is_safe_char(*c)).collect();
+            let characters = glyph.characters.unwrap_or_default();
+            let characters: String =
+                characters.chars().filter(|c| zero_core::sanitize::is_safe_in_prose(*c)).collect();
             let (x, y) = place.translation();
-            if !letters.is_empty() {
+            if !characters.is_empty() {
                 self.add_separator(x, y, size);
-                self.text.push_str(&letters);
+                self.text.push_str(&characters);
             }
             let gap = state.letter_gap + if glyph.is_space { state.word_gap } else { 0.0 };
             let step = glyph.width / 1_000.0 * state.size + gap;
             text = text.translated(step, 0.0);
-            if !letters.is_empty() {
+            if !characters.is_empty() {
                 self.last = Some((x + step * place.horizontal_scale(), y, size));
             }
         }

@@ -22,7 +22,7 @@ const LIGATURE_CHARS_MAX: usize = 16;
 pub(super) struct PdfFont {
     /// Bytes per code.
     width: usize,
-    letters: HashMap<u32, String>,
+    characters: HashMap<u32, String>,
     ranges: Vec<CodeRange>,
     widths: HashMap<u32, f64>,
     usual_width: f64,
@@ -32,13 +32,13 @@ pub(super) struct PdfFont {
 struct CodeRange {
     first: u32,
     last: u32,
-    letter: u32,
+    character: u32,
 }
 
 /// One code of a text.
 pub(super) struct Glyph<'f> {
     /// The text that it stands for.
-    pub(super) letters: Option<std::borrow::Cow<'f, str>>,
+    pub(super) characters: Option<std::borrow::Cow<'f, str>>,
     /// Its advance width, in thousandths of the font size.
     pub(super) width: f64,
     /// Whether it is the space character, to which word spacing applies.
@@ -51,7 +51,7 @@ impl PdfFont {
         let is_composite = name("Subtype") == Some("Type0");
         let mut font = Self {
             width: if is_composite { 2 } else { 1 },
-            letters: HashMap::new(),
+            characters: HashMap::new(),
             ranges: Vec::new(),
             widths: HashMap::new(),
             usual_width: DEFAULT_WIDTH,
@@ -73,7 +73,7 @@ impl PdfFont {
         text.chunks(self.width).map(move |code| {
             let code = code.iter().fold(0_u32, |code, byte| code << 8 | u32::from(*byte));
             Glyph {
-                letters: self.text_for_code(code),
+                characters: self.text_for_code(code),
                 width: self.widths.get(&code).copied().unwrap_or(self.usual_width),
                 is_space: self.width == 1 && code == 32,
             }
@@ -85,11 +85,11 @@ impl PdfFont {
             let after = self.ranges.partition_point(|range| range.first <= code);
             let range =
                 self.ranges.get(after.checked_sub(1)?).filter(|range| code <= range.last)?;
-            char::from_u32(range.letter.checked_add(code - range.first)?)
+            char::from_u32(range.character.checked_add(code - range.first)?)
         };
         match in_range() {
-            Some(letter) => Some(letter.to_string().into()),
-            None => self.letters.get(&code).map(|letters| letters.as_str().into()),
+            Some(character) => Some(character.to_string().into()),
+            None => self.characters.get(&code).map(|characters| characters.as_str().into()),
         }
     }
 
@@ -109,8 +109,8 @@ impl PdfFont {
             _ => WINDOWS_1252,
         };
         for code in 32..=255_u8 {
-            let (letter, _) = table.decode_without_bom_handling(std::slice::from_ref(&code));
-            self.letters.insert(u32::from(code), letter.into_owned());
+            let (character, _) = table.decode_without_bom_handling(std::slice::from_ref(&code));
+            self.characters.insert(u32::from(code), character.into_owned());
         }
         if let Some(PdfValue::Dict(encoding)) = encoding
             && let Some(differences) =
@@ -123,9 +123,9 @@ impl PdfFont {
                     PdfValue::Name(name) => {
                         // The codes of a simple font are single bytes.
                         if code <= 255
-                            && let Some(letters) = glyph_names::glyph_text(name)
+                            && let Some(characters) = glyph_names::glyph_text(name)
                         {
-                            self.letters.insert(code, letters);
+                            self.characters.insert(code, characters);
                         }
                         code = code.saturating_add(1);
                     }
@@ -217,10 +217,10 @@ impl PdfFont {
     }
 
     fn map_code(&mut self, pair: &[PdfValue]) {
-        if let [PdfValue::Text(code), PdfValue::Text(letters)] = pair
-            && self.letters.len() < CODES_MAX
+        if let [PdfValue::Text(code), PdfValue::Text(characters)] = pair
+            && self.characters.len() < CODES_MAX
         {
-            self.letters.insert(parse_code(code), decode_utf16(letters));
+            self.characters.insert(parse_code(code), decode_utf16(characters));
         }
     }
 
@@ -228,24 +228,24 @@ impl PdfFont {
         let [PdfValue::Text(first), PdfValue::Text(last), target] = row else { return };
         let (first, last) = (parse_code(first), parse_code(last));
         match target {
-            PdfValue::Text(letters) => {
-                let letters = decode_utf16(letters);
-                let mut chars = letters.chars();
+            PdfValue::Text(characters) => {
+                let characters = decode_utf16(characters);
+                let mut chars = characters.chars();
                 // Only a range that starts with a single character can be continued.
-                if let (Some(letter), None) = (chars.next(), chars.next())
+                if let (Some(character), None) = (chars.next(), chars.next())
                     && self.ranges.len() < CODES_MAX
                 {
-                    self.ranges.push(CodeRange { first, last, letter: u32::from(letter) });
-                } else if self.letters.len() < CODES_MAX {
-                    self.letters.insert(first, letters);
+                    self.ranges.push(CodeRange { first, last, character: u32::from(character) });
+                } else if self.characters.len() < CODES_MAX {
+                    self.characters.insert(first, characters);
                 }
             }
             PdfValue::List(each) => {
-                for (code, letters) in (first..=last).zip(each) {
-                    if let PdfValue::Text(letters) = letters
-                        && self.letters.len() < CODES_MAX
+                for (code, characters) in (first..=last).zip(each) {
+                    if let PdfValue::Text(characters) = characters
+                        && self.characters.len() < CODES_MAX
                     {
-                        self.letters.insert(code, decode_utf16(letters));
+                        self.characters.insert(code, decode_utf16(characters));
                     }
                 }
             }

@@ -5,11 +5,11 @@ pub(super) fn glyph_text(name: &str) -> Option<String> {
     // `a.alt` is a variant of `a`.
     let name = name.split('.').next().filter(|name| !name.is_empty())?;
     let mut chars = name.chars();
-    if let (Some(letter), None) = (chars.next(), chars.next()) {
-        return Some(letter.to_string());
+    if let (Some(character), None) = (chars.next(), chars.next()) {
+        return Some(character.to_string());
     }
-    if let Some((_, letters)) = GLYPH_NAMES.iter().find(|(known, _)| *known == name) {
-        return Some((*letters).to_owned());
+    if let Some((_, characters)) = GLYPH_NAMES.iter().find(|(known, _)| *known == name) {
+        return Some((*characters).to_owned());
     }
     let number = |digits: &str| {
         let number = u32::from_str_radix(digits, 16).ok()?;

@@ -204,10 +204,10 @@ mod tests {
             assert_eq!(delete_key(&app, keyring.clone(), "openai").unwrap(), ExitOutcome::Ok);
             assert_eq!(keyring.get("openai").unwrap(), None);
         }
-        let told = app.terminal.out.written_text() + &app.terminal.err.written_text();
-        assert!(told.contains(r#"{"keyring": "openai"}"#), "{told}");
-        assert!(told.ends_with("removed `openai` from the desktop's keyring\nthe desktop's keyring has no key `openai`\n"), "{told}");
-        assert!(!told.contains("sk-"), "{told}");
+        let printed = app.terminal.out.written_text() + &app.terminal.err.written_text();
+        assert!(printed.contains(r#"{"keyring": "openai"}"#), "{printed}");
+        assert!(printed.ends_with("removed `openai` from the desktop's keyring\nthe desktop's keyring has no key `openai`\n"), "{printed}");
+        assert!(!printed.contains("sk-"), "{printed}");
     }
 
     #[cfg(feature = "keyring")]

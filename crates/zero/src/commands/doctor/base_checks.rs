@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use jiff::Timestamp;
+use zero_core::shell_quoting::quote_shell_word;
 use zero_exec::LocalMachine;
 use zero_policy::{Machine, PermissionMode};
 use zero_runtime::audit::AuditLog;
@@ -19,7 +20,6 @@ use super::{
     editor, gateway, hooks, language_servers, mcp_servers, missing_tools, sandbox, sessions,
 };
 use crate::AppContext;
-use crate::shell_quoting::quote_shell_word;
 use crate::terminal::format_short_time;
 
 /// Entries listed individually; the rest are counted.

@@ -73,11 +73,11 @@ fn run_trial(
     settings: &WorkspaceSettings,
     limits: &HostLimits,
 ) -> Result<SandboxProbeReport, String> {
-    let told = |error: anyhow::Error| format!("{error:#}");
-    let workspace = app.config.open_workspace(&[]).map_err(|error| told(error.into()))?;
-    let mut config = app.host_config(workspace, settings, None).map_err(told)?;
+    let to_text = |error: anyhow::Error| format!("{error:#}");
+    let workspace = app.config.open_workspace(&[]).map_err(|error| to_text(error.into()))?;
+    let mut config = app.host_config(workspace, settings, None).map_err(to_text)?;
     config.limits = limits.clone();
-    let host = app.build_host(config, settings).map_err(told)?;
+    let host = app.build_host(config, settings).map_err(to_text)?;
     let tool = ToolName::new(COMMAND_TOOL).map_err(|error| error.to_string())?;
     host.probe_sandbox(&tool).map_err(|error| error.message)
 }

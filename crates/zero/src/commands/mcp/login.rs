@@ -63,7 +63,7 @@ pub(super) fn logout(app: &AppContext, args: &McpLogoutArgs) -> anyhow::Result<E
     let web = web_access(&host);
     let done = small_runtime()?.block_on(login::logout(endpoint, &web.guard, &*web.credentials))?;
     let alias = &server.alias;
-    let told = match done {
+    let message = match done {
         LogoutOutcome::NotLoggedIn => format!("not logged in to `{alias}`"),
         LogoutOutcome::Forgotten(RevocationOutcome::Revoked) => format!("logged out of `{alias}`"),
         LogoutOutcome::Forgotten(RevocationOutcome::NotOffered) => {
@@ -74,7 +74,7 @@ pub(super) fn logout(app: &AppContext, args: &McpLogoutArgs) -> anyhow::Result<E
             escape_line(&why)
         ),
     };
-    app.terminal.out.write(&format!("{told}\n"))?;
+    app.terminal.out.write(&format!("{message}\n"))?;
     Ok(ExitOutcome::Ok)
 }
 

@@ -189,10 +189,10 @@ fn to_json(servers: &ConfiguredMcpServers) -> Vec<Value> {
         json!({"alias": server.alias.as_str(), "state": "set_up", "reached_by": describe_transport(server), "source": server.written_at})
     });
     let other = |state: &'static str, list: &[McpServerProblem]| {
-        let told = list.iter().map(move |one| {
+        let rows = list.iter().map(move |one| {
             json!({"alias": one.alias, "state": state, "reason": one.why, "source": one.written_at})
         });
-        told.collect::<Vec<Value>>()
+        rows.collect::<Vec<Value>>()
     };
     usable
         .chain(other("turned_off", &servers.turned_off))

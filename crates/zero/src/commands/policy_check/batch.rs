@@ -140,7 +140,7 @@ struct BatchEvaluator<'a> {
     args: &'a PolicyCheckArgs,
     simulator: Arc<CallSimulator>,
     /// Evaluators by permissions, mode, workspace and home.
-    judges: HashMap<String, PolicyEvaluator>,
+    evaluators: HashMap<String, PolicyEvaluator>,
     /// Rules of `--settings`.
     shared: Vec<PolicyRule>,
     /// The mode of `--settings`.
@@ -157,7 +157,7 @@ impl<'a> BatchEvaluator<'a> {
             }
         };
         let simulator = app.builtin_simulator()?;
-        Ok(Self { app, args, simulator, judges: HashMap::new(), shared, shared_mode })
+        Ok(Self { app, args, simulator, evaluators: HashMap::new(), shared, shared_mode })
     }
 
     fn answer_line(&mut self, number: usize, line: &[u8]) -> Value {
@@ -214,16 +214,16 @@ impl<'a> BatchEvaluator<'a> {
         let (workspace, home) = (text("workspace")?, text("home")?);
         let key =
             json!([permissions, mode.map(PermissionMode::as_str), workspace, home]).to_string();
-        if !self.judges.contains_key(&key) {
-            let judge = self.build_evaluator(permissions, mode, workspace, home)?;
-            if self.judges.len() >= EVALUATORS_MAX {
-                self.judges.clear();
+        if !self.evaluators.contains_key(&key) {
+            let evaluator = self.build_evaluator(permissions, mode, workspace, home)?;
+            if self.evaluators.len() >= EVALUATORS_MAX {
+                self.evaluators.clear();
             }
-            self.judges.insert(key.clone(), judge);
+            self.evaluators.insert(key.clone(), evaluator);
         }
-        let judge = self.judges.get(&key).ok_or("could not compile the rules")?;
-        let subject = judge.resolve_call(tool, input, dialect)?;
-        Ok(apply_headless(judge.evaluate(&subject, &[]), headless))
+        let evaluator = self.evaluators.get(&key).ok_or("could not compile the rules")?;
+        let subject = evaluator.resolve_call(tool, input, dialect)?;
+        Ok(apply_headless(evaluator.evaluate(&subject, &[]), headless))
     }
 
     fn build_evaluator(
@@ -238,13 +238,13 @@ impl<'a> BatchEvaluator<'a> {
         let place = &self.args.place;
         let workspace = workspace.map(PathBuf::from).or_else(|| place.workspace.clone());
         let home = home.map(PathBuf::from).or_else(|| place.home.clone());
-        let surroundings = self
+        let context = self
             .app
             .policy_context(workspace.as_deref(), home.as_deref())
             .map_err(|error| format!("{error:#}"))?;
         let mode = mode.or(own.own_mode()).unwrap_or(self.shared_mode);
         let simulator = Arc::clone(&self.simulator);
-        PolicyEvaluator::new(rules, mode, surroundings, simulator).map_err(|error| error.0)
+        PolicyEvaluator::new(rules, mode, context, simulator).map_err(|error| error.0)
     }
 }
 
@@ -263,10 +263,10 @@ fn check_fields(request: &Map<String, Value>) -> Result<(), String> {
                 "unknown field `{name}`; put rules in `permissions`, as in `{{\"permissions\": {{\"deny\": [\"Read(.env)\"]}}}}`"
             ));
         }
-        if let Some(near) =
+        if let Some(similar) =
             zero_runtime::name_suggestions::suggest_names(name, REQUEST_FIELDS, 1).first()
         {
-            return Err(format!("unknown field `{name}`; did you mean `{near}`?"));
+            return Err(format!("unknown field `{name}`; did you mean `{similar}`?"));
         }
     }
     Ok(())

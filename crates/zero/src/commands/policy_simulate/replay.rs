@@ -79,7 +79,7 @@ pub(super) fn is_call(row: &AuditRow) -> bool {
 }
 
 /// Reconstructs the call of a row.
-pub(super) fn replay_row(judge: &PolicyEvaluator, row: &AuditRow) -> ReplayOutcome {
+pub(super) fn replay_row(evaluator: &PolicyEvaluator, row: &AuditRow) -> ReplayOutcome {
     let then = row.decision.as_ref().map(|decision| decision.verdict.as_str());
     let Some(then) = Verdict::ALL.into_iter().find(|verdict| Some(verdict.as_str()) == then) else {
         return ReplayOutcome::NotEvaluated;
@@ -87,12 +87,12 @@ pub(super) fn replay_row(judge: &PolicyEvaluator, row: &AuditRow) -> ReplayOutco
     if row.is_decided_by_hook() {
         return ReplayOutcome::Failed(ReplayFailure::StricterHook);
     }
-    let subject = call_from_input(judge, row);
-    let subject = subject.or_else(|lost| call_from_effects(judge, row).ok_or(lost));
+    let subject = call_from_input(evaluator, row);
+    let subject = subject.or_else(|lost| call_from_effects(evaluator, row).ok_or(lost));
     match subject {
         Ok(mut subject) => {
             if then == Verdict::Allow {
-                mark_own_results(judge, &mut subject.effects);
+                mark_own_results(evaluator, &mut subject.effects);
             }
             ReplayOutcome::Call(subject, then)
         }
@@ -102,21 +102,21 @@ pub(super) fn replay_row(judge: &PolicyEvaluator, row: &AuditRow) -> ReplayOutco
 
 /// Call with the recorded input, if nothing is missing of what the policy evaluates.
 fn call_from_input(
-    judge: &PolicyEvaluator,
+    evaluator: &PolicyEvaluator,
     row: &AuditRow,
 ) -> Result<SimulatedCall, ReplayFailure> {
     let input = row.effective_input();
     if has_truncated_list(input, 0) {
         return Err(ReplayFailure::Truncated);
     }
-    let subject = judge
+    let subject = evaluator
         .resolve_call(row.asked_as.as_deref().unwrap_or(&row.tool), input, row.dialect.parse().ok())
         // A hook rewrites the canonical input.
-        .or_else(|_| judge.resolve_call(&row.tool, input, None))
+        .or_else(|_| evaluator.resolve_call(&row.tool, input, None))
         .map_err(|_| ReplayFailure::Unknown)?;
     let lost = subject.effects.iter().find_map(|effect| find_text_damage(&format!("{effect:?}")));
     let lost_argument =
-        || judge.limits_arguments(&subject.tool).then(|| find_damage(input)).flatten();
+        || evaluator.limits_arguments(&subject.tool).then(|| find_damage(input)).flatten();
     match lost.or_else(lost_argument) {
         Some(lost) => Err(lost),
         None => Ok(subject),
@@ -162,16 +162,16 @@ fn find_text_damage(text: &str) -> Option<ReplayFailure> {
 }
 
 /// Call with the recorded effects, if they are complete and none is a command.
-fn call_from_effects(judge: &PolicyEvaluator, row: &AuditRow) -> Option<SimulatedCall> {
-    let is_incomplete = row.effects.len() >= EFFECTS_MAX || judge.limits_arguments(&row.tool);
+fn call_from_effects(evaluator: &PolicyEvaluator, row: &AuditRow) -> Option<SimulatedCall> {
+    let is_incomplete = row.effects.len() >= EFFECTS_MAX || evaluator.limits_arguments(&row.tool);
     if row.effects.is_empty() || is_incomplete {
         return None;
     }
     let mut effects = Effects::new();
     for recorded in row.effects.iter().filter(|effect| effect.kind != "tool") {
-        effects.push(rebuild_effect(recorded, row.effective_input(), &judge.context().roots)?);
+        effects.push(rebuild_effect(recorded, row.effective_input(), &evaluator.context().roots)?);
     }
-    Some(judge.call_from_effects(&row.tool, effects))
+    Some(evaluator.call_from_effects(&row.tool, effects))
 }
 
 fn rebuild_effect(recorded: &AuditEffect, input: &Value, roots: &[PathBuf]) -> Option<Effect> {
@@ -217,8 +217,8 @@ fn rebuild_effect(recorded: &AuditEffect, input: &Value, roots: &[PathBuf]) -> O
 }
 
 /// Marks reads of the session's own results. Only the session knew these files; they were allowed.
-fn mark_own_results(judge: &PolicyEvaluator, effects: &mut Effects) {
-    let Some(state) = &judge.context().state_dir else { return };
+fn mark_own_results(evaluator: &PolicyEvaluator, effects: &mut Effects) {
+    let Some(state) = &evaluator.context().state_dir else { return };
     let is_result = |path: &Path| {
         path.starts_with(state.join("spill")) || path.starts_with(state.join("spill-calls"))
     };
@@ -255,8 +255,8 @@ mod tests {
         registry.add(BUILTIN, zero_tools::builtin_tools()).unwrap();
         let simulator = Arc::new(CallSimulator::new(Arc::new(registry)));
         let roots = vec![PathBuf::from("/w")];
-        let surroundings = PolicyContext { roots, ..PolicyContext::default() };
-        PolicyEvaluator::new(rules, PermissionMode::Ask, surroundings, simulator).unwrap()
+        let context = PolicyContext { roots, ..PolicyContext::default() };
+        PolicyEvaluator::new(rules, PermissionMode::Ask, context, simulator).unwrap()
     }
 
     /// What becomes of a call with this input, once it was written down.
@@ -267,7 +267,7 @@ mod tests {
 
     #[track_caller]
     fn check_with(
-        judge: &PolicyEvaluator,
+        evaluator: &PolicyEvaluator,
         tool: &str,
         input: &Value,
         effects: &[(&str, &str)],
@@ -281,7 +281,7 @@ mod tests {
             "effects": effects.iter().map(recorded).collect::<Vec<_>>(),
         }))
         .unwrap();
-        let shown = match replay_row(judge, &row) {
+        let shown = match replay_row(evaluator, &row) {
             ReplayOutcome::Call(subject, _) => {
                 let effects = subject.effects.iter();
                 let effects: Vec<String> = effects.map(ToString::to_string).collect();
@@ -322,22 +322,22 @@ mod tests {
     fn replay_needs_the_arguments_that_a_rule_is_about() {
         let source = RuleSource { name: "test".to_owned(), line: None, owner: RuleOwner::User };
         let rule = PolicyRule::parse("github__make(title:x*)", Verdict::Deny, source).unwrap();
-        let judge = build_evaluator_with(vec![rule]);
+        let evaluator = build_evaluator_with(vec![rule]);
         let mcp = [("mcp", "github/make")];
         let made = "use `make` of MCP server `github`";
-        check_with(&judge, "github__make", &json!({"title": "a"}), &mcp, made);
+        check_with(&evaluator, "github__make", &json!({"title": "a"}), &mcp, made);
         let other = json!({"token": "x"});
-        check_with(&judge, "github__other", &other, &mcp, "use `other` of MCP server `github`");
-        check_with(&judge, "github__make", &other, &mcp, "Failed(Redacted)");
+        check_with(&evaluator, "github__other", &other, &mcp, "use `other` of MCP server `github`");
+        check_with(&evaluator, "github__make", &other, &mcp, "Failed(Redacted)");
         let long = json!({"title": "a".repeat(5_000)});
-        check_with(&judge, "github__make", &long, &mcp, "Failed(Truncated)");
+        check_with(&evaluator, "github__make", &long, &mcp, "Failed(Truncated)");
         let content = json!({"content": "a"});
-        check_with(&judge, "github__make", &content, &mcp, "Failed(Truncated)");
+        check_with(&evaluator, "github__make", &content, &mcp, "Failed(Truncated)");
     }
 
     #[test]
     fn replay_uses_hook_rewrite_and_skips_hook_decision() {
-        let judge = build_evaluator();
+        let evaluator = build_evaluator();
         for (said, rule, expected) in [
             ("rewrite", None, "Ok(\"run `ls b`\")"),
             ("ask", Some("hook ./x"), "Err(StricterHook)"),
@@ -352,7 +352,7 @@ mod tests {
                     "input": {"command": "ls b"}, "duration_us": 1}],
             }))
             .unwrap();
-            let found = match replay_row(&judge, &row) {
+            let found = match replay_row(&evaluator, &row) {
                 ReplayOutcome::Call(subject, _) => Ok(subject.effects[0].to_string()),
                 ReplayOutcome::Failed(lost) => Err(lost),
                 ReplayOutcome::NotEvaluated => panic!("it was judged"),

@@ -111,21 +111,21 @@ impl<'a> ToolFacts<'a> {
     pub(super) fn limits(&self) -> Vec<(String, String)> {
         let limits = HostLimits::default();
         let spec = self.tool.registered.tool.spec();
-        let mut told = vec![
+        let mut facts = vec![
             ("model-output".to_owned(), limits.model_output_bytes_max.to_string()),
             ("result".to_owned(), limits.result_bytes_max.to_string()),
         ];
         if matches!(spec.kind, ToolKind::Read | ToolKind::Edit | ToolKind::Delete) {
-            told.push(("file-size".to_owned(), limits.file_bytes_max.to_string()));
+            facts.push(("file-size".to_owned(), limits.file_bytes_max.to_string()));
         }
         if HostLimits::COMMAND_TOOLS.contains(&spec.name.as_str()) {
             let command = limits.command_limits_for(&spec.name);
-            told.extend(
-                CommandLimit::ALL
-                    .map(|limit| (limit.name().to_owned(), limit.format_value(command.get(limit)))),
-            );
+            facts
+                .extend(CommandLimit::ALL.map(|limit| {
+                    (limit.name().to_owned(), limit.format_value(command.get(limit)))
+                }));
         }
-        told
+        facts
     }
 
     /// Example call that can be run as shown. It does not pass `--yes`, so zero asks before changes.

@@ -91,7 +91,7 @@ enum ValueSyntax {
 
 impl DefinitionBuilder<'_> {
     fn add_server(&self, alias: &str, entry: &SettingsEntry, servers: &mut ConfiguredMcpServers) {
-        let told = |why: String| McpServerProblem {
+        let problem = |why: String| McpServerProblem {
             alias: alias.to_owned(),
             why,
             written_at: entry.location(),
@@ -100,22 +100,22 @@ impl DefinitionBuilder<'_> {
         let setting = match setting {
             Ok(setting) => setting,
             Err(why) => {
-                servers.problems.push(told(why.clone()));
+                servers.problems.push(problem(why.clone()));
                 return;
             }
         };
         if setting.is_disabled() {
-            servers.turned_off.push(told("turned off in settings".to_owned()));
+            servers.turned_off.push(problem("turned off in settings".to_owned()));
             return;
         }
         for key in setting.self_trust_fields() {
-            servers.ignored.push(told(format!(
+            servers.ignored.push(problem(format!(
                 "`{key}` allows nothing; write a rule such as `{alias}__*` in `permissions.allow`"
             )));
         }
         match self.build_definition(alias, setting, entry.layer, entry.location()) {
             Ok(definition) => servers.definitions.push(definition),
-            Err(why) => servers.problems.push(told(why)),
+            Err(why) => servers.problems.push(problem(why)),
         }
     }
 
@@ -134,7 +134,7 @@ impl DefinitionBuilder<'_> {
         });
         let mut names = ServerAliases::new(written);
         for server in named {
-            let told = |why: String| McpServerProblem {
+            let problem = |why: String| McpServerProblem {
                 alias: excerpt(&server.name, NAME_CHARS_MAX),
                 why,
                 written_at: EDITOR_SOURCE.to_owned(),
@@ -143,7 +143,7 @@ impl DefinitionBuilder<'_> {
             // A rule for a name is meant for whoever says to be called so.
             if let Some(rule) = engine.rules().find_server_rule(Verdict::Deny, &meant) {
                 let why = format!("denied by rule `{}` in {}", rule.text, rule.source);
-                servers.denied.push(told(why));
+                servers.denied.push(problem(why));
                 continue;
             }
             let definition = from_editor(server).and_then(|setting| {
@@ -156,7 +156,7 @@ impl DefinitionBuilder<'_> {
             });
             match definition {
                 Ok(definition) => servers.definitions.push(definition),
-                Err(why) => servers.problems.push(told(why)),
+                Err(why) => servers.problems.push(problem(why)),
             }
         }
     }
@@ -164,7 +164,7 @@ impl DefinitionBuilder<'_> {
     /// The server of `mcp.mcpServerCommand`. One in `mcpServers` with its name is the one that is
     /// meant: it says more.
     fn add_command(&self, entry: &SettingsEntry, servers: &mut ConfiguredMcpServers) {
-        let told = |why: &str| McpServerProblem {
+        let problem = |why: &str| McpServerProblem {
             alias: COMMAND_ALIAS.to_owned(),
             why: why.to_owned(),
             written_at: entry.location(),
@@ -172,7 +172,7 @@ impl DefinitionBuilder<'_> {
         let key = format!("mcpServers.{COMMAND_ALIAS}");
         if self.settings.active_entries().any(|entry| entry.key == key) {
             let why = "`mcp.mcpServerCommand` is not used, because `mcpServers` has a server of that name; rename it there";
-            servers.problems.push(told(why));
+            servers.problems.push(problem(why));
             return;
         }
         let ParsedSetting::CommandLine(words) = &entry.parsed else { return };
@@ -190,7 +190,7 @@ impl DefinitionBuilder<'_> {
         let reach = ServerTransport::Command(launch);
         match assemble_definition(alias, reach, &setting, entry.location()) {
             Ok(definition) => servers.definitions.push(definition),
-            Err(why) => servers.problems.push(told(&why)),
+            Err(why) => servers.problems.push(problem(&why)),
         }
     }
 

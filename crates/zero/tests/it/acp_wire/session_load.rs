@@ -182,8 +182,8 @@ impl ToolBackend for PlanToolBackend {
             read_only: true,
         };
         let cwd = PathBuf::from("/elsewhere");
-        let bench = ToolCatalog { cwd, tools: vec![tool].into(), ..ToolCatalog::default() };
-        Box::pin(std::future::ready(Ok(bench)))
+        let catalog = ToolCatalog { cwd, tools: vec![tool].into(), ..ToolCatalog::default() };
+        Box::pin(std::future::ready(Ok(catalog)))
     }
 
     fn call(
@@ -231,16 +231,17 @@ fn plans_are_replayed() {
         let options = ConnectOptions { auth, ..ConnectOptions::default() };
         let link = GatewayLink::new(Arc::new(UrlDialer::new(url, options)));
         let key = Some("agent:main:garden".to_owned());
-        let (near, mut heard) =
+        let (handle, mut heard) =
             link.open(OpenRequest { key, ..OpenRequest::default() }).await.unwrap();
         assert!(
-            near.host_tools("planner", Arc::new(PlanToolBackend), PermissionMode::Auto)
+            handle
+                .host_tools("planner", Arc::new(PlanToolBackend), PermissionMode::Auto)
                 .await
                 .unwrap()
         );
         let (run, overlap) = ("run-1".to_owned(), OverlapPolicy::Queue);
         let sending = SendRequest { run, text, attachments: Vec::new(), thinking: None, overlap };
-        near.send(sending).await.unwrap();
+        handle.send(sending).await.unwrap();
         loop {
             let news = tokio::time::timeout(super::TIMEOUT, heard.next()).await;
             match news.expect("it ends").expect("it ends in order") {
