@@ -283,7 +283,7 @@ fn arguments_limit_rules_for_any_tool_name() {
 #[test]
 fn arguments_limit_rules_for_tools_of_commands() {
     let command = CommandLine::Program(vec!["./tool".to_owned(), "send".to_owned()]);
-    let execution = CommandExecution { command, folder: None, variables: Vec::new() };
+    let execution = CommandExecution::new(command);
     let effects = [Effect::Exec(execution)];
     for (rules, person, expected) in [
         ("allow Bash(./tool:*); deny cmd__send(to:mallory)", "alice", "allow"),

@@ -63,8 +63,15 @@ fn write_access_is_judged_as_unknown_program() {
         let effects = [Effect::Exec(execution)];
         let (tool, risk) = ("Bash", RiskLevel::High);
         let world = &EmptyMachine;
-        let request =
-            DecisionRequest { tool, risk, effects: &effects, grants: &[], mode: None, world };
+        let request = DecisionRequest {
+            tool,
+            risk,
+            effects: &effects,
+            arguments: None,
+            grants: &[],
+            mode: None,
+            world,
+        };
         let decision = build_engine(rules, mode).decide(request);
         assert_eq!(decision.access, Some(CommandAccess::default()));
         decision.verdict
@@ -117,6 +124,7 @@ fn folder_is_searched_once_for_a_decision() {
         tool,
         risk,
         effects: &effects,
+        arguments: None,
         grants: &[],
         mode: None,
         world: &machine,

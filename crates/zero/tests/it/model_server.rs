@@ -185,7 +185,8 @@ fn send_answer(request: &Value, to: &mut TcpStream) -> std::io::Result<bool> {
         send_call("Bash", &json!({"command": format!("echo {word} >> log.txt")}), to)?;
         send_end("tool_calls", to)
     } else if text.contains("[job]") {
-        let command = "while :; do echo x > .envrc; mkdir -p .vscode; done";
+        let command =
+            "while :; do echo x > .envrc; mkdir -p .vscode; echo x > .vscode/tasks.json; done";
         send_call("Bash", &json!({"command": command, "run_in_background": true}), to)?;
         send_end("tool_calls", to)
     } else if text.contains("[hang]") {
