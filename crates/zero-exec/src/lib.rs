@@ -10,6 +10,7 @@ mod command_errors;
 mod command_policy;
 mod command_request;
 mod command_settings;
+mod denied_changes;
 pub mod detached_thread;
 pub mod egress;
 mod environment;

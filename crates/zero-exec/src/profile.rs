@@ -12,7 +12,6 @@ mod inaccessible_folders;
 mod protected_settings;
 pub(crate) mod secret_paths;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
@@ -27,6 +26,7 @@ pub(crate) use self::protected_settings::UNHELD_ENTRIES_MAX;
 use self::secret_paths::SecretPaths;
 use crate::command_policy::{CommandPolicy, DeniedFiles};
 use crate::command_settings::CommandSettings;
+use crate::denied_changes::list_denied_changes;
 use crate::host_commands::HostCommands;
 use crate::launcher::{CommandLauncher, LaunchAccess};
 use crate::tree_watch::{TreeSnapshot, TreeWatch};
@@ -166,19 +166,6 @@ pub fn list_denied_paths(
     }
 }
 
-/// The existing paths of the workspace that rules deny commands to change, if any rule does. Fails
-/// if they cannot be listed.
-pub(crate) fn list_denied_changes(
-    policy: &dyn CommandPolicy,
-    workspace: &Workspace,
-) -> Result<Option<BTreeSet<PathBuf>>, ToolError> {
-    match policy.denied_changes(workspace, DENIED_MAX) {
-        None => Ok(None),
-        Some(DeniedFiles::All(files)) => Ok(Some(files.into_iter().collect())),
-        Some(DeniedFiles::TooMany { rules }) => Err(too_many_unchangeable_error(rules)),
-    }
-}
-
 /// The writable folders outside the workspace that exist.
 fn list_open_folders(writable: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
     let real = writable.iter().filter_map(|path| path_survey::canonicalize(path));
@@ -189,13 +176,6 @@ fn list_open_folders(writable: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
 fn too_many_denied_error(rules: usize) -> ToolError {
     let message = format!(
         "no command can run here: {rules} rules deny reading files or ask about it, and together they cover more than can be hidden from a command ({DENIED_MAX} files and folders), or there are too many places to look; deny a folder instead of the files in it (`Read(secrets/**)` hides one thing), narrow the rules for `Read`, above all those that begin at `//`, or work in a smaller folder"
-    );
-    ToolError::new(ErrorType::PermissionDenied, ErrorReason::Denied, message)
-}
-
-fn too_many_unchangeable_error(rules: usize) -> ToolError {
-    let message = format!(
-        "no command that changes files can run here: {rules} rules deny changing files, and together they cover more than can be made read-only for a command ({DENIED_MAX} files and folders), or there are too many places to look; deny a folder instead of the files in it (`Edit(src/**)` is one thing), or work in a smaller folder"
     );
     ToolError::new(ErrorType::PermissionDenied, ErrorReason::Denied, message)
 }

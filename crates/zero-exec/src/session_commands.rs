@@ -169,7 +169,8 @@ impl SessionCommands {
         // `add` kills whatever starts from now on.
         let waited = self.started.wait_timeout_while(open, END_MAX, |open| open.starting > 0);
         let mut open = waited.unwrap_or_else(PoisonError::into_inner).0;
-        let (commands, lease) = (std::mem::take(&mut open.commands), open.lease.take());
+        // Kept, so that another thread that ends the session waits for them too.
+        let (commands, lease) = (open.commands.clone(), open.lease.take());
         drop(open);
         let until = Instant::now() + END_MAX;
         for command in commands.iter().filter_map(Weak::upgrade) {

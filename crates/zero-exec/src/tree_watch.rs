@@ -18,11 +18,11 @@ use zero_sandbox::spawner::Spawner;
 use zero_sandbox::{FileType, Workspace};
 
 use crate::command_policy::CommandPolicy;
+use crate::denied_changes::list_denied_changes;
 use crate::local_machine::{self, RepositoryLocation};
 use crate::profile::UNHELD_ENTRIES_MAX;
 use crate::profile::folder_scanner::{FolderScanResult, FolderScanner, WritableRoots};
 use crate::profile::git_repositories::{GitRepositories, STAND_INS, find_repositories};
-use crate::profile::list_denied_changes;
 use crate::sequencer_steps::SequencerSteps;
 
 /// The description of a `.git` file or of a pointer inside a repository.

@@ -79,7 +79,8 @@ fn json_input_may_come_from_stdin() {
     assert!(seen.starts_with("exit 2\n--- stderr\nerror: the input is empty"), "{seen}");
 }
 
-/// Writes `a.txt` with the input on stdin, on a terminal where somebody types `typed`.
+/// Writes `a.txt` with the input on stdin, on a terminal where somebody types `typed` when they are
+/// asked.
 fn write_at_terminal(zero: &TestProgram, typed: &str) -> String {
     let input = r#"{"file_path": "a.txt", "content": "new"}"#;
     std::fs::write(zero.folder().join("input.json"), input).unwrap();
@@ -90,8 +91,17 @@ fn write_at_terminal(zero: &TestProgram, typed: &str) -> String {
         .stdout(Stdio::piped())
         .spawn()
         .expect("`script` is needed to test terminals; install the package util-linux");
+    let mut screen = terminal.stdout.take().unwrap();
+    let (mut seen, mut bytes) = (Vec::new(), [0; 1024]);
+    while !String::from_utf8_lossy(&seen).contains("Allow?") {
+        let count = screen.read(&mut bytes).unwrap();
+        assert_ne!(count, 0, "no question: {}", String::from_utf8_lossy(&seen));
+        seen.extend_from_slice(&bytes[..count]);
+    }
     terminal.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
-    String::from_utf8_lossy(&terminal.wait_with_output().unwrap().stdout).into_owned()
+    screen.read_to_end(&mut seen).unwrap();
+    terminal.wait().unwrap();
+    String::from_utf8_lossy(&seen).into_owned()
 }
 
 #[test]
