@@ -1,11 +1,12 @@
-//! The command that checks the whole repository: format, linter, every test.
+//! The command that checks the whole repository: format, every test, linter.
 //!
 //! It runs on a fresh machine with only a Rust toolchain. Programs that tests run are installed
 //! where possible. Optional tools that make it faster or stricter are used if installed and named
 //! if not; nothing is skipped silently.
 
 use std::collections::BTreeSet;
-use std::process::{Command, ExitCode};
+use std::io::{BufRead as _, BufReader, IsTerminal as _};
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result};
 
@@ -25,6 +26,9 @@ const SMALL_BUILD_CLIPPY: &[&str] = &[
     "warnings",
 ];
 
+/// How the summary of nextest begins.
+const SUMMARY_MARK: &str = "Summary [";
+
 /// Examples that tests run as programs. The others are checked by clippy, and linking them would take minutes.
 const EXAMPLES_OF_TESTS: [&str; 3] = ["attack", "hostile_language_server", "hostile_server"];
 
@@ -32,44 +36,45 @@ const EXAMPLES_OF_TESTS: [&str; 3] = ["attack", "hostile_language_server", "host
 pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     required_programs::ensure();
     let mut failed = Vec::new();
-    let mut step = |name: &'static str, command: Command| -> Result<()> {
-        if !run_step(name, command)? {
-            failed.push(name);
-        }
-        Ok(())
-    };
     if has_cargo_component(&["fmt", "--version"], "rustfmt", "the format is not checked") {
-        step("cargo fmt --check", cargo_command(&["fmt", "--all", "--check"]))?;
+        step("cargo fmt --check", &mut failed, cargo_command(&["fmt", "--all", "--check"]))?;
     }
-    if has_cargo_component(&["clippy", "--version"], "clippy", "the linter does not run") {
-        step(
-            "cargo clippy",
-            cargo_command(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
-        )?;
-        step("cargo clippy --no-default-features", cargo_command(SMALL_BUILD_CLIPPY))?;
-    }
-    // The tests come last, because their summary is what the user wants to see.
+    // Before the linter, which has to compile everything in its own way: who waits wants to see tests.
+    let mut summary = String::new();
     if has_nextest() {
-        let files = repository::read_files(&repository::root())?;
-        let mut doc_tests = cargo_command(&["test", "--doc", "--quiet"]);
-        doc_tests.args(find_doc_test_crates(&files).iter().map(|name| format!("--package={name}")));
-        step("cargo test --doc", doc_tests)?;
         let mut nextest = cargo_command(&["nextest", "run", "--workspace", "--no-fail-fast"]);
         nextest.args(["--lib", "--bins", "--tests"]);
         nextest.args(EXAMPLES_OF_TESTS.iter().map(|name| format!("--example={name}")));
         nextest.args(args);
-        step("cargo nextest run", nextest)?;
+        let (succeeded, end) = run_tests(nextest)?;
+        summary = end;
+        if !succeeded {
+            failed.push("cargo nextest run");
+        }
+        let files = repository::read_files(&repository::root())?;
+        let mut doc_tests = cargo_command(&["test", "--doc", "--quiet"]);
+        doc_tests.args(find_doc_test_crates(&files).iter().map(|name| format!("--package={name}")));
+        step("cargo test --doc", &mut failed, doc_tests)?;
     } else {
         eprintln!("note: cargo-nextest is not installed: `cargo test` runs the tests instead");
         let mut test = cargo_command(&["test", "--workspace", "--no-fail-fast"]);
         test.args(args);
-        step("cargo test", test)?;
+        step("cargo test", &mut failed, test)?;
     }
-    if failed.is_empty() {
-        return Ok(ExitCode::SUCCESS);
+    if has_cargo_component(&["clippy", "--version"], "clippy", "the linter does not run") {
+        step(
+            "cargo clippy",
+            &mut failed,
+            cargo_command(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+        )?;
+        step("cargo clippy --no-default-features", &mut failed, cargo_command(SMALL_BUILD_CLIPPY))?;
     }
-    eprintln!("failed: {}", failed.join(", "));
-    Ok(ExitCode::FAILURE)
+    if !failed.is_empty() {
+        eprintln!("failed: {}", failed.join(", "));
+    }
+    // Once more, because it is what the user wants to see in the end.
+    eprint!("{summary}");
+    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Crates with code in their documentation. Of the others, rustdoc would only find that there is none.
@@ -101,9 +106,35 @@ fn has_nextest() -> bool {
     is_available(&mut cargo_command(&["nextest", "--version"]))
 }
 
-fn run_step(name: &str, mut command: Command) -> Result<bool> {
+/// Runs a step, and adds its name to `failed` if it fails.
+fn step(name: &'static str, failed: &mut Vec<&'static str>, mut command: Command) -> Result<()> {
     eprintln!("== {name}");
-    Ok(command.status().with_context(|| format!("could not start {name}"))?.success())
+    if !command.status().with_context(|| format!("could not start {name}"))?.success() {
+        failed.push(name);
+    }
+    Ok(())
+}
+
+/// Runs nextest. Returns whether all tests passed, and the summary that it ends with.
+fn run_tests(mut nextest: Command) -> Result<(bool, String)> {
+    eprintln!("== cargo nextest run");
+    if std::io::stderr().is_terminal() {
+        nextest.arg("--color=always");
+    }
+    let mut child =
+        nextest.stderr(Stdio::piped()).spawn().context("could not start cargo nextest")?;
+    let output = BufReader::new(child.stderr.take().context("nextest has no standard error")?);
+    let mut summary = String::new();
+    for line in output.lines() {
+        let line = line.context("could not read what nextest printed")?;
+        eprintln!("{line}");
+        if !summary.is_empty() || line.contains(SUMMARY_MARK) {
+            summary.push_str(&line);
+            summary.push('\n');
+        }
+    }
+    let status = child.wait().context("could not wait for nextest")?;
+    Ok((status.success(), summary))
 }
 
 #[cfg(test)]
