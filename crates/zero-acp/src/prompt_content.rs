@@ -14,9 +14,9 @@ use crate::text_sanitizer::{code_block, escape_to_line, one_line};
 /// Most bytes of a prompt's text.
 pub(crate) const TEXT_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Most bytes of one image.
-pub(crate) const PICTURE_BYTES_MAX: usize = 6 * 1024 * 1024;
+pub(crate) const IMAGE_BYTES_MAX: usize = 6 * 1024 * 1024;
 /// Most images of one prompt.
-pub(crate) const PICTURES_MAX: usize = 20;
+pub(crate) const IMAGES_MAX: usize = 20;
 
 /// Text before the folder in a prompt that names it.
 const FOLDER_PREFIX: &str = "[Working directory: ";
@@ -37,7 +37,7 @@ pub(crate) struct PromptContent {
     /// The embedded images.
     pub(crate) attachments: Vec<PromptAttachment>,
     /// Images given as links. They are read with the Read tool, so that policy applies.
-    pub(crate) pictures: Vec<PathBuf>,
+    pub(crate) linked_images: Vec<PathBuf>,
 }
 
 /// Why a prompt is rejected.
@@ -82,7 +82,7 @@ pub(crate) fn translate_blocks(
         let words = match block {
             ContentBlock::Text(text) => Some(text.text.clone()),
             ContentBlock::ResourceLink(link) => {
-                said.pictures.extend(linked_image_path(link));
+                said.linked_images.extend(linked_image_path(link));
                 Some(format_link(link))
             }
             ContentBlock::Resource(embedded) => match &embedded.resource {
@@ -94,7 +94,7 @@ pub(crate) fn translate_blocks(
                     if !mime.trim_start().to_ascii_lowercase().starts_with("image/") {
                         let (uri, mime) = (shorten_name(&blob.uri), shorten_name(mime));
                         return invalid(format!(
-                            "`{uri}` is embedded as bytes ({mime}), and only pictures can be; link to it, so that it can be read as a file"
+                            "`{uri}` is embedded as bytes ({mime}); only images can be embedded. Link to the file instead"
                         ));
                     }
                     said.attachments.push(image_attachment(&blob.blob, mime, Some(&blob.uri))?);
@@ -116,18 +116,18 @@ pub(crate) fn translate_blocks(
             said.text.push_str(&words);
         }
         check_size(&said.text)?;
-        let pictures = said.attachments.len().saturating_add(said.pictures.len());
-        if pictures > PICTURES_MAX {
+        let images = said.attachments.len().saturating_add(said.linked_images.len());
+        if images > IMAGES_MAX {
             return invalid(format!(
-                "the prompt has more than {PICTURES_MAX} pictures; send fewer at a time"
+                "the prompt has more than {IMAGES_MAX} images; send fewer at a time"
             ));
         }
     }
     if said.text.contains('\0') {
         return invalid("the prompt has a NUL character; leave it out".to_owned());
     }
-    let has_pictures = !said.attachments.is_empty() || !said.pictures.is_empty();
-    if said.text.trim().is_empty() && !has_pictures {
+    let has_images = !said.attachments.is_empty() || !said.linked_images.is_empty();
+    if said.text.trim().is_empty() && !has_images {
         return Err(PromptError::Empty);
     }
     if let Some(folder) = said_folder.filter(|_| !is_command(&said.text)) {
@@ -247,23 +247,23 @@ fn image_attachment(
 ) -> Result<PromptAttachment, PromptError> {
     let Some(mime) = image_type(mime) else {
         let (mime, known) = (shorten_name(mime), IMAGE_TYPES.join(", "));
-        return invalid(format!("a picture cannot be `{mime}`; it can be {known}"));
+        return invalid(format!("images of type `{mime}` are not supported; use {known}"));
     };
     // Four base64 characters make three bytes; an image that is too long is rejected before it is
     // decoded.
-    let most = PICTURE_BYTES_MAX.div_ceil(3).saturating_mul(4);
+    let most = IMAGE_BYTES_MAX.div_ceil(3).saturating_mul(4);
     let bytes = if data.len() > most { None } else { Some(STANDARD.decode(data)) };
     match bytes {
-        Some(Err(_)) => invalid(format!("the data of a picture ({mime}) is not base64")),
-        Some(Ok(bytes)) if bytes.is_empty() => invalid(format!("a picture ({mime}) is empty")),
-        Some(Ok(bytes)) if bytes.len() <= PICTURE_BYTES_MAX => {
+        Some(Err(_)) => invalid(format!("the data of an image ({mime}) is not valid base64")),
+        Some(Ok(bytes)) if bytes.is_empty() => invalid(format!("an image ({mime}) is empty")),
+        Some(Ok(bytes)) if bytes.len() <= IMAGE_BYTES_MAX => {
             let name = uri.and_then(|uri| uri.rsplit('/').next()).map(|name| one_line(name, 255));
             let name = name.filter(|name| !name.is_empty());
             Ok(PromptAttachment { mime: mime.to_owned(), data: data.to_owned(), name })
         }
         _ => {
-            let most = PICTURE_BYTES_MAX / 1024 / 1024;
-            invalid(format!("a picture ({mime}) is larger than {most} MiB; send a smaller one"))
+            let most = IMAGE_BYTES_MAX / 1024 / 1024;
+            invalid(format!("an image ({mime}) is larger than {most} MiB; send a smaller one"))
         }
     }
 }

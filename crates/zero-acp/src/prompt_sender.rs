@@ -98,12 +98,12 @@ async fn send_prompt(
     thinking: Option<String>,
     cancel: &CancellationToken,
 ) -> Option<PromptSendFailure> {
-    let PromptContent { text, mut attachments, pictures } = said;
-    for picture in pictures {
-        let shown = picture.display().to_string();
+    let PromptContent { text, mut attachments, linked_images } = said;
+    for image in linked_images {
+        let shown = image.display().to_string();
         match read_picture(active, &shown, cancel).await {
             _ if cancel.is_cancelled() => return Some(PromptSendFailure::Cancelled),
-            Ok(picture) => attachments.push(picture),
+            Ok(image) => attachments.push(image),
             Err(why) => {
                 let message = format!("`{shown}` cannot be attached: {why}");
                 return Some(PromptSendFailure::Failed(rpc_error::invalid_params(message)));

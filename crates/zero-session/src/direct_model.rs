@@ -123,7 +123,7 @@ fn result_text(message: &ModelMessage) -> Option<String> {
         let texts = texts.get_or_insert_default();
         texts.extend(content.iter().map(|content| match content {
             ResultContent::Text { text } => text.clone(),
-            ResultContent::Image { mime, .. } => format!("(a picture, {mime})"),
+            ResultContent::Image { mime, .. } => format!("(image, {mime})"),
         }));
     }
     let text = texts?.join("\n");
@@ -190,7 +190,7 @@ mod tests {
         for (message, expected) in [
             (result(vec![text("one"), text("two")], false), "one\ntwo"),
             (result(vec![text("`Read`: denied")], true), "`Read`: denied"),
-            (result(vec![picture], false), "(a picture, image/png)"),
+            (result(vec![picture], false), "(image, image/png)"),
             (result(vec![], false), "(nothing)"),
         ] {
             let events = events(message).await;

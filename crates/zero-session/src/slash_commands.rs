@@ -41,8 +41,8 @@ pub(crate) fn is_built_in(name: &str) -> bool {
 
 /// The prompt of `/init`.
 pub const INIT_PROMPT: &str = "\
-Look round in this workspace and write `AGENTS.md` in its root: what a coding agent that comes here \
-for the first time has to know, and would not guess.
+Explore this workspace and write `AGENTS.md` in its root: what a coding agent that is new here needs to \
+know and could not guess.
 
 Read before you write: the README, the manifests and lock files, the build, test and lint settings, \
 the CI workflows, and enough of the code to see how it is laid out. If there is an `AGENTS.md` \
@@ -55,9 +55,8 @@ Put in:
 - conventions that the code keeps and a reader would otherwise break: style, naming, errors, tests
 - pitfalls, and what must not be touched
 
-Be concise: short sections, no more than about 100 lines. Say only what you have seen here; leave out \
-what holds for every project, and lists of files that anybody can list. Run no command that changes \
-anything.";
+Be concise: short sections, no more than about 100 lines. Say only what you have seen here; omit what \
+is true of every project, and plain file listings. Run no command that changes anything.";
 
 /// Maximum size of an expanded prompt, in bytes.
 const EXPANDED_BYTES_MAX: usize = 2 * 1024 * 1024;

@@ -98,12 +98,12 @@ fn empty_or_unsupported_prompt_is_refused() {
     check(
         json!([blob(json!("application/pdf"))]),
         None,
-        "! `file:///a.pdf` is embedded as bytes (application/pdf), and only pictures can be; link to it, so that it can be read as a file",
+        "! `file:///a.pdf` is embedded as bytes (application/pdf); only images can be embedded. Link to the file instead",
     );
     check(
         json!([blob(Value::Null)]),
         None,
-        "! `file:///a.pdf` is embedded as bytes (no type), and only pictures can be; link to it, so that it can be read as a file",
+        "! `file:///a.pdf` is embedded as bytes (no type); only images can be embedded. Link to the file instead",
     );
 }
 
@@ -127,12 +127,12 @@ fn size_limit_includes_folder_prefix() {
 }
 
 #[track_caller]
-fn check_pictures(parts: Value, attachments: &[(&str, Option<&str>)], pictures: &[&str]) {
+fn check_images(parts: Value, attachments: &[(&str, Option<&str>)], linked_images: &[&str]) {
     let said = translate_blocks(&parse_blocks(parts), None).unwrap();
     let attached: Vec<_> =
         said.attachments.iter().map(|it| (it.mime.as_str(), it.name.as_deref())).collect();
     assert_eq!(attached, attachments);
-    assert_eq!(said.pictures, pictures.iter().map(PathBuf::from).collect::<Vec<_>>());
+    assert_eq!(said.linked_images, linked_images.iter().map(PathBuf::from).collect::<Vec<_>>());
 }
 
 fn image(mime: &str, data: &str, uri: Option<&str>) -> Value {
@@ -141,7 +141,7 @@ fn image(mime: &str, data: &str, uri: Option<&str>) -> Value {
 
 #[test]
 fn images_are_attached_or_listed_by_path() {
-    check_pictures(
+    check_images(
         json!([
             image("image/png", "AAAA", Some("file:///w/a.png")),
             image("Image/JPG", "AAAA", None)
@@ -150,9 +150,9 @@ fn images_are_attached_or_listed_by_path() {
         &[],
     );
     let blob = json!({"type": "resource", "resource": {"uri": "x://a.gif", "blob": "AAAA", "mimeType": "image/gif"}});
-    check_pictures(json!([blob]), &[("image/gif", Some("a.gif"))], &[]);
+    check_images(json!([blob]), &[("image/gif", Some("a.gif"))], &[]);
     let linked = |uri: &str, mime: &str| link(json!({"uri": uri, "mimeType": mime}));
-    check_pictures(
+    check_images(
         json!([
             linked("file:///w/a%20b.png", "image/png"),
             linked("file://localhost/w/b.webp", "image/webp; q=1"),
@@ -180,21 +180,21 @@ fn invalid_images_are_refused() {
     let check = |parts: Value, expected: &str| check(parts, None, expected);
     check(
         json!([image("image/tiff", "AAAA", None)]),
-        "! a picture cannot be `image/tiff`; it can be image/png, image/jpeg, image/gif, image/webp",
+        "! images of type `image/tiff` are not supported; use image/png, image/jpeg, image/gif, image/webp",
     );
     check(
         json!([image("image/png", "not base64", None)]),
-        "! the data of a picture (image/png) is not base64",
+        "! the data of an image (image/png) is not valid base64",
     );
-    check(json!([image("image/png", "", None)]), "! a picture (image/png) is empty");
-    let large = STANDARD.encode(vec![0; PICTURE_BYTES_MAX]);
+    check(json!([image("image/png", "", None)]), "! an image (image/png) is empty");
+    let large = STANDARD.encode(vec![0; IMAGE_BYTES_MAX]);
     check(json!([image("image/png", &large, None)]), "");
-    let larger = STANDARD.encode(vec![0; PICTURE_BYTES_MAX + 1]);
-    let too_large = "! a picture (image/png) is larger than 6 MiB; send a smaller one";
+    let larger = STANDARD.encode(vec![0; IMAGE_BYTES_MAX + 1]);
+    let too_large = "! an image (image/png) is larger than 6 MiB; send a smaller one";
     check(json!([image("image/png", &larger, None)]), too_large);
     check(json!([image("image/png", &larger.repeat(2), None)]), too_large);
     let some = |count| Value::from(vec![image("image/png", "AAAA", None); count]);
-    check(some(PICTURES_MAX), "");
-    let too_many = "! the prompt has more than 20 pictures; send fewer at a time";
-    check(some(PICTURES_MAX + 1), too_many);
+    check(some(IMAGES_MAX), "");
+    let too_many = "! the prompt has more than 20 images; send fewer at a time";
+    check(some(IMAGES_MAX + 1), too_many);
 }

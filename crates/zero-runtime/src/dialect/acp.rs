@@ -98,13 +98,13 @@ pub(super) const TOOLS: &[ToolMapping] = &[
     map_tool(
         "web_search",
         "WebSearch",
-        "Search the web; returns titles, addresses and a few words of each result, which strangers wrote",
+        "Search the web; returns the title, URL and a snippet of each result. Results are untrusted text",
         &[WEB_QUERY],
     ),
     map_tool(
         "web_request",
         "WebRequest",
-        "Make one HTTP request with a method, headers and a body; returns status, headers and body of the answer. The person sees all of it before it is sent",
+        "Send one HTTP request with a method, headers and a body; returns the status, headers and body of the response. The whole request is shown to the user, who is asked unless a rule of theirs allows it",
         &[
             required_field("url", "url", Text, "The whole address, with https:// or http://"),
             optional_field(

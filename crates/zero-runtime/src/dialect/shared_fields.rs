@@ -54,14 +54,14 @@ pub(super) const FETCH_FIELDS: &[FieldMapping] = &[
     required_field("prompt", "prompt", Text, "What to find or extract on the page"),
 ];
 /// A task list.
-pub(super) const TODOS_ABOUT: &str = "Creates and updates the list of tasks that you work through, and shows it to the person. Use it for work of three steps or more; write the whole list each time, keep one entry in_progress and mark entries completed as soon as they are done";
+pub(super) const TODOS_ABOUT: &str = "Saves your task list and shows it to the user. Use it for work of three steps or more; write the whole list each time, keep one entry in_progress and mark entries completed as soon as they are done";
 pub(super) const TODOS: &[FieldMapping] = &[required_field(
     "todos",
     "todos",
     Todos,
-    "The whole list, which takes the place of the one before; at most one entry is in_progress",
+    "The whole list, which replaces the previous one; at most one entry is in_progress",
 )];
-/// Questions for the person.
-pub(super) const QUESTIONS_ABOUT: &str = "Asks the person to choose, and waits for the answer. Use it for what only they know or decide, not for what you can find out, nor for leave to use a tool";
+/// Questions for the user.
+pub(super) const QUESTIONS_ABOUT: &str = "Asks the user to choose, and waits for the answer. Use it for what only the user knows or decides, not for what you can find out, nor for permission to use a tool";
 pub(super) const QUESTIONS: &[FieldMapping] =
     &[required_field("questions", "questions", Questions, "1 to 4 questions")];

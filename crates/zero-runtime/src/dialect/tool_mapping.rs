@@ -206,8 +206,8 @@ impl FieldShape {
                 "properties": {
                     "id": {"type": "string", "description": "Any name for the entry"},
                     "content": {"type": "string", "description": "What is to be done"},
-                    "status": {"type": "string", "enum": ["pending", "in_progress", "completed"], "description": "How far it is"},
-                    "priority": {"type": "string", "enum": ["high", "medium", "low"], "description": "How much it matters"},
+                    "status": {"type": "string", "enum": ["pending", "in_progress", "completed"], "description": "Its status"},
+                    "priority": {"type": "string", "enum": ["high", "medium", "low"], "description": "Its priority"},
                 },
                 "required": ["content", "status"],
                 "additionalProperties": false,
@@ -216,8 +216,8 @@ impl FieldShape {
                 "type": "object",
                 "properties": {
                     "question": {"type": "string", "minLength": 1, "description": "The whole question"},
-                    "header": {"type": "string", "minLength": 1, "maxLength": 12, "description": "A word for it, of at most 12 characters"},
-                    "options": {"type": "array", "minItems": 2, "maxItems": 4, "description": "Answers to choose from; one of the person's own is always possible", "items": {
+                    "header": {"type": "string", "minLength": 1, "maxLength": 12, "description": "A short label, at most 12 characters"},
+                    "options": {"type": "array", "minItems": 2, "maxItems": 4, "description": "Answers to choose from; the user can always enter another", "items": {
                         "type": "object",
                         "properties": {
                             "label": {"type": "string", "description": "The answer, in 1 to 5 words"},
@@ -236,8 +236,8 @@ impl FieldShape {
                 "type": "object",
                 "properties": {
                     "step": {"type": "string", "description": "What is to be done, in a few words"},
-                    "status": {"type": "string", "enum": ["pending", "in_progress", "completed"], "description": "How far it is"},
-                    "priority": {"type": "string", "enum": ["high", "medium", "low"], "description": "How much it matters"},
+                    "status": {"type": "string", "enum": ["pending", "in_progress", "completed"], "description": "Its status"},
+                    "priority": {"type": "string", "enum": ["high", "medium", "low"], "description": "Its priority"},
                 },
                 "required": ["step", "status"],
                 "additionalProperties": false,

@@ -279,7 +279,7 @@ impl ProviderErrorBody {
             }
             ModelErrorKind::RateLimit => {
                 format!(
-                    "`{name}`: {origin} takes no more for now{words}; wait, or choose another model"
+                    "`{name}`: {origin} has reached its rate limit{words}; wait, or choose another model"
                 )
             }
             ModelErrorKind::ContextLength => {
@@ -288,7 +288,7 @@ impl ProviderErrorBody {
                 )
             }
             ModelErrorKind::Refusal => {
-                format!("{origin} declined the request{words}; word it otherwise")
+                format!("{origin} declined the request{words}; rephrase it")
             }
             ModelErrorKind::Server => {
                 format!(

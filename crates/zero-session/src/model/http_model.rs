@@ -106,7 +106,7 @@ impl HttpModelInner {
         let tokens_max = request.output_tokens_max.or(self.config.output_tokens_max);
         request.output_tokens_max = tokens_max.map(|max| max.min(self.info.output_tokens_max));
         if !self.info.takes_images {
-            let words = |_: &str| "[a picture was left out: this model takes none]".to_owned();
+            let words = |_: &str| "[image omitted: this model does not accept images]".to_owned();
             image_placeholder::replace_images(&mut request.messages, words);
         }
         self.told_tools.request_json(&*self.protocol, &self.info, &request)

@@ -110,7 +110,7 @@ pub(crate) fn result_text(content: &[ResultContent], is_error: bool) -> Cow<'_, 
     let says_so = text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
     match (text.trim().is_empty(), is_error) {
         (true, true) => "error: no output".into(),
-        (true, false) if image_urls(content).next().is_some() => "the picture follows".into(),
+        (true, false) if image_urls(content).next().is_some() => "the image follows".into(),
         (true, false) => "(no output)".into(),
         (false, true) if !says_so => format!("error: {text}").into(),
         (false, _) => text,
@@ -174,7 +174,7 @@ mod tests {
         check(&[text("Error: not found")], true, "Error: not found");
         check(&[], false, "(no output)");
         check(&[], true, "error: no output");
-        check(std::slice::from_ref(&image), false, "the picture follows");
+        check(std::slice::from_ref(&image), false, "the image follows");
         check(&[text("a"), image], false, "a");
     }
 

@@ -21,7 +21,7 @@ pub(crate) fn provider_error(kind: ModelErrorKind, said: &str) -> ModelError {
             "the conversation is longer than the model can take",
             "use `/compact`, or a model with a larger window",
         ),
-        ModelErrorKind::Refusal => ("the provider declined", "ask in other words"),
+        ModelErrorKind::Refusal => ("the provider declined", "rephrase the request"),
         ModelErrorKind::Network => ("the connection failed", "check the network and try again"),
         ModelErrorKind::Timeout => ("the provider took too long", "try again"),
         ModelErrorKind::Server => ("the provider failed", "try again in a while"),

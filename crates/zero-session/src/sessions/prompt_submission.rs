@@ -180,7 +180,7 @@ impl SessionManagerInner {
             return Ok(());
         }
         Err(SessionError::Invalid(format!(
-            "the model `{}` takes no pictures; send the message without them, or choose another model",
+            "the model `{}` does not accept images; send the message without them, or choose another model",
             info.name
         )))
     }

@@ -22,14 +22,14 @@ pub(super) fn validate(prompt: &Prompt, limits: &SessionLimits) -> Result<(), Se
     let (bytes, max) = (prompt.text.len(), limits.prompt_bytes_max);
     if bytes > max {
         return invalid(format!(
-            "the message has {bytes} bytes, at most {max} are taken; put the rest into a file and name it"
+            "the message has {bytes} bytes, at most {max} are accepted; put the rest into a file and name it"
         ));
     }
     let bytes: usize = prompt.attachments.iter().map(|attachment| attachment.data.len()).sum();
     let max = limits.attachment_bytes_max;
     if bytes > max {
         return invalid(format!(
-            "the attachments have {bytes} bytes in base64, at most {max} are taken; make them smaller"
+            "the attachments have {bytes} bytes in base64, at most {max} are accepted; make them smaller"
         ));
     }
     for (number, attachment) in (1_usize..).zip(&prompt.attachments) {
@@ -37,7 +37,7 @@ pub(super) fn validate(prompt: &Prompt, limits: &SessionLimits) -> Result<(), Se
         if !attachment.mime.starts_with("image/") {
             let mime = attachment.mime.escape_debug();
             return invalid(format!(
-                "{named} is `{mime}`; only pictures can be attached, so put it into the workspace and name its path"
+                "{named} is `{mime}`; only images can be attached. Put the file into the workspace and give its path"
             ));
         }
         if attachment.data.is_empty() || STANDARD.decode(&attachment.data).is_err() {
@@ -124,7 +124,7 @@ mod tests {
         check_prompt("", picture("AA=="), "fine");
         check_prompt(" \n", None, "message or attachment required");
         check_prompt("a\0b", None, "message must not contain null bytes");
-        check_prompt("12345678901", None, "the message has 11 bytes, at most 10 are taken; ");
+        check_prompt("12345678901", None, "the message has 11 bytes, at most 10 are accepted; ");
         check_prompt(
             "x",
             picture("AAAAAAAAA"),

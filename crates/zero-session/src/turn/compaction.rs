@@ -14,11 +14,15 @@ use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput};
 use crate::model::{ModelRequest, ThinkingEffort};
 
 /// System prompt of the request for a summary.
-const SYSTEM: &str = "You sum up conversations between a person and a coding agent, so that the agent can go on from your summary alone. You have no tools.";
-const INSTRUCTION: &str = "Sum up the conversation above for the agent that goes on with it. Write under these headings, and leave out what is not needed to go on: Task (what the person wants, in their words where they matter); Decisions and facts; Files (paths that were read or changed, and what matters in them); Done; Open (what is to be done next, and what went wrong so far). Keep names, paths, commands, numbers and error messages exact. Write nothing but the summary.";
+const SYSTEM: &str = "You summarize conversations between a user and a coding agent, so that the agent can continue from your summary alone. You have no tools.";
+const INSTRUCTION: &str = "Summarize the conversation above for the agent that continues it. Use these headings and omit what is not needed to continue: Task (what the user wants, quoted where the wording matters); Decisions and facts; Files (paths that were read or changed, and what matters in them); Done; Open (what is to be done next, and what went wrong so far). Keep names, paths, commands, numbers and error messages exact. Write nothing but the summary.";
 /// Text before the summary, and text before the prompts that are kept, in a compacted transcript.
-const SUMMARY_PREFIX: &str = "The conversation so far was summed up to make room. The summary:";
+const SUMMARY_PREFIX: &str = "The conversation so far was summarized to free space. Summary:";
 const LATEST_PROMPTS_PREFIX: &str =
+    "The user's latest messages follow unchanged. Continue where the summary ends.";
+/// The same texts in transcripts that earlier versions stored.
+const OLD_SUMMARY_PREFIX: &str = "The conversation so far was summed up to make room. The summary:";
+const OLD_LATEST_PROMPTS_PREFIX: &str =
     "The person's latest words follow as they were. Go on from where the summary ends.";
 /// Maximum size of one tool result in the text to be summarized, in bytes.
 const RESULT_BYTES_MAX: usize = 4 * 1024;
@@ -81,7 +85,8 @@ fn extract_prompt(message: &ModelMessage) -> Option<ModelMessage> {
     let is_said = |block: &&MessageBlock| {
         matches!(block, MessageBlock::Text { .. } | MessageBlock::Image { .. })
     };
-    let is_latest = |block: &MessageBlock| matches!(block, MessageBlock::Text { text } if text == LATEST_PROMPTS_PREFIX);
+    let prefixes = [LATEST_PROMPTS_PREFIX, OLD_LATEST_PROMPTS_PREFIX];
+    let is_latest = |block: &MessageBlock| matches!(block, MessageBlock::Text { text } if prefixes.contains(&text.as_str()));
     let own = match is_summary(message) {
         true => message.blocks.iter().position(is_latest).map_or(usize::MAX, |at| at + 1),
         false => 0,
@@ -96,7 +101,9 @@ fn extract_prompt(message: &ModelMessage) -> Option<ModelMessage> {
 fn is_summary(message: &ModelMessage) -> bool {
     let first = message.blocks.first();
     message.role == MessageRole::User
-        && matches!(first, Some(MessageBlock::Text { text }) if text.starts_with(SUMMARY_PREFIX))
+        && [SUMMARY_PREFIX, OLD_SUMMARY_PREFIX].iter().any(
+            |prefix| matches!(first, Some(MessageBlock::Text { text }) if text.starts_with(prefix)),
+        )
 }
 
 /// The request for a summary.
@@ -176,13 +183,13 @@ pub(super) fn build_message(
 
 fn render_text(message: &ModelMessage) -> String {
     let who = match message.role {
-        MessageRole::User => "Person",
+        MessageRole::User => "User",
         MessageRole::Assistant => "Agent",
     };
     let block = |block: &MessageBlock| match block {
         MessageBlock::Text { text } => format!("{who}: {text}"),
         MessageBlock::Thinking { .. } => String::new(),
-        MessageBlock::Image { mime, .. } => format!("{who}: [a picture, {mime}]"),
+        MessageBlock::Image { mime, .. } => format!("{who}: [image, {mime}]"),
         MessageBlock::ToolUse { name, input, .. } => {
             let input = match input {
                 ToolInput::Json(json) => json.as_str(),
@@ -193,10 +200,10 @@ fn render_text(message: &ModelMessage) -> String {
         MessageBlock::ToolResult { name, content, is_error, .. } => {
             let pieces = content.iter().map(|piece| match piece {
                 ResultContent::Text { text } => text.clone(),
-                ResultContent::Image { mime, .. } => format!("[a picture, {mime}]"),
+                ResultContent::Image { mime, .. } => format!("[image, {mime}]"),
             });
             let text = pieces.collect::<Vec<_>>().join("\n");
-            let verb = if *is_error { "failed" } else { "gave" };
+            let verb = if *is_error { "failed" } else { "returned" };
             format!("{name} {verb}: {}", cut_middle(&text, RESULT_BYTES_MAX))
         }
     };
@@ -302,7 +309,7 @@ mod tests {
         );
         let text = request.messages[0].text();
         assert!(text.len() < 18_000, "{}", text.len());
-        assert!(text.starts_with("<conversation>\nPerson: first"));
+        assert!(text.starts_with("<conversation>\nUser: first"));
         assert!(text.contains("bytes left out"), "{text}");
         assert!(request.tools.is_empty());
     }

@@ -492,7 +492,7 @@ fn text_only_model_gets_image_placeholders() {
     turn.step(TurnInput::Begin);
     let actions = turn.step(context_loaded());
     let Some(TurnAction::AskModel(request)) = actions.first() else { panic!("{actions:?}") };
-    assert_eq!(request.messages[0].text(), "[a picture (image/png), which this model cannot see]");
+    assert_eq!(request.messages[0].text(), "[an image (image/png), which this model cannot see]");
 }
 
 /// Any input at any time, whether it fits the state or not.

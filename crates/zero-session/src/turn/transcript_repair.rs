@@ -105,7 +105,7 @@ pub(super) fn adapt_for_model(
 ) -> Vec<Arc<ModelMessage>> {
     let mut messages = messages.to_vec();
     if !takes_images {
-        let words = |mime: &str| format!("[a picture ({mime}), which this model cannot see]");
+        let words = |mime: &str| format!("[an image ({mime}), which this model cannot see]");
         image_placeholder::replace_images(&mut messages, words);
     }
     messages

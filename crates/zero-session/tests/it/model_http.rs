@@ -80,7 +80,7 @@ async fn provider_retry_delay_is_honored() {
     let Some(ModelEvent::Retrying { after, error, .. }) = said.events.first() else { panic!() };
     assert_eq!((*after, error.retry_after), (Duration::from_millis(30), Some(*after)));
     let tomorrow = immediate_reply("429 Too Many Requests", "retry-after: 80000\r\n", "");
-    let expected = "rate_limit: `test/scripted`: ORIGIN takes no more for now (HTTP 429); wait, or choose another model; try again in 23 h";
+    let expected = "rate_limit: `test/scripted`: ORIGIN has reached its rate limit (HTTP 429); wait, or choose another model; try again in 23 h";
     check(vec![tomorrow, good_reply()], expected).await;
 }
 
@@ -298,7 +298,7 @@ async fn silent_provider_times_out() {
         (
             ModelHttpLimits { idle_time: short, ..once },
             begun.clone(),
-            "said nothing more within 0.1 s",
+            "sent nothing more within 0.1 s",
         ),
         (
             ModelHttpLimits { answer_time: short, ..once },
@@ -400,7 +400,7 @@ async fn images_are_left_out_for_text_only_model() {
     assert!(ask(false).await.iter().all(Result::is_ok));
     assert!(ask(true).await.iter().all(Result::is_ok));
     let requests = provider.requests();
-    assert!(!requests[0].contains("PICTURE") && requests[0].contains("a picture was left out"));
+    assert!(!requests[0].contains("PICTURE") && requests[0].contains("[image omitted: "));
     assert!(requests[1].contains("data:image/png;base64,PICTURE"));
 }
 

@@ -113,7 +113,7 @@ pub(super) async fn start_tls(
         tls_error(match (pin, seen.get()) {
             (Some(pin), Some(seen)) if pin != *seen => format!(
                 "the gateway's certificate is {seen}, but {pin} is expected; if the gateway has a \
-                 new certificate, compare it there and change the fingerprint; otherwise somebody \
+                 new certificate, compare it there and change the fingerprint; otherwise someone \
                  may be intercepting the connection"
             ),
             (Some(_), _) => format!("{error}; check that the port speaks TLS"),

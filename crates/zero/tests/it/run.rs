@@ -236,14 +236,24 @@ fn refused_prompt_leaves_no_unnamed_session() {
     let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
     write_file(&zero, "dot.png", png);
     let refused = ["--image", "dot.png", "what is it?"];
-    check_run(&zero, &refused, "2", &["takes no pictures"]);
+    check_run(&zero, &refused, "2", &["does not accept images"]);
     let sessions = || zero.run(&["sessions", "list"]);
     assert!(!sessions().contains("agent:"), "{}", sessions());
     // One that has a name may be another's.
-    check_run(&zero, &[&["--session", "new"], &refused[..]].concat(), "2", &["takes no pictures"]);
+    check_run(
+        &zero,
+        &[&["--session", "new"], &refused[..]].concat(),
+        "2",
+        &["does not accept images"],
+    );
     assert!(sessions().contains("agent:main:new"), "{}", sessions());
     check_run(&zero, &["--session", "old", "/help"], "0", &[]);
-    check_run(&zero, &[&["--session", "old"], &refused[..]].concat(), "2", &["takes no pictures"]);
+    check_run(
+        &zero,
+        &[&["--session", "old"], &refused[..]].concat(),
+        "2",
+        &["does not accept images"],
+    );
     assert!(sessions().contains("agent:main:old"), "{}", sessions());
 }
 

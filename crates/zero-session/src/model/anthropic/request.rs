@@ -233,14 +233,14 @@ fn text_block(text: &str) -> Value {
 fn image_block(picture: TurnImage<'_>, info: &ModelInfo) -> Value {
     let TurnImage { mime, data } = picture;
     if !info.takes_images {
-        return text_block("(A picture that this model cannot see.)");
+        return text_block("(An image, which this model cannot see.)");
     }
     match mime {
         "image/jpeg" | "image/png" | "image/gif" | "image/webp" => json!({
             "type": "image",
             "source": {"type": "base64", "media_type": mime, "data": data},
         }),
-        other => text_block(&format!("(A picture of the type `{other}`, which cannot be shown.)")),
+        other => text_block(&format!("(An image of the type `{other}`, which is not supported.)")),
     }
 }
 

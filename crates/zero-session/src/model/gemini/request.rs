@@ -194,7 +194,7 @@ fn result_part(answer: &TurnToolResult<'_>, info: &ModelInfo, pictures: &mut Vec
                     Some(text) => words.push(text.to_owned()),
                     None if is_signing(info) => inside.push(part),
                     None => {
-                        pictures.push(json!({"text": format!("(Picture from `{name}`:)")}));
+                        pictures.push(json!({"text": format!("(Image from `{name}`:)")}));
                         pictures.push(part);
                     }
                 }
@@ -221,14 +221,14 @@ fn result_part(answer: &TurnToolResult<'_>, info: &ModelInfo, pictures: &mut Vec
 fn image_part(picture: TurnImage<'_>, info: &ModelInfo) -> Value {
     let TurnImage { mime, data } = picture;
     if !info.takes_images {
-        return json!({"text": "(A picture that this model cannot see.)"});
+        return json!({"text": "(An image, which this model cannot see.)"});
     }
     match mime {
         "image/png" | "image/jpeg" | "image/webp" | "image/heic" | "image/heif" => {
             json!({"inlineData": {"mimeType": mime, "data": data}})
         }
         other => {
-            json!({"text": format!("(A picture of the type `{other}`, which cannot be shown.)")})
+            json!({"text": format!("(An image of the type `{other}`, which is not supported.)")})
         }
     }
 }

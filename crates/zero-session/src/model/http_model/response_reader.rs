@@ -93,7 +93,7 @@ impl ResponseReader {
                 Err(ModelError::new(ModelErrorKind::Network, message).into())
             }
             Err(_) if idle < self.deadline => {
-                Err(inner.timeout_error("said nothing more", limits.idle_time).into())
+                Err(inner.timeout_error("sent nothing more", limits.idle_time).into())
             }
             Err(_) => Err(inner.timeout_error("did not end its answer", limits.answer_time).into()),
         }

@@ -105,7 +105,7 @@ async fn check_prompt_predicts_refusals() {
     check("new", prompt("hi", None), None);
     check("new", prompt("hi", Some("image/png")), None);
     check("new", prompt(" ", None), Some("message or attachment required"));
-    check("new", prompt("hi", Some("text/plain")), Some("only pictures can be attached"));
+    check("new", prompt("hi", Some("text/plain")), Some("only images can be attached"));
     check("agent:nobody:x", prompt("hi", None), Some("there is no agent `nobody`"));
     check("agent:nobody:x", prompt("/help", None), Some("there is no agent `nobody`"));
 }

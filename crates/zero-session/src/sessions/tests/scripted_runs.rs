@@ -294,7 +294,7 @@ async fn images_go_only_to_models_that_take_them() {
         .await
         .unwrap();
     let error = lab.sessions.send(&lab.key, run_id("b"), prompt()).await.unwrap_err();
-    assert!(error.to_string().starts_with("the model `blind` takes no pictures"), "{error}");
+    assert!(error.to_string().starts_with("the model `blind` does not accept images"), "{error}");
     assert_eq!(lab.sessions.wait_for_run(&run_id("b"), Duration::ZERO).await, Ok(None));
 }
 

@@ -205,11 +205,9 @@ impl DefinitionBuilder<'_> {
         let url = setting.url.as_ref().or(setting.http_url.as_ref());
         let reach = match (setting.transport, &setting.command, url) {
             (Some(TransportSetting::Sse), ..) => Err(
-                "the transport `sse` is deprecated and not spoken here; most servers speak `http` at another address: write that, with `\"type\": \"http\"`",
+                "the transport `sse` is deprecated and not supported; most servers offer `http` at another URL: use that, with `\"type\": \"http\"`",
             ),
-            (_, Some(_), Some(_)) => {
-                Err("it has a `command` and a `url`; keep the one that is meant")
-            }
+            (_, Some(_), Some(_)) => Err("it has a `command` and a `url`; keep only one"),
             (_, None, None) => Err("it has neither a `command` nor a `url`; add one"),
             (Some(TransportSetting::Http), Some(_), None) => {
                 Err("its `type` is `http` and it has a `command`; write `url`, or leave `type` out")

@@ -160,7 +160,7 @@ fn images_go_only_to_models_that_take_them() {
                 {"type": "text", "text": "seen:"},
                 picture("image/webp", "d2Vi"),
                 {"type": "text",
-                 "text": "(A picture of the type `image/svg+xml`, which cannot be shown.)"},
+                 "text": "(An image of the type `image/svg+xml`, which is not supported.)"},
             ]}]},
         ]),
     );

@@ -198,7 +198,7 @@ fn images_go_only_to_models_that_take_them() {
         user(vec![MessageBlock::text("Well?"), looked("a"), looked("b")]),
     ];
     let inline = |mime: &str, data: &str| json!({"inlineData": {"mimeType": mime, "data": data}});
-    let output = "seen:\n(A picture of the type `image/gif`, which cannot be shown.)";
+    let output = "seen:\n(An image of the type `image/gif`, which is not supported.)";
 
     let new = contents("gemini-3-pro", messages.clone());
     assert_eq!(new[0]["parts"], json!([{"text": "See"}, inline("image/jpeg", "anBn")]));
@@ -208,7 +208,7 @@ fn images_go_only_to_models_that_take_them() {
 
     let old = contents("gemini-2.5-pro", messages.clone());
     let answer = json!({"functionResponse": {"name": "Look", "response": {"output": output}}});
-    let caption = json!({"text": "(Picture from `Look`:)"});
+    let caption = json!({"text": "(Image from `Look`:)"});
     let picture = inline("image/png", "cG5n");
     assert_eq!(
         old[2]["parts"],
