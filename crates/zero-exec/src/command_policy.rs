@@ -1,10 +1,11 @@
 //! Decides what a started program may read, change and connect to.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use zero_policy::{ConnectDeniedError, ConnectPermission, ConnectRequest, GrantScope};
-use zero_sandbox::Workspace;
+use zero_sandbox::{Workspace, path_survey};
 
 /// Decides what a running program may change, read and connect to. Every default implementation
 /// gives the strictest answer.
@@ -23,7 +24,7 @@ pub trait CommandPolicy: Send + Sync {
 
     /// The existing files and folders of the workspace that commands must not change because a rule
     /// denies it, at most `_most` of them. `None` if no rule does.
-    fn denied_changes(&self, _workspace: &Workspace, _most: usize) -> Option<DeniedFiles> {
+    fn denied_changes(&self, _workspace: &Workspace, _most: usize) -> Option<DeniedChanges> {
         None
     }
 
@@ -49,6 +50,27 @@ pub trait CommandPolicy: Send + Sync {
         _inside: Option<&'static str>,
     ) -> Result<(), ConnectDeniedError> {
         Err(ConnectDeniedError::NoRule)
+    }
+}
+
+/// The files of a workspace that rules deny commands to change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeniedChanges {
+    /// The files and folders; a folder stands for everything in it, a link for itself.
+    pub paths: BTreeSet<PathBuf>,
+    /// What those of them that are links lead to.
+    pub link_targets: Vec<PathBuf>,
+    /// The number of rules, if there are more files than the requested maximum, or the search
+    /// exceeded its bounds.
+    pub too_many: Option<usize>,
+}
+
+impl DeniedChanges {
+    /// The existing paths that a mount can make read-only: no links, but what they lead to.
+    pub(crate) fn into_protected(self) -> Vec<PathBuf> {
+        let is_there = |path: &PathBuf| path_survey::file_type(path).is_some();
+        let own = self.paths.into_iter().filter(|path| !path_survey::is_link(path));
+        own.chain(self.link_targets).filter(is_there).collect()
     }
 }
 

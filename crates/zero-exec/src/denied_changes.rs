@@ -1,12 +1,9 @@
 //! Lists the files that rules deny commands to change, so that they can be made read-only.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
-
 use zero_core::{ErrorReason, ErrorType, ToolError};
 use zero_sandbox::Workspace;
 
-use crate::command_policy::{CommandPolicy, DeniedFiles};
+use crate::command_policy::{CommandPolicy, DeniedChanges};
 
 /// Most files that rules may deny before commands are refused: each is read-only by a mount of its
 /// own.
@@ -17,15 +14,15 @@ const DENIED_MAX: usize = 400;
 pub(crate) fn list_denied_changes(
     policy: &dyn CommandPolicy,
     workspace: &Workspace,
-) -> Result<Option<BTreeSet<PathBuf>>, ToolError> {
-    match policy.denied_changes(workspace, DENIED_MAX) {
-        None => Ok(None),
-        Some(DeniedFiles::All(files)) => Ok(Some(files.into_iter().collect())),
-        Some(DeniedFiles::TooMany { rules }) => Err(too_many_unchangeable_error(rules)),
+) -> Result<Option<DeniedChanges>, ToolError> {
+    let denied = policy.denied_changes(workspace, DENIED_MAX);
+    match denied.as_ref().and_then(|denied| denied.too_many) {
+        None => Ok(denied),
+        Some(rules) => Err(too_many_denied_error(rules)),
     }
 }
 
-fn too_many_unchangeable_error(rules: usize) -> ToolError {
+fn too_many_denied_error(rules: usize) -> ToolError {
     let message = format!(
         "no command that changes files can run here: {rules} rules deny changing files, and together they cover more than can be made read-only for a command ({DENIED_MAX} files and folders), or there are too many places to look; deny a folder instead of the files in it (`Edit(src/**)` is one thing), or work in a smaller folder"
     );

@@ -34,7 +34,7 @@ mod spill_folder;
 mod tree_watch;
 mod write_failure;
 
-pub use command_policy::{CommandPolicy, DeniedFiles};
+pub use command_policy::{CommandPolicy, DeniedChanges, DeniedFiles};
 pub use command_request::{CommandRequest, StreamMode};
 pub use command_settings::{CommandNetwork, CommandSettings, TimeoutAction};
 pub use egress::{EgressConfig, EgressProxy, ResolverConfig};

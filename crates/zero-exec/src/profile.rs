@@ -24,7 +24,7 @@ use self::git_repositories::find_repositories;
 use self::inaccessible_folders::InaccessiblePaths;
 pub(crate) use self::protected_settings::UNHELD_ENTRIES_MAX;
 use self::secret_paths::SecretPaths;
-use crate::command_policy::{CommandPolicy, DeniedFiles};
+use crate::command_policy::{CommandPolicy, DeniedChanges, DeniedFiles};
 use crate::command_settings::CommandSettings;
 use crate::denied_changes::list_denied_changes;
 use crate::host_commands::HostCommands;
@@ -83,6 +83,7 @@ pub(super) fn build_profile(
         _ => launcher.writable.clone(),
     };
     let writable = [changes, git.writable.clone(), own_folders].concat();
+    let changeable = writable.clone();
     secrets.add_watched_paths(&writable, &mut own);
     let before = TreeSnapshot {
         start,
@@ -92,18 +93,19 @@ pub(super) fn build_profile(
         deep: own.deep,
         unheld: own.unheld,
         overlooked: found.overlooked,
-        denied_changes: denied_changes.clone(),
+        denied_changes: denied_changes.as_ref().map(|denied| denied.paths.clone()),
     };
     let policy = Arc::clone(&launcher.policy);
     let watch = TreeWatch::new(before, &git, policy, (launcher.host.kept.clone(), live));
-    let denied_changes: Vec<PathBuf> = denied_changes.into_iter().flatten().collect();
+    let denied_changes = denied_changes.map(DeniedChanges::into_protected).unwrap_or_default();
     let folders = [&*own.held, &*git.folders, &*git.held, &*secrets.own, &*denied_changes].concat();
     let mut held = InaccessiblePaths::new(writable, folders, git.files);
     if let (LaunchAccess::AsCommands, WriteScope::Paths(paths)) = (launcher.access, judged) {
-        held.narrow_to(paths);
+        held.narrow_to(paths, &masked);
     }
     let profile = SandboxProfile {
         writable: held.writable,
+        changeable,
         protected: held.folders,
         protected_files: held.files,
         masked,

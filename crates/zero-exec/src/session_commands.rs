@@ -76,9 +76,10 @@ static LIVE_SESSIONS: Mutex<Vec<Weak<SessionCommands>>> = Mutex::new(Vec::new())
 /// checked. Call it before the process exits: a task that holds a session may never be dropped.
 pub fn end_all_sessions() {
     let live = std::mem::take(&mut *LIVE_SESSIONS.lock().unwrap_or_else(PoisonError::into_inner));
-    for session in live.iter().filter_map(Weak::upgrade) {
-        session.end();
-    }
+    let live: Vec<Arc<SessionCommands>> = live.iter().filter_map(Weak::upgrade).collect();
+    // First all of them, so that none goes on while another is waited for.
+    live.iter().for_each(|session| session.kill_commands());
+    live.iter().for_each(|session| session.end());
 }
 
 impl SessionCommands {
@@ -161,11 +162,8 @@ impl SessionCommands {
     /// Ends every command, jobs and others, those that are about to start among them, waits until
     /// they have ended, and takes the temporary files away: the session is over.
     pub fn end(&self) {
-        let mut open = self.lock_resources();
-        open.is_over = true;
-        for command in open.commands.iter().filter_map(Weak::upgrade) {
-            command.kill();
-        }
+        self.kill_commands();
+        let open = self.lock_resources();
         // `add` kills whatever starts from now on.
         let waited = self.started.wait_timeout_while(open, END_MAX, |open| open.starting > 0);
         let mut open = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -181,6 +179,15 @@ impl SessionCommands {
         self.jobs.clear();
         self.network.end();
         drop(lease);
+    }
+
+    /// Ends every command, and those that are about to start, without waiting.
+    fn kill_commands(&self) {
+        let mut open = self.lock_resources();
+        open.is_over = true;
+        for command in open.commands.iter().filter_map(Weak::upgrade) {
+            command.kill();
+        }
     }
 
     fn lock_resources(&self) -> MutexGuard<'_, SessionResources> {

@@ -18,7 +18,6 @@ use zero_sandbox::spawner::Spawner;
 use zero_sandbox::{FileType, Workspace};
 
 use crate::command_policy::CommandPolicy;
-use crate::denied_changes::list_denied_changes;
 use crate::local_machine::{self, RepositoryLocation};
 use crate::profile::UNHELD_ENTRIES_MAX;
 use crate::profile::folder_scanner::{FolderScanResult, FolderScanner, WritableRoots};
@@ -29,6 +28,8 @@ use crate::sequencer_steps::SequencerSteps;
 const REPOSITORY: &str = "a file that says where the repository is";
 /// The description of a git hook.
 const HOOK: &str = "a hook, which git runs";
+/// Most files that a command created although a rule denies it, and that are quarantined.
+const DENIED_AFTER_MAX: usize = 50_000;
 /// The description of a file that a rule denies.
 const DENIED_CHANGE: &str = "a path that a deny rule names";
 /// Suffix of sample hooks, which git creates in each new repository and does not run.
@@ -366,17 +367,18 @@ impl TreeWatch {
     /// Quarantines new files that a rule denies commands to change. What existed is read-only.
     fn quarantine_denied(&self, report: &mut WatchReport) {
         let Some(before) = &self.before.denied_changes else { return };
-        let now = Workspace::open(&self.before.scope.roots, None)
-            .and_then(|workspace| list_denied_changes(&*self.policy, &workspace));
-        let now = match now {
-            Ok(now) => now.unwrap_or_default(),
-            Err(_) => {
-                report.warnings.push("whether the command created files that a rule denies could not be checked, because there are too many; inspect the folder before you continue".to_owned());
-                return;
-            }
-        };
-        for path in now.difference(before) {
+        let workspace = Workspace::open(&self.before.scope.roots, None).ok();
+        let now = workspace
+            .and_then(|workspace| self.policy.denied_changes(&workspace, DENIED_AFTER_MAX));
+        let now = now.unwrap_or_default();
+        // Another command may have ended meanwhile, and taken a file away that was there before.
+        let gone = self.before.start.quarantined_since();
+        for path in now.paths.iter().filter(|path| !before.contains(*path) || gone.contains(*path))
+        {
             self.quarantine_path(path, DENIED_CHANGE, report);
+        }
+        if now.too_many.is_some() {
+            report.warnings.push("there are too many files to find all that the command created although a rule denies it; inspect the folder before you continue".to_owned());
         }
     }
 

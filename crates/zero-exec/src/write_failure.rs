@@ -11,6 +11,8 @@ use zero_sandbox::output_collector::CollectedOutput;
 
 /// What the C library says about EROFS, in lower case.
 const MESSAGE: &str = "read-only file system";
+/// What it says about EXDEV: a link between two folders that are writable one by one.
+const LINK_MESSAGE: &str = "invalid cross-device link";
 /// Longest path in a note, in characters.
 const PATH_CHARS_MAX: usize = 200;
 
@@ -23,10 +25,14 @@ pub(crate) fn refused_write_note(output: &CollectedOutput, writes: &WriteScope) 
     };
     let runs = output.mixed.head().chain(output.mixed.tail());
     let text = ansi_filter::strip_pieces(runs.map(|run| run.bytes));
-    let line = text.lines().find(|line| line.to_lowercase().contains(MESSAGE))?;
-    let tried = match find_path(line) {
-        Some(path) => format!("tried to write `{}`", excerpt(path, PATH_CHARS_MAX)),
-        None => "tried to write".to_owned(),
+    let find_line = |message: &str| text.lines().find(|line| line.to_lowercase().contains(message));
+    let tried = match (find_line(MESSAGE), find_line(LINK_MESSAGE)) {
+        (Some(line), _) => match find_path(line) {
+            Some(path) => format!("tried to write `{}`", excerpt(path, PATH_CHARS_MAX)),
+            None => "tried to write".to_owned(),
+        },
+        (None, Some(_)) => "tried to link files of two folders".to_owned(),
+        (None, None) => return None,
     };
     Some(format!("{judged}, {tried}; request it with write access (`\"write_access\": true`)"))
 }

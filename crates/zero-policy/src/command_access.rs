@@ -4,7 +4,7 @@
 //! program tries, it cannot do more than was judged.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What the commands of a call may change and reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,8 +44,8 @@ pub(crate) enum ChangeScope {
     Nothing,
     /// Nothing by itself; other effects of the call say what changes.
     OtherEffects,
-    /// A file.
-    File(PathBuf),
+    /// A file, by each path at which it may be made or removed. A name may be a pattern.
+    Files(Vec<PathBuf>),
     /// What a host keeps.
     Host,
     /// Something that is not known.
@@ -60,7 +60,7 @@ impl CommandAccess {
         for change in changes {
             match change {
                 ChangeScope::Nothing | ChangeScope::OtherEffects => {}
-                ChangeScope::File(path) => drop(paths.insert(known_part(path))),
+                ChangeScope::Files(files) => paths.extend(files.iter().cloned()),
                 ChangeScope::Host => network = NetworkScope::Allowed,
                 ChangeScope::Unknown => return Self::default(),
             }
@@ -73,25 +73,13 @@ impl CommandAccess {
     }
 }
 
-/// The path up to its first name that may be a pattern, with one name for any file there.
-fn known_part(path: &Path) -> PathBuf {
-    let mut known = PathBuf::new();
-    for name in path.components() {
-        known.push(name);
-        if name.as_os_str().as_encoded_bytes().iter().any(|byte| b"*?[\\".contains(byte)) {
-            break;
-        }
-    }
-    known
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn access_is_union_of_changes() {
-        let file = |path: &str| ChangeScope::File(PathBuf::from(path));
+        let file = |path: &str| ChangeScope::Files(vec![PathBuf::from(path)]);
         let at = |paths: &[&str]| {
             WriteScope::Paths(paths.iter().map(|path| PathBuf::from(*path)).collect())
         };
@@ -104,7 +92,6 @@ mod tests {
                 at(&["/w/a/b", "/w/a/c"]),
                 NetworkScope::Nothing,
             ),
-            (vec![file("/w/a/*/c.*")], at(&["/w/a/*"]), NetworkScope::Nothing),
             (
                 vec![file("/w/a"), ChangeScope::Host, ChangeScope::OtherEffects],
                 at(&["/w/a"]),

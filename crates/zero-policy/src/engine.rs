@@ -40,8 +40,6 @@ use crate::shell::{ShellArg, VariableEffect};
 
 /// The tool whose rules cover file changes.
 const EDIT_TOOL: &str = "Edit";
-/// The tools whose deny rules keep commands from changing files.
-const CHANGE_TOOLS: &[&str] = &["Edit", "Write", "Delete"];
 /// The tool that runs commands.
 const COMMAND_TOOL: &str = "Bash";
 /// How deep beneath a protected path deny and ask rules are searched for.
@@ -243,10 +241,7 @@ impl PolicyEngine {
 
     /// Number of rules that deny changing files.
     pub fn count_change_guards(&self) -> usize {
-        let denies = |rule: &&PolicyRule| {
-            rule.verdict == Verdict::Deny
-                && rule.tool_name().is_none_or(|tool| CHANGE_TOOLS.contains(&tool))
-        };
+        let denies = |rule: &&PolicyRule| rule.verdict == Verdict::Deny && rule.restricts_changes();
         self.rules.iter().filter(denies).count()
     }
 

@@ -149,6 +149,15 @@ impl PolicyRule {
         }
     }
 
+    /// Whether it is about changing files, or about everything.
+    pub(crate) fn restricts_changes(&self) -> bool {
+        match &self.target {
+            RuleTarget::Everything => true,
+            RuleTarget::Tool { tool, .. } => matches!(*tool, "Edit" | "Write" | "Delete"),
+            RuleTarget::External { .. } => false,
+        }
+    }
+
     /// The command pattern of the rule, with its text.
     pub(crate) fn command(&self) -> Option<(&CommandPattern, &str)> {
         match &self.target {

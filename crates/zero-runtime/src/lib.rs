@@ -69,8 +69,8 @@ pub use host_session::{ToolHostSession, ToolHostSessionConfig};
 pub use observer::{CallEvent, CallEventObserver};
 pub use pipeline::{CallOutcome, CallReport};
 pub use policy::{
-    CommandPolicy, DeniedFiles, EffectDecision, GrantScope, Policy, PolicyDecision, PolicyRequest,
-    RiskPolicy, Verdict,
+    CommandPolicy, DeniedChanges, DeniedFiles, EffectDecision, GrantScope, Policy, PolicyDecision,
+    PolicyRequest, RiskPolicy, Verdict,
 };
 pub use registry::{MissingTool, RegistryChange, ToolRegistry, ToolVisibility};
 pub use rule_policy::RulePolicy;

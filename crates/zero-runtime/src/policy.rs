@@ -9,7 +9,7 @@ use zero_core::{
 use zero_policy::PermissionMode;
 use zero_sandbox::Workspace;
 
-pub use zero_exec::{CommandPolicy, DeniedFiles};
+pub use zero_exec::{CommandPolicy, DeniedChanges, DeniedFiles};
 pub use zero_policy::{
     ConnectDeniedError, ConnectPermission, ConnectRequest, EffectDecision, GrantScope,
     PolicyDecision, Verdict,

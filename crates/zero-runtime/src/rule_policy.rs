@@ -12,7 +12,7 @@ use zero_policy::{
 };
 use zero_sandbox::Workspace;
 
-use crate::policy::{CommandPolicy, DeniedFiles, Policy, PolicyRequest};
+use crate::policy::{CommandPolicy, DeniedChanges, DeniedFiles, Policy, PolicyRequest};
 
 /// The tool that runs commands.
 const COMMAND_TOOL: &str = "Bash";
@@ -77,15 +77,19 @@ impl CommandPolicy for RulePolicy {
         )
     }
 
-    fn denied_changes(&self, workspace: &Workspace, most: usize) -> Option<DeniedFiles> {
+    fn denied_changes(&self, workspace: &Workspace, most: usize) -> Option<DeniedChanges> {
         let rules = self.engine.count_change_guards();
         if rules == 0 {
             return None;
         }
         let roots = workspace.roots().map(Path::to_owned).collect();
         let may_change = |path: &Path, denotes: &Path| !self.engine.denies_change(path, denotes);
-        let found = denied_files::find(roots, most, &may_change);
-        Some(found.map_or(DeniedFiles::TooMany { rules }, DeniedFiles::All))
+        let found = denied_files::search(roots, most, &may_change);
+        Some(DeniedChanges {
+            paths: found.paths.into_iter().chain(found.links).collect(),
+            link_targets: found.link_targets,
+            too_many: (!found.is_complete).then_some(rules),
+        })
     }
 
     fn authorize_host(

@@ -156,6 +156,7 @@ impl CostFixture {
             },
             profile: SandboxProfile {
                 writable: vec![path("ws")],
+                changeable: Vec::new(),
                 // Without namespaces a writable folder is writable as a whole.
                 protected: if inside { paths([PROTECTED, PROTECTED_MISSING]) } else { Vec::new() },
                 protected_files: Vec::new(),

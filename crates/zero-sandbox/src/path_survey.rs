@@ -338,6 +338,12 @@ pub fn file_type(path: &Path) -> Option<crate::FileType> {
     Some(crate::FileFacts::from_stat(&stat).file_type)
 }
 
+/// Whether there is a symbolic link at a path.
+pub fn is_link(path: &Path) -> bool {
+    rustix::fs::lstat(path)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
+}
+
 /// Whether something exists at a path, possibly a dangling link.
 pub fn exists(path: &Path) -> bool {
     rustix::fs::lstat(path).is_ok()

@@ -24,6 +24,10 @@ pub struct SandboxProfile {
     /// Folders that it may change. Those that do not exist are not created.
     #[serde(with = "wire::paths")]
     pub writable: Vec<PathBuf>,
+    /// Folders that other commands may change. A writable path that leads through a link in one of
+    /// them is refused, because a command could have made the link.
+    #[serde(with = "wire::paths")]
+    pub changeable: Vec<PathBuf>,
     /// Paths inside writable folders that it must not change. If one does not exist, an empty
     /// folder takes its place while the command runs.
     #[serde(with = "wire::paths")]
@@ -196,6 +200,7 @@ mod tests {
         let odd = PathBuf::from(OsString::from_vec(b"/w\xff\n".to_vec()));
         let profile = SandboxProfile {
             writable: vec![odd.clone(), "/plain".into()],
+            changeable: Vec::new(),
             protected: vec![odd.clone()],
             protected_files: vec![odd.clone()],
             masked: vec![],

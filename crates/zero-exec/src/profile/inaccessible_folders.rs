@@ -46,10 +46,14 @@ impl InaccessiblePaths {
         held
     }
 
-    /// Keeps only the folders writable in which these paths are made, changed or removed.
-    pub(super) fn narrow_to(&mut self, paths: &BTreeSet<PathBuf>) {
+    /// Keeps only the folders writable in which these paths are made, changed or removed. What is
+    /// in a protected or masked folder stays closed.
+    pub(super) fn narrow_to(&mut self, paths: &BTreeSet<PathBuf>, masked: &[PathBuf]) {
+        let masked: Vec<PathBuf> =
+            masked.iter().filter_map(|path| path_survey::canonicalize(path)).collect();
         let is_closed = |folder: &Path| {
-            self.folders.iter().chain(&self.files).any(|path| folder.starts_with(path))
+            let mut closed = self.folders.iter().chain(&self.files).chain(&masked);
+            closed.any(|path| folder.starts_with(path))
         };
         let mut writable: Vec<PathBuf> = paths
             .iter()
@@ -57,7 +61,8 @@ impl InaccessiblePaths {
             .filter(|folder| !is_closed(folder))
             .collect();
         writable.sort();
-        writable.dedup();
+        // A folder with a mount of its own could not be removed or renamed.
+        writable.dedup_by(|later, earlier| later.starts_with(earlier));
         let is_inside = |path: &PathBuf| writable.iter().any(|folder| path.starts_with(folder));
         self.folders.retain(is_inside);
         self.files.retain(is_inside);
@@ -69,11 +74,11 @@ impl InaccessiblePaths {
 /// one above it that exists, within a writable folder. `None` if it is in no writable folder.
 fn find_changed_folder(path: &Path, writable: &[PathBuf]) -> Option<PathBuf> {
     let around = writable.iter().filter(|folder| path.starts_with(folder));
-    let outermost = around.max_by_key(|folder| folder.as_os_str().len())?;
+    let root = around.max_by_key(|folder| folder.as_os_str().len())?;
     let is_folder = |path: &Path| path_survey::file_type(path) == Some(FileType::Directory);
-    let above = path.ancestors().skip(1).take_while(|above| above.starts_with(outermost));
-    let innermost = above.into_iter().find(|above| is_folder(above));
-    Some(innermost.unwrap_or(outermost).to_owned())
+    let above = path.ancestors().skip(1).take_while(|above| above.starts_with(root));
+    let folder = above.into_iter().find(|above| is_folder(above));
+    Some(folder.unwrap_or(root).to_owned())
 }
 
 /// The first folder on the way from a writable folder to `path` that cannot be entered, or to which

@@ -101,7 +101,7 @@ impl<'a> RequestEvaluator<'a> {
         for views in &files {
             let mut verdict = self.evaluate_file(*access, views, cover, None);
             if *access != FileAccess::Read {
-                verdict.changes = ChangeScope::File(views.canonical.clone());
+                verdict.changes = ChangeScope::Files(self.list_changed_paths(views));
             }
             if *recursive {
                 // The contents were not shown, so they cannot be granted. If the folder is asked
@@ -135,6 +135,16 @@ impl<'a> RequestEvaluator<'a> {
                 .with_access_risk(*access),
             );
         }
+    }
+
+    /// The paths at which a file may be changed, or made and removed: its canonical path, and that of
+    /// the link that the written path may be.
+    fn list_changed_paths(&self, views: &PathViews) -> Vec<PathBuf> {
+        let PathViews { written, canonical } = views;
+        let folder = written.parent().and_then(|folder| self.request.world.canonicalize(folder));
+        let link = folder.zip(written.file_name()).map(|(folder, name)| folder.join(name));
+        let link = link.filter(|link| link != canonical);
+        std::iter::once(canonical.clone()).chain(link).collect()
     }
 
     /// Evaluates one file.

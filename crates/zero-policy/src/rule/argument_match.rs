@@ -86,11 +86,14 @@ fn counts_of_names(name: &str, path: &[String]) -> Vec<usize> {
 }
 
 /// Whether a text that a pattern with `*` matches may mean something outside of the pattern:
-/// `/srv/*` and `/srv/../etc`, or a line break after which a header follows.
+/// `/srv/*` and `/srv/../etc`, a line break after which a header follows, or a list of recipients of
+/// which one matches.
 fn can_escape_wildcard(text: &str) -> bool {
     let decoded =
         text.to_ascii_lowercase().replace("%2e", ".").replace("%2f", "/").replace("%5c", "/");
-    text.chars().any(is_ignorable) || decoded.split(['/', '\\']).any(|part| part == "..")
+    text.contains([',', ';'])
+        || text.chars().any(is_ignorable)
+        || decoded.split(['/', '\\']).any(|part| part == "..")
 }
 
 /// Looks for a value that some server may take for the argument of a rule.
@@ -105,10 +108,11 @@ struct LooseMatcher<'p> {
 impl<'p> LooseMatcher<'p> {
     fn new(pattern: &'p ArgumentPattern) -> Self {
         let literal = pattern.folded.as_literal();
-        let words: &[&str] = match literal {
-            Some("true") => &TRUE_WORDS,
-            Some("false") => &FALSE_WORDS,
-            _ => &[],
+        let is_one_of = |words: &[&str]| literal.is_some_and(|literal| words.contains(&literal));
+        let words: &[&str] = match () {
+            () if is_one_of(&TRUE_WORDS) => &TRUE_WORDS,
+            () if is_one_of(&FALSE_WORDS) => &FALSE_WORDS,
+            () => &[],
         };
         let number = literal.and_then(parse_number);
         Self { pattern, number, words, values_left: VALUES_MAX, bytes_left: TEXT_BYTES_MAX }

@@ -233,6 +233,8 @@ fn wildcard_of_allow_rule_does_not_reach_outside() {
         ("p:/srv/*", "/srv/..%2fetc"),
         ("p:/srv/*", "/srv/..\\etc"),
         ("p:alice@*", "alice@example.com\nBcc: mallory@example.com"),
+        ("p:alice@*", "alice@example.com,mallory@example.com"),
+        ("p:*@example.com", "mallory@evil.com; bob@example.com"),
         ("p:alice@*", "alice@example.com\u{202e}moc"),
         ("p:alice@*", "alice@example.com\u{0}"),
     ] {

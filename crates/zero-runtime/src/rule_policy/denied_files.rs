@@ -18,29 +18,55 @@ const KERNEL_FOLDERS: &[&str] = &["/proc", "/sys", "/dev"];
 /// Whether a path may be accessed, given as found and as resolved.
 pub(super) type FilePredicate<'a> = dyn Fn(&Path, &Path) -> bool + 'a;
 
-/// Every path at or beneath `starts` that `is_allowed` denies, and every folder that cannot be
-/// searched. `None` if there are more than `most`, or too many names to visit.
+/// Every path at or beneath `starts` that `is_allowed` denies, links by what they lead to, and every
+/// folder that cannot be searched. `None` if there are more than `most`, or too many names to visit.
 pub(super) fn find(
     starts: Vec<PathBuf>,
     most: usize,
     is_allowed: &FilePredicate<'_>,
 ) -> Option<Vec<PathBuf>> {
-    let mut search =
-        DeniedFileSearch { found: Vec::new(), open: Vec::new(), looked: 0, most, is_allowed };
+    let DeniedPaths { paths, link_targets, is_complete, .. } = search(starts, most, is_allowed);
+    let mut found = [paths, link_targets].concat();
+    found.sort();
+    found.dedup();
+    (is_complete && found.len() <= most).then_some(found)
+}
+
+/// Like [`find`], with links apart, and with what was found before the search gave up.
+pub(super) fn search(
+    starts: Vec<PathBuf>,
+    most: usize,
+    is_allowed: &FilePredicate<'_>,
+) -> DeniedPaths {
+    let found = DeniedPaths { is_complete: true, ..DeniedPaths::default() };
+    let mut search = DeniedFileSearch { found, open: Vec::new(), looked: 0, most, is_allowed };
     for start in starts {
         search.add_start(start);
     }
     while let Some(folder) = search.open.pop() {
-        search.search_folder(&folder).ok()?;
+        if search.search_folder(&folder).is_err() {
+            search.found.is_complete = false;
+            break;
+        }
     }
-    let mut found = search.found;
-    found.sort();
-    found.dedup();
-    (found.len() <= most).then_some(found)
+    search.found
+}
+
+/// The result of a search.
+#[derive(Default)]
+pub(super) struct DeniedPaths {
+    /// Files and folders that are no links.
+    pub(super) paths: Vec<PathBuf>,
+    /// Links that are denied by their own names.
+    pub(super) links: Vec<PathBuf>,
+    /// What links lead to.
+    pub(super) link_targets: Vec<PathBuf>,
+    /// Whether everything was searched.
+    pub(super) is_complete: bool,
 }
 
 struct DeniedFileSearch<'a> {
-    found: Vec<PathBuf>,
+    found: DeniedPaths,
     open: Vec<SearchFolder>,
     looked: usize,
     most: usize,
@@ -62,7 +88,9 @@ impl DeniedFileSearch<'_> {
         match path_survey::check_reachability(&path) {
             PathReachability::Missing => {}
             PathReachability::Closed(folder) => self.add_closed_folder(folder),
-            PathReachability::Open if !(self.is_allowed)(&path, &denotes) => self.found.push(path),
+            PathReachability::Open if !(self.is_allowed)(&path, &denotes) => {
+                self.found.paths.push(path);
+            }
             PathReachability::Open => self.open.push(SearchFolder { path, denotes }),
         }
     }
@@ -89,13 +117,13 @@ impl DeniedFileSearch<'_> {
             if name.is_link {
                 self.check_link(&path);
             } else if !(self.is_allowed)(&path, &denotes) {
-                self.found.push(path.clone());
+                self.found.paths.push(path.clone());
             } else if name.is_folder && !is_kernel_folder(&path) {
                 self.open.push(SearchFolder { path: path.clone(), denotes: denotes.clone() });
             }
             path.pop();
             denotes.pop();
-            if self.found.len() > self.most {
+            if self.found.paths.len() + self.found.links.len() > self.most {
                 return Err(TooManyFiles);
             }
         }
@@ -106,7 +134,13 @@ impl DeniedFileSearch<'_> {
     fn check_link(&mut self, path: &Path) {
         match path_survey::canonicalize(path) {
             Some(denotes) if (self.is_allowed)(path, &denotes) => {}
-            Some(denotes) => self.found.push(denotes),
+            Some(denotes) => {
+                // A link with another name may lead there; only what it leads to is denied.
+                if !(self.is_allowed)(path, path) {
+                    self.found.links.push(path.to_owned());
+                }
+                self.found.link_targets.push(denotes);
+            }
             // A link loop, or a link through an inaccessible folder: hide what it would lead to.
             None if (self.is_allowed)(path, path) => {}
             None => {
@@ -121,7 +155,7 @@ impl DeniedFileSearch<'_> {
 
     fn add_closed_folder(&mut self, folder: PathBuf) {
         if path_survey::can_open(&folder) {
-            self.found.push(folder);
+            self.found.paths.push(folder);
         }
     }
 }

@@ -49,8 +49,8 @@ impl PathLayout {
             links: Vec::new(),
             linked_writable: Vec::new(),
         };
-        let writable = profile.writable.iter();
-        let roots: Vec<PathBuf> = writable.filter_map(|path| path.canonicalize().ok()).collect();
+        let changeable = profile.writable.iter().chain(&profile.changeable);
+        let roots: Vec<PathBuf> = changeable.filter_map(|path| path.canonicalize().ok()).collect();
         for path in &profile.writable {
             layout.add_writable(path, &roots);
         }
@@ -225,6 +225,7 @@ pub(super) mod tests {
         };
         SandboxProfile {
             writable: paths(writable),
+            changeable: Vec::new(),
             protected: paths(protected),
             protected_files: Vec::new(),
             masked: Vec::new(),
@@ -263,6 +264,16 @@ pub(super) mod tests {
         check(&["alias", "ws/link/cache"], &["ws"], &["ws/link"]);
         // No command can have created this link.
         check(&["ws/link/cache"], &["victim/cache"], &[]);
+        // Neither may a folder that another command can change lead elsewhere.
+        let profile = SandboxProfile {
+            changeable: vec![root.join("ws")],
+            ..test_profile(&root, &["ws/link/x"], &[])
+        };
+        std::os::unix::fs::symlink("../elsewhere", root.join("ws/link")).unwrap();
+        std::fs::create_dir_all(root.join("elsewhere/x")).unwrap();
+        let layout = PathLayout::new(&profile, &|_| false);
+        assert_eq!(layout.linked_writable, [root.join("ws/link")]);
+        assert_eq!(layout.paths_with(PathAccess::Writable).count(), 0);
     }
 
     #[test]

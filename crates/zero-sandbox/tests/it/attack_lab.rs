@@ -134,6 +134,7 @@ impl AttackLab {
         let masked: &[&str] = if inside { &["secret", "ws/.env", "ws/keys"] } else { &["secret"] };
         SandboxProfile {
             writable: paths(&["ws"]),
+            changeable: Vec::new(),
             protected: if inside { paths(&protected) } else { Vec::new() },
             protected_files: Vec::new(),
             masked: paths(masked),

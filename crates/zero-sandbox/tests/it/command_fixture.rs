@@ -46,6 +46,7 @@ fn profile(limits: ProcessLimits) -> SandboxProfile {
     std::fs::create_dir_all(&tmp).unwrap();
     SandboxProfile {
         writable: vec![tmp.clone()],
+        changeable: Vec::new(),
         protected: Vec::new(),
         protected_files: Vec::new(),
         masked: Vec::new(),

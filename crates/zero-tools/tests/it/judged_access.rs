@@ -3,6 +3,7 @@
 //! The tables of programs are never complete. So these tests judge by empty ones: the policy takes
 //! every command for a harmless one, and the command is an attack.
 
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -265,4 +266,65 @@ async fn project_does_not_choose_the_shell() {
     let input = json!({"command": "echo plain", "env": {"PATH": path}});
     let outcome = f.call("Bash", input).await.unwrap();
     assert_eq!(result_text(&outcome), "plain\n");
+}
+
+#[tokio::test]
+async fn links_and_nested_folders_change_as_named() {
+    let f = usual_fixture();
+    f.write_file("src/a", "a").write_file("docs/b", "b").write_file("build/x", "x");
+    symlink("src", f.path("current")).unwrap();
+    let answer = run(&f, "ln -sfn docs current").await;
+    assert_eq!(std::fs::read_link(f.path("current")).unwrap(), Path::new("docs"), "{answer}");
+    let answer = run(&f, "rm current").await;
+    assert!(!f.path("current").is_symlink() && f.path("docs/b").exists(), "{answer}");
+    let answer = run(&f, "touch build/y && rm -r build").await;
+    assert!(!f.path("build").exists(), "{answer}");
+}
+
+#[tokio::test]
+async fn named_file_opens_no_masked_folder() {
+    let f = ToolFixture::session_with_host(|config: &mut ToolHostConfig| {
+        config.policy = Arc::new(DeceivedPolicy { judged_as: "touch private/keys/new" });
+        let masked = vec![config.workspace.cwd().join("private")];
+        config.commands = CommandSettings { masked, ..CommandSettings::default() };
+    });
+    f.write_file("private/keys/id", "the secret");
+    let answer = run(&f, "cat private/keys/id; cat private/keys/*").await;
+    assert!(!answer.to_string().contains("the secret"), "{answer}");
+}
+
+#[tokio::test]
+async fn link_made_meanwhile_opens_nothing_elsewhere() {
+    let f = deceived_fixture("touch docs/sub/new");
+    std::fs::create_dir(f.path("docs/sub")).unwrap();
+    let elsewhere = f.outside().join("elsewhere");
+    std::fs::create_dir_all(elsewhere.join("sub")).unwrap();
+    // After the decision and before the start, as far as the launcher can tell.
+    std::fs::rename(f.path("docs"), f.path("docs2")).unwrap();
+    symlink(&elsewhere, f.path("docs")).unwrap();
+    let outcome = f.call("Bash", json!({"command": "touch docs/sub/new"})).await;
+    assert!(!elsewhere.join("sub/new").exists(), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn denied_names_are_taken_away_and_nothing_else() {
+    let f = denying_fixture(&["Edit(*.lock)", "Edit(/src/**)"]);
+    f.write_file("src/a", "a").write_file("lib/b", "b");
+    let before = list_files(&f);
+    for script in [
+        "ln -s lib x.lock",
+        "ln -s /etc/hostname x.lock",
+        "ln -s nothing x.lock",
+        "for i in $(seq 450); do : > $i.lock; done",
+        "mkdir -p d.lock/deep && : > d.lock/deep/x",
+    ] {
+        f.write_file("script", script);
+        let answer = run(&f, "sh script").await;
+        std::fs::remove_file(f.path("script")).unwrap();
+        assert_eq!(list_files(&f), before, "{script}: {answer}");
+    }
+    // A link to a denied file is not denied itself.
+    f.write_file("script", "ln -s ../src/a lib/link");
+    run(&f, "sh script").await;
+    assert!(f.path("lib/link").is_symlink());
 }
