@@ -42,9 +42,12 @@ pub(crate) fn run(args: &[String]) -> Result<ExitCode> {
     // Before the linter, which has to compile everything in its own way: who waits wants to see tests.
     let mut summary = String::new();
     if has_nextest() {
+        // As programs: nextest would build them as tests.
+        let mut examples = cargo_command(&["build", "--workspace"]);
+        examples.args(EXAMPLES_OF_TESTS.iter().map(|name| format!("--example={name}")));
+        step("cargo build --example", &mut failed, examples)?;
         let mut nextest = cargo_command(&["nextest", "run", "--workspace", "--no-fail-fast"]);
         nextest.args(["--lib", "--bins", "--tests"]);
-        nextest.args(EXAMPLES_OF_TESTS.iter().map(|name| format!("--example={name}")));
         nextest.args(args);
         let (succeeded, end) = run_tests(nextest)?;
         summary = end;
