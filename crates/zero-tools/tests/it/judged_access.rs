@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 use zero_core::{CommandExecution, Effect};
 use zero_policy::rule::RuleOwner;
 use zero_policy::{
-    PermissionMode, PolicyEngine, PolicyEngineConfig, PolicyRule, RuleSource, Verdict,
+    CommandAccess, NetworkScope, PermissionMode, PolicyEngine, PolicyEngineConfig, PolicyRule,
+    RuleSource, Verdict, WriteScope,
 };
 use zero_runtime::{
-    CommandPolicy, CommandSettings, Policy, PolicyDecision, PolicyRequest, RulePolicy,
-    ToolHostConfig,
+    CommandNetwork, CommandPolicy, CommandSettings, Policy, PolicyDecision, PolicyRequest,
+    RulePolicy, ToolHostConfig,
 };
 use zero_sandbox::Workspace;
 
@@ -149,9 +150,16 @@ async fn command_judged_as_reading_has_private_tmp() {
 
 #[tokio::test]
 async fn command_judged_as_reading_has_no_network() {
-    let f = deceived_fixture("ls");
-    let answer = run(&f, "python3 -c 'import socket; socket.socket()'").await;
-    assert_ne!(answer["structured"]["exit_code"], 0, "{answer}");
+    for (judged_as, connects) in [("ls", false), ("make", true)] {
+        let f = ToolFixture::session_with_host(|config: &mut ToolHostConfig| {
+            config.policy = Arc::new(DeceivedPolicy { judged_as });
+            let network = CommandNetwork { hosts: Vec::new(), localhost: true };
+            config.commands = CommandSettings { network, ..CommandSettings::default() };
+        });
+        let answer =
+            run(&f, "python3 -c 'import socket; socket.create_server((\"127.0.0.1\", 0))'").await;
+        assert_eq!(answer["structured"]["exit_code"] == 0, connects, "{judged_as}: {answer}");
+    }
 }
 
 #[tokio::test]
@@ -293,13 +301,32 @@ async fn named_file_opens_no_masked_folder() {
     assert!(!answer.to_string().contains("the secret"), "{answer}");
 }
 
+/// Remembers what a command was judged to change when the folders were still other ones.
+struct StalePolicy {
+    judged_path: PathBuf,
+}
+
+impl Policy for StalePolicy {
+    fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision {
+        let writes = WriteScope::Paths([self.judged_path.clone()].into());
+        let access = Some(CommandAccess { writes, network: NetworkScope::Nothing });
+        PolicyDecision { access, ..rule_policy(request.workspace).decide(request) }
+    }
+}
+
+impl CommandPolicy for StalePolicy {}
+
 #[tokio::test]
 async fn link_made_meanwhile_opens_nothing_elsewhere() {
-    let f = deceived_fixture("touch docs/sub/new");
-    std::fs::create_dir(f.path("docs/sub")).unwrap();
+    let f = ToolFixture::session_with_host(|config: &mut ToolHostConfig| {
+        let judged_path = config.workspace.cwd().join("docs/sub/new");
+        config.policy = Arc::new(StalePolicy { judged_path });
+    });
+    f.write_file("docs/sub/a", "a");
+    f.call("Bash", json!({"command": "touch docs/sub/new"})).await.unwrap();
+    assert!(f.path("docs/sub/new").exists());
     let elsewhere = f.outside().join("elsewhere");
     std::fs::create_dir_all(elsewhere.join("sub")).unwrap();
-    // After the decision and before the start, as far as the launcher can tell.
     std::fs::rename(f.path("docs"), f.path("docs2")).unwrap();
     symlink(&elsewhere, f.path("docs")).unwrap();
     let outcome = f.call("Bash", json!({"command": "touch docs/sub/new"})).await;
