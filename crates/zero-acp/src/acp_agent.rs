@@ -331,7 +331,7 @@ mod tests {
             defaults: crate::config::SessionOpenDefaults::default(),
             home: None,
             login: None,
-            habits: Arc::default(),
+            preferences: Arc::default(),
         };
         let (mut to_agent, input) = duplex(64 * 1024);
         let (output, from_agent) = duplex(64 * 1024);

@@ -31,7 +31,7 @@ impl CallApprover for ClientApprover {
         })
     }
 
-    fn store_grants(&self, _standing: Vec<GrantRecord>) {
+    fn store_grants(&self, _grants: Vec<GrantRecord>) {
         // A grant made here lasts as long as the session is open.
     }
 }

@@ -21,12 +21,12 @@ pub struct AcpConfig {
     /// How the user enters a model key; `None` with a remote gateway.
     pub login: Option<TerminalLogin>,
     /// The user's preferences from settings. The defaults apply until they are loaded.
-    pub habits: Arc<OnceLock<ClientPreferences>>,
+    pub preferences: Arc<OnceLock<ClientPreferences>>,
 }
 
 impl AcpConfig {
     pub(crate) fn preferences(&self) -> ClientPreferences {
-        self.habits.get().copied().unwrap_or_default()
+        self.preferences.get().copied().unwrap_or_default()
     }
 }
 

@@ -101,7 +101,7 @@ async fn send_prompt(
     let PromptContent { text, mut attachments, linked_images } = said;
     for image in linked_images {
         let shown = image.display().to_string();
-        match read_picture(active, &shown, cancel).await {
+        match read_image(active, &shown, cancel).await {
             _ if cancel.is_cancelled() => return Some(PromptSendFailure::Cancelled),
             Ok(image) => attachments.push(image),
             Err(why) => {
@@ -129,7 +129,7 @@ async fn send_prompt(
 }
 
 /// Reads a linked image with the Read tool, so that policy applies.
-async fn read_picture(
+async fn read_image(
     active: &ActiveSession,
     path: &str,
     cancel: &CancellationToken,
@@ -144,28 +144,27 @@ async fn read_picture(
     };
     let (dialect, watch) = (DialectName::Canonical, Arc::new(SilentObserver));
     let mut outcome = active.backend.call(call, dialect, cancel.clone(), watch).await;
-    let picture = match &mut outcome {
-        ToolOutcome::Result(result) => {
-            let name = path.rsplit('/').next().map(str::to_owned);
-            // If the user was asked about the call, they see its result, without the image, which
-            // they have.
-            let is_picture = |part: &ToolResultPart| matches!(part, ToolResultPart::Image { .. });
-            let at = result.content.iter().position(is_picture);
-            match at.map(|at| result.content.remove(at)) {
-                Some(ToolResultPart::Image { mime, data }) => {
-                    Ok(PromptAttachment { mime, data, name })
-                }
-                _ => {
-                    Err("it is not an image type that models accept (PNG, JPEG, GIF, WebP)"
-                        .to_owned())
+    let image =
+        match &mut outcome {
+            ToolOutcome::Result(result) => {
+                let name = path.rsplit('/').next().map(str::to_owned);
+                // If the user was asked about the call, they see its result, without the image, which
+                // they have.
+                let is_image = |part: &ToolResultPart| matches!(part, ToolResultPart::Image { .. });
+                let at = result.content.iter().position(is_image);
+                match at.map(|at| result.content.remove(at)) {
+                    Some(ToolResultPart::Image { mime, data }) => {
+                        Ok(PromptAttachment { mime, data, name })
+                    }
+                    _ => Err("it is not an image type that models accept (PNG, JPEG, GIF, WebP)"
+                        .to_owned()),
                 }
             }
-        }
-        ToolOutcome::Error(error) => Err(error.message.clone()),
-    };
+            ToolOutcome::Error(error) => Err(error.message.clone()),
+        };
     let ((done, _), end) = (oneshot::channel(), Arc::new(outcome));
     active.mailbox.send(SessionMessage::ClientCallEnded { call: id.into(), end, done }).await;
-    picture
+    image
 }
 
 /// Reading a linked image is not shown unless the user is asked: the client named the image itself.

@@ -55,7 +55,7 @@ pub(crate) struct SessionSpec {
 /// A session that is open and has sent no updates yet.
 pub(crate) struct PreparedSession {
     pub(crate) active: Arc<ActiveSession>,
-    desk: SessionActor,
+    actor: SessionActor,
     messages: mpsc::Receiver<SessionMessage>,
     heard: UpdateBuffer,
     to_client: ClientHandle,
@@ -111,8 +111,8 @@ impl AcpAgent {
         let place =
             SessionEnvironment { id, cwd, additional, servers, prefix_cwd: chosen.prefix_cwd };
         match heard.buffer_during(self.build_session(handle.clone(), place)).await {
-            Ok(SessionParts { active, desk, messages, to_client }) => {
-                Ok(PreparedSession { active, desk, messages, heard, to_client })
+            Ok(SessionParts { active, actor, messages, to_client }) => {
+                Ok(PreparedSession { active, actor, messages, heard, to_client })
             }
             Err(error) => {
                 handle.leave().await;
@@ -216,9 +216,9 @@ impl AcpAgent {
         let presenter = UpdatePresenter::new(caps.clone(), cwd);
         let questions =
             ClientQuestions::new(id, Some(handle), to_client.clone(), caps, mailbox, stops);
-        let desk =
+        let actor =
             SessionActor::new(Arc::clone(&active), to_client.clone(), presenter, questions, 0);
-        Ok(SessionParts { active, desk, messages, to_client })
+        Ok(SessionParts { active, actor, messages, to_client })
     }
 
     /// The client's id for a session: the id it asked for, or the key, so that another process can
@@ -238,23 +238,23 @@ impl AcpAgent {
 impl PreparedSession {
     /// Sends the history of the session to the client.
     pub(crate) async fn replay_history(&mut self) -> Result<(), Error> {
-        let Self { active, desk, heard, to_client, .. } = self;
-        heard.buffer_during(replay_ledger(active, desk, to_client)).await
+        let Self { active, actor, heard, to_client, .. } = self;
+        heard.buffer_during(replay_ledger(active, actor, to_client)).await
     }
 
     /// Starts the session's task, after the client knows that the session is open.
     pub(crate) fn start(self) {
-        let Self { active, mut desk, messages, mut heard, .. } = self;
+        let Self { active, mut actor, messages, mut heard, .. } = self;
         let first = {
             let choices = active.options();
             let commands = AvailableCommandsUpdate::new(choices.commands());
             let mut first = vec![SessionUpdate::AvailableCommandsUpdate(commands)];
-            first.extend(desk.presenter.present_session_info(&choices.info));
+            first.extend(actor.presenter.present_session_info(&choices.info));
             first
         };
         let mailbox = active.mailbox.clone();
         drop(active);
-        tokio::spawn(desk.run(messages));
+        tokio::spawn(actor.run(messages));
         tokio::spawn(async move {
             mailbox.send(SessionMessage::SendUpdates(first)).await;
             while let Some(news) = heard.next().await {
@@ -266,7 +266,7 @@ impl PreparedSession {
 
 async fn replay_ledger(
     active: &ActiveSession,
-    desk: &mut SessionActor,
+    actor: &mut SessionActor,
     to_client: &ClientHandle,
 ) -> Result<(), Error> {
     let handle = &active.handle;
@@ -277,11 +277,11 @@ async fn replay_ledger(
     let mut ledger = LedgerReader::starting_after(handle, from);
     while let Some(page) = ledger.next_page().await? {
         for event in &page {
-            let updates = desk.presenter.present_entry(event, DeliveryMode::Replay);
+            let updates = actor.presenter.present_entry(event, DeliveryMode::Replay);
             to_client.send_updates(&active.id, updates).await;
         }
     }
-    desk.told_until = ledger.after;
+    actor.told_until = ledger.after;
     Ok(())
 }
 
@@ -336,7 +336,7 @@ impl<'a> LedgerReader<'a> {
 /// The parts of a session that is set up.
 struct SessionParts {
     active: Arc<ActiveSession>,
-    desk: SessionActor,
+    actor: SessionActor,
     messages: mpsc::Receiver<SessionMessage>,
     to_client: ClientHandle,
 }

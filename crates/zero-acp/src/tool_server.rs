@@ -109,12 +109,12 @@ type RegisteredCall = (ClientCalls, CallGuard, SessionCell);
 struct ToolSession {
     place: CallTarget,
     /// Aborts the task, which releases everyone who waits for an answer.
-    desk: tokio::task::AbortHandle,
+    question_task: tokio::task::AbortHandle,
 }
 
 impl Drop for ToolSession {
     fn drop(&mut self) {
-        self.desk.abort();
+        self.question_task.abort();
     }
 }
 
@@ -318,10 +318,10 @@ impl ToolServer {
             ClientQuestions::new(session, None, to_client, caps.clone(), mailbox, Arc::default());
         let presenter = UpdatePresenter::new(caps, cwd.clone());
         let (book, id) = (Arc::clone(&self.own_calls), id.to_owned());
-        let desk =
+        let question_task =
             tokio::spawn(serve_questions(messages, questions, presenter, book, id)).abort_handle();
         let place = CallTarget { backend: opened.backend, session_sender: None, dialect: *dialect };
-        Ok(ToolSession { place, desk })
+        Ok(ToolSession { place, question_task })
     }
 
     /// Stops all calls and waits a moment for them to end.
@@ -400,5 +400,5 @@ impl CallApprover for PreapprovedCalls {
         Box::pin(std::future::ready(ApprovalAnswer::AllowOnce))
     }
 
-    fn store_grants(&self, _standing: Vec<GrantRecord>) {}
+    fn store_grants(&self, _grants: Vec<GrantRecord>) {}
 }

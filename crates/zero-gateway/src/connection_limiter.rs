@@ -11,17 +11,17 @@ use crate::address_group::AddressGroup;
 
 /// Counts connections.
 pub(crate) struct ConnectionLimiter {
-    strangers: Arc<Semaphore>,
-    strangers_of_one: Arc<AddressCounter>,
+    unauthenticated: Arc<Semaphore>,
+    unauthenticated_per_address: Arc<AddressCounter>,
     connections: Arc<Semaphore>,
-    connections_of_one: Arc<AddressCounter>,
+    connections_per_address: Arc<AddressCounter>,
 }
 
 /// Limits for connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConnectionLimits {
-    pub(crate) strangers_max: usize,
-    pub(crate) strangers_per_address_max: usize,
+    pub(crate) unauthenticated_max: usize,
+    pub(crate) unauthenticated_per_address_max: usize,
     pub(crate) connections_max: usize,
     pub(crate) connections_per_address_max: usize,
 }
@@ -38,16 +38,18 @@ pub(crate) struct AcceptPermit(OwnedSemaphorePermit);
 impl ConnectionLimiter {
     pub(crate) fn new(limits: ConnectionLimits) -> Self {
         Self {
-            strangers: Arc::new(Semaphore::new(limits.strangers_max)),
-            strangers_of_one: AddressCounter::new(limits.strangers_per_address_max),
+            unauthenticated: Arc::new(Semaphore::new(limits.unauthenticated_max)),
+            unauthenticated_per_address: AddressCounter::new(
+                limits.unauthenticated_per_address_max,
+            ),
             connections: Arc::new(Semaphore::new(limits.connections_max)),
-            connections_of_one: AddressCounter::new(limits.connections_per_address_max),
+            connections_per_address: AddressCounter::new(limits.connections_per_address_max),
         }
     }
 
     /// Waits for a free slot for an unauthenticated connection.
     pub(crate) async fn wait_for_accept(&self) -> Option<AcceptPermit> {
-        Arc::clone(&self.strangers).acquire_owned().await.ok().map(AcceptPermit)
+        Arc::clone(&self.unauthenticated).acquire_owned().await.ok().map(AcceptPermit)
     }
 
     /// Assigns the permit to an address, unless that address has too many unauthenticated
@@ -57,13 +59,13 @@ impl ConnectionLimiter {
         opening: AcceptPermit,
         from: IpAddr,
     ) -> Option<ConnectionPermit> {
-        self.strangers_of_one.acquire(opening.0, from)
+        self.unauthenticated_per_address.acquire(opening.0, from)
     }
 
     /// Returns a permit for a WebSocket connection, or `None` if a limit is reached.
     pub(crate) fn admit_connection(&self, from: IpAddr) -> Option<ConnectionPermit> {
         let permit = Arc::clone(&self.connections).try_acquire_owned().ok()?;
-        self.connections_of_one.acquire(permit, from)
+        self.connections_per_address.acquire(permit, from)
     }
 }
 
@@ -123,8 +125,8 @@ mod tests {
 
     fn limiter() -> ConnectionLimiter {
         ConnectionLimiter::new(ConnectionLimits {
-            strangers_max: 3,
-            strangers_per_address_max: 1,
+            unauthenticated_max: 3,
+            unauthenticated_per_address_max: 1,
             connections_max: 4,
             connections_per_address_max: 2,
         })
@@ -152,7 +154,7 @@ mod tests {
         for at in 0..200_u8 {
             drop(slots.admit_connection(IpAddr::from([192, 0, 2, at])).unwrap());
         }
-        assert!(slots.connections_of_one.taken.lock().unwrap().is_empty());
+        assert!(slots.connections_per_address.taken.lock().unwrap().is_empty());
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zero_session::sessions::SessionManager;
-use zero_wire::frame::{BUFFERED_BYTES_MAX, PAYLOAD_BYTES_MAX, UNKNOWN_SENDER_BYTES_MAX};
+use zero_wire::frame::{BUFFERED_BYTES_MAX, PAYLOAD_BYTES_MAX, UNAUTHENTICATED_BYTES_MAX};
 
 use crate::auth::AuthConfig;
 use crate::auth_limiter::AuthAttemptLimits;
@@ -39,7 +39,7 @@ pub struct GatewayConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayLimits {
     /// Maximum size of a message before authentication, in bytes.
-    pub stranger_bytes_max: usize,
+    pub unauthenticated_bytes_max: usize,
     /// Maximum size of a message after authentication, in bytes.
     pub payload_bytes_max: usize,
     /// Maximum size of the queue for one client, in bytes.
@@ -51,9 +51,9 @@ pub struct GatewayLimits {
     /// Maximum number of connections per remote address.
     pub connections_per_address_max: usize,
     /// Maximum number of unauthenticated connections; further ones wait to be accepted.
-    pub strangers_max: usize,
+    pub unauthenticated_max: usize,
     /// Maximum number of unauthenticated connections per remote address; further ones are dropped.
-    pub strangers_per_address_max: usize,
+    pub unauthenticated_per_address_max: usize,
     /// Maximum number of concurrent requests per connection.
     pub requests_max: usize,
     /// Maximum number of concurrent reads of histories and ledgers.
@@ -85,14 +85,14 @@ pub struct GatewayLimits {
 impl Default for GatewayLimits {
     fn default() -> Self {
         Self {
-            stranger_bytes_max: UNKNOWN_SENDER_BYTES_MAX,
+            unauthenticated_bytes_max: UNAUTHENTICATED_BYTES_MAX,
             payload_bytes_max: PAYLOAD_BYTES_MAX,
             buffered_bytes_max: BUFFERED_BYTES_MAX,
             buffered_messages_max: 100_000,
             connections_max: 16_384,
             connections_per_address_max: 256,
-            strangers_max: 512,
-            strangers_per_address_max: 32,
+            unauthenticated_max: 512,
+            unauthenticated_per_address_max: 32,
             requests_max: 256,
             reads_max: 4,
             reads_per_token_max: 2,
@@ -118,8 +118,8 @@ impl GatewayLimits {
     pub fn within_open_files(mut self, files: u64) -> Self {
         let own = (files / 4).clamp(RESERVED_FILES_MIN, RESERVED_FILES_MAX);
         let room = usize::try_from(files.saturating_sub(own)).unwrap_or(usize::MAX);
-        self.strangers_max = self.strangers_max.min(room / 4).max(1);
-        let room = room.saturating_sub(self.strangers_max);
+        self.unauthenticated_max = self.unauthenticated_max.min(room / 4).max(1);
+        let room = room.saturating_sub(self.unauthenticated_max);
         self.connections_max = self.connections_max.min(room).max(1);
         self
     }
@@ -138,10 +138,13 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(files: u64, strangers: usize, connections: usize) {
+    fn check(files: u64, unauthenticated: usize, connections: usize) {
         let limits = GatewayLimits::default().within_open_files(files);
-        assert_eq!((limits.strangers_max, limits.connections_max), (strangers, connections));
-        let all = (strangers + connections) as u64;
+        assert_eq!(
+            (limits.unauthenticated_max, limits.connections_max),
+            (unauthenticated, connections)
+        );
+        let all = (unauthenticated + connections) as u64;
         assert!(all < files.max(3), "{all} do not fit into {files} files");
     }
 

@@ -72,8 +72,8 @@ impl GatewayInner {
     pub(crate) fn new(config: GatewayConfig) -> Self {
         let limits = config.limits;
         let slots = ConnectionLimiter::new(ConnectionLimits {
-            strangers_max: limits.strangers_max,
-            strangers_per_address_max: limits.strangers_per_address_max,
+            unauthenticated_max: limits.unauthenticated_max,
+            unauthenticated_per_address_max: limits.unauthenticated_per_address_max,
             connections_max: limits.connections_max,
             connections_per_address_max: limits.connections_per_address_max,
         });

@@ -106,11 +106,11 @@ fn add_event(said: &mut Vec<ChatMessage>, event: &Event) {
     match &event.what {
         EventKind::Prompt { text, attachments } => {
             let text = ChatBlock::Text { text: text.clone() };
-            let pictures = attachments.iter().map(|picture| ChatBlock::Image {
-                data: picture.data.clone(),
-                mime_type: picture.mime.clone(),
+            let images = attachments.iter().map(|image| ChatBlock::Image {
+                data: image.data.clone(),
+                mime_type: image.mime.clone(),
             });
-            let content = std::iter::once(text).chain(pictures).collect();
+            let content = std::iter::once(text).chain(images).collect();
             said.push(new_message("user", content, event.time_ms));
         }
         EventKind::Text { text } => extend_reply(said, event.time_ms, |last| match last {

@@ -77,9 +77,13 @@ pub(crate) async fn serve_request(
     let (upgrade, place) = promised.lock().unwrap_or_else(PoisonError::into_inner).take()?;
     let parts = upgrade.await.ok()?.downcast::<TokioIo<NetworkStream>>().ok()?;
     let limits = &gateway.limits;
-    let (stranger, known) = (limits.stranger_bytes_max, limits.payload_bytes_max);
     Some(UpgradedConnection {
-        socket: WebSocketTransport::new(parts.io.into_inner(), &parts.read_buf, stranger, known),
+        socket: WebSocketTransport::new(
+            parts.io.into_inner(),
+            &parts.read_buf,
+            limits.unauthenticated_bytes_max,
+            limits.payload_bytes_max,
+        ),
         place,
     })
 }

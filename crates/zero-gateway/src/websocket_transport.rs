@@ -39,20 +39,20 @@ pub(crate) struct WebSocketTransport<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> WebSocketTransport<S> {
-    /// Creates a transport that accepts messages of at most `stranger_bytes_max` bytes until the
+    /// Creates a transport that accepts messages of at most `unauthenticated_bytes_max` bytes until the
     /// client has authenticated. `read` contains bytes that followed the upgrade request.
     pub(crate) fn new(
         io: S,
         read: &[u8],
-        stranger_bytes_max: usize,
-        known_bytes_max: usize,
+        unauthenticated_bytes_max: usize,
+        payload_bytes_max: usize,
     ) -> Self {
         let config = WebSocketConfig::default()
             .read_buffer_size(READ_BYTES)
             .write_buffer_size(0)
             .max_write_buffer_size(CONTROL_BYTES_MAX)
-            .max_message_size(Some(stranger_bytes_max))
-            .max_frame_size(Some(stranger_bytes_max));
+            .max_message_size(Some(unauthenticated_bytes_max))
+            .max_frame_size(Some(unauthenticated_bytes_max));
         let wire = NonBlockingStream {
             io,
             waker: Waker::noop().clone(),
@@ -62,7 +62,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> WebSocketTransport<S> {
         };
         let websocket =
             WebSocket::from_partially_read(wire, read.to_vec(), Role::Server, Some(config));
-        Self { websocket, message_bytes_max: known_bytes_max }
+        Self { websocket, message_bytes_max: payload_bytes_max }
     }
 
     fn poll_exchange(&mut self, cx: &mut Context<'_>, outbox: &SendQueue) -> Poll<TransportEvent> {

@@ -189,7 +189,7 @@ pub fn render_result(dialect: DialectName, tool: &str, result: &ToolResult) -> V
     parts.into_iter().map(result_rendering::part_content).collect()
 }
 
-/// The same, for protocols that carry more than words and pictures.
+/// The same, for protocols that carry more than words and images.
 pub fn render_parts<'a>(
     dialect: DialectName,
     tool: &str,
@@ -199,7 +199,7 @@ pub fn render_parts<'a>(
     result_rendering::render_parts(dialect, done, paging, result)
 }
 
-/// An outcome in words and pictures, for clients that show nothing else: a result as the canonical
+/// An outcome in words and images, for clients that show nothing else: a result as the canonical
 /// tools write it, an error as its message and what a command had printed.
 pub fn render_plain(outcome: &ToolOutcome) -> Vec<ResultContent> {
     match outcome {

@@ -43,7 +43,7 @@ pub struct ToolHostSessionConfig {
     /// The permission mode.
     pub mode: Option<PermissionMode>,
     /// The user's earlier grants. They allow no more than if they were given now.
-    pub standing: Vec<SavedGrant>,
+    pub grants: Vec<SavedGrant>,
     /// Stores the user's grants.
     pub keeper: Option<GrantStore>,
     /// The user's editor: workspace text is read and written through it.
@@ -109,7 +109,7 @@ impl ToolHostSession {
             elicitor,
             observer,
             mode,
-            standing,
+            grants,
             keeper,
             editor,
             readers,
@@ -119,7 +119,7 @@ impl ToolHostSession {
             .create()
             .map_err(|error| file_error::from_io("make zero's own folder", &shown, &error))?;
         let workspace = host.workspace.with_spill(spill.path())?;
-        let grants = Arc::new(GrantTable::restore(standing, keeper));
+        let grants = Arc::new(GrantTable::restore(grants, keeper));
         let network = |grants: GrantProvider| {
             let log = ConnectionAuditLog::new(&host.state, workspace.clone(), id.clone());
             SessionNetwork::new(NetworkPolicy {

@@ -88,7 +88,7 @@ pub struct CatalogEntry {
     pub description: String,
     /// JSON Schema of its input.
     pub input_schema: Value,
-    /// How to picture it.
+    /// Kind of tool, which clients show as an icon.
     pub kind: ToolKind,
     /// Whether it changes nothing, so that several may run at a time.
     pub read_only: bool,
@@ -179,7 +179,7 @@ pub struct ToolBackendRequest {
     /// Asks the user a question on behalf of a tool.
     pub elicitor: Arc<dyn Elicitor>,
     /// What the person allowed or rejected earlier in this session.
-    pub standing: Vec<GrantRecord>,
+    pub grants: Vec<GrantRecord>,
 }
 
 /// How a person is asked whether a call may run, and who remembers what they said.
@@ -202,5 +202,5 @@ pub trait CallApprover: Send + Sync {
     ) -> BoxFuture<'a, ApprovalAnswer>;
 
     /// What stands now, after an answer that counts for the rest of the session.
-    fn store_grants(&self, standing: Vec<GrantRecord>);
+    fn store_grants(&self, grants: Vec<GrantRecord>);
 }

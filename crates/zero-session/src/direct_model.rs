@@ -186,11 +186,11 @@ mod tests {
             ],
         };
         let text = |text: &str| ResultContent::Text { text: text.to_owned() };
-        let picture = ResultContent::Image { mime: "image/png".into(), data: "AA==".into() };
+        let image = ResultContent::Image { mime: "image/png".into(), data: "AA==".into() };
         for (message, expected) in [
             (result(vec![text("one"), text("two")], false), "one\ntwo"),
             (result(vec![text("`Read`: denied")], true), "`Read`: denied"),
-            (result(vec![picture], false), "(image, image/png)"),
+            (result(vec![image], false), "(image, image/png)"),
             (result(vec![], false), "(nothing)"),
         ] {
             let events = events(message).await;
@@ -205,9 +205,9 @@ mod tests {
 
     #[tokio::test]
     async fn only_last_user_line_is_read() {
-        let picture = MessageBlock::Image { mime: "image/png".into(), data: "AA==".into() };
+        let image = MessageBlock::Image { mime: "image/png".into(), data: "AA==".into() };
         let blocks =
-            vec![picture, MessageBlock::text("/read a.txt"), MessageBlock::text("/read b.txt")];
+            vec![image, MessageBlock::text("/read a.txt"), MessageBlock::text("/read b.txt")];
         let events = events(ModelMessage { role: MessageRole::User, blocks }).await;
         let [_, ModelEvent::Done(reply)] = &events[..] else { panic!("{events:?}") };
         let MessageBlock::ToolUse { input, .. } = &reply.blocks[0] else { panic!("{reply:?}") };

@@ -70,7 +70,7 @@ pub struct LocalToolBackendConfig {
     /// Permission mode; `None` uses the mode of the settings.
     pub mode: Option<PermissionMode>,
     /// Grants stored earlier for the session.
-    pub standing: Vec<GrantRecord>,
+    pub grants: Vec<GrantRecord>,
     /// The user's editor.
     pub editor: Option<Arc<dyn Editor>>,
     /// The user's settings folder, with `AGENTS.md` and `commands`.
@@ -141,7 +141,7 @@ impl LocalToolBackend {
             approver,
             elicitor,
             mode,
-            standing,
+            grants,
             editor,
             own_folder,
             keep,
@@ -149,8 +149,8 @@ impl LocalToolBackend {
         let switchboard = Arc::new(CallRouter::default());
         let keeper: GrantStore = {
             let approver = Arc::clone(&approver);
-            Arc::new(move |standing| {
-                approver.store_grants(standing.into_iter().map(GrantRecord::from).collect());
+            Arc::new(move |grants| {
+                approver.store_grants(grants.into_iter().map(GrantRecord::from).collect());
             })
         };
         let person = RoutedApprover { switchboard: Arc::clone(&switchboard), approver };
@@ -162,7 +162,7 @@ impl LocalToolBackend {
                     elicitor,
                     observer: Some(Arc::clone(&switchboard) as Arc<dyn CallEventObserver>),
                     mode,
-                    standing: standing.into_iter().map(SavedGrant::from).collect(),
+                    grants: grants.into_iter().map(SavedGrant::from).collect(),
                     keeper: Some(keeper),
                     editor,
                     readers: Some(Arc::clone(&switchboard) as Arc<dyn TextReaderProvider>),

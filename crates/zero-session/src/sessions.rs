@@ -136,7 +136,7 @@ struct SessionManagerInner {
     config: SessionManagerConfig,
     approvals: ApprovalQueue,
     questions: QuestionQueue,
-    desks: Mutex<HashMap<SessionId, Arc<SessionState>>>,
+    states: Mutex<HashMap<SessionId, Arc<SessionState>>>,
     active: Mutex<HashMap<RunId, Arc<ActiveRun>>>,
     /// Limits the number of active runs.
     places: RunLimiter,
@@ -256,15 +256,15 @@ pub struct SessionStats {
 /// that time end as failed.
 pub struct AttachmentGuard {
     inner: std::sync::Weak<SessionManagerInner>,
-    desk: Arc<SessionState>,
+    state: Arc<SessionState>,
     gone: CancellationToken,
 }
 
 impl Drop for AttachmentGuard {
     fn drop(&mut self) {
-        self.desk.detach(&self.gone);
+        self.state.detach(&self.gone);
         if let Some(inner) = self.inner.upgrade() {
-            inner.evict_state(&self.desk);
+            inner.evict_state(&self.state);
         }
     }
 }
@@ -277,7 +277,7 @@ impl SessionManager {
             config,
             approvals: ApprovalQueue::default(),
             questions: QuestionQueue::default(),
-            desks: Mutex::default(),
+            states: Mutex::default(),
             active: Mutex::default(),
             closing: CancellationToken::new(),
             counted: RunCounters::default(),
@@ -403,7 +403,7 @@ impl SessionManager {
         let Some(record) = self.store().session(key).await? else { return Ok(Vec::new()) };
         let end = RunOutcome::Aborted { by: by.to_owned() };
         let stopped = match self.inner.existing_state(&record.id) {
-            Some(desk) => self.inner.stop_runs(&desk, run, &end),
+            Some(state) => self.inner.stop_runs(&state, run, &end),
             None => Vec::new(),
         };
         Ok(stopped.into_iter().map(|active| active.run.clone()).collect())
@@ -509,9 +509,9 @@ impl SessionManagerInner {
 
     /// The in-memory state of a session.
     fn session_state(&self, session: &SessionId) -> Arc<SessionState> {
-        let mut desks = self.lock_states();
-        if let Some(desk) = desks.get(session) {
-            return Arc::clone(desk);
+        let mut states = self.lock_states();
+        if let Some(state) = states.get(session) {
+            return Arc::clone(state);
         }
         let recorder = self.new_recorder(session);
         let asker = InteractionBroker::new(
@@ -521,9 +521,9 @@ impl SessionManagerInner {
             Arc::clone(&self.config.store),
             self.config.limits.question_timeout,
         );
-        let desk = SessionState::new(recorder, Arc::new(asker));
-        desks.insert(session.clone(), Arc::clone(&desk));
-        desk
+        let state = SessionState::new(recorder, Arc::new(asker));
+        states.insert(session.clone(), Arc::clone(&state));
+        state
     }
 
     fn existing_state(&self, session: &SessionId) -> Option<Arc<SessionState>> {
@@ -532,11 +532,11 @@ impl SessionManagerInner {
 
     /// Removes the in-memory state of a session if nobody else uses it. All users got it from the
     /// map, so their number cannot grow meanwhile.
-    fn evict_state(&self, desk: &Arc<SessionState>) {
+    fn evict_state(&self, state: &Arc<SessionState>) {
         const MAP_AND_CALLER: usize = 2;
-        let mut desks = self.lock_states();
-        if desk.is_empty() && Arc::strong_count(desk) <= MAP_AND_CALLER {
-            desks.remove(desk.recorder.session());
+        let mut states = self.lock_states();
+        if state.is_empty() && Arc::strong_count(state) <= MAP_AND_CALLER {
+            states.remove(state.recorder.session());
         }
     }
 
@@ -546,7 +546,7 @@ impl SessionManagerInner {
     }
 
     fn lock_states(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<SessionState>>> {
-        self.desks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_active_runs(&self) -> MutexGuard<'_, HashMap<RunId, Arc<ActiveRun>>> {

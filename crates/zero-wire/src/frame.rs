@@ -12,7 +12,7 @@ use crate::error::ErrorPayload;
 use crate::params::ParamsChecker;
 
 /// Maximum length of a message before the sender has authenticated, in bytes.
-pub const UNKNOWN_SENDER_BYTES_MAX: usize = 64 * 1024;
+pub const UNAUTHENTICATED_BYTES_MAX: usize = 64 * 1024;
 /// Maximum length of a message of an authenticated sender, in bytes.
 pub const PAYLOAD_BYTES_MAX: usize = 25 * 1024 * 1024;
 /// Maximum number of bytes that are queued for a slow reader.

@@ -79,7 +79,7 @@ impl EditorToolHostFactory {
             mode,
             approver,
             elicitor,
-            standing: Vec::new(),
+            grants: Vec::new(),
         };
         let opened =
             self.workshop.open_backend(order, EditorExtras { additional, editor, servers });

@@ -16,7 +16,7 @@ pub(crate) fn check_trusted(
     state: &StateDir,
     folder: &Path,
 ) -> Result<(), String> {
-    let looked_at = || {
+    let read_state = || {
         let store = TrustStore::load(state).map_err(UsageError::from)?;
         // Do not read the settings of a folder that was never trusted.
         if !store.has_folder(folder) {
@@ -27,14 +27,14 @@ pub(crate) fn check_trusted(
             &WorkspaceSettings::entries_needing_trust(&config.user_paths(), folder)?,
         ))
     };
-    let standing = match looked_at().map_err(|error| error.to_string())? {
-        standing if standing.is_trusted() => return Ok(()),
+    let reason = match read_state().map_err(|error| error.to_string())? {
+        state if state.is_trusted() => return Ok(()),
         TrustState::Never | TrustState::Trusted { .. } => "the folder is not trusted",
         TrustState::Changed { .. } => "the settings of the folder changed since it was trusted",
     };
     let folder = quote_shell_word(&folder.to_string_lossy());
     Err(format!(
-        "{standing}, and language servers may execute its build scripts and plugins. To trust it, the user runs `zero trust {folder}`; then try again. Until then, use Grep and Read"
+        "{reason}, and language servers may execute its build scripts and plugins. To trust it, the user runs `zero trust {folder}`; then try again. Until then, use Grep and Read"
     ))
 }
 

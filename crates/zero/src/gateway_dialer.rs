@@ -27,7 +27,7 @@ pub(crate) struct EditorGatewayDialer {
     args: RemoteGatewayArgs,
     settings_files: Vec<PathBuf>,
     /// Editor preferences from the settings, once they are read.
-    habits: Arc<OnceLock<ClientPreferences>>,
+    preferences: Arc<OnceLock<ClientPreferences>>,
     /// The gateway in this process, once it was started.
     embedded: Mutex<Option<Gateway>>,
 }
@@ -37,9 +37,9 @@ impl EditorGatewayDialer {
         app: AppContext,
         args: RemoteGatewayArgs,
         settings_files: Vec<PathBuf>,
-        habits: Arc<OnceLock<ClientPreferences>>,
+        preferences: Arc<OnceLock<ClientPreferences>>,
     ) -> Self {
-        Self { app, args, settings_files, habits, embedded: Mutex::default() }
+        Self { app, args, settings_files, preferences, embedded: Mutex::default() }
     }
 
     /// Stops the gateway in this process after a grace period.
@@ -55,7 +55,7 @@ impl EditorGatewayDialer {
             Some(gateway) => gateway.clone(),
             None => {
                 let (cwd, settings) = self.read_settings().await?;
-                let _ = self.habits.set(client_preferences(&settings));
+                let _ = self.preferences.set(client_preferences(&settings));
                 self.log_warnings(&settings);
                 if let Some(dial) = self.app.remote_dialer(&self.args, &settings)? {
                     tracing::info!(gateway = dial.location(), "connecting");

@@ -159,7 +159,7 @@ impl LocalToolHostFactory {
             approver: order.approver,
             elicitor: Some(order.elicitor),
             mode: order.mode,
-            standing: order.standing,
+            grants: order.grants,
             editor,
             own_folder: own_folder.and_then(|file| file.parent().map(Path::to_owned)),
             keep: Box::new(fitted) as Box<dyn Any + Send + Sync>,
@@ -352,7 +352,7 @@ impl AppContext {
                 turn: tokio::sync::Mutex::default(),
             }),
             elicitor: asking.elicitor(self),
-            standing: Vec::new(),
+            grants: Vec::new(),
         };
         Ok(Arc::new(workshop.open_backend(order, EditorExtras::default())??.backend))
     }
@@ -396,7 +396,7 @@ impl CallApprover for TerminalCallApprover {
         })
     }
 
-    fn store_grants(&self, _standing: Vec<GrantRecord>) {
+    fn store_grants(&self, _grants: Vec<GrantRecord>) {
         // Grants of `zero run` last as long as the process.
     }
 }

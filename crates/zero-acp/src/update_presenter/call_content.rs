@@ -23,7 +23,7 @@ pub(super) const RAW_BYTES_MAX: usize = 64 * 1024;
 /// Most bytes of each text of a diff.
 const DIFF_TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Most bytes of a result's images, in base64.
-const PICTURES_BYTES_MAX: usize = 8 * 1024 * 1024;
+const IMAGES_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Most locations of a call.
 const PLACES_MAX: usize = 50;
 
@@ -162,8 +162,8 @@ impl<'a> CallResultView<'a> {
     }
 
     fn image_content(&self) -> Vec<ToolCallContent> {
-        let mut left = PICTURES_BYTES_MAX;
-        let picture = |piece: &ResultContent| match piece {
+        let mut left = IMAGES_BYTES_MAX;
+        let image = |piece: &ResultContent| match piece {
             ResultContent::Text { .. } => None,
             ResultContent::Image { mime, data } if data.len() <= left => {
                 left = left.saturating_sub(data.len());
@@ -174,7 +174,7 @@ impl<'a> CallResultView<'a> {
                 text_content(&format!("({mime}, too large to show)"))
             }
         };
-        self.content.iter().filter_map(picture).collect()
+        self.content.iter().filter_map(image).collect()
     }
 
     /// The raw output for programs. `attempted` is the first location of the call, for an error
@@ -459,10 +459,10 @@ mod tests {
     #[test]
     fn raw_values_are_truncated_and_omit_images() {
         let long = "ä".repeat(RAW_BYTES_MAX);
-        let picture = "AAAA".repeat(9000);
+        let image = "AAAA".repeat(9000);
         let content = vec![
             ToolResultPart::Text(long.clone()),
-            ToolResultPart::Image { mime: "image/png".to_owned(), data: picture.clone() },
+            ToolResultPart::Image { mime: "image/png".to_owned(), data: image.clone() },
             ToolResultPart::Text("more".to_owned()),
         ];
         let outcome = ToolOutcome::Result(zero_core::ToolResult {
@@ -473,7 +473,7 @@ mod tests {
         let raw = CallResultView::new(&outcome).raw_output(None);
         assert!(raw.to_string().len() < RAW_BYTES_MAX + 1024);
         assert_eq!(raw["metadata"]["truncated"], true);
-        assert!(!raw.to_string().contains(&picture));
+        assert!(!raw.to_string().contains(&image));
         let input = raw_input(&json!({"content": long, "list": [1, {"deep": "x"}]}));
         assert!(input.to_string().len() < RAW_BYTES_MAX + 1024);
         assert_eq!(input["list"][0], 1);

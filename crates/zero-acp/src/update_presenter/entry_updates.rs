@@ -28,14 +28,14 @@ pub(super) fn user_message_updates(
     let message = message_assembler::run_message_id(run, &which);
     let text = strip_folder(text);
     let words = (!text.is_empty()).then(|| ContentBlock::from(text));
-    let picture = |attachment: &PromptAttachment| match &attachment.data {
+    let image = |attachment: &PromptAttachment| match &attachment.data {
         data if data.is_empty() => {
             let name = attachment.name.as_deref().unwrap_or(&attachment.mime);
             ContentBlock::from(format!("[{}]", one_line(name, TITLE_CHARS_MAX)))
         }
         data => ContentBlock::Image(ImageContent::new(data.clone(), attachment.mime.clone())),
     };
-    let blocks = words.into_iter().chain(attachments.iter().map(picture));
+    let blocks = words.into_iter().chain(attachments.iter().map(image));
     let chunk = |block| ContentChunk::new(block).message_id(message.clone());
     blocks.map(|block| SessionUpdate::UserMessageChunk(chunk(block))).collect()
 }

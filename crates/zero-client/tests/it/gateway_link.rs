@@ -17,8 +17,8 @@ use crate::test_gateway::{
 
 const ANY_ADDRESS: &str = "127.0.0.1:0";
 
-async fn link_through_proxy(lab: &TestGateway) -> (TcpProxy, Arc<TcpDialer>, GatewayLink) {
-    let proxy = TcpProxy::start(lab.listen(ANY_ADDRESS.parse().unwrap()).await).await;
+async fn link_through_proxy(fixture: &TestGateway) -> (TcpProxy, Arc<TcpDialer>, GatewayLink) {
+    let proxy = TcpProxy::start(fixture.listen(ANY_ADDRESS.parse().unwrap()).await).await;
     let dial = TcpDialer::new(proxy.address);
     let link = GatewayLink::new(dial.clone());
     (proxy, dial, link)
@@ -26,8 +26,8 @@ async fn link_through_proxy(lab: &TestGateway) -> (TcpProxy, Arc<TcpDialer>, Gat
 
 #[tokio::test]
 async fn disconnect_mid_run_only_delays_updates() {
-    let lab = TestGateway::start(&["One @wait two @wait three look:a", "four"]).await;
-    let (proxy, _, link) = link_through_proxy(&lab).await;
+    let fixture = TestGateway::start(&["One @wait two @wait three look:a", "four"]).await;
+    let (proxy, _, link) = link_through_proxy(&fixture).await;
     let (handle, mut heard) = open_session(&link, "acp:1").await;
     let backend = Arc::new(RecordingToolBackend::default());
     handle.host_tools("a test", backend.clone(), PermissionMode::Ask).await.unwrap();
@@ -36,13 +36,13 @@ async fn disconnect_mid_run_only_delays_updates() {
     proxy.stop().await;
     assert_eq!(next_update(&mut heard).await, GatewayUpdate::Disconnected);
     // The run continues while nobody is connected.
-    lab.release_model(1);
+    fixture.release_model(1);
     proxy.restart().await;
     let (missed, others) =
         collect_until(&mut heard, |news| *news == GatewayUpdate::Reconnected).await;
     assert_eq!(others, [GatewayUpdate::Reconnected]);
     entries.extend(missed);
-    lab.release_model(1);
+    fixture.release_model(1);
     let (rest, others) = collect_until(&mut heard, is_end).await;
     assert!(others.is_empty(), "{others:?}");
     entries.extend(rest);
@@ -57,15 +57,15 @@ async fn disconnect_mid_run_only_delays_updates() {
 #[tokio::test]
 async fn repeated_disconnects_lose_nothing() {
     let words = (0..40).map(|n| format!("{n} @wait")).collect::<Vec<_>>().join(" ");
-    let lab = TestGateway::start(&[&words]).await;
-    let (proxy, _, link) = link_through_proxy(&lab).await;
+    let fixture = TestGateway::start(&[&words]).await;
+    let (proxy, _, link) = link_through_proxy(&fixture).await;
     let (handle, mut heard) = open_session(&link, "acp:1").await;
     handle.send(send_request("run-1", "count")).await.unwrap();
     let mut entries = Vec::new();
     for round in 0..40 {
         let (more, _) = collect_until(&mut heard, is_text).await;
         entries.extend(more);
-        lab.release_model(1);
+        fixture.release_model(1);
         if round % 8 == 3 {
             proxy.drop_connections();
         }
@@ -79,8 +79,8 @@ async fn repeated_disconnects_lose_nothing() {
 
 #[tokio::test]
 async fn request_in_flight_is_retried_after_reconnect() {
-    let lab = TestGateway::start(&["Hello"]).await;
-    let (proxy, _, link) = link_through_proxy(&lab).await;
+    let fixture = TestGateway::start(&["Hello"]).await;
+    let (proxy, _, link) = link_through_proxy(&fixture).await;
     let (handle, mut heard) = open_session(&link, "acp:1").await;
     // The loss is not detected yet.
     proxy.drop_connections();
@@ -93,8 +93,8 @@ async fn request_in_flight_is_retried_after_reconnect() {
 
 #[tokio::test]
 async fn absent_gateway_fails_at_once_and_is_found_later() {
-    let lab = TestGateway::start(&["Hello"]).await;
-    let (proxy, dial, link) = link_through_proxy(&lab).await;
+    let fixture = TestGateway::start(&["Hello"]).await;
+    let (proxy, dial, link) = link_through_proxy(&fixture).await;
     proxy.stop().await;
     let began = Instant::now();
     // Concurrent requests share one dial.
@@ -123,8 +123,8 @@ async fn absent_gateway_fails_at_once_and_is_found_later() {
 
 #[tokio::test]
 async fn request_while_disconnected_fails_with_reason() {
-    let lab = TestGateway::start(&[]).await;
-    let (proxy, _, link) = link_through_proxy(&lab).await;
+    let fixture = TestGateway::start(&[]).await;
+    let (proxy, _, link) = link_through_proxy(&fixture).await;
     let (handle, mut heard) = open_session(&link, "acp:1").await;
     proxy.stop().await;
     assert_eq!(next_update(&mut heard).await, GatewayUpdate::Disconnected);
@@ -138,8 +138,8 @@ async fn request_while_disconnected_fails_with_reason() {
 
 #[tokio::test]
 async fn wrong_token_is_reported_without_long_retry() {
-    let lab = TestGateway::start(&[]).await;
-    let address = lab.listen(ANY_ADDRESS.parse().unwrap()).await;
+    let fixture = TestGateway::start(&[]).await;
+    let address = fixture.listen(ANY_ADDRESS.parse().unwrap()).await;
     let token = "a-wrong-token-0123456789";
     let dial = Arc::new(TcpDialer { address, token, dials: 0.into() });
     let error = GatewayLink::new(dial).open(open_request("acp:1")).await.err().unwrap();
@@ -150,17 +150,17 @@ async fn wrong_token_is_reported_without_long_retry() {
 
 #[tokio::test]
 async fn restarted_gateway_reports_run_outcome() {
-    let lab = TestGateway::start(&["Working @wait"]).await;
-    let address = lab.listen(ANY_ADDRESS.parse().unwrap()).await;
+    let fixture = TestGateway::start(&["Working @wait"]).await;
+    let address = fixture.listen(ANY_ADDRESS.parse().unwrap()).await;
     let link = GatewayLink::new(TcpDialer::new(address));
     let (handle, mut heard) = open_session(&link, "acp:1").await;
     handle.send(send_request("run-1", "work")).await.unwrap();
     let (mut entries, _) = collect_until(&mut heard, is_text).await;
-    lab.gateway.shut_down(Duration::ZERO).await;
-    let folder = Arc::clone(&lab.folder);
-    drop(lab);
-    let lab = TestGateway::with_folder(folder, &["Again"]).await;
-    lab.listen(address).await;
+    fixture.gateway.shut_down(Duration::ZERO).await;
+    let folder = Arc::clone(&fixture.folder);
+    drop(fixture);
+    let fixture = TestGateway::with_folder(folder, &["Again"]).await;
+    fixture.listen(address).await;
     let (more, _) = collect_until(&mut heard, |news| *news == GatewayUpdate::Reconnected).await;
     entries.extend(more);
     check_numbers(&entries);
@@ -171,8 +171,8 @@ async fn restarted_gateway_reports_run_outcome() {
 
 #[tokio::test]
 async fn gateway_that_stays_away_is_lost_and_can_return() {
-    let lab = TestGateway::start(&["Hello"]).await;
-    let (proxy, dial, _) = link_through_proxy(&lab).await;
+    let fixture = TestGateway::start(&["Hello"]).await;
+    let (proxy, dial, _) = link_through_proxy(&fixture).await;
     let link = GatewayLink::with_reconnect_max(dial, Duration::from_secs(1));
     let (handle, mut heard) = open_session(&link, "acp:1").await;
     proxy.stop().await;
@@ -205,13 +205,13 @@ async fn wait_until_displaced(heard: &mut zero_client::SessionUpdates, by: &str)
 
 #[tokio::test]
 async fn displaced_host_is_notified_and_does_not_retake() {
-    let lab = TestGateway::start(&["look:a", "Seen", "look:b", "Seen", "look:c", "Seen"]).await;
-    let (proxy, _, link) = link_through_proxy(&lab).await;
+    let fixture = TestGateway::start(&["look:a", "Seen", "look:b", "Seen", "look:c", "Seen"]).await;
+    let (proxy, _, link) = link_through_proxy(&fixture).await;
     let (one, mut heard) = open_session(&link, "acp:1").await;
     let (left, right) =
         (Arc::new(RecordingToolBackend::default()), Arc::new(RecordingToolBackend::default()));
     one.host_tools("left", left.clone(), PermissionMode::Ask).await.unwrap();
-    let other_link = lab.link();
+    let other_link = fixture.link();
     let (other, mut other_heard) = open_session(&other_link, "acp:1").await;
     other.host_tools("right", right.clone(), PermissionMode::Ask).await.unwrap();
     wait_until_displaced(&mut heard, "right").await;
@@ -235,15 +235,15 @@ async fn displaced_host_is_notified_and_does_not_retake() {
 
 #[tokio::test]
 async fn displacement_while_disconnected_is_reported_on_return() {
-    let lab = TestGateway::start(&["look:a", "Seen"]).await;
-    let (proxy, _, link) = link_through_proxy(&lab).await;
+    let fixture = TestGateway::start(&["look:a", "Seen"]).await;
+    let (proxy, _, link) = link_through_proxy(&fixture).await;
     let (one, mut heard) = open_session(&link, "acp:1").await;
     let (left, right) =
         (Arc::new(RecordingToolBackend::default()), Arc::new(RecordingToolBackend::default()));
     one.host_tools("left", left.clone(), PermissionMode::Ask).await.unwrap();
     proxy.stop().await;
     assert_eq!(next_update(&mut heard).await, GatewayUpdate::Disconnected);
-    let other_link = lab.link();
+    let other_link = fixture.link();
     let (other, _other_heard) = open_session(&other_link, "acp:1").await;
     other.host_tools("right", right.clone(), PermissionMode::Ask).await.unwrap();
     proxy.restart().await;
@@ -257,10 +257,10 @@ async fn displacement_while_disconnected_is_reported_on_return() {
 /// The gateway may still consider a lost connection open.
 #[tokio::test]
 async fn reattach_replaces_own_stale_connection() {
-    let lab = TestGateway::start(&["look:a", "Seen"]).await;
-    let ghost_link = lab.link();
+    let fixture = TestGateway::start(&["look:a", "Seen"]).await;
+    let ghost_link = fixture.link();
     let (ghost, mut ghost_heard) = open_session(&ghost_link, "acp:1").await;
-    let (proxy, _, link) = link_through_proxy(&lab).await;
+    let (proxy, _, link) = link_through_proxy(&fixture).await;
     let (one, mut heard) = open_session(&link, "acp:1").await;
     let backend = Arc::new(RecordingToolBackend::default());
     one.host_tools("the same", backend.clone(), PermissionMode::Ask).await.unwrap();

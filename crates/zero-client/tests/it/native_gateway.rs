@@ -21,8 +21,8 @@ use crate::test_gateway::{
 
 #[tokio::test]
 async fn prompt_is_answered_and_ledger_can_be_reread() {
-    let lab = TestGateway::start(&["Once upon a time"]).await;
-    let link = lab.link();
+    let fixture = TestGateway::start(&["Once upon a time"]).await;
+    let link = fixture.link();
     let cwd = Some("/tmp".to_owned());
     let wanted = OpenRequest { cwd, mode: Some(PermissionMode::Plan), ..open_request("acp:1") };
     let (handle, mut heard) = link.open(wanted).await.unwrap();
@@ -57,8 +57,8 @@ async fn prompt_is_answered_and_ledger_can_be_reread() {
 
 #[tokio::test]
 async fn session_change_is_stored_and_announced() {
-    let lab = TestGateway::start(&[]).await;
-    let link = lab.link();
+    let fixture = TestGateway::start(&[]).await;
+    let link = fixture.link();
     let (handle, mut heard) = open_session(&link, "acp:1").await;
     let change = SessionChange {
         mode: Some(PermissionMode::Plan),
@@ -89,8 +89,8 @@ async fn session_change_is_stored_and_announced() {
 
 #[tokio::test]
 async fn sessions_are_found_listed_and_deleted() {
-    let lab = TestGateway::start(&[]).await;
-    let link = lab.link();
+    let fixture = TestGateway::start(&[]).await;
+    let link = fixture.link();
     let missing = OpenRequest { require_existing: true, ..open_request("acp:1") };
     let error = link.open(missing).await.err().unwrap();
     assert_eq!(error, GatewayLinkError::NoSession { key: "acp:1".to_owned() });
@@ -115,8 +115,8 @@ async fn sessions_are_found_listed_and_deleted() {
 
 #[tokio::test]
 async fn hosted_tools_never_exceed_local_mode() {
-    let lab = TestGateway::start(&["Looking look:a", "Seen"]).await;
-    let link = lab.link();
+    let fixture = TestGateway::start(&["Looking look:a", "Seen"]).await;
+    let link = fixture.link();
     let (handle, mut heard) = open_session(&link, "acp:1").await;
     handle
         .change(SessionChange { mode: Some(PermissionMode::Auto), ..SessionChange::default() })
@@ -137,8 +137,8 @@ async fn hosted_tools_never_exceed_local_mode() {
 #[tokio::test]
 async fn description_comes_with_result_unless_call_is_slow() {
     for (takes, told_with_end) in [(0, true), (500, false)] {
-        let lab = TestGateway::start(&["look:a", "Seen"]).await;
-        let (handle, mut heard) = open_session(&lab.link(), "acp:1").await;
+        let fixture = TestGateway::start(&["look:a", "Seen"]).await;
+        let (handle, mut heard) = open_session(&fixture.link(), "acp:1").await;
         let backend = RecordingToolBackend {
             takes: Duration::from_millis(takes),
             ..RecordingToolBackend::default()
@@ -164,8 +164,8 @@ async fn description_comes_with_result_unless_call_is_slow() {
 
 #[tokio::test]
 async fn call_for_left_session_fails_at_once() {
-    let lab = TestGateway::start(&["@wait look:a", "Gone"]).await;
-    let link = lab.link();
+    let fixture = TestGateway::start(&["@wait look:a", "Gone"]).await;
+    let link = fixture.link();
     let (handle, _) = open_session(&link, "acp:1").await;
     let backend = Arc::new(RecordingToolBackend::default());
     handle.host_tools("a test", backend.clone(), PermissionMode::Ask).await.unwrap();
@@ -173,7 +173,7 @@ async fn call_for_left_session_fails_at_once() {
     handle.leave().await;
     drop(handle);
     let (_watching, mut heard) = open_session(&link, "acp:1").await;
-    lab.release_model(1);
+    fixture.release_model(1);
     let (entries, _) = collect_until(&mut heard, is_end).await;
     let failed = entries.iter().any(|event| {
         matches!(&event.what, EventKind::ToolEnded { status: ToolCallStatus::Failed, .. })
@@ -184,8 +184,8 @@ async fn call_for_left_session_fails_at_once() {
 
 #[tokio::test]
 async fn session_can_be_opened_twice() {
-    let lab = TestGateway::start(&["Hello", "look:a", "Seen"]).await;
-    let link = lab.link();
+    let fixture = TestGateway::start(&["Hello", "look:a", "Seen"]).await;
+    let link = fixture.link();
     let (one, mut heard_one) = open_session(&link, "acp:1").await;
     let (two, mut heard_two) = open_session(&link, "acp:1").await;
     let backend =
@@ -208,13 +208,13 @@ async fn session_can_be_opened_twice() {
 #[tokio::test]
 async fn slow_reader_loses_nothing_and_blocks_nobody() {
     let words = vec!["word"; 5_000].join(" ");
-    let lab = TestGateway::start(&[&words, "quick"]).await;
-    let link = lab.link();
+    let fixture = TestGateway::start(&[&words, "quick"]).await;
+    let link = fixture.link();
     let (slow, mut slow_heard) = open_session(&link, "acp:slow").await;
     slow.send(send_request("run-1", "much")).await.unwrap();
     // Read no updates until the run has ended.
     let run = zero_core::RunId::new("run-1").unwrap();
-    lab.sessions.wait_for_run(&run, crate::test_gateway::PATIENCE).await.unwrap().unwrap();
+    fixture.sessions.wait_for_run(&run, crate::test_gateway::PATIENCE).await.unwrap().unwrap();
     let (quick, mut quick_heard) = open_session(&link, "acp:quick").await;
     quick.send(send_request("run-2", "hi")).await.unwrap();
     let (entries, _) = collect_until(&mut quick_heard, is_end).await;
@@ -227,8 +227,8 @@ async fn slow_reader_loses_nothing_and_blocks_nobody() {
 
 #[tokio::test]
 async fn abort_stops_run() {
-    let lab = TestGateway::start(&["Working @wait on"]).await;
-    let (handle, mut heard) = open_session(&lab.link(), "acp:1").await;
+    let fixture = TestGateway::start(&["Working @wait on"]).await;
+    let (handle, mut heard) = open_session(&fixture.link(), "acp:1").await;
     handle.send(send_request("run-1", "work")).await.unwrap();
     collect_until(&mut heard, is_text).await;
     handle.abort("run-1").await.unwrap();
@@ -239,10 +239,10 @@ async fn abort_stops_run() {
 /// A folder that the gateway denies can still be used by tools hosted by the client.
 #[tokio::test]
 async fn inaccessible_folder_is_used_by_local_tools() {
-    let lab = TestGateway::start(&[]).await;
+    let fixture = TestGateway::start(&[]).await;
     let scopes = vec![TokenScope::Read, TokenScope::Write];
-    let reach = FolderAccess::Folders([lab.folder.path().to_owned()].into());
-    let link = lab.link_as(Principal { reach, ..Principal::new("guest", scopes) });
+    let reach = FolderAccess::Folders([fixture.folder.path().to_owned()].into());
+    let link = fixture.link_as(Principal { reach, ..Principal::new("guest", scopes) });
     let outside = || OpenRequest { cwd: Some("/usr".to_owned()), ..open_request("acp:1") };
     let (handle, _heard) = link.open(outside()).await.unwrap();
     assert_eq!(handle.info().cwd, None, "not there, as long as nobody works here");
@@ -265,10 +265,10 @@ async fn inaccessible_folder_is_used_by_local_tools() {
 
 #[tokio::test]
 async fn session_knows_if_gateway_is_in_process() {
-    let lab = TestGateway::start(&[]).await;
-    let (handle, _heard) = open_session(&lab.link(), "acp:1").await;
+    let fixture = TestGateway::start(&[]).await;
+    let (handle, _heard) = open_session(&fixture.link(), "acp:1").await;
     assert_eq!(handle.locality(), GatewayLocality::InProcess);
-    let address = lab.listen(([127, 0, 0, 1], 0).into()).await;
+    let address = fixture.listen(([127, 0, 0, 1], 0).into()).await;
     let (handle, _heard) = open_session(&GatewayLink::new(TcpDialer::new(address)), "acp:1").await;
     assert_eq!(handle.locality(), GatewayLocality::Remote);
 }

@@ -209,16 +209,16 @@ pub(super) async fn list_grants(
     params: SessionKeyParams,
 ) -> Result<GrantsListResult, ErrorPayload> {
     let session = peer.require_session(&peer.resolve_key(&params.session_key, None)?).await?;
-    let standing = peer.sessions().store().grants(&session.id).await;
-    let standing = standing.map_err(|error| to_error_shape(error.into()))?;
-    let grant = |standing: GrantRecord| GrantInfo {
-        allowed: standing.allowed,
-        rule: standing.grant.rule,
-        folder: standing.grant.folder,
-        time_ms: standing.time_ms,
-        by: standing.by,
+    let grants = peer.sessions().store().grants(&session.id).await;
+    let grants = grants.map_err(|error| to_error_shape(error.into()))?;
+    let grant = |grants: GrantRecord| GrantInfo {
+        allowed: grants.allowed,
+        rule: grants.grant.rule,
+        folder: grants.grant.folder,
+        time_ms: grants.time_ms,
+        by: grants.by,
     };
-    Ok(GrantsListResult { grants: standing.into_iter().map(grant).collect() })
+    Ok(GrantsListResult { grants: grants.into_iter().map(grant).collect() })
 }
 
 #[cfg(test)]

@@ -402,13 +402,13 @@ mod tests {
             |params| build_prompt(params, PromptAuthority::PromptOnly).unwrap_err().message;
         assert_eq!(refused(said(" \n")), "message or attachment required");
         assert_eq!(refused(said("a\0b")), "message must not contain null bytes");
-        let picture_alone = ChatSendParams {
+        let image_only = ChatSendParams {
             attachments: vec![image(Some("image/png"), "aGk=")],
             timeout_ms: Some(u64::MAX),
             thinking: Some("high".into()),
             ..said("")
         };
-        let taken = build_prompt(picture_alone, PromptAuthority::PromptOnly).unwrap();
+        let taken = build_prompt(image_only, PromptAuthority::PromptOnly).unwrap();
         assert_eq!((taken.attachments.len(), taken.timeout), (1, Some(TIMEOUT_MAX)));
         assert_eq!(
             build_prompt(

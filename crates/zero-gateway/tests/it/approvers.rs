@@ -32,11 +32,11 @@ async fn repeat_call(host: &mut TestClient) {
 
 #[tokio::test]
 async fn approver_receives_only_owner_approvals() {
-    let lab = TestGateway::start(&["Psst look:a", "look:a", "look:a", "look:a", "Seen"]).await;
-    let mut phone = lab.connect_as(approver_device(Some("ann")), CAPS).await;
-    let mut other = lab.connect_as(approver_device(None), CAPS).await;
-    let mut host = attach_host(&lab).await;
-    let mut ann = lab.connect("ann", &[TokenScope::Write], &[]).await;
+    let fixture = TestGateway::start(&["Psst look:a", "look:a", "look:a", "look:a", "Seen"]).await;
+    let mut phone = fixture.connect_as(approver_device(Some("ann")), CAPS).await;
+    let mut other = fixture.connect_as(approver_device(None), CAPS).await;
+    let mut host = attach_host(&fixture).await;
+    let mut ann = fixture.connect("ann", &[TokenScope::Write], &[]).await;
     ann.request::<ChatSend>(send_params("run-1")).await;
     repeat_call(&mut host).await;
     // The first event is the approval request.
@@ -68,22 +68,23 @@ async fn approver_receives_only_owner_approvals() {
     assert_eq!(answered["resolvedBy"], "phone");
     ann.collect_until_end().await;
     // The device received no other events of the session.
-    lab.gateway.shut_down(std::time::Duration::ZERO).await;
+    fixture.gateway.shut_down(std::time::Duration::ZERO).await;
     assert_eq!(phone.next_event().await.event, "shutdown");
     assert_eq!(other.next_event().await.event, "shutdown");
 }
 
 #[tokio::test]
 async fn late_approver_receives_pending_approvals() {
-    let lab = TestGateway::start(&["look:a", "look:a", "look:a", "look:a", "Seen"]).await;
-    let mut host = attach_host(&lab).await;
-    let mut ann =
-        lab.connect("ann", &[TokenScope::Write, TokenScope::Approvals], &["exec-approvals"]).await;
+    let fixture = TestGateway::start(&["look:a", "look:a", "look:a", "look:a", "Seen"]).await;
+    let mut host = attach_host(&fixture).await;
+    let mut ann = fixture
+        .connect("ann", &[TokenScope::Write, TokenScope::Approvals], &["exec-approvals"])
+        .await;
     ann.request::<ChatSend>(send_params("run-1")).await;
     repeat_call(&mut host).await;
     ann.collect_until(|event, _| event == "exec.approval.requested").await;
-    let mut phone = lab.connect_as(approver_device(Some("ann")), CAPS).await;
+    let mut phone = fixture.connect_as(approver_device(Some("ann")), CAPS).await;
     assert_eq!(phone.next_event().await.event, "exec.approval.requested");
-    let root = lab.connect("root", &[TokenScope::Admin], &[]).await;
+    let root = fixture.connect("root", &[TokenScope::Admin], &[]).await;
     assert_eq!(root.request::<ZeroApprovalsList>(json!({})).await.approvals.len(), 1);
 }

@@ -215,7 +215,7 @@ impl ToolBackendFactory for FolderBackendFactory {
             approver: order.approver,
             elicitor: Some(order.elicitor),
             mode: order.mode,
-            standing: order.standing,
+            grants: order.grants,
             editor: None,
             own_folder: None,
             keep: Box::new(()),

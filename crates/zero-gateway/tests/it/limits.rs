@@ -182,7 +182,7 @@ async fn connection_count_is_limited() {
 #[tokio::test]
 async fn excess_unauthenticated_wait_and_none_is_lost() {
     let rig = RawGateway::with_config(|config| {
-        config.limits.strangers_max = 2;
+        config.limits.unauthenticated_max = 2;
         config.limits.handshake_time = Duration::from_secs(8);
     })
     .await;
@@ -197,7 +197,7 @@ async fn excess_unauthenticated_wait_and_none_is_lost() {
 
 #[tokio::test]
 async fn authenticated_connection_frees_accept_permit() {
-    let rig = RawGateway::with_config(|config| config.limits.strangers_max = 1).await;
+    let rig = RawGateway::with_config(|config| config.limits.unauthenticated_max = 1).await;
     let mut greeted = Vec::new();
     for _ in 0..5 {
         greeted.push(rig.connected_client(ADMIN).await);

@@ -20,18 +20,18 @@ use zero_wire::zero_sessions::ZeroSessionsEvents;
 use crate::test_gateway::{PATIENCE, TestClient, TestGateway};
 
 /// Fills a session with a prompt and `entries` replies of `bytes` bytes.
-async fn fill_ledger(lab: &TestGateway, owner: &str, key: &str, entries: usize, bytes: usize) {
+async fn fill_ledger(fixture: &TestGateway, owner: &str, key: &str, entries: usize, bytes: usize) {
     let wanted = OpenSessionOptions {
         key: Some(key.to_owned()),
         owner: owner.to_owned(),
         ..OpenSessionOptions::default()
     };
-    let session = lab.sessions.open(wanted).await.unwrap();
+    let session = fixture.sessions.open(wanted).await.unwrap();
     let prompt = EventKind::Prompt { text: "go".to_owned(), attachments: Vec::new() };
     let said = (0..entries).map(|_| EventKind::Text { text: "x".repeat(bytes) });
     let entry = |what| NewEvent { run: Some(RunId::new("r").unwrap()), time_ms: 1, what };
     let entries = std::iter::once(prompt).chain(said).map(entry).collect();
-    lab.sessions.store().append(&session.id, entries).await.unwrap();
+    fixture.sessions.store().append(&session.id, entries).await.unwrap();
 }
 
 fn history_params(key: &str) -> ChatHistoryParams {
@@ -41,11 +41,11 @@ fn history_params(key: &str) -> ChatHistoryParams {
 #[tokio::test]
 async fn repeated_history_reads_do_not_block_others() {
     const REQUESTS: usize = 100;
-    let lab = TestGateway::start(&[]).await;
-    fill_ledger(&lab, "ann", "main", 20, 50_000).await;
-    fill_ledger(&lab, "bob", "other", 1, 10).await;
-    let ann = lab.connect("ann", &[TokenScope::Read], &["zero-events"]).await;
-    let bob = lab.connect("bob", &[TokenScope::Read], &["zero-events"]).await;
+    let fixture = TestGateway::start(&[]).await;
+    fill_ledger(&fixture, "ann", "main", 20, 50_000).await;
+    fill_ledger(&fixture, "bob", "other", 1, 10).await;
+    let ann = fixture.connect("ann", &[TokenScope::Read], &["zero-events"]).await;
+    let bob = fixture.connect("bob", &[TokenScope::Read], &["zero-events"]).await;
     let flood = || ann.client.request::<ChatHistory>(history_params("main"));
     let mut flood: FuturesUnordered<_> = (0..REQUESTS).map(|_| flood()).collect();
     let answered = Cell::new(0_usize);
@@ -72,9 +72,9 @@ async fn repeated_history_reads_do_not_block_others() {
 
 #[tokio::test]
 async fn answer_reads_bounded_part_of_ledger() {
-    let lab = TestGateway::start(&[]).await;
-    fill_ledger(&lab, "ann", "main", 25, 1_000_000).await;
-    let ann = lab.connect("ann", &[TokenScope::Read], &["zero-events"]).await;
+    let fixture = TestGateway::start(&[]).await;
+    fill_ledger(&fixture, "ann", "main", 25, 1_000_000).await;
+    let ann = fixture.connect("ann", &[TokenScope::Read], &["zero-events"]).await;
     let events = ann.request::<ZeroSessionsEvents>(json!({"sessionKey": "main", "after": 0})).await;
     assert_eq!((events.events.len(), events.has_more), (9, true));
     let last = events.events.last().unwrap().seq;
@@ -91,9 +91,9 @@ async fn answer_reads_bounded_part_of_ledger() {
 
 /// The refusal of a history request, or `None` if it is queued; a `health` request sent after it
 /// tells which.
-async fn refusal_message(desk: &TestClient) -> Option<String> {
-    let history = desk.client.request::<ChatHistory>(history_params("main"));
-    let health = desk.client.request::<Health>(HealthParams::default());
+async fn refusal_message(peer: &TestClient) -> Option<String> {
+    let history = peer.client.request::<ChatHistory>(history_params("main"));
+    let health = peer.client.request::<Health>(HealthParams::default());
     let answered = async {
         tokio::select! {
             biased;
@@ -116,15 +116,15 @@ async fn refusal_message(desk: &TestClient) -> Option<String> {
 #[tokio::test]
 async fn departed_client_leaves_read_queue() {
     let limits = GatewayLimits { reads_max: 0, reads_asked_max: 1, ..GatewayLimits::default() };
-    let lab = TestGateway::with_limits(&[], limits).await;
-    let first = lab.connect("ann", &[TokenScope::Read], &[]).await;
-    let second = lab.connect("ann", &[TokenScope::Read], &[]).await;
+    let fixture = TestGateway::with_limits(&[], limits).await;
+    let first = fixture.connect("ann", &[TokenScope::Read], &[]).await;
+    let second = fixture.connect("ann", &[TokenScope::Read], &[]).await;
     assert_eq!(refusal_message(&first).await, None);
     let too_many = "1 requests with this token that read sessions are not answered yet; wait for \
                     some";
     assert_eq!(refusal_message(&second).await.as_deref(), Some(too_many));
     // Another token has its own queue.
-    let other = lab.connect("bob", &[TokenScope::Read], &[]).await;
+    let other = fixture.connect("bob", &[TokenScope::Read], &[]).await;
     assert_eq!(refusal_message(&other).await, None);
     drop(first);
     let freed = async { while refusal_message(&second).await.is_some() {} };

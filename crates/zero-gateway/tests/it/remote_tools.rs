@@ -10,8 +10,8 @@ use zero_wire::zero_sessions::{ZeroSessionsChoices, ZeroSessionsOpen};
 use crate::test_gateway::{TestClient, TestGateway};
 
 /// Attaches a host to the main session.
-pub(crate) async fn attach_host(lab: &TestGateway) -> TestClient {
-    let host = lab.connect("ann", &[TokenScope::Write], &["zero-events"]).await;
+pub(crate) async fn attach_host(fixture: &TestGateway) -> TestClient {
+    let host = fixture.connect("ann", &[TokenScope::Write], &["zero-events"]).await;
     host.request::<ZeroSessionsOpen>(json!({"sessionKey": "main"})).await;
     let terms = host.request::<ToolsAttach>(json!({"sessionKey": "main", "host": "laptop"})).await;
     offer_tools(&host, &terms.dialect).await;
@@ -49,8 +49,8 @@ pub(crate) fn send_params(run: &str) -> Value {
 
 #[tokio::test]
 async fn host_commands_are_listed_in_choices() {
-    let lab = TestGateway::start(&[]).await;
-    let host = attach_host(&lab).await;
+    let fixture = TestGateway::start(&[]).await;
+    let host = attach_host(&fixture).await;
     let names = async |params: Value| {
         let choices = host.request::<ZeroSessionsChoices>(params).await;
         choices.commands.into_iter().map(|command| command.name).collect::<Vec<_>>()
@@ -63,9 +63,9 @@ async fn host_commands_are_listed_in_choices() {
 
 #[tokio::test]
 async fn client_hosts_tool_call_and_run_continues() {
-    let lab = TestGateway::start(&["Looking look:a", "Seen"]).await;
-    let mut host = attach_host(&lab).await;
-    let mut ann = lab.connect("ann", &[TokenScope::Write], &["tool-events"]).await;
+    let fixture = TestGateway::start(&["Looking look:a", "Seen"]).await;
+    let mut host = attach_host(&fixture).await;
+    let mut ann = fixture.connect("ann", &[TokenScope::Write], &["tool-events"]).await;
     ann.request::<ChatSend>(send_params("run-1")).await;
     let call = next_call(&mut host).await;
     assert_eq!((&call["toolName"], &call["input"]), (&json!("look"), &json!({"path": "a"})));
@@ -93,9 +93,9 @@ async fn client_hosts_tool_call_and_run_continues() {
 
 #[tokio::test]
 async fn host_lost_mid_call_fails_call_not_session() {
-    let lab = TestGateway::start(&["look:a", "It is gone", "never"]).await;
-    let mut host = attach_host(&lab).await;
-    let mut ann = lab.connect("ann", &[TokenScope::Write], &["tool-events"]).await;
+    let fixture = TestGateway::start(&["look:a", "It is gone", "never"]).await;
+    let mut host = attach_host(&fixture).await;
+    let mut ann = fixture.connect("ann", &[TokenScope::Write], &["tool-events"]).await;
     ann.request::<ChatSend>(send_params("run-1")).await;
     next_call(&mut host).await;
     host.client.close().await;
@@ -108,8 +108,8 @@ async fn host_lost_mid_call_fails_call_not_session() {
     let said = results[0]["data"]["result"]["content"][0]["text"].as_str().unwrap();
     assert!(said.contains("laptop"), "{said}");
     // The gateway never executes the calls itself.
-    let key = lab.sessions.resolve_key("main").unwrap();
-    let record = lab.sessions.get(&key).await.unwrap().unwrap();
+    let key = fixture.sessions.resolve_key("main").unwrap();
+    let record = fixture.sessions.get(&key).await.unwrap().unwrap();
     assert_eq!(record.tool_host, ToolHostLocation::Client { name: "laptop".to_owned() });
     ann.request::<ChatSend>(send_params("run-2")).await;
     let heard = ann.collect_until_end().await;
@@ -117,13 +117,13 @@ async fn host_lost_mid_call_fails_call_not_session() {
     assert_eq!(last["state"], "error");
     assert!(last["errorMessage"].as_str().unwrap().contains("laptop"), "{last}");
     // After it attaches again, the host can work.
-    self::attach_host(&lab).await;
+    self::attach_host(&fixture).await;
 }
 
 #[tokio::test]
 async fn invalid_offer_is_rejected_whole() {
-    let lab = TestGateway::start(&["look:a", "Seen"]).await;
-    let mut host = attach_host(&lab).await;
+    let fixture = TestGateway::start(&["look:a", "Seen"]).await;
+    let mut host = attach_host(&fixture).await;
     let tool = |name: &str, schema: Value| {
         json!({
             "name": name, "canonical": "Read", "description": "Looks", "kind": "read",
@@ -142,7 +142,7 @@ async fn invalid_offer_is_rejected_whole() {
         assert!(refused.contains(why), "{refused}");
     }
     // The earlier offer is still valid.
-    let ann = lab.connect("ann", &[TokenScope::Write], &[]).await;
+    let ann = fixture.connect("ann", &[TokenScope::Write], &[]).await;
     ann.request::<ChatSend>(send_params("run-1")).await;
     assert_eq!(next_call(&mut host).await["toolName"], "look");
 }
@@ -153,16 +153,16 @@ fn attach_params(host: &str, take_over: bool) -> Value {
 
 #[tokio::test]
 async fn host_is_replaced_only_with_take_over() {
-    let lab = TestGateway::start(&["look:a", "It is gone", "look:b", "Seen"]).await;
-    let mut first = attach_host(&lab).await;
-    let mut ann = lab.connect("ann", &[TokenScope::Write], &["tool-events"]).await;
+    let fixture = TestGateway::start(&["look:a", "It is gone", "look:b", "Seen"]).await;
+    let mut first = attach_host(&fixture).await;
+    let mut ann = fixture.connect("ann", &[TokenScope::Write], &["tool-events"]).await;
     ann.request::<ChatSend>(send_params("run-1")).await;
     let call = next_call(&mut first).await;
     // Neither by accident nor by another user, whatever they may see.
-    let mut second = lab.connect("ann", &[TokenScope::Write], &[]).await;
+    let mut second = fixture.connect("ann", &[TokenScope::Write], &[]).await;
     let refused = second.expect_refusal::<ToolsAttach>(attach_params("desktop", false)).await;
     assert!(refused.contains("hosted by `laptop`") && refused.contains("takeOver"), "{refused}");
-    let root = lab.connect("root", &[TokenScope::Admin], &[]).await;
+    let root = fixture.connect("root", &[TokenScope::Admin], &[]).await;
     for take_over in [false, true] {
         let refused = root.expect_refusal::<ToolsAttach>(attach_params("server", take_over)).await;
         assert!(refused.contains("that host belongs to another user"), "{refused}");

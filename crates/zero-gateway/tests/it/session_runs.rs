@@ -29,8 +29,8 @@ fn event_text(event: &EventFrame) -> String {
 
 #[tokio::test]
 async fn openclaw_client_receives_run_from_first_word() {
-    let lab = TestGateway::start(&["Hello there"]).await;
-    let mut ann = lab.connect("ann", &[TokenScope::Write], &["tool-events"]).await;
+    let fixture = TestGateway::start(&["Hello there"]).await;
+    let mut ann = fixture.connect("ann", &[TokenScope::Write], &["tool-events"]).await;
     let ack = ann.request::<ChatSend>(send_params("run-1")).await;
     assert_eq!((ack.run_id.as_str(), ack.status), ("run-1", ChatSendStatus::Started));
     let heard = ann.collect_until_end().await;
@@ -62,8 +62,8 @@ async fn openclaw_client_receives_run_from_first_word() {
 
 #[tokio::test]
 async fn aborted_run_reports_abort_once() {
-    let lab = TestGateway::start(&["Working @hang"]).await;
-    let mut ann = lab.connect("ann", &[TokenScope::Write], &[]).await;
+    let fixture = TestGateway::start(&["Working @hang"]).await;
+    let mut ann = fixture.connect("ann", &[TokenScope::Write], &[]).await;
     ann.request::<ChatSend>(send_params("run-1")).await;
     ann.collect_until(|name, payload| name == "chat" && payload["state"] == "delta").await;
     let stopped = ann.request::<ChatAbort>(json!({"sessionKey": "main"})).await;
@@ -80,15 +80,15 @@ async fn aborted_run_reports_abort_once() {
 
 #[tokio::test]
 async fn late_client_receives_text_so_far() {
-    let lab = TestGateway::start(&["Once upon a @hang"]).await;
-    let mut ann = lab.connect("ann", &[TokenScope::Write], &[]).await;
+    let fixture = TestGateway::start(&["Once upon a @hang"]).await;
+    let mut ann = fixture.connect("ann", &[TokenScope::Write], &[]).await;
     ann.request::<ChatSend>(send_params("run-1")).await;
     let all = |name: &str, payload: &Value| {
         let text = &payload["message"]["content"][0]["text"];
         name == "chat" && text == "Once upon a "
     };
     ann.collect_until(all).await;
-    let mut late = lab.connect("ann", &[TokenScope::Write], &[]).await;
+    let mut late = fixture.connect("ann", &[TokenScope::Write], &[]).await;
     let waited = late.request::<AgentWait>(json!({"runId": "run-1", "timeoutMs": 0})).await;
     assert_eq!(waited.status, AgentWaitStatus::Timeout);
     let heard = late.collect_until(|name, _| name == "chat").await;
@@ -102,8 +102,8 @@ async fn late_client_receives_text_so_far() {
 
 #[tokio::test]
 async fn native_client_receives_ledger_entries() {
-    let lab = TestGateway::start(&["Hi"]).await;
-    let mut ann = lab.connect("ann", &[TokenScope::Write], &["zero-events"]).await;
+    let fixture = TestGateway::start(&["Hi"]).await;
+    let mut ann = fixture.connect("ann", &[TokenScope::Write], &["zero-events"]).await;
     let open = ann.request::<ZeroSessionsOpen>(json!({"sessionKey": "main", "cwd": "/tmp"})).await;
     assert_eq!((open.session_key.as_str(), open.cwd.as_deref()), ("agent:main:main", Some("/tmp")));
     ann.request::<ChatSend>(send_params("run-1")).await;
@@ -128,9 +128,9 @@ async fn native_client_receives_ledger_entries() {
 
 #[tokio::test]
 async fn session_of_other_owner_is_hidden() {
-    let lab = TestGateway::start(&["mine", "ours"]).await;
-    let mut ann = lab.connect("ann", &[TokenScope::Write], &[]).await;
-    let mut bob = lab.connect("bob", &[TokenScope::Write], &[]).await;
+    let fixture = TestGateway::start(&["mine", "ours"]).await;
+    let mut ann = fixture.connect("ann", &[TokenScope::Write], &[]).await;
+    let mut bob = fixture.connect("bob", &[TokenScope::Write], &[]).await;
     ann.request::<ChatSend>(send_params("run-1")).await;
     ann.collect_until_end().await;
     let missing = "InvalidRequest No session found: agent:main:main";
@@ -165,7 +165,7 @@ async fn session_of_other_owner_is_hidden() {
     let keys = heard.iter().map(|event| event.payload.as_ref().unwrap()["sessionKey"].clone());
     assert!(keys.into_iter().all(|key| key == "agent:main:bobs"));
     // An administrator sees all sessions.
-    let root = lab.connect("root", &[TokenScope::Admin], &[]).await;
+    let root = fixture.connect("root", &[TokenScope::Admin], &[]).await;
     assert_eq!(root.request::<SessionsList>(json!({})).await.total_count, 2);
     let reset = root.request::<SessionsReset>(json!({"key": "main"})).await;
     assert!(reset.entry.session_id.ends_with(".2"), "{}", reset.entry.session_id);
@@ -174,11 +174,11 @@ async fn session_of_other_owner_is_hidden() {
 
 #[tokio::test]
 async fn missing_scope_is_named_in_error() {
-    let lab = TestGateway::start(&[]).await;
-    let reader = lab.connect("ann", &[TokenScope::Read], &[]).await;
+    let fixture = TestGateway::start(&[]).await;
+    let reader = fixture.connect("ann", &[TokenScope::Read], &[]).await;
     let refused = reader.expect_refusal::<ChatSend>(send_params("run-1")).await;
     assert!(refused.starts_with("Forbidden chat.send needs the scope operator.write"), "{refused}");
-    let writer = lab.connect("ann", &[TokenScope::Write], &[]).await;
+    let writer = fixture.connect("ann", &[TokenScope::Write], &[]).await;
     let refused = writer.expect_refusal::<SessionsDelete>(json!({"key": "main"})).await;
     assert!(refused.contains("operator.admin"), "{refused}");
     let mut provenance = send_params("run-1");
@@ -189,16 +189,16 @@ async fn missing_scope_is_named_in_error() {
 
 #[tokio::test]
 async fn reset_needs_write_scope_by_both_methods() {
-    let lab = TestGateway::start(&[]).await;
-    let ann = lab.connect("ann", &[TokenScope::Write], &[]).await;
+    let fixture = TestGateway::start(&[]).await;
+    let ann = fixture.connect("ann", &[TokenScope::Write], &[]).await;
     let (by_key, by_open) = (json!({"key": "main"}), json!({"sessionKey": "main", "reset": true}));
     ann.request::<ZeroSessionsOpen>(json!({"sessionKey": "main"})).await;
     let again = ann.request::<ZeroSessionsOpen>(by_open.clone()).await;
     assert_eq!(again.transcript, 2);
     let again = ann.request::<SessionsReset>(by_key.clone()).await;
     assert!(again.entry.session_id.ends_with(".3"), "{}", again.entry.session_id);
-    let reader = lab.connect("ann", &[TokenScope::Read, TokenScope::Approvals], &[]).await;
-    let stranger = lab.connect("bob", &[TokenScope::Write], &[]).await;
+    let reader = fixture.connect("ann", &[TokenScope::Read, TokenScope::Approvals], &[]).await;
+    let stranger = fixture.connect("bob", &[TokenScope::Write], &[]).await;
     for (who, why) in [(&reader, "needs the scope operator.write"), (&stranger, "No session found")]
     {
         let refused = who.expect_refusal::<SessionsReset>(by_key.clone()).await;
@@ -212,8 +212,8 @@ async fn reset_needs_write_scope_by_both_methods() {
 
 #[tokio::test]
 async fn looser_mode_needs_approval_scope() {
-    let lab = TestGateway::start(&[]).await;
-    let talker = lab.connect("ann", &[TokenScope::Write], &[]).await;
+    let fixture = TestGateway::start(&[]).await;
+    let talker = fixture.connect("ann", &[TokenScope::Write], &[]).await;
     for mode in ["auto", "accept-edits"] {
         let wanted = json!({"sessionKey": "main", "mode": mode});
         let refused = talker.expect_refusal::<ZeroSessionsOpen>(wanted.clone()).await;
@@ -222,7 +222,7 @@ async fn looser_mode_needs_approval_scope() {
         let refused = talker.expect_refusal::<ZeroSessionsSet>(wanted).await;
         assert!(refused.contains("needs the scope operator.approvals"), "{refused}");
     }
-    let permitter = lab.connect("ann", &[TokenScope::Write, TokenScope::Approvals], &[]).await;
+    let permitter = fixture.connect("ann", &[TokenScope::Write, TokenScope::Approvals], &[]).await;
     let session =
         permitter.request::<ZeroSessionsSet>(json!({"sessionKey": "main", "mode": "auto"})).await;
     assert_eq!(session.mode.as_deref(), Some("auto"));
@@ -230,8 +230,8 @@ async fn looser_mode_needs_approval_scope() {
 
 #[tokio::test]
 async fn agent_of_acp_session_can_be_set() {
-    let lab = TestGateway::start(&[]).await;
-    let mut ann = lab.connect("ann", &[TokenScope::Write], &["zero-events"]).await;
+    let fixture = TestGateway::start(&[]).await;
+    let mut ann = fixture.connect("ann", &[TokenScope::Write], &["zero-events"]).await;
     let open = json!({"sessionKey": "acp:1", "agent": "Direct"});
     let open = ann.request::<ZeroSessionsOpen>(open).await;
     assert_eq!((open.session_key.as_str(), open.agent.as_str()), ("agent:main:acp:1", "direct"));
@@ -264,8 +264,8 @@ async fn agent_of_acp_session_can_be_set() {
 
 #[tokio::test]
 async fn sessions_are_listed_by_folder_and_page() {
-    let lab = TestGateway::start(&[]).await;
-    let ann = lab.connect("ann", &[TokenScope::Write], &["zero-events"]).await;
+    let fixture = TestGateway::start(&[]).await;
+    let ann = fixture.connect("ann", &[TokenScope::Write], &["zero-events"]).await;
     for (key, cwd) in [("a", "/one"), ("b", "/two"), ("c", "/one")] {
         ann.request::<ZeroSessionsOpen>(json!({"sessionKey": key, "cwd": cwd})).await;
     }
@@ -279,7 +279,7 @@ async fn sessions_are_listed_by_folder_and_page() {
     assert_eq!(keys(of_one).await, ("agent:main:a agent:main:c".to_owned(), None));
     assert_eq!(keys(json!({"limit": 2})).await.1, Some(2));
     assert_eq!(keys(json!({"limit": 2, "offset": 2})).await.1, None);
-    let bob = lab.connect("bob", &[TokenScope::Write], &[]).await;
+    let bob = fixture.connect("bob", &[TokenScope::Write], &[]).await;
     assert!(bob.request::<ZeroSessionsList>(json!({})).await.sessions.is_empty());
     let refused = ann.expect_refusal::<ZeroSessionsList>(json!({"cwd": "one"})).await;
     assert!(refused.contains("cwd has to be an absolute path"), "{refused}");

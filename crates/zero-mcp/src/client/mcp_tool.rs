@@ -113,8 +113,8 @@ impl AnyTool for McpTool {
             ));
         };
         let own = Arc::clone(&self.own);
-        let standing = own.origin.pins.pin_state(&own.definition.name, &own.hash);
-        Ok(Box::new(McpToolPlan { own, arguments: ToolArguments::new(arguments), standing }))
+        let pin_state = own.origin.pins.pin_state(&own.definition.name, &own.hash);
+        Ok(Box::new(McpToolPlan { own, arguments: ToolArguments::new(arguments), pin_state }))
     }
 
     fn claims(&self) -> Vec<String> {
@@ -126,7 +126,7 @@ impl AnyTool for McpTool {
 struct McpToolPlan {
     own: Arc<PinnedTool>,
     arguments: ToolArguments,
-    standing: PinState,
+    pin_state: PinState,
 }
 
 impl AnyPlan for McpToolPlan {
@@ -140,7 +140,7 @@ impl AnyPlan for McpToolPlan {
     }
 
     fn effects(&self) -> Effects {
-        let definition = match self.standing {
+        let definition = match self.pin_state {
             PinState::New | PinState::Same => ToolDefinitionState::Steady,
             PinState::Changed => ToolDefinitionState::Changed,
         };
@@ -162,7 +162,7 @@ impl AnyPlan for McpToolPlan {
     fn preview(&self, _cx: &CallContext) -> Option<ResultDisplay> {
         let mut text = String::new();
         // The changes come first, so that long arguments cannot push them out of a shortened view.
-        if self.standing == PinState::Changed {
+        if self.pin_state == PinState::Changed {
             let own = &self.own;
             let before = own.origin.pins.approved_definition(&own.definition.name);
             let changes = tool_changes::render_changes(before.as_ref(), &own.definition);
@@ -182,8 +182,8 @@ impl AnyPlan for McpToolPlan {
 
     fn run(&self, cx: CallContext) -> BoxFuture<'static, Result<ToolResult, ToolError>> {
         let (own, arguments) = (Arc::clone(&self.own), self.arguments.clone());
-        let standing = self.standing;
-        Box::pin(async move { own.run(arguments.as_map(), standing, &cx).await })
+        let pin_state = self.pin_state;
+        Box::pin(async move { own.run(arguments.as_map(), pin_state, &cx).await })
     }
 }
 
@@ -191,7 +191,7 @@ impl PinnedTool {
     async fn run(
         &self,
         arguments: &Map<String, Value>,
-        standing: PinState,
+        pin_state: PinState,
         cx: &CallContext,
     ) -> Result<ToolResult, ToolError> {
         let since = Instant::now();
@@ -222,7 +222,7 @@ impl PinnedTool {
                 }
             };
             self.check_unchanged()?;
-            if standing != PinState::Same && !is_second {
+            if pin_state != PinState::Same && !is_second {
                 self.pin(cx).await?;
             }
             match connection.call(&order, cx).await {

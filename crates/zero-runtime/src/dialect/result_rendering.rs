@@ -64,7 +64,7 @@ enum RenderedPiece<'a> {
 pub enum RenderedPart<'a> {
     /// Words, in the dialect.
     Text(String),
-    /// A picture.
+    /// An image.
     Image {
         /// Media type.
         mime: &'a str,
@@ -256,7 +256,7 @@ fn piece_json(dialect: DialectName, piece: RenderedPiece<'_>) -> Value {
     }
 }
 
-/// A part as words and pictures, for models that take nothing else.
+/// A part as words and images, for models that take nothing else.
 pub(super) fn part_content(part: RenderedPart<'_>) -> ResultContent {
     match part {
         RenderedPart::Text(text) => text_content(text),
@@ -281,7 +281,7 @@ fn find_texts<'a>(diff: &'a FileDiff, display: &'a ResultDisplay) -> Option<&'a 
     Some(diff).filter(has_texts).or_else(|| shown.filter(has_texts))
 }
 
-/// Bytes, by what they are. What is neither a picture nor text cannot be shown to a model here.
+/// Bytes, by what they are. What is neither an image nor text cannot be shown to a model here.
 fn media_content(mime: &str, data: &str) -> ResultContent {
     let text = || String::from_utf8(STANDARD.decode(data).ok()?).ok();
     match mime.split('/').next() {
@@ -436,11 +436,11 @@ mod tests {
         let all = &DialectName::ALL;
         let data = || "AAAA".to_owned();
         check_for_model(ToolResultPart::Text("a".into()), all, text_content("a".into()));
-        let (mime, picture) = ("image/png".to_owned(), data());
+        let (mime, image) = ("image/png".to_owned(), data());
         check_for_model(
             ToolResultPart::Image { mime: mime.clone(), data: data() },
             all,
-            ResultContent::Image { mime, data: picture },
+            ResultContent::Image { mime, data: image },
         );
         let note = "(about 3 bytes of audio/wav, which cannot be shown here)";
         check_for_model(

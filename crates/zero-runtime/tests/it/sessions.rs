@@ -146,14 +146,14 @@ async fn deny_rule_applies_in_every_mode() {
     let rig = SessionFixture::new(&[(Verdict::Deny, rule)], PermissionMode::Auto);
     for mode in PermissionMode::ALL {
         let yes = fixed_approver(ApprovalAnswer::AllowSession);
-        let standing = [rule, "Read", "*"].map(|rule| SavedGrant {
+        let grants = [rule, "Read", "*"].map(|rule| SavedGrant {
             stand: GrantDecision::Allowed,
             grant: GrantScope { rule: rule.to_owned(), folder: None, program: None },
             time: jiff::Timestamp::now(),
             by: "approver".to_owned(),
         });
         let config =
-            ToolHostSessionConfig { standing: standing.to_vec(), ..session_config(&yes, mode) };
+            ToolHostSessionConfig { grants: grants.to_vec(), ..session_config(&yes, mode) };
         let session = rig.open(mode.as_str(), config);
         let input = json!({"act": "work", "path": "secret"});
         let error = rig.call(&session, input).await.unwrap_err();

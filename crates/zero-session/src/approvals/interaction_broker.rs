@@ -140,9 +140,9 @@ impl CallApprover for InteractionBroker {
         })
     }
 
-    fn store_grants(&self, standing: Vec<GrantRecord>) {
+    fn store_grants(&self, grants: Vec<GrantRecord>) {
         let slot = Arc::clone(&self.grants);
-        *slot.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(standing);
+        *slot.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(grants);
         let (store, session) = (Arc::clone(&self.store), self.recorder.session().clone());
         // Without a tokio runtime the process is shutting down.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };

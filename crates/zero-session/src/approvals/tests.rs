@@ -43,30 +43,30 @@ fn visit() -> Elicitation {
 
 #[tokio::test]
 async fn approval_request_has_all_details() {
-    let lab = SessionTestBed::new(&[]).await;
-    let asker = lab.broker().await;
+    let fixture = SessionTestBed::new(&[]).await;
+    let asker = fixture.broker().await;
     let answer = tokio::spawn(async move { asker.ask("call_1", &question()).await });
-    lab.wait_for_line("approval Run it").await;
-    let [pending] = &lab.sessions.approvals().list()[..] else { panic!("one waits") };
+    fixture.wait_for_line("approval Run it").await;
+    let [pending] = &fixture.sessions.approvals().list()[..] else { panic!("one waits") };
     let request = &pending.request;
-    assert_eq!(lab.sessions.approvals().get(&request.id).as_ref(), Some(pending));
+    assert_eq!(fixture.sessions.approvals().get(&request.id).as_ref(), Some(pending));
     let said = (&*request.call, &*request.tool, &*request.risk, &*request.cwd);
     assert_eq!(said, ("call_1", "Bash", "high", "/w"));
     let options: Vec<&str> = request.options.iter().map(|option| &*option.id).collect();
     assert_eq!(options, ["allow_once", "allow_always", "reject_once", "reject_always"]);
     assert!(request.preview.is_some() && request.expires_ms > pending.created_ms);
-    assert!(lab.sessions.approvals().resolve(&request.id, ApprovalAnswer::RejectSession, "me"));
-    assert!(lab.sessions.approvals().get(&request.id).is_none(), "it waits no more");
+    assert!(fixture.sessions.approvals().resolve(&request.id, ApprovalAnswer::RejectSession, "me"));
+    assert!(fixture.sessions.approvals().get(&request.id).is_none(), "it waits no more");
     assert_eq!(answer.await.unwrap(), ApprovalAnswer::RejectSession);
-    assert_eq!(lab.ledger_lines().await, "approval Run it / answer reject_always by me");
+    assert_eq!(fixture.ledger_lines().await, "approval Run it / answer reject_always by me");
 }
 
 /// Answers come from other threads, as soon as a question can be found.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answer_is_recorded_after_its_question() {
     for _ in 0..100 {
-        let lab = SessionTestBed::new(&[]).await;
-        let (asker, approvals) = (lab.broker().await, lab.sessions.approvals().clone());
+        let fixture = SessionTestBed::new(&[]).await;
+        let (asker, approvals) = (fixture.broker().await, fixture.sessions.approvals().clone());
         let answerer = std::thread::spawn({
             let runtime = tokio::runtime::Handle::current();
             move || {
@@ -84,19 +84,19 @@ async fn answer_is_recorded_after_its_question() {
         });
         assert_eq!(asker.ask("call_1", &question()).await, ApprovalAnswer::AllowOnce);
         assert!(answerer.join().unwrap());
-        assert_eq!(lab.ledger_lines().await, "approval Run it / answer allow_once by me");
+        assert_eq!(fixture.ledger_lines().await, "approval Run it / answer allow_once by me");
     }
 }
 
 #[tokio::test]
 async fn simultaneous_questions_are_listed_in_order() {
-    let lab = SessionTestBed::new(&[]).await;
+    let fixture = SessionTestBed::new(&[]).await;
     let calls: Vec<String> = (0..10).map(|number| format!("call_{number}")).collect();
     for call in calls.clone() {
-        let asker = lab.broker().await;
+        let asker = fixture.broker().await;
         tokio::spawn(async move { asker.ask(&call, &question()).await });
     }
-    let list = || lab.sessions.approvals().list();
+    let list = || fixture.sessions.approvals().list();
     while list().len() < calls.len() {
         tokio::task::yield_now().await;
     }
@@ -106,49 +106,49 @@ async fn simultaneous_questions_are_listed_in_order() {
 
 #[tokio::test]
 async fn dropped_asker_withdraws_question() {
-    let lab = SessionTestBed::new(&[]).await;
-    let asker = lab.broker().await;
+    let fixture = SessionTestBed::new(&[]).await;
+    let asker = fixture.broker().await;
     let asked = tokio::spawn(async move { asker.ask("call_1", &question()).await });
-    lab.wait_for_line("approval").await;
+    fixture.wait_for_line("approval").await;
     asked.abort();
-    lab.wait_for_line("answer cancelled by zero").await;
-    assert!(lab.sessions.approvals().list().is_empty());
+    fixture.wait_for_line("answer cancelled by zero").await;
+    assert!(fixture.sessions.approvals().list().is_empty());
 }
 
 #[tokio::test]
 async fn unwritable_question_is_rejected() {
-    let lab = SessionTestBed::new(&[]).await;
-    let asker = lab.broker().await;
-    lab.store.fail_writes([1]);
+    let fixture = SessionTestBed::new(&[]).await;
+    let asker = fixture.broker().await;
+    fixture.store.fail_writes([1]);
     assert_eq!(asker.ask("call_1", &question()).await, ApprovalAnswer::RejectOnce);
-    assert_eq!(lab.ledger_lines().await, "", "nobody was asked");
-    assert!(lab.sessions.approvals().list().is_empty());
+    assert_eq!(fixture.ledger_lines().await, "", "nobody was asked");
+    assert!(fixture.sessions.approvals().list().is_empty());
 }
 
 #[tokio::test]
 async fn tool_question_returns_user_answer() {
-    let lab = SessionTestBed::new(&[]).await;
+    let fixture = SessionTestBed::new(&[]).await;
     let values = Map::from_iter([("name".to_owned(), Value::from("secret"))]);
     for (answer, expected) in [
         (QuestionAnswer::Accept(values.clone()), ElicitationAnswer::Accept(values)),
         (QuestionAnswer::Decline, ElicitationAnswer::Decline),
         (QuestionAnswer::Cancel, ElicitationAnswer::Cancel),
     ] {
-        let asker = lab.broker().await;
+        let asker = fixture.broker().await;
         let (done, got) = oneshot::channel();
         tokio::spawn(async move { done.send(asker.elicit(&visit()).await) });
         let pending = loop {
-            match lab.sessions.questions().list().pop() {
+            match fixture.sessions.questions().list().pop() {
                 Some(pending) => break pending,
                 None => tokio::task::yield_now().await,
             }
         };
         assert_eq!(pending.question.url.as_deref(), Some("https://example.com/"));
         assert_eq!(pending.question.origin, "MCP server `x`");
-        assert!(lab.sessions.questions().resolve(&pending.question.id, answer.clone()));
-        assert!(!lab.sessions.questions().resolve(&pending.question.id, answer));
+        assert!(fixture.sessions.questions().resolve(&pending.question.id, answer.clone()));
+        assert!(!fixture.sessions.questions().resolve(&pending.question.id, answer));
         assert_eq!(got.await.unwrap(), expected);
     }
-    let ledger = format!("{:?}", lab.store.ledger(&lab.record().await.id));
+    let ledger = format!("{:?}", fixture.store.ledger(&fixture.record().await.id));
     assert!(!ledger.contains("secret"), "what they wrote is not kept: {ledger}");
 }

@@ -47,8 +47,8 @@ impl CallApprover for FixedApprover {
         Box::pin(std::future::ready(self.answer))
     }
 
-    fn store_grants(&self, standing: Vec<GrantRecord>) {
-        self.stood.lock().unwrap().push(standing);
+    fn store_grants(&self, grants: Vec<GrantRecord>) {
+        self.stood.lock().unwrap().push(grants);
     }
 }
 
@@ -145,7 +145,7 @@ impl BackendFixture {
             approver: Arc::clone(approver) as Arc<dyn CallApprover>,
             elicitor: None,
             mode: None,
-            standing: Vec::new(),
+            grants: Vec::new(),
             editor: None,
             own_folder: Some(self.path("../own")),
             keep: Box::new(()),
@@ -415,7 +415,7 @@ async fn session_grants_are_stored_and_restored() {
     assert!(!kept.is_empty() && kept.iter().all(|one| one.allowed && one.by == "person"));
 
     let no = FixedApprover::new(ApprovalAnswer::RejectOnce);
-    let config = LocalToolBackendConfig { standing: kept.clone(), ..fixture.config("s", &no) };
+    let config = LocalToolBackendConfig { grants: kept.clone(), ..fixture.config("s", &no) };
     let backend = LocalToolBackend::new(config).unwrap();
     std::fs::remove_file(fixture.path("a")).unwrap();
     let (end, _) = call(&backend, "Write", write("a")).await;
@@ -427,9 +427,9 @@ async fn session_grants_are_stored_and_restored() {
     assert_eq!((end.status(), no.question_count()), (ToolCallStatus::Denied, 1), "{end:?}");
 
     // Plan mode rejects the call despite earlier grants and despite a new approval.
-    for (mode, standing) in [(Some(PermissionMode::Plan), kept), (None, Vec::new())] {
+    for (mode, grants) in [(Some(PermissionMode::Plan), kept), (None, Vec::new())] {
         let planner = FixedApprover::new(ApprovalAnswer::AllowSession);
-        let config = LocalToolBackendConfig { mode, standing, ..fixture.config("p", &planner) };
+        let config = LocalToolBackendConfig { mode, grants, ..fixture.config("p", &planner) };
         let planning = LocalToolBackend::new(config).unwrap();
         planning.set_mode(PermissionMode::Plan).await.unwrap();
         for (tool, input) in [

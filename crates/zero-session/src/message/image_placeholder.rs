@@ -29,10 +29,10 @@ pub(crate) fn replace_images(messages: &mut [Arc<ModelMessage>], words: impl Fn(
 }
 
 fn has_images(message: &ModelMessage) -> bool {
-    let is_picture = |piece: &ResultContent| matches!(piece, ResultContent::Image { .. });
+    let is_image = |piece: &ResultContent| matches!(piece, ResultContent::Image { .. });
     message.blocks.iter().any(|block| match block {
         MessageBlock::Image { .. } => true,
-        MessageBlock::ToolResult { content, .. } => content.iter().any(is_picture),
+        MessageBlock::ToolResult { content, .. } => content.iter().any(is_image),
         MessageBlock::Text { .. }
         | MessageBlock::Thinking { .. }
         | MessageBlock::ToolUse { .. } => false,

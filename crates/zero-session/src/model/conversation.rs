@@ -264,7 +264,7 @@ pub(crate) mod tests {
             let pieces = turn.pieces.iter().map(|piece| match piece {
                 TurnPart::Text(text) => (*text).to_owned(),
                 TurnPart::OrphanedResult(text) => text.clone(),
-                TurnPart::Image(picture) => format!("<{}>", picture.mime),
+                TurnPart::Image(image) => format!("<{}>", image.mime),
                 TurnPart::Thinking { text, .. } => format!("~{text}"),
                 TurnPart::Call(call) => format!("+{}#{}", call.id, call.number),
                 TurnPart::ToolResult(answer) => match answer.content {

@@ -189,9 +189,9 @@ mod tests {
 
     #[tokio::test]
     async fn text_is_merged_while_write_is_pending() {
-        let lab = SessionTestBed::new(&[]).await;
-        let desk = lab.sessions.inner.session_state(&lab.record().await.id);
-        let mut outbox = LedgerOutbox::new(desk.recorder.clone(), RunId::from_bits(1));
+        let fixture = SessionTestBed::new(&[]).await;
+        let state = fixture.sessions.inner.session_state(&fixture.record().await.id);
+        let mut outbox = LedgerOutbox::new(state.recorder.clone(), RunId::from_bits(1));
         outbox.push(text("a"));
         outbox.start_write();
         assert!(outbox.is_writing());
@@ -202,17 +202,17 @@ mod tests {
         outbox.push(EventKind::Thought { text: "d".to_owned() });
         outbox.push(text("e"));
         outbox.flush().await.unwrap();
-        let ledger = lab.store.ledger(&lab.record().await.id);
+        let ledger = fixture.store.ledger(&fixture.record().await.id);
         let lines: Vec<String> = ledger.iter().map(|event| event_line(&event.what)).collect();
         assert_eq!(lines, ["text a", "text bc", "thought d", "text e"]);
     }
 
     #[tokio::test]
     async fn failed_entries_come_first_at_close() {
-        let lab = SessionTestBed::new(&[]).await;
-        let desk = lab.sessions.inner.session_state(&lab.record().await.id);
-        let mut outbox = LedgerOutbox::new(desk.recorder.clone(), RunId::from_bits(1));
-        lab.store.fail_writes([1]);
+        let fixture = SessionTestBed::new(&[]).await;
+        let state = fixture.sessions.inner.session_state(&fixture.record().await.id);
+        let mut outbox = LedgerOutbox::new(state.recorder.clone(), RunId::from_bits(1));
+        fixture.store.fail_writes([1]);
         outbox.push(text("a"));
         outbox.start_write();
         outbox.push(text("b"));
@@ -221,7 +221,7 @@ mod tests {
         let left: Vec<String> =
             outbox.close("").await.iter().map(|left| event_line(&left.what)).collect();
         assert_eq!(left, ["text a", "text b"]);
-        assert!(lab.store.ledger(&lab.record().await.id).is_empty());
+        assert!(fixture.store.ledger(&fixture.record().await.id).is_empty());
     }
 
     #[test]

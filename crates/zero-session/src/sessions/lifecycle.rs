@@ -139,11 +139,11 @@ impl SessionManagerInner {
         let patch = self.reset_mode_on_folder_change(key, patch).await?;
         let record = self.config.store.patch(key, patch.clone()).await?;
         let record = record.ok_or_else(|| SessionError::NotFound(key.to_string()))?;
-        let desk = self.session_state(&record.id);
+        let state = self.session_state(&record.id);
         let shown = change_events(&patch).into_iter().map(|what| new_event(None, what)).collect();
-        let shown = desk.recorder.write(shown).await;
-        let reached = self.update_backend(&desk, &record, &patch).await;
-        self.evict_state(&desk);
+        let shown = state.recorder.write(shown).await;
+        let reached = self.update_backend(&state, &record, &patch).await;
+        self.evict_state(&state);
         shown?;
         reached?;
         Ok(record)
@@ -167,12 +167,12 @@ impl SessionManagerInner {
     /// Updates the open backend, or closes it so that it is reopened with the new settings.
     async fn update_backend(
         &self,
-        desk: &SessionState,
+        state: &SessionState,
         record: &SessionRecord,
         patch: &SessionPatch,
     ) -> Result<(), SessionError> {
         if patch.cwd.is_some() || patch.tool_host.is_some() {
-            desk.retire_backend().await;
+            state.retire_backend().await;
             // Grants apply to the old folder only.
             self.config.store.set_grants(&record.id, Vec::new()).await?;
         }
@@ -181,12 +181,12 @@ impl SessionManagerInner {
         }
         let agent = self.config.agents.get(&record.agent);
         match self.effective_mode(record, agent) {
-            Some(mode) => match desk.current_backend(record).await {
+            Some(mode) => match state.current_backend(record).await {
                 Some(backend) => Ok(backend.set_mode(mode).await?),
                 None => Ok(()),
             },
             None => {
-                desk.drop_backend().await;
+                state.drop_backend().await;
                 Ok(())
             }
         }
@@ -210,49 +210,49 @@ impl SessionManagerInner {
         key: &SessionKey,
     ) -> Result<SessionRecord, SessionError> {
         let record = self.require_session(key).await?;
-        let desk = self.session_state(&record.id);
+        let state = self.session_state(&record.id);
         let reset = async {
-            let _nothing_new = desk.sending.lock().await;
+            let _nothing_new = state.sending.lock().await;
             self.finish_abandoned_runs(&record.id).await?;
-            self.stop_and_wait(&desk, "reset").await?;
+            self.stop_and_wait(&state, "reset").await?;
             let store = &self.config.store;
             let record = self.require_session(key).await?;
             store.start_transcript(&record.id, TranscriptStart::Reset, Vec::new()).await?;
             // A reset also drops all grants.
-            desk.drop_backend().await;
+            state.drop_backend().await;
             store.set_grants(&record.id, Vec::new()).await?;
             let shown = EventKind::Reset { transcript: record.transcript };
-            desk.recorder.write(vec![new_event(None, shown)]).await?;
+            state.recorder.write(vec![new_event(None, shown)]).await?;
             self.require_session(key).await
         };
         let record = reset.await;
-        self.evict_state(&desk);
+        self.evict_state(&state);
         record
     }
 
     pub(super) async fn delete(self: &Arc<Self>, key: &SessionKey) -> Result<bool, SessionError> {
         let Some(record) = self.config.store.session(key).await? else { return Ok(false) };
-        let desk = self.session_state(&record.id);
+        let state = self.session_state(&record.id);
         let deleted = async {
-            let _nothing_new = desk.sending.lock().await;
+            let _nothing_new = state.sending.lock().await;
             self.finish_abandoned_runs(&record.id).await?;
-            self.stop_and_wait(&desk, "delete").await?;
-            desk.drop_backend().await;
+            self.stop_and_wait(&state, "delete").await?;
+            state.drop_backend().await;
             Ok(self.config.store.delete(key).await?)
         };
         let deleted = deleted.await;
-        self.evict_state(&desk);
+        self.evict_state(&state);
         deleted
     }
 
     /// Stops all runs of a session and waits until they have ended.
     async fn stop_and_wait(
         self: &Arc<Self>,
-        desk: &Arc<SessionState>,
+        state: &Arc<SessionState>,
         by: &str,
     ) -> Result<(), SessionError> {
-        self.stop_runs(desk, None, &RunOutcome::Aborted { by: by.to_owned() });
-        wait_until_finished(self.active_runs_in(desk.recorder.session()), END_TIMEOUT).await
+        self.stop_runs(state, None, &RunOutcome::Aborted { by: by.to_owned() });
+        wait_until_finished(self.active_runs_in(state.recorder.session()), END_TIMEOUT).await
     }
 
     pub(super) async fn attach_backend(
@@ -265,9 +265,9 @@ impl SessionManagerInner {
         let patch = SessionPatch { tool_host: Some(place), ..SessionPatch::default() };
         let patched = self.config.store.patch(key, patch).await?;
         let record = patched.ok_or_else(|| SessionError::NotFound(key.to_string()))?;
-        let desk = self.session_state(&record.id);
-        let gone = desk.attach(backend).await;
-        Ok(AttachmentGuard { inner: Arc::downgrade(self), desk, gone })
+        let state = self.session_state(&record.id);
+        let gone = state.attach(backend).await;
+        Ok(AttachmentGuard { inner: Arc::downgrade(self), state, gone })
     }
 
     /// Checks that the caller may use the session's folder. Folders of clients are not checked.
@@ -287,16 +287,16 @@ impl SessionManagerInner {
     /// The current backend of a session, for a caller that may use its folder.
     pub(super) async fn backend_for(
         &self,
-        desk: &SessionState,
+        state: &SessionState,
         agent: &AgentProfile,
         reach: &FolderAccess,
     ) -> Result<ActiveBackend, ToolBackendError> {
         // A client's backend belongs to the session, so no folder has to be checked.
-        if let Some(now) = desk.client_backend() {
+        if let Some(now) = state.client_backend() {
             return Ok(now);
         }
         let store = &self.config.store;
-        let record = store.session_by_id(desk.recorder.session()).await;
+        let record = store.session_by_id(state.recorder.session()).await;
         let record = match record {
             Ok(Some(record)) => record,
             Ok(None) => {
@@ -306,15 +306,16 @@ impl SessionManagerInner {
         };
         self.check_folder_access(&record, reach)?;
         let mode = self.effective_mode(&record, Some(agent));
-        desk.open_backend(
-            &record,
-            mode,
-            &self.config.cwd,
-            &self.config.backend_factory,
-            store,
-            reach,
-        )
-        .await
+        state
+            .open_backend(
+                &record,
+                mode,
+                &self.config.cwd,
+                &self.config.backend_factory,
+                store,
+                reach,
+            )
+            .await
     }
 
     fn effective_mode(

@@ -42,7 +42,7 @@ impl SessionManagerInner {
     /// Interprets a prompt. Commands that change the session take effect here.
     pub(super) async fn resolve_prompt(
         self: &Arc<Self>,
-        desk: &Arc<SessionState>,
+        state: &Arc<SessionState>,
         record: &SessionRecord,
         agent: &AgentProfile,
         model: Option<&Arc<dyn ModelClient>>,
@@ -65,7 +65,7 @@ impl SessionManagerInner {
         let word = text.trim_start_matches('/').split_whitespace().next().unwrap_or_default();
         let most =
             if slash_commands::is_built_in(word) { LISTING_TIMEOUT } else { CATALOG_TIMEOUT };
-        let catalog = self.load_catalog(desk, agent, dialect, &prompt.reach, most).await;
+        let catalog = self.load_catalog(state, agent, dialect, &prompt.reach, most).await;
         let user = catalog.as_ref().map_or(&[][..], |catalog| &catalog.commands);
         match slash_commands::parse(text, user, direct) {
             None => PromptResolution::Prompt(text.to_owned()),
@@ -74,7 +74,7 @@ impl SessionManagerInner {
                 PromptResolution::Answer(slash_commands::help_text(user))
             }
             Some(Ok(SlashCommand::Status)) => PromptResolution::Answer(
-                self.status_text(desk, record, model, catalog.as_ref()).await,
+                self.status_text(state, record, model, catalog.as_ref()).await,
             ),
             Some(Ok(SlashCommand::Compact)) => PromptResolution::Compact,
             Some(Ok(SlashCommand::Direct)) => PromptResolution::Direct(text.to_owned()),
@@ -110,9 +110,9 @@ impl SessionManagerInner {
         let model = self.model_for(record, agent).ok();
         let dialect =
             session_worker::choose_dialect(agent, model.as_ref().map(|model| model.info()));
-        let desk = self.session_state(&record.id);
-        let catalog = self.load_catalog(&desk, agent, dialect, reach, LISTING_TIMEOUT).await;
-        self.release_backend(&desk).await;
+        let state = self.session_state(&record.id);
+        let catalog = self.load_catalog(&state, agent, dialect, reach, LISTING_TIMEOUT).await;
+        self.release_backend(&state).await;
         let mut commands = slash_commands::built_in_commands();
         // A user command with the name of a built-in one is not reachable.
         let is_new = |command: &PromptCommand| !slash_commands::is_built_in(&command.name);
@@ -122,23 +122,23 @@ impl SessionManagerInner {
     }
 
     /// Closes a backend that was only opened for a listing, if the session has no runs.
-    async fn release_backend(&self, desk: &Arc<SessionState>) {
-        if desk.is_empty() {
-            desk.drop_backend().await;
+    async fn release_backend(&self, state: &Arc<SessionState>) {
+        if state.is_empty() {
+            state.drop_backend().await;
         }
-        self.evict_state(desk);
+        self.evict_state(state);
     }
 
     /// The tool catalog, if it is available: commands also work without a backend.
     async fn load_catalog(
         &self,
-        desk: &SessionState,
+        state: &SessionState,
         agent: &AgentProfile,
         dialect: DialectName,
         reach: &FolderAccess,
         most: Duration,
     ) -> Option<ToolCatalog> {
-        let now = self.backend_for(desk, agent, reach).await.ok()?;
+        let now = self.backend_for(state, agent, reach).await.ok()?;
         tokio::select! {
             catalog = timeout(most, now.backend.load_catalog(dialect)) => catalog.ok()?.ok(),
             () = now.gone.cancelled() => None,
@@ -197,7 +197,7 @@ impl SessionManagerInner {
 
     async fn status_text(
         &self,
-        desk: &SessionState,
+        state: &SessionState,
         record: &SessionRecord,
         model: Option<&Arc<dyn ModelClient>>,
         catalog: Option<&ToolCatalog>,
@@ -217,7 +217,7 @@ impl SessionManagerInner {
         let agent = self.config.agents.get(&record.agent);
         let mode = record.mode.or(agent.and_then(|agent| agent.mode));
         line("mode", mode.map_or("that of the settings", PermissionMode::as_str).to_owned());
-        let backend = desk.current_backend(record).await;
+        let backend = state.current_backend(record).await;
         match (catalog, backend) {
             (Some(catalog), Some(backend)) => {
                 line("folder", format!("`{}` on {}", catalog.cwd.display(), backend.location()));

@@ -41,8 +41,8 @@ impl SessionManagerInner {
         prompts::validate(&prompt, &self.config.limits)?;
         let record = self.require_session(key).await?;
         let agent = self.find_agent(&record.agent)?;
-        let desk = self.session_state(&record.id);
-        let _order = desk.sending.lock().await;
+        let state = self.session_state(&record.id);
+        let _order = state.sending.lock().await;
         if let Some(before) = self.config.store.run(&run).await? {
             return existing_run_outcome(before, &record.id);
         }
@@ -50,7 +50,7 @@ impl SessionManagerInner {
         self.check_prompt_model(record.model.as_deref(), agent, &prompt)?;
         self.check_session_size(&record.id).await?;
         self.finish_abandoned_runs(&record.id).await?;
-        let (waiting, at_work) = desk.queue_load();
+        let (waiting, at_work) = state.queue_load();
         if waiting >= self.config.limits.queued_max {
             return Err(SessionError::Busy(format!(
                 "{waiting} prompts wait in this session already; wait for one to end, or abort some"
@@ -67,7 +67,7 @@ impl SessionManagerInner {
             started_ms: now_ms(),
             first,
         };
-        match desk.recorder.begin_run(new).await {
+        match state.recorder.begin_run(new).await {
             Ok(BeginRunOutcome::Started(_)) => {}
             Ok(BeginRunOutcome::AlreadyStarted(before)) => {
                 self.unregister_run(&active);
@@ -78,12 +78,12 @@ impl SessionManagerInner {
                 return Err(error.into());
             }
         }
-        self.set_title(&desk, &record, agent, &prompt).await;
-        if desk.enqueue(QueuedPrompt { prompt, active }) == WorkerPresence::Needed {
+        self.set_title(&state, &record, agent, &prompt).await;
+        if state.enqueue(QueuedPrompt { prompt, active }) == WorkerPresence::Needed {
             let closing = self.closing.clone();
             tokio::spawn(session_worker::run_worker(
                 Arc::downgrade(self),
-                Arc::clone(&desk),
+                Arc::clone(&state),
                 closing,
             ));
         }
@@ -197,7 +197,7 @@ impl SessionManagerInner {
 
     async fn set_title(
         &self,
-        desk: &SessionState,
+        state: &SessionState,
         record: &SessionRecord,
         agent: &AgentProfile,
         prompt: &Prompt,
@@ -215,7 +215,7 @@ impl SessionManagerInner {
         let patch = SessionPatch { title: Some(Some(title.clone())), ..SessionPatch::default() };
         let shown = EventKind::Changed { field: "title".to_owned(), value: Some(title) };
         let titled = match self.config.store.patch(&record.key, patch).await {
-            Ok(_) => desk.recorder.write(vec![new_event(None, shown)]).await,
+            Ok(_) => state.recorder.write(vec![new_event(None, shown)]).await,
             Err(error) => Err(error),
         };
         if let Err(error) = titled {
@@ -226,19 +226,19 @@ impl SessionManagerInner {
     /// Stops the active run and ends queued ones: the one with the id, or all. Returns immediately.
     pub(super) fn stop_runs(
         self: &Arc<Self>,
-        desk: &Arc<SessionState>,
+        state: &Arc<SessionState>,
         run: Option<&RunId>,
         end: &RunOutcome,
     ) -> Vec<Arc<ActiveRun>> {
         let mut stopped = Vec::new();
-        for QueuedPrompt { active, .. } in desk.take_queued(run) {
-            let (inner, desk) = (Arc::clone(self), Arc::clone(desk));
+        for QueuedPrompt { active, .. } in state.take_queued(run) {
+            let (inner, state) = (Arc::clone(self), Arc::clone(state));
             let (job, end) = (Arc::clone(&active), end.clone());
             tokio::spawn(async move {
-                let outbox = LedgerOutbox::new(desk.recorder.clone(), job.run.clone());
+                let outbox = LedgerOutbox::new(state.recorder.clone(), job.run.clone());
                 inner
                     .finish_run(
-                        &desk,
+                        &state,
                         &job,
                         RunCompletion { end, usage: TokenUsage::default() },
                         outbox,
@@ -248,7 +248,7 @@ impl SessionManagerInner {
             stopped.push(active);
         }
         // The active run, and one that is being queued.
-        for active in self.active_runs_in(desk.recorder.session()) {
+        for active in self.active_runs_in(state.recorder.session()) {
             let taken = stopped.iter().any(|stopped| stopped.run == active.run);
             let wanted = run.is_none_or(|run| *run == active.run);
             if wanted && !taken && !active.is_over() {
@@ -293,13 +293,13 @@ impl SessionManagerInner {
     pub(super) async fn shut_down(self: &Arc<Self>, grace: Duration) {
         self.closing.cancel();
         let end = RunOutcome::Aborted { by: "shutdown".to_owned() };
-        let desks: Vec<Arc<SessionState>> = self.lock_states().values().cloned().collect();
-        for desk in &desks {
+        let states: Vec<Arc<SessionState>> = self.lock_states().values().cloned().collect();
+        for state in &states {
             // Queued runs would only start in order to be stopped.
-            for QueuedPrompt { active, .. } in desk.take_queued(None) {
-                let outbox = LedgerOutbox::new(desk.recorder.clone(), active.run.clone());
+            for QueuedPrompt { active, .. } in state.take_queued(None) {
+                let outbox = LedgerOutbox::new(state.recorder.clone(), active.run.clone());
                 let ended = RunCompletion { end: end.clone(), usage: TokenUsage::default() };
-                self.finish_run(desk, &active, ended, outbox).await;
+                self.finish_run(state, &active, ended, outbox).await;
             }
         }
         let all = || self.lock_active_runs().values().cloned().collect::<Vec<_>>();
@@ -313,8 +313,8 @@ impl SessionManagerInner {
                 );
             }
         }
-        for desk in desks {
-            desk.drop_backend().await;
+        for state in states {
+            state.drop_backend().await;
         }
     }
 }

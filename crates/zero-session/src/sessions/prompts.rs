@@ -56,12 +56,12 @@ fn describe_attachment(number: usize, attachment: &PromptAttachment) -> String {
 
 /// The user message of a prompt.
 pub(super) fn build_message(text: &str, attachments: &[PromptAttachment]) -> ModelMessage {
-    let pictures = attachments.iter().map(|attachment| MessageBlock::Image {
+    let images = attachments.iter().map(|attachment| MessageBlock::Image {
         mime: attachment.mime.clone(),
         data: attachment.data.clone(),
     });
     let words = (!text.trim().is_empty()).then(|| MessageBlock::text(text));
-    ModelMessage { role: MessageRole::User, blocks: pictures.chain(words).collect() }
+    ModelMessage { role: MessageRole::User, blocks: images.chain(words).collect() }
 }
 
 /// The title of a session from its first prompt: the first non-blank line, truncated at a word
@@ -119,19 +119,15 @@ mod tests {
 
     #[test]
     fn invalid_prompt_is_refused_with_reason() {
-        let picture = |data| Some(("image/png", data));
+        let image = |data| Some(("image/png", data));
         check_prompt("hi", None, "fine");
-        check_prompt("", picture("AA=="), "fine");
+        check_prompt("", image("AA=="), "fine");
         check_prompt(" \n", None, "message or attachment required");
         check_prompt("a\0b", None, "message must not contain null bytes");
         check_prompt("12345678901", None, "the message has 11 bytes, at most 10 are accepted; ");
-        check_prompt(
-            "x",
-            picture("AAAAAAAAA"),
-            "the attachments have 9 bytes in base64, at most 8",
-        );
-        check_prompt("x", picture("A=="), "attachment 1 (`a\\n`) is not valid base64");
-        check_prompt("x", picture(""), "attachment 1 (`a\\n`) is not valid base64");
+        check_prompt("x", image("AAAAAAAAA"), "the attachments have 9 bytes in base64, at most 8");
+        check_prompt("x", image("A=="), "attachment 1 (`a\\n`) is not valid base64");
+        check_prompt("x", image(""), "attachment 1 (`a\\n`) is not valid base64");
         check_prompt(
             "x",
             Some(("text/plain", "AA==")),

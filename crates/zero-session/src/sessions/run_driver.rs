@@ -56,7 +56,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(10);
 /// The dependencies of a run.
 pub(super) struct RunDriver<'a> {
     pub(super) inner: &'a SessionManagerInner,
-    pub(super) desk: &'a Arc<SessionState>,
+    pub(super) state: &'a Arc<SessionState>,
     pub(super) active: &'a ActiveRun,
     pub(super) agent: &'a AgentProfile,
     /// Folders that the sender of the prompt may use.
@@ -203,7 +203,7 @@ impl<'a> RunDriver<'a> {
                 let stream = self.ask_model(request, cancel);
                 // The plan is read from the ledger, so its entries must be written first.
                 self.flush(under_way).await;
-                let (inner, session) = (self.inner, self.desk.recorder.session());
+                let (inner, session) = (self.inner, self.state.recorder.session());
                 under_way.summarising = Some(Box::pin(async move {
                     let plan = read_current_plan(&*inner.config.store, session).await;
                     Ok(TranscriptSummary { plan, ..read_summary(stream).await? })
@@ -212,7 +212,7 @@ impl<'a> RunDriver<'a> {
             TurnAction::AskUser(message) => {
                 // The user sees what the question is about before it is asked.
                 self.flush(under_way).await;
-                under_way.guarding = Some(Box::pin(ask_to_continue(self.desk, message)));
+                under_way.guarding = Some(Box::pin(ask_to_continue(self.state, message)));
             }
             TurnAction::RunCall(order) => {
                 self.flush(under_way).await;
@@ -230,7 +230,7 @@ impl<'a> RunDriver<'a> {
     /// The outcome if the session is full; everything done so far is kept.
     async fn end_if_full(&mut self, under_way: &mut RunState<'a>) -> Option<RunOutcome> {
         self.flush(under_way).await;
-        let error = self.inner.check_session_size(self.desk.recorder.session()).await.err()?;
+        let error = self.inner.check_session_size(self.state.recorder.session()).await.err()?;
         Some(session_worker::run_end_from_error(&error))
     }
 
@@ -260,7 +260,7 @@ impl<'a> RunDriver<'a> {
     /// Starts saving messages, unless that is in progress.
     fn start_saving(&self, under_way: &mut RunState<'a>) {
         if !self.outbox.is_broken() {
-            let (store, session) = (&*self.inner.config.store, self.desk.recorder.session());
+            let (store, session) = (&*self.inner.config.store, self.state.recorder.session());
             under_way.unsaved.start_save(store, session);
         }
     }
@@ -283,7 +283,7 @@ impl<'a> RunDriver<'a> {
         if self.outbox.is_broken() {
             return;
         }
-        let (store, session) = (&self.inner.config.store, self.desk.recorder.session());
+        let (store, session) = (&self.inner.config.store, self.state.recorder.session());
         let begun = store.start_transcript(session, TranscriptStart::Compacted, messages).await;
         self.stop_on_store_error(begun.map(|_| ()), under_way);
     }
@@ -307,17 +307,17 @@ impl<'a> RunDriver<'a> {
         &self,
         before: Option<&ActiveBackend>,
     ) -> BoxFuture<'a, Result<(RequestContext, ActiveBackend), ToolBackendError>> {
-        let (inner, desk, agent, dialect) = (self.inner, self.desk, self.agent, self.dialect);
+        let (inner, state, agent, dialect) = (self.inner, self.state, self.agent, self.dialect);
         let (place, reach) = (Arc::clone(&self.place), self.reach);
         let most = before.map_or(Duration::ZERO, |before| before.backend.reconnect_grace());
         let deadline = Instant::now() + most;
         Box::pin(async move {
             loop {
                 let left = deadline.saturating_duration_since(Instant::now());
-                let now = match inner.backend_for(desk, agent, reach).await {
+                let now = match inner.backend_for(state, agent, reach).await {
                     Err(away @ ToolBackendError::ClientDisconnected { .. }) => {
                         let _elsewhere = place.pause();
-                        desk.wait_for_client_backend(left).await.ok_or(away)?
+                        state.wait_for_client_backend(left).await.ok_or(away)?
                     }
                     found => found?,
                 };
@@ -351,12 +351,12 @@ impl<'a> RunDriver<'a> {
         let (dialect, tool) = (self.dialect, call.tool.clone());
         let cancel = under_way.cancel.child_token();
         let place = Arc::clone(&self.place);
-        let (desk, most) = (Arc::clone(self.desk), now.backend.reconnect_grace());
+        let (state, most) = (Arc::clone(self.state), now.backend.reconnect_grace());
         let calling = async move {
             let now = match now.at {
                 // The call has not started, so it can start once the client is back.
                 BackendLocation::Client if now.gone.is_cancelled() => {
-                    let back = cancel.run_until_cancelled(wait_for_client(&desk, dialect, most));
+                    let back = cancel.run_until_cancelled(wait_for_client(&state, dialect, most));
                     back.await.flatten().unwrap_or(now)
                 }
                 _ => now,
@@ -451,7 +451,7 @@ impl<'a> RunDriver<'a> {
 
     async fn finish(&mut self, end: RunOutcome, under_way: RunState<'a>) -> RunCompletion {
         let RunState { turn, mut unsaved, .. } = under_way;
-        let (store, session) = (&*self.inner.config.store, self.desk.recorder.session());
+        let (store, session) = (&*self.inner.config.store, self.state.recorder.session());
         let save = async {
             // Messages of a failed save are tried once more.
             let _ = unsaved.wait_for_save().await;
@@ -492,11 +492,11 @@ async fn load_catalog(
 
 /// Waits for a lost client until it is attached again and ready for calls in a dialect.
 async fn wait_for_client(
-    desk: &SessionState,
+    state: &SessionState,
     dialect: DialectName,
     most: Duration,
 ) -> Option<ActiveBackend> {
-    let now = desk.wait_for_client_backend(most).await?;
+    let now = state.wait_for_client_backend(most).await?;
     load_catalog(&now, dialect).await.ok().map(|_| now)
 }
 
@@ -616,8 +616,8 @@ async fn read_summary(mut stream: ModelStream) -> Result<TranscriptSummary, Mode
     Err(stream_cut_error())
 }
 
-async fn ask_to_continue(desk: &SessionState, why: String) -> LoopGuardAnswer {
-    match desk.asker.ask_to_continue(why).await.is_allow() {
+async fn ask_to_continue(state: &SessionState, why: String) -> LoopGuardAnswer {
+    match state.asker.ask_to_continue(why).await.is_allow() {
         true => LoopGuardAnswer::Continue,
         false => LoopGuardAnswer::Stop,
     }

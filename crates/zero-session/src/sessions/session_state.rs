@@ -217,8 +217,8 @@ impl SessionState {
             check_backend_folder(&*now.backend, reach)?;
             return Ok(now.clone());
         }
-        let standing = store.grants(&record.id).await;
-        let standing = standing.map_err(|error| ToolBackendError::Workspace(error.to_string()))?;
+        let grants = store.grants(&record.id).await;
+        let grants = grants.map_err(|error| ToolBackendError::Workspace(error.to_string()))?;
         let order = ToolBackendRequest {
             session: record.id.clone(),
             cwd: record.cwd.clone().unwrap_or_else(|| cwd.to_owned()),
@@ -226,7 +226,7 @@ impl SessionState {
             mode,
             approver: Arc::clone(&self.asker) as _,
             elicitor: Arc::clone(&self.asker) as _,
-            standing,
+            grants,
         };
         let backend = factory.open(order).await?;
         check_backend_folder(&*backend, reach)?;

@@ -40,30 +40,30 @@ const FINISH_RETRY_DELAYS: [Duration; 5] = [
 /// Executes prompts until none arrives for a while, then closes the session's backend.
 pub(super) async fn run_worker(
     inner: Weak<SessionManagerInner>,
-    desk: Arc<SessionState>,
+    state: Arc<SessionState>,
     closing: CancellationToken,
 ) {
     loop {
         // An idle worker must not keep the session manager alive.
         let Some(strong) = inner.upgrade() else { return };
         let idle_backend = strong.config.limits.idle_backend;
-        if let Some(job) = desk.next_prompt() {
-            strong.process_prompt(&desk, job).await;
+        if let Some(job) = state.next_prompt() {
+            strong.process_prompt(&state, job).await;
             continue;
         }
         drop(strong);
         tokio::select! {
-            idle = timeout(idle_backend, desk.work.notified()) => {
+            idle = timeout(idle_backend, state.work.notified()) => {
                 if idle.is_ok() {
                     continue;
                 }
             }
             () = closing.cancelled() => {}
         }
-        desk.drop_backend().await;
-        if desk.release_worker() {
+        state.drop_backend().await;
+        if state.release_worker() {
             if let Some(inner) = inner.upgrade() {
-                inner.evict_state(&desk);
+                inner.evict_state(&state);
             }
             return;
         }
@@ -72,7 +72,7 @@ pub(super) async fn run_worker(
 
 impl SessionManagerInner {
     /// Executes one prompt, from the queue to its end.
-    async fn process_prompt(self: &Arc<Self>, desk: &Arc<SessionState>, job: QueuedPrompt) {
+    async fn process_prompt(self: &Arc<Self>, state: &Arc<SessionState>, job: QueuedPrompt) {
         let QueuedPrompt { prompt, active } = job;
         // Traces contain the run and its outcome, never any content.
         let span = tracing::info_span!(
@@ -87,20 +87,20 @@ impl SessionManagerInner {
             input_tokens = Empty,
             output_tokens = Empty,
         );
-        self.process_in_span(&span, desk, prompt, &active).instrument(span.clone()).await;
+        self.process_in_span(&span, state, prompt, &active).instrument(span.clone()).await;
     }
 
     async fn process_in_span(
         self: &Arc<Self>,
         span: &Span,
-        desk: &Arc<SessionState>,
+        state: &Arc<SessionState>,
         prompt: Prompt,
         active: &ActiveRun,
     ) {
-        let mut outbox = LedgerOutbox::new(desk.recorder.clone(), active.run.clone());
+        let mut outbox = LedgerOutbox::new(state.recorder.clone(), active.run.clone());
         let (place, news) = (self.places.permit_for(&active.owner), Arc::default());
         let asking = RequestingRun { id: active.run.clone(), place: Arc::clone(&place), news };
-        desk.asker.set_run(Some(asking.clone()));
+        state.asker.set_run(Some(asking.clone()));
         let placed = match place.try_acquire() {
             true => Ok(()),
             false => self.wait_for_permit(active, &place, &mut outbox).await,
@@ -109,7 +109,7 @@ impl SessionManagerInner {
             Err(end) => RunCompletion { end, usage: TokenUsage::default() },
             Ok(()) => {
                 let _running = RunningGuard::new(&self.counted.running);
-                let driven = self.drive_run(desk, active, asking, prompt, &mut outbox);
+                let driven = self.drive_run(state, active, asking, prompt, &mut outbox);
                 match AssertUnwindSafe(driven).catch_unwind().await {
                     Ok(ended) => ended,
                     // The panic message is already in the log.
@@ -120,8 +120,8 @@ impl SessionManagerInner {
         record_end(span, &ended);
         // Only the end remains to be written, which may take time on a slow disk.
         let _over = place.pause();
-        self.finish_run(desk, active, ended, outbox).await;
-        desk.asker.set_run(None);
+        self.finish_run(state, active, ended, outbox).await;
+        state.asker.set_run(None);
     }
 
     /// Waits until fewer runs are active, and records that.
@@ -147,7 +147,7 @@ impl SessionManagerInner {
 
     async fn drive_run(
         self: &Arc<Self>,
-        desk: &Arc<SessionState>,
+        state: &Arc<SessionState>,
         active: &ActiveRun,
         asking: RequestingRun,
         prompt: Prompt,
@@ -155,11 +155,11 @@ impl SessionManagerInner {
     ) -> RunCompletion {
         let reach = prompt.reach.clone();
         let deadline = prompt.timeout.and_then(|most| Instant::now().checked_add(most));
-        match self.prepare(desk, active, prompt, outbox).await {
+        match self.prepare(state, active, prompt, outbox).await {
             Ok(PreparedRun::Turn { turn, agent, model, dialect }) => {
                 let shell = RunDriver {
                     inner: self,
-                    desk,
+                    state,
                     active,
                     agent: &agent,
                     reach: &reach,
@@ -182,7 +182,7 @@ impl SessionManagerInner {
     /// Everything before the first model request. A command may end the run here.
     async fn prepare(
         self: &Arc<Self>,
-        desk: &Arc<SessionState>,
+        state: &Arc<SessionState>,
         active: &ActiveRun,
         prompt: Prompt,
         outbox: &mut LedgerOutbox,
@@ -205,7 +205,7 @@ impl SessionManagerInner {
         let slashed = tokio::select! {
             biased;
             end = active.wait_for_stop() => return Ok(PreparedRun::Ended(end)),
-            slashed = self.resolve_prompt(desk, &record, &agent, model.as_ref().ok(), dialect, &prompt) => slashed,
+            slashed = self.resolve_prompt(state, &record, &agent, model.as_ref().ok(), dialect, &prompt) => slashed,
         };
         let answer =
             |text: &str| TurnGoal::Answer(prompts::build_message(text, &prompt.attachments));
@@ -245,7 +245,7 @@ impl SessionManagerInner {
     /// after that, the next start ends the run.
     pub(super) async fn finish_run(
         &self,
-        desk: &SessionState,
+        state: &SessionState,
         active: &ActiveRun,
         ended: RunCompletion,
         outbox: LedgerOutbox,
@@ -258,7 +258,7 @@ impl SessionManagerInner {
         active.mark_over();
         for wait in FINISH_RETRY_DELAYS.into_iter().map(Some).chain([None]) {
             let (run, last) = (active.run.clone(), last.clone());
-            let settled = desk.recorder.end_run(run, end.clone(), usage, last).await;
+            let settled = state.recorder.end_run(run, end.clone(), usage, last).await;
             let Err(error) = settled else { break };
             let (session, run) = (&active.session, &active.run);
             tracing::error!(%session, %run, %error, "the end of a run could not be recorded");

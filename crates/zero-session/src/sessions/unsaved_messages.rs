@@ -65,8 +65,8 @@ mod tests {
 
     #[tokio::test]
     async fn messages_added_during_save_are_saved_next() {
-        let lab = SessionTestBed::new(&[]).await;
-        let (store, id) = (&*lab.store, lab.record().await.id);
+        let fixture = SessionTestBed::new(&[]).await;
+        let (store, id) = (&*fixture.store, fixture.record().await.id);
         let mut unsaved = UnsavedMessages::default();
         unsaved.add(user_message("a"));
         unsaved.start_save(store, &id);
@@ -75,13 +75,13 @@ mod tests {
         assert!(unsaved.is_saving());
         unsaved.wait_for_save().await.unwrap();
         assert!(!unsaved.is_saving() && !unsaved.is_empty());
-        lab.store.fail_writes([1]);
+        fixture.store.fail_writes([1]);
         unsaved.start_save(store, &id);
         assert!(unsaved.wait_for_save().await.is_err() && !unsaved.is_empty());
         unsaved.start_save(store, &id);
         unsaved.wait_for_save().await.unwrap();
         assert!(unsaved.is_empty());
-        let kept = lab.store.transcript(&id, None).await.unwrap();
+        let kept = fixture.store.transcript(&id, None).await.unwrap();
         let texts: Vec<String> = kept.messages.iter().map(ModelMessage::text).collect();
         assert_eq!(texts, ["a", "b"]);
     }

@@ -485,8 +485,8 @@ fn user_can_request_compaction() {
 
 #[test]
 fn text_only_model_gets_image_placeholders() {
-    let picture = MessageBlock::Image { mime: "image/png".into(), data: "AA==".into() };
-    let prompt = ModelMessage { role: crate::message::MessageRole::User, blocks: vec![picture] };
+    let image = MessageBlock::Image { mime: "image/png".into(), data: "AA==".into() };
+    let prompt = ModelMessage { role: crate::message::MessageRole::User, blocks: vec![image] };
     let blind = TurnConfig { takes_images: false, ..config() };
     let mut turn = Turn::new(blind, Vec::new(), TurnGoal::Answer(prompt));
     turn.step(TurnInput::Begin);

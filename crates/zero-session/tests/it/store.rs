@@ -314,8 +314,8 @@ async fn ledger_of_version_2_is_read() {
         panic!("{outcomes:?}")
     };
     let diff = diff.result().unwrap();
-    let picture = ToolResultPart::Image { mime: "image/png".into(), data: "AA==".into() };
-    assert_eq!(diff.content, [ToolResultPart::Text("changed a.rs".into()), picture]);
+    let image = ToolResultPart::Image { mime: "image/png".into(), data: "AA==".into() };
+    assert_eq!(diff.content, [ToolResultPart::Text("changed a.rs".into()), image]);
     assert!(matches!(&diff.display, ResultDisplay::Diff(diff) if diff.unified.ends_with("+b")));
     assert_eq!(diff.locations, [FileLocation { path: "/w/a.rs".into(), line: Some(3) }]);
     let text = text.result().unwrap();

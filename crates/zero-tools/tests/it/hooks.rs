@@ -146,20 +146,20 @@ fn expect_denied(outcome: Result<CallOutcome, ToolError>) -> ToolError {
 
 #[tokio::test]
 async fn hook_receives_call_and_may_stay_silent() {
-    let lab = HookFixture::with_before_hook(&[], "cat > /tmp/told; exit 0");
-    assert!(result_text(&lab.read_file().await.unwrap()).contains("alpha"));
-    let row = lab.last_audit_row();
+    let fixture = HookFixture::with_before_hook(&[], "cat > /tmp/told; exit 0");
+    assert!(result_text(&fixture.read_file().await.unwrap()).contains("alpha"));
+    let row = fixture.last_audit_row();
     assert_eq!((row.hooks.len(), row.hooks[0].said.as_str()), (1, "nothing"));
     assert_eq!(
         (row.hooks[0].event.as_str(), row.hooks[0].source.as_str()),
         ("PreToolUse", "test:1")
     );
     assert!(row.hooks[0].duration_us > 0);
-    let lab = HookFixture::with_before_hook(&[], "cat >&2; exit 2");
-    let error = expect_denied(lab.run_bash("echo hi").await);
+    let fixture = HookFixture::with_before_hook(&[], "cat >&2; exit 2");
+    let error = expect_denied(fixture.run_bash("echo hi").await);
     let told = error.message.split_once("test:1): ").unwrap().1;
     let told: Value = serde_json::from_str(told).unwrap();
-    let work = lab.f.path("").canonicalize().unwrap();
+    let work = fixture.f.path("").canonicalize().unwrap();
     assert_eq!(told["hook_event_name"], "PreToolUse");
     assert_eq!(told["session_id"], "test");
     assert_eq!(told["tool_name"], "Bash");
@@ -174,14 +174,14 @@ async fn hook_denies_by_exit_code_or_json() {
         shell_hook("echo 'not on Fridays' >&2; exit 2"),
         printing_hook(&json!({"decision": "deny", "reason": "not on Fridays"})),
     ] {
-        let lab = HookFixture::new(&["allow Bash"], before_hooks(&[hook]));
-        let error = expect_denied(lab.run_bash("touch made").await);
+        let fixture = HookFixture::new(&["allow Bash"], before_hooks(&[hook]));
+        let error = expect_denied(fixture.run_bash("touch made").await);
         assert!(error.message.contains("denied by hook `bash -c "), "{error}");
         assert!(error.message.contains("(test:1): not on Fridays"), "{error}");
         assert!(error.details["matched_rule"].as_str().unwrap().starts_with("hook bash -c "));
         assert_eq!(error.details["rule_source"], "test:1");
-        assert!(!lab.f.path("made").exists() && lab.questions().is_empty());
-        let row = lab.last_audit_row();
+        assert!(!fixture.f.path("made").exists() && fixture.questions().is_empty());
+        let row = fixture.last_audit_row();
         assert_eq!((row.status.as_str(), row.hooks[0].said.as_str()), ("denied", "deny"));
         assert_eq!(row.hooks[0].reason.as_deref(), Some("not on Fridays"));
         let decision = row.decision.unwrap();
@@ -198,42 +198,42 @@ async fn hook_cannot_allow_what_rules_deny() {
         access: LaunchAccess::AsCommands,
         ..shell_hook("touch heard; echo '{\"decision\": \"allow\"}'")
     };
-    let lab = HookFixture::new(&["deny Bash(touch:*)"], before_hooks(&[hook]));
-    let error = expect_denied(lab.run_bash("touch made").await);
+    let fixture = HookFixture::new(&["deny Bash(touch:*)"], before_hooks(&[hook]));
+    let error = expect_denied(fixture.run_bash("touch made").await);
     assert_eq!(error.details["matched_rule"], "Bash(touch:*)");
-    assert!(!lab.f.path("made").exists() && !lab.f.path("heard").exists());
-    assert!(lab.last_audit_row().hooks.is_empty());
-    lab.f.call("Read", json!({"file": "a.txt"})).await.unwrap_err();
-    assert!(lab.last_audit_row().hooks.is_empty(), "nor of what is no call");
+    assert!(!fixture.f.path("made").exists() && !fixture.f.path("heard").exists());
+    assert!(fixture.last_audit_row().hooks.is_empty());
+    fixture.f.call("Read", json!({"file": "a.txt"})).await.unwrap_err();
+    assert!(fixture.last_audit_row().hooks.is_empty(), "nor of what is no call");
     // A call that needs approval still needs it.
-    let lab = HookFixture::with_answer(
+    let fixture = HookFixture::with_answer(
         ApprovalAnswer::RejectOnce,
         &[],
         before_hooks(&[printing_hook(&json!({"decision": "allow"}))]),
     );
-    let error = lab.run_bash("touch made").await.unwrap_err();
-    assert_eq!((error.reason(), lab.questions().len()), (Some(ErrorReason::Rejected), 1));
-    assert!(!lab.f.path("made").exists());
+    let error = fixture.run_bash("touch made").await.unwrap_err();
+    assert_eq!((error.reason(), fixture.questions().len()), (Some(ErrorReason::Rejected), 1));
+    assert!(!fixture.f.path("made").exists());
 }
 
 #[tokio::test]
 async fn hook_can_require_approval() {
     let wish = printing_hook(&json!({"decision": "ask", "reason": "is it\n\u{1b}[2Jright?"}));
-    let lab = HookFixture::new(&["allow Read"], before_hooks(std::slice::from_ref(&wish)));
-    assert!(result_text(&lab.read_file().await.unwrap()).contains("alpha"));
-    let [question] = &lab.questions()[..] else { panic!("one question") };
+    let fixture = HookFixture::new(&["allow Read"], before_hooks(std::slice::from_ref(&wish)));
+    assert!(result_text(&fixture.read_file().await.unwrap()).contains("alpha"));
+    let [question] = &fixture.questions()[..] else { panic!("one question") };
     assert!(question.reason.ends_with("(test:1) asks: is it right?"), "{}", question.reason);
     assert!(question.grants.is_empty(), "it is asked every time");
-    let row = lab.last_audit_row();
+    let row = fixture.last_audit_row();
     let decision = row.decision.unwrap();
     assert_eq!((row.hooks[0].said.as_str(), decision.verdict.as_str()), ("ask", "ask"));
     assert_eq!(decision.answered.as_deref(), Some("test: allow once"));
-    let lab = HookFixture::with_answer(
+    let fixture = HookFixture::with_answer(
         ApprovalAnswer::RejectOnce,
         &[],
         before_hooks(std::slice::from_ref(&wish)),
     );
-    assert_eq!(lab.read_file().await.unwrap_err().reason(), Some(ErrorReason::Rejected));
+    assert_eq!(fixture.read_file().await.unwrap_err().reason(), Some(ErrorReason::Rejected));
     // Without a user to ask, the call is denied.
     let f = ToolFixture::session_with_host(|config| {
         config.approver = None;
@@ -247,8 +247,8 @@ async fn hook_can_require_approval() {
 #[tokio::test]
 async fn rewritten_input_is_what_is_approved_and_run() {
     let script = r#"cat > /dev/null; echo '{"input": {"command": "echo two"}}'"#;
-    let lab = HookFixture::with_before_hook(&["ask Bash"], script);
-    let outcome = lab.run_bash("echo one").await.unwrap();
+    let fixture = HookFixture::with_before_hook(&["ask Bash"], script);
+    let outcome = fixture.run_bash("echo one").await.unwrap();
     let texts = content_texts(&outcome);
     assert!(texts[0].contains("two") && !texts[0].contains("one"), "{texts:?}");
     let told = texts.last().unwrap();
@@ -256,12 +256,12 @@ async fn rewritten_input_is_what_is_approved_and_run() {
         told.contains("rewrote the input of this call to") && told.contains("echo two"),
         "{told}"
     );
-    let [question] = &lab.questions()[..] else { panic!("one question") };
+    let [question] = &fixture.questions()[..] else { panic!("one question") };
     let commands: Vec<String> = question.commands().map(ToString::to_string).collect();
     assert_eq!(commands, ["echo two"]);
     assert_eq!(question.rewritten, Some(json!({"command": "echo two"})));
     assert!(question.reason.ends_with("(test:1) rewrote the input"), "{}", question.reason);
-    let row = lab.last_audit_row();
+    let row = fixture.last_audit_row();
     assert_eq!(row.input["command"], "echo one");
     assert_eq!(row.hooks[0].said, "rewrite");
     assert_eq!(row.hooks[0].input.as_ref().unwrap()["command"], "echo two");
@@ -273,77 +273,83 @@ async fn hooks_run_in_order_on_rewritten_input() {
     let first = r#"cat > /dev/null; echo '{"input": {"command": "echo b"}}'"#;
     let second = r#"grep -q '"echo b"' || exit 1; echo '{"decision": "ask", "input": {"command": "echo c"}}'"#;
     let third = "grep -q '\"echo c\"' || exit 1";
-    let lab = HookFixture::new(
+    let fixture = HookFixture::new(
         &[],
         before_hooks(&[shell_hook(first), shell_hook(second), shell_hook(third)]),
     );
-    let outcome = lab.run_bash("echo a").await.unwrap();
+    let outcome = fixture.run_bash("echo a").await.unwrap();
     assert!(result_text(&outcome).starts_with('c'), "{:?}", content_texts(&outcome));
-    let row = lab.last_audit_row();
+    let row = fixture.last_audit_row();
     let said: Vec<&str> = row.hooks.iter().map(|hook| hook.said.as_str()).collect();
     assert_eq!(said, ["rewrite", "ask", "nothing"]);
     // After the first denial no further hook runs.
-    let lab = HookFixture::new(&[], before_hooks(&[shell_hook("exit 2"), shell_hook(first)]));
-    expect_denied(lab.run_bash("echo a").await);
-    assert_eq!(lab.last_audit_row().hooks.len(), 1);
+    let fixture = HookFixture::new(&[], before_hooks(&[shell_hook("exit 2"), shell_hook(first)]));
+    expect_denied(fixture.run_bash("echo a").await);
+    assert_eq!(fixture.last_audit_row().hooks.len(), 1);
 }
 
 #[tokio::test]
 async fn rewritten_input_is_authorized_anew() {
     let to_secret =
         printing_hook(&json!({"decision": "allow", "input": {"file_path": "secrets/key"}}));
-    let lab = HookFixture::new(&["deny Read(secrets/**)"], before_hooks(&[to_secret]));
-    lab.f.write_file("secrets/key", "treasure");
-    let error = expect_denied(lab.read_file().await);
+    let fixture = HookFixture::new(&["deny Read(secrets/**)"], before_hooks(&[to_secret]));
+    fixture.f.write_file("secrets/key", "treasure");
+    let error = expect_denied(fixture.read_file().await);
     assert_eq!(error.details["matched_rule"], "Read(secrets/**)");
     assert!(error.message.contains("rewrote the input"), "{error}");
     assert!(!error.message.contains("treasure"), "{error}");
     let to_outside = printing_hook(&json!({"input": {"file_path": "../outside"}}));
-    let lab =
+    let fixture =
         HookFixture::with_answer(ApprovalAnswer::RejectOnce, &[], before_hooks(&[to_outside]));
-    std::fs::write(lab.f.outside().join("outside"), "treasure").unwrap();
-    let error = lab.read_file().await.unwrap_err();
+    std::fs::write(fixture.f.outside().join("outside"), "treasure").unwrap();
+    let error = fixture.read_file().await.unwrap_err();
     assert_eq!(error.reason(), Some(ErrorReason::Rejected), "a person is asked about it: {error}");
     let to_command = printing_hook(&json!({"input": {"command": "rm -rf ."}}));
-    let lab =
+    let fixture =
         HookFixture::new(&["allow Bash(echo:*)", "deny Bash(rm:*)"], before_hooks(&[to_command]));
-    assert_eq!(expect_denied(lab.run_bash("echo hi").await).details["matched_rule"], "Bash(rm:*)");
-    assert!(lab.f.path("a.txt").exists());
+    assert_eq!(
+        expect_denied(fixture.run_bash("echo hi").await).details["matched_rule"],
+        "Bash(rm:*)"
+    );
+    assert!(fixture.f.path("a.txt").exists());
 }
 
 #[tokio::test]
 async fn invalid_rewritten_input_is_a_hook_failure() {
     let hook = printing_hook(&json!({"input": {"fil_path": "a.txt"}}));
-    let lab = HookFixture::new(&[], before_hooks(std::slice::from_ref(&hook)));
-    let error = expect_denied(lab.read_file().await);
+    let fixture = HookFixture::new(&[], before_hooks(std::slice::from_ref(&hook)));
+    let error = expect_denied(fixture.read_file().await);
     for part in ["(test:1): it failed: the input that it returned", "fil_path", "`onFailure`"] {
         assert!(error.message.contains(part), "{part}: {error}");
     }
-    assert_eq!(lab.last_audit_row().hooks[0].said, "failed");
-    let lab = HookFixture::new(
+    assert_eq!(fixture.last_audit_row().hooks[0].said, "failed");
+    let fixture = HookFixture::new(
         &[],
         before_hooks(&[Hook { on_failure: HookFailureAction::Ask, ..hook.clone() }]),
     );
-    assert!(result_text(&lab.read_file().await.unwrap()).contains("alpha"), "the input as it was");
-    assert!(lab.questions()[0].reason.contains("asks: it failed: the input that it returned"));
-    let lab = HookFixture::new(
+    assert!(
+        result_text(&fixture.read_file().await.unwrap()).contains("alpha"),
+        "the input as it was"
+    );
+    assert!(fixture.questions()[0].reason.contains("asks: it failed: the input that it returned"));
+    let fixture = HookFixture::new(
         &[],
         before_hooks(&[Hook { on_failure: HookFailureAction::Ignore, ..hook }]),
     );
-    assert_eq!(content_texts(&lab.read_file().await.unwrap()).len(), 1);
-    assert!(lab.questions().is_empty());
+    assert_eq!(content_texts(&fixture.read_file().await.unwrap()).len(), 1);
+    assert!(fixture.questions().is_empty());
 }
 
 #[tokio::test]
 async fn secret_in_hook_command_is_redacted() {
     let script = "exit 1 # --token=tok-5f2a91c07766";
-    let lab =
+    let fixture =
         HookFixture::new(&[], HookSettings { before: vec![], after: vec![shell_hook(script)] });
-    let told = content_texts(&lab.read_file().await.unwrap()).join("\n");
+    let told = content_texts(&fixture.read_file().await.unwrap()).join("\n");
     assert!(told.contains("[redacted]") && !told.contains("tok-5f2a91c07766"), "{told}");
-    let lab = HookFixture::with_before_hook(&[], script);
-    let error = expect_denied(lab.read_file().await);
-    let told = format!("{} {:?} {:?}", error.message, error.details, lab.last_audit_row());
+    let fixture = HookFixture::with_before_hook(&[], script);
+    let error = expect_denied(fixture.read_file().await);
+    let told = format!("{} {:?} {:?}", error.message, error.details, fixture.last_audit_row());
     assert!(told.contains("[redacted]") && !told.contains("tok-5f2a91c07766"), "{told}");
 }
 
@@ -357,9 +363,9 @@ async fn hook_output_in_audit_is_bounded() {
         printing_hook(&json!({ "input": input }))
     };
     let hooks: Vec<Hook> = (0..6).map(writing).collect();
-    let lab = HookFixture::new(&["allow Bash"], before_hooks(&hooks));
-    let _ = lab.run_bash("true").await;
-    let row = lab.last_audit_row();
+    let fixture = HookFixture::new(&["allow Bash"], before_hooks(&hooks));
+    let _ = fixture.run_bash("true").await;
+    let row = fixture.last_audit_row();
     assert_eq!(row.hooks.len(), 6);
     let bytes = serde_json::to_string(&row.hooks).unwrap().len();
     assert!(bytes < 100_000, "{bytes}");
@@ -378,15 +384,15 @@ async fn failing_hook_denies() {
         ("head -c 100000000 /dev/zero", "it printed more than 1024 kB"),
         ("yes '{}' | head -c 100000000 >&2; exit 1", "exit code 1"),
     ] {
-        let lab = HookFixture::with_before_hook(&[], script);
-        let error = expect_denied(lab.read_file().await);
+        let fixture = HookFixture::with_before_hook(&[], script);
+        let error = expect_denied(fixture.read_file().await);
         assert!(error.message.contains("it failed: ") && error.message.contains(part), "{error}");
         assert!(error.message.contains("`onFailure`"), "{error}");
         assert!(error.message.len() < 2_500, "{}", error.message.len());
     }
     let missing = Hook { words: vec!["./no-such-hook".to_owned()], ..shell_hook("") };
-    let lab = HookFixture::new(&[], before_hooks(&[missing]));
-    assert!(expect_denied(lab.read_file().await).message.contains("no-such-hook"));
+    let fixture = HookFixture::new(&[], before_hooks(&[missing]));
+    assert!(expect_denied(fixture.read_file().await).message.contains("no-such-hook"));
 }
 
 #[tokio::test]
@@ -394,14 +400,14 @@ async fn hanging_hook_is_killed_with_its_children() {
     let mark = unique_mark(3);
     let script = format!("setsid sleep {mark} & trap '' TERM; sleep {mark}; sleep {mark}");
     let hook = Hook { timeout: Duration::from_millis(500), ..shell_hook(&script) };
-    let lab = HookFixture::new(&[], before_hooks(&[hook]));
-    let error = expect_denied(lab.read_file().await);
+    let fixture = HookFixture::new(&[], before_hooks(&[hook]));
+    let error = expect_denied(fixture.read_file().await);
     assert!(error.message.contains("it timed out after 0.5 s"), "{error}");
     assert_eq!(count_processes_with_arg(&mark), 0);
     // Processes that it leaves behind are killed, and not waited for.
     let script = format!("setsid sleep {mark} & sleep {mark} & exit 0");
-    let lab = HookFixture::with_before_hook(&[], &script);
-    assert!(lab.read_file().await.is_ok());
+    let fixture = HookFixture::with_before_hook(&[], &script);
+    assert!(fixture.read_file().await.is_ok());
     assert_eq!(count_processes_with_arg(&mark), 0);
 }
 
@@ -409,21 +415,21 @@ async fn hanging_hook_is_killed_with_its_children() {
 async fn fork_bomb_hook_is_bounded() {
     let hook =
         Hook { timeout: Duration::from_secs(5), ..shell_hook("f() { f | f & }; f; sleep 600") };
-    let lab = HookFixture::new(&[], before_hooks(&[hook]));
-    assert!(expect_denied(lab.read_file().await).message.contains("it failed: "));
+    let fixture = HookFixture::new(&[], before_hooks(&[hook]));
+    assert!(expect_denied(fixture.read_file().await).message.contains("it failed: "));
 }
 
 #[tokio::test]
 async fn hook_reads_no_more_than_commands() {
-    let lab = HookFixture::with_before_hook(&["deny Read(secret)"], "cat secret >&2; exit 2");
-    lab.f.write_file("secret", "treasure");
-    let error = expect_denied(lab.read_file().await);
+    let fixture = HookFixture::with_before_hook(&["deny Read(secret)"], "cat secret >&2; exit 2");
+    fixture.f.write_file("secret", "treasure");
+    let error = expect_denied(fixture.read_file().await);
     assert!(!error.message.contains("treasure"), "{error}");
-    let lab = HookFixture::with_before_hook(&[], "ls ../state >&2; echo looked >&2; exit 2");
-    assert!(lab.f.outside().join("state").exists());
-    lab.read_file().await.unwrap_err();
-    assert!(lab.f.outside().join("state/audit").exists());
-    let error = expect_denied(lab.read_file().await);
+    let fixture = HookFixture::with_before_hook(&[], "ls ../state >&2; echo looked >&2; exit 2");
+    assert!(fixture.f.outside().join("state").exists());
+    fixture.read_file().await.unwrap_err();
+    assert!(fixture.f.outside().join("state/audit").exists());
+    let error = expect_denied(fixture.read_file().await);
     assert!(error.message.contains("looked") && !error.message.contains("audit"), "{error}");
 }
 
@@ -431,37 +437,37 @@ async fn hook_reads_no_more_than_commands() {
 async fn hook_writes_nothing_unless_settings_allow() {
     let script =
         "echo x > inside; echo x > ../outside; echo x >> a.txt; echo x > /tmp/own && exit 0";
-    let lab = HookFixture::with_before_hook(&[], script);
-    assert!(lab.read_file().await.is_ok());
-    assert!(!lab.f.path("inside").exists() && !lab.f.outside().join("outside").exists());
-    assert_eq!(lab.f.read_text("a.txt"), "alpha\n");
+    let fixture = HookFixture::with_before_hook(&[], script);
+    assert!(fixture.read_file().await.is_ok());
+    assert!(!fixture.f.path("inside").exists() && !fixture.f.outside().join("outside").exists());
+    assert_eq!(fixture.f.read_text("a.txt"), "alpha\n");
     let hook = Hook { access: LaunchAccess::AsCommands, ..shell_hook(script) };
-    let lab = HookFixture::new(&[], before_hooks(&[hook]));
-    assert!(lab.read_file().await.is_ok());
+    let fixture = HookFixture::new(&[], before_hooks(&[hook]));
+    assert!(fixture.read_file().await.is_ok());
     assert_eq!(
-        (lab.f.read_text("inside"), lab.f.read_text("a.txt")),
+        (fixture.f.read_text("inside"), fixture.f.read_text("a.txt")),
         ("x\n".into(), "alpha\nx\n".into())
     );
-    assert!(!lab.f.outside().join("outside").exists());
+    assert!(!fixture.f.outside().join("outside").exists());
     let hook = Hook { access: LaunchAccess::AsCommands, ..shell_hook("echo x > .envrc") };
-    let lab = HookFixture::new(&[], before_hooks(&[hook]));
-    let error = expect_denied(lab.read_file().await);
+    let fixture = HookFixture::new(&[], before_hooks(&[hook]));
+    let error = expect_denied(fixture.read_file().await);
     assert!(error.message.contains(".envrc"), "{error}");
-    assert!(!lab.f.path(".envrc").exists());
+    assert!(!fixture.f.path(".envrc").exists());
 }
 
 #[tokio::test]
 async fn hook_temp_folder_is_hidden_from_commands() {
     let script = "[ -e /tmp/seen ] && { echo again >&2; exit 2; }; touch /tmp/seen";
     let hook = Hook { tools: vec![ToolPattern::Named("Read".to_owned())], ..shell_hook(script) };
-    let lab = HookFixture::new(&["allow Bash"], before_hooks(&[hook]));
-    assert!(lab.read_file().await.is_ok());
-    let outcome = lab.run_bash("ls -a /tmp; rm -f /tmp/seen").await.unwrap();
+    let fixture = HookFixture::new(&["allow Bash"], before_hooks(&[hook]));
+    assert!(fixture.read_file().await.is_ok());
+    let outcome = fixture.run_bash("ls -a /tmp; rm -f /tmp/seen").await.unwrap();
     assert!(!result_text(&outcome).contains("seen"), "{:?}", content_texts(&outcome));
-    assert!(expect_denied(lab.read_file().await).message.contains("again"));
-    let session = lab.f.host.open_one_shot_session().unwrap();
+    assert!(expect_denied(fixture.read_file().await).message.contains("again"));
+    let session = fixture.f.host.open_one_shot_session().unwrap();
     let (dialect, cancel) = (Dialect::new(DialectName::Canonical), CancellationToken::new());
-    let call = lab.f.host.call(&session, &dialect, read_call(), &cancel).await;
+    let call = fixture.f.host.call(&session, &dialect, read_call(), &cancel).await;
     assert!(call.outcome.is_ok(), "another session has another place");
 }
 
@@ -488,10 +494,10 @@ async fn wait_for_process(mark: &str) {
 async fn call_can_be_cancelled_during_hook() {
     let mark = unique_mark(4);
     for goes_away in [false, true] {
-        let lab =
+        let fixture =
             HookFixture::with_before_hook(&[], &format!("setsid sleep {mark} & sleep {mark}"));
         let (dialect, cancel) = (Dialect::new(DialectName::Canonical), CancellationToken::new());
-        let call = lab.f.host.call(lab.f.open_session(), &dialect, read_call(), &cancel);
+        let call = fixture.f.host.call(fixture.f.open_session(), &dialect, read_call(), &cancel);
         if goes_away {
             tokio::select! {
                 _ = call => panic!("the call must not end"),
@@ -505,33 +511,34 @@ async fn call_can_be_cancelled_during_hook() {
             let (report, ()) = tokio::join!(call, stop);
             assert_eq!(report.outcome.unwrap_err().reason(), Some(ErrorReason::Cancelled));
             assert_eq!(count_processes_with_arg(&mark), 0);
-            assert_eq!(lab.last_audit_row().hooks[0].said, "cancelled");
+            assert_eq!(fixture.last_audit_row().hooks[0].said, "cancelled");
         }
-        assert_eq!(lab.last_audit_row().status, "cancelled");
-        drop(lab);
+        assert_eq!(fixture.last_audit_row().status, "cancelled");
+        drop(fixture);
         assert_eq!(count_processes_with_arg(&mark), 0);
     }
 }
 
 #[tokio::test]
 async fn concurrent_calls_run_their_own_hooks() {
-    let lab = Arc::new(HookFixture::with_before_hook(&[], "grep -o 'number [0-9]*' >&2; exit 2"));
+    let fixture =
+        Arc::new(HookFixture::with_before_hook(&[], "grep -o 'number [0-9]*' >&2; exit 2"));
     let mut calls = tokio::task::JoinSet::new();
     for number in 0..20 {
-        let lab = Arc::clone(&lab);
+        let fixture = Arc::clone(&fixture);
         calls.spawn(async move {
-            let error = expect_denied(lab.run_bash(&format!("echo number {number}")).await);
+            let error = expect_denied(fixture.run_bash(&format!("echo number {number}")).await);
             assert!(error.message.ends_with(&format!("number {number}")), "{error}");
         });
     }
     calls.join_all().await;
-    assert_eq!(lab.audit_rows().len(), 20);
+    assert_eq!(fixture.audit_rows().len(), 20);
 }
 
 #[tokio::test]
 async fn deny_rule_applies_to_hook_command() {
-    let lab = HookFixture::with_before_hook(&["deny Bash(bash:*)"], "exit 0");
-    let error = expect_denied(lab.read_file().await);
+    let fixture = HookFixture::with_before_hook(&["deny Bash(bash:*)"], "exit 0");
+    let error = expect_denied(fixture.read_file().await);
     assert!(error.message.contains("denied by rule `Bash(bash:*)`"), "{error}");
     assert!(error.message.contains("it failed: "), "{error}");
 }
@@ -542,11 +549,11 @@ async fn plan_mode_makes_hooks_read_only() {
         before: vec![shell_hook("cat > /dev/null")],
         after: vec![Hook { access: LaunchAccess::AsCommands, ..shell_hook("touch made") }],
     };
-    let lab = HookFixture::new(&[], hooks);
-    lab.f.open_session().set_mode(Some(PermissionMode::Plan));
-    let texts = content_texts(&lab.read_file().await.unwrap());
+    let fixture = HookFixture::new(&[], hooks);
+    fixture.f.open_session().set_mode(Some(PermissionMode::Plan));
+    let texts = content_texts(&fixture.read_file().await.unwrap());
     assert!(texts.last().unwrap().contains("it failed: run it: denied"), "{texts:?}");
-    assert!(!lab.f.path("made").exists());
+    assert!(!fixture.f.path("made").exists());
 }
 
 #[tokio::test]
@@ -558,16 +565,16 @@ async fn plan_mode_fails_hook_that_needs_write_access() {
     ] {
         let hook =
             Hook { access: LaunchAccess::AsCommands, on_failure, ..shell_hook("touch made") };
-        let lab = HookFixture::new(&[], before_hooks(&[hook]));
-        lab.f.open_session().set_mode(Some(PermissionMode::Plan));
-        let outcome = lab.read_file().await;
-        let row = lab.last_audit_row();
+        let fixture = HookFixture::new(&[], before_hooks(&[hook]));
+        fixture.f.open_session().set_mode(Some(PermissionMode::Plan));
+        let outcome = fixture.read_file().await;
+        let row = fixture.last_audit_row();
         assert_eq!((row.status.as_str(), row.hooks[0].said.as_str()), (expected, "failed"));
         let why = row.hooks[0].reason.clone().unwrap();
         assert!(why.contains("plan mode does not allow changes or commands"), "{why}");
-        assert_eq!(lab.questions().len(), usize::from(on_failure == HookFailureAction::Ask));
+        assert_eq!(fixture.questions().len(), usize::from(on_failure == HookFailureAction::Ask));
         assert_eq!(outcome.is_err(), expected == "denied");
-        assert!(!lab.f.path("made").exists());
+        assert!(!fixture.f.path("made").exists());
     }
 }
 
@@ -594,20 +601,20 @@ async fn after_hook_adds_remark_only() {
     let plain = HookFixture::new(&[], HookSettings::default());
     let expected = plain.read_file().await.unwrap();
     let script = r#"grep -q '"text":".*alpha.*"is_error":false' || exit 1; printf '{"context": "look\\u001b[2J\\u202e out"}'"#;
-    let lab = HookFixture::with_after_hook(script);
-    let outcome = lab.read_file().await.unwrap();
+    let fixture = HookFixture::with_after_hook(script);
+    let outcome = fixture.read_file().await.unwrap();
     assert_eq!(outcome.result.structured, expected.result.structured);
     assert_eq!(outcome.rendered.display, expected.rendered.display);
     let [own, remark] = &content_texts(&outcome)[..] else {
         panic!("{:?}", content_texts(&outcome))
     };
     assert_eq!(own, &content_texts(&expected)[0]);
-    let (call, lines) = (lab.last_audit_row().call, remark.lines().collect::<Vec<_>>());
+    let (call, lines) = (fixture.last_audit_row().call, remark.lines().collect::<Vec<_>>());
     assert!(
         lines[0].starts_with("[hook `bash -c ") && lines[0].ends_with(&format!("says, {call}:]"))
     );
     assert_eq!(lines[1..], ["look\u{fffd} out".to_owned(), format!("[end of {call}]")]);
-    assert_eq!(lab.last_audit_row().hooks[0].said, "remark");
+    assert_eq!(fixture.last_audit_row().hooks[0].said, "remark");
 }
 
 #[tokio::test]
@@ -618,26 +625,26 @@ async fn after_hook_remark_may_be_exit_code_flood_or_failure() {
         ("exit 7", "(it failed: it ended with exit code 7", "failed"),
         ("echo formatted", "(it failed: its output `formatted`", "failed"),
     ] {
-        let lab = HookFixture::with_after_hook(script);
-        let outcome = lab.read_file().await.unwrap();
+        let fixture = HookFixture::with_after_hook(script);
+        let outcome = fixture.read_file().await.unwrap();
         let remark = content_texts(&outcome).pop().unwrap();
         assert!(remark.contains(part) && remark.len() < 5_000, "{script}: {remark}");
-        assert_eq!(lab.last_audit_row().hooks[0].said, said, "{script}");
+        assert_eq!(fixture.last_audit_row().hooks[0].said, said, "{script}");
     }
 }
 
 #[tokio::test]
 async fn after_hook_sees_failed_calls_but_not_denied_ones() {
-    let lab = HookFixture::with_after_hook(
+    let fixture = HookFixture::with_after_hook(
         r#"grep -q '"is_error":true' || exit 1; echo '{"context": "too bad"}'"#,
     );
-    let error = lab.f.call("Read", json!({"file_path": "none.txt"})).await.unwrap_err();
+    let error = fixture.f.call("Read", json!({"file_path": "none.txt"})).await.unwrap_err();
     assert!(error.message.starts_with("`none.txt` does not exist"), "{error}");
     assert!(
         error.message.contains("says, call_") && error.message.contains("\ntoo bad\n"),
         "{error}"
     );
-    assert_eq!((error.error_type.as_str(), lab.last_audit_row().hooks.len()), ("not_found", 1));
+    assert_eq!((error.error_type.as_str(), fixture.last_audit_row().hooks.len()), ("not_found", 1));
     let (dialect, cancel) = (Dialect::new(DialectName::Canonical), CancellationToken::new());
     let call = ToolCall {
         tool: "Bash".to_owned(),
@@ -645,21 +652,24 @@ async fn after_hook_sees_failed_calls_but_not_denied_ones() {
         timeout: Some(Duration::from_millis(300)),
         ..read_call()
     };
-    let report = lab.f.host.call(lab.f.open_session(), &dialect, call, &cancel).await;
+    let report = fixture.f.host.call(fixture.f.open_session(), &dialect, call, &cancel).await;
     let error = report.outcome.unwrap_err();
     assert_eq!(error.reason(), Some(ErrorReason::Deadline), "{error}");
     assert!(
         error.message.contains("says, call_") && error.message.contains("\ntoo bad\n"),
         "{error}"
     );
-    let lab = HookFixture::with_answer(
+    let fixture = HookFixture::with_answer(
         ApprovalAnswer::RejectOnce,
         &["deny Read(a.txt)", "ask Bash"],
         HookSettings { before: vec![], after: vec![shell_hook("exit 0")] },
     );
-    expect_denied(lab.read_file().await);
-    assert_eq!(lab.run_bash("echo hi").await.unwrap_err().reason(), Some(ErrorReason::Rejected));
-    assert!(lab.audit_rows().iter().all(|row| row.hooks.is_empty()));
+    expect_denied(fixture.read_file().await);
+    assert_eq!(
+        fixture.run_bash("echo hi").await.unwrap_err().reason(),
+        Some(ErrorReason::Rejected)
+    );
+    assert!(fixture.audit_rows().iter().all(|row| row.hooks.is_empty()));
 }
 
 #[tokio::test]
@@ -670,19 +680,20 @@ async fn formatter_hook_changes_written_file() {
         access: LaunchAccess::AsCommands,
         ..shell_hook(script)
     };
-    let lab = HookFixture::new(&["allow Edit"], HookSettings { before: vec![], after: vec![hook] });
-    lab.f.call("Write", json!({"file_path": "new.txt", "content": "shout\n"})).await.unwrap();
-    assert_eq!(lab.f.read_text("new.txt"), "SHOUT\n");
-    lab.read_file().await.unwrap();
-    assert!(lab.last_audit_row().hooks.is_empty(), "it is not for Read");
+    let fixture =
+        HookFixture::new(&["allow Edit"], HookSettings { before: vec![], after: vec![hook] });
+    fixture.f.call("Write", json!({"file_path": "new.txt", "content": "shout\n"})).await.unwrap();
+    assert_eq!(fixture.f.read_text("new.txt"), "SHOUT\n");
+    fixture.read_file().await.unwrap();
+    assert!(fixture.last_audit_row().hooks.is_empty(), "it is not for Read");
 }
 
 #[tokio::test]
 async fn call_cancelled_during_after_hook_keeps_result() {
     let mark = unique_mark(5);
-    let lab = HookFixture::with_after_hook(&format!("sleep {mark}"));
+    let fixture = HookFixture::with_after_hook(&format!("sleep {mark}"));
     let (dialect, cancel) = (Dialect::new(DialectName::Canonical), CancellationToken::new());
-    let call = lab.f.host.call(lab.f.open_session(), &dialect, read_call(), &cancel);
+    let call = fixture.f.host.call(fixture.f.open_session(), &dialect, read_call(), &cancel);
     let stop = async {
         wait_for_process(&mark).await;
         cancel.cancel();

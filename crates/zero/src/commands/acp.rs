@@ -59,12 +59,12 @@ pub(super) fn run(app: &AppContext, args: &AcpArgs) -> anyhow::Result<ExitOutcom
         signals::cancel_on_interrupt(&stop);
         let (input, output) =
             open_stdio_with(output, stop).context("could not open stdin and stdout")?;
-        let habits = Arc::new(OnceLock::new());
+        let preferences = Arc::new(OnceLock::new());
         let dialling = Arc::new(EditorGatewayDialer::new(
             app.clone(),
             args.remote.clone(),
             args.settings.clone(),
-            Arc::clone(&habits),
+            Arc::clone(&preferences),
         ));
         let config = AcpConfig {
             link: GatewayLink::new(Arc::clone(&dialling) as _),
@@ -72,7 +72,7 @@ pub(super) fn run(app: &AppContext, args: &AcpArgs) -> anyhow::Result<ExitOutcom
             defaults: defaults(args),
             home: app.config.home().map(Into::into),
             login: configured_login(&app, args),
-            habits,
+            preferences,
         };
         let served = zero_acp::serve(config, input, output).await;
         dialling.shut_down().await;

@@ -28,13 +28,13 @@ pub(super) fn run(app: &AppContext, command: &MemoryCommand) -> anyhow::Result<E
     };
     let workspace = app.config.open_workspace(place.workspace.as_slice())?;
     let memories = app.note_store(app.config.state_dir()?);
-    let desk = MemoryCommandContext { app, place, workspace, memories };
+    let context = MemoryCommandContext { app, place, workspace, memories };
     let done = match command {
-        MemoryCommand::List(_) => desk.list(),
-        MemoryCommand::Show(args) => desk.show(&parse_name(&args.name)?),
-        MemoryCommand::Edit(args) => desk.edit(&parse_name(&args.name)?),
-        MemoryCommand::Forget(args) => desk.forget(&parse_name(&args.name)?),
-        MemoryCommand::Search(args) => desk.search(&args.words),
+        MemoryCommand::List(_) => context.list(),
+        MemoryCommand::Show(args) => context.show(&parse_name(&args.name)?),
+        MemoryCommand::Edit(args) => context.edit(&parse_name(&args.name)?),
+        MemoryCommand::Forget(args) => context.forget(&parse_name(&args.name)?),
+        MemoryCommand::Search(args) => context.search(&args.words),
         MemoryCommand::Add(args) => {
             let text = args.text.join(" ").trim().to_owned();
             if !is_valid_text(&text) {
@@ -44,13 +44,13 @@ pub(super) fn run(app: &AppContext, command: &MemoryCommand) -> anyhow::Result<E
                 Some(name) => parse_name(name)?,
                 None => NoteName::from_text(&text),
             };
-            desk.add(name, text)
+            context.add(name, text)
         }
     };
     match done {
         Ok(()) => Ok(ExitOutcome::Ok),
         Err(error) => match error.downcast::<ToolError>() {
-            Ok(error) => desk.report_failure(&error.with_tool("memory")),
+            Ok(error) => context.report_failure(&error.with_tool("memory")),
             Err(error) => Err(error),
         },
     }

@@ -37,9 +37,9 @@ pub(super) fn run(app: &AppContext, args: &TrustArgs) -> anyhow::Result<ExitOutc
     let store = TrustStore::load(&state).map_err(UsageError::from)?;
     let seen = WorkspaceSettings::entries_needing_trust(&app.config.user_paths(), workspace.cwd())
         .map_err(UsageError::from)?;
-    let standing = store.trust_state(workspace.cwd(), &seen);
+    let trust = store.trust_state(workspace.cwd(), &seen);
     let own = own_server_keys(app, &workspace)?;
-    let look = TrustReview { app, folder, standing, seen, own };
+    let look = TrustReview { app, folder, trust, seen, own };
     if args.json {
         return look.print_json(args, &state, &workspace);
     }
@@ -51,7 +51,7 @@ struct TrustReview<'a> {
     app: &'a AppContext,
     folder: &'a str,
     seen: Vec<SettingsEntry>,
-    standing: TrustState,
+    trust: TrustState,
     /// Keys of the MCP servers in the user's own settings.
     own: Vec<String>,
 }
@@ -66,7 +66,7 @@ fn own_server_keys(app: &AppContext, workspace: &Workspace) -> anyhow::Result<Ve
 impl TrustReview<'_> {
     fn decide(&self, args: &TrustArgs, state: &StateDir) -> anyhow::Result<ExitOutcome> {
         let terminal = &self.app.terminal;
-        if let TrustState::Trusted { .. } = self.standing {
+        if let TrustState::Trusted { .. } = self.trust {
             terminal.out.write(&self.render(&terminal.out))?;
             return Ok(ExitOutcome::Ok);
         }
@@ -103,13 +103,13 @@ impl TrustReview<'_> {
         state: &StateDir,
         workspace: &Workspace,
     ) -> anyhow::Result<ExitOutcome> {
-        if args.yes && !matches!(self.standing, TrustState::Trusted { .. }) {
+        if args.yes && !matches!(self.trust, TrustState::Trusted { .. }) {
             TrustStore::add(state, self.folder, &self.seen).map_err(UsageError::from)?;
-            self.standing = TrustStore::load(state)
+            self.trust = TrustStore::load(state)
                 .map_err(UsageError::from)?
                 .trust_state(workspace.cwd(), &self.seen);
         }
-        let (word, since) = match &self.standing {
+        let (word, since) = match &self.trust {
             TrustState::Trusted { since } => ("trusted", Some(since)),
             TrustState::Never => ("untrusted", None),
             TrustState::Changed { since, .. } => ("changed", Some(since)),
@@ -120,12 +120,12 @@ impl TrustReview<'_> {
         if let Some(since) = since {
             answer["since"] = json!(since);
         }
-        if let TrustState::Changed { new, gone, .. } = &self.standing {
+        if let TrustState::Changed { new, gone, .. } = &self.trust {
             answer["new"] = new.iter().map(place).collect();
             answer["gone"] = json!(gone);
         }
         self.app.terminal.out.write_pretty_json(&answer)?;
-        let is_as_it_was = matches!(self.standing, TrustState::Trusted { .. });
+        let is_as_it_was = matches!(self.trust, TrustState::Trusted { .. });
         Ok(if is_as_it_was { ExitOutcome::Ok } else { ExitOutcome::Denied })
     }
 
@@ -133,7 +133,7 @@ impl TrustReview<'_> {
     /// setting beyond the edge of the terminal.
     fn render(&self, stream: &TerminalStream) -> String {
         let folder = escape_line(self.folder);
-        let mut text = match &self.standing {
+        let mut text = match &self.trust {
             TrustState::Trusted { since } => {
                 let end = if self.seen.is_empty() { "" } else { ":" };
                 format!("{folder} has been trusted since {}{end}\n", format_short_time(*since))
@@ -154,7 +154,7 @@ impl TrustReview<'_> {
         };
         for entry in &self.seen {
             let is_new =
-                matches!(&self.standing, TrustState::Changed { new, .. } if new.contains(entry));
+                matches!(&self.trust, TrustState::Changed { new, .. } if new.contains(entry));
             let mark = if is_new { stream.paint(NOTABLE, "+ ") } else { "  ".into() };
             let instead = match self.own.contains(&entry.key) {
                 true => " (replaces yours)",

@@ -12,26 +12,26 @@ pub(crate) use self::definition_builder::{configured_servers, configured_servers
 /// The servers that settings describe.
 #[derive(Debug, Default)]
 pub(crate) struct ConfiguredMcpServers {
-    /// Those that can be used, in the order they are written.
+    /// The servers that can be used, in the order of the settings.
     pub(crate) definitions: Vec<McpServerDefinition>,
-    /// Those that cannot, each with why and what to do.
-    pub(crate) problems: Vec<McpServerProblem>,
-    /// Those that somebody turned off.
-    pub(crate) turned_off: Vec<McpServerProblem>,
-    /// Those of which a rule denies every tool, so that there is no reason to start them.
-    pub(crate) denied: Vec<McpServerProblem>,
-    /// What is written of a server and does nothing here.
-    pub(crate) ignored: Vec<McpServerProblem>,
+    /// Servers with invalid settings, each with the reason and a remedy.
+    pub(crate) problems: Vec<UnavailableMcpServer>,
+    /// Servers that are disabled in the settings.
+    pub(crate) turned_off: Vec<UnavailableMcpServer>,
+    /// Servers that are never started because a rule denies all their tools.
+    pub(crate) denied: Vec<UnavailableMcpServer>,
+    /// Settings of servers that have no effect in their file.
+    pub(crate) ignored: Vec<UnavailableMcpServer>,
 }
 
-/// Something to tell of one server.
+/// A server that is not used as configured, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct McpServerProblem {
-    /// Its name as written.
+pub(crate) struct UnavailableMcpServer {
+    /// Name of the server in the settings.
     pub(crate) alias: String,
-    /// What there is to say.
+    /// The reason, for the user.
     pub(crate) why: String,
-    /// Where it is written down, for a person.
+    /// File and line of the entry, for the user.
     pub(crate) written_at: String,
 }
 

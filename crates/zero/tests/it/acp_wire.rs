@@ -71,9 +71,9 @@ impl AcpFixture {
 
     /// Without any model: prompts are commands.
     fn without_model() -> Self {
-        let desk = Self::new();
-        write_file(&desk.zero, USER_FILE, "{}");
-        desk
+        let fixture = Self::new();
+        write_file(&fixture.zero, USER_FILE, "{}");
+        fixture
     }
 
     /// An agent that was shaken hands with, by a client that can nothing.
@@ -111,17 +111,17 @@ impl AcpFixture {
 impl AcpClient {
     /// A new session in the project.
     #[track_caller]
-    fn open_session(&mut self, desk: &AcpFixture) -> String {
-        let made = self.call_ok("session/new", desk.session_params());
+    fn open_session(&mut self, fixture: &AcpFixture) -> String {
+        let made = self.call_ok("session/new", fixture.session_params());
         made["sessionId"].as_str().unwrap().to_owned()
     }
 
     /// The same where what stood in the way is gone; that is tried again only now and then.
     #[track_caller]
-    fn open_session_eventually(&mut self, desk: &AcpFixture) -> String {
+    fn open_session_eventually(&mut self, fixture: &AcpFixture) -> String {
         let by = Instant::now() + TIMEOUT;
         loop {
-            match self.call("session/new", desk.session_params()) {
+            match self.call("session/new", fixture.session_params()) {
                 Ok(made) => return made["sessionId"].as_str().unwrap().to_owned(),
                 Err(error) => assert!(Instant::now() < by, "{error}"),
             }

@@ -54,7 +54,7 @@ fn killed_process_loses_no_event_and_repeats_no_call() {
         if let Ok(order) = std::env::var(CLIENT_ORDER_VARIABLE) {
             return run_as_client(&serde_json::from_str(&order).unwrap()).await;
         }
-        let mut lab = FaultFixture::start().await;
+        let mut fixture = FaultFixture::start().await;
         let mut random = fastrand::Rng::with_seed(SEED);
         for number in 0..KILL_COUNT {
             let after = Duration::from_millis(random.u64(0..TURN_MS));
@@ -62,16 +62,17 @@ fn killed_process_loses_no_event_and_repeats_no_call() {
             let victim = victims[usize::try_from(number % 3).unwrap()];
             let told = format!("kill {number} of seed {SEED:#x}: {victim:?} after {after:?}");
             match victim {
-                KillTarget::Gateway => lab.kill_gateway(number, after, &told).await,
-                KillTarget::Client => lab.kill_client(number, after, &told).await,
-                KillTarget::ToolHost => lab.kill_tool_host(number, after, &told).await,
+                KillTarget::Gateway => fixture.kill_gateway(number, after, &told).await,
+                KillTarget::Client => fixture.kill_client(number, after, &told).await,
+                KillTarget::ToolHost => fixture.kill_tool_host(number, after, &told).await,
             }
         }
-        let log = std::fs::read_to_string(lab.zero.folder().join("log.txt")).unwrap_or_default();
+        let log =
+            std::fs::read_to_string(fixture.zero.folder().join("log.txt")).unwrap_or_default();
         assert!(log.lines().count() > 10, "hardly anybody got as far as a call:\n{log}");
-        let KillCounts { runs_cut, calls_cut, left_alone } = lab.ends;
+        let KillCounts { runs_cut, calls_cut, left_alone } = fixture.ends;
         let died = runs_cut > 10 && calls_cut > 0 && left_alone > 10;
-        assert!(died, "hardly anybody died in mid-turn: {:?}", lab.ends);
+        assert!(died, "hardly anybody died in mid-turn: {:?}", fixture.ends);
     });
 }
 

@@ -57,14 +57,14 @@ fn message_keeps_id_until_interrupted() {
 
 #[test]
 fn prompt_is_sent_only_on_replay_without_folder() {
-    let picture = |data: &str| PromptAttachment {
+    let image = |data: &str| PromptAttachment {
         mime: "image/png".to_owned(),
         data: data.to_owned(),
         name: Some("a\n.png".to_owned()),
     };
     let prompt = EventKind::Prompt {
         text: "[Working directory: ~/w]\n\nhi".to_owned(),
-        attachments: vec![picture("AAAA"), picture("")],
+        attachments: vec![image("AAAA"), image("")],
     };
     check(presenter(plain_features()).present_live(prompt.clone()), json!([]));
     let chunk = |content: Value| json!({"sessionUpdate": "user_message_chunk", "messageId": "r1:prompt", "content": content});

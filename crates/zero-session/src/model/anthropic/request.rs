@@ -208,7 +208,7 @@ fn encode_part(piece: &TurnPart<'_>, ids: &[String], info: &ModelInfo) -> Value 
     match piece {
         TurnPart::Text(text) => text_block(text),
         TurnPart::OrphanedResult(text) => text_block(text),
-        TurnPart::Image(picture) => image_block(*picture, info),
+        TurnPart::Image(image) => image_block(*image, info),
         TurnPart::Thinking { opaque, .. } if opaque["type"] == "redacted_thinking" => {
             json!({"type": "redacted_thinking", "data": opaque["data"]})
         }
@@ -230,8 +230,8 @@ fn text_block(text: &str) -> Value {
 }
 
 /// An image, or a text in its place if the model or the API would reject it.
-fn image_block(picture: TurnImage<'_>, info: &ModelInfo) -> Value {
-    let TurnImage { mime, data } = picture;
+fn image_block(image: TurnImage<'_>, info: &ModelInfo) -> Value {
+    let TurnImage { mime, data } = image;
     if !info.takes_images {
         return text_block("(An image, which this model cannot see.)");
     }

@@ -120,20 +120,20 @@ fn encode_turn(turn: &ConversationTurn<'_>, info: &ModelInfo) -> Value {
         MessageRole::User => "user",
         MessageRole::Assistant => "model",
     };
-    let mut pictures = Vec::new();
+    let mut images = Vec::new();
     let answers = turn.pieces.iter().filter_map(|piece| match piece {
-        TurnPart::ToolResult(answer) => Some(result_part(answer, info, &mut pictures)),
+        TurnPart::ToolResult(answer) => Some(result_part(answer, info, &mut images)),
         _ => None,
     });
     // All results come first, then the images that cannot be part of them, then the rest.
     let mut parts: Vec<Value> = answers.collect();
-    parts.append(&mut pictures);
+    parts.append(&mut images);
     let mut calls = 0;
     parts.extend(turn.pieces.iter().filter_map(|piece| match piece {
         TurnPart::ToolResult(_) => None,
         TurnPart::Text(text) => Some(json!({"text": text})),
         TurnPart::OrphanedResult(text) => Some(json!({"text": text})),
-        TurnPart::Image(picture) => Some(image_part(*picture, info)),
+        TurnPart::Image(image) => Some(image_part(*image, info)),
         TurnPart::Thinking { text, opaque } => Some(thought_part(text, opaque, info)),
         TurnPart::Call(call) => {
             calls += 1;
@@ -180,8 +180,8 @@ fn original_id<'a>(call: &TurnToolCall<'a>) -> Option<&'a str> {
     call.opaque["id"].as_str()
 }
 
-/// Result of a call. Images that cannot be part of it go to `pictures`.
-fn result_part(answer: &TurnToolResult<'_>, info: &ModelInfo, pictures: &mut Vec<Value>) -> Value {
+/// Result of a call. Images that cannot be part of it go to `images`.
+fn result_part(answer: &TurnToolResult<'_>, info: &ModelInfo, images: &mut Vec<Value>) -> Value {
     let name = sanitize_tool_name(answer.call.name);
     let mut words = Vec::new();
     let mut inside = Vec::new();
@@ -194,8 +194,8 @@ fn result_part(answer: &TurnToolResult<'_>, info: &ModelInfo, pictures: &mut Vec
                     Some(text) => words.push(text.to_owned()),
                     None if is_signing(info) => inside.push(part),
                     None => {
-                        pictures.push(json!({"text": format!("(Image from `{name}`:)")}));
-                        pictures.push(part);
+                        images.push(json!({"text": format!("(Image from `{name}`:)")}));
+                        images.push(part);
                     }
                 }
             }
@@ -218,8 +218,8 @@ fn result_part(answer: &TurnToolResult<'_>, info: &ModelInfo, pictures: &mut Vec
 }
 
 /// An image, or a text in its place if the model or the API would reject it.
-fn image_part(picture: TurnImage<'_>, info: &ModelInfo) -> Value {
-    let TurnImage { mime, data } = picture;
+fn image_part(image: TurnImage<'_>, info: &ModelInfo) -> Value {
+    let TurnImage { mime, data } = image;
     if !info.takes_images {
         return json!({"text": "(An image, which this model cannot see.)"});
     }

@@ -15,21 +15,21 @@ async fn stop_at_any_point_finishes_run() {
     // Each iteration lets the run advance by one step before it is stopped.
     let mut ends = std::collections::BTreeSet::new();
     for steps in 0..200 {
-        let lab = SessionTestBed::new(&SCRIPT).await;
-        lab.send("go").await;
+        let fixture = SessionTestBed::new(&SCRIPT).await;
+        fixture.send("go").await;
         for _ in 0..steps {
             tokio::task::yield_now().await;
         }
-        lab.sessions.abort(&lab.key, Some(&run_id("go")), "rpc").await.unwrap();
-        let end = lab.wait_for_run("go").await.run.end.unwrap();
+        fixture.sessions.abort(&fixture.key, Some(&run_id("go")), "rpc").await.unwrap();
+        let end = fixture.wait_for_run("go").await.run.end.unwrap();
         assert!(
             matches!(&end, RunOutcome::Completed | RunOutcome::Aborted { .. }),
             "{steps}: {end:?} in {}",
-            lab.ledger_lines().await
+            fixture.ledger_lines().await
         );
-        lab.check_ledger().await;
-        ends.insert(lab.ledger_lines().await);
-        assert!(lab.run("again").await.contains("ended"), "{steps}");
+        fixture.check_ledger().await;
+        ends.insert(fixture.ledger_lines().await);
+        assert!(fixture.run("again").await.contains("ended"), "{steps}");
     }
     assert!(ends.len() > 8, "the stop came at different points: {ends:#?}");
     assert!(ends.iter().any(|lines| lines.ends_with("ended completed")), "{ends:#?}");
@@ -39,16 +39,16 @@ async fn stop_at_any_point_finishes_run() {
 async fn single_write_failure_stops_run_without_loss() {
     let mut failed = 0;
     for write in 1..WRITES_MAX {
-        let lab = SessionTestBed::new(&SCRIPT).await;
-        lab.store.fail_writes([write]);
-        let sent = lab.try_send("go").await;
+        let fixture = SessionTestBed::new(&SCRIPT).await;
+        fixture.store.fail_writes([write]);
+        let sent = fixture.try_send("go").await;
         if sent.is_err() {
             assert_eq!(write, 1, "only the beginning can be refused");
-            assert_eq!(lab.ledger_lines().await, "");
-            assert_eq!(lab.try_send("go").await, Ok(SendOutcome::Started), "and sent again");
+            assert_eq!(fixture.ledger_lines().await, "");
+            assert_eq!(fixture.try_send("go").await, Ok(SendOutcome::Started), "and sent again");
         }
-        let end = lab.wait_for_run("go").await.run.end.unwrap();
-        lab.check_ledger().await;
+        let end = fixture.wait_for_run("go").await.run.end.unwrap();
+        fixture.check_ledger().await;
         match end {
             RunOutcome::Failed { kind, .. } => {
                 assert_eq!(kind, "store", "{write}");
@@ -56,11 +56,11 @@ async fn single_write_failure_stops_run_without_loss() {
             }
             end => assert_eq!(end, RunOutcome::Completed, "{write}"),
         }
-        let lines = lab.ledger_lines().await;
-        let done = lab.backend.log.lock().unwrap().len();
+        let lines = fixture.ledger_lines().await;
+        let done = fixture.backend.log.lock().unwrap().len();
         assert!(lines.matches("tool ").count() >= done, "{write}: no call without an entry");
-        lab.store.fail_writes([]);
-        assert!(lab.run("again").await.contains("ended completed"), "{write}");
+        fixture.store.fail_writes([]);
+        assert!(fixture.run("again").await.contains("ended completed"), "{write}");
     }
     assert!(failed > 5, "{failed}");
 }
@@ -68,16 +68,16 @@ async fn single_write_failure_stops_run_without_loss() {
 #[tokio::test(start_paused = true)]
 async fn persistent_write_failure_leaves_run_for_next_start() {
     for write in 2..12 {
-        let lab = SessionTestBed::new(&SCRIPT).await;
-        lab.store.fail_writes(write..10_000);
-        lab.send("go").await;
+        let fixture = SessionTestBed::new(&SCRIPT).await;
+        fixture.store.fail_writes(write..10_000);
+        fixture.send("go").await;
         let (run, most) = (run_id("go"), std::time::Duration::from_secs(600));
-        let waited = lab.sessions.wait_for_run(&run, most).await.unwrap().unwrap();
+        let waited = fixture.sessions.wait_for_run(&run, most).await.unwrap().unwrap();
         assert_eq!(waited.end, None, "{write}");
-        assert!(lab.sessions.active_runs().is_empty(), "{write}");
-        lab.store.fail_writes([]);
+        assert!(fixture.sessions.active_runs().is_empty(), "{write}");
+        fixture.store.fail_writes([]);
         let next =
-            SessionTestBed::with_store(lab.store.clone(), &["fine"], SessionLimits::default())
+            SessionTestBed::with_store(fixture.store.clone(), &["fine"], SessionLimits::default())
                 .await;
         assert_eq!(next.wait_for_run("go").await.run.end, Some(RunOutcome::Interrupted), "{write}");
         assert!(next.run("again").await.contains("ended completed"), "{write}");
@@ -88,22 +88,22 @@ async fn persistent_write_failure_leaves_run_for_next_start() {
 async fn failed_write_never_lets_unrecorded_call_run() {
     let mut denied = 0;
     for write in 1..30 {
-        let lab = SessionTestBed::new(&["Ask:1", "done"]).await;
-        lab.store.fail_writes([write]);
-        if lab.try_send("go").await.is_err() {
+        let fixture = SessionTestBed::new(&["Ask:1", "done"]).await;
+        fixture.store.fail_writes([write]);
+        if fixture.try_send("go").await.is_err() {
             continue;
         }
         tokio::select! {
-            _ = lab.wait_for_line("approval") => {
-                for pending in lab.sessions.approvals().list() {
-                    lab.sessions.approvals().resolve(&pending.request.id, ApprovalAnswer::AllowOnce, "me");
+            _ = fixture.wait_for_line("approval") => {
+                for pending in fixture.sessions.approvals().list() {
+                    fixture.sessions.approvals().resolve(&pending.request.id, ApprovalAnswer::AllowOnce, "me");
                 }
             }
-            _ = lab.wait_for_run("go") => {}
+            _ = fixture.wait_for_run("go") => {}
         }
-        lab.wait_for_run("go").await;
-        lab.store.fail_writes([]);
-        let lines = lab.ledger_lines().await;
+        fixture.wait_for_run("go").await;
+        fixture.store.fail_writes([]);
+        let lines = fixture.ledger_lines().await;
         let allowed = lines.contains("answer allow_once by me / completed");
         assert_eq!(lines.contains("/ completed"), allowed, "{write}: {lines}");
         denied += usize::from(lines.contains("denied"));
@@ -113,15 +113,15 @@ async fn failed_write_never_lets_unrecorded_call_run() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_concurrent_sessions_do_not_interfere() {
-    let lab = std::sync::Arc::new(SessionTestBed::new(&[]).await);
+    let fixture = std::sync::Arc::new(SessionTestBed::new(&[]).await);
     let mut sessions = tokio::task::JoinSet::new();
     for number in 0..40 {
-        let lab = std::sync::Arc::clone(&lab);
+        let fixture = std::sync::Arc::clone(&fixture);
         sessions.spawn(async move {
-            let key = lab.sessions.resolve_key(&format!("s{number}")).unwrap();
+            let key = fixture.sessions.resolve_key(&format!("s{number}")).unwrap();
             let wanted =
                 OpenSessionOptions { key: Some(key.to_string()), ..OpenSessionOptions::default() };
-            lab.sessions.open(wanted).await.unwrap();
+            fixture.sessions.open(wanted).await.unwrap();
             let runs = ["a", "b", "c"].map(|run| run_id(&format!("s{number}{run}")));
             for run in &runs {
                 let prompt = Prompt {
@@ -129,23 +129,23 @@ async fn many_concurrent_sessions_do_not_interfere() {
                     reach: FolderAccess::Anywhere,
                     ..Prompt::default()
                 };
-                lab.sessions.send(&key, run.clone(), prompt).await.unwrap();
+                fixture.sessions.send(&key, run.clone(), prompt).await.unwrap();
             }
             if number % 2 == 0 {
                 let run = runs.get(number % 3).unwrap();
-                lab.sessions.abort(&key, Some(run), "rpc").await.unwrap();
+                fixture.sessions.abort(&key, Some(run), "rpc").await.unwrap();
             }
             for run in &runs {
                 let most = std::time::Duration::from_secs(60);
-                let waited = lab.sessions.wait_for_run(run, most).await.unwrap().unwrap();
+                let waited = fixture.sessions.wait_for_run(run, most).await.unwrap().unwrap();
                 assert!(waited.end.is_some());
             }
             key
         });
     }
     while let Some(key) = sessions.join_next().await {
-        lab.check_ledger_of(&key.unwrap()).await;
+        fixture.check_ledger_of(&key.unwrap()).await;
     }
-    assert!(lab.sessions.active_runs().is_empty());
-    assert_eq!(lab.sessions.stats().ended, 120);
+    assert!(fixture.sessions.active_runs().is_empty());
+    assert_eq!(fixture.sessions.stats().ended, 120);
 }

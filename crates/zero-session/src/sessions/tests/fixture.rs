@@ -151,8 +151,8 @@ impl ToolBackendFactory for ScriptedBackendFactory {
         if let Some(mode) = order.mode {
             log.lock().unwrap().push(format!("opened in {mode}"));
         }
-        if !order.standing.is_empty() {
-            log.lock().unwrap().push(format!("opened with {} grants", order.standing.len()));
+        if !order.grants.is_empty() {
+            log.lock().unwrap().push(format!("opened with {} grants", order.grants.len()));
         }
         let store = Some(Arc::clone(&self.store));
         let name = "this machine".to_owned();
@@ -300,8 +300,8 @@ impl ToolBackend for ScriptedToolBackend {
                     let grant =
                         GrantScope { rule: "Bash(x)".to_owned(), folder: None, program: None };
                     let (time_ms, by) = (1, "me".to_owned());
-                    let standing = GrantRecord { allowed: true, grant, time_ms, by };
-                    self.order.as_ref().unwrap().approver.store_grants(vec![standing]);
+                    let grants = GrantRecord { allowed: true, grant, time_ms, by };
+                    self.order.as_ref().unwrap().approver.store_grants(vec![grants]);
                     words(ToolCallStatus::Completed, "settled")
                 }
                 _ => words(ToolCallStatus::Completed, "done"),
@@ -388,9 +388,9 @@ impl SessionTestBed {
         };
         let sessions = SessionManager::start(config).await.unwrap();
         let key = SessionKey::resolve("main", "main").unwrap();
-        let lab = Self { store, bus, model, backend, sessions, key };
-        lab.sessions.open(lab.open_options()).await.unwrap();
-        lab
+        let fixture = Self { store, bus, model, backend, sessions, key };
+        fixture.sessions.open(fixture.open_options()).await.unwrap();
+        fixture
     }
 
     /// Switches to another session, of that owner.

@@ -14,14 +14,14 @@ use zero_runtime::tool_backend::FolderAccess;
 async fn owner_session_count_is_bounded() {
     let few = SessionLimits { sessions_max: 3, ..SessionLimits::default() };
     // The fixture has already opened one session of `me`.
-    let lab = SessionTestBed::with_limits(&[], few).await;
+    let fixture = SessionTestBed::with_limits(&[], few).await;
     let open = |key: String, owner: &str| {
         let wanted = OpenSessionOptions {
             key: Some(key),
             owner: owner.to_owned(),
             ..OpenSessionOptions::default()
         };
-        lab.sessions.open(wanted)
+        fixture.sessions.open(wanted)
     };
     let opened = (0..8).map(|number| open(format!("s{number}"), "me"));
     let opened = futures_util::future::join_all(opened).await;
@@ -33,27 +33,27 @@ async fn owner_session_count_is_bounded() {
     }
     open("main".to_owned(), "me").await.expect("what is there can be opened");
     open("theirs".to_owned(), "you").await.expect("others are not concerned");
-    assert!(lab.sessions.delete(&lab.key).await.unwrap());
+    assert!(fixture.sessions.delete(&fixture.key).await.unwrap());
     open("new".to_owned(), "me").await.expect("there is room again");
 }
 
 #[tokio::test]
 async fn session_size_is_bounded() {
     let small = SessionLimits { session_bytes_max: 2000, ..SessionLimits::default() };
-    let mut lab = SessionTestBed::with_limits(&[], small).await;
-    lab.run(&"long words ".repeat(100)).await;
-    let error = lab.try_send("more").await.unwrap_err();
+    let mut fixture = SessionTestBed::with_limits(&[], small).await;
+    fixture.run(&"long words ".repeat(100)).await;
+    let error = fixture.try_send("more").await.unwrap_err();
     assert!(matches!(error, SessionError::Full(_)), "{error}");
     let text = error.to_string();
     let how =
         "go on in a new session, and remove this one with `zero sessions delete agent:main:main`";
     assert!(text.contains(how), "{text}");
     assert_eq!(
-        lab.sessions.wait_for_run(&run_id("more"), std::time::Duration::ZERO).await,
+        fixture.sessions.wait_for_run(&run_id("more"), std::time::Duration::ZERO).await,
         Ok(None)
     );
-    lab.switch_session("other", "me").await;
-    assert!(lab.run("more").await.ends_with("ended completed"), "another session has room");
+    fixture.switch_session("other", "me").await;
+    assert!(fixture.run("more").await.ends_with("ended completed"), "another session has room");
 }
 
 #[tokio::test]
@@ -61,27 +61,27 @@ async fn run_ends_when_session_is_full() {
     let small = SessionLimits { session_bytes_max: 4000, ..SessionLimits::default() };
     let calls: Vec<String> = (0..100).map(|call| format!("Read:{call}")).collect();
     let calls: Vec<&str> = calls.iter().map(String::as_str).collect();
-    let lab = SessionTestBed::with_limits(&calls, small).await;
-    lab.send("go").await;
-    let waited = lab.wait_for_run("go").await;
+    let fixture = SessionTestBed::with_limits(&calls, small).await;
+    fixture.send("go").await;
+    let waited = fixture.wait_for_run("go").await;
     let Some(RunOutcome::Failed { kind, message }) = waited.run.end else {
         panic!("{:?}", waited.run)
     };
     assert_eq!(kind, "session_full");
     assert!(message.contains("4000 are the most; go on in a new session"), "{message}");
     // The work done so far is shown and stored for the model.
-    lab.check_ledger().await;
-    let asked = lab.model.requests.lock().unwrap().len();
+    fixture.check_ledger().await;
+    let asked = fixture.model.requests.lock().unwrap().len();
     assert!((2..100).contains(&asked), "{asked}");
-    let done = lab.backend.log.lock().unwrap().len();
+    let done = fixture.backend.log.lock().unwrap().len();
     assert_eq!(done, asked, "nothing was begun that came to nothing");
-    let size = lab.store.size(&waited.run.session).await.unwrap();
+    let size = fixture.store.size(&waited.run.session).await.unwrap();
     assert!((4000..8000).contains(&size), "{size}");
 }
 
 #[tokio::test]
 async fn check_prompt_predicts_refusals() {
-    let lab = SessionTestBed::new(&[]).await;
+    let fixture = SessionTestBed::new(&[]).await;
     let prompt = |text: &str, mime: Option<&str>| Prompt {
         text: text.to_owned(),
         attachments: mime
@@ -95,7 +95,8 @@ async fn check_prompt_predicts_refusals() {
         ..Prompt::default()
     };
     let check = |key: &str, prompt: Prompt, refused: Option<&str>| {
-        let would = lab.sessions.check_prompt(&lab.sessions.resolve_key(key).unwrap(), &prompt);
+        let would =
+            fixture.sessions.check_prompt(&fixture.sessions.resolve_key(key).unwrap(), &prompt);
         let said = would.as_ref().err().map(ToString::to_string);
         match refused {
             Some(text) => assert!(said.is_some_and(|said| said.contains(text)), "{would:?}"),
@@ -112,16 +113,20 @@ async fn check_prompt_predicts_refusals() {
 
 #[tokio::test(start_paused = true)]
 async fn silent_tool_host_does_not_block_listing() {
-    let lab = SessionTestBed::new(&[]).await;
-    let (log, name) = (Arc::clone(&lab.backend.log), "laptop".to_owned());
+    let fixture = SessionTestBed::new(&[]).await;
+    let (log, name) = (Arc::clone(&fixture.backend.log), "laptop".to_owned());
     let backend = ScriptedToolBackend { log, order: None, name, store: None, silent: true };
-    let _lease = lab.sessions.attach_backend(&lab.key, "laptop", Arc::new(backend)).await.unwrap();
+    let _lease =
+        fixture.sessions.attach_backend(&fixture.key, "laptop", Arc::new(backend)).await.unwrap();
     let began = Instant::now();
-    let commands =
-        lab.sessions.list_commands(lab.record().await, FolderAccess::Anywhere).await.unwrap();
+    let commands = fixture
+        .sessions
+        .list_commands(fixture.record().await, FolderAccess::Anywhere)
+        .await
+        .unwrap();
     assert!(commands.iter().any(|command| command.name == "help"), "{commands:?}");
     for text in ["/help", "/status", "/mode"] {
-        assert!(lab.run(text).await.ends_with("ended completed"), "{text}");
+        assert!(fixture.run(text).await.ends_with("ended completed"), "{text}");
     }
     let took = began.elapsed();
     assert!(took.as_secs() <= 4 * 3, "{took:?}");

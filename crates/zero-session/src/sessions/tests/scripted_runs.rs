@@ -15,8 +15,8 @@ fn check(lines: &str, expected: &str) {
 }
 
 async fn check_run(answers: &[&str], expected: &str) {
-    let lab = SessionTestBed::new(answers).await;
-    check(&lab.run("go").await, &format!("prompt go / started / {expected}"));
+    let fixture = SessionTestBed::new(answers).await;
+    check(&fixture.run("go").await, &format!("prompt go / started / {expected}"));
 }
 
 /// Shorter question timeouts than the tests' own.
@@ -61,74 +61,74 @@ async fn text_thoughts_and_calls_are_recorded_in_order() {
 
 #[tokio::test]
 async fn model_receives_earlier_messages() {
-    let lab = SessionTestBed::new(&["Read:1", "one", "two"]).await;
-    lab.run("first").await;
-    lab.run("second").await;
-    let requests = lab.model.requests.lock().unwrap().clone();
+    let fixture = SessionTestBed::new(&["Read:1", "one", "two"]).await;
+    fixture.run("first").await;
+    fixture.run("second").await;
+    let requests = fixture.model.requests.lock().unwrap().clone();
     let lengths: Vec<usize> = requests.iter().map(|request| request.messages.len()).collect();
     assert_eq!(lengths, [1, 3, 5]);
     assert!(requests[0].system.contains("/w"), "{}", requests[0].system);
     assert_eq!(requests[0].tools.len(), 10);
-    let record = lab.record().await;
+    let record = fixture.record().await;
     assert_eq!((record.title.as_deref(), record.usage.input_tokens), (Some("first"), 30));
     assert!(record.context_tokens.is_some());
-    assert_eq!(lab.wait_for_run("second").await.text, "two");
+    assert_eq!(fixture.wait_for_run("second").await.text, "two");
 }
 
 #[tokio::test]
 async fn agent_gets_only_allowed_tools() {
-    let mut lab = SessionTestBed::new(&["Write:1", "done"]).await;
-    lab.key = lab.sessions.resolve_key("agent:qa:x").unwrap();
-    lab.sessions.open(lab.open_options()).await.unwrap();
+    let mut fixture = SessionTestBed::new(&["Write:1", "done"]).await;
+    fixture.key = fixture.sessions.resolve_key("agent:qa:x").unwrap();
+    fixture.sessions.open(fixture.open_options()).await.unwrap();
     check(
-        &lab.run("go").await,
+        &fixture.run("go").await,
         "prompt go / started / usage / tool Write / failed / text done / usage / ended completed",
     );
-    assert_eq!(lab.model.requests.lock().unwrap()[0].tools.len(), 1);
-    assert!(lab.backend.log.lock().unwrap().is_empty());
+    assert_eq!(fixture.model.requests.lock().unwrap()[0].tools.len(), 1);
+    assert!(fixture.backend.log.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn first_answer_to_approval_counts() {
-    let lab = SessionTestBed::new(&["Ask:1", "done"]).await;
-    lab.send("go").await;
-    lab.wait_for_line("approval").await;
-    let [pending] = &lab.sessions.approvals().list()[..] else { panic!("one waits") };
+    let fixture = SessionTestBed::new(&["Ask:1", "done"]).await;
+    fixture.send("go").await;
+    fixture.wait_for_line("approval").await;
+    let [pending] = &fixture.sessions.approvals().list()[..] else { panic!("one waits") };
     assert_eq!(pending.run, Some(run_id("go")));
     let id = pending.request.id.clone();
-    assert!(lab.sessions.approvals().resolve(&id, ApprovalAnswer::AllowSession, "me"));
-    assert!(!lab.sessions.approvals().resolve(&id, ApprovalAnswer::RejectOnce, "you"));
-    assert!(!lab.sessions.approvals().resolve("ask_x", ApprovalAnswer::AllowOnce, "you"));
-    lab.wait_for_run("go").await;
-    lab.check_ledger().await;
+    assert!(fixture.sessions.approvals().resolve(&id, ApprovalAnswer::AllowSession, "me"));
+    assert!(!fixture.sessions.approvals().resolve(&id, ApprovalAnswer::RejectOnce, "you"));
+    assert!(!fixture.sessions.approvals().resolve("ask_x", ApprovalAnswer::AllowOnce, "you"));
+    fixture.wait_for_run("go").await;
+    fixture.check_ledger().await;
     check(
-        &lab.ledger_lines().await,
+        &fixture.ledger_lines().await,
         "prompt go / title = go / started / usage / tool Ask / approval Ask / answer allow_once by me / completed / text done / usage / ended completed",
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn unanswered_approval_is_rejected_after_timeout() {
-    let lab = SessionTestBed::with_limits(&["Ask:1", "done"], short_timeouts()).await;
+    let fixture = SessionTestBed::with_limits(&["Ask:1", "done"], short_timeouts()).await;
     check(
-        &lab.run("go").await,
+        &fixture.run("go").await,
         "prompt go / started / usage / tool Ask / approval Ask / answer expired by zero / denied / text done / usage / ended completed",
     );
 }
 
 #[tokio::test]
 async fn stop_withdraws_open_question() {
-    let lab = SessionTestBed::new(&["Ask:1", "done"]).await;
-    lab.send("go").await;
-    lab.wait_for_line("approval").await;
-    assert_eq!(lab.sessions.abort(&lab.key, None, "rpc").await.unwrap(), [run_id("go")]);
-    lab.wait_for_run("go").await;
-    lab.check_ledger().await;
+    let fixture = SessionTestBed::new(&["Ask:1", "done"]).await;
+    fixture.send("go").await;
+    fixture.wait_for_line("approval").await;
+    assert_eq!(fixture.sessions.abort(&fixture.key, None, "rpc").await.unwrap(), [run_id("go")]);
+    fixture.wait_for_run("go").await;
+    fixture.check_ledger().await;
     check(
-        &lab.ledger_lines().await,
+        &fixture.ledger_lines().await,
         "prompt go / title = go / started / usage / tool Ask / approval Ask / answer cancelled by zero / cancelled / ended aborted by rpc",
     );
-    assert!(lab.sessions.approvals().list().is_empty());
+    assert!(fixture.sessions.approvals().list().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,68 +151,68 @@ async fn repeated_steps_ask_the_user() {
             ),
         ),
     ] {
-        let lab = SessionTestBed::with_limits(&answers, short_timeouts()).await;
-        lab.send("go").await;
-        let event = lab.wait_for_line("approval").await;
+        let fixture = SessionTestBed::with_limits(&answers, short_timeouts()).await;
+        fixture.send("go").await;
+        let event = fixture.wait_for_line("approval").await;
         let crate::event::EventKind::ApprovalRequested(request) = &event.what else { panic!() };
         if let Some(answer) = answer {
-            assert!(lab.sessions.approvals().get(&request.id).is_some());
-            assert!(lab.sessions.approvals().resolve(&request.id, answer, "me"));
+            assert!(fixture.sessions.approvals().get(&request.id).is_some());
+            assert!(fixture.sessions.approvals().resolve(&request.id, answer, "me"));
         }
-        lab.wait_for_run("go").await;
-        lab.check_ledger().await;
-        let lines = lab.ledger_lines().await.replace("title = go / ", "");
+        fixture.wait_for_run("go").await;
+        fixture.check_ledger().await;
+        let lines = fixture.ledger_lines().await.replace("title = go / ", "");
         assert_eq!(lines, format!("{asked}{rest}"));
     }
 }
 
 #[tokio::test]
 async fn overlong_transcript_is_compacted() {
-    let lab = SessionTestBed::new(&["one", "@fail:context_length", "sum", "two"]).await;
-    lab.run("first").await;
+    let fixture = SessionTestBed::new(&["one", "@fail:context_length", "sum", "two"]).await;
+    fixture.run("first").await;
     check(
-        &lab.run("second").await,
+        &fixture.run("second").await,
         "prompt second / started / notice compaction / compacted sum / text two / usage / ended completed",
     );
-    assert_eq!(lab.record().await.transcript, 2);
-    let old = lab.sessions.transcript(&lab.key, Some(1)).await.unwrap().messages;
+    assert_eq!(fixture.record().await.transcript, 2);
+    let old = fixture.sessions.transcript(&fixture.key, Some(1)).await.unwrap().messages;
     assert_eq!(old.len(), 3, "the old one stays: {old:?}");
-    let new = lab.sessions.transcript(&lab.key, None).await.unwrap().messages;
+    let new = fixture.sessions.transcript(&fixture.key, None).await.unwrap().messages;
     assert!(new[0].text().contains("sum") && new[0].text().ends_with("second"), "{new:?}");
     assert_eq!(new[1].text(), "two");
 }
 
 #[tokio::test]
 async fn plan_is_repeated_after_compaction() {
-    let first_message = async |lab: &SessionTestBed| {
-        let messages = lab.sessions.transcript(&lab.key, None).await.unwrap().messages;
+    let first_message = async |fixture: &SessionTestBed| {
+        let messages = fixture.sessions.transcript(&fixture.key, None).await.unwrap().messages;
         messages[0].text()
     };
-    let compact = async |lab: &SessionTestBed, name: &str| {
+    let compact = async |fixture: &SessionTestBed, name: &str| {
         let prompt = Prompt {
             text: "/compact".to_owned(),
             reach: FolderAccess::Anywhere,
             ..Prompt::default()
         };
-        lab.sessions.send(&lab.key, run_id(name), prompt).await.unwrap();
-        lab.wait_for_run(name).await;
-        first_message(lab).await
+        fixture.sessions.send(&fixture.key, run_id(name), prompt).await.unwrap();
+        fixture.wait_for_run(name).await;
+        first_message(fixture).await
     };
     let steps = "[x] look\n[>] change it";
-    let lab =
+    let fixture =
         SessionTestBed::new(&["Todo:1", "one", "@fail:context_length", "sum", "two", "again"])
             .await;
-    lab.run("first").await;
-    lab.run("second").await;
-    let first = first_message(&lab).await;
+    fixture.run("first").await;
+    fixture.run("second").await;
+    let first = first_message(&fixture).await;
     assert!(first.contains("sum") && first.contains(steps), "{first}");
     // The plan is in the ledger, so the next summary has it too, whatever the first one said. This
     // also holds after a restart of the gateway.
-    let second = compact(&lab, "c1").await;
+    let second = compact(&fixture, "c1").await;
     assert_eq!(second.matches(steps).count(), 1, "{second}");
     assert!(second.contains("again") && second.contains(steps), "{second}");
     let later = SessionTestBed::with_store(
-        Arc::clone(&lab.store),
+        Arc::clone(&fixture.store),
         &["more", "later", "hi", "anew"],
         SessionLimits::default(),
     );
@@ -230,15 +230,15 @@ async fn plan_is_repeated_after_compaction() {
 
 #[tokio::test]
 async fn user_can_call_tool_without_model() {
-    let lab = SessionTestBed::new(&[]).await;
-    let lines = lab.run("/read a").await;
+    let fixture = SessionTestBed::new(&[]).await;
+    let lines = fixture.run("/read a").await;
     assert!(lines.contains("tool Read / completed / text"), "{lines}");
-    assert!(lab.model.requests.lock().unwrap().is_empty());
+    assert!(fixture.model.requests.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn commands_are_answered_without_model() {
-    let lab = SessionTestBed::new(&["one", "sum", "reviewed"]).await;
+    let fixture = SessionTestBed::new(&["one", "sum", "reviewed"]).await;
     for (text, starts) in [
         ("/help", "`/help`"),
         ("/status", "- session: `agent:main:main`"),
@@ -254,53 +254,54 @@ async fn commands_are_answered_without_model() {
         ("/hlep", "there is no command `/hlep`"),
         ("/compact", "There is nothing to compact yet."),
     ] {
-        lab.send(text).await;
-        let waited = lab.wait_for_run(text).await;
+        fixture.send(text).await;
+        let waited = fixture.wait_for_run(text).await;
         assert!(waited.text.contains(starts), "{text}: {}", waited.text);
     }
-    lab.check_ledger().await;
-    assert!(lab.model.requests.lock().unwrap().is_empty());
-    assert_eq!(lab.record().await.title, None);
-    assert!(lab.backend.log.lock().unwrap().contains(&"mode plan".to_owned()));
-    lab.run("go").await;
+    fixture.check_ledger().await;
+    assert!(fixture.model.requests.lock().unwrap().is_empty());
+    assert_eq!(fixture.record().await.title, None);
+    assert!(fixture.backend.log.lock().unwrap().contains(&"mode plan".to_owned()));
+    fixture.run("go").await;
     // The run of the earlier `/compact` already has that name.
     let prompt =
         Prompt { text: "/compact".to_owned(), reach: FolderAccess::Anywhere, ..Prompt::default() };
-    lab.sessions.send(&lab.key, run_id("again"), prompt).await.unwrap();
-    lab.wait_for_run("again").await;
-    lab.wait_for_line("compacted sum").await;
-    lab.run("/review this").await;
-    let requests = lab.model.requests.lock().unwrap().clone();
+    fixture.sessions.send(&fixture.key, run_id("again"), prompt).await.unwrap();
+    fixture.wait_for_run("again").await;
+    fixture.wait_for_line("compacted sum").await;
+    fixture.run("/review this").await;
+    let requests = fixture.model.requests.lock().unwrap().clone();
     assert_eq!(requests[2].messages.last().unwrap().text(), "review this");
 }
 
 #[tokio::test]
 async fn images_go_only_to_models_that_take_them() {
-    let lab = SessionTestBed::new(&["nice"]).await;
-    let picture =
+    let fixture = SessionTestBed::new(&["nice"]).await;
+    let image =
         || PromptAttachment { mime: "image/png".to_owned(), data: "AA==".to_owned(), name: None };
     let prompt = || Prompt {
-        attachments: vec![picture()],
+        attachments: vec![image()],
         reach: FolderAccess::Anywhere,
         ..Prompt::default()
     };
-    lab.sessions.send(&lab.key, run_id("a"), prompt()).await.unwrap();
-    lab.wait_for_run("a").await;
-    lab.sessions
+    fixture.sessions.send(&fixture.key, run_id("a"), prompt()).await.unwrap();
+    fixture.wait_for_run("a").await;
+    fixture
+        .sessions
         .patch(
-            &lab.key,
+            &fixture.key,
             crate::store::SessionPatch { model: Some(Some("blind".into())), ..Default::default() },
         )
         .await
         .unwrap();
-    let error = lab.sessions.send(&lab.key, run_id("b"), prompt()).await.unwrap_err();
+    let error = fixture.sessions.send(&fixture.key, run_id("b"), prompt()).await.unwrap_err();
     assert!(error.to_string().starts_with("the model `blind` does not accept images"), "{error}");
-    assert_eq!(lab.sessions.wait_for_run(&run_id("b"), Duration::ZERO).await, Ok(None));
+    assert_eq!(fixture.sessions.wait_for_run(&run_id("b"), Duration::ZERO).await, Ok(None));
 }
 
 #[tokio::test(start_paused = true)]
 async fn run_stops_at_deadline_or_turn_limit() {
-    let lab = SessionTestBed::with_limits(&["Hang:1"], SessionLimits::default()).await;
+    let fixture = SessionTestBed::with_limits(&["Hang:1"], SessionLimits::default()).await;
     let timeout = Some(Duration::from_secs(5));
     let prompt = Prompt {
         text: "go".to_owned(),
@@ -308,12 +309,14 @@ async fn run_stops_at_deadline_or_turn_limit() {
         reach: FolderAccess::Anywhere,
         ..Prompt::default()
     };
-    lab.sessions.send(&lab.key, run_id("go"), prompt).await.unwrap();
-    lab.wait_for_run("go").await;
-    lab.check_ledger().await;
-    assert!(lab.ledger_lines().await.ends_with("tool Hang / cancelled / ended aborted by timeout"));
+    fixture.sessions.send(&fixture.key, run_id("go"), prompt).await.unwrap();
+    fixture.wait_for_run("go").await;
+    fixture.check_ledger().await;
+    assert!(
+        fixture.ledger_lines().await.ends_with("tool Hang / cancelled / ended aborted by timeout")
+    );
 
     let few = SessionLimits { turns_max: 1, ..SessionLimits::default() };
-    let lab = SessionTestBed::with_limits(&["Read:1"], few).await;
-    assert!(lab.run("go").await.ends_with("completed / ended after 1 turns"));
+    let fixture = SessionTestBed::with_limits(&["Read:1"], few).await;
+    assert!(fixture.run("go").await.ends_with("completed / ended after 1 turns"));
 }

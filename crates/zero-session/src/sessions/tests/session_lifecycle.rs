@@ -18,98 +18,101 @@ use zero_runtime::tool_backend::ToolBackendError;
 
 #[tokio::test]
 async fn prompts_of_one_session_run_in_order() {
-    let lab = SessionTestBed::new(&["Hang:1", "two"]).await;
-    lab.send("one").await;
-    lab.wait_for_line("tool Hang").await;
-    lab.send("two").await;
-    lab.wait_for_line("notice queued").await;
-    assert_eq!(lab.sessions.stats().queued, 1);
-    assert_eq!(lab.sessions.stats().running, 1);
-    lab.sessions.abort(&lab.key, Some(&run_id("one")), "rpc").await.unwrap();
-    lab.wait_for_run("two").await;
-    lab.check_ledger().await;
+    let fixture = SessionTestBed::new(&["Hang:1", "two"]).await;
+    fixture.send("one").await;
+    fixture.wait_for_line("tool Hang").await;
+    fixture.send("two").await;
+    fixture.wait_for_line("notice queued").await;
+    assert_eq!(fixture.sessions.stats().queued, 1);
+    assert_eq!(fixture.sessions.stats().running, 1);
+    fixture.sessions.abort(&fixture.key, Some(&run_id("one")), "rpc").await.unwrap();
+    fixture.wait_for_run("two").await;
+    fixture.check_ledger().await;
     assert_eq!(
-        lab.ledger_lines().await,
+        fixture.ledger_lines().await,
         "prompt one / title = one / started / usage / tool Hang / prompt two / notice queued / cancelled / ended aborted by rpc / started / text two / usage / ended completed"
     );
-    assert!(lab.sessions.active_runs().is_empty());
+    assert!(fixture.sessions.active_runs().is_empty());
 }
 
 #[tokio::test]
 async fn prompt_queue_is_bounded_and_every_run_ends() {
     let few = SessionLimits { queued_max: 1, ..SessionLimits::default() };
-    let lab = SessionTestBed::with_limits(&["Hang:1"], few).await;
-    lab.send("one").await;
-    lab.wait_for_line("tool Hang").await;
-    lab.send("two").await;
-    let busy = lab.try_send("three").await.unwrap_err();
+    let fixture = SessionTestBed::with_limits(&["Hang:1"], few).await;
+    fixture.send("one").await;
+    fixture.wait_for_line("tool Hang").await;
+    fixture.send("two").await;
+    let busy = fixture.try_send("three").await.unwrap_err();
     assert!(matches!(busy, SessionError::Busy(_)), "{busy}");
     assert_eq!(
-        lab.try_send("two").await,
+        fixture.try_send("two").await,
         Ok(SendOutcome::InFlight),
         "the same prompt is no other one"
     );
-    let stopped = lab.sessions.abort(&lab.key, Some(&run_id("two")), "rpc").await.unwrap();
+    let stopped = fixture.sessions.abort(&fixture.key, Some(&run_id("two")), "rpc").await.unwrap();
     assert_eq!(stopped, [run_id("two")]);
-    lab.wait_for_run("two").await;
-    lab.send("four").await;
-    let mut stopped = lab.sessions.abort(&lab.key, None, "rpc").await.unwrap();
+    fixture.wait_for_run("two").await;
+    fixture.send("four").await;
+    let mut stopped = fixture.sessions.abort(&fixture.key, None, "rpc").await.unwrap();
     stopped.sort();
     assert_eq!(stopped, [run_id("four"), run_id("one")]);
-    lab.wait_for_run("one").await;
-    lab.wait_for_run("four").await;
-    lab.check_ledger().await;
-    assert_eq!(lab.sessions.abort(&lab.key, None, "rpc").await.unwrap(), Vec::<RunId>::new());
+    fixture.wait_for_run("one").await;
+    fixture.wait_for_run("four").await;
+    fixture.check_ledger().await;
+    assert_eq!(
+        fixture.sessions.abort(&fixture.key, None, "rpc").await.unwrap(),
+        Vec::<RunId>::new()
+    );
 }
 
 #[tokio::test]
 async fn same_prompt_runs_once() {
-    let lab = SessionTestBed::new(&["Read:1", "done"]).await;
-    let sent = futures_util::future::join_all((0..8).map(|_| lab.try_send("go"))).await;
+    let fixture = SessionTestBed::new(&["Read:1", "done"]).await;
+    let sent = futures_util::future::join_all((0..8).map(|_| fixture.try_send("go"))).await;
     let started = sent.iter().filter(|sent| **sent == Ok(SendOutcome::Started)).count();
     assert_eq!(started, 1, "{sent:?}");
-    let waited = lab.wait_for_run("go").await;
-    assert_eq!(lab.try_send("go").await, Ok(SendOutcome::Ended(waited.run)));
-    assert_eq!(*lab.backend.log.lock().unwrap(), ["Read 1"]);
-    lab.check_ledger().await;
-    let other = lab.sessions.resolve_key("other").unwrap();
+    let waited = fixture.wait_for_run("go").await;
+    assert_eq!(fixture.try_send("go").await, Ok(SendOutcome::Ended(waited.run)));
+    assert_eq!(*fixture.backend.log.lock().unwrap(), ["Read 1"]);
+    fixture.check_ledger().await;
+    let other = fixture.sessions.resolve_key("other").unwrap();
     let wanted = OpenSessionOptions { key: Some("other".into()), ..OpenSessionOptions::default() };
-    lab.sessions.open(wanted).await.unwrap();
+    fixture.sessions.open(wanted).await.unwrap();
     let prompt = crate::sessions::Prompt {
         text: "go".into(),
         reach: FolderAccess::Anywhere,
         ..Default::default()
     };
-    let error = lab.sessions.send(&other, run_id("go"), prompt).await.unwrap_err();
+    let error = fixture.sessions.send(&other, run_id("go"), prompt).await.unwrap_err();
     assert!(error.to_string().contains("belongs to another session"), "{error}");
 }
 
 #[tokio::test]
 async fn concurrent_runs_are_bounded() {
     let one = SessionLimits { runs_max: 1, ..SessionLimits::default() };
-    let mut lab = SessionTestBed::with_limits(&["Hang:1", "two"], one).await;
-    lab.send("one").await;
-    lab.wait_for_line("tool Hang").await;
-    let first = lab.key.clone();
-    lab.key = lab.sessions.resolve_key("other").unwrap();
-    lab.sessions.open(lab.open_options()).await.unwrap();
-    lab.send("two").await;
-    lab.wait_for_line("notice queued").await;
-    assert_eq!((lab.sessions.stats().running, lab.sessions.stats().queued), (1, 1));
-    lab.sessions.abort(&first, None, "rpc").await.unwrap();
-    assert_eq!(lab.wait_for_run("two").await.run.end, Some(RunOutcome::Completed));
+    let mut fixture = SessionTestBed::with_limits(&["Hang:1", "two"], one).await;
+    fixture.send("one").await;
+    fixture.wait_for_line("tool Hang").await;
+    let first = fixture.key.clone();
+    fixture.key = fixture.sessions.resolve_key("other").unwrap();
+    fixture.sessions.open(fixture.open_options()).await.unwrap();
+    fixture.send("two").await;
+    fixture.wait_for_line("notice queued").await;
+    assert_eq!((fixture.sessions.stats().running, fixture.sessions.stats().queued), (1, 1));
+    fixture.sessions.abort(&first, None, "rpc").await.unwrap();
+    assert_eq!(fixture.wait_for_run("two").await.run.end, Some(RunOutcome::Completed));
 }
 
 #[tokio::test]
 async fn invalid_prompts_are_refused() {
-    let mut lab = SessionTestBed::new(&[]).await;
-    let empty = lab.try_send(" x").await;
+    let mut fixture = SessionTestBed::new(&[]).await;
+    let empty = fixture.try_send(" x").await;
     assert_eq!(empty, Ok(SendOutcome::Started));
-    lab.wait_for_run(" x").await;
-    lab.key = lab.sessions.resolve_key("agent:nobody:x").unwrap();
-    let error = lab.try_send("go").await.unwrap_err();
+    fixture.wait_for_run(" x").await;
+    fixture.key = fixture.sessions.resolve_key("agent:nobody:x").unwrap();
+    let error = fixture.try_send("go").await.unwrap_err();
     assert_eq!(error, SessionError::NotFound("agent:nobody:x".into()));
-    let error = lab.sessions.open(lab.open_options()).await.unwrap_err();
+    let error = fixture.sessions.open(fixture.open_options()).await.unwrap_err();
     let text = "there is no agent `nobody`; the agents are direct, main, qa";
     assert_eq!(error.to_string(), text);
     let wanted = OpenSessionOptions {
@@ -117,22 +120,22 @@ async fn invalid_prompts_are_refused() {
         key: Some("new".into()),
         ..Default::default()
     };
-    let error = lab.sessions.open(wanted).await.unwrap_err();
+    let error = fixture.sessions.open(wanted).await.unwrap_err();
     assert_eq!(error.to_string(), "No session found: agent:main:new");
     let wanted = OpenSessionOptions { label: Some("none".into()), ..OpenSessionOptions::default() };
-    let error = lab.sessions.open(wanted).await.unwrap_err();
+    let error = fixture.sessions.open(wanted).await.unwrap_err();
     assert_eq!(error.to_string(), "No session found with label: none");
     let wanted =
         OpenSessionOptions { key: Some("x".into()), cwd: Some("rel".into()), ..Default::default() };
-    let error = lab.sessions.open(wanted).await.unwrap_err();
+    let error = fixture.sessions.open(wanted).await.unwrap_err();
     assert!(error.to_string().contains("is not absolute"), "{error}");
-    let error = lab.sessions.open(OpenSessionOptions::default()).await.unwrap_err();
+    let error = fixture.sessions.open(OpenSessionOptions::default()).await.unwrap_err();
     assert!(error.to_string().contains("key or its label"), "{error}");
 }
 
 #[tokio::test]
 async fn open_leave_as_is_changes_only_new_sessions() {
-    let lab = SessionTestBed::new(&[]).await;
+    let fixture = SessionTestBed::new(&[]).await;
     let wanted = |key: &str, cwd: &str| OpenSessionOptions {
         key: Some(key.into()),
         owner: "another".into(),
@@ -141,110 +144,114 @@ async fn open_leave_as_is_changes_only_new_sessions() {
         leave_as_is: true,
         ..OpenSessionOptions::default()
     };
-    let before = lab.record().await;
-    let found = lab.sessions.open(wanted(&lab.key.to_string(), "/tmp")).await.unwrap();
-    assert_eq!((&found, &lab.record().await), (&before, &before));
-    let made = lab.sessions.open(wanted("new", "/tmp")).await.unwrap();
+    let before = fixture.record().await;
+    let found = fixture.sessions.open(wanted(&fixture.key.to_string(), "/tmp")).await.unwrap();
+    assert_eq!((&found, &fixture.record().await), (&before, &before));
+    let made = fixture.sessions.open(wanted("new", "/tmp")).await.unwrap();
     assert_eq!((made.owner.as_str(), made.cwd), ("another", Some("/tmp".into())));
-    let again = lab.sessions.open(wanted("new", "/usr")).await.unwrap();
+    let again = fixture.sessions.open(wanted("new", "/usr")).await.unwrap();
     assert_eq!(again.cwd, Some("/tmp".into()));
 }
 
 #[tokio::test]
 async fn reset_starts_new_transcript_and_keeps_old() {
-    let lab = SessionTestBed::new(&["one", "Hang:1", "three"]).await;
-    lab.run("first").await;
-    lab.send("second").await;
-    lab.wait_for_line("tool Hang").await;
-    let record = lab.sessions.reset(&lab.key).await.unwrap();
+    let fixture = SessionTestBed::new(&["one", "Hang:1", "three"]).await;
+    fixture.run("first").await;
+    fixture.send("second").await;
+    fixture.wait_for_line("tool Hang").await;
+    let record = fixture.sessions.reset(&fixture.key).await.unwrap();
     assert_eq!((record.transcript, record.context_tokens), (2, None));
-    lab.check_ledger().await;
-    assert!(lab.ledger_lines().await.ends_with("cancelled / ended aborted by reset / reset 1"));
-    lab.run("third").await;
-    assert_eq!(lab.model.requests.lock().unwrap()[2].messages.len(), 1);
-    let old = lab.sessions.transcript(&lab.key, Some(1)).await.unwrap().messages;
+    fixture.check_ledger().await;
+    assert!(fixture.ledger_lines().await.ends_with("cancelled / ended aborted by reset / reset 1"));
+    fixture.run("third").await;
+    assert_eq!(fixture.model.requests.lock().unwrap()[2].messages.len(), 1);
+    let old = fixture.sessions.transcript(&fixture.key, Some(1)).await.unwrap().messages;
     assert_eq!(old.len(), 5);
 }
 
 #[tokio::test]
 async fn delete_stops_run_and_removes_session() {
-    let lab = SessionTestBed::new(&["Hang:1"]).await;
-    lab.send("go").await;
-    lab.wait_for_line("tool Hang").await;
-    assert!(lab.sessions.delete(&lab.key).await.unwrap());
-    assert!(!lab.sessions.delete(&lab.key).await.unwrap());
-    assert_eq!(lab.sessions.get(&lab.key).await, Ok(None));
-    assert!(lab.sessions.active_runs().is_empty());
+    let fixture = SessionTestBed::new(&["Hang:1"]).await;
+    fixture.send("go").await;
+    fixture.wait_for_line("tool Hang").await;
+    assert!(fixture.sessions.delete(&fixture.key).await.unwrap());
+    assert!(!fixture.sessions.delete(&fixture.key).await.unwrap());
+    assert_eq!(fixture.sessions.get(&fixture.key).await, Ok(None));
+    assert!(fixture.sessions.active_runs().is_empty());
 }
 
 #[tokio::test]
 async fn mode_change_reaches_backend_at_once() {
-    let lab = SessionTestBed::new(&["Read:1", "ok", "Read:2"]).await;
-    lab.run("go").await;
+    let fixture = SessionTestBed::new(&["Read:1", "ok", "Read:2"]).await;
+    fixture.run("go").await;
     let mode = |mode| SessionPatch { mode: Some(mode), ..SessionPatch::default() };
-    lab.sessions.patch(&lab.key, mode(Some(PermissionMode::Plan))).await.unwrap();
-    assert_eq!(*lab.backend.log.lock().unwrap(), ["Read 1", "mode plan"]);
-    assert_eq!(*lab.backend.opened.lock().unwrap(), 1);
-    lab.sessions.patch(&lab.key, mode(None)).await.unwrap();
-    lab.run("again").await;
-    assert_eq!(*lab.backend.opened.lock().unwrap(), 2, "as the settings have it");
-    assert!(lab.ledger_lines().await.contains("mode = plan / mode = nothing"));
-    lab.check_ledger().await;
+    fixture.sessions.patch(&fixture.key, mode(Some(PermissionMode::Plan))).await.unwrap();
+    assert_eq!(*fixture.backend.log.lock().unwrap(), ["Read 1", "mode plan"]);
+    assert_eq!(*fixture.backend.opened.lock().unwrap(), 1);
+    fixture.sessions.patch(&fixture.key, mode(None)).await.unwrap();
+    fixture.run("again").await;
+    assert_eq!(*fixture.backend.opened.lock().unwrap(), 2, "as the settings have it");
+    assert!(fixture.ledger_lines().await.contains("mode = plan / mode = nothing"));
+    fixture.check_ledger().await;
 }
 
-fn client(lab: &SessionTestBed) -> Arc<ScriptedToolBackend> {
-    let (log, name) = (Arc::clone(&lab.backend.log), "laptop".to_owned());
+fn client(fixture: &SessionTestBed) -> Arc<ScriptedToolBackend> {
+    let (log, name) = (Arc::clone(&fixture.backend.log), "laptop".to_owned());
     Arc::new(ScriptedToolBackend { log, order: None, name, store: None, silent: false })
 }
 
 #[tokio::test]
 async fn lost_client_fails_its_calls_without_fallback() {
-    let lab = SessionTestBed::new(&["Read:1", "ok", "Stuck:1", "never", "Read:2", "back"]).await;
-    let lease = lab.sessions.attach_backend(&lab.key, "laptop", client(&lab)).await.unwrap();
-    lab.run("first").await;
-    lab.send("go").await;
-    lab.wait_for_line("tool Stuck").await;
+    let fixture =
+        SessionTestBed::new(&["Read:1", "ok", "Stuck:1", "never", "Read:2", "back"]).await;
+    let lease =
+        fixture.sessions.attach_backend(&fixture.key, "laptop", client(&fixture)).await.unwrap();
+    fixture.run("first").await;
+    fixture.send("go").await;
+    fixture.wait_for_line("tool Stuck").await;
     drop(lease);
-    lab.wait_for_run("go").await;
-    lab.check_ledger().await;
-    let lines = lab.ledger_lines().await;
+    fixture.wait_for_run("go").await;
+    fixture.check_ledger().await;
+    let lines = fixture.ledger_lines().await;
     assert!(lines.ends_with("tool Stuck / failed / ended failed tool_host"), "{lines}");
-    assert!(lab.run("again").await.ends_with("started / ended failed tool_host"));
+    assert!(fixture.run("again").await.ends_with("started / ended failed tool_host"));
     let away = ToolBackendError::ClientDisconnected { host: "laptop".to_owned() };
-    let ended = lab.wait_for_run("again").await.run.end;
+    let ended = fixture.wait_for_run("again").await.run.end;
     assert!(
         matches!(ended, Some(RunOutcome::Failed { message, .. }) if message == away.to_string())
     );
     let place = ToolHostLocation::Client { name: "laptop".to_owned() };
-    assert_eq!(lab.record().await.tool_host, place);
-    assert_eq!(*lab.backend.opened.lock().unwrap(), 0, "nothing ever ran here");
+    assert_eq!(fixture.record().await.tool_host, place);
+    assert_eq!(*fixture.backend.opened.lock().unwrap(), 0, "nothing ever ran here");
     let here = SessionPatch { tool_host: Some(ToolHostLocation::Gateway), ..Default::default() };
-    let error = lab.sessions.patch(&lab.key, here).await.unwrap_err();
+    let error = fixture.sessions.patch(&fixture.key, here).await.unwrap_err();
     assert!(error.to_string().contains("are with laptop and stay there"), "{error}");
 
-    let older = lab.sessions.attach_backend(&lab.key, "laptop", client(&lab)).await.unwrap();
-    let _newer = lab.sessions.attach_backend(&lab.key, "laptop", client(&lab)).await.unwrap();
+    let older =
+        fixture.sessions.attach_backend(&fixture.key, "laptop", client(&fixture)).await.unwrap();
+    let _newer =
+        fixture.sessions.attach_backend(&fixture.key, "laptop", client(&fixture)).await.unwrap();
     drop(older);
-    assert!(lab.run("anew").await.ends_with("ended completed"));
+    assert!(fixture.run("anew").await.ends_with("ended completed"));
 }
 
 #[tokio::test]
 async fn returning_client_continues_run() {
-    let lab = SessionTestBed::new(&["Stuck:1", "Read:2", "done"]).await;
+    let fixture = SessionTestBed::new(&["Stuck:1", "Read:2", "done"]).await;
     let client = || {
         let (log, name) =
-            (Arc::clone(&lab.backend.log), ScriptedToolBackend::RETURNING_CLIENT.to_owned());
+            (Arc::clone(&fixture.backend.log), ScriptedToolBackend::RETURNING_CLIENT.to_owned());
         Arc::new(ScriptedToolBackend { log, order: None, name, store: None, silent: false })
     };
-    let lease = lab.sessions.attach_backend(&lab.key, "laptop", client()).await.unwrap();
-    lab.send("go").await;
-    lab.wait_for_line("tool Stuck").await;
+    let lease = fixture.sessions.attach_backend(&fixture.key, "laptop", client()).await.unwrap();
+    fixture.send("go").await;
+    fixture.wait_for_line("tool Stuck").await;
     drop(lease);
-    lab.wait_for_line("failed").await;
-    let _lease = lab.sessions.attach_backend(&lab.key, "laptop", client()).await.unwrap();
-    lab.wait_for_run("go").await;
-    lab.check_ledger().await;
-    let lines = lab.ledger_lines().await;
+    fixture.wait_for_line("failed").await;
+    let _lease = fixture.sessions.attach_backend(&fixture.key, "laptop", client()).await.unwrap();
+    fixture.wait_for_run("go").await;
+    fixture.check_ledger().await;
+    let lines = fixture.ledger_lines().await;
     let on =
         "tool Stuck / failed / usage / tool Read / completed / text done / usage / ended completed";
     assert!(lines.ends_with(on), "{lines}");
@@ -252,66 +259,70 @@ async fn returning_client_continues_run() {
 
 #[tokio::test]
 async fn attached_client_prevents_local_calls() {
-    let lab = SessionTestBed::new(&["Ask:1 Write:2", "Read:3", "done"]).await;
-    lab.send("go").await;
-    lab.wait_for_line("approval").await;
+    let fixture = SessionTestBed::new(&["Ask:1 Write:2", "Read:3", "done"]).await;
+    fixture.send("go").await;
+    fixture.wait_for_line("approval").await;
     let log = Arc::default();
     let (order, name) = (None, "laptop".to_owned());
     let backend =
         ScriptedToolBackend { log: Arc::clone(&log), order, name, store: None, silent: false };
-    let _lease = lab.sessions.attach_backend(&lab.key, "laptop", Arc::new(backend)).await.unwrap();
-    let pending = lab.sessions.approvals().list().pop().unwrap();
-    lab.sessions.approvals().resolve(&pending.request.id, ApprovalAnswer::AllowOnce, "me");
-    lab.wait_for_run("go").await;
-    lab.check_ledger().await;
-    let lines = lab.ledger_lines().await;
+    let _lease =
+        fixture.sessions.attach_backend(&fixture.key, "laptop", Arc::new(backend)).await.unwrap();
+    let pending = fixture.sessions.approvals().list().pop().unwrap();
+    fixture.sessions.approvals().resolve(&pending.request.id, ApprovalAnswer::AllowOnce, "me");
+    fixture.wait_for_run("go").await;
+    fixture.check_ledger().await;
+    let lines = fixture.ledger_lines().await;
     let moved = "answer allow_once by me / completed / failed / usage / tool Read / completed / text done / usage / ended completed";
     assert!(lines.ends_with(moved), "{lines}");
-    assert_eq!(*lab.backend.log.lock().unwrap(), ["Ask 1"], "what had begun came to its end");
+    assert_eq!(*fixture.backend.log.lock().unwrap(), ["Ask 1"], "what had begun came to its end");
     assert_eq!(*log.lock().unwrap(), ["Read 3"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn idle_backend_is_dropped_and_state_evicted() {
-    let lab = SessionTestBed::new(&["Read:1", "ok", "Read:2", "ok"]).await;
-    lab.run("one").await;
-    assert_eq!(lab.sessions.stats().active_sessions, 1);
+    let fixture = SessionTestBed::new(&["Read:1", "ok", "Read:2", "ok"]).await;
+    fixture.run("one").await;
+    assert_eq!(fixture.sessions.stats().active_sessions, 1);
     tokio::time::sleep(Duration::from_secs(11 * 60)).await;
-    assert_eq!(lab.sessions.stats().active_sessions, 0);
-    lab.run("two").await;
-    assert_eq!(*lab.backend.opened.lock().unwrap(), 2);
+    assert_eq!(fixture.sessions.stats().active_sessions, 0);
+    fixture.run("two").await;
+    assert_eq!(*fixture.backend.opened.lock().unwrap(), 2);
 }
 
 #[tokio::test]
 async fn session_grants_are_persisted() {
-    let lab = SessionTestBed::new(&["Settle:1", "ok"]).await;
-    lab.run("go").await;
-    let id = lab.record().await.id;
+    let fixture = SessionTestBed::new(&["Settle:1", "ok"]).await;
+    fixture.run("go").await;
+    let id = fixture.record().await.id;
     let kept = async {
-        while lab.store.grants(&id).await.unwrap().is_empty() {
+        while fixture.store.grants(&id).await.unwrap().is_empty() {
             tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(Duration::from_secs(60), kept).await.unwrap();
-    assert_eq!(lab.store.grants(&id).await.unwrap()[0].grant.rule, "Bash(x)");
-    let next =
-        SessionTestBed::with_store(Arc::clone(&lab.store), &["Read:1"], SessionLimits::default())
-            .await;
+    assert_eq!(fixture.store.grants(&id).await.unwrap()[0].grant.rule, "Bash(x)");
+    let next = SessionTestBed::with_store(
+        Arc::clone(&fixture.store),
+        &["Read:1"],
+        SessionLimits::default(),
+    )
+    .await;
     next.run("after").await;
     assert_eq!(*next.backend.log.lock().unwrap(), ["opened with 1 grants", "Read 1"]);
 }
 
 #[tokio::test]
 async fn runs_of_killed_process_are_finished_at_start() {
-    let lab = SessionTestBed::new(&["Read:1", "ok"]).await;
-    lab.run("before").await;
-    let id = lab.record().await.id;
+    let fixture = SessionTestBed::new(&["Read:1", "ok"]).await;
+    fixture.run("before").await;
+    let id = fixture.record().await.id;
     // State left by a process that was killed during a call.
     let (run, node) = (run_id("killed"), "node".to_owned());
     let prompt = EventKind::Prompt { text: "killed".into(), attachments: Vec::new() };
     let first = vec![new_event(Some(&run), prompt)];
     let new = NewRun { id: run.clone(), session: id.clone(), node, started_ms: 0, first };
-    lab.store.begin_run(new).await.unwrap();
+    fixture.store.begin_run(new).await.unwrap();
     let started = |call: &str| EventKind::ToolStarted {
         call: call.into(),
         name: "Write".into(),
@@ -328,11 +339,11 @@ async fn runs_of_killed_process_are_finished_at_start() {
     };
     let said = crate::message::ModelMessage::assistant(vec![call]);
     let prompt = crate::message::ModelMessage::user("killed");
-    lab.store.add_messages(&id, vec![prompt.into(), said.into()]).await.unwrap();
-    lab.store.append(&id, vec![new_event(Some(&run), started("call_w"))]).await.unwrap();
+    fixture.store.add_messages(&id, vec![prompt.into(), said.into()]).await.unwrap();
+    fixture.store.append(&id, vec![new_event(Some(&run), started("call_w"))]).await.unwrap();
 
     let next =
-        SessionTestBed::with_store(Arc::clone(&lab.store), &["fine"], SessionLimits::default())
+        SessionTestBed::with_store(Arc::clone(&fixture.store), &["fine"], SessionLimits::default())
             .await;
     assert_eq!(
         next.try_send("killed").await,
@@ -352,65 +363,69 @@ async fn runs_of_killed_process_are_finished_at_start() {
 
 #[tokio::test(start_paused = true)]
 async fn shutdown_waits_for_grace_then_finishes_runs() {
-    let lab = SessionTestBed::new(&["Stuck:1"]).await;
-    lab.send("one").await;
-    lab.wait_for_line("tool Stuck").await;
-    lab.send("two").await;
-    lab.sessions.shut_down(Duration::from_secs(3)).await;
-    lab.check_ledger().await;
+    let fixture = SessionTestBed::new(&["Stuck:1"]).await;
+    fixture.send("one").await;
+    fixture.wait_for_line("tool Stuck").await;
+    fixture.send("two").await;
+    fixture.sessions.shut_down(Duration::from_secs(3)).await;
+    fixture.check_ledger().await;
     assert_eq!(
-        lab.ledger_lines().await,
+        fixture.ledger_lines().await,
         "prompt one / title = one / started / usage / tool Stuck / prompt two / notice queued / ended aborted by shutdown / cancelled / ended aborted by shutdown"
     );
-    assert_eq!(lab.try_send("three").await, Err(SessionError::ShuttingDown));
-    assert!(lab.sessions.active_runs().is_empty());
+    assert_eq!(fixture.try_send("three").await, Err(SessionError::ShuttingDown));
+    assert!(fixture.sessions.active_runs().is_empty());
 
-    let lab = SessionTestBed::new(&["quick"]).await;
-    lab.send("one").await;
-    lab.sessions.shut_down(Duration::from_secs(60)).await;
-    assert!(lab.ledger_lines().await.ends_with("text quick / usage / ended completed"));
+    let fixture = SessionTestBed::new(&["quick"]).await;
+    fixture.send("one").await;
+    fixture.sessions.shut_down(Duration::from_secs(60)).await;
+    assert!(fixture.ledger_lines().await.ends_with("text quick / usage / ended completed"));
 }
 
 #[tokio::test]
 async fn dropped_sender_does_not_cancel_run() {
-    let lab = SessionTestBed::new(&["one"]).await;
+    let fixture = SessionTestBed::new(&["one"]).await;
     // Polled once, so that it has started, and then dropped.
     let given_up = tokio::select! {
         biased;
-        _ = lab.try_send("go") => false,
+        _ = fixture.try_send("go") => false,
         () = std::future::ready(()) => true,
     };
     assert!(given_up);
-    lab.wait_for_line("ended completed").await;
-    lab.check_ledger().await;
+    fixture.wait_for_line("ended completed").await;
+    fixture.check_ledger().await;
 }
 
 #[tokio::test]
 async fn reset_or_folder_change_clears_grants() {
-    let lab = SessionTestBed::new(&[]).await;
-    let id = lab.record().await.id;
+    let fixture = SessionTestBed::new(&[]).await;
+    let id = fixture.record().await.id;
     let grant =
         zero_policy::GrantScope { rule: "Edit(/a)".to_owned(), folder: None, program: None };
     let kept = GrantRecord { allowed: true, grant, time_ms: 1, by: "me".to_owned() };
     let moved = SessionPatch { cwd: Some(Some("/elsewhere".into())), ..SessionPatch::default() };
     for patch in [None, Some(moved)] {
-        lab.store.set_grants(&id, vec![kept.clone()]).await.unwrap();
+        fixture.store.set_grants(&id, vec![kept.clone()]).await.unwrap();
         match patch {
-            None => lab.sessions.reset(&lab.key).await.unwrap(),
-            Some(patch) => lab.sessions.patch(&lab.key, patch).await.unwrap(),
+            None => fixture.sessions.reset(&fixture.key).await.unwrap(),
+            Some(patch) => fixture.sessions.patch(&fixture.key, patch).await.unwrap(),
         };
-        assert_eq!(lab.store.grants(&id).await.unwrap(), []);
+        assert_eq!(fixture.store.grants(&id).await.unwrap(), []);
     }
 }
 
 #[tokio::test]
 async fn permissive_mode_applies_only_to_its_folder() {
-    let lab = SessionTestBed::new(&[]).await;
+    let fixture = SessionTestBed::new(&[]).await;
     let open = async |cwd: Option<&str>, mode: Option<PermissionMode>| {
         let cwd = cwd.map(PathBuf::from);
-        let wanted =
-            OpenSessionOptions { cwd, mode, reach: FolderAccess::Anywhere, ..lab.open_options() };
-        lab.sessions.open(wanted).await.unwrap().mode
+        let wanted = OpenSessionOptions {
+            cwd,
+            mode,
+            reach: FolderAccess::Anywhere,
+            ..fixture.open_options()
+        };
+        fixture.sessions.open(wanted).await.unwrap().mode
     };
     for mode in [PermissionMode::Auto, PermissionMode::AcceptEdits] {
         assert_eq!(open(Some("/w"), Some(mode)).await, Some(mode));
@@ -429,12 +444,12 @@ async fn permissive_mode_applies_only_to_its_folder() {
             "it lets nothing more be done"
         );
     }
-    assert!(lab.ledger_lines().await.contains("mode"), "{}", lab.ledger_lines().await);
+    assert!(fixture.ledger_lines().await.contains("mode"), "{}", fixture.ledger_lines().await);
 }
 
 #[tokio::test]
 async fn disallowed_folder_gets_no_backend() {
-    let lab = SessionTestBed::new(&[]).await;
+    let fixture = SessionTestBed::new(&[]).await;
     let nowhere = FolderAccess::default();
     let beside = FolderAccess::Folders(["/elsewhere".into()].into());
     let there = FolderAccess::Folders(["/w".into()].into());
@@ -442,9 +457,9 @@ async fn disallowed_folder_gets_no_backend() {
         let wanted = OpenSessionOptions {
             cwd: Some(cwd.into()),
             reach: reach.clone(),
-            ..lab.open_options()
+            ..fixture.open_options()
         };
-        lab.sessions.open(wanted)
+        fixture.sessions.open(wanted)
     };
     let is_out = |result: &Result<_, SessionError>| {
         matches!(result, Err(SessionError::ToolBackend(ToolBackendError::FolderNotAllowed(_))))
@@ -460,7 +475,7 @@ async fn disallowed_folder_gets_no_backend() {
             reach: reach.clone(),
             ..Default::default()
         };
-        lab.sessions.send(&lab.key, run_id(name), prompt)
+        fixture.sessions.send(&fixture.key, run_id(name), prompt)
     };
     // Even if another owner with access chose the folder or opened the backend.
     for (name, reach) in [("a", &nowhere), ("b", &beside)] {
@@ -474,14 +489,15 @@ async fn disallowed_folder_gets_no_backend() {
     let user = |commands: Vec<zero_runtime::tool_backend::PromptCommand>| {
         commands.iter().any(|command| command.name == "review")
     };
-    let record = lab.record().await;
-    assert!(user(lab.sessions.list_commands(record.clone(), there).await.unwrap()));
-    assert!(!user(lab.sessions.list_commands(record, beside.clone()).await.unwrap()));
+    let record = fixture.record().await;
+    assert!(user(fixture.sessions.list_commands(record.clone(), there).await.unwrap()));
+    assert!(!user(fixture.sessions.list_commands(record, beside.clone()).await.unwrap()));
     // A client's folder is not checked, and the session never returns to the gateway.
-    let lease = lab.sessions.attach_backend(&lab.key, "laptop", client(&lab)).await.unwrap();
+    let lease =
+        fixture.sessions.attach_backend(&fixture.key, "laptop", client(&fixture)).await.unwrap();
     open("/", &beside).await.unwrap();
     drop(lease);
     let back =
-        OpenSessionOptions { tool_host: Some(ToolHostLocation::Gateway), ..lab.open_options() };
-    assert!(matches!(lab.sessions.open(back).await, Err(SessionError::Invalid(_))));
+        OpenSessionOptions { tool_host: Some(ToolHostLocation::Gateway), ..fixture.open_options() };
+    assert!(matches!(fixture.sessions.open(back).await, Err(SessionError::Invalid(_))));
 }

@@ -11,7 +11,7 @@ use zero_settings::{SettingsLayerKind, WorkspaceSettings};
 
 use super::findings::DoctorReport;
 use crate::AppContext;
-use crate::settings_adapter::mcp_servers::{McpServerProblem, configured_servers};
+use crate::settings_adapter::mcp_servers::{UnavailableMcpServer, configured_servers};
 
 const CHECK: &str = "mcp";
 
@@ -26,19 +26,19 @@ pub(super) fn check_mcp_servers(
         let names: Vec<String> = servers.definitions.iter().map(describe_server).collect();
         findings.add_ok(CHECK, format!("servers: {}", names.join(", ")));
     }
-    for McpServerProblem { alias, why, written_at } in
+    for UnavailableMcpServer { alias, why, written_at } in
         servers.turned_off.iter().chain(&servers.denied)
     {
         findings.add_ok(CHECK, format!("server `{alias}` is {why} ({written_at})"));
     }
-    for McpServerProblem { alias, why, written_at } in &servers.problems {
+    for UnavailableMcpServer { alias, why, written_at } in &servers.problems {
         findings.add_warning(
             CHECK,
             format!("server `{alias}` cannot be used ({written_at}): {why}"),
             "until then, its tools are not available; all others are",
         );
     }
-    for McpServerProblem { alias, why, written_at } in &servers.ignored {
+    for UnavailableMcpServer { alias, why, written_at } in &servers.ignored {
         findings.add_warning(
             CHECK,
             format!("server `{alias}` ({written_at}): {why}"),

@@ -8,13 +8,13 @@ use super::workspace_servers::WorkspaceServers;
 use crate::AppContext;
 use crate::cli::McpStatusArgs;
 use crate::exit::ExitOutcome;
-use crate::settings_adapter::mcp_servers::{ConfiguredMcpServers, McpServerProblem};
+use crate::settings_adapter::mcp_servers::{ConfiguredMcpServers, UnavailableMcpServer};
 use crate::terminal::{BAD, FAINT, GOOD, NOTABLE, STRONG, TableCell, TerminalStream, TextTable};
 
 pub(super) fn run(app: &AppContext, args: &McpStatusArgs) -> anyhow::Result<ExitOutcome> {
     let mut known = WorkspaceServers::load(app, args.workspace.as_ref())?;
     if let Some(alias) = &args.alias {
-        let is_meant = |one: &McpServerProblem| one.alias == *alias;
+        let is_meant = |one: &UnavailableMcpServer| one.alias == *alias;
         let ConfiguredMcpServers { problems, turned_off, denied, .. } = &known.servers;
         if !problems.iter().chain(turned_off).chain(denied).any(is_meant) {
             known.find_server(alias)?;
@@ -188,7 +188,7 @@ fn to_json(servers: &ConfiguredMcpServers) -> Vec<Value> {
     let usable = servers.definitions.iter().map(|server| {
         json!({"alias": server.alias.as_str(), "state": "set_up", "reached_by": describe_transport(server), "source": server.written_at})
     });
-    let other = |state: &'static str, list: &[McpServerProblem]| {
+    let other = |state: &'static str, list: &[UnavailableMcpServer]| {
         let rows = list.iter().map(move |one| {
             json!({"alias": one.alias, "state": state, "reason": one.why, "source": one.written_at})
         });

@@ -18,7 +18,7 @@ use zero_settings::{
 };
 
 use super::editor_servers::{EDITOR_SOURCE, NAME_CHARS_MAX, ServerAliases, from_editor};
-use super::{COMMAND_ALIAS, ConfiguredMcpServers, McpServerProblem};
+use super::{COMMAND_ALIAS, ConfiguredMcpServers, UnavailableMcpServer};
 use crate::environment::EnvironmentConfig;
 
 /// The MCP servers that count in the workspace whose first folder is `root`.
@@ -63,7 +63,7 @@ fn disable_denied(settings: &WorkspaceSettings, servers: &mut ConfiguredMcpServe
     let ConfiguredMcpServers { definitions, denied, .. } = servers;
     definitions.retain(|server| {
         let rule = engine.rules().find_server_rule(Verdict::Deny, server.alias.as_str());
-        denied.extend(rule.map(|rule| McpServerProblem {
+        denied.extend(rule.map(|rule| UnavailableMcpServer {
             alias: server.alias.to_string(),
             why: format!("denied by rule `{}` in {}", rule.text, rule.source),
             written_at: server.written_at.clone(),
@@ -91,7 +91,7 @@ enum ValueSyntax {
 
 impl DefinitionBuilder<'_> {
     fn add_server(&self, alias: &str, entry: &SettingsEntry, servers: &mut ConfiguredMcpServers) {
-        let problem = |why: String| McpServerProblem {
+        let problem = |why: String| UnavailableMcpServer {
             alias: alias.to_owned(),
             why,
             written_at: entry.location(),
@@ -134,7 +134,7 @@ impl DefinitionBuilder<'_> {
         });
         let mut names = ServerAliases::new(written);
         for server in named {
-            let problem = |why: String| McpServerProblem {
+            let problem = |why: String| UnavailableMcpServer {
                 alias: excerpt(&server.name, NAME_CHARS_MAX),
                 why,
                 written_at: EDITOR_SOURCE.to_owned(),
@@ -164,7 +164,7 @@ impl DefinitionBuilder<'_> {
     /// The server of `mcp.mcpServerCommand`. One in `mcpServers` with its name is the one that is
     /// meant: it says more.
     fn add_command(&self, entry: &SettingsEntry, servers: &mut ConfiguredMcpServers) {
-        let problem = |why: &str| McpServerProblem {
+        let problem = |why: &str| UnavailableMcpServer {
             alias: COMMAND_ALIAS.to_owned(),
             why: why.to_owned(),
             written_at: entry.location(),

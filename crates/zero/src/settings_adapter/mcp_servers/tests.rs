@@ -403,11 +403,11 @@ fn trusted_later_file_replaces_whole_server() {
     let project = r#"{"mcpServers": [{"id": "a", "command": "theirs"}]}"#;
     let files = [(SettingsLayerKind::User, user), (SettingsLayerKind::Project, project)];
     let trusted = TrustState::assumed();
-    for (standing, expected) in [
+    for (trust, expected) in [
         (TrustState::Never, ["a: \"mine\" [\"x\"]", "b: \"b\" []"]),
         (trusted, ["b: \"b\" []", "a: \"theirs\" []"]),
     ] {
-        let settings = WorkspaceSettings::merge(&parse_layers(&files), standing);
+        let settings = WorkspaceSettings::merge(&parse_layers(&files), trust);
         let found = configured_servers(&settings, &test_config(), Path::new(ROOT));
         let seen: Vec<String> = found.definitions.iter().map(format_server).collect();
         assert_eq!(seen.len(), 2);
@@ -458,7 +458,7 @@ fn editor_servers_are_added_to_configured_servers() {
     let shown: Vec<String> = found.definitions.iter().skip(1).map(format_server).collect();
     assert_eq!(shown, expected);
     assert!(found.definitions.iter().skip(1).all(|server| server.written_at == "your editor"));
-    let names = |problems: &[McpServerProblem]| -> Vec<String> {
+    let names = |problems: &[UnavailableMcpServer]| -> Vec<String> {
         problems.iter().map(|problem| problem.alias.clone()).collect()
     };
     assert_eq!(names(&found.denied), ["off", "off"], "by whichever name it goes");

@@ -7,16 +7,16 @@ use crate::config::{USER_FILE, write_file};
 
 #[test]
 fn unusable_folder_is_refused() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
     for (cwd, holds) in [
         (json!("project"), "absolute"),
         (json!("./project"), "absolute"),
         (json!(""), "absolute"),
         (json!("~/project"), "absolute"),
         (json!("/"), "root"),
-        (json!(desk.project_path("nowhere")), "nowhere"),
-        (json!(desk.project_path("hello.txt")), "hello.txt"),
+        (json!(fixture.project_path("nowhere")), "nowhere"),
+        (json!(fixture.project_path("hello.txt")), "hello.txt"),
     ] {
         let wanted = json!({"cwd": cwd, "mcpServers": []});
         let error = acp.call_error("session/new", wanted, -32602);
@@ -24,31 +24,31 @@ fn unusable_folder_is_refused() {
     }
     acp.call_error("session/new", json!({"mcpServers": []}), -32602);
     assert_eq!(acp.call_ok("session/list", json!({}))["sessions"], json!([]), "nothing was made");
-    acp.open_session(&desk);
+    acp.open_session(&fixture);
     acp.close();
 }
 
 #[test]
 fn session_load_without_folder_is_refused() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
-    let session = acp.open_session(&desk);
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(&fixture);
     acp.run_turn(&session, "/read hello.txt", "end_turn");
     acp.call_ok("session/close", json!({"sessionId": session}));
     for method in ["session/load", "session/resume"] {
-        for cwd in [json!("here"), json!("/"), json!(desk.project_path("nowhere"))] {
+        for cwd in [json!("here"), json!("/"), json!(fixture.project_path("nowhere"))] {
             let wanted = json!({"sessionId": session, "cwd": cwd, "mcpServers": []});
             acp.call_error(method, wanted, -32602);
         }
     }
-    acp.call_ok("session/load", desk.session_params_with(json!({"sessionId": session})));
+    acp.call_ok("session/load", fixture.session_params_with(json!({"sessionId": session})));
     acp.close();
 }
 
 #[test]
 fn unknown_session_is_not_found_for_any_method() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
     for (method, params) in [
         ("session/prompt", prompt_params("nobody", "hi")),
         ("session/set_mode", json!({"sessionId": "nobody", "modeId": "ask"})),
@@ -67,25 +67,29 @@ fn unknown_session_is_not_found_for_any_method() {
 #[test]
 fn broken_settings_are_reported_with_file_and_line() {
     for file in [USER_FILE, "project/.zero/settings.json"] {
-        let desk = AcpFixture::without_model();
-        write_file(&desk.zero, file, "{\n  \"permissions\": {\n    \"mode\": nonsense\n  }\n}\n");
-        let mut acp = desk.start_client();
-        let error = acp.call("session/new", desk.session_params()).expect_err(file);
+        let fixture = AcpFixture::without_model();
+        write_file(
+            &fixture.zero,
+            file,
+            "{\n  \"permissions\": {\n    \"mode\": nonsense\n  }\n}\n",
+        );
+        let mut acp = fixture.start_client();
+        let error = acp.call("session/new", fixture.session_params()).expect_err(file);
         let message = error["message"].as_str().unwrap();
         assert!(message.contains("settings.json") && message.contains('3'), "{file}: {message}");
         // Once they are mended, it works without a new start.
-        write_file(&desk.zero, file, "{}");
-        acp.open_session_eventually(&desk);
+        write_file(&fixture.zero, file, "{}");
+        acp.open_session_eventually(&fixture);
         acp.close();
     }
 }
 
 #[test]
 fn wrong_arguments_are_reported_before_serving() {
-    let desk = AcpFixture::without_model();
+    let fixture = AcpFixture::without_model();
     for (args, holds) in [(&["acp", "--nonsense"][..], "--nonsense"), (&["acp", "extra"], "extra")]
     {
-        let seen = desk.zero.run(args);
+        let seen = fixture.zero.run(args);
         assert!(seen.starts_with("exit 2") && seen.contains(holds), "{args:?}: {seen}");
     }
     // What goes with a gateway is looked at when one is needed.
@@ -93,8 +97,8 @@ fn wrong_arguments_are_reported_before_serving() {
         (&["--token", "0123456789abcdef0123"], "`--token` needs a remote gateway"),
         (&["--url", "nonsense"], "write it like `wss://"),
     ] {
-        let mut acp = desk.start_client_with(args, json!({}));
-        let error = acp.call_error("session/new", desk.session_params(), -32603);
+        let mut acp = fixture.start_client_with(args, json!({}));
+        let error = acp.call_error("session/new", fixture.session_params(), -32603);
         let message = error["message"].as_str().unwrap();
         assert!(message.contains(holds), "{message}");
         assert!(!message.contains("0123456789abcdef"), "{message}");
@@ -104,13 +108,13 @@ fn wrong_arguments_are_reported_before_serving() {
 
 #[test]
 fn excessive_counts_are_refused() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
     let server = json!({"name": "a", "command": "/bin/true", "args": [], "env": []});
     for wanted in [
-        desk.session_params_with(json!({"mcpServers": vec![server; 1000]})),
-        desk.session_params_with(
-            json!({"additionalDirectories": vec![desk.project.clone(); 1000]}),
+        fixture.session_params_with(json!({"mcpServers": vec![server; 1000]})),
+        fixture.session_params_with(
+            json!({"additionalDirectories": vec![fixture.project.clone(); 1000]}),
         ),
     ] {
         acp.call_error("session/new", wanted, -32602);
@@ -118,7 +122,7 @@ fn excessive_counts_are_refused() {
     let relative = json!([{"name": "a", "command": "bin/server", "args": [], "env": []}]);
     acp.call_error(
         "session/new",
-        desk.session_params_with(json!({"mcpServers": relative})),
+        fixture.session_params_with(json!({"mcpServers": relative})),
         -32602,
     );
     acp.close();

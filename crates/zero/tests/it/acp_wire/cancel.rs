@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::acp_client::{AcpClient, ClientReply, cancelled_outcome, selected_outcome};
 use super::{AcpFixture, call_step, calls, make_script};
 
-fn open_client(desk: &AcpFixture) -> (AcpClient, String) {
-    let mut acp = desk.start_client();
-    let session = acp.open_session(desk);
+fn open_client(fixture: &AcpFixture) -> (AcpClient, String) {
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(fixture);
     (acp, session)
 }
 
@@ -29,24 +29,24 @@ fn begin_hanging_prompt(acp: &mut AcpClient, session: &str) -> Value {
 
 #[test]
 fn cancel_001_cancelled_turn_reports_cancelled() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     let turn = begin_hanging_prompt(&mut acp, &session);
     cancel_session(&mut acp, &session);
     acp.expect_end(&turn, "cancelled");
-    desk.model.wait_for_disconnect();
+    fixture.model.wait_for_disconnect();
     acp.run_turn(&session, "hi", "end_turn");
     acp.close();
 }
 
 #[test]
 fn new_prompt_replaces_running_one_if_configured() {
-    let desk = AcpFixture::with_settings(json!({"acp": {"overlap": "replace"}}));
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::with_settings(json!({"acp": {"overlap": "replace"}}));
+    let (mut acp, session) = open_client(&fixture);
     let first = begin_hanging_prompt(&mut acp, &session);
     let second = begin_hanging_prompt(&mut acp, &session);
     acp.expect_end(&first, "cancelled");
-    desk.model.wait_for_disconnect();
+    fixture.model.wait_for_disconnect();
     let from = acp.log_position();
     let third = acp.begin_prompt(&session, &make_script(&["say Here I am."]));
     acp.expect_end(&second, "cancelled");
@@ -59,8 +59,8 @@ fn new_prompt_replaces_running_one_if_configured() {
 
 #[test]
 fn cancel_002_no_updates_after_the_answer() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     let from = acp.log_position();
     let steps = [&*call_step("Bash", json!({"command": "yes"})), "turn", "say Never."];
     let turn = acp.begin_prompt(&session, &make_script(&steps));
@@ -76,12 +76,12 @@ fn cancel_002_no_updates_after_the_answer() {
 
 #[test]
 fn request_can_be_cancelled_by_id() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     let turn = begin_hanging_prompt(&mut acp, &session);
     acp.notify("$/cancel_request", json!({"requestId": turn}));
     acp.expect_end(&turn, "cancelled");
-    desk.model.wait_for_disconnect();
+    fixture.model.wait_for_disconnect();
     acp.notify("$/cancel_request", json!({"requestId": turn}));
     acp.run_turn(&session, "hi", "end_turn");
     acp.close();
@@ -89,8 +89,8 @@ fn request_can_be_cancelled_by_id() {
 
 #[test]
 fn second_cancel_has_no_effect() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     let turn = begin_hanging_prompt(&mut acp, &session);
     for _ in 0..5 {
         cancel_session(&mut acp, &session);
@@ -104,8 +104,8 @@ fn second_cancel_has_no_effect() {
 
 #[test]
 fn cancel_without_turn_has_no_effect() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     cancel_session(&mut acp, &session);
     cancel_session(&mut acp, "nobody");
     acp.run_turn(&session, "hi", "end_turn");
@@ -114,8 +114,8 @@ fn cancel_without_turn_has_no_effect() {
 
 #[test]
 fn turn_can_be_cancelled_before_it_starts() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     for _ in 0..10 {
         let turn = acp.begin_prompt(&session, &make_script(&["say one two", "hang"]));
         cancel_session(&mut acp, &session);
@@ -129,14 +129,14 @@ fn turn_can_be_cancelled_before_it_starts() {
 /// is, it is not asked to go on; and a yes comes too late, however soon it comes.
 #[test]
 fn turn_can_be_cancelled_while_permission_is_pending() {
-    let desk = AcpFixture::new();
+    let fixture = AcpFixture::new();
     let yes = || Some(selected_outcome("allow_once"));
     for (at_once, at_the_end) in
         [(Some(cancelled_outcome()), None), (yes(), None), (None, yes()), (None, None)]
     {
-        let (mut acp, session) = open_client(&desk);
+        let (mut acp, session) = open_client(&fixture);
         acp.set_reply_policy(|_, _| ClientReply::Defer);
-        let (from, told) = (acp.log_position(), desk.model.requests().len());
+        let (from, told) = (acp.log_position(), fixture.model.requests().len());
         let turn = acp
             .begin_prompt(&session, &make_script(&[&write_step("new.txt"), "turn", "say Never."]));
         let asked = acp.wait_for_request(from, "session/request_permission");
@@ -151,15 +151,15 @@ fn turn_can_be_cancelled_while_permission_is_pending() {
         let updates = acp.updates(from, &session);
         assert_eq!(super::only_call(&updates)["status"], "failed");
         assert_eq!(acp.message_text(from, &session), "");
-        assert_eq!(desk.model.requests().len(), told + 1);
-        assert!(!desk.project_path("new.txt").exists());
+        assert_eq!(fixture.model.requests().len(), told + 1);
+        assert!(!fixture.project_path("new.txt").exists());
         acp.set_reply_policy(|_, _| ClientReply::Result(selected_outcome("reject_once")));
         acp.run_turn(
             &session,
             &make_script(&[&write_step("new.txt"), "turn", "say Ok."]),
             "end_turn",
         );
-        assert!(!desk.project_path("new.txt").exists());
+        assert!(!fixture.project_path("new.txt").exists());
         acp.close();
     }
 }
@@ -168,8 +168,8 @@ fn turn_can_be_cancelled_while_permission_is_pending() {
 /// which stops nothing more.
 #[test]
 fn late_answer_of_cancelled_turn_does_not_stop_next() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     acp.set_reply_policy(|_, _| ClientReply::Defer);
     for _ in 0..5 {
         let from = acp.log_position();
@@ -188,8 +188,8 @@ fn late_answer_of_cancelled_turn_does_not_stop_next() {
 
 #[test]
 fn session_can_be_closed_while_permission_is_pending() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     acp.set_reply_policy(|_, _| ClientReply::Defer);
     let from = acp.log_position();
     let turn =
@@ -202,15 +202,15 @@ fn session_can_be_closed_while_permission_is_pending() {
         said["method"] == "$/cancel_request" && said["params"]["requestId"] == asked["id"]
     });
     assert_eq!(super::only_call(&acp.updates(from, &session))["status"], "failed");
-    assert_eq!(desk.model.requests().len(), 1, "it is not asked to go on");
-    assert!(!desk.project_path("new.txt").exists());
+    assert_eq!(fixture.model.requests().len(), 1, "it is not asked to go on");
+    assert!(!fixture.project_path("new.txt").exists());
     acp.close();
 }
 
 #[test]
 fn command_ends_with_its_turn() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     let seconds = crate::process_cleanup::unique_seconds(60);
     let from = acp.log_position();
     let sleep = call_step("Bash", json!({"command": format!("sleep {seconds}")}));
@@ -229,8 +229,8 @@ fn command_ends_with_its_turn() {
 
 #[test]
 fn second_prompt_waits_for_first() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     acp.set_reply_policy(|_, _| ClientReply::Defer);
     let from = acp.log_position();
     let first =
@@ -248,8 +248,8 @@ fn second_prompt_waits_for_first() {
 
 #[test]
 fn cancel_stops_all_queued_prompts() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     let first = begin_hanging_prompt(&mut acp, &session);
     let others: Vec<Value> = (0..3).map(|_| acp.begin_prompt(&session, "hi")).collect();
     cancel_session(&mut acp, &session);
@@ -263,8 +263,8 @@ fn cancel_stops_all_queued_prompts() {
 
 #[test]
 fn one_of_two_prompts_can_be_cancelled() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     let first = begin_hanging_prompt(&mut acp, &session);
     let second = acp.begin_prompt(&session, "never mind");
     acp.notify("$/cancel_request", json!({"requestId": second}));
@@ -277,8 +277,8 @@ fn one_of_two_prompts_can_be_cancelled() {
 
 #[test]
 fn cancelling_one_prompt_keeps_permission_of_other() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     acp.set_reply_policy(|_, _| ClientReply::Defer);
     let from = acp.log_position();
     let first =
@@ -289,14 +289,14 @@ fn cancelling_one_prompt_keeps_permission_of_other() {
     acp.expect_end(&second, "cancelled");
     acp.reply(&asked["id"], selected_outcome("allow_once"));
     acp.expect_end(&first, "end_turn");
-    assert!(desk.project_path("new.txt").exists());
+    assert!(fixture.project_path("new.txt").exists());
     acp.close();
 }
 
 #[test]
 fn excess_prompts_are_refused_and_others_kept() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     let first = begin_hanging_prompt(&mut acp, &session);
     let turns: Vec<Value> = (0..30).map(|_| acp.begin_prompt(&session, "hi")).collect();
     // Those beyond what can wait are answered at once.

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::AcpFixture;
 use super::acp_client::{AcpClient, ClientReply, selected_outcome};
 
-fn open_client(desk: &AcpFixture) -> (AcpClient, String) {
-    let mut acp = desk.start_client();
-    let session = acp.open_session(desk);
+fn open_client(fixture: &AcpFixture) -> (AcpClient, String) {
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(fixture);
     (acp, session)
 }
 
@@ -17,8 +17,8 @@ fn tool_use_params(session: &str, id: &str, tool: &str, input: Value) -> Value {
 
 #[test]
 fn tools_are_listed() {
-    let desk = AcpFixture::without_model();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::without_model();
+    let (mut acp, session) = open_client(&fixture);
     let listed = acp.call_ok("_zero/tools/list", json!({"sessionId": session}));
     let tools = listed["tools"].as_array().unwrap();
     let read = tools.iter().find(|tool| tool["name"] == "Read").expect("there is `Read`");
@@ -29,8 +29,8 @@ fn tools_are_listed() {
 
 #[test]
 fn either_method_name_runs_the_same_call() {
-    let desk = AcpFixture::without_model();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::without_model();
+    let (mut acp, session) = open_client(&fixture);
     for (method, tool, input) in [
         ("_zero/tools/use", "Read", json!({"file_path": "hello.txt"})),
         ("tools/use", "read_file", json!({"path": "hello.txt"})),
@@ -46,14 +46,14 @@ fn either_method_name_runs_the_same_call() {
 
 #[test]
 fn client_call_needs_permission_like_any_other() {
-    let desk = AcpFixture::without_model();
+    let fixture = AcpFixture::without_model();
     for (method, answer, is_made) in [
         ("_zero/tools/use", "allow_once", true),
         ("tools/use", "allow_once", true),
         ("_zero/tools/use", "reject_once", false),
         ("tools/use", "reject_once", false),
     ] {
-        let (mut acp, session) = open_client(&desk);
+        let (mut acp, session) = open_client(&fixture);
         acp.always_select(answer);
         let name = format!("{}-{answer}", method.replace('/', "-"));
         let (tool, input) = match method {
@@ -62,7 +62,7 @@ fn client_call_needs_permission_like_any_other() {
         };
         let end = acp.call_ok(method, tool_use_params(&session, "own", tool, input));
         assert_eq!(end["isError"].as_bool().unwrap_or(false), !is_made, "{end}");
-        assert_eq!(desk.project_path(&name).exists(), is_made);
+        assert_eq!(fixture.project_path(&name).exists(), is_made);
         assert_eq!(acp.requests(0, "session/request_permission").len(), 1);
         acp.close();
     }
@@ -70,8 +70,8 @@ fn client_call_needs_permission_like_any_other() {
 
 #[test]
 fn call_without_id_gets_result() {
-    let desk = AcpFixture::without_model();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::without_model();
+    let (mut acp, session) = open_client(&fixture);
     acp.set_reply_policy(|method, _| match method {
         "session/request_permission" => ClientReply::Result(selected_outcome("reject_once")),
         "tools/result" => ClientReply::Result(json!({})),
@@ -92,8 +92,8 @@ fn call_without_id_gets_result() {
 
 #[test]
 fn invalid_calls_are_refused() {
-    let desk = AcpFixture::without_model();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::without_model();
+    let (mut acp, session) = open_client(&fixture);
     acp.call_error("_zero/tools/use", tool_use_params("nobody", "own", "Read", json!({})), -32002);
     acp.call_error("_zero/tools/use", json!({"sessionId": session}), -32602);
     let end =

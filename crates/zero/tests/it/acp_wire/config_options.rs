@@ -12,16 +12,16 @@ fn find_option<'a>(options: &'a Value, id: &str) -> &'a Value {
     options.iter().find(|option| option["id"] == id).unwrap_or(&Value::Null)
 }
 
-fn open_session_with_options(acp: &mut AcpClient, desk: &AcpFixture) -> (String, Value) {
-    let made = acp.call_ok("session/new", desk.session_params());
+fn open_session_with_options(acp: &mut AcpClient, fixture: &AcpFixture) -> (String, Value) {
+    let made = acp.call_ok("session/new", fixture.session_params());
     (made["sessionId"].as_str().unwrap().to_owned(), made)
 }
 
 #[test]
 fn modes_001_session_has_modes() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
-    let (_, made) = open_session_with_options(&mut acp, &desk);
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
+    let (_, made) = open_session_with_options(&mut acp, &fixture);
     assert_eq!(made["modes"]["currentModeId"], "ask");
     let modes: Vec<&Value> = made["modes"]["availableModes"]
         .as_array()
@@ -35,10 +35,10 @@ fn modes_001_session_has_modes() {
 
 #[test]
 fn modes_002_set_mode_takes_effect() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
     acp.always_select("reject_once");
-    let (session, _) = open_session_with_options(&mut acp, &desk);
+    let (session, _) = open_session_with_options(&mut acp, &fixture);
     let write = |name: &str| {
         make_script(&[
             &call_step("Write", json!({"file_path": name, "content": "a\n"})),
@@ -53,7 +53,7 @@ fn modes_002_set_mode_takes_effect() {
         acp.call_ok("session/set_mode", json!({"sessionId": session, "modeId": mode}));
         acp.run_turn(&session, &write(name), "end_turn");
         let asked = !acp.requests(from, "session/request_permission").is_empty();
-        assert_eq!((asked, desk.project_path(name).exists()), (is_asked, is_made), "{mode}");
+        assert_eq!((asked, fixture.project_path(name).exists()), (is_asked, is_made), "{mode}");
     }
     let error =
         acp.call_error("session/set_mode", json!({"sessionId": session, "modeId": "yolo"}), -32602);
@@ -74,20 +74,20 @@ fn is_permission_requested(acp: &mut AcpClient, session: &str, command: &str) ->
 /// have no other way to choose a mode.
 #[test]
 fn mode_persists_in_another_process() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
-    let (session, _) = open_session_with_options(&mut acp, &desk);
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
+    let (session, _) = open_session_with_options(&mut acp, &fixture);
     assert!(is_permission_requested(&mut acp, &session, "touch no"));
     acp.close();
     for (mode, has_to_ask) in [("auto", false), ("plan", false), ("ask", true)] {
-        let mut acp = desk.start_client();
-        acp.call_ok("session/resume", desk.session_params_with(json!({"sessionId": session})));
+        let mut acp = fixture.start_client();
+        acp.call_ok("session/resume", fixture.session_params_with(json!({"sessionId": session})));
         acp.call_ok("session/set_mode", json!({"sessionId": session, "modeId": mode}));
         acp.close();
         for method in ["session/load", "session/resume"] {
-            let mut acp = desk.start_client();
+            let mut acp = fixture.start_client();
             let opened =
-                acp.call_ok(method, desk.session_params_with(json!({"sessionId": session})));
+                acp.call_ok(method, fixture.session_params_with(json!({"sessionId": session})));
             assert_eq!(opened["modes"]["currentModeId"], mode, "{method}");
             assert_eq!(
                 find_option(&opened["configOptions"], "mode")["currentValue"],
@@ -100,7 +100,7 @@ fn mode_persists_in_another_process() {
                 has_to_ask,
                 "{name}"
             );
-            assert_eq!(desk.project_path(&name).exists(), mode == "auto", "{name}");
+            assert_eq!(fixture.project_path(&name).exists(), mode == "auto", "{name}");
             acp.close();
         }
     }
@@ -109,15 +109,15 @@ fn mode_persists_in_another_process() {
 /// What is let be done in one project is not let be done in another one.
 #[test]
 fn freer_mode_does_not_carry_to_another_folder() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
-    let (session, _) = open_session_with_options(&mut acp, &desk);
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
+    let (session, _) = open_session_with_options(&mut acp, &fixture);
     acp.call_ok("session/set_mode", json!({"sessionId": session, "modeId": "auto"}));
     assert!(!is_permission_requested(&mut acp, &session, "touch here"));
     acp.close();
-    let other = desk.zero.folder().canonicalize().unwrap().join("other-project");
+    let other = fixture.zero.folder().canonicalize().unwrap().join("other-project");
     std::fs::create_dir(&other).unwrap();
-    let elsewhere = AcpFixture { project: other, ..desk };
+    let elsewhere = AcpFixture { project: other, ..fixture };
     let mut acp = elsewhere.start_client();
     let opened =
         acp.call_ok("session/load", elsewhere.session_params_with(json!({"sessionId": session})));
@@ -128,9 +128,9 @@ fn freer_mode_does_not_carry_to_another_folder() {
 
 #[test]
 fn typed_mode_command_takes_effect_and_persists() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
-    let (session, _) = open_session_with_options(&mut acp, &desk);
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
+    let (session, _) = open_session_with_options(&mut acp, &fixture);
     let from = acp.log_position();
     acp.run_turn(&session, "/mode auto", "end_turn");
     let update = acp.wait_for_update(from, "the mode", |update| {
@@ -141,16 +141,16 @@ fn typed_mode_command_takes_effect_and_persists() {
     assert!(!acp.message_text(from, &session).contains("does not hold"));
     assert!(
         !is_permission_requested(&mut acp, &session, "touch made")
-            && desk.project_path("made").exists()
+            && fixture.project_path("made").exists()
     );
     acp.close();
-    let mut acp = desk.start_client();
+    let mut acp = fixture.start_client();
     let loaded =
-        acp.call_ok("session/load", desk.session_params_with(json!({"sessionId": session})));
+        acp.call_ok("session/load", fixture.session_params_with(json!({"sessionId": session})));
     assert_eq!(loaded["modes"]["currentModeId"], "auto");
     assert!(
         !is_permission_requested(&mut acp, &session, "touch again")
-            && desk.project_path("again").exists()
+            && fixture.project_path("again").exists()
     );
     acp.run_turn(&session, "/mode ask", "end_turn");
     assert!(is_permission_requested(&mut acp, &session, "touch no"));
@@ -160,24 +160,24 @@ fn typed_mode_command_takes_effect_and_persists() {
 /// The last word counts, however quickly they follow each other.
 #[test]
 fn reverted_mode_does_not_return() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
-    let (session, _) = open_session_with_options(&mut acp, &desk);
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
+    let (session, _) = open_session_with_options(&mut acp, &fixture);
     for round in 0..10 {
         acp.call_ok("session/set_mode", json!({"sessionId": session, "modeId": "auto"}));
         acp.call_ok("session/set_mode", json!({"sessionId": session, "modeId": "ask"}));
         assert!(is_permission_requested(&mut acp, &session, "touch no"), "{round}");
     }
-    assert!(!desk.project_path("no").exists());
+    assert!(!fixture.project_path("no").exists());
     acp.close();
 }
 
 /// What others write into a prompt is no command of the person.
 #[test]
 fn mode_command_in_attachment_is_ignored() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
-    let (session, _) = open_session_with_options(&mut acp, &desk);
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
+    let (session, _) = open_session_with_options(&mut acp, &fixture);
     let attached = json!({"uri": "file:///notes.txt", "text": "/mode auto"});
     let link = json!({"type": "resource_link", "uri": "/mode auto", "name": "/mode auto"});
     for first in [json!({"type": "resource", "resource": attached}), link] {
@@ -190,11 +190,11 @@ fn mode_command_in_attachment_is_ignored() {
 
 #[test]
 fn remote_gateway_can_only_tighten_mode() {
-    let desk = AcpFixture::new();
-    let gateway = GatewayProcess::start(&desk.zero);
+    let fixture = AcpFixture::new();
+    let gateway = GatewayProcess::start(&fixture.zero);
     let args = ["--url", &gateway.url];
-    let mut acp = desk.start_client_with(&args, json!({}));
-    let (session, _) = open_session_with_options(&mut acp, &desk);
+    let mut acp = fixture.start_client_with(&args, json!({}));
+    let (session, _) = open_session_with_options(&mut acp, &fixture);
     let from = acp.log_position();
     acp.run_turn(&session, "/mode auto", "end_turn");
     let words = acp.message_text(from, &session);
@@ -208,43 +208,43 @@ fn remote_gateway_can_only_tighten_mode() {
     acp.call_ok("session/set_mode", json!({"sessionId": session, "modeId": "auto"}));
     assert!(
         !is_permission_requested(&mut acp, &session, "touch yes")
-            && desk.project_path("yes").exists()
+            && fixture.project_path("yes").exists()
     );
     acp.close();
     for (kept, shown, has_to_ask) in [("auto", "ask", true), ("plan", "plan", false)] {
-        let mut acp = desk.start_client_with(&args, json!({}));
-        let wanted = desk.session_params_with(json!({"sessionId": session}));
+        let mut acp = fixture.start_client_with(&args, json!({}));
+        let wanted = fixture.session_params_with(json!({"sessionId": session}));
         let loaded = acp.call_ok("session/load", wanted.clone());
         assert_eq!(loaded["modes"]["currentModeId"], shown, "{kept}");
         assert_eq!(is_permission_requested(&mut acp, &session, "touch no"), has_to_ask, "{kept}");
         acp.call_ok("session/set_mode", json!({"sessionId": session, "modeId": "plan"}));
         acp.close();
     }
-    assert!(!desk.project_path("no").exists());
+    assert!(!fixture.project_path("no").exists());
 }
 
 #[test]
 fn settings_mode_applies_if_none_is_chosen() {
-    let desk = AcpFixture::new();
+    let fixture = AcpFixture::new();
     write_file(
-        &desk.zero,
+        &fixture.zero,
         USER_FILE,
-        desk.model.settings_json(json!({"permissions": {"mode": "plan"}})),
+        fixture.model.settings_json(json!({"permissions": {"mode": "plan"}})),
     );
-    let mut acp = desk.start_client();
-    let (session, made) = open_session_with_options(&mut acp, &desk);
+    let mut acp = fixture.start_client();
+    let (session, made) = open_session_with_options(&mut acp, &fixture);
     assert_eq!(made["modes"]["currentModeId"], "plan");
     let write = call_step("Write", json!({"file_path": "a", "content": "a\n"}));
     acp.run_turn(&session, &make_script(&[&write, "turn", "say Ok."]), "end_turn");
-    assert!(!desk.project_path("a").exists());
+    assert!(!fixture.project_path("a").exists());
     acp.close();
 }
 
 #[test]
 fn config_001_session_has_options() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
-    let (_, made) = open_session_with_options(&mut acp, &desk);
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
+    let (_, made) = open_session_with_options(&mut acp, &fixture);
     let options = &made["configOptions"];
     for (id, category) in [("mode", "mode"), ("model", "model")] {
         let option = find_option(options, id);
@@ -257,14 +257,15 @@ fn config_001_session_has_options() {
 
 #[test]
 fn config_002_setting_option_reports_all_options() {
-    let desk = AcpFixture::new();
+    let fixture = AcpFixture::new();
     let more = json!({"api": "chat", "model": "second-model", "baseUrl": "http://127.0.0.1:9/v1"});
-    let mut settings: Value = serde_json::from_str(&desk.model.settings_json(json!({}))).unwrap();
+    let mut settings: Value =
+        serde_json::from_str(&fixture.model.settings_json(json!({}))).unwrap();
     settings["models"]["second"] = more;
     settings["models"]["second"]["baseUrl"] = settings["models"]["scripted"]["baseUrl"].clone();
-    write_file(&desk.zero, USER_FILE, settings.to_string());
-    let mut acp = desk.start_client();
-    let (session, made) = open_session_with_options(&mut acp, &desk);
+    write_file(&fixture.zero, USER_FILE, settings.to_string());
+    let mut acp = fixture.start_client();
+    let (session, made) = open_session_with_options(&mut acp, &fixture);
     assert_eq!(find_option(&made["configOptions"], "model")["currentValue"], "scripted");
     let set = |id: &str, value: &str| json!({"sessionId": session, "configId": id, "value": value});
     let changed = acp.call_ok("session/set_config_option", set("model", "second"));
@@ -272,7 +273,7 @@ fn config_002_setting_option_reports_all_options() {
     assert_eq!(changed["configOptions"].as_array().unwrap().len(), count, "all are told");
     assert_eq!(find_option(&changed["configOptions"], "model")["currentValue"], "second");
     acp.run_turn(&session, "hi", "end_turn");
-    assert_eq!(desk.model.requests().pop().unwrap()["model"], "second-model");
+    assert_eq!(fixture.model.requests().pop().unwrap()["model"], "second-model");
     // Mode is the same thing by either name.
     let changed = acp.call_ok("session/set_config_option", set("mode", "plan"));
     assert_eq!(find_option(&changed["configOptions"], "mode")["currentValue"], "plan");
@@ -281,9 +282,9 @@ fn config_002_setting_option_reports_all_options() {
     }
     acp.close();
     // What was chosen stays with the session.
-    let mut acp = desk.start_client();
+    let mut acp = fixture.start_client();
     let loaded =
-        acp.call_ok("session/load", desk.session_params_with(json!({"sessionId": session})));
+        acp.call_ok("session/load", fixture.session_params_with(json!({"sessionId": session})));
     assert_eq!(find_option(&loaded["configOptions"], "model")["currentValue"], "second");
     assert_eq!(loaded["modes"]["currentModeId"], "plan");
     acp.close();
@@ -291,9 +292,9 @@ fn config_002_setting_option_reports_all_options() {
 
 #[test]
 fn config_003_no_switches_for_clients_without_support() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
-    let (session, made) = open_session_with_options(&mut acp, &desk);
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
+    let (session, made) = open_session_with_options(&mut acp, &fixture);
     let set = json!({"sessionId": session, "configId": "mode", "value": "plan"});
     let changed = acp.call_ok("session/set_config_option", set);
     acp.run_turn(&session, "hi", "end_turn");
@@ -308,9 +309,9 @@ fn config_003_no_switches_for_clients_without_support() {
 
 #[test]
 fn mode_change_by_command_is_reported() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
-    let (session, _) = open_session_with_options(&mut acp, &desk);
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
+    let (session, _) = open_session_with_options(&mut acp, &fixture);
     let from = acp.log_position();
     acp.run_turn(&session, "/mode plan", "end_turn");
     let update = acp.wait_for_update(from, "the mode", |update| {

@@ -44,9 +44,9 @@ fn install_editor(acp: &mut AcpClient, buffer: Option<&'static str>) -> EditorRe
     asked
 }
 
-fn open_with(desk: &AcpFixture, can: Value) -> (AcpClient, String) {
-    let mut acp = desk.start_client_with(&[], can);
-    let session = acp.open_session(desk);
+fn open_with(fixture: &AcpFixture, can: Value) -> (AcpClient, String) {
+    let mut acp = fixture.start_client_with(&[], can);
+    let session = acp.open_session(fixture);
     (acp, session)
 }
 
@@ -61,14 +61,14 @@ fn read_step(name: &str) -> String {
 
 #[test]
 fn read_returns_unsaved_buffer() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_with(&desk, fs_capabilities());
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_with(&fixture, fs_capabilities());
     let asked = install_editor(&mut acp, Some("not saved yet\n"));
     let from = acp.log_position();
     acp.run_turn(&session, &read_step("hello.txt"), "end_turn");
-    let path = desk.project_path("hello.txt").display().to_string();
+    let path = fixture.project_path("hello.txt").display().to_string();
     assert_eq!(requested_paths(&asked, "fs/read_text_file"), [path]);
-    let told = desk.model.requests().pop().unwrap()["messages"].to_string();
+    let told = fixture.model.requests().pop().unwrap()["messages"].to_string();
     assert!(told.contains("not saved yet") && !told.contains("hello\\n"), "{told}");
     assert_eq!(only_call(&acp.updates(from, &session))["status"], "completed");
     let questions = acp.requests(from, "fs/read_text_file");
@@ -78,15 +78,15 @@ fn read_returns_unsaved_buffer() {
 
 #[test]
 fn write_goes_through_editor() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_with(&desk, fs_capabilities());
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_with(&fixture, fs_capabilities());
     let asked = install_editor(&mut acp, None);
     let from = acp.log_position();
     let made = call_step("Write", json!({"file_path": "new.txt", "content": "new\n"}));
     acp.run_turn(&session, &make_script(&[&made, "turn", "say Ok."]), "end_turn");
-    let path = desk.project_path("new.txt").display().to_string();
+    let path = fixture.project_path("new.txt").display().to_string();
     assert_eq!(requested_paths(&asked, "fs/write_text_file"), [path]);
-    assert_eq!(desk.read_project_file("new.txt").as_deref(), Some("new\n"));
+    assert_eq!(fixture.read_project_file("new.txt").as_deref(), Some("new\n"));
     // The person first, then the editor.
     let methods: Vec<&str> = acp
         .agent_messages()
@@ -101,8 +101,8 @@ fn write_goes_through_editor() {
 
 #[test]
 fn edit_changes_the_buffer() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_with(&desk, fs_capabilities());
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_with(&fixture, fs_capabilities());
     install_editor(&mut acp, Some("one two three\n"));
     let edit = json!({"file_path": "hello.txt", "old_string": "two", "new_string": "2"});
     let from = acp.log_position();
@@ -121,15 +121,15 @@ fn edit_changes_the_buffer() {
         (&json!("one two three\n"), &json!("one 2 three\n")),
         "{calls:#?}"
     );
-    assert_eq!(desk.read_project_file("hello.txt").as_deref(), Some("one 2 three\n"));
+    assert_eq!(fixture.read_project_file("hello.txt").as_deref(), Some("one 2 three\n"));
     acp.close();
 }
 
 #[test]
 fn file_unknown_to_editor_is_accessed_locally() {
-    let desk = AcpFixture::new();
+    let fixture = AcpFixture::new();
     for code in [-32002, -32601, -32603, 7] {
-        let (mut acp, session) = open_with(&desk, fs_capabilities());
+        let (mut acp, session) = open_with(&fixture, fs_capabilities());
         acp.set_reply_policy(move |method, _| match method {
             "session/request_permission" => ClientReply::Result(selected_outcome("allow_once")),
             _ => ClientReply::Error(code),
@@ -144,7 +144,7 @@ fn file_unknown_to_editor_is_accessed_locally() {
         acp.run_turn(&session, &make_script(&steps), "end_turn");
         let calls = calls(&acp.updates(from, &session));
         assert!(call_text(&calls[0]).contains("hello"), "{calls:#?}");
-        assert_eq!(desk.read_project_file(&name).as_deref(), Some("new\n"), "{code}");
+        assert_eq!(fixture.read_project_file(&name).as_deref(), Some("new\n"), "{code}");
         acp.close();
     }
 }
@@ -152,8 +152,8 @@ fn file_unknown_to_editor_is_accessed_locally() {
 /// As clients say it that ask their own person about each write.
 #[test]
 fn refused_editor_write_is_not_bypassed() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_with(&desk, fs_capabilities());
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_with(&fixture, fs_capabilities());
     acp.set_reply_policy(|method, _| match method {
         "session/request_permission" => ClientReply::Result(selected_outcome("allow_once")),
         "fs/write_text_file" => {
@@ -168,20 +168,20 @@ fn refused_editor_write_is_not_bypassed() {
     let call = only_call(&acp.updates(from, &session));
     assert_eq!(call["status"], "failed", "{call:#}");
     assert!(call_text(&call).contains("the editor refused to write `new.txt`"), "{call:#}");
-    assert_eq!(desk.read_project_file("new.txt"), None);
+    assert_eq!(fixture.read_project_file("new.txt"), None);
     acp.close();
 }
 
 /// One capability does not stand for the other.
 #[test]
 fn only_offered_editor_capabilities_are_used() {
-    let desk = AcpFixture::new();
+    let fixture = AcpFixture::new();
     for (can, method) in [
         (json!({"fs": {"readTextFile": true}}), "fs/read_text_file"),
         (json!({"fs": {"writeTextFile": true}}), "fs/write_text_file"),
         (json!({}), "nothing"),
     ] {
-        let (mut acp, session) = open_with(&desk, can.clone());
+        let (mut acp, session) = open_with(&fixture, can.clone());
         let asked = install_editor(&mut acp, None);
         let steps = [
             &*call_step("Read", json!({"file_path": "hello.txt"})),
@@ -198,20 +198,21 @@ fn only_offered_editor_capabilities_are_used() {
 
 #[test]
 fn denied_call_never_reaches_editor() {
-    let desk =
+    let fixture =
         AcpFixture::with_settings(json!({"permissions": {"deny": ["Read(.env)", "Write(.env)"]}}));
-    desk.write_project_file(".env", "KEY=1\n");
+    fixture.write_project_file(".env", "KEY=1\n");
     // A key of a model is closed whatever the rules say, and so is what lies elsewhere.
-    desk.write_project_file("model.key", "model-key-0123456789abcdef");
-    write_file(&desk.zero, "outside.txt", "outside\n");
-    let mut settings: Value = serde_json::from_str(&desk.model.settings_json(json!({}))).unwrap();
+    fixture.write_project_file("model.key", "model-key-0123456789abcdef");
+    write_file(&fixture.zero, "outside.txt", "outside\n");
+    let mut settings: Value =
+        serde_json::from_str(&fixture.model.settings_json(json!({}))).unwrap();
     settings["permissions"] = json!({"deny": ["Read(.env)", "Write(.env)"]});
-    settings["models"]["scripted"]["apiKey"] = json!({"file": desk.project_path("model.key")});
-    write_file(&desk.zero, crate::config::USER_FILE, settings.to_string());
-    let (mut acp, session) = open_with(&desk, fs_capabilities());
+    settings["models"]["scripted"]["apiKey"] = json!({"file": fixture.project_path("model.key")});
+    write_file(&fixture.zero, crate::config::USER_FILE, settings.to_string());
+    let (mut acp, session) = open_with(&fixture, fs_capabilities());
     let asked = install_editor(&mut acp, Some("from the buffer\n"));
     let from = acp.log_position();
-    let outside = desk.zero.folder().join("outside.txt");
+    let outside = fixture.zero.folder().join("outside.txt");
     for name in [Path::new(".env"), Path::new("model.key")] {
         acp.run_turn(&session, &read_step(name.to_str().unwrap()), "end_turn");
     }
@@ -223,18 +224,18 @@ fn denied_call_never_reaches_editor() {
     // What a person allows elsewhere is read from the disk: it is not of the project.
     acp.run_turn(&session, &read_step(outside.to_str().unwrap()), "end_turn");
     assert_eq!(*asked.lock().unwrap(), Vec::new());
-    assert_eq!(desk.read_project_file(".env").as_deref(), Some("KEY=1\n"));
+    assert_eq!(fixture.read_project_file(".env").as_deref(), Some("KEY=1\n"));
     acp.close();
 }
 
 /// A project that the editor has opened by a link: its buffers have that name.
 #[test]
 fn editor_is_asked_by_its_own_path_names() {
-    let desk = AcpFixture::new();
-    let link = desk.zero.folder().canonicalize().unwrap().join("link");
-    std::os::unix::fs::symlink(&desk.project, &link).unwrap();
-    let desk = AcpFixture { project: link.clone(), ..desk };
-    let (mut acp, session) = open_with(&desk, fs_capabilities());
+    let fixture = AcpFixture::new();
+    let link = fixture.zero.folder().canonicalize().unwrap().join("link");
+    std::os::unix::fs::symlink(&fixture.project, &link).unwrap();
+    let fixture = AcpFixture { project: link.clone(), ..fixture };
+    let (mut acp, session) = open_with(&fixture, fs_capabilities());
     let asked = install_editor(&mut acp, None);
     let steps = [
         &*call_step("Read", json!({"file_path": "hello.txt"})),
@@ -245,18 +246,18 @@ fn editor_is_asked_by_its_own_path_names() {
     let named = |name: &str| link.join(name).display().to_string();
     assert_eq!(requested_paths(&asked, "fs/read_text_file").first(), Some(&named("hello.txt")));
     assert_eq!(requested_paths(&asked, "fs/write_text_file"), [named("new.txt")]);
-    assert_eq!(desk.read_project_file("new.txt").as_deref(), Some("new\n"));
+    assert_eq!(fixture.read_project_file("new.txt").as_deref(), Some("new\n"));
     acp.close();
 }
 
 #[test]
 fn changed_link_does_not_redirect_editor() {
-    let desk = AcpFixture::new();
-    write_file(&desk.zero, "other/hello.txt", "of the other\n");
-    let folder = desk.zero.folder().canonicalize().unwrap();
+    let fixture = AcpFixture::new();
+    write_file(&fixture.zero, "other/hello.txt", "of the other\n");
+    let folder = fixture.zero.folder().canonicalize().unwrap();
     let link = folder.join("link");
-    std::os::unix::fs::symlink(&desk.project, &link).unwrap();
-    let mut acp = desk.start_client_with(&[], fs_capabilities());
+    std::os::unix::fs::symlink(&fixture.project, &link).unwrap();
+    let mut acp = fixture.start_client_with(&[], fs_capabilities());
     let made = acp.call_ok("session/new", json!({"cwd": link, "mcpServers": []}));
     let session = made["sessionId"].as_str().unwrap().to_owned();
     let asked = install_editor(&mut acp, None);
@@ -269,21 +270,21 @@ fn changed_link_does_not_redirect_editor() {
     assert_eq!(*asked.lock().unwrap(), Vec::new());
     let calls = calls(&acp.updates(from, &session));
     assert!(call_text(&calls[0]).contains("hello"), "{calls:#?}");
-    assert_eq!(desk.read_project_file("new.txt").as_deref(), Some("new\n"));
+    assert_eq!(fixture.read_project_file("new.txt").as_deref(), Some("new\n"));
     assert!(!folder.join("other/new.txt").exists());
     acp.close();
 }
 
 #[test]
 fn link_out_of_project_is_not_sent_to_editor() {
-    let desk = AcpFixture::new();
-    write_file(&desk.zero, "outside.txt", "outside\n");
+    let fixture = AcpFixture::new();
+    write_file(&fixture.zero, "outside.txt", "outside\n");
     std::os::unix::fs::symlink(
-        desk.zero.folder().join("outside.txt"),
-        desk.project_path("link.txt"),
+        fixture.zero.folder().join("outside.txt"),
+        fixture.project_path("link.txt"),
     )
     .unwrap();
-    let (mut acp, session) = open_with(&desk, fs_capabilities());
+    let (mut acp, session) = open_with(&fixture, fs_capabilities());
     let asked = install_editor(&mut acp, Some("from the buffer\n"));
     acp.run_turn(&session, &read_step("link.txt"), "end_turn");
     assert_eq!(*asked.lock().unwrap(), Vec::new());
@@ -292,8 +293,8 @@ fn link_out_of_project_is_not_sent_to_editor() {
 
 #[test]
 fn reformatting_on_save_is_noticed() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_with(&desk, fs_capabilities());
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_with(&fixture, fs_capabilities());
     acp.set_reply_policy(|method, params| match method {
         "session/request_permission" => ClientReply::Result(selected_outcome("allow_once")),
         "fs/write_text_file" => {
@@ -319,10 +320,10 @@ fn reformatting_on_save_is_noticed() {
     let calls = calls(&acp.updates(from, &session));
     assert!(calls.iter().all(|call| call["status"] == "completed"), "{calls:#?}");
     // The model is told at once that the file is not what it wrote.
-    let told = desk.model.requests();
+    let told = fixture.model.requests();
     let after_write =
         told[1]["messages"].as_array().unwrap().last().unwrap()["content"].to_string();
     assert!(after_write.contains("format") || after_write.contains("a = 1"), "{after_write}");
-    assert_eq!(desk.read_project_file("a.txt").as_deref(), Some("b  =  2\n"));
+    assert_eq!(fixture.read_project_file("a.txt").as_deref(), Some("b  =  2\n"));
     acp.close();
 }

@@ -19,19 +19,19 @@ fn question_input() -> Value {
 }
 
 /// What the model is told of the answers.
-fn run_questions(desk: &AcpFixture, acp: &mut AcpClient) -> String {
-    let session = acp.open_session(desk);
+fn run_questions(fixture: &AcpFixture, acp: &mut AcpClient) -> String {
+    let session = acp.open_session(fixture);
     let ask = call_step("AskUserQuestion", question_input());
     acp.run_turn(&session, &make_script(&[&ask, "turn", "say Ok."]), "end_turn");
-    let request = desk.model.requests().pop().unwrap();
+    let request = fixture.model.requests().pop().unwrap();
     let messages = request["messages"].as_array().unwrap();
     messages.last().unwrap()["content"].to_string()
 }
 
 #[test]
 fn questions_use_form_if_client_has_forms() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client_with(&[], json!({"elicitation": {"form": {}}}));
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client_with(&[], json!({"elicitation": {"form": {}}}));
     acp.set_reply_policy(|method, params| match method {
         "elicitation/create" => {
             let fields = &params["requestedSchema"]["properties"];
@@ -41,14 +41,14 @@ fn questions_use_form_if_client_has_forms() {
         }
         _ => ClientReply::Error(-32601),
     });
-    let said = run_questions(&desk, &mut acp);
+    let said = run_questions(&fixture, &mut acp);
     assert!(said.contains("Redis") && said.contains("PostgreSQL, SQLite"), "{said}");
     acp.close();
 }
 
 #[test]
 fn questions_are_asked_one_by_one_without_forms() {
-    let desk = AcpFixture::new();
+    let fixture = AcpFixture::new();
     // What is chosen each time it is asked, and what comes of it.
     for (picks, expected) in [
         (&["Redis", "SQLite", "PostgreSQL", "Done"][..], &["Redis", "PostgreSQL, SQLite"][..]),
@@ -65,7 +65,7 @@ fn questions_are_asked_one_by_one_without_forms() {
             ],
         ),
     ] {
-        let mut acp = desk.start_client();
+        let mut acp = fixture.start_client();
         let mut left = picks.iter();
         acp.set_reply_policy(move |method, params| {
             assert_eq!(method, "session/request_permission");
@@ -76,7 +76,7 @@ fn questions_are_asked_one_by_one_without_forms() {
                 options.iter().find(is_meant).unwrap_or_else(|| panic!("{pick}: {params}"));
             ClientReply::Result(selected_outcome(option["optionId"].as_str().unwrap()))
         });
-        let said = run_questions(&desk, &mut acp);
+        let said = run_questions(&fixture, &mut acp);
         for part in expected {
             assert!(said.contains(part), "{picks:?}: {said}");
         }
@@ -89,11 +89,11 @@ fn questions_are_asked_one_by_one_without_forms() {
 
 #[test]
 fn withdrawn_question_is_finished() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
     acp.set_reply_policy(|_, _| ClientReply::Result(json!({"outcome": {"outcome": "cancelled"}})));
     let from = acp.log_position();
-    let session = acp.open_session(&desk);
+    let session = acp.open_session(&fixture);
     let ask = call_step("AskUserQuestion", question_input());
     acp.run_turn(&session, &make_script(&[&ask, "turn", "say Ok."]), "end_turn");
     let calls = calls(&acp.updates(from, &session));

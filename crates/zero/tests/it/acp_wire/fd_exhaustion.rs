@@ -26,13 +26,13 @@ fn cpu_ticks(acp: &AcpClient) -> u64 {
 
 #[test]
 fn fd_exhaustion_is_reported_and_recovered() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
-    let session = acp.open_session(&desk);
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(&fixture);
     acp.run_turn(&session, "/read hello.txt", "end_turn");
     set_open_files_limit(&acp, 1);
     for _ in 0..3 {
-        let error = acp.call("session/new", desk.session_params()).unwrap_err();
+        let error = acp.call("session/new", fixture.session_params()).unwrap_err();
         assert!(error["message"].to_string().contains("open files"), "{error}");
     }
     let from = acp.log_position();
@@ -48,7 +48,7 @@ fn fd_exhaustion_is_reported_and_recovered() {
     let from = acp.log_position();
     acp.run_turn(&session, "/read hello.txt", "end_turn");
     assert_eq!(only_call(&acp.updates(from, &session))["status"], "completed");
-    let another = acp.call_ok("session/new", desk.session_params());
+    let another = acp.call_ok("session/new", fixture.session_params());
     let another = another["sessionId"].as_str().unwrap().to_owned();
     acp.run_turn(&another, "/bash echo again", "end_turn");
     acp.call_ok("session/close", json!({"sessionId": another}));

@@ -11,8 +11,8 @@ fn initialize_params(version: Value) -> Value {
 
 #[test]
 fn init_001_agent_reports_capabilities() {
-    let desk = AcpFixture::without_model();
-    let mut acp = AcpClient::spawn(&desk.zero, &[]);
+    let fixture = AcpFixture::without_model();
+    let mut acp = AcpClient::spawn(&fixture.zero, &[]);
     let said = acp.call_ok("initialize", initialize_params(json!(1)));
     assert!(said["protocolVersion"].is_u64());
     let can = &said["agentCapabilities"];
@@ -31,17 +31,17 @@ fn init_001_agent_reports_capabilities() {
 
 #[test]
 fn init_002_requested_version_is_used() {
-    let desk = AcpFixture::without_model();
-    let mut acp = AcpClient::spawn(&desk.zero, &[]);
+    let fixture = AcpFixture::without_model();
+    let mut acp = AcpClient::spawn(&fixture.zero, &[]);
     assert_eq!(acp.call_ok("initialize", initialize_params(json!(1)))["protocolVersion"], 1);
     acp.close();
 }
 
 #[test]
 fn init_003_other_version_is_answered_with_ours() {
-    let desk = AcpFixture::without_model();
+    let fixture = AcpFixture::without_model();
     for version in [0, 2, 3, 65_535] {
-        let mut acp = AcpClient::spawn(&desk.zero, &[]);
+        let mut acp = AcpClient::spawn(&fixture.zero, &[]);
         assert_eq!(
             acp.call_ok("initialize", initialize_params(json!(version)))["protocolVersion"],
             1
@@ -52,8 +52,8 @@ fn init_003_other_version_is_answered_with_ours() {
 
 #[test]
 fn invalid_version_is_refused_and_initialize_can_be_retried() {
-    let desk = AcpFixture::without_model();
-    let mut acp = AcpClient::spawn(&desk.zero, &[]);
+    let fixture = AcpFixture::without_model();
+    let mut acp = AcpClient::spawn(&fixture.zero, &[]);
     for version in [json!("1"), json!(-1), json!(1.5), json!(65_536), json!([1]), Value::Null] {
         acp.call_error("initialize", initialize_params(version), -32602);
     }
@@ -64,8 +64,8 @@ fn invalid_version_is_refused_and_initialize_can_be_retried() {
 
 #[test]
 fn init_004_agent_reports_its_name() {
-    let desk = AcpFixture::without_model();
-    let mut acp = AcpClient::spawn(&desk.zero, &[]);
+    let fixture = AcpFixture::without_model();
+    let mut acp = AcpClient::spawn(&fixture.zero, &[]);
     let info = &acp.call_ok("initialize", initialize_params(json!(1)))["agentInfo"];
     assert_eq!(info["name"], "zero");
     assert_eq!(info["version"], env!("CARGO_PKG_VERSION"));
@@ -74,9 +74,9 @@ fn init_004_agent_reports_its_name() {
 
 #[test]
 fn first_line_answers_initialize_despite_broken_setup() {
-    let desk = AcpFixture::without_model();
-    crate::config::write_file(&desk.zero, crate::config::USER_FILE, "{ not settings");
-    let mut acp = AcpClient::spawn(&desk.zero, &["--verbose", "--url", "ws://127.0.0.1:9"]);
+    let fixture = AcpFixture::without_model();
+    crate::config::write_file(&fixture.zero, crate::config::USER_FILE, "{ not settings");
+    let mut acp = AcpClient::spawn(&fixture.zero, &["--verbose", "--url", "ws://127.0.0.1:9"]);
     let said = acp.initialize(json!({}));
     assert_eq!(said["protocolVersion"], 1);
     let first = acp.agent_messages().next().unwrap();
@@ -86,21 +86,21 @@ fn first_line_answers_initialize_despite_broken_setup() {
 
 #[test]
 fn initialize_must_come_first_and_may_repeat() {
-    let desk = AcpFixture::without_model();
-    let mut acp = AcpClient::spawn(&desk.zero, &[]);
+    let fixture = AcpFixture::without_model();
+    let mut acp = AcpClient::spawn(&fixture.zero, &[]);
     for method in ["session/new", "session/list", "session/prompt", "_zero/tools/list"] {
         let error = acp.call_error(method, json!({}), -32600);
         assert!(error["message"].as_str().unwrap().contains("`initialize`"), "{error}");
     }
     acp.initialize(json!({}));
     acp.initialize(json!({}));
-    acp.open_session(&desk);
+    acp.open_session(&fixture);
     acp.close();
 }
 
 #[test]
 fn invalid_capabilities_count_as_none() {
-    let desk = AcpFixture::without_model();
+    let fixture = AcpFixture::without_model();
     for can in [
         json!({"fs": 1}),
         json!({"fs": {"readTextFile": "yes"}}),
@@ -108,11 +108,11 @@ fn invalid_capabilities_count_as_none() {
         json!({"session": "all"}),
         json!({"terminal": null, "new": {"things": true}}),
     ] {
-        let mut acp = AcpClient::spawn(&desk.zero, &[]);
+        let mut acp = AcpClient::spawn(&fixture.zero, &[]);
         // What is not in the schema is not held against it here.
         let params = json!({"protocolVersion": 1, "clientCapabilities": can});
         assert!(acp.call("initialize", params).is_ok(), "{can}");
-        let session = acp.open_session(&desk);
+        let session = acp.open_session(&fixture);
         acp.run_turn(&session, "/read hello.txt", "end_turn");
         assert_eq!(acp.requests(0, "fs/read_text_file").len(), 0);
         let (status, _) = acp.disconnect_unchecked();
@@ -122,9 +122,9 @@ fn invalid_capabilities_count_as_none() {
 
 #[test]
 fn auth_001_auth_methods_have_unique_ids() {
-    let desk = AcpFixture::without_model();
+    let fixture = AcpFixture::without_model();
     for can in [json!({}), json!({"auth": {"terminal": true}})] {
-        let mut acp = AcpClient::spawn(&desk.zero, &[]);
+        let mut acp = AcpClient::spawn(&fixture.zero, &[]);
         let said = acp.initialize(can);
         let ways = said["authMethods"].as_array().cloned().unwrap_or_default();
         let mut ids: Vec<&str> = ways.iter().map(|way| way["id"].as_str().unwrap()).collect();
@@ -137,8 +137,8 @@ fn auth_001_auth_methods_have_unique_ids() {
 
 #[test]
 fn auth_002_terminal_login_needs_client_terminal() {
-    let desk = AcpFixture::without_model();
-    let mut acp = AcpClient::spawn(&desk.zero, &[]);
+    let fixture = AcpFixture::without_model();
+    let mut acp = AcpClient::spawn(&fixture.zero, &[]);
     let said = acp.initialize(json!({}));
     let ways = said["authMethods"].as_array().cloned().unwrap_or_default();
     assert!(ways.iter().all(|way| way["type"] != "terminal"), "{said}");
@@ -147,35 +147,35 @@ fn auth_002_terminal_login_needs_client_terminal() {
 
 #[test]
 fn auth_003_unknown_auth_method_is_refused() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
     acp.call_error("authenticate", json!({"methodId": "made-up"}), -32602);
     acp.close();
 }
 
 #[test]
 fn auth_004_logout_is_not_offered() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
     acp.call_error("logout", json!({}), -32601);
     acp.close();
 }
 
 #[test]
 fn auth_005_sessions_open_without_login() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
-    acp.open_session(&desk);
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
+    acp.open_session(&fixture);
     acp.close();
 }
 
 #[test]
 fn shutdown_001_agent_exits_at_stdin_eof() {
-    let desk = AcpFixture::without_model();
-    let mut silent = AcpClient::spawn(&desk.zero, &[]);
+    let fixture = AcpFixture::without_model();
+    let mut silent = AcpClient::spawn(&fixture.zero, &[]);
     let (status, stderr) = silent.disconnect();
     assert_eq!((status.code(), stderr.as_str()), (Some(0), ""));
-    let mut acp = desk.start_client();
-    acp.open_session(&desk);
+    let mut acp = fixture.start_client();
+    acp.open_session(&fixture);
     assert_eq!(acp.close(), "");
 }

@@ -14,8 +14,8 @@ fn check_error(error: &Value, codes: &[i64], sent: &str) {
 
 #[test]
 fn garbage_line_gets_only_an_error() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
     for (line, codes) in [
         (&b"hunter2"[..], &[-32700][..]),
         (b"{", &[-32700]),
@@ -31,15 +31,15 @@ fn garbage_line_gets_only_an_error() {
         let error = acp.send_garbage(line);
         check_error(&error, codes, &String::from_utf8_lossy(line));
     }
-    let session = acp.open_session(&desk);
+    let session = acp.open_session(&fixture);
     acp.run_turn(&session, "/read hello.txt", "end_turn");
     acp.close();
 }
 
 #[test]
 fn batch_is_refused_as_one() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
     let batch = br#"[{"jsonrpc":"2.0","id":91,"method":"session/list"},{"jsonrpc":"2.0","id":92,"method":"session/list"}]"#;
     check_error(&acp.send_garbage(batch), &[-32600], "a batch");
     check_error(&acp.send_garbage(b"[]"), &[-32600], "an empty batch");
@@ -49,8 +49,8 @@ fn batch_is_refused_as_one() {
 
 #[test]
 fn empty_lines_and_odd_line_ends_are_ignored() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
     acp.send_bytes(b"\n\r\n   \n\t\n");
     acp.send_message_text(
         "{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"session/list\",\"params\":{}}\r",
@@ -61,8 +61,8 @@ fn empty_lines_and_odd_line_ends_are_ignored() {
 
 #[test]
 fn message_may_arrive_in_chunks_or_with_others() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
     let line = r#"{"jsonrpc":"2.0","id":"a","method":"session/list","params":{}}"#;
     let (start, end) = line.split_at(20);
     acp.send_bytes(start.as_bytes());
@@ -80,9 +80,9 @@ fn message_may_arrive_in_chunks_or_with_others() {
 
 #[test]
 fn line_of_100_megabytes_is_skipped() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
-    let session = acp.open_session(&desk);
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(&fixture);
     let line = vec![b'x'; 100 * 1024 * 1024];
     let error = acp.send_garbage(&line);
     check_error(&error, &[-32700, -32600], "a long line");
@@ -101,8 +101,8 @@ fn line_of_100_megabytes_is_skipped() {
 
 #[test]
 fn invalid_json_rpc_messages_are_refused() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
     for line in [
         r#"{"id":"x","method":"session/list"}"#,
         r#"{"jsonrpc":"1.0","id":"x","method":"session/list"}"#,
@@ -126,8 +126,8 @@ fn invalid_json_rpc_messages_are_refused() {
 
 #[test]
 fn unsolicited_answers_are_ignored() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
     for id in [json!(4711), json!("nothing"), json!(null), json!(-1)] {
         acp.reply(&id, json!({"outcome": {"outcome": "selected", "optionId": "allow_once"}}));
         acp.send_message_text(
@@ -142,8 +142,8 @@ fn unsolicited_answers_are_ignored() {
 
 #[test]
 fn deep_and_wide_messages_do_not_end_agent() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let error = acp.send_garbage(deep.as_bytes());
     check_error(&error, &[-32700, -32600], "a deep line");

@@ -10,37 +10,38 @@ use crate::config::{USER_FILE, write_file};
 use crate::mcp_fixture::{process_count, start_count, wait_for};
 
 fn make_fixture() -> AcpFixture {
-    let desk = AcpFixture::new();
-    write_file(&desk.zero, "server.py", include_str!("../mcp_server.py"));
+    let fixture = AcpFixture::new();
+    write_file(&fixture.zero, "server.py", include_str!("../mcp_server.py"));
     // Servers leave marks beside their script, and so it has to lie where they may.
-    let project = desk.zero.folder().canonicalize().unwrap();
-    AcpFixture { project, ..desk }
+    let project = fixture.zero.folder().canonicalize().unwrap();
+    AcpFixture { project, ..fixture }
 }
 
-fn server_params(desk: &AcpFixture, alias: &str) -> Value {
-    server_with_behavior(desk, alias, "")
+fn server_params(fixture: &AcpFixture, alias: &str) -> Value {
+    server_with_behavior(fixture, alias, "")
 }
 
-fn server_with_behavior(desk: &AcpFixture, alias: &str, behaves: &str) -> Value {
-    let script = desk.zero.folder().join("server.py");
+fn server_with_behavior(fixture: &AcpFixture, alias: &str, behaves: &str) -> Value {
+    let script = fixture.zero.folder().join("server.py");
     json!({"name": alias, "command": "/usr/bin/python3", "args": [script, alias, behaves],
         "env": [{"name": "EDITORS_OWN", "value": "12345"}]})
 }
 
 /// The names of the tools that the model was last offered.
-fn offered_tools(desk: &AcpFixture) -> Vec<String> {
-    let request = desk.model.requests().pop().unwrap();
+fn offered_tools(fixture: &AcpFixture) -> Vec<String> {
+    let request = fixture.model.requests().pop().unwrap();
     let tools = request["tools"].as_array().unwrap().iter();
     tools.map(|tool| tool["function"]["name"].as_str().unwrap().to_owned()).collect()
 }
 
-fn is_echo_offered(desk: &AcpFixture) -> bool {
-    offered_tools(desk).iter().any(|name| name.contains("a__echo"))
+fn is_echo_offered(fixture: &AcpFixture) -> bool {
+    offered_tools(fixture).iter().any(|name| name.contains("a__echo"))
 }
 
 /// A session with servers, once `a` among them is up.
-fn open_with_servers(desk: &AcpFixture, acp: &mut AcpClient, servers: Value) -> String {
-    let made = acp.call_ok("session/new", desk.session_params_with(json!({"mcpServers": servers})));
+fn open_with_servers(fixture: &AcpFixture, acp: &mut AcpClient, servers: Value) -> String {
+    let made =
+        acp.call_ok("session/new", fixture.session_params_with(json!({"mcpServers": servers})));
     let session = made["sessionId"].as_str().unwrap().to_owned();
     wait_for_server(acp, &session);
     session
@@ -63,31 +64,31 @@ fn wait_for_server(acp: &mut AcpClient, session: &str) {
 fn first_prompt_waits_for_starting_server() {
     // The editor's, and that of the settings.
     for is_editors in [true, false] {
-        let desk = make_fixture();
-        let late = server_with_behavior(&desk, "a", "late");
+        let fixture = make_fixture();
+        let late = server_with_behavior(&fixture, "a", "late");
         if !is_editors {
             let named = json!({"command": late["command"], "args": late["args"]});
-            let settings = desk.model.settings_json(json!({"mcpServers": {"a": named}}));
-            write_file(&desk.zero, USER_FILE, settings);
+            let settings = fixture.model.settings_json(json!({"mcpServers": {"a": named}}));
+            write_file(&fixture.zero, USER_FILE, settings);
         }
-        let mut acp = desk.start_client();
+        let mut acp = fixture.start_client();
         let servers = if is_editors { json!([late]) } else { json!([]) };
         // Opening a session does not wait: the server answers nobody yet.
         let made =
-            acp.call_ok("session/new", desk.session_params_with(json!({"mcpServers": servers})));
+            acp.call_ok("session/new", fixture.session_params_with(json!({"mcpServers": servers})));
         let session = made["sessionId"].as_str().unwrap().to_owned();
-        wait_for("the server", || start_count(&desk.zero, "a") == 1);
+        wait_for("the server", || start_count(&fixture.zero, "a") == 1);
         let from = acp.log_position();
         let echo = call_step("a__echo", json!({"text": "just in time"}));
         let turn = acp.begin_prompt(&session, &make_script(&[&echo, "turn", "say Ok."]));
         let second = acp.begin_prompt(&session, "and then?");
-        write_file(&desk.zero, "go", "");
+        write_file(&fixture.zero, "go", "");
         acp.expect_end(&turn, "end_turn");
         let called = only_call(&acp.updates(from, &session));
         assert!(call_text(&called).contains("just in time"), "{called}");
         acp.expect_end(&second, "end_turn");
         // They were worked on in the order in which they came.
-        let prompts = desk.model.requests();
+        let prompts = fixture.model.requests();
         let has = |at: usize| prompts[at].to_string().contains("and then?");
         assert!(!has(0) && has(prompts.len() - 1), "{prompts:#?}");
         acp.close();
@@ -97,26 +98,26 @@ fn first_prompt_waits_for_starting_server() {
 #[test]
 fn late_server_is_reported_and_joins_next_prompt() {
     for can in [json!({}), json!({"session": {"notices": {}}})] {
-        let desk = make_fixture();
-        let mut acp = desk.start_client_with(&[], can.clone());
-        let servers = json!([server_with_behavior(&desk, "a", "late")]);
+        let fixture = make_fixture();
+        let mut acp = fixture.start_client_with(&[], can.clone());
+        let servers = json!([server_with_behavior(&fixture, "a", "late")]);
         let made =
-            acp.call_ok("session/new", desk.session_params_with(json!({"mcpServers": servers})));
+            acp.call_ok("session/new", fixture.session_params_with(json!({"mcpServers": servers})));
         let session = made["sessionId"].as_str().unwrap().to_owned();
         let from = acp.log_position();
         acp.run_turn(&session, "hi", "end_turn");
-        assert!(!is_echo_offered(&desk), "{:?}", offered_tools(&desk));
+        assert!(!is_echo_offered(&fixture), "{:?}", offered_tools(&fixture));
         let updates = acp.updates(from, &session);
         let told = match can.get("session") {
             None => chunk_text(&updates, "agent_thought_chunk"),
             Some(_) => updates.iter().filter_map(|update| update["title"].as_str()).collect(),
         };
         assert!(told.contains("MCP server `a` is still starting"), "{updates:#?}");
-        write_file(&desk.zero, "go", "");
+        write_file(&fixture.zero, "go", "");
         wait_for_server(&mut acp, &session);
         let from = acp.log_position();
         acp.run_turn(&session, "and now?", "end_turn");
-        assert!(is_echo_offered(&desk), "{:?}", offered_tools(&desk));
+        assert!(is_echo_offered(&fixture), "{:?}", offered_tools(&fixture));
         assert!(!format!("{:?}", acp.updates(from, &session)).contains("still starting"));
         acp.close();
     }
@@ -124,24 +125,25 @@ fn late_server_is_reported_and_joins_next_prompt() {
 
 #[test]
 fn prompt_waiting_for_server_can_be_cancelled() {
-    let desk = make_fixture();
-    let mut acp = desk.start_client();
-    let servers = json!([server_with_behavior(&desk, "a", "hang")]);
-    let made = acp.call_ok("session/new", desk.session_params_with(json!({"mcpServers": servers})));
+    let fixture = make_fixture();
+    let mut acp = fixture.start_client();
+    let servers = json!([server_with_behavior(&fixture, "a", "hang")]);
+    let made =
+        acp.call_ok("session/new", fixture.session_params_with(json!({"mcpServers": servers})));
     let session = made["sessionId"].as_str().unwrap().to_owned();
     let turn = acp.begin_prompt(&session, "hi");
     acp.notify("session/cancel", json!({"sessionId": session}));
     acp.expect_end(&turn, "cancelled");
-    assert_eq!(desk.model.requests().len(), 0);
+    assert_eq!(fixture.model.requests().len(), 0);
     acp.close();
-    wait_for("no server", || process_count(&desk.zero) == 0);
+    wait_for("no server", || process_count(&fixture.zero) == 0);
 }
 
 #[test]
 fn editor_server_tools_can_be_called() {
-    let desk = make_fixture();
-    let mut acp = desk.start_client();
-    let session = open_with_servers(&desk, &mut acp, json!([server_params(&desk, "a")]));
+    let fixture = make_fixture();
+    let mut acp = fixture.start_client();
+    let session = open_with_servers(&fixture, &mut acp, json!([server_params(&fixture, "a")]));
     for (tool, input, holds) in [
         ("a__echo", json!({"text": "said twice"}), "said twice"),
         ("a__env", json!({}), "EDITORS_OWN"),
@@ -157,35 +159,36 @@ fn editor_server_tools_can_be_called() {
         assert!(call_text(&called).contains(holds), "{called}");
     }
     // They are of that session alone.
-    let other = acp.open_session(&desk);
+    let other = acp.open_session(&fixture);
     let from = acp.log_position();
     let echo = call_step("a__echo", json!({"text": "x"}));
     acp.run_turn(&other, &make_script(&[&echo, "turn", "say Ok."]), "end_turn");
     assert_eq!(only_call(&acp.updates(from, &other))["status"], "failed");
     acp.close();
-    wait_for("no server", || process_count(&desk.zero) == 0);
+    wait_for("no server", || process_count(&fixture.zero) == 0);
 }
 
 #[test]
 fn servers_end_with_session() {
-    let desk = make_fixture();
-    let mut acp = desk.start_client();
-    let session = open_with_servers(&desk, &mut acp, json!([server_params(&desk, "a")]));
+    let fixture = make_fixture();
+    let mut acp = fixture.start_client();
+    let session = open_with_servers(&fixture, &mut acp, json!([server_params(&fixture, "a")]));
     let echo = call_step("a__echo", json!({"text": "x"}));
     acp.run_turn(&session, &make_script(&[&echo]), "end_turn");
-    assert_eq!(start_count(&desk.zero, "a"), 1);
-    wait_for("a server", || process_count(&desk.zero) > 0);
+    assert_eq!(start_count(&fixture.zero, "a"), 1);
+    wait_for("a server", || process_count(&fixture.zero) > 0);
     acp.call_ok("session/close", json!({"sessionId": session}));
-    wait_for("no server", || process_count(&desk.zero) == 0);
+    wait_for("no server", || process_count(&fixture.zero) == 0);
     acp.close();
 }
 
 #[test]
 fn failing_server_blocks_nothing() {
-    let desk = make_fixture();
-    let mut acp = desk.start_client();
+    let fixture = make_fixture();
+    let mut acp = fixture.start_client();
     let broken = json!({"name": "broken", "command": "/nowhere/server", "args": [], "env": []});
-    let session = open_with_servers(&desk, &mut acp, json!([broken, server_params(&desk, "a")]));
+    let session =
+        open_with_servers(&fixture, &mut acp, json!([broken, server_params(&fixture, "a")]));
     let from = acp.log_position();
     let echo = call_step("a__echo", json!({"text": "still here"}));
     acp.run_turn(&session, &make_script(&[&echo, "turn", "say Ok."]), "end_turn");
@@ -198,8 +201,8 @@ fn failing_server_blocks_nothing() {
 
 #[test]
 fn form_is_shown_by_client_with_forms() {
-    let desk = make_fixture();
-    let mut acp = desk.start_client_with(&[], json!({"elicitation": {"form": {}}}));
+    let fixture = make_fixture();
+    let mut acp = fixture.start_client_with(&[], json!({"elicitation": {"form": {}}}));
     acp.set_reply_policy(|method, params| match method {
         "session/request_permission" => ClientReply::Result(selected_outcome("allow_once")),
         "elicitation/create" => {
@@ -208,7 +211,7 @@ fn form_is_shown_by_client_with_forms() {
         }
         _ => ClientReply::Error(-32601),
     });
-    let session = open_with_servers(&desk, &mut acp, json!([server_params(&desk, "a")]));
+    let session = open_with_servers(&fixture, &mut acp, json!([server_params(&fixture, "a")]));
     let from = acp.log_position();
     acp.run_turn(
         &session,
@@ -226,11 +229,11 @@ fn form_is_shown_by_client_with_forms() {
 
 #[test]
 fn client_without_forms_is_not_asked() {
-    let desk = make_fixture();
+    let fixture = make_fixture();
     // That it has no mode means that it has none.
     for can in [json!({}), json!({"elicitation": {}})] {
-        let mut acp = desk.start_client_with(&[], can);
-        let session = open_with_servers(&desk, &mut acp, json!([server_params(&desk, "a")]));
+        let mut acp = fixture.start_client_with(&[], can);
+        let session = open_with_servers(&fixture, &mut acp, json!([server_params(&fixture, "a")]));
         let from = acp.log_position();
         acp.run_turn(
             &session,
@@ -254,9 +257,9 @@ fn run_server_question(acp: &mut AcpClient, session: &str, what: &str) -> String
 
 #[test]
 fn url_is_shown_by_client_that_opens_urls() {
-    let desk = make_fixture();
+    let fixture = make_fixture();
     for (action, expected) in [("accept", "accept"), ("decline", "decline"), ("cancel", "cancel")] {
-        let mut acp = desk.start_client_with(&[], json!({"elicitation": {"url": {}}}));
+        let mut acp = fixture.start_client_with(&[], json!({"elicitation": {"url": {}}}));
         acp.set_reply_policy(move |method, params| match method {
             "session/request_permission" => ClientReply::Result(selected_outcome("allow_once")),
             "elicitation/create" => {
@@ -268,7 +271,7 @@ fn url_is_shown_by_client_that_opens_urls() {
             }
             _ => ClientReply::Error(-32601),
         });
-        let session = open_with_servers(&desk, &mut acp, json!([server_params(&desk, "a")]));
+        let session = open_with_servers(&fixture, &mut acp, json!([server_params(&fixture, "a")]));
         let answer = run_server_question(&mut acp, &session, "visit");
         assert!(answer.contains(&format!("\"action\": \"{expected}\"")), "{answer}");
         assert_eq!(acp.requests(0, "elicitation/create").len(), 1);
@@ -282,10 +285,10 @@ fn url_is_shown_by_client_that_opens_urls() {
 
 #[test]
 fn url_is_not_shown_by_client_without_support() {
-    let desk = make_fixture();
+    let fixture = make_fixture();
     for can in [json!({}), json!({"elicitation": {"form": {}}})] {
-        let mut acp = desk.start_client_with(&[], can);
-        let session = open_with_servers(&desk, &mut acp, json!([server_params(&desk, "a")]));
+        let mut acp = fixture.start_client_with(&[], can);
+        let session = open_with_servers(&fixture, &mut acp, json!([server_params(&fixture, "a")]));
         let answer = run_server_question(&mut acp, &session, "visit");
         assert!(answer.contains("\"cancel\""), "{answer}");
         assert_eq!(acp.requests(0, "elicitation/create").len(), 0);
@@ -296,10 +299,10 @@ fn url_is_not_shown_by_client_without_support() {
 /// A client without forms is asked as for a permission, where one of a few values is wanted.
 #[test]
 fn choice_uses_permission_options_without_forms() {
-    let desk = make_fixture();
+    let fixture = make_fixture();
     for (chosen, expected) in [("green", "\"colour\": \"green\""), ("None of these", "\"decline\"")]
     {
-        let mut acp = desk.start_client();
+        let mut acp = fixture.start_client();
         acp.set_reply_policy(move |method, params| {
             assert_eq!(method, "session/request_permission");
             let options = params["options"].as_array().unwrap();
@@ -313,7 +316,7 @@ fn choice_uses_permission_options_without_forms() {
                 None => ClientReply::Result(selected_outcome("allow_once")),
             }
         });
-        let session = open_with_servers(&desk, &mut acp, json!([server_params(&desk, "a")]));
+        let session = open_with_servers(&fixture, &mut acp, json!([server_params(&fixture, "a")]));
         let answer = run_server_question(&mut acp, &session, "choose");
         assert!(answer.contains(expected), "{chosen}: {answer}");
         assert_eq!(acp.requests(0, "elicitation/create").len(), 0);
@@ -324,20 +327,20 @@ fn choice_uses_permission_options_without_forms() {
 /// A client without forms chooses among options, by a call that stands for the question.
 #[test]
 fn choice_call_is_finished_however_it_ends() {
-    let desk = make_fixture();
+    let fixture = make_fixture();
     for (option, ends, status) in [
         (Some("1"), "end_turn", "completed"),
         (Some("none"), "end_turn", "failed"),
         (Some("whatever"), "end_turn", "failed"),
         (None, "cancelled", "failed"),
     ] {
-        let mut acp = desk.start_client();
+        let mut acp = fixture.start_client();
         acp.set_reply_policy(move |_, params| match (is_choice_form(params), option) {
             (false, _) => ClientReply::Result(selected_outcome("allow_once")),
             (true, Some(option)) => ClientReply::Result(selected_outcome(option)),
             (true, None) => ClientReply::Defer,
         });
-        let session = open_with_servers(&desk, &mut acp, json!([server_params(&desk, "a")]));
+        let session = open_with_servers(&fixture, &mut acp, json!([server_params(&fixture, "a")]));
         let from = acp.log_position();
         let asks = call_step("a__ask", json!({"text": "colour"}));
         let turn = acp.begin_prompt(&session, &make_script(&[&asks, "turn", "say Ok."]));
@@ -359,13 +362,13 @@ fn choice_call_is_finished_however_it_ends() {
 
 #[test]
 fn session_can_be_closed_while_choice_is_pending() {
-    let desk = make_fixture();
-    let mut acp = desk.start_client();
+    let fixture = make_fixture();
+    let mut acp = fixture.start_client();
     acp.set_reply_policy(|_, params| match is_choice_form(params) {
         false => ClientReply::Result(selected_outcome("allow_once")),
         true => ClientReply::Defer,
     });
-    let session = open_with_servers(&desk, &mut acp, json!([server_params(&desk, "a")]));
+    let session = open_with_servers(&fixture, &mut acp, json!([server_params(&fixture, "a")]));
     let from = acp.log_position();
     let turn = acp
         .begin_prompt(&session, &make_script(&[&call_step("a__ask", json!({"text": "colour"}))]));

@@ -7,19 +7,20 @@ use super::acp_client::AcpClient;
 use crate::config::{USER_FILE, write_file};
 use crate::gateway_process::GatewayProcess;
 
-/// A desk whose model wants a key from a file that is not there.
+/// A fixture whose model wants a key from a file that is not there.
 fn fixture_without_key() -> AcpFixture {
-    let desk = AcpFixture::new();
-    let mut settings: Value = serde_json::from_str(&desk.model.settings_json(json!({}))).unwrap();
-    let file = desk.zero.folder().join("home/model.key");
+    let fixture = AcpFixture::new();
+    let mut settings: Value =
+        serde_json::from_str(&fixture.model.settings_json(json!({}))).unwrap();
+    let file = fixture.zero.folder().join("home/model.key");
     settings["models"]["scripted"]["apiKey"] = json!({"file": file});
-    write_file(&desk.zero, USER_FILE, settings.to_string());
-    desk
+    write_file(&fixture.zero, USER_FILE, settings.to_string());
+    fixture
 }
 
 fn auth_methods(can: Value, args: &[&str]) -> Vec<Value> {
-    let desk = AcpFixture::without_model();
-    let mut acp = AcpClient::spawn(&desk.zero, args);
+    let fixture = AcpFixture::without_model();
+    let mut acp = AcpClient::spawn(&fixture.zero, args);
     let ways = acp.initialize(can)["authMethods"].as_array().cloned().unwrap_or_default();
     acp.close();
     ways
@@ -52,10 +53,10 @@ fn auth_method_fits_client_capabilities() {
 
 #[test]
 fn missing_key_is_reported_and_can_be_set() {
-    let desk = fixture_without_key();
-    let mut acp = desk.start_client();
+    let fixture = fixture_without_key();
+    let mut acp = fixture.start_client();
     // A session needs none.
-    let session = acp.open_session(&desk);
+    let session = acp.open_session(&fixture);
     let error = acp.prompt(&session, "hi").expect_err("there is no key");
     assert_eq!((&error["code"], &error["data"]["kind"]), (&json!(-32000), &json!("auth")));
     assert!(error["message"].as_str().unwrap().contains("model.key"), "{error}");
@@ -64,32 +65,32 @@ fn missing_key_is_reported_and_can_be_set() {
     let message = error["message"].as_str().unwrap();
     assert!(message.contains("`scripted` has no key") && message.contains("model.key"), "{error}");
     assert_eq!(error["data"]["kind"], "auth");
-    let seen = desk.zero.run(&["acp", "--login"]);
+    let seen = fixture.zero.run(&["acp", "--login"]);
     assert!(seen.starts_with("exit 2") && seen.contains("model.key"), "{seen}");
 
-    write_file(&desk.zero, "home/model.key", "key-0123456789");
+    write_file(&fixture.zero, "home/model.key", "key-0123456789");
     assert_eq!(acp.call_ok("authenticate", method), json!({}));
     acp.run_turn(&session, "hi", "end_turn");
     acp.close();
-    let seen = desk.zero.run(&["acp", "--login"]);
+    let seen = fixture.zero.run(&["acp", "--login"]);
     assert!(seen.starts_with("exit 0") && !seen.contains("key-0123456789"), "{seen}");
 }
 
 #[test]
 fn no_login_without_model() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
     assert_eq!(acp.call_ok("authenticate", json!({"methodId": "model-key"})), json!({}));
-    let session = acp.open_session(&desk);
+    let session = acp.open_session(&fixture);
     acp.run_turn(&session, "/read hello.txt", "end_turn");
     acp.close();
-    let seen = desk.zero.run(&["acp", "--login"]);
+    let seen = fixture.zero.run(&["acp", "--login"]);
     assert!(seen.starts_with("exit 0") && seen.contains("no API key is needed"), "{seen}");
     // Nor with the agent that has none, whatever others want.
-    let desk = fixture_without_key();
-    let mut acp = desk.start_client_with(&["--agent", "direct"], json!({}));
+    let fixture = fixture_without_key();
+    let mut acp = fixture.start_client_with(&["--agent", "direct"], json!({}));
     assert_eq!(acp.call_ok("authenticate", json!({"methodId": "model-key"})), json!({}));
-    let session = acp.open_session(&desk);
+    let session = acp.open_session(&fixture);
     acp.run_turn(&session, "/read hello.txt", "end_turn");
     acp.close();
 }
@@ -97,12 +98,12 @@ fn no_login_without_model() {
 /// What a gateway elsewhere lacks nobody here can give.
 #[test]
 fn remote_gateway_key_is_not_requested_locally() {
-    let desk = fixture_without_key();
-    let gateway = GatewayProcess::start(&desk.zero);
-    let mut acp = AcpClient::spawn(&desk.zero, &["--url", &gateway.url]);
+    let fixture = fixture_without_key();
+    let gateway = GatewayProcess::start(&fixture.zero);
+    let mut acp = AcpClient::spawn(&fixture.zero, &["--url", &gateway.url]);
     let said = acp.initialize(json!({"auth": {"terminal": true}}));
     assert!(said["authMethods"].as_array().is_none_or(Vec::is_empty), "{said}");
-    let session = acp.open_session(&desk);
+    let session = acp.open_session(&fixture);
     let error = acp.prompt(&session, "hi").expect_err("there is no key");
     assert_eq!((&error["code"], &error["data"]["kind"]), (&json!(-32603), &json!("auth")));
     acp.close();
@@ -110,9 +111,9 @@ fn remote_gateway_key_is_not_requested_locally() {
 
 #[test]
 fn settings_mistake_is_not_missing_key() {
-    let desk = AcpFixture::new();
-    write_file(&desk.zero, USER_FILE, "{\n  \"model\": 3\n}");
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::new();
+    write_file(&fixture.zero, USER_FILE, "{\n  \"model\": 3\n}");
+    let mut acp = fixture.start_client();
     let error = acp.call_error("authenticate", json!({"methodId": "model-key"}), -32603);
     assert_eq!(error["data"]["kind"], "settings", "{error}");
     assert!(error["message"].as_str().unwrap().contains("settings.json:2:"), "{error}");

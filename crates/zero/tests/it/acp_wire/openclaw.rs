@@ -15,10 +15,10 @@ const EVENT_COUNT: usize = 3_000;
 fn start_with_script(
     script: impl Fn(&str, &Value) -> ScriptedResponse + Send + Sync + 'static,
 ) -> (AcpFixture, OpenClawGateway, AcpClient) {
-    let (desk, gateway) = (AcpFixture::without_model(), OpenClawGateway::start(script));
+    let (fixture, gateway) = (AcpFixture::without_model(), OpenClawGateway::start(script));
     let token = "a-token-0123456789abcdef";
-    let acp = desk.start_client_with(&["--url", &gateway.url, "--token", token], json!({}));
-    (desk, gateway, acp)
+    let acp = fixture.start_client_with(&["--url", &gateway.url, "--token", token], json!({}));
+    (fixture, gateway, acp)
 }
 
 /// What a run says; `of` is what it was begun or stopped with.
@@ -35,7 +35,7 @@ fn run_that_ignores_abort_is_aborted_again() {
     let begun = Arc::new(Mutex::new(Value::Null));
     let is_deaf = Arc::new(Mutex::new(true));
     let (sent, deaf) = (Arc::clone(&begun), Arc::clone(&is_deaf));
-    let (desk, gateway, mut acp) = start_with_script(move |method, params| match method {
+    let (fixture, gateway, mut acp) = start_with_script(move |method, params| match method {
         "chat.send" => {
             *sent.lock().unwrap() = params.clone();
             ScriptedResponse {
@@ -54,7 +54,7 @@ fn run_that_ignores_abort_is_aborted_again() {
         }
         _ => ScriptedResponse::default(),
     });
-    let session = acp.open_session(&desk);
+    let session = acp.open_session(&fixture);
     let from = acp.log_position();
     let turn = acp.begin_prompt(&session, "count");
     acp.wait_for_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
@@ -94,9 +94,9 @@ fn start_with_approvals(approvals: usize) -> (AcpFixture, OpenClawGateway, AcpCl
 
 #[test]
 fn simultaneous_approval_requests_are_asked_in_order() {
-    let (desk, gateway, mut acp) = start_with_approvals(40);
+    let (fixture, gateway, mut acp) = start_with_approvals(40);
     acp.set_reply_policy(|_, _| ClientReply::Defer);
-    let session = acp.open_session(&desk);
+    let session = acp.open_session(&fixture);
     let mut from = acp.log_position();
     let turn = acp.begin_prompt(&session, "look");
     for number in 0..40 {
@@ -115,9 +115,9 @@ fn simultaneous_approval_requests_are_asked_in_order() {
 
 #[test]
 fn excess_approval_requests_are_rejected() {
-    let (desk, gateway, mut acp) = start_with_approvals(70);
+    let (fixture, gateway, mut acp) = start_with_approvals(70);
     acp.set_reply_policy(|_, _| ClientReply::Defer);
-    let session = acp.open_session(&desk);
+    let session = acp.open_session(&fixture);
     let turn = acp.begin_prompt(&session, "look");
     // All of them are shown, and one is asked at a time.
     for number in 64..70 {
@@ -134,7 +134,7 @@ fn excess_approval_requests_are_rejected() {
 
 #[test]
 fn events_during_session_load_do_not_block() {
-    let (desk, _gateway, mut acp) = start_with_script(|method, params| match method {
+    let (fixture, _gateway, mut acp) = start_with_script(|method, params| match method {
         "sessions.get" => {
             let of = json!({"runId": "of-another", "sessionKey": params["key"]});
             let words = |number: usize| {
@@ -158,7 +158,7 @@ fn events_during_session_load_do_not_block() {
         _ => ScriptedResponse::default(),
     });
     let session = "agent:main:acp-bridge:1";
-    acp.call_ok("session/load", desk.session_params_with(json!({"sessionId": session})));
+    acp.call_ok("session/load", fixture.session_params_with(json!({"sessionId": session})));
     assert_eq!(acp.message_text(0, session), "it was");
     let from = acp.log_position();
     acp.run_turn(session, "hi", "end_turn");
@@ -168,7 +168,7 @@ fn events_during_session_load_do_not_block() {
 
 #[test]
 fn session_with_unknown_folder_is_listed_without_folder() {
-    let (desk, _gateway, mut acp) = start_with_script(|method, params| match method {
+    let (fixture, _gateway, mut acp) = start_with_script(|method, params| match method {
         "sessions.list" if params.get("search").is_none() => {
             let rows = json!([{"key": "agent:main:known", "spawnedCwd": "/known"},
                 {"key": "agent:main:unknown"}, {"key": "agent:main:open"}]);
@@ -180,7 +180,7 @@ fn session_with_unknown_folder_is_listed_without_folder() {
         _ => ScriptedResponse::default(),
     });
     let meta = json!({"_meta": {"sessionKey": "agent:main:open"}});
-    acp.call_ok("session/new", desk.session_params_with(meta));
+    acp.call_ok("session/new", fixture.session_params_with(meta));
     let mut listed = |params: Value| {
         let sessions = acp.call_ok("session/list", params)["sessions"].as_array().unwrap().clone();
         let row = |row: &Value| {
@@ -191,10 +191,10 @@ fn session_with_unknown_folder_is_listed_without_folder() {
     };
     let known = json!(["agent:main:known", "/known", false]);
     let unknown = json!(["agent:main:unknown", "/", true]);
-    let open = json!(["agent:main:open", desk.project, false]);
+    let open = json!(["agent:main:open", fixture.project, false]);
     assert_eq!(listed(json!({})), [known.clone(), unknown, open.clone()]);
     assert_eq!(listed(json!({"cwd": "/known"})), [known]);
-    assert_eq!(listed(json!({"cwd": desk.project})), [open]);
+    assert_eq!(listed(json!({"cwd": fixture.project})), [open]);
     assert_eq!(listed(json!({"cwd": "/elsewhere"})), Vec::<Value>::new());
     acp.close();
 }

@@ -11,9 +11,9 @@ fn write_step(name: &str) -> String {
     call_step("Write", json!({"file_path": name, "content": "new\n"}))
 }
 
-fn open_client(desk: &AcpFixture) -> (AcpClient, String) {
-    let mut acp = desk.start_client();
-    let session = acp.open_session(desk);
+fn open_client(fixture: &AcpFixture) -> (AcpClient, String) {
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(fixture);
     (acp, session)
 }
 
@@ -27,8 +27,8 @@ fn find_agent_message(acp: &AcpClient, what: &str, is_it: impl Fn(&Value) -> boo
 
 #[test]
 fn call_is_announced_approved_started_and_finished() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     let from = acp.log_position();
     acp.run_turn(
         &session,
@@ -55,14 +55,14 @@ fn call_is_announced_approved_started_and_finished() {
         said["params"]["update"]["status"] == "in_progress"
     });
     assert!(announced < questioned && questioned < begun);
-    assert_eq!(desk.read_project_file("new.txt").as_deref(), Some("new\n"));
+    assert_eq!(fixture.read_project_file("new.txt").as_deref(), Some("new\n"));
     acp.close();
 }
 
 #[test]
 fn change_is_shown_in_full_before_approval() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     for (step, old, new) in [
         (
             call_step("Write", json!({"file_path": "hello.txt", "content": "bye\n"})),
@@ -91,21 +91,21 @@ fn change_is_shown_in_full_before_approval() {
         );
         let asked = acp.requests(from, "session/request_permission");
         let [question] = &asked[..] else { panic!("{asked:?}") };
-        let diff = json!({"type": "diff", "path": desk.project_path("hello.txt"), "oldText": old, "newText": new});
+        let diff = json!({"type": "diff", "path": fixture.project_path("hello.txt"), "oldText": old, "newText": new});
         assert_eq!(question["params"]["toolCall"]["content"][0], diff);
         // It stays when it is done.
         let calls = calls(&acp.updates(from, &session));
         let last = calls.last().unwrap();
         assert_eq!((&last["status"], &last["content"][0]), (&json!("completed"), &diff));
-        assert_eq!(last["locations"][0]["path"], json!(desk.project_path("hello.txt")));
+        assert_eq!(last["locations"][0]["path"], json!(fixture.project_path("hello.txt")));
     }
     acp.close();
 }
 
 #[test]
 fn new_file_diff_has_no_old_text() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     let from = acp.log_position();
     acp.run_turn(&session, &make_script(&[&write_step("new.txt")]), "end_turn");
     let made = only_call(&acp.updates(from, &session));
@@ -117,8 +117,8 @@ fn new_file_diff_has_no_old_text() {
 
 #[test]
 fn command_is_shown_in_full_before_approval() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     let command = format!("touch made-{} && touch 'and \"this\"'", "x".repeat(100));
     let from = acp.log_position();
     acp.run_turn(
@@ -134,14 +134,14 @@ fn command_is_shown_in_full_before_approval() {
     assert!(question["title"].as_str().unwrap().starts_with("touch made-"), "{question}");
     assert_eq!(question["rawInput"]["command"], json!(command));
     assert_eq!(question["kind"], "execute");
-    assert!(desk.project_path("and \"this\"").exists());
+    assert!(fixture.project_path("and \"this\"").exists());
     acp.close();
 }
 
 #[test]
 fn each_option_kind_appears_once_and_names_its_grant() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     acp.run_turn(&session, &make_script(&[&write_step("new.txt")]), "end_turn");
     let asked = acp.requests(0, "session/request_permission");
     let options = asked[0]["params"]["options"].as_array().unwrap();
@@ -158,22 +158,22 @@ fn each_option_kind_appears_once_and_names_its_grant() {
 
 #[test]
 fn always_allowed_call_is_asked_once() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     acp.always_select("allow_always");
     for text in ["one\n", "two\n"] {
         let write = call_step("Write", json!({"file_path": "new.txt", "content": text}));
         acp.run_turn(&session, &make_script(&[&write]), "end_turn");
     }
     assert_eq!(acp.requests(0, "session/request_permission").len(), 1);
-    assert_eq!(desk.read_project_file("new.txt").as_deref(), Some("two\n"));
+    assert_eq!(fixture.read_project_file("new.txt").as_deref(), Some("two\n"));
     acp.close();
 }
 
 /// However no is said: the call fails, nothing is done, the model hears of it and the turn goes on.
 #[test]
 fn rejection_fails_call_and_turn_continues() {
-    let desk = AcpFixture::new();
+    let fixture = AcpFixture::new();
     for (name, reply) in [
         ("rejected", Ok("reject_once")),
         ("unknown", Ok("yes-to-everything")),
@@ -183,7 +183,7 @@ fn rejection_fails_call_and_turn_continues() {
         ("taken-back", Err(-32800)),
         ("own", Err(1)),
     ] {
-        let (mut acp, session) = open_client(&desk);
+        let (mut acp, session) = open_client(&fixture);
         acp.set_reply_policy(move |_, _| match reply {
             Ok(option) => ClientReply::Result(selected_outcome(option)),
             Err(code) => ClientReply::Error(code),
@@ -198,8 +198,8 @@ fn rejection_fails_call_and_turn_continues() {
         let refused = only_call(&updates);
         assert_eq!(statuses(&updates, &refused["toolCallId"]), ["pending", "failed"], "{name}");
         assert_eq!(acp.message_text(from, &session), "I see.", "{name}");
-        assert!(!desk.project_path(name).exists(), "{name}");
-        let told = desk.model.requests().pop().unwrap();
+        assert!(!fixture.project_path(name).exists(), "{name}");
+        let told = fixture.model.requests().pop().unwrap();
         let last = told["messages"].as_array().unwrap().last().unwrap();
         assert_eq!(last["role"], "tool", "{name}: {told}");
         acp.close();
@@ -208,8 +208,8 @@ fn rejection_fails_call_and_turn_continues() {
 
 #[test]
 fn cancelled_permission_ends_turn() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     acp.set_reply_policy(|_, _| ClientReply::Result(cancelled_outcome()));
     let from = acp.log_position();
     acp.run_turn(
@@ -220,19 +220,19 @@ fn cancelled_permission_ends_turn() {
     let updates = acp.updates(from, &session);
     assert_eq!(only_call(&updates)["status"], "failed");
     assert_eq!(acp.message_text(from, &session), "");
-    assert_eq!(desk.model.requests().len(), 1, "it is not asked to go on");
-    assert!(!desk.project_path("new.txt").exists());
+    assert_eq!(fixture.model.requests().len(), 1, "it is not asked to go on");
+    assert!(!fixture.project_path("new.txt").exists());
     // The session is not stuck.
     acp.always_select("allow_once");
     acp.run_turn(&session, &make_script(&[&write_step("new.txt")]), "end_turn");
-    assert!(desk.project_path("new.txt").exists());
+    assert!(fixture.project_path("new.txt").exists());
     acp.close();
 }
 
 #[test]
 fn parallel_calls_are_approved_separately() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     acp.set_reply_policy(|_, params| {
         let is_first = params["toolCall"].to_string().contains("one.txt");
         ClientReply::Result(selected_outcome(if is_first { "allow_once" } else { "reject_once" }))
@@ -243,16 +243,16 @@ fn parallel_calls_are_approved_separately() {
     let calls = calls(&acp.updates(from, &session));
     let ends: Vec<&Value> = calls.iter().map(|call| &call["status"]).collect();
     assert_eq!(ends, ["completed", "failed"], "{calls:#?}");
-    assert!(desk.project_path("one.txt").exists() && !desk.project_path("two.txt").exists());
+    assert!(fixture.project_path("one.txt").exists() && !fixture.project_path("two.txt").exists());
     acp.close();
 }
 
 #[test]
 fn denied_call_is_not_asked() {
-    let desk = AcpFixture::with_settings(
+    let fixture = AcpFixture::with_settings(
         json!({"permissions": {"deny": ["Write(hello.txt)", "Bash(git push:*)"]}}),
     );
-    let (mut acp, session) = open_client(&desk);
+    let (mut acp, session) = open_client(&fixture);
     for step in [
         call_step("Write", json!({"file_path": "hello.txt", "content": "x"})),
         call_step("Bash", json!({"command": "git push"})),
@@ -265,15 +265,15 @@ fn denied_call_is_not_asked() {
         assert!(!call_text(&refused).is_empty(), "it says why: {refused}");
     }
     assert_eq!(acp.requests(0, "session/request_permission").len(), 0);
-    assert_eq!(desk.read_project_file("hello.txt").as_deref(), Some("hello\n"));
+    assert_eq!(fixture.read_project_file("hello.txt").as_deref(), Some("hello\n"));
     acp.close();
 }
 
 #[test]
 fn sessions_ask_separately() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
-    let sessions: Vec<String> = (0..3).map(|_| acp.open_session(&desk)).collect();
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
+    let sessions: Vec<String> = (0..3).map(|_| acp.open_session(&fixture)).collect();
     acp.set_reply_policy(|_, _| ClientReply::Defer);
     let turns: Vec<Value> = sessions
         .iter()
@@ -291,6 +291,6 @@ fn sessions_ask_separately() {
         acp.reply(&asked["id"], selected_outcome("allow_once"));
         acp.expect_end(turn, "end_turn");
     }
-    assert!((0..3).all(|at| desk.project_path(&format!("{at}.txt")).exists()));
+    assert!((0..3).all(|at| fixture.project_path(&format!("{at}.txt")).exists()));
     acp.close();
 }

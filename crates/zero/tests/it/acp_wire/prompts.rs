@@ -12,21 +12,21 @@ fn prompt_with_blocks(session: &str, blocks: Value) -> Value {
     json!({"sessionId": session, "prompt": blocks})
 }
 
-fn last_model_message(desk: &AcpFixture) -> String {
-    let request = desk.model.requests().pop().unwrap();
+fn last_model_message(fixture: &AcpFixture) -> String {
+    let request = fixture.model.requests().pop().unwrap();
     request["messages"].as_array().unwrap().last().unwrap()["content"].to_string()
 }
 
-fn open_client(desk: &AcpFixture) -> (AcpClient, String) {
-    let mut acp = desk.start_client();
-    let session = acp.open_session(desk);
+fn open_client(fixture: &AcpFixture) -> (AcpClient, String) {
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(fixture);
     (acp, session)
 }
 
 #[test]
 fn prompt_001_prompt_is_answered() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     let from = acp.log_position();
     acp.run_turn(&session, "hi", "end_turn");
     assert_eq!(acp.message_text(from, &session), "Hello from the model.");
@@ -36,8 +36,8 @@ fn prompt_001_prompt_is_answered() {
 #[test]
 fn prompt_002_stop_reason_is_defined_by_protocol() {
     // That is what the schema is for; here, that each turn has one and the chunks one message.
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     for _ in 0..3 {
         let from = acp.log_position();
         acp.run_turn(&session, "hi", "end_turn");
@@ -53,23 +53,23 @@ fn prompt_002_stop_reason_is_defined_by_protocol() {
 
 #[test]
 fn prompt_003_links_are_accepted() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
-    let uri = format!("file://{}", desk.project_path("hello.txt").display());
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
+    let uri = format!("file://{}", fixture.project_path("hello.txt").display());
     let link = json!({"type": "resource_link", "uri": uri, "name": "hello.txt",
         "mimeType": "text/plain", "size": 6});
     let words = json!({"type": "text", "text": "Look at"});
     let end = acp.call_ok("session/prompt", prompt_with_blocks(&session, json!([words, link])));
     assert_eq!(end["stopReason"], "end_turn");
-    let heard = last_model_message(&desk);
+    let heard = last_model_message(&fixture);
     assert!(heard.contains(&uri) && heard.contains("hello.txt"), "{heard}");
     acp.close();
 }
 
 #[test]
 fn promptcap_001_images_are_accepted() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     let words = json!({"type": "text", "text": "What is it?"});
     let picture = json!({"type": "image", "data": PNG, "mimeType": "image/png"});
     let from = acp.log_position();
@@ -92,8 +92,8 @@ fn promptcap_001_images_are_accepted() {
 
 #[test]
 fn promptcap_002_audio_is_refused() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     let sound = json!([{"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}]);
     let error = acp.call_error("session/prompt", prompt_with_blocks(&session, sound), -32602);
     assert!(error["message"].as_str().unwrap().contains("audio"), "{error}");
@@ -103,29 +103,29 @@ fn promptcap_002_audio_is_refused() {
 
 #[test]
 fn promptcap_003_embedded_text_is_accepted() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     let resource =
         json!({"uri": "file:///a/b.rs", "text": "fn embedded() {}", "mimeType": "text/x-rust"});
     let prompt =
         json!([{"type": "text", "text": "Mind"}, {"type": "resource", "resource": resource}]);
     acp.call_ok("session/prompt", prompt_with_blocks(&session, prompt));
-    let heard = last_model_message(&desk);
+    let heard = last_model_message(&fixture);
     assert!(heard.contains("fn embedded() {}") && heard.contains("/a/b.rs"), "{heard}");
     acp.close();
 }
 
 #[test]
 fn linked_image_is_read_under_tool_rules() {
-    let desk = AcpFixture::with_settings(json!({"permissions": {"deny": ["Read(secret.png)"]}}));
+    let fixture = AcpFixture::with_settings(json!({"permissions": {"deny": ["Read(secret.png)"]}}));
     use base64::Engine as _;
     let bytes = base64::engine::general_purpose::STANDARD.decode(PNG).unwrap();
     for name in ["dot.png", "secret.png"] {
-        std::fs::write(desk.project_path(name), &bytes).unwrap();
+        std::fs::write(fixture.project_path(name), &bytes).unwrap();
     }
-    let (mut acp, session) = open_client(&desk);
+    let (mut acp, session) = open_client(&fixture);
     let link = |name: &str| {
-        let uri = format!("file://{}", desk.project_path(name).display());
+        let uri = format!("file://{}", fixture.project_path(name).display());
         json!([{"type": "resource_link", "uri": uri, "name": name, "mimeType": "image/png"}])
     };
     let from = acp.log_position();
@@ -134,18 +134,18 @@ fn linked_image_is_read_under_tool_rules() {
     for name in ["secret.png", "nowhere.png"] {
         acp.call_error("session/prompt", prompt_with_blocks(&session, link(name)), -32602);
     }
-    assert_eq!(desk.model.requests().len(), 1, "what cannot be read is not sent without it");
+    assert_eq!(fixture.model.requests().len(), 1, "what cannot be read is not sent without it");
     acp.close();
 }
 
 /// However the person answers: what they were shown is settled.
 #[test]
 fn image_needing_permission_is_finished_for_any_answer() {
-    let desk = AcpFixture::with_settings(json!({"permissions": {"ask": ["Read(dot.png)"]}}));
+    let fixture = AcpFixture::with_settings(json!({"permissions": {"ask": ["Read(dot.png)"]}}));
     use base64::Engine as _;
     let bytes = base64::engine::general_purpose::STANDARD.decode(PNG).unwrap();
-    std::fs::write(desk.project_path("dot.png"), &bytes).unwrap();
-    let uri = format!("file://{}", desk.project_path("dot.png").display());
+    std::fs::write(fixture.project_path("dot.png"), &bytes).unwrap();
+    let uri = format!("file://{}", fixture.project_path("dot.png").display());
     let link = json!([{"type": "resource_link", "uri": uri, "name": "dot.png",
         "mimeType": "image/png"}]);
     for (answer, ends, status) in [
@@ -153,7 +153,7 @@ fn image_needing_permission_is_finished_for_any_answer() {
         (Some("reject_once"), None, "failed"),
         (None, Some("cancelled"), "failed"),
     ] {
-        let (mut acp, session) = open_client(&desk);
+        let (mut acp, session) = open_client(&fixture);
         acp.set_reply_policy(move |_, _| match answer {
             Some(option) => ClientReply::Result(selected_outcome(option)),
             None => ClientReply::Defer,
@@ -176,11 +176,11 @@ fn image_needing_permission_is_finished_for_any_answer() {
 
 #[test]
 fn session_can_be_closed_while_image_permission_is_pending() {
-    let desk = AcpFixture::with_settings(json!({"permissions": {"ask": ["Read(dot.png)"]}}));
-    desk.write_project_file("dot.png", "no picture");
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::with_settings(json!({"permissions": {"ask": ["Read(dot.png)"]}}));
+    fixture.write_project_file("dot.png", "no picture");
+    let (mut acp, session) = open_client(&fixture);
     acp.set_reply_policy(|_, _| ClientReply::Defer);
-    let uri = format!("file://{}", desk.project_path("dot.png").display());
+    let uri = format!("file://{}", fixture.project_path("dot.png").display());
     let link = json!([{"type": "resource_link", "uri": uri, "name": "dot.png",
         "mimeType": "image/png"}]);
     let from = acp.log_position();
@@ -194,8 +194,8 @@ fn session_can_be_closed_while_image_permission_is_pending() {
 
 #[test]
 fn invalid_prompt_is_refused() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     let long = "x".repeat(3 * 1024 * 1024);
     for prompt in [
         json!([]),
@@ -208,19 +208,19 @@ fn invalid_prompt_is_refused() {
     ] {
         acp.call_error("session/prompt", prompt_with_blocks(&session, prompt), -32602);
     }
-    assert_eq!(desk.model.requests().len(), 0);
+    assert_eq!(fixture.model.requests().len(), 0);
     acp.run_turn(&session, "hi", "end_turn");
     acp.close();
 }
 
 #[test]
 fn slash_commands_bypass_the_model() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     let from = acp.log_position();
     acp.call_ok("session/prompt", prompt_params(&session, "/read hello.txt"));
     let updates = acp.updates(from, &session);
     assert!(super::call_text(&super::only_call(&updates)).contains("hello"), "{updates:#?}");
-    assert_eq!(desk.model.requests().len(), 0);
+    assert_eq!(fixture.model.requests().len(), 0);
     acp.close();
 }

@@ -14,8 +14,8 @@ use super::{AcpFixture, call_step, make_script, only_call};
 use crate::config::{USER_FILE, write_file};
 use crate::gateway_process::{GatewayProcess, send_signal};
 
-pub(super) fn read_token(desk: &AcpFixture) -> String {
-    let file = desk.zero.folder().join("home/.local/state/zero/gateway.token");
+pub(super) fn read_token(fixture: &AcpFixture) -> String {
+    let file = fixture.zero.folder().join("home/.local/state/zero/gateway.token");
     std::fs::read_to_string(file).unwrap().trim().to_owned()
 }
 
@@ -82,23 +82,24 @@ fn settings_can_name_the_gateway() {
 /// Where nobody answers, and where somebody answers that is no gateway.
 #[test]
 fn missing_gateway_is_clear_error() {
-    let desk = AcpFixture::without_model();
-    write_file(&desk.zero, "token", "token-0123456789abcdef0123456789abcdef");
+    let fixture = AcpFixture::without_model();
+    write_file(&fixture.zero, "token", "token-0123456789abcdef0123456789abcdef");
     let closed = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
     let silent = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let silent_url = format!("ws://{}", silent.local_addr().unwrap());
     let asked = [
-        ("session/new", desk.session_params()),
+        ("session/new", fixture.session_params()),
         ("session/list", json!({})),
-        ("session/load", desk.session_params_with(json!({"sessionId": "agent:main:a"}))),
+        ("session/load", fixture.session_params_with(json!({"sessionId": "agent:main:a"}))),
     ];
     for (url, asked) in [
         (format!("ws://{closed}"), &asked[..]),
-        (format!("ws://127.0.0.1:{}", desk.model.port()), &asked),
+        (format!("ws://127.0.0.1:{}", fixture.model.port()), &asked),
         // That takes as long as a gateway may take.
         (silent_url, &asked[..1]),
     ] {
-        let mut acp = desk.start_client_with(&["--url", &url, "--token-file", "token"], json!({}));
+        let mut acp =
+            fixture.start_client_with(&["--url", &url, "--token-file", "token"], json!({}));
         for (method, params) in asked.iter().cloned() {
             let error = acp.call_error(method, params, -32603);
             let kind = error["data"]["kind"].as_str().unwrap();
@@ -113,12 +114,12 @@ fn missing_gateway_is_clear_error() {
 
 #[test]
 fn wrong_token_is_clear_error_and_never_shown() {
-    let desk = AcpFixture::new();
-    let gateway = GatewayProcess::start(&desk.zero);
+    let fixture = AcpFixture::new();
+    let gateway = GatewayProcess::start(&fixture.zero);
     let wrong = "wrong-token-0123456789abcdef0123456789";
     let args = ["--verbose", "--url", &gateway.url, "--token", wrong];
-    let mut acp = desk.start_client_with(&args, json!({}));
-    let error = acp.call_error("session/new", desk.session_params(), -32603);
+    let mut acp = fixture.start_client_with(&args, json!({}));
+    let error = acp.call_error("session/new", fixture.session_params(), -32603);
     assert!(error["message"].as_str().unwrap().contains("token"), "{error}");
     assert_eq!(error["data"]["retryable"], false, "{error}");
     let said = acp.agent_messages().map(ToString::to_string).collect::<String>();
@@ -128,26 +129,26 @@ fn wrong_token_is_clear_error_and_never_shown() {
 
 #[test]
 fn gateway_started_later_is_found() {
-    let desk = AcpFixture::new();
+    let fixture = AcpFixture::new();
     // Its token has to be there, and its port free.
-    let mut gateway = GatewayProcess::start(&desk.zero);
+    let mut gateway = GatewayProcess::start(&fixture.zero);
     let url = gateway.url.clone();
     gateway.kill();
-    let mut acp = desk.start_client_with(&["--url", &url], json!({}));
-    acp.call_error("session/new", desk.session_params(), -32603);
+    let mut acp = fixture.start_client_with(&["--url", &url], json!({}));
+    acp.call_error("session/new", fixture.session_params(), -32603);
     let port = url.rsplit_once(':').unwrap().1;
-    let _gateway = GatewayProcess::start_at(&desk.zero, port);
-    let session = acp.open_session_eventually(&desk);
+    let _gateway = GatewayProcess::start_at(&fixture.zero, port);
+    let session = acp.open_session_eventually(&fixture);
     acp.run_turn(&session, "hi", "end_turn");
     acp.close();
 }
 
 #[test]
 fn gateway_death_mid_turn_answers_every_prompt() {
-    let desk = AcpFixture::new();
-    let mut gateway = GatewayProcess::start(&desk.zero);
-    let mut acp: AcpClient = desk.start_client_with(&["--url", &gateway.url], json!({}));
-    let session = acp.open_session(&desk);
+    let fixture = AcpFixture::new();
+    let mut gateway = GatewayProcess::start(&fixture.zero);
+    let mut acp: AcpClient = fixture.start_client_with(&["--url", &gateway.url], json!({}));
+    let session = acp.open_session(&fixture);
     let from = acp.log_position();
     let turn = acp.begin_prompt(&session, &make_script(&["say one two", "hang"]));
     acp.wait_for_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
@@ -158,23 +159,23 @@ fn gateway_death_mid_turn_answers_every_prompt() {
         Ok(end) => assert_eq!(end["stopReason"], "cancelled"),
         Err(error) => assert_eq!(error["code"], -32603, "{error}"),
     }
-    acp.call_error("session/new", desk.session_params(), -32603);
+    acp.call_error("session/new", fixture.session_params(), -32603);
     acp.close();
 }
 
 #[test]
 fn run_resumes_after_gateway_restart_or_reports_unknown_end() {
-    let desk = AcpFixture::new();
-    let mut gateway = GatewayProcess::start(&desk.zero);
+    let fixture = AcpFixture::new();
+    let mut gateway = GatewayProcess::start(&fixture.zero);
     let url = gateway.url.clone();
-    let mut acp: AcpClient = desk.start_client_with(&["--url", &url], json!({}));
-    let session = acp.open_session(&desk);
+    let mut acp: AcpClient = fixture.start_client_with(&["--url", &url], json!({}));
+    let session = acp.open_session(&fixture);
     let from = acp.log_position();
     let turn = acp.begin_prompt(&session, &make_script(&["say one two", "hang"]));
     acp.wait_for_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
     gateway.kill();
     let port = url.rsplit_once(':').unwrap().1;
-    let _gateway = GatewayProcess::start_at(&desk.zero, port);
+    let _gateway = GatewayProcess::start_at(&fixture.zero, port);
     // The gateway that was killed took the run with it; the new one knows that.
     let error = acp.wait(&turn).expect_err("it was interrupted");
     assert_eq!(error["code"], -32603, "{error}");
@@ -218,14 +219,15 @@ fn start_device_gateway() -> (String, Receiver<Value>) {
 
 #[test]
 fn device_key_shown_to_gateway_is_stable() {
-    let desk = AcpFixture::without_model();
-    write_file(&desk.zero, "token", "token-0123456789abcdef0123456789abcdef");
+    let fixture = AcpFixture::without_model();
+    write_file(&fixture.zero, "token", "token-0123456789abcdef0123456789abcdef");
     let (url, greeted) = start_device_gateway();
-    let file = desk.zero.folder().join("home/.local/state/zero/device.key");
+    let file = fixture.zero.folder().join("home/.local/state/zero/device.key");
     let mut shown = Vec::new();
     for _ in 0..2 {
-        let mut acp = desk.start_client_with(&["--url", &url, "--token-file", "token"], json!({}));
-        let error = acp.call_error("session/new", desk.session_params(), -32603);
+        let mut acp =
+            fixture.start_client_with(&["--url", &url, "--token-file", "token"], json!({}));
+        let error = acp.call_error("session/new", fixture.session_params(), -32603);
         let message = error["message"].as_str().unwrap();
         assert!(message.contains("approve this device at the gateway"), "{error}");
         acp.close();
@@ -240,11 +242,11 @@ fn device_key_shown_to_gateway_is_stable() {
 
 #[test]
 fn cancel_during_outage_is_sent_after_reconnect() {
-    let desk = AcpFixture::new();
-    let gateway = GatewayProcess::start(&desk.zero);
+    let fixture = AcpFixture::new();
+    let gateway = GatewayProcess::start(&fixture.zero);
     let wire = CuttableProxy::to_address(gateway.address());
-    let mut acp = desk.start_client_with(&["--url", &wire.url], json!({}));
-    let session = acp.open_session(&desk);
+    let mut acp = fixture.start_client_with(&["--url", &wire.url], json!({}));
+    let session = acp.open_session(&fixture);
     let from = acp.log_position();
     let turn = acp.begin_prompt(&session, &make_script(&["say one two", "hang"]));
     acp.wait_for_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
@@ -253,24 +255,24 @@ fn cancel_during_outage_is_sent_after_reconnect() {
     // Nobody is made to wait for it.
     acp.expect_end(&turn, "cancelled");
     wire.restore();
-    desk.model.wait_for_disconnect();
+    fixture.model.wait_for_disconnect();
     acp.run_turn(&session, "hi", "end_turn");
     acp.close();
 }
 
 #[test]
 fn unresponsive_gateway_gets_all_aborts_at_once() {
-    let desk = AcpFixture::new();
-    let gateway = GatewayProcess::start(&desk.zero);
-    let mut acp = desk.start_client_with(&["--url", &gateway.url], json!({}));
-    let session = acp.open_session(&desk);
+    let fixture = AcpFixture::new();
+    let gateway = GatewayProcess::start(&fixture.zero);
+    let mut acp = fixture.start_client_with(&["--url", &gateway.url], json!({}));
+    let session = acp.open_session(&fixture);
     let from = acp.log_position();
     let mut turns = vec![acp.begin_prompt(&session, &make_script(&["say one two", "hang"]))];
     acp.wait_for_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
     turns.extend((0..15).map(|_| acp.begin_prompt(&session, "hi")));
     // They are all there before it stops to listen.
     acp.call_ok("session/list", json!({}));
-    send_signal(&desk.zero, "STOP", gateway.id());
+    send_signal(&fixture.zero, "STOP", gateway.id());
     let begun = Instant::now();
     acp.call_ok("session/close", json!({"sessionId": session}));
     for turn in &turns {
@@ -278,7 +280,7 @@ fn unresponsive_gateway_gets_all_aborts_at_once() {
     }
     // One after another would take 32 seconds.
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
-    send_signal(&desk.zero, "CONT", gateway.id());
-    desk.model.wait_for_disconnect();
+    send_signal(&fixture.zero, "CONT", gateway.id());
+    fixture.model.wait_for_disconnect();
     acp.close();
 }

@@ -31,7 +31,7 @@ fn http_server(url: &str) -> Value {
 
 #[test]
 fn server_secrets_are_never_shown() {
-    let desk = AcpFixture::new();
+    let fixture = AcpFixture::new();
     for servers in [
         json!([stdio_server("/nowhere/server")]),
         json!([stdio_server("/bin/false")]),
@@ -45,8 +45,8 @@ fn server_secrets_are_never_shown() {
         json!([{"type": SECRET, "name": "a"}]),
         json!(SECRET),
     ] {
-        let mut acp = desk.start_client_with(&["--verbose"], json!({}));
-        let wanted = desk.session_params_with(json!({"mcpServers": servers}));
+        let mut acp = fixture.start_client_with(&["--verbose"], json!({}));
+        let wanted = fixture.session_params_with(json!({"mcpServers": servers}));
         if let Ok(made) = acp.call("session/new", wanted) {
             let session = made["sessionId"].as_str().unwrap().to_owned();
             let steps = [&*call_step("a__echo", json!({"text": "x"})), "turn", "say Ok."];
@@ -58,8 +58,8 @@ fn server_secrets_are_never_shown() {
 
 #[test]
 fn wrong_lines_are_not_quoted() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client_with(&["--verbose"], json!({}));
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client_with(&["--verbose"], json!({}));
     acp.send_garbage(format!("{{\"token\": \"{SECRET}\"").as_bytes());
     acp.send_garbage(SECRET.as_bytes());
     acp.call_error("session/new", json!({"cwd": {"hunter2": 1}, "mcpServers": []}), -32602);
@@ -69,8 +69,8 @@ fn wrong_lines_are_not_quoted() {
 
 #[test]
 fn keys_and_passwords_are_not_shown() {
-    let desk = AcpFixture::without_model();
-    write_file(&desk.zero, "secret", SECRET);
+    let fixture = AcpFixture::without_model();
+    write_file(&fixture.zero, "secret", SECRET);
     let closed = "ws://127.0.0.1:9";
     for args in [
         &["--token", SECRET][..],
@@ -79,16 +79,16 @@ fn keys_and_passwords_are_not_shown() {
         &["--password-file", "secret"],
     ] {
         let args = [&["--verbose", "--url", closed], args].concat();
-        let mut acp = desk.start_client_with(&args, json!({}));
-        acp.call_error("session/new", desk.session_params(), -32603);
+        let mut acp = fixture.start_client_with(&args, json!({}));
+        acp.call_error("session/new", fixture.session_params(), -32603);
         close_and_check_secrets(acp);
     }
-    let url = format!("http://127.0.0.1:{}/v1", desk.model.port());
+    let url = format!("http://127.0.0.1:{}/v1", fixture.model.port());
     let model =
         json!({"api": "chat", "model": "m", "baseUrl": url, "apiKey": {"file": "~/../secret"}});
-    write_file(&desk.zero, USER_FILE, json!({"models": {"m": model}, "model": "m"}).to_string());
-    let mut acp = desk.start_client_with(&["--verbose"], json!({}));
-    let session = acp.open_session(&desk);
+    write_file(&fixture.zero, USER_FILE, json!({"models": {"m": model}, "model": "m"}).to_string());
+    let mut acp = fixture.start_client_with(&["--verbose"], json!({}));
+    let session = acp.open_session(&fixture);
     let refused = format!(r#"fail 401 {{"error": {{"message": "the key {SECRET} is wrong"}}}}"#);
     let _ = acp.prompt(&session, &make_script(&[&refused]));
     close_and_check_secrets(acp);

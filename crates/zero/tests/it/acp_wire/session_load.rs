@@ -36,9 +36,9 @@ fn replayed_fields(call: &Value) -> Value {
 
 #[test]
 fn load_001_session_is_replayed_as_it_was() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
-    let session = acp.open_session(&desk);
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(&fixture);
     let (read, made, changed, run) = (
         call_step("Read", json!({"file_path": "hello.txt"})),
         call_step("Write", json!({"file_path": "new.txt", "content": "new\n"})),
@@ -65,8 +65,8 @@ fn load_001_session_is_replayed_as_it_was() {
     let live = acp.updates(from, &session);
     acp.close();
 
-    let mut acp = desk.start_client();
-    acp.call_ok("session/load", desk.session_params_with(json!({"sessionId": session})));
+    let mut acp = fixture.start_client();
+    acp.call_ok("session/load", fixture.session_params_with(json!({"sessionId": session})));
     let told = acp.updates(0, &session);
     for kind in ["agent_message_chunk", "agent_thought_chunk"] {
         assert_eq!(chunk_text(&told, kind), chunk_text(&live, kind));
@@ -80,7 +80,7 @@ fn load_001_session_is_replayed_as_it_was() {
         assert_eq!(replayed_fields(live), replayed_fields(told));
     }
     let diff = |call: &Value| call["content"][0].clone();
-    let path = |name: &str| json!(desk.project_path(name));
+    let path = |name: &str| json!(fixture.project_path(name));
     assert_eq!(diff(&told[1])["type"], "diff");
     assert_eq!(diff(&told[1])["path"], path("new.txt"));
     let changed = json!({"type": "diff", "path": path("hello.txt"), "oldText": "hello\n", "newText": "bye\n"});
@@ -93,15 +93,15 @@ fn load_001_session_is_replayed_as_it_was() {
 
 #[test]
 fn load_002_replay_comes_before_the_answer() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
-    let session = acp.open_session(&desk);
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(&fixture);
     acp.run_turn(&session, &make_script(&["say Some words."]), "end_turn");
     acp.close();
-    let mut acp = desk.start_client();
+    let mut acp = fixture.start_client();
     let from = acp.log_position();
     let loaded =
-        acp.call_ok("session/load", desk.session_params_with(json!({"sessionId": session})));
+        acp.call_ok("session/load", fixture.session_params_with(json!({"sessionId": session})));
     assert!(loaded["modes"].is_object() && loaded["configOptions"].is_array(), "{loaded}");
     // Nothing else was heard yet, so all of it was before.
     assert_eq!(acp.message_text(from, &session), "Some words.");
@@ -113,15 +113,15 @@ fn load_002_replay_comes_before_the_answer() {
 
 #[test]
 fn load_003_unknown_session_is_not_found() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
     for id in ["agent:main:acp:nobody", "nobody", "../../etc/passwd"] {
-        let gone = desk.session_params_with(json!({"sessionId": id}));
+        let gone = fixture.session_params_with(json!({"sessionId": id}));
         let error = acp.call_error("session/load", gone, -32002);
         assert_eq!(error["data"]["sessionId"], id, "{error}");
     }
     for id in ["", "a\u{0}b"] {
-        let unfit = desk.session_params_with(json!({"sessionId": id}));
+        let unfit = fixture.session_params_with(json!({"sessionId": id}));
         let error = acp.call("session/load", unfit).expect_err("there cannot be such a session");
         assert!(error["code"] == -32002 || error["code"] == -32602, "{id:?}: {error}");
     }
@@ -130,13 +130,13 @@ fn load_003_unknown_session_is_not_found() {
 
 #[test]
 fn open_session_can_be_loaded_again() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
-    let session = acp.open_session(&desk);
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(&fixture);
     acp.run_turn(&session, &make_script(&["say Some words."]), "end_turn");
     for _ in 0..2 {
         let from = acp.log_position();
-        acp.call_ok("session/load", desk.session_params_with(json!({"sessionId": session})));
+        acp.call_ok("session/load", fixture.session_params_with(json!({"sessionId": session})));
         assert_eq!(acp.message_text(from, &session), "Some words.");
     }
     acp.run_turn(&session, "go on", "end_turn");
@@ -145,10 +145,10 @@ fn open_session_can_be_loaded_again() {
 
 #[test]
 fn denied_and_cancelled_calls_replay_as_failed() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
     acp.always_select("reject_once");
-    let session = acp.open_session(&desk);
+    let session = acp.open_session(&fixture);
     let write = call_step("Write", json!({"file_path": "no.txt", "content": "no\n"}));
     acp.run_turn(&session, &make_script(&[&write, "turn", "say Pity."]), "end_turn");
     let from = acp.log_position();
@@ -160,8 +160,8 @@ fn denied_and_cancelled_calls_replay_as_failed() {
     acp.notify("session/cancel", json!({"sessionId": session}));
     acp.expect_end(&turn, "cancelled");
     acp.close();
-    let mut acp = desk.start_client();
-    acp.call_ok("session/load", desk.session_params_with(json!({"sessionId": session})));
+    let mut acp = fixture.start_client();
+    acp.call_ok("session/load", fixture.session_params_with(json!({"sessionId": session})));
     let told = calls(&acp.updates(0, &session));
     let ends: Vec<&Value> = told.iter().map(|call| &call["status"]).collect();
     assert_eq!(ends, ["failed", "failed"], "{told:#?}");
@@ -220,9 +220,10 @@ impl ToolBackend for PlanToolBackend {
 
 #[test]
 fn plans_are_replayed() {
-    let desk = AcpFixture::new();
-    let gateway = GatewayProcess::start(&desk.zero);
-    let (url, auth) = (gateway.url.parse().unwrap(), GatewayCredentials::token(read_token(&desk)));
+    let fixture = AcpFixture::new();
+    let gateway = GatewayProcess::start(&fixture.zero);
+    let (url, auth) =
+        (gateway.url.parse().unwrap(), GatewayCredentials::token(read_token(&fixture)));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let (begun, done) =
         (call_step("Planning", json!({})), call_step("Planning", json!({"done": true})));
@@ -253,8 +254,8 @@ fn plans_are_replayed() {
         }
         link.close().await;
     });
-    let mut acp = desk.start_client_with(&["--url", &gateway.url], json!({}));
-    let wanted = desk.session_params_with(json!({"sessionId": "agent:main:garden"}));
+    let mut acp = fixture.start_client_with(&["--url", &gateway.url], json!({}));
+    let wanted = fixture.session_params_with(json!({"sessionId": "agent:main:garden"}));
     acp.call_ok("session/load", wanted);
     let updates = acp.updates(0, "agent:main:garden");
     let plans: Vec<&Value> =

@@ -51,14 +51,14 @@ struct SharedSession {
     elsewhere: PathBuf,
 }
 
-fn open_twice(desk: &AcpFixture, url: &str, other_url: &str, can: Value) -> SharedSession {
-    let elsewhere = desk.zero.folder().canonicalize().unwrap().join("elsewhere");
+fn open_twice(fixture: &AcpFixture, url: &str, other_url: &str, can: Value) -> SharedSession {
+    let elsewhere = fixture.zero.folder().canonicalize().unwrap().join("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
-    let mut one = desk.start_client_with(&["--url", url], can);
-    let session = one.open_session(desk);
+    let mut one = fixture.start_client_with(&["--url", url], can);
+    let session = one.open_session(fixture);
     one.run_turn(&session, &touch_step("first.txt"), "end_turn");
-    assert!(desk.project_path("first.txt").exists());
-    let mut other = desk.start_client_with(&["--url", other_url], json!({}));
+    assert!(fixture.project_path("first.txt").exists());
+    let mut other = fixture.start_client_with(&["--url", other_url], json!({}));
     let load = json!({"cwd": elsewhere, "mcpServers": [], "sessionId": session});
     other.call_ok("session/load", load);
     SharedSession { one, other, session, elsewhere }
@@ -66,11 +66,11 @@ fn open_twice(desk: &AcpFixture, url: &str, other_url: &str, can: Value) -> Shar
 
 #[test]
 fn displaced_editor_reports_takeover_once_and_yields() {
-    let desk = make_fixture();
-    let gateway = GatewayProcess::start(&desk.zero);
+    let fixture = make_fixture();
+    let gateway = GatewayProcess::start(&fixture.zero);
     let wire = CuttableProxy::to_address(gateway.address());
     let SharedSession { mut one, mut other, session, elsewhere } =
-        open_twice(&desk, &wire.url, &gateway.url, json!({}));
+        open_twice(&fixture, &wire.url, &gateway.url, json!({}));
     // What is no notice waits for a turn.
     one.run_turn(&session, &touch_step("second.txt"), "end_turn");
     assert_eq!(takeover_notices(&one, &session).len(), 1, "{:?}", takeover_notices(&one, &session));
@@ -80,13 +80,13 @@ fn displaced_editor_reports_takeover_once_and_yields() {
     wire.restore();
     prompt_until_ok(&mut one, &session, &touch_step("third.txt"));
     for name in ["second.txt", "third.txt"] {
-        assert!(elsewhere.join(name).exists() && !desk.project_path(name).exists(), "{name}");
+        assert!(elsewhere.join(name).exists() && !fixture.project_path(name).exists(), "{name}");
     }
     assert_eq!(takeover_notices(&one, &session).len(), 1);
     // Whoever opens it again has them again.
-    one.call_ok("session/load", desk.session_params_with(json!({"sessionId": session})));
+    one.call_ok("session/load", fixture.session_params_with(json!({"sessionId": session})));
     one.run_turn(&session, &touch_step("fourth.txt"), "end_turn");
-    assert!(desk.project_path("fourth.txt").exists());
+    assert!(fixture.project_path("fourth.txt").exists());
     other.run_turn(&session, "hi", "end_turn");
     assert_eq!(takeover_notices(&other, &session).len(), 1);
     one.close();
@@ -95,11 +95,11 @@ fn displaced_editor_reports_takeover_once_and_yields() {
 
 #[test]
 fn editor_with_notices_is_told_of_takeover_at_once() {
-    let desk = make_fixture();
-    let gateway = GatewayProcess::start(&desk.zero);
+    let fixture = make_fixture();
+    let gateway = GatewayProcess::start(&fixture.zero);
     let can = json!({"session": {"notices": {}}});
     let SharedSession { mut one, other, session, .. } =
-        open_twice(&desk, &gateway.url, &gateway.url, can);
+        open_twice(&fixture, &gateway.url, &gateway.url, can);
     one.wait_for_update(0, "a notice", |update| {
         update["sessionUpdate"] == "notice" && update.to_string().contains("has its tools now")
     });
@@ -111,15 +111,15 @@ fn editor_with_notices_is_told_of_takeover_at_once() {
 
 #[test]
 fn disconnected_editor_learns_of_takeover_later() {
-    let desk = make_fixture();
-    let gateway = GatewayProcess::start(&desk.zero);
+    let fixture = make_fixture();
+    let gateway = GatewayProcess::start(&fixture.zero);
     let wire = CuttableProxy::to_address(gateway.address());
-    let mut one = desk.start_client_with(&["--url", &wire.url], json!({}));
-    let session = one.open_session(&desk);
+    let mut one = fixture.start_client_with(&["--url", &wire.url], json!({}));
+    let session = one.open_session(&fixture);
     one.run_turn(&session, "hi", "end_turn");
     wire.cut();
-    let mut other = desk.start_client_with(&["--url", &gateway.url], json!({}));
-    other.call_ok("session/load", desk.session_params_with(json!({"sessionId": session})));
+    let mut other = fixture.start_client_with(&["--url", &gateway.url], json!({}));
+    other.call_ok("session/load", fixture.session_params_with(json!({"sessionId": session})));
     wire.restore();
     prompt_until_ok(&mut one, &session, "hi");
     assert_eq!(takeover_notices(&one, &session).len(), 1);

@@ -18,10 +18,10 @@ fn session_ids(sessions: &[Value]) -> Vec<&str> {
 
 #[test]
 fn session_001_session_is_created() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
     let from = acp.log_position();
-    let session = acp.open_session(&desk);
+    let session = acp.open_session(&fixture);
     assert!(session.starts_with("agent:main:acp:"), "{session}");
     // Clients know a session only when they have the answer: everything about it comes after.
     acp.wait_for_update(from, "commands", |update| {
@@ -40,18 +40,18 @@ fn session_001_session_is_created() {
 
 #[test]
 fn session_002_session_ids_are_unique() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
-    let sessions: HashSet<String> = (0..5).map(|_| acp.open_session(&desk)).collect();
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
+    let sessions: HashSet<String> = (0..5).map(|_| acp.open_session(&fixture)).collect();
     assert_eq!(sessions.len(), 5);
     acp.close();
 }
 
 #[test]
 fn one_process_runs_many_sessions() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
-    let sessions: Vec<String> = (0..8).map(|_| acp.open_session(&desk)).collect();
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
+    let sessions: Vec<String> = (0..8).map(|_| acp.open_session(&fixture)).collect();
     let from = acp.log_position();
     let turns: Vec<Value> = sessions
         .iter()
@@ -74,20 +74,20 @@ fn one_process_runs_many_sessions() {
 
 #[test]
 fn list_001_sessions_are_listed() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
     assert_eq!(list_sessions(&mut acp, json!({})), Vec::<Value>::new());
-    let session = acp.open_session(&desk);
+    let session = acp.open_session(&fixture);
     acp.run_turn(&session, "Name the colours", "end_turn");
     let sessions = list_sessions(&mut acp, json!({}));
     assert_eq!(session_ids(&sessions), [&session]);
-    assert_eq!(sessions[0]["cwd"], json!(desk.project));
+    assert_eq!(sessions[0]["cwd"], json!(fixture.project));
     let updated = sessions[0]["updatedAt"].as_str().unwrap();
     assert!(updated.ends_with('Z') && updated.contains('T'), "{updated}");
     assert!(sessions[0]["title"].as_str().unwrap().contains("colours"), "{sessions:?}");
     acp.close();
     // Parameters may be absent, and another process knows the same.
-    let mut acp = desk.start_client();
+    let mut acp = fixture.start_client();
     acp.send_message_text(r#"{"jsonrpc":"2.0","id":"l","method":"session/list"}"#);
     let sessions = acp.wait(&json!("l")).unwrap();
     assert_eq!(sessions["sessions"][0]["sessionId"], json!(session));
@@ -97,11 +97,11 @@ fn list_001_sessions_are_listed() {
 
 #[test]
 fn list_002_lists_are_filtered_and_paged() {
-    let desk = AcpFixture::without_model();
-    write_file(&desk.zero, "other/a", "");
-    let other = desk.zero.folder().join("other").canonicalize().unwrap();
-    let mut acp = desk.start_client();
-    let mut here: Vec<String> = (0..3).map(|_| acp.open_session(&desk)).collect();
+    let fixture = AcpFixture::without_model();
+    write_file(&fixture.zero, "other/a", "");
+    let other = fixture.zero.folder().join("other").canonicalize().unwrap();
+    let mut acp = fixture.start_client();
+    let mut here: Vec<String> = (0..3).map(|_| acp.open_session(&fixture)).collect();
     let there = acp.call_ok("session/new", json!({"cwd": other, "mcpServers": []}));
     let there = there["sessionId"].as_str().unwrap();
     assert_eq!(session_ids(&list_sessions(&mut acp, json!({"cwd": other}))), [there]);
@@ -109,7 +109,7 @@ fn list_002_lists_are_filtered_and_paged() {
     let mut found = Vec::new();
     let mut cursor = Value::Null;
     for page in 0..3 {
-        let mut params = json!({"cwd": desk.project, "_meta": {"limit": 1}});
+        let mut params = json!({"cwd": fixture.project, "_meta": {"limit": 1}});
         if page > 0 {
             params["cursor"] = cursor;
         }
@@ -128,36 +128,36 @@ fn list_002_lists_are_filtered_and_paged() {
 
 #[test]
 fn resume_001_session_continues_in_another_process() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
-    let session = acp.open_session(&desk);
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(&fixture);
     acp.run_turn(&session, "first words", "end_turn");
     acp.close();
-    let mut acp = desk.start_client();
-    let resume = desk.session_params_with(json!({"sessionId": session}));
+    let mut acp = fixture.start_client();
+    let resume = fixture.session_params_with(json!({"sessionId": session}));
     let resumed = acp.call_ok("session/resume", resume);
     assert!(resumed["modes"]["currentModeId"].is_string(), "{resumed}");
     acp.run_turn(&session, "second words", "end_turn");
-    let asked = desk.model.requests().pop().unwrap()["messages"].to_string();
+    let asked = fixture.model.requests().pop().unwrap()["messages"].to_string();
     assert!(asked.contains("first words") && asked.contains("second words"), "{asked}");
     acp.close();
 }
 
 #[test]
 fn resume_002_resume_replays_nothing() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
-    let session = acp.open_session(&desk);
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(&fixture);
     acp.run_turn(&session, "first words", "end_turn");
     acp.close();
-    let mut acp = desk.start_client();
+    let mut acp = fixture.start_client();
     // The servers may be left out here.
-    acp.call_ok("session/resume", json!({"sessionId": session, "cwd": desk.project}));
+    acp.call_ok("session/resume", json!({"sessionId": session, "cwd": fixture.project}));
     acp.run_turn(&session, "/status", "end_turn");
     let updates = acp.updates(0, &session);
     assert!(!super::chunk_text(&updates, "user_message_chunk").contains("first"));
     assert!(!super::chunk_text(&updates, "agent_message_chunk").contains("Hello"), "{updates:#?}");
-    let gone = json!({"sessionId": "agent:main:acp:nobody", "cwd": desk.project});
+    let gone = json!({"sessionId": "agent:main:acp:nobody", "cwd": fixture.project});
     let error = acp.call_error("session/resume", gone, -32002);
     assert_eq!(error["data"]["sessionId"], "agent:main:acp:nobody");
     acp.close();
@@ -165,23 +165,23 @@ fn resume_002_resume_replays_nothing() {
 
 #[test]
 fn delete_001_deleted_session_is_gone() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
-    let (gone, stays) = (acp.open_session(&desk), acp.open_session(&desk));
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
+    let (gone, stays) = (acp.open_session(&fixture), acp.open_session(&fixture));
     acp.run_turn(&gone, "/read hello.txt", "end_turn");
     acp.call_ok("session/delete", json!({"sessionId": gone}));
     assert_eq!(session_ids(&list_sessions(&mut acp, json!({}))), [&stays]);
     acp.call_error("session/prompt", super::prompt_params(&gone, "/help"), -32002);
-    acp.call_error("session/load", desk.session_params_with(json!({"sessionId": gone})), -32002);
+    acp.call_error("session/load", fixture.session_params_with(json!({"sessionId": gone})), -32002);
     acp.run_turn(&stays, "/read hello.txt", "end_turn");
     acp.close();
 }
 
 #[test]
 fn delete_002_deleting_missing_session_succeeds() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
-    let session = acp.open_session(&desk);
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(&fixture);
     for id in [&session, &session, "agent:main:acp:nobody", "nobody"] {
         acp.call_ok("session/delete", json!({"sessionId": id}));
     }
@@ -190,44 +190,44 @@ fn delete_002_deleting_missing_session_succeeds() {
 
 #[test]
 fn close_001_closed_session_still_exists() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
-    let session = acp.open_session(&desk);
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(&fixture);
     acp.call_ok("session/close", json!({"sessionId": session}));
     let error = acp.call_error("session/prompt", super::prompt_params(&session, "/help"), -32002);
     assert_eq!(error["data"]["sessionId"], json!(session));
     acp.call_error("session/close", json!({"sessionId": session}), -32002);
     acp.call_error("session/set_mode", json!({"sessionId": session, "modeId": "ask"}), -32002);
     assert_eq!(session_ids(&list_sessions(&mut acp, json!({}))), [&session]);
-    acp.call_ok("session/resume", desk.session_params_with(json!({"sessionId": session})));
+    acp.call_ok("session/resume", fixture.session_params_with(json!({"sessionId": session})));
     acp.run_turn(&session, "/read hello.txt", "end_turn");
     acp.close();
 }
 
 #[test]
 fn close_002_close_stops_running_turn() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
-    let session = acp.open_session(&desk);
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(&fixture);
     let from = acp.log_position();
     let turn = acp.begin_prompt(&session, &make_script(&["say one two", "hang"]));
     acp.wait_for_update(from, "words", |update| update["sessionUpdate"] == "agent_message_chunk");
     let close = acp.request("session/close", json!({"sessionId": session}));
     acp.expect_end(&turn, "cancelled");
     acp.wait(&close).unwrap();
-    desk.model.wait_for_disconnect();
+    fixture.model.wait_for_disconnect();
     acp.close();
 }
 
 #[test]
 fn adddirs_001_additional_folders_belong_to_project() {
-    let desk = AcpFixture::without_model();
-    write_file(&desk.zero, "other/far.txt", "far away\n");
-    let other = desk.zero.folder().join("other").canonicalize().unwrap();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::without_model();
+    write_file(&fixture.zero, "other/far.txt", "far away\n");
+    let other = fixture.zero.folder().join("other").canonicalize().unwrap();
+    let mut acp = fixture.start_client();
     acp.always_select("reject_once");
     let read = format!("/read {}", other.join("far.txt").display());
-    let further = desk.session_params_with(json!({"additionalDirectories": [other]}));
+    let further = fixture.session_params_with(json!({"additionalDirectories": [other]}));
     let made = acp.call_ok("session/new", further);
     let with = made["sessionId"].as_str().unwrap().to_owned();
     let from = acp.log_position();
@@ -236,13 +236,13 @@ fn adddirs_001_additional_folders_belong_to_project() {
     assert!(super::call_text(&super::only_call(&updates)).contains("far away"), "{updates:#?}");
     assert_eq!(acp.requests(from, "session/request_permission").len(), 0);
     // Where they are not named, they are not.
-    let without = acp.open_session(&desk);
+    let without = acp.open_session(&fixture);
     let from = acp.log_position();
     let _ = acp.prompt(&without, &read);
     let updates = acp.updates(from, &without);
     assert_eq!(super::only_call(&updates)["status"], "failed", "{updates:#?}");
     for folders in [json!(["relative"]), json!(["/nowhere/at/all"]), json!(["/"])] {
-        let wanted = desk.session_params_with(json!({"additionalDirectories": folders}));
+        let wanted = fixture.session_params_with(json!({"additionalDirectories": folders}));
         acp.call_error("session/new", wanted, -32602);
     }
     acp.close();
@@ -250,26 +250,26 @@ fn adddirs_001_additional_folders_belong_to_project() {
 
 #[test]
 fn client_can_choose_its_session() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
-    let wanted = |meta: Value| desk.session_params_with(json!({"_meta": meta}));
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
+    let wanted = |meta: Value| fixture.session_params_with(json!({"_meta": meta}));
     acp.call_error(
         "session/new",
-        wanted(json!({"sessionKey": "desk", "requireExisting": true})),
+        wanted(json!({"sessionKey": "fixture", "requireExisting": true})),
         -32002,
     );
-    for meta in [json!({"sessionKey": "desk"}), json!({"zero": {"sessionKey": "desk"}})] {
+    for meta in [json!({"sessionKey": "fixture"}), json!({"zero": {"sessionKey": "fixture"}})] {
         let made = acp.call_ok("session/new", wanted(meta));
-        assert!(made["sessionId"].as_str().unwrap().starts_with("agent:main:desk"), "{made}");
+        assert!(made["sessionId"].as_str().unwrap().starts_with("agent:main:fixture"), "{made}");
     }
-    acp.run_turn("agent:main:desk", "first words", "end_turn");
-    acp.call_ok("session/close", json!({"sessionId": "agent:main:desk"}));
-    acp.call_ok("session/close", json!({"sessionId": "agent:main:desk#2"}));
+    acp.run_turn("agent:main:fixture", "first words", "end_turn");
+    acp.call_ok("session/close", json!({"sessionId": "agent:main:fixture"}));
+    acp.call_ok("session/close", json!({"sessionId": "agent:main:fixture#2"}));
     let made =
-        acp.call_ok("session/new", wanted(json!({"sessionKey": "desk", "resetSession": true})));
-    assert_eq!(made["sessionId"], "agent:main:desk");
-    acp.run_turn("agent:main:desk", "second words", "end_turn");
-    let asked = desk.model.requests().pop().unwrap()["messages"].to_string();
+        acp.call_ok("session/new", wanted(json!({"sessionKey": "fixture", "resetSession": true})));
+    assert_eq!(made["sessionId"], "agent:main:fixture");
+    acp.run_turn("agent:main:fixture", "second words", "end_turn");
+    let asked = fixture.model.requests().pop().unwrap()["messages"].to_string();
     assert!(!asked.contains("first words"), "{asked}");
     for meta in [json!({"sessionKey": 1}), json!({"resetSession": "yes"})] {
         acp.call_error("session/new", wanted(meta), -32602);
@@ -279,13 +279,14 @@ fn client_can_choose_its_session() {
 
 #[test]
 fn arguments_choose_session_unless_client_does() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client_with(&["--session", "always"], json!({}));
-    assert_eq!(acp.open_session(&desk), "agent:main:always");
-    let other = desk.session_params_with(json!({"_meta": {"sessionKey": "other"}}));
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client_with(&["--session", "always"], json!({}));
+    assert_eq!(acp.open_session(&fixture), "agent:main:always");
+    let other = fixture.session_params_with(json!({"_meta": {"sessionKey": "other"}}));
     assert_eq!(acp.call_ok("session/new", other)["sessionId"], "agent:main:other");
     acp.close();
-    let mut acp = desk.start_client_with(&["--session", "nobody", "--require-existing"], json!({}));
-    acp.call_error("session/new", desk.session_params(), -32002);
+    let mut acp =
+        fixture.start_client_with(&["--session", "nobody", "--require-existing"], json!({}));
+    acp.call_error("session/new", fixture.session_params(), -32002);
     acp.close();
 }

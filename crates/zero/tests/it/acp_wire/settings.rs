@@ -17,13 +17,13 @@ fn settings_error_message(error: &Value) -> &str {
 
 #[test]
 fn settings_mistake_is_reported_until_fixed() {
-    let desk = AcpFixture::new();
+    let fixture = AcpFixture::new();
     for mended in [USER_FILE, "project/.zero/settings.json"] {
-        let before = desk.model.settings_json(json!({}));
-        write_file(&desk.zero, mended, WRONG_SETTINGS);
-        let mut acp = desk.start_client();
+        let before = fixture.model.settings_json(json!({}));
+        write_file(&fixture.zero, mended, WRONG_SETTINGS);
+        let mut acp = fixture.start_client();
         for _ in 0..3 {
-            let error = acp.call_error("session/new", desk.session_params(), -32603);
+            let error = acp.call_error("session/new", fixture.session_params(), -32603);
             let message = settings_error_message(&error);
             assert!(message.contains("settings.json:2:"), "{mended}: {error}");
             assert!(message.contains("accept-edits"), "what it can be: {error}");
@@ -32,9 +32,9 @@ fn settings_mistake_is_reported_until_fixed() {
             let error = acp.call_error("session/list", json!({}), -32603);
             settings_error_message(&error);
         }
-        write_file(&desk.zero, mended, if mended == USER_FILE { &before } else { "{}" });
+        write_file(&fixture.zero, mended, if mended == USER_FILE { &before } else { "{}" });
         // At once: nobody waits for what a person has just mended.
-        let session = acp.open_session(&desk);
+        let session = acp.open_session(&fixture);
         acp.run_turn(&session, "hi", "end_turn");
         acp.close();
     }
@@ -42,7 +42,7 @@ fn settings_mistake_is_reported_until_fixed() {
 
 #[test]
 fn invalid_address_is_reported_without_echo() {
-    let desk = AcpFixture::new();
+    let fixture = AcpFixture::new();
     for (url, why) in [
         ("ws://me:s3cret@127.0.0.1:9", "must not contain credentials"),
         ("ws://s3cret@127.0.0.1:9", "must not contain credentials"),
@@ -53,9 +53,9 @@ fn invalid_address_is_reported_without_echo() {
         for (written, args) in
             [("{}", &["--verbose", "--url", url][..]), (&settings, &["--verbose"])]
         {
-            write_file(&desk.zero, USER_FILE, written);
-            let mut acp = desk.start_client_with(args, json!({}));
-            let error = acp.call_error("session/new", desk.session_params(), -32603);
+            write_file(&fixture.zero, USER_FILE, written);
+            let mut acp = fixture.start_client_with(args, json!({}));
+            let error = acp.call_error("session/new", fixture.session_params(), -32603);
             let message = settings_error_message(&error);
             let at = if args.len() > 1 { "`--url`: " } else { "`gateway.remote.url`: " };
             assert!(message.starts_with(at) && message.contains(why), "{error}");
@@ -63,16 +63,16 @@ fn invalid_address_is_reported_without_echo() {
             let stderr = acp.close();
             assert!(!said.contains("s3cret") && !stderr.contains("s3cret"), "{said}{stderr}");
         }
-        let seen = desk.zero.run(&["doctor"]);
+        let seen = fixture.zero.run(&["doctor"]);
         assert!(!seen.contains("s3cret"), "{seen}");
     }
 }
 
 #[test]
 fn missing_settings_file_is_reported() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client_with(&["--settings", "nowhere.json"], json!({}));
-    let error = acp.call_error("session/new", desk.session_params(), -32603);
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client_with(&["--settings", "nowhere.json"], json!({}));
+    let error = acp.call_error("session/new", fixture.session_params(), -32603);
     assert!(settings_error_message(&error).contains("nowhere.json"), "{error}");
     acp.close();
 }

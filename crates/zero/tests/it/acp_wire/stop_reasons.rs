@@ -6,7 +6,7 @@ use super::{AcpFixture, call_step, make_script};
 
 #[test]
 fn every_turn_end_has_its_stop_reason() {
-    let desk = AcpFixture::with_settings(json!({"agents": {"brief": {"maxTurns": 2}}}));
+    let fixture = AcpFixture::with_settings(json!({"agents": {"brief": {"maxTurns": 2}}}));
     let read = call_step("Read", json!({"file_path": "hello.txt"}));
     let full = r#"fail 400 {"error": {"message": "too long", "code": "context_length_exceeded"}}"#;
     let rounds = [&*read, "turn", &read, "turn", &read, "turn", "say Never."];
@@ -17,8 +17,8 @@ fn every_turn_end_has_its_stop_reason() {
         (&[full], "max_tokens"),
         (&rounds, "max_turn_requests"),
     ] {
-        let mut acp = desk.start_client_with(&["--agent", "brief"], json!({}));
-        let session = acp.open_session(&desk);
+        let mut acp = fixture.start_client_with(&["--agent", "brief"], json!({}));
+        let session = acp.open_session(&fixture);
         let end = acp.prompt(&session, &make_script(steps)).unwrap();
         assert_eq!(end["stopReason"], reason, "{steps:?}: {end}");
         acp.run_turn(&session, "and now?", "end_turn");
@@ -28,9 +28,9 @@ fn every_turn_end_has_its_stop_reason() {
 
 #[test]
 fn model_failure_error_says_if_retryable() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
-    let session = acp.open_session(&desk);
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(&fixture);
     for (failure, code, kind, retryable) in [
         (r#"fail 401 {"error": {"message": "bad key"}}"#, -32000, "auth", false),
         (r#"fail 500 {"error": {"message": "oh no"}}"#, -32603, "server", true),
@@ -49,9 +49,9 @@ fn model_failure_error_says_if_retryable() {
 
 #[test]
 fn failure_after_text_and_calls_completes_them() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
-    let session = acp.open_session(&desk);
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(&fixture);
     let from = acp.log_position();
     let read = call_step("Read", json!({"file_path": "hello.txt"}));
     let failure = r#"fail 401 {"error": {"message": "bad key"}}"#;
@@ -64,12 +64,13 @@ fn failure_after_text_and_calls_completes_them() {
 
 #[test]
 fn usage_is_reported_before_turn_end() {
-    let desk = AcpFixture::new();
-    let mut settings: Value = serde_json::from_str(&desk.model.settings_json(json!({}))).unwrap();
+    let fixture = AcpFixture::new();
+    let mut settings: Value =
+        serde_json::from_str(&fixture.model.settings_json(json!({}))).unwrap();
     settings["models"]["scripted"]["contextWindow"] = json!(100_000);
-    crate::config::write_file(&desk.zero, crate::config::USER_FILE, settings.to_string());
-    let mut acp = desk.start_client();
-    let session = acp.open_session(&desk);
+    crate::config::write_file(&fixture.zero, crate::config::USER_FILE, settings.to_string());
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(&fixture);
     let from = acp.log_position();
     acp.run_turn(&session, "hi", "end_turn");
     let updates = acp.updates(from, &session);
@@ -83,9 +84,9 @@ fn usage_is_reported_before_turn_end() {
 /// Where no model answers there is no window that could be full.
 #[test]
 fn no_context_window_is_reported_without_model() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
-    let session = acp.open_session(&desk);
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(&fixture);
     let from = acp.log_position();
     acp.run_turn(&session, "/read hello.txt", "end_turn");
     acp.run_turn(&session, "/status", "end_turn");
@@ -94,7 +95,7 @@ fn no_context_window_is_reported_without_model() {
         "{}",
         acp.message_text(from, &session)
     );
-    acp.call_ok("session/load", desk.session_params_with(json!({"sessionId": session})));
+    acp.call_ok("session/load", fixture.session_params_with(json!({"sessionId": session})));
     acp.run_turn(&session, "/read hello.txt", "end_turn");
     let updates = acp.updates(0, &session);
     let is_usage = |update: &Value| update["sessionUpdate"] == "usage_update";
@@ -104,9 +105,9 @@ fn no_context_window_is_reported_without_model() {
 
 #[test]
 fn session_has_title_after_first_turn() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
-    let session = acp.open_session(&desk);
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(&fixture);
     acp.run_turn(&session, "Paint the shed", "end_turn");
     let update = acp.wait_for_update(0, "a title", |update| {
         update["sessionUpdate"] == "session_info_update" && update["title"].is_string()

@@ -9,9 +9,9 @@ fn terminal_capabilities() -> Value {
     json!({"_meta": {"terminal_output": true}})
 }
 
-fn open_with(desk: &AcpFixture, can: Value) -> (AcpClient, String) {
-    let mut acp = desk.start_client_with(&[], can);
-    let session = acp.open_session(desk);
+fn open_with(fixture: &AcpFixture, can: Value) -> (AcpClient, String) {
+    let mut acp = fixture.start_client_with(&[], can);
+    let session = acp.open_session(fixture);
     (acp, session)
 }
 
@@ -29,8 +29,8 @@ fn waiting_command_step() -> String {
 
 #[test]
 fn terminal_output_is_streamed() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_with(&desk, terminal_capabilities());
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_with(&fixture, terminal_capabilities());
     let from = acp.log_position();
     let turn = acp.begin_prompt(&session, &make_script(&[&waiting_command_step()]));
     acp.wait_for_update(from, "the first words", |update| {
@@ -38,7 +38,7 @@ fn terminal_output_is_streamed() {
         data.as_str().is_some_and(|data| data.contains("first"))
     });
     assert!(!acp.is_answered(&turn));
-    desk.write_project_file("go", "");
+    fixture.write_project_file("go", "");
     acp.expect_end(&turn, "end_turn");
     let updates = acp.updates(from, &session);
     let text = printed_output(&updates);
@@ -47,7 +47,7 @@ fn terminal_output_is_streamed() {
     let announced = updates.iter().find(|it| it["sessionUpdate"] == "tool_call").unwrap();
     let terminal = &announced["_meta"]["terminal_info"]["terminal_id"];
     assert!(terminal.is_string(), "{announced}");
-    assert_eq!(announced["_meta"]["terminal_info"]["cwd"], json!(desk.project));
+    assert_eq!(announced["_meta"]["terminal_info"]["cwd"], json!(fixture.project));
     assert_eq!(announced["content"][0]["terminalId"], *terminal, "{announced}");
     let call = only_call(&updates);
     assert_eq!(call["content"][0]["terminalId"], *terminal, "it stays: {call}");
@@ -61,15 +61,15 @@ fn terminal_output_is_streamed() {
 
 #[test]
 fn client_without_terminals_gets_content() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_with(&desk, json!({}));
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_with(&fixture, json!({}));
     let from = acp.log_position();
     let turn = acp.begin_prompt(&session, &make_script(&[&waiting_command_step()]));
     acp.wait_for_update(from, "the first words", |update| {
         update["sessionUpdate"] == "tool_call_update" && call_text(update).contains("first")
     });
     assert!(!acp.is_answered(&turn));
-    desk.write_project_file("go", "");
+    fixture.write_project_file("go", "");
     acp.expect_end(&turn, "end_turn");
     let updates = acp.updates(from, &session);
     let call = only_call(&updates);
@@ -82,8 +82,8 @@ fn client_without_terminals_gets_content() {
 
 #[test]
 fn command_exit_is_reported() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_with(&desk, terminal_capabilities());
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_with(&fixture, terminal_capabilities());
     for (command, code) in
         [("exit 0", 0), ("exit 3", 3), ("nosuchprogram", 127), ("echo '(exit code 7)'", 0)]
     {
@@ -99,8 +99,8 @@ fn command_exit_is_reported() {
 
 #[test]
 fn approved_command_gets_its_terminal_afterwards() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_with(&desk, terminal_capabilities());
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_with(&fixture, terminal_capabilities());
     let from = acp.log_position();
     let run = call_step("Bash", json!({"command": "touch made; echo visible"}));
     acp.run_turn(&session, &make_script(&[&run]), "end_turn");
@@ -117,8 +117,8 @@ fn approved_command_gets_its_terminal_afterwards() {
 
 #[test]
 fn control_sequences_are_removed() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_with(&desk, terminal_capabilities());
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_with(&fixture, terminal_capabilities());
     let from = acp.log_position();
     let command = r"printf '\033[31mred\033[0m \033]0;title\007 \033]52;c;aGk=\007 \033[2J end'";
     acp.run_turn(

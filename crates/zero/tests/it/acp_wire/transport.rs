@@ -11,9 +11,9 @@ use crate::process_cleanup::{find_sleepers, unique_seconds};
 
 #[test]
 fn transport_001_stdout_is_only_json() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client_with(&["--verbose"], json!({}));
-    let session = acp.open_session(&desk);
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client_with(&["--verbose"], json!({}));
+    let session = acp.open_session(&fixture);
     // What commands print goes to the model and the client, as text in messages.
     let noisy = call_step("Bash", json!({"command": "echo out; echo err >&2; printf 'no end'"}));
     acp.run_turn(&session, &make_script(&[&noisy]), "end_turn");
@@ -57,9 +57,9 @@ fn descendants(of: u32) -> Vec<u32> {
 /// child writes to stdout comes out of stderr.
 #[test]
 fn wire_descriptor_is_not_inherited() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
-    let session = acp.open_session(&desk);
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(&fixture);
     let seconds = unique_seconds(63);
     let command = format!("echo out; echo err >&2; sleep {seconds} & sleep {seconds}");
     let from = acp.log_position();
@@ -85,9 +85,9 @@ fn wire_descriptor_is_not_inherited() {
 
 #[test]
 fn transport_002_text_is_utf_8() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
-    let session = acp.open_session(&desk);
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(&fixture);
     let from = acp.log_position();
     acp.run_turn(
         &session,
@@ -108,8 +108,8 @@ fn transport_002_text_is_utf_8() {
 
 #[test]
 fn jsonrpc_001_ids_are_echoed() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
     for id in [json!(7), json!(0), json!("a"), json!("1"), json!(9_007_199_254_740_991_u64)] {
         acp.request_as(&id, "session/list", json!({}));
         assert!(acp.wait(&id).is_ok(), "{id}");
@@ -119,8 +119,8 @@ fn jsonrpc_001_ids_are_echoed() {
 
 #[test]
 fn jsonrpc_002_answer_is_result_or_error() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
     acp.call_ok("session/list", json!({}));
     acp.call_error("session/nothing", json!({}), -32601);
     for message in acp.agent_messages().filter(|message| message.get("method").is_none()) {
@@ -131,8 +131,8 @@ fn jsonrpc_002_answer_is_result_or_error() {
 
 #[test]
 fn jsonrpc_003_notifications_get_no_answer() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
     let from = acp.log_position();
     acp.notify("session/cancel", json!({"sessionId": "nobody"}));
     acp.notify("session/cancel", json!({}));
@@ -149,8 +149,8 @@ fn jsonrpc_003_notifications_get_no_answer() {
 
 #[test]
 fn jsonrpc_004_unknown_method_is_not_found() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
     for method in
         ["session/nothing", "Initialize", "", "fs/read_text_file", "session/update", "logout"]
     {
@@ -161,16 +161,16 @@ fn jsonrpc_004_unknown_method_is_not_found() {
 
 #[test]
 fn jsonrpc_005_wrong_parameters_are_refused() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
     for (method, params) in [
-        ("session/new", json!({"cwd": desk.project})),
+        ("session/new", json!({"cwd": fixture.project})),
         ("session/new", json!({"mcpServers": []})),
         ("session/new", json!({"cwd": 1, "mcpServers": []})),
         ("session/new", json!([])),
         (
             "session/new",
-            desk.session_params_with(json!({"mcpServers": [{"name": "a", "command": "/a"}]})),
+            fixture.session_params_with(json!({"mcpServers": [{"name": "a", "command": "/a"}]})),
         ),
         ("session/prompt", json!({})),
         ("session/prompt", json!({"sessionId": 1, "prompt": []})),
@@ -190,8 +190,8 @@ fn jsonrpc_005_wrong_parameters_are_refused() {
 
 #[test]
 fn error_001_errors_say_what_to_do() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
     let error = acp.call_error("session/prompt", super::prompt_params("nobody", "hi"), -32002);
     assert_eq!(error["data"]["sessionId"], "nobody");
     assert!(error["message"].as_str().unwrap().contains("`session/load`"), "{error}");
@@ -202,8 +202,8 @@ fn error_001_errors_say_what_to_do() {
 
 #[test]
 fn ext_001_unknown_extension_is_answered() {
-    let desk = AcpFixture::without_model();
-    let mut acp = desk.start_client();
+    let fixture = AcpFixture::without_model();
+    let mut acp = fixture.start_client();
     acp.call_error("_example.com/ping", json!({"a": [1, 2]}), -32601);
     acp.call_error("_zero/nothing", json!({}), -32601);
     acp.close();
@@ -211,13 +211,13 @@ fn ext_001_unknown_extension_is_answered() {
 
 #[test]
 fn meta_001_meta_is_accepted_everywhere() {
-    let desk = AcpFixture::new();
-    let mut acp = AcpClient::spawn(&desk.zero, &[]);
+    let fixture = AcpFixture::new();
+    let mut acp = AcpClient::spawn(&fixture.zero, &[]);
     let meta = json!({"example.com/a": {"b": [1]}, "traceparent": "00-0-0-00"});
     let first = json!({"protocolVersion": 1, "_meta": meta,
         "clientCapabilities": {"_meta": meta, "fs": {"_meta": meta}}});
     acp.call_ok("initialize", first);
-    let made = acp.call_ok("session/new", desk.session_params_with(json!({"_meta": meta})));
+    let made = acp.call_ok("session/new", fixture.session_params_with(json!({"_meta": meta})));
     let session = made["sessionId"].as_str().unwrap();
     let mut prompt = super::prompt_params(session, "hi");
     prompt["_meta"] = meta.clone();
@@ -228,10 +228,10 @@ fn meta_001_meta_is_accepted_everywhere() {
 
 #[test]
 fn schema_001_every_message_of_turn_fits_schema() {
-    let desk = AcpFixture::new();
+    let fixture = AcpFixture::new();
     let can = json!({"session": {"notices": {}, "compaction": {}}});
-    let mut acp = desk.start_client_with(&[], can);
-    let session = acp.open_session(&desk);
+    let mut acp = fixture.start_client_with(&[], can);
+    let session = acp.open_session(&fixture);
     let (read, write, run) = (
         call_step("Read", json!({"file_path": "hello.txt"})),
         call_step("Write", json!({"file_path": "new.txt", "content": "new\n"})),
@@ -244,9 +244,9 @@ fn schema_001_every_message_of_turn_fits_schema() {
 
 #[test]
 fn schema_002_extensions_are_under_meta() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client();
-    let session = acp.open_session(&desk);
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(&fixture);
     let end = acp.prompt(&session, "hi").unwrap();
     assert_eq!(end["_meta"]["zero"]["state"], "complete", "{end}");
     assert!(end["_meta"]["zero"]["runId"].is_string(), "{end}");

@@ -5,16 +5,16 @@ use serde_json::{Value, json};
 use super::acp_client::{AcpClient, MessageSender};
 use super::{AcpFixture, call_step, call_text, calls, make_script, only_call};
 
-fn open_client(desk: &AcpFixture) -> (AcpClient, String) {
-    let mut acp = desk.start_client();
-    let session = acp.open_session(desk);
+fn open_client(fixture: &AcpFixture) -> (AcpClient, String) {
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(fixture);
     (acp, session)
 }
 
 /// A turn that uses tools of every kind, with a client that said nothing of what it can.
 fn check_bare_client(names: &[&str]) {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     let steps = [
         &*call_step("Read", json!({"file_path": "hello.txt"})),
         "turn",
@@ -31,8 +31,8 @@ fn check_bare_client(names: &[&str]) {
     ];
     acp.run_turn(&session, &make_script(&steps), "end_turn");
     assert!(
-        desk.project_path("made").exists()
-            && desk.read_project_file("hello.txt").as_deref() == Some("bye\n")
+        fixture.project_path("made").exists()
+            && fixture.read_project_file("hello.txt").as_deref() == Some("bye\n")
     );
     let asked = acp.log().iter().filter(|said| said.by == MessageSender::Agent);
     let mut asked = asked.filter_map(|said| said.message["method"].as_str());
@@ -57,9 +57,9 @@ fn clientcap_003_forms_not_requested_without_capability() {
 
 #[test]
 fn commands_run_sandboxed_despite_client_terminals() {
-    let desk = AcpFixture::new();
-    let mut acp = desk.start_client_with(&[], json!({"terminal": true}));
-    let session = acp.open_session(&desk);
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client_with(&[], json!({"terminal": true}));
+    let session = acp.open_session(&fixture);
     let from = acp.log_position();
     acp.run_turn(
         &session,
@@ -74,8 +74,8 @@ fn commands_run_sandboxed_despite_client_terminals() {
 
 #[test]
 fn calls_have_title_kind_and_locations() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     for (step, kind, place) in [
         (call_step("Read", json!({"file_path": "hello.txt"})), "read", Some("hello.txt")),
         (call_step("Write", json!({"file_path": "a.txt", "content": "a"})), "edit", Some("a.txt")),
@@ -93,7 +93,7 @@ fn calls_have_title_kind_and_locations() {
         let title = call["title"].as_str().unwrap();
         assert!(title.len() > 4 && title != "Tool call", "{call}");
         if let Some(place) = place {
-            assert_eq!(call["locations"][0]["path"], json!(desk.project_path(place)), "{call}");
+            assert_eq!(call["locations"][0]["path"], json!(fixture.project_path(place)), "{call}");
         }
     }
     acp.close();
@@ -101,8 +101,8 @@ fn calls_have_title_kind_and_locations() {
 
 #[test]
 fn thoughts_and_text_are_separate() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     let from = acp.log_position();
     let read = call_step("Read", json!({"file_path": "hello.txt"}));
     let steps = ["think Deep.", "say One.", &read, "turn", "think Deeper.", "say Two."];
@@ -127,8 +127,8 @@ fn thoughts_and_text_are_separate() {
 
 #[test]
 fn unknown_tool_fails_and_turn_continues() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     for step in [
         call_step("Nothing", json!({})),
         call_step("Read", json!({"wrong": 1})),
@@ -145,8 +145,8 @@ fn unknown_tool_fails_and_turn_continues() {
 
 #[test]
 fn long_output_is_bounded_and_in_order() {
-    let desk = AcpFixture::new();
-    let (mut acp, session) = open_client(&desk);
+    let fixture = AcpFixture::new();
+    let (mut acp, session) = open_client(&fixture);
     let from = acp.log_position();
     acp.run_turn(
         &session,

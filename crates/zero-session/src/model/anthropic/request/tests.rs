@@ -145,7 +145,7 @@ fn images_go_only_to_models_that_take_them() {
         ModelMessage::assistant(vec![call("t", "Look")]),
         user(vec![result]),
     ];
-    let picture = |mime: &str, data: &str| {
+    let image = |mime: &str, data: &str| {
         json!({"type": "image",
             "source": {"type": "base64", "media_type": mime, "data": data}})
     };
@@ -153,12 +153,12 @@ fn images_go_only_to_models_that_take_them() {
         messages.clone(),
         json!([
             {"role": "user",
-             "content": [{"type": "text", "text": "See"}, picture("image/png", "aW1n")]},
+             "content": [{"type": "text", "text": "See"}, image("image/png", "aW1n")]},
             {"role": "assistant",
              "content": [{"type": "tool_use", "id": "t", "name": "Look", "input": {}}]},
             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": [
                 {"type": "text", "text": "seen:"},
-                picture("image/webp", "d2Vi"),
+                image("image/webp", "d2Vi"),
                 {"type": "text",
                  "text": "(An image of the type `image/svg+xml`, which is not supported.)"},
             ]}]},

@@ -209,10 +209,10 @@ fn images_go_only_to_models_that_take_them() {
     let old = contents("gemini-2.5-pro", messages.clone());
     let answer = json!({"functionResponse": {"name": "Look", "response": {"output": output}}});
     let caption = json!({"text": "(Image from `Look`:)"});
-    let picture = inline("image/png", "cG5n");
+    let image = inline("image/png", "cG5n");
     assert_eq!(
         old[2]["parts"],
-        json!([answer, answer, caption, picture, caption, picture, {"text": "Well?"}])
+        json!([answer, answer, caption, image, caption, image, {"text": "Well?"}])
     );
 
     let blind = ModelInfo { takes_images: false, ..info("gemini-3-pro") };
