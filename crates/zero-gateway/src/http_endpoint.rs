@@ -164,7 +164,12 @@ async fn readiness_reply(gateway: &GatewayInner) -> HttpReply {
         return text_reply(StatusCode::SERVICE_UNAVAILABLE, "not ready: shutting down\n");
     }
     match timeout(STORE_TIME, gateway.sessions.store().check_ready()).await {
-        Ok(Ok(())) => text_reply(StatusCode::OK, "ready\n"),
+        Ok(Ok(())) => match gateway.sessions.stats().problem() {
+            None => text_reply(StatusCode::OK, "ready\n"),
+            Some(problem) => {
+                text_reply(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {problem}\n"))
+            }
+        },
         other => {
             tracing::warn!(?other, "the session store is not ready");
             text_reply(
@@ -239,8 +244,8 @@ fn parse_bearer(value: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-fn text_reply(status: StatusCode, message: &'static str) -> HttpReply {
-    let mut reply = Response::new(Full::from(message));
+fn text_reply(status: StatusCode, message: impl Into<Bytes>) -> HttpReply {
+    let mut reply = Response::new(Full::new(message.into()));
     *reply.status_mut() = status;
     let kind = HeaderValue::from_static("text/plain; charset=utf-8");
     let reply = with_header(reply, CONTENT_TYPE, kind);

@@ -90,7 +90,7 @@ mod tests {
         let store = sessions.store();
         let before = store.last_seq(&session.id).await.unwrap();
         assert_eq!(before, 0);
-        store.append(&session.id, entries).await.unwrap();
+        store.append(&session.id, None, entries).await.unwrap();
         let enough = move |events: &[Event]| events.len() >= enough;
         let tail = read_tail(store.as_ref(), &session.id, BYTES_MAX, enough).await.unwrap();
         assert!(tail.events.is_sorted_by_key(|event| event.seq), "in order, each once");

@@ -17,9 +17,9 @@ pub trait NodeMembership: Send + Sync {
 pub struct SingleNode(String);
 
 impl SingleNode {
-    /// Creates the membership of a single process.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self(name.into())
+    /// Creates the membership of a single process, under a name that no earlier process had.
+    pub fn new(name: &str) -> Self {
+        Self(format!("{name}-{:016x}", fastrand::u64(..)))
     }
 }
 
@@ -28,7 +28,7 @@ impl NodeMembership for SingleNode {
         &self.0
     }
 
-    fn is_alive(&self, _node: &str) -> bool {
-        false
+    fn is_alive(&self, node: &str) -> bool {
+        node == self.0
     }
 }

@@ -148,6 +148,7 @@ struct SessionManagerInner {
 #[derive(Default)]
 struct RunCounters {
     running: AtomicU64,
+    unrecorded: AtomicU64,
     ended: AtomicU64,
     failed: AtomicU64,
     input_tokens: AtomicU64,
@@ -240,6 +241,8 @@ pub struct SessionStats {
     pub active_sessions: u64,
     /// Runs that have started and not ended, including those that wait for the user.
     pub running: u64,
+    /// Runs that have ended, and whose end the store could not record yet.
+    pub unrecorded: u64,
     /// Queued prompts.
     pub queued: u64,
     /// Runs ended since the start of the process.
@@ -250,6 +253,18 @@ pub struct SessionStats {
     pub input_tokens: u64,
     /// Output tokens since the start of the process.
     pub output_tokens: u64,
+}
+
+impl SessionStats {
+    /// What does not work while ends of runs cannot be recorded.
+    pub fn problem(&self) -> Option<String> {
+        (self.unrecorded > 0).then(|| {
+            format!(
+                "the end of {} runs could not be recorded, since the session store cannot write; zero tries until it can; check the disk",
+                self.unrecorded
+            )
+        })
+    }
 }
 
 /// Keeps a client's tool backend attached to the session until it is dropped. Calls that run at
@@ -284,14 +299,13 @@ impl SessionManager {
         });
         let store = &inner.config.store;
         let nodes = &inner.config.nodes;
-        let unsettled = store.unfinished_runs(None).await?;
-        for run in unsettled.into_iter().filter(|run| !nodes.is_alive(&run.node)) {
-            interrupted_runs::finish_interrupted_run(
-                &**store,
-                &inner.new_recorder(&run.session),
-                &run,
-            )
-            .await?;
+        let unfinished = store.unfinished_runs(None).await?;
+        for run in unfinished.into_iter().filter(|run| !nodes.is_alive(&run.node)) {
+            match inner.claim_session(&inner.new_recorder(&run.session)).await {
+                // A process that started at the same time ends them.
+                Ok(_) | Err(SessionError::Busy(_)) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(Self { inner })
     }
@@ -483,11 +497,14 @@ impl SessionManager {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let all = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
         let counted = &self.inner.counted;
-        let running = count(&counted.running);
+        let (running, unrecorded) = (count(&counted.running), count(&counted.unrecorded));
         SessionStats {
             active_sessions: all(self.inner.lock_states().len()),
             running,
-            queued: all(self.inner.lock_active_runs().len()).saturating_sub(running),
+            unrecorded,
+            queued: all(self.inner.lock_active_runs().len())
+                .saturating_sub(running)
+                .saturating_sub(unrecorded),
             ended: count(&counted.ended),
             failed: count(&counted.failed),
             input_tokens: count(&counted.input_tokens),

@@ -9,6 +9,7 @@
 //! and the disk a little later.
 
 mod checkpoint;
+mod claims;
 mod database_error;
 mod database_file;
 mod ledger;
@@ -35,9 +36,9 @@ use crate::event::{Event, RunOutcome, TokenUsage};
 use crate::key::SessionKey;
 use crate::message::ModelMessage;
 use crate::store::{
-    BeginRunOutcome, GrantRecord, LedgerReadLimit, NewEvent, NewRun, NewSession, RunRecord,
-    SessionPage, SessionPatch, SessionQuery, SessionRecord, Store, StoreError, Transcript,
-    TranscriptStart,
+    BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, LedgerReadLimit, NewEvent, NewRun,
+    NewSession, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store,
+    StoreError, Transcript, TranscriptStart,
 };
 
 /// Stores sessions in a SQLite file. Dropping it waits for queued writes and closes the file.
@@ -115,18 +116,33 @@ impl Store for SqliteStore {
         }))
     }
 
-    fn delete(&self, key: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>> {
-        let key = key.clone();
-        Box::pin(
-            self.writer.write("remove a session", SMALL_CHANGE_BYTES, move |db| {
-                sessions::delete(db, &key)
-            }),
-        )
+    fn claim(
+        &self,
+        session: &SessionId,
+        node: &str,
+        dead: Option<ClaimEpoch>,
+    ) -> BoxFuture<'_, Result<ClaimOutcome, StoreError>> {
+        let (session, node) = (session.clone(), node.to_owned());
+        Box::pin(self.writer.write("claim a session", SMALL_CHANGE_BYTES, move |db| {
+            claims::claim(db, &session, &node, dead)
+        }))
+    }
+
+    fn delete(
+        &self,
+        session: &SessionId,
+        claim: ClaimEpoch,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let session = session.clone();
+        Box::pin(self.writer.write("remove a session", SMALL_CHANGE_BYTES, move |db| {
+            sessions::delete(db, claims::check(db, &session, claim)?)
+        }))
     }
 
     fn append(
         &self,
         session: &SessionId,
+        claim: Option<ClaimEpoch>,
         entries: Vec<NewEvent>,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
         const VERB: &str = "write the ledger";
@@ -134,7 +150,7 @@ impl Store for SqliteStore {
         Box::pin(async move {
             let rows = self.map_database_error(VERB, EncodedEvents::from_events(&entries))?;
             let bytes = rows.bytes;
-            let append = move |db: &_| ledger::append(db, &session, &rows);
+            let append = move |db: &_| ledger::append(db, &session, claim, &rows);
             let first = self.writer.write(VERB, bytes, append).await?;
             Ok(ledger::assign_seqs(first, entries))
         })
@@ -184,6 +200,7 @@ impl Store for SqliteStore {
     fn add_messages(
         &self,
         session: &SessionId,
+        claim: ClaimEpoch,
         messages: Vec<Arc<ModelMessage>>,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
         const VERB: &str = "add to a transcript";
@@ -191,7 +208,10 @@ impl Store for SqliteStore {
         Box::pin(async move {
             let (bodies, bytes) =
                 self.map_database_error(VERB, transcripts::encode_messages(&messages))?;
-            let add = move |db: &_| transcripts::append(db, &session, &bodies);
+            let add = move |db: &_| {
+                claims::check(db, &session, claim)?;
+                transcripts::append(db, &session, &bodies)
+            };
             self.writer.write(VERB, bytes, add).await
         })
     }
@@ -199,6 +219,7 @@ impl Store for SqliteStore {
     fn start_transcript(
         &self,
         session: &SessionId,
+        claim: ClaimEpoch,
         why: TranscriptStart,
         messages: Vec<Arc<ModelMessage>>,
     ) -> BoxFuture<'_, Result<u64, StoreError>> {
@@ -207,8 +228,10 @@ impl Store for SqliteStore {
         Box::pin(async move {
             let (bodies, bytes) =
                 self.map_database_error(VERB, transcripts::encode_messages(&messages))?;
-            let begin =
-                move |db: &_| transcripts::start_transcript(db, &session, why, &bodies, now_ms());
+            let begin = move |db: &_| {
+                claims::check(db, &session, claim)?;
+                transcripts::start_transcript(db, &session, why, &bodies, now_ms())
+            };
             self.writer.write(VERB, bytes, begin).await
         })
     }
@@ -222,10 +245,12 @@ impl Store for SqliteStore {
             let run = runs::RunRow { id, session, node, started_ms };
             let begin = move |db: &_| runs::begin(db, &run, &rows);
             Ok(match self.writer.write(VERB, bytes, begin).await? {
-                runs::RunInsertion::Inserted { first_seq } => {
-                    BeginRunOutcome::Started(ledger::assign_seqs(first_seq, first))
+                runs::RunInsertion::Inserted { first_seq, claim } => {
+                    let events = ledger::assign_seqs(first_seq, first);
+                    BeginRunOutcome::Started { events, claim }
                 }
                 runs::RunInsertion::Existing(record) => BeginRunOutcome::AlreadyStarted(record),
+                runs::RunInsertion::Held(claim) => BeginRunOutcome::Held(claim),
             })
         })
     }
@@ -233,6 +258,7 @@ impl Store for SqliteStore {
     fn end_run(
         &self,
         run: &RunId,
+        claim: ClaimEpoch,
         end: RunOutcome,
         usage: TokenUsage,
         last: Vec<NewEvent>,
@@ -243,7 +269,8 @@ impl Store for SqliteStore {
             let rows = self.map_database_error(VERB, EncodedEvents::from_events(&last))?;
             let bytes = rows.bytes;
             let ended_ms = last.last().map_or_else(now_ms, |event| event.time_ms);
-            let settle = move |db: &_| runs::end(db, &run, &end, usage, ended_ms, &rows);
+            let end = runs::RunEnd { outcome: end, usage, ended_ms };
+            let settle = move |db: &_| runs::end(db, &run, claim, &end, &rows);
             let first = self.writer.write(VERB, bytes, settle).await?;
             Ok(first.map(|first| ledger::assign_seqs(first, last)))
         })

@@ -46,14 +46,29 @@ pub trait Store: Send + Sync {
         patch: SessionPatch,
     ) -> BoxFuture<'_, Result<Option<SessionRecord>, StoreError>>;
 
-    /// Deletes a session with all its data; false if it does not exist.
-    fn delete(&self, key: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>>;
+    /// Claims a session for a process. Only one process holds a session that has unfinished runs;
+    /// one without can be claimed by anybody. `dead` is the claim of a process that has died: it
+    /// is taken over.
+    fn claim(
+        &self,
+        session: &SessionId,
+        node: &str,
+        dead: Option<ClaimEpoch>,
+    ) -> BoxFuture<'_, Result<ClaimOutcome, StoreError>>;
+
+    /// Deletes a session with all its data, if the claim is the current one.
+    fn delete(
+        &self,
+        session: &SessionId,
+        claim: ClaimEpoch,
+    ) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Appends entries to a session's ledger, all or none, in order; returns them with sequence
-    /// numbers.
+    /// numbers. With a claim, only if it is the current one.
     fn append(
         &self,
         session: &SessionId,
+        claim: Option<ClaimEpoch>,
         entries: Vec<NewEvent>,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>>;
 
@@ -93,31 +108,35 @@ pub trait Store: Send + Sync {
         number: Option<u64>,
     ) -> BoxFuture<'_, Result<Transcript, StoreError>>;
 
-    /// Appends messages to the current transcript.
+    /// Appends messages to the current transcript, if the claim is the current one.
     fn add_messages(
         &self,
         session: &SessionId,
+        claim: ClaimEpoch,
         messages: Vec<Arc<ModelMessage>>,
     ) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Starts a new transcript with these messages and returns its number; the old one is kept.
-    /// Clears the known number of context tokens.
+    /// Clears the known number of context tokens. Fails unless the claim is the current one.
     fn start_transcript(
         &self,
         session: &SessionId,
+        claim: ClaimEpoch,
         why: TranscriptStart,
         messages: Vec<Arc<ModelMessage>>,
     ) -> BoxFuture<'_, Result<u64, StoreError>>;
 
-    /// Begins a run. If the id is already used, returns the existing run.
+    /// Claims the session for the run's process and begins the run, in one transaction. If the id
+    /// is already used, returns the existing run.
     fn begin_run(&self, run: NewRun) -> BoxFuture<'_, Result<BeginRunOutcome, StoreError>>;
 
     /// Ends a run: writes its last entries and outcome in one transaction, and adds its token usage
     /// to the session. Returns `None` and writes nothing if the run has already ended or is
-    /// unknown.
+    /// unknown. Fails unless the claim is the current one.
     fn end_run(
         &self,
         run: &RunId,
+        claim: ClaimEpoch,
         end: RunOutcome,
         usage: TokenUsage,
         last: Vec<NewEvent>,
@@ -363,10 +382,40 @@ pub struct NewRun {
 /// Result of beginning a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BeginRunOutcome {
-    /// The run was created; these are its first entries.
-    Started(Vec<Event>),
+    /// The run was created.
+    Started {
+        /// Its first entries.
+        events: Vec<Event>,
+        /// The claim that its writes need.
+        claim: ClaimEpoch,
+    },
     /// The run already existed.
     AlreadyStarted(RunRecord),
+    /// Another process holds the session.
+    Held(SessionClaim),
+}
+
+/// Number of a session's claim. It grows whenever the session goes to another process. Every write
+/// of a run carries the number of its process, so a process that was taken for dead cannot write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClaimEpoch(pub u64);
+
+/// The process that holds a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionClaim {
+    /// Name of the process.
+    pub node: String,
+    /// Number of its claim.
+    pub epoch: ClaimEpoch,
+}
+
+/// Result of claiming a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimOutcome {
+    /// The session is held by the process that asked.
+    Claimed(ClaimEpoch),
+    /// Another process has unfinished runs in it.
+    Held(SessionClaim),
 }
 
 /// A stored run.
@@ -407,6 +456,9 @@ pub enum StoreError {
     /// The session does not exist.
     #[error("there is no session `{0}`")]
     NoSession(String),
+    /// Another process has taken the session over.
+    #[error("another process of zero has taken over session `{0}`; send the prompt again")]
+    ClaimLost(String),
     /// The session has no such transcript.
     #[error("session `{session}` has no transcript {number}")]
     NoTranscript {

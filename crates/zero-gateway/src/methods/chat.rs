@@ -323,19 +323,17 @@ pub(super) async fn health(
     _params: HealthParams,
 ) -> Result<HealthResult, ErrorPayload> {
     let sessions = peer.sessions();
-    let problem = sessions
-        .store()
-        .check_ready()
-        .await
-        .err()
-        .map(|error| to_error_shape(error.into()).message);
+    let stats = sessions.stats();
+    let broken = sessions.store().check_ready().await.err();
+    let problem =
+        broken.map(|error| to_error_shape(error.into()).message).or_else(|| stats.problem());
     let up = peer.gateway().started.elapsed();
     Ok(HealthResult {
         ok: problem.is_none(),
         ts: now_ms(),
         uptime_ms: u64::try_from(up.as_millis()).unwrap_or(u64::MAX),
         default_agent_id: sessions.agents().default_id().to_owned(),
-        running: sessions.stats().running,
+        running: stats.running,
         problem,
     })
 }

@@ -39,7 +39,7 @@ impl WatcherFixture {
     async fn append(&self, whats: Vec<EventKind>) -> Vec<Arc<Event>> {
         let entry = |what| NewEvent { run: Some(run_id("r")), time_ms: 5, what };
         let entries = whats.into_iter().map(entry).collect();
-        let events = self.sessions.store().append(&self.session.id, entries).await.unwrap();
+        let events = self.sessions.store().append(&self.session.id, None, entries).await.unwrap();
         events.into_iter().map(Arc::new).collect()
     }
 

@@ -16,9 +16,9 @@ use zero_session::message::ModelMessage;
 use zero_session::model::catalog::ModelCatalog;
 use zero_session::sessions::{SessionLimits, SessionManager, SessionManagerConfig};
 use zero_session::store::{
-    BeginRunOutcome, GrantRecord, LedgerReadLimit, NewEvent, NewRun, NewSession, RunRecord,
-    SessionPage, SessionPatch, SessionQuery, SessionRecord, Store, StoreError, Transcript,
-    TranscriptStart,
+    BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, LedgerReadLimit, NewEvent, NewRun,
+    NewSession, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store,
+    StoreError, Transcript, TranscriptStart,
 };
 
 pub(crate) async fn sessions() -> SessionManager {
@@ -85,11 +85,25 @@ impl Store for NullServices {
         ready_future(Ok(None))
     }
 
-    fn delete(&self, _: &SessionKey) -> StoreFuture<'_, bool> {
-        ready_future(Ok(false))
+    fn claim(
+        &self,
+        _: &SessionId,
+        _: &str,
+        _: Option<ClaimEpoch>,
+    ) -> StoreFuture<'_, ClaimOutcome> {
+        unsupported()
     }
 
-    fn append(&self, _: &SessionId, _: Vec<NewEvent>) -> StoreFuture<'_, Vec<Event>> {
+    fn delete(&self, _: &SessionId, _: ClaimEpoch) -> StoreFuture<'_, ()> {
+        unsupported()
+    }
+
+    fn append(
+        &self,
+        _: &SessionId,
+        _: Option<ClaimEpoch>,
+        _: Vec<NewEvent>,
+    ) -> StoreFuture<'_, Vec<Event>> {
         unsupported()
     }
 
@@ -110,13 +124,19 @@ impl Store for NullServices {
         ready_future(Ok(Transcript::default()))
     }
 
-    fn add_messages(&self, _: &SessionId, _: Vec<Arc<ModelMessage>>) -> StoreFuture<'_, ()> {
+    fn add_messages(
+        &self,
+        _: &SessionId,
+        _: ClaimEpoch,
+        _: Vec<Arc<ModelMessage>>,
+    ) -> StoreFuture<'_, ()> {
         unsupported()
     }
 
     fn start_transcript(
         &self,
         _: &SessionId,
+        _: ClaimEpoch,
         _: TranscriptStart,
         _: Vec<Arc<ModelMessage>>,
     ) -> StoreFuture<'_, u64> {
@@ -130,6 +150,7 @@ impl Store for NullServices {
     fn end_run(
         &self,
         _: &RunId,
+        _: ClaimEpoch,
         _: RunOutcome,
         _: TokenUsage,
         _: Vec<NewEvent>,

@@ -31,7 +31,7 @@ async fn fill_ledger(fixture: &TestGateway, owner: &str, key: &str, entries: usi
     let said = (0..entries).map(|_| EventKind::Text { text: "x".repeat(bytes) });
     let entry = |what| NewEvent { run: Some(RunId::new("r").unwrap()), time_ms: 1, what };
     let entries = std::iter::once(prompt).chain(said).map(entry).collect();
-    fixture.sessions.store().append(&session.id, entries).await.unwrap();
+    fixture.sessions.store().append(&session.id, None, entries).await.unwrap();
 }
 
 fn history_params(key: &str) -> ChatHistoryParams {

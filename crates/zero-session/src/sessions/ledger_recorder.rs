@@ -5,7 +5,8 @@
 //! entries are in the order of their calls. Each write is a separate task, so written entries are
 //! published even if the caller is dropped.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 
 use tokio::sync::Mutex;
 use zero_core::{RunId, SessionId};
@@ -13,7 +14,9 @@ use zero_runtime::clock::now_ms;
 
 use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::event_bus::EventBus;
-use crate::store::{BeginRunOutcome, NewEvent, NewRun, Store, StoreError};
+use crate::store::{
+    BeginRunOutcome, ClaimEpoch, ClaimOutcome, NewEvent, NewRun, Store, StoreError,
+};
 use zero_runtime::ordered_lock::queue_for_lock;
 
 /// Creates an entry with the current time.
@@ -34,17 +37,47 @@ struct LedgerRecorderInner {
     /// Held from the write until all subscribers have received the entries, to keep the order of
     /// the ledger.
     order: Arc<Mutex<()>>,
+    claims: StdMutex<RecorderClaims>,
+}
+
+/// The claims under which this process writes.
+#[derive(Default)]
+struct RecorderClaims {
+    /// The newest claim on the session.
+    newest: ClaimEpoch,
+    /// The claim that each unfinished run began with. A run keeps it: if another process took the
+    /// session over meanwhile, a newer claim of this process does not revive the run.
+    runs: HashMap<RunId, ClaimEpoch>,
 }
 
 impl LedgerRecorder {
     pub(crate) fn new(store: Arc<dyn Store>, bus: Arc<dyn EventBus>, session: SessionId) -> Self {
-        let order = Arc::default();
-        Self { inner: Arc::new(LedgerRecorderInner { store, bus, session, order }) }
+        let (order, claims) = (Arc::default(), StdMutex::default());
+        Self { inner: Arc::new(LedgerRecorderInner { store, bus, session, order, claims }) }
     }
 
     /// Id of the session whose ledger this writes.
     pub(crate) fn session(&self) -> &SessionId {
         &self.inner.session
+    }
+
+    /// The claim that writes of a run need. That of a run which this process does not execute is
+    /// no session's.
+    pub(crate) fn run_claim(&self, run: &RunId) -> ClaimEpoch {
+        self.inner.lock_claims().runs.get(run).copied().unwrap_or_default()
+    }
+
+    /// Claims the session; see [`Store::claim`].
+    pub(crate) async fn claim(
+        &self,
+        node: &str,
+        dead: Option<ClaimEpoch>,
+    ) -> Result<ClaimOutcome, StoreError> {
+        let outcome = self.inner.store.claim(&self.inner.session, node, dead).await?;
+        if let ClaimOutcome::Claimed(claim) = outcome {
+            self.inner.lock_claims().newest = claim;
+        }
+        Ok(outcome)
     }
 
     /// Writes and publishes entries. Their position in the ledger is fixed by this call, not by
@@ -67,7 +100,9 @@ impl LedgerRecorder {
                 return Ok(());
             }
             let _order = place.await;
-            let events = self.inner.store.append(&self.inner.session, entries).await?;
+            let run = entries.iter().find_map(|entry| entry.run.as_ref());
+            let claim = run.map(|run| self.run_claim(run));
+            let events = self.inner.store.append(&self.inner.session, claim, entries).await?;
             self.inner.publish(events);
             Ok(())
         }
@@ -78,8 +113,10 @@ impl LedgerRecorder {
         let inner = Arc::clone(&self.inner);
         run_detached(async move {
             let _order = inner.order.lock().await;
+            let id = run.id.clone();
             let begun = inner.store.begin_run(run).await?;
-            if let BeginRunOutcome::Started(events) = &begun {
+            if let BeginRunOutcome::Started { events, claim } = &begun {
+                inner.lock_claims().runs.insert(id, *claim);
                 inner.publish(events.clone());
             }
             Ok(begun)
@@ -87,7 +124,8 @@ impl LedgerRecorder {
         .await
     }
 
-    /// Ends a run and publishes its last entries.
+    /// Ends a run and publishes its last entries. A run of another process needs a claim on the
+    /// session first.
     pub(crate) async fn end_run(
         &self,
         run: RunId,
@@ -98,7 +136,15 @@ impl LedgerRecorder {
         let inner = Arc::clone(&self.inner);
         run_detached(async move {
             let _order = inner.order.lock().await;
-            if let Some(events) = inner.store.end_run(&run, end, usage, last).await? {
+            let claim = {
+                let claims = inner.lock_claims();
+                claims.runs.get(&run).copied().unwrap_or(claims.newest)
+            };
+            let ended = inner.store.end_run(&run, claim, end, usage, last).await;
+            if matches!(ended, Ok(_) | Err(StoreError::ClaimLost(_) | StoreError::NoSession(_))) {
+                inner.lock_claims().runs.remove(&run);
+            }
+            if let Some(events) = ended? {
                 inner.publish(events);
             }
             Ok(())
@@ -108,6 +154,10 @@ impl LedgerRecorder {
 }
 
 impl LedgerRecorderInner {
+    fn lock_claims(&self) -> MutexGuard<'_, RecorderClaims> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn publish(&self, events: Vec<Event>) {
         let events: Vec<Arc<Event>> = events.into_iter().map(Arc::new).collect();
         self.bus.publish(&self.session, &events);

@@ -213,11 +213,12 @@ impl SessionManagerInner {
         let state = self.session_state(&record.id);
         let reset = async {
             let _nothing_new = state.sending.lock().await;
-            self.finish_abandoned_runs(&record.id).await?;
+            let claim = self.claim_session(&state.recorder).await?;
             self.stop_and_wait(&state, "reset").await?;
             let store = &self.config.store;
             let record = self.require_session(key).await?;
-            store.start_transcript(&record.id, TranscriptStart::Reset, Vec::new()).await?;
+            let why = TranscriptStart::Reset;
+            store.start_transcript(&record.id, claim, why, Vec::new()).await?;
             // A reset also drops all grants.
             state.drop_backend().await;
             store.set_grants(&record.id, Vec::new()).await?;
@@ -235,10 +236,13 @@ impl SessionManagerInner {
         let state = self.session_state(&record.id);
         let deleted = async {
             let _nothing_new = state.sending.lock().await;
-            self.finish_abandoned_runs(&record.id).await?;
+            let claim = self.claim_session(&state.recorder).await?;
             self.stop_and_wait(&state, "delete").await?;
             state.drop_backend().await;
-            Ok(self.config.store.delete(key).await?)
+            match self.config.store.delete(&record.id, claim).await {
+                Err(StoreError::NoSession(_)) => Ok(false),
+                deleted => Ok(deleted.map(|()| true)?),
+            }
         };
         let deleted = deleted.await;
         self.evict_state(&state);

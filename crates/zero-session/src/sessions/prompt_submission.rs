@@ -14,7 +14,7 @@ use crate::event::{EventKind, RunOutcome, TokenUsage};
 use crate::key::SessionKey;
 use crate::model::ModelClient;
 use crate::sessions::ledger_outbox::LedgerOutbox;
-use crate::sessions::ledger_recorder::new_event;
+use crate::sessions::ledger_recorder::{LedgerRecorder, new_event};
 use crate::sessions::run_driver::RunCompletion;
 use crate::sessions::session_state::{
     ActiveRun, QueuedPrompt, SessionState, WorkerPresence, wait_until_finished,
@@ -24,10 +24,14 @@ use crate::sessions::{
     prompts, session_worker,
 };
 use crate::slash_commands;
-use crate::store::{BeginRunOutcome, NewRun, RunRecord, SessionPatch, SessionRecord};
+use crate::store::{
+    BeginRunOutcome, ClaimEpoch, ClaimOutcome, NewRun, RunRecord, SessionPatch, SessionRecord,
+};
 
 /// Time limit for stopped runs to be recorded during shutdown.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(20);
+/// How often to try to take over the session of a dead process.
+const CLAIM_ATTEMPTS_MAX: u32 = 3;
 /// Interval at which a run of another process is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -49,7 +53,6 @@ impl SessionManagerInner {
         self.check_folder_access(&record, &prompt.reach)?;
         self.check_prompt_model(record.model.as_deref(), agent, &prompt)?;
         self.check_session_size(&record.id).await?;
-        self.finish_abandoned_runs(&record.id).await?;
         let (waiting, at_work) = state.queue_load();
         if waiting >= self.config.limits.queued_max {
             return Err(SessionError::Busy(format!(
@@ -67,15 +70,19 @@ impl SessionManagerInner {
             started_ms: now_ms(),
             first,
         };
-        match state.recorder.begin_run(new).await {
-            Ok(BeginRunOutcome::Started(_)) => {}
+        match self.begin_run(&state.recorder, new).await {
+            Ok(BeginRunOutcome::Started { .. }) => {}
             Ok(BeginRunOutcome::AlreadyStarted(before)) => {
                 self.unregister_run(&active);
                 return existing_run_outcome(before, &record.id);
             }
+            Ok(BeginRunOutcome::Held(_)) => {
+                self.unregister_run(&active);
+                return Err(held_error());
+            }
             Err(error) => {
                 self.unregister_run(&active);
-                return Err(error.into());
+                return Err(error);
             }
         }
         self.set_title(&state, &record, agent, &prompt).await;
@@ -90,26 +97,49 @@ impl SessionManagerInner {
         Ok(SendOutcome::Started)
     }
 
-    /// Ends runs of this session that dead processes left behind. Fails with
-    /// [`SessionError::Busy`] if a live process has one, since two concurrent runs would mix up the
-    /// transcript.
-    pub(super) async fn finish_abandoned_runs(
+    /// Begins a run, and claims its session with it. The session of a dead process is taken over.
+    async fn begin_run(
         &self,
-        session: &SessionId,
-    ) -> Result<(), SessionError> {
-        let (store, nodes) = (&self.config.store, &self.config.nodes);
-        let of_others = |run: &RunRecord| run.node != nodes.local_name();
-        for run in store.unfinished_runs(Some(session)).await?.into_iter().filter(of_others) {
-            if nodes.is_alive(&run.node) {
-                return Err(SessionError::Busy(
-                    "another process of zero is at work in this session; wait for its end, or use another session"
-                        .to_owned(),
-                ));
+        recorder: &LedgerRecorder,
+        new: NewRun,
+    ) -> Result<BeginRunOutcome, SessionError> {
+        match recorder.begin_run(new.clone()).await? {
+            BeginRunOutcome::Held(_) => {
+                self.claim_session(recorder).await?;
+                Ok(recorder.begin_run(new).await?)
             }
-            interrupted_runs::finish_interrupted_run(&**store, &self.new_recorder(session), &run)
-                .await?;
+            begun => Ok(begun),
         }
-        Ok(())
+    }
+
+    /// Claims a session and ends the runs that a dead process left in it. Fails with
+    /// [`SessionError::Busy`] if a live process has runs there, since two concurrent runs would mix
+    /// up the transcript.
+    pub(super) async fn claim_session(
+        &self,
+        recorder: &LedgerRecorder,
+    ) -> Result<ClaimEpoch, SessionError> {
+        let (store, nodes) = (&self.config.store, &self.config.nodes);
+        let mut dead = None;
+        // Another process may be faster each time.
+        for _ in 0..CLAIM_ATTEMPTS_MAX {
+            let holder = match recorder.claim(nodes.local_name(), dead).await? {
+                ClaimOutcome::Claimed(claim) => {
+                    let of_others = |run: &RunRecord| run.node != nodes.local_name();
+                    let unfinished = store.unfinished_runs(Some(recorder.session())).await?;
+                    for run in unfinished.into_iter().filter(of_others) {
+                        interrupted_runs::finish_interrupted_run(&**store, recorder, &run).await?;
+                    }
+                    return Ok(claim);
+                }
+                ClaimOutcome::Held(holder) => holder,
+            };
+            if nodes.is_alive(&holder.node) {
+                break;
+            }
+            dead = Some(holder.epoch);
+        }
+        Err(held_error())
     }
 
     /// Registers a run; `None` if it is already registered. Shutdown waits for registered runs.
@@ -317,6 +347,13 @@ impl SessionManagerInner {
             state.drop_backend().await;
         }
     }
+}
+
+fn held_error() -> SessionError {
+    SessionError::Busy(
+        "another process of zero is at work in this session; wait for its end, or use another session"
+            .to_owned(),
+    )
 }
 
 /// The result for a prompt that was sent before.

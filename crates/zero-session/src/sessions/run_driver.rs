@@ -261,7 +261,8 @@ impl<'a> RunDriver<'a> {
     fn start_saving(&self, under_way: &mut RunState<'a>) {
         if !self.outbox.is_broken() {
             let (store, session) = (&*self.inner.config.store, self.state.recorder.session());
-            under_way.unsaved.start_save(store, session);
+            let claim = self.state.recorder.run_claim(&self.active.run);
+            under_way.unsaved.start_save(store, session, claim);
         }
     }
 
@@ -284,7 +285,9 @@ impl<'a> RunDriver<'a> {
             return;
         }
         let (store, session) = (&self.inner.config.store, self.state.recorder.session());
-        let begun = store.start_transcript(session, TranscriptStart::Compacted, messages).await;
+        let (claim, why) =
+            (self.state.recorder.run_claim(&self.active.run), TranscriptStart::Compacted);
+        let begun = store.start_transcript(session, claim, why, messages).await;
         self.stop_on_store_error(begun.map(|_| ()), under_way);
     }
 
@@ -452,10 +455,11 @@ impl<'a> RunDriver<'a> {
     async fn finish(&mut self, end: RunOutcome, under_way: RunState<'a>) -> RunCompletion {
         let RunState { turn, mut unsaved, .. } = under_way;
         let (store, session) = (&*self.inner.config.store, self.state.recorder.session());
+        let claim = self.state.recorder.run_claim(&self.active.run);
         let save = async {
             // Messages of a failed save are tried once more.
             let _ = unsaved.wait_for_save().await;
-            unsaved.start_save(store, session);
+            unsaved.start_save(store, session, claim);
             if let Err(error) = unsaved.wait_for_save().await {
                 tracing::error!(%session, %error, "the end of a run is missing in its transcript");
             }

@@ -28,14 +28,15 @@ use crate::sessions::{Prompt, SessionError, SessionManagerInner, prompts};
 use crate::store::{SessionRecord, StoreError};
 use crate::turn::{Turn, TurnConfig, TurnGoal, transcript_repair};
 
-/// Delays before further attempts to record the end of a run.
+/// Delays before further attempts to record the end of a run; the last one is repeated.
 const FINISH_RETRY_DELAYS: [Duration; 5] = [
     Duration::from_millis(20),
     Duration::from_millis(100),
     Duration::from_millis(500),
     Duration::from_secs(2),
-    Duration::from_secs(5),
+    FINISH_RETRY_DELAY_MAX,
 ];
+const FINISH_RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
 
 /// Executes prompts until none arrives for a while, then closes the session's backend.
 pub(super) async fn run_worker(
@@ -108,7 +109,7 @@ impl SessionManagerInner {
         let ended = match placed {
             Err(end) => RunCompletion { end, usage: TokenUsage::default() },
             Ok(()) => {
-                let _running = RunningGuard::new(&self.counted.running);
+                let _running = CounterGuard::new(&self.counted.running);
                 let driven = self.drive_run(state, active, asking, prompt, &mut outbox);
                 match AssertUnwindSafe(driven).catch_unwind().await {
                     Ok(ended) => ended,
@@ -241,8 +242,8 @@ impl SessionManagerInner {
         Ok(PreparedRun::Turn { turn, agent, model, dialect })
     }
 
-    /// Records the end of a run and notifies waiters. If the store fails, it retries for a while;
-    /// after that, the next start ends the run.
+    /// Records the end of a run and notifies waiters. If the store fails, it retries until the store
+    /// works again or the process ends; in that case, the next start ends the run.
     pub(super) async fn finish_run(
         &self,
         state: &SessionState,
@@ -256,16 +257,19 @@ impl SessionManagerInner {
         let mut last = outbox.close("the run ended before this call did").await;
         last.push(new_event(Some(&active.run), EventKind::RunEnded { end: end.clone(), usage }));
         active.mark_over();
-        for wait in FINISH_RETRY_DELAYS.into_iter().map(Some).chain([None]) {
+        let mut delays = FINISH_RETRY_DELAYS.into_iter();
+        let mut unrecorded = None;
+        loop {
             let (run, last) = (active.run.clone(), last.clone());
-            let settled = state.recorder.end_run(run, end.clone(), usage, last).await;
-            let Err(error) = settled else { break };
+            let recorded = state.recorder.end_run(run, end.clone(), usage, last).await;
+            let Err(error) = recorded else { break };
             let (session, run) = (&active.session, &active.run);
             tracing::error!(%session, %run, %error, "the end of a run could not be recorded");
-            match (error, wait) {
-                (StoreError::NoSession(_), _) | (_, None) => break,
-                (_, Some(wait)) => sleep(wait).await,
+            if matches!(error, StoreError::NoSession(_) | StoreError::ClaimLost(_)) {
+                break;
             }
+            unrecorded.get_or_insert_with(|| CounterGuard::new(&self.counted.unrecorded));
+            sleep(delays.next().unwrap_or(FINISH_RETRY_DELAY_MAX)).await;
         }
         let add = |counter: &AtomicU64, more: u64| counter.fetch_add(more, Ordering::Relaxed);
         add(&self.counted.ended, 1);
@@ -303,17 +307,17 @@ enum PreparedRun {
     Ended(RunOutcome),
 }
 
-/// Counts a run while it is active.
-struct RunningGuard<'a>(&'a AtomicU64);
+/// Counts a run while it is in some state.
+struct CounterGuard<'a>(&'a AtomicU64);
 
-impl<'a> RunningGuard<'a> {
+impl<'a> CounterGuard<'a> {
     fn new(counter: &'a AtomicU64) -> Self {
         counter.fetch_add(1, Ordering::Relaxed);
         Self(counter)
     }
 }
 
-impl Drop for RunningGuard<'_> {
+impl Drop for CounterGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -8,7 +8,7 @@ use zero_core::SessionId;
 use zero_runtime::tool::BoxFuture;
 
 use crate::message::ModelMessage;
-use crate::store::{Store, StoreError};
+use crate::store::{ClaimEpoch, Store, StoreError};
 
 /// Messages that are not in the transcript yet.
 #[derive(Default)]
@@ -35,9 +35,14 @@ impl<'a> UnsavedMessages<'a> {
     }
 
     /// Starts saving all messages, unless a save is in progress.
-    pub(super) fn start_save(&mut self, store: &'a dyn Store, session: &SessionId) {
+    pub(super) fn start_save(
+        &mut self,
+        store: &'a dyn Store,
+        session: &SessionId,
+        claim: ClaimEpoch,
+    ) {
         if self.saving.is_none() && !self.messages.is_empty() {
-            let saving = store.add_messages(session, self.messages.clone());
+            let saving = store.add_messages(session, claim, self.messages.clone());
             self.saving = Some((self.messages.len(), saving));
         }
     }
@@ -58,6 +63,7 @@ impl<'a> UnsavedMessages<'a> {
 mod tests {
     use super::*;
     use crate::sessions::tests::fixture::SessionTestBed;
+    use crate::store::ClaimOutcome;
 
     fn user_message(text: &str) -> Vec<Arc<ModelMessage>> {
         vec![ModelMessage::user(text).into()]
@@ -67,18 +73,21 @@ mod tests {
     async fn messages_added_during_save_are_saved_next() {
         let fixture = SessionTestBed::new(&[]).await;
         let (store, id) = (&*fixture.store, fixture.record().await.id);
+        let ClaimOutcome::Claimed(claim) = store.claim(&id, "here", None).await.unwrap() else {
+            panic!("nothing runs there")
+        };
         let mut unsaved = UnsavedMessages::default();
         unsaved.add(user_message("a"));
-        unsaved.start_save(store, &id);
+        unsaved.start_save(store, &id, claim);
         unsaved.add(user_message("b"));
-        unsaved.start_save(store, &id);
+        unsaved.start_save(store, &id, claim);
         assert!(unsaved.is_saving());
         unsaved.wait_for_save().await.unwrap();
         assert!(!unsaved.is_saving() && !unsaved.is_empty());
         fixture.store.fail_writes([1]);
-        unsaved.start_save(store, &id);
+        unsaved.start_save(store, &id, claim);
         assert!(unsaved.wait_for_save().await.is_err() && !unsaved.is_empty());
-        unsaved.start_save(store, &id);
+        unsaved.start_save(store, &id, claim);
         unsaved.wait_for_save().await.unwrap();
         assert!(unsaved.is_empty());
         let kept = fixture.store.transcript(&id, None).await.unwrap();

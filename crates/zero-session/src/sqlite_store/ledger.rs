@@ -3,10 +3,11 @@
 use rusqlite::{Connection, OptionalExtension, Params};
 use zero_core::{RunId, SessionId};
 
+use super::claims;
 use super::database_error::DatabaseError;
 use super::sessions::{find_row, from_json, from_sql_int, no_session_error, to_json, to_sql_int};
 use crate::event::Event;
-use crate::store::{LedgerReadLimit, NewEvent};
+use crate::store::{ClaimEpoch, LedgerReadLimit, NewEvent};
 
 /// Serialized entries. The caller serializes them, so that the writer thread has less work.
 pub(super) struct EncodedEvents {
@@ -42,13 +43,18 @@ impl EncodedEvents {
 pub(super) fn append(
     db: &Connection,
     session: &SessionId,
+    claim: Option<ClaimEpoch>,
     entries: &EncodedEvents,
 ) -> Result<u64, DatabaseError> {
     // Two statements, because `UPDATE … RETURNING` stores its result in a temporary table.
-    let mut find = db.prepare_cached("SELECT row, last_seq FROM sessions WHERE id = ?")?;
-    let found = find
-        .query_row([session.as_str()], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)));
-    let (row, last) = found.optional()?.ok_or_else(|| no_session_error(session))?;
+    let mut find = db.prepare_cached("SELECT row, last_seq, epoch FROM sessions WHERE id = ?")?;
+    let found = find.query_row([session.as_str()], |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+    });
+    let (row, last, epoch) = found.optional()?.ok_or_else(|| no_session_error(session))?;
+    if let Some(claim) = claim {
+        claims::check_epoch(session, epoch, claim)?;
+    }
     let more = to_sql_int(entries.rows.len() as u64);
     db.prepare_cached(
         "UPDATE sessions SET last_seq = last_seq + ?, updated_ms = max(updated_ms, ?),

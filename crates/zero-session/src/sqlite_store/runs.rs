@@ -3,11 +3,12 @@
 use rusqlite::{Connection, Row};
 use zero_core::{RunId, SessionId};
 
+use super::claims;
 use super::database_error::DatabaseError;
 use super::ledger::{self, EncodedEvents};
 use super::sessions::{add_usage, find_row, from_json, to_json};
 use crate::event::{RunOutcome, TokenUsage};
-use crate::store::RunRecord;
+use crate::store::{ClaimEpoch, ClaimOutcome, RunRecord, SessionClaim};
 
 /// A run to be inserted.
 pub(super) struct RunRow {
@@ -19,10 +20,19 @@ pub(super) struct RunRow {
 
 /// Result of inserting a run.
 pub(super) enum RunInsertion {
-    /// The run was inserted; this is the sequence number of its first entry.
-    Inserted { first_seq: u64 },
+    /// The run was inserted: the sequence number of its first entry, and the claim of its process.
+    Inserted { first_seq: u64, claim: ClaimEpoch },
     /// The run already existed.
     Existing(RunRecord),
+    /// Another process holds the session.
+    Held(SessionClaim),
+}
+
+/// How a run ended.
+pub(super) struct RunEnd {
+    pub(super) outcome: RunOutcome,
+    pub(super) usage: TokenUsage,
+    pub(super) ended_ms: i64,
 }
 
 pub(super) fn begin(
@@ -33,6 +43,10 @@ pub(super) fn begin(
     if let Some(there) = find_by_id(db, &run.id)? {
         return Ok(RunInsertion::Existing(there));
     }
+    let claim = match claims::claim(db, &run.session, &run.node, None)? {
+        ClaimOutcome::Claimed(claim) => claim,
+        ClaimOutcome::Held(claim) => return Ok(RunInsertion::Held(claim)),
+    };
     let session = find_row(db, &run.session)?;
     db.prepare_cached(
         "INSERT INTO runs (id, session, node, started_ms, usage) VALUES (?, ?, ?, ?, ?)",
@@ -44,8 +58,8 @@ pub(super) fn begin(
         run.started_ms,
         to_json(&TokenUsage::default())?,
     ))?;
-    let first_seq = ledger::append(db, &run.session, first)?;
-    Ok(RunInsertion::Inserted { first_seq })
+    let first_seq = ledger::append(db, &run.session, Some(claim), first)?;
+    Ok(RunInsertion::Inserted { first_seq, claim })
 }
 
 /// Ends a run and returns the sequence number of the first of its last entries; `None` if it had
@@ -53,19 +67,19 @@ pub(super) fn begin(
 pub(super) fn end(
     db: &Connection,
     run: &RunId,
-    end: &RunOutcome,
-    usage: TokenUsage,
-    ended_ms: i64,
+    claim: ClaimEpoch,
+    end: &RunEnd,
     last: &EncodedEvents,
 ) -> Result<Option<u64>, DatabaseError> {
     let Some(record) = find_by_id(db, run)? else { return Ok(None) };
     if record.end.is_some() {
         return Ok(None);
     }
+    let session = claims::check(db, &record.session, claim)?;
     db.prepare_cached("UPDATE runs SET ended_ms = ?, end = ?, usage = ? WHERE id = ?")?
-        .execute((ended_ms, to_json(end)?, to_json(&usage)?, run.as_str()))?;
-    add_usage(db, find_row(db, &record.session)?, usage)?;
-    ledger::append(db, &record.session, last).map(Some)
+        .execute((end.ended_ms, to_json(&end.outcome)?, to_json(&end.usage)?, run.as_str()))?;
+    add_usage(db, session, end.usage)?;
+    ledger::append(db, &record.session, None, last).map(Some)
 }
 
 pub(super) fn find_by_id(db: &Connection, run: &RunId) -> Result<Option<RunRecord>, DatabaseError> {

@@ -12,7 +12,8 @@ const APPLICATION_ID: i32 = 0x7a65_726f;
 
 /// The migrations from each version to the next; a new file starts before the first. A released
 /// migration is never changed.
-const MIGRATIONS: &[&str] = &[SCHEMA_V1, SCHEMA_V2_SESSION_BYTES, SCHEMA_V3_TOOL_OUTCOMES];
+const MIGRATIONS: &[&str] =
+    &[SCHEMA_V1, SCHEMA_V2_SESSION_BYTES, SCHEMA_V3_TOOL_OUTCOMES, SCHEMA_V4_SESSION_CLAIMS];
 
 /// `…_folded` columns are used for search: see [`super::sessions::fold_case`]. A folder is stored
 /// as bytes, as in the system.
@@ -97,6 +98,16 @@ const SCHEMA_V2_SESSION_BYTES: &str = "
 /// do not change; old entries are converted when read. The new version number prevents an
 /// older zero from opening a file that it cannot read.
 const SCHEMA_V3_TOOL_OUTCOMES: &str = "";
+
+/// The process that holds a session, and the number of its claim. A session with unfinished runs is
+/// held by the process that began the newest.
+const SCHEMA_V4_SESSION_CLAIMS: &str = "
+    ALTER TABLE sessions ADD COLUMN node TEXT;
+    ALTER TABLE sessions ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
+    UPDATE sessions SET node = (SELECT node FROM runs
+        WHERE runs.session = sessions.row AND runs.end IS NULL ORDER BY runs.row DESC LIMIT 1);
+    CREATE INDEX runs_unfinished_by_session ON runs (session) WHERE end IS NULL;
+";
 
 /// Checks that the file is new or has a known version.
 pub(super) fn check_version(connection: &Connection, path: &Path) -> Result<(), DatabaseError> {

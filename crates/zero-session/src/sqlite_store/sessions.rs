@@ -168,9 +168,9 @@ fn apply_change<T: Clone>(field: &mut T, wanted: &Option<T>) {
     }
 }
 
-pub(super) fn delete(db: &Connection, key: &SessionKey) -> Result<bool, DatabaseError> {
-    let mut delete = db.prepare_cached("DELETE FROM sessions WHERE key = ?")?;
-    Ok(delete.execute([key.as_str()])? > 0)
+pub(super) fn delete(db: &Connection, session: i64) -> Result<(), DatabaseError> {
+    db.prepare_cached("DELETE FROM sessions WHERE row = ?")?.execute([session])?;
+    Ok(())
 }
 
 pub(super) fn count(db: &Connection) -> Result<u64, DatabaseError> {

@@ -16,8 +16,8 @@ use zero_session::event::{EventKind, RunOutcome, TokenUsage};
 use zero_session::key::SessionKey;
 use zero_session::sqlite_store::SqliteStore;
 use zero_session::store::{
-    BeginRunOutcome, LedgerReadLimit, NewEvent, NewRun, NewSession, SessionRecord, Store,
-    StoreError, ToolHostLocation,
+    BeginRunOutcome, ClaimEpoch, LedgerReadLimit, NewEvent, NewRun, NewSession, SessionRecord,
+    Store, StoreError, ToolHostLocation,
 };
 
 use crate::store_conformance;
@@ -59,7 +59,8 @@ async fn stored_data_survives_reopen() {
     let path = temp.path().join("sessions.db");
     let store = SqliteStore::open(&path).unwrap();
     let made = session(&store).await;
-    let events = store.append(&made.id, vec![text_event("a"), text_event("b")]).await.unwrap();
+    let events =
+        store.append(&made.id, None, vec![text_event("a"), text_event("b")]).await.unwrap();
     drop(store);
     assert_eq!(names(temp.path()), ["sessions.db"], "closed, with nothing beside it");
     let store = SqliteStore::open(&path).unwrap();
@@ -95,10 +96,11 @@ async fn several_processes_may_open_file() {
             let begun = store.begin_run(run).await.unwrap();
             let mut seqs = Vec::new();
             for n in 0..50 {
-                let events = store.append(&id, vec![text_event(n.to_string())]).await.unwrap();
+                let events =
+                    store.append(&id, None, vec![text_event(n.to_string())]).await.unwrap();
                 seqs.extend(events.iter().map(|event| event.seq));
             }
-            (matches!(begun, BeginRunOutcome::Started(_)), seqs)
+            (matches!(begun, BeginRunOutcome::Started { .. }), seqs)
         });
     }
     let done = tasks.join_all().await;
@@ -119,7 +121,7 @@ async fn foreign_writer_delays_writes_but_not_reads() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let mut writing = tokio::spawn({
         let (store, id) = (Arc::clone(&store), id.clone());
-        async move { store.append(&id, vec![text_event("x")]).await }
+        async move { store.append(&id, None, vec![text_event("x")]).await }
     });
     let early = tokio::time::timeout(Duration::from_millis(300), &mut writing).await;
     assert!(early.is_err(), "the other one has the lock");
@@ -160,11 +162,11 @@ async fn deleted_data_is_absent_from_file() {
     let secret = || "a-secret-of-somebody ".repeat(1000);
     for _ in 0..10 {
         store
-            .append(&made.id, vec![text_event("a-secret-of-somebody"), text_event(secret())])
+            .append(&made.id, None, vec![text_event("a-secret-of-somebody"), text_event(secret())])
             .await
             .unwrap();
     }
-    store.delete(&made.key).await.unwrap();
+    store.delete(&made.id, store_conformance::claim(&store, &made.id).await).await.unwrap();
     drop(store);
     assert_eq!(names(temp.path()), ["sessions.db"]);
     let bytes = std::fs::read(&path).unwrap();
@@ -178,9 +180,15 @@ async fn first_version_file_is_measured_on_open() {
     let path = temp.path().join("sessions.db");
     let store = SqliteStore::open(&path).unwrap();
     let made = session(&store).await;
-    store.append(&made.id, vec![text_event("größer"), text_event("x".repeat(5000))]).await.unwrap();
+    store
+        .append(&made.id, None, vec![text_event("größer"), text_event("x".repeat(5000))])
+        .await
+        .unwrap();
     let said = zero_session::message::ModelMessage::user("ü".repeat(100));
-    store.add_messages(&made.id, vec![said.into()]).await.unwrap();
+    store
+        .add_messages(&made.id, store_conformance::claim(&store, &made.id).await, vec![said.into()])
+        .await
+        .unwrap();
     let size = store.size(&made.id).await.unwrap();
     assert!(size > 5200, "{size}");
     drop(store);
@@ -256,7 +264,7 @@ async fn later_damage_is_reported_and_nothing_removed() {
     let path = temp.path().join("sessions.db");
     let store = SqliteStore::open(&path).unwrap();
     let made = session(&store).await;
-    store.append(&made.id, vec![text_event("x".repeat(100_000))]).await.unwrap();
+    store.append(&made.id, None, vec![text_event("x".repeat(100_000))]).await.unwrap();
     drop(store);
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[4096..].fill(0xff);
@@ -269,7 +277,7 @@ async fn later_damage_is_reported_and_nothing_removed() {
     );
     let run = RunId::new("r").unwrap();
     let error = store
-        .end_run(&run, RunOutcome::Completed, TokenUsage::default(), vec![])
+        .end_run(&run, ClaimEpoch(1), RunOutcome::Completed, TokenUsage::default(), vec![])
         .await
         .unwrap_err();
     assert!(error.to_string().contains("move it away together with"), "{error}");
@@ -331,7 +339,7 @@ async fn ledger_of_version_2_is_read() {
     let error = ToolError::failed(ErrorReason::Io, "no").with_detail("file", "a");
     let what = EventKind::tool_ended("c8", error.into());
     let new = NewEvent { run: None, time_ms: 2, what };
-    let written = store.append(&made.id, vec![new]).await.unwrap();
+    let written = store.append(&made.id, None, vec![new]).await.unwrap();
     let last = store.events(&made.id, 9, LedgerReadLimit::with_entries(100)).await.unwrap();
     assert_eq!(last, written);
     drop(store);

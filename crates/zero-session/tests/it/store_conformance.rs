@@ -1,5 +1,6 @@
 //! The guarantees of every [`Store`], as checks for any implementation.
 
+mod claims;
 mod ledger;
 mod runs;
 mod sessions;
@@ -11,14 +12,16 @@ use zero_runtime::tool::BoxFuture;
 use zero_session::event::{Event, EventKind};
 use zero_session::key::SessionKey;
 use zero_session::store::{
-    NewEvent, NewRun, NewSession, SessionRecord, Store, StoreError, ToolHostLocation,
+    ClaimEpoch, ClaimOutcome, NewEvent, NewRun, NewSession, SessionRecord, Store, StoreError,
+    ToolHostLocation,
 };
 
 /// One guarantee: its name and its check. Each check needs its own empty store.
 type StoreConformanceCheck = (&'static str, fn(Arc<dyn Store>) -> BoxFuture<'static, ()>);
 
 /// All guarantees.
-const CHECKS: &[&[StoreConformanceCheck]] = &[sessions::CHECKS, ledger::CHECKS, runs::CHECKS];
+const CHECKS: &[&[StoreConformanceCheck]] =
+    &[sessions::CHECKS, ledger::CHECKS, runs::CHECKS, claims::CHECKS];
 
 /// Runs every check; `make` returns a new and empty store each time. Needs a multi-threaded runtime
 /// to test concurrency.
@@ -89,6 +92,18 @@ fn new_run(name: &str, session: &SessionId, first: Vec<NewEvent>) -> NewRun {
         started_ms: 7,
         first,
     }
+}
+
+/// The claim of the process that [`new_run`] names.
+pub(crate) async fn claim(store: &dyn Store, session: &SessionId) -> ClaimEpoch {
+    match store.claim(session, "here", None).await.unwrap() {
+        ClaimOutcome::Claimed(claim) => claim,
+        ClaimOutcome::Held(holder) => panic!("held by {holder:?}"),
+    }
+}
+
+async fn delete(store: &Arc<dyn Store>, session: &SessionId) {
+    store.delete(session, claim(&**store, session).await).await.unwrap();
 }
 
 #[track_caller]

@@ -16,6 +16,7 @@ use zero_session::sqlite_store::SqliteStore;
 use zero_session::store::{BeginRunOutcome, LedgerReadLimit, NewRun, Store};
 
 use crate::store::{session, text_event};
+use crate::store_conformance::claim;
 
 const KILLS: u32 = 100;
 const TASKS: u32 = 4;
@@ -103,6 +104,7 @@ async fn check(store: &SqliteStore, said: &[String], after: u64, sum: &mut Crash
         let text = format!("{} ends", run.id);
         let end = store.end_run(
             &run.id,
+            claim(store, &run.session).await,
             RunOutcome::Interrupted,
             TokenUsage::default(),
             vec![text_event(text)],
@@ -210,16 +212,19 @@ async fn write_run(store: &dyn Store, session: &SessionId, name: &str) {
         first: vec![text_event(format!("{name} begins"))],
     };
     let id = run.id.clone();
-    let BeginRunOutcome::Started(first) = store.begin_run(run).await.unwrap() else {
+    let BeginRunOutcome::Started { events: first, claim } = store.begin_run(run).await.unwrap()
+    else {
         unreachable!()
     };
     tell(first);
     for n in 0..5 {
         let entries = (0..n).map(|m| text_event(format!("{name} {n}.{m}"))).collect();
-        tell(store.append(session, entries).await.unwrap());
+        tell(store.append(session, Some(claim), entries).await.unwrap());
     }
     let last = vec![text_event(format!("{name} ends"))];
-    let ended =
-        store.end_run(&id, RunOutcome::Completed, TokenUsage::default(), last).await.unwrap();
+    let ended = store
+        .end_run(&id, claim, RunOutcome::Completed, TokenUsage::default(), last)
+        .await
+        .unwrap();
     tell(ended.unwrap());
 }

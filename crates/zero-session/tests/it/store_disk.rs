@@ -58,12 +58,12 @@ async fn full_disk_is_reported_and_recovered_from() {
     }
     let store = SqliteStore::open(&file()).unwrap();
     let id = session(&store).await.id;
-    store.append(&id, vec![text_event("before")]).await.unwrap();
+    store.append(&id, None, vec![text_event("before")]).await.unwrap();
     for round in 1..=3_u64 {
         let filler = Path::new("disk/filler");
         std::fs::write(filler, vec![1; 16 * 1024 * 1024]).expect_err("it does not fit");
         let large = || vec![text_event("small"), text_event("x".repeat(300_000))];
-        let error = store.append(&id, large()).await.unwrap_err();
+        let error = store.append(&id, None, large()).await.unwrap_err();
         let StoreError::Broken { verb: "write the ledger", why } = error else { panic!("{error}") };
         assert!(why.contains("there is no room for `"), "{why}");
         assert_eq!(
@@ -72,7 +72,7 @@ async fn full_disk_is_reported_and_recovered_from() {
             "all or none"
         );
         std::fs::remove_file(filler).unwrap();
-        let events = store.append(&id, vec![text_event("after")]).await.unwrap();
+        let events = store.append(&id, None, vec![text_event("after")]).await.unwrap();
         assert_eq!(events[0].seq, round + 1);
     }
 }
@@ -95,7 +95,7 @@ async fn unusable_disk_or_file_is_named() {
         Some("make") => {
             let store = SqliteStore::open(&file()).unwrap();
             let id = session(&store).await.id;
-            store.append(&id, vec![text_event("before")]).await.unwrap();
+            store.append(&id, None, vec![text_event("before")]).await.unwrap();
         }
         Some("refused") => {
             let error = SqliteStore::open(&file()).map(drop).unwrap_err();
@@ -106,7 +106,7 @@ async fn unusable_disk_or_file_is_named() {
         Some("works") => {
             let store = SqliteStore::open(&file()).unwrap();
             let id = session(&store).await.id;
-            assert!(!store.append(&id, vec![text_event("after")]).await.unwrap().is_empty());
+            assert!(!store.append(&id, None, vec![text_event("after")]).await.unwrap().is_empty());
         }
         Some(other) => panic!("no step: {other}"),
     }

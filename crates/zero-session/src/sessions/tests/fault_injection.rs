@@ -66,22 +66,38 @@ async fn single_write_failure_stops_run_without_loss() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn persistent_write_failure_leaves_run_for_next_start() {
+async fn long_write_failure_delays_run_end() {
     for write in 2..12 {
         let fixture = SessionTestBed::new(&SCRIPT).await;
-        fixture.store.fail_writes(write..10_000);
+        fixture.store.fail_writes(write..100_000);
         fixture.send("go").await;
-        let (run, most) = (run_id("go"), std::time::Duration::from_secs(600));
+        let (run, most) = (run_id("go"), std::time::Duration::from_secs(3600));
         let waited = fixture.sessions.wait_for_run(&run, most).await.unwrap().unwrap();
         assert_eq!(waited.end, None, "{write}");
-        assert!(fixture.sessions.active_runs().is_empty(), "{write}");
+        assert_eq!(fixture.sessions.stats().unrecorded, 1, "{write}: it is known");
+        assert_eq!(fixture.sessions.active_runs().len(), 1, "{write}: it is not given up");
         fixture.store.fail_writes([]);
-        let next =
-            SessionTestBed::with_store(fixture.store.clone(), &["fine"], SessionLimits::default())
-                .await;
-        assert_eq!(next.wait_for_run("go").await.run.end, Some(RunOutcome::Interrupted), "{write}");
-        assert!(next.run("again").await.contains("ended completed"), "{write}");
+        let end = fixture.wait_for_run("go").await.run.end.unwrap();
+        assert!(matches!(&end, RunOutcome::Failed { kind, .. } if kind == "store"), "{end:?}");
+        assert_eq!(fixture.sessions.stats().unrecorded, 0, "{write}");
+        fixture.check_ledger().await;
+        assert!(fixture.run("again").await.contains("ended completed"), "{write}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_end_that_was_never_recorded_is_recorded_by_next_start() {
+    let fixture = SessionTestBed::new(&SCRIPT).await;
+    fixture.store.fail_writes(4..100_000);
+    fixture.send("go").await;
+    let (run, most) = (run_id("go"), std::time::Duration::from_secs(3600));
+    let waited = fixture.sessions.wait_for_run(&run, most).await.unwrap().unwrap();
+    assert_eq!(waited.end, None);
+    let store = fixture.store.clone();
+    fixture.store.fail_writes([]);
+    let next = SessionTestBed::with_store(store, &["fine"], SessionLimits::default()).await;
+    assert_eq!(next.wait_for_run("go").await.run.end, Some(RunOutcome::Interrupted));
+    assert!(next.run("again").await.contains("ended completed"));
 }
 
 #[tokio::test(start_paused = true)]

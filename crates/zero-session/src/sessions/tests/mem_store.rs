@@ -23,6 +23,7 @@ struct MemStoreState {
     transcripts: BTreeMap<SessionId, Vec<Vec<ModelMessage>>>,
     runs: BTreeMap<RunId, RunRecord>,
     grants: BTreeMap<SessionId, Vec<GrantRecord>>,
+    claims: BTreeMap<SessionId, SessionClaim>,
     made: u128,
     writes: usize,
     fail: Vec<usize>,
@@ -86,6 +87,35 @@ impl MemStoreState {
             written.push(event);
         }
         written
+    }
+
+    fn claim(
+        &mut self,
+        session: &SessionId,
+        node: &str,
+        dead: Option<ClaimEpoch>,
+    ) -> Result<ClaimOutcome, StoreError> {
+        self.by_id(session).ok_or_else(|| StoreError::NoSession(session.to_string()))?;
+        let is_unfinished = |run: &RunRecord| run.session == *session && run.end.is_none();
+        let now = self.claims.get(session).cloned();
+        match now {
+            Some(now) if now.node == node => return Ok(ClaimOutcome::Claimed(now.epoch)),
+            Some(now) if dead != Some(now.epoch) && self.runs.values().any(is_unfinished) => {
+                return Ok(ClaimOutcome::Held(now));
+            }
+            _ => {}
+        }
+        let epoch = ClaimEpoch(now.map_or(0, |now| now.epoch.0) + 1);
+        self.claims.insert(session.clone(), SessionClaim { node: node.to_owned(), epoch });
+        Ok(ClaimOutcome::Claimed(epoch))
+    }
+
+    fn check(&mut self, session: &SessionId, claim: ClaimEpoch) -> Result<(), StoreError> {
+        self.by_id(session).ok_or_else(|| StoreError::NoSession(session.to_string()))?;
+        match self.claims.get(session).is_some_and(|now| now.epoch == claim) {
+            true => Ok(()),
+            false => Err(StoreError::ClaimLost(session.to_string())),
+        }
     }
 
     fn by_id(&mut self, id: &SessionId) -> Option<&mut SessionRecord> {
@@ -192,18 +222,44 @@ impl Store for MemStore {
         })
     }
 
-    fn delete(&self, key: &SessionKey) -> BoxFuture<'_, Result<bool, StoreError>> {
-        let key = key.clone();
-        self.write("delete", move |state| Ok(state.sessions.remove(&key).is_some()))
+    fn claim(
+        &self,
+        session: &SessionId,
+        node: &str,
+        dead: Option<ClaimEpoch>,
+    ) -> BoxFuture<'_, Result<ClaimOutcome, StoreError>> {
+        let (session, node) = (session.clone(), node.to_owned());
+        self.write("claim", move |state| state.claim(&session, &node, dead))
+    }
+
+    fn delete(
+        &self,
+        session: &SessionId,
+        claim: ClaimEpoch,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let session = session.clone();
+        self.write("delete", move |state| {
+            state.check(&session, claim)?;
+            state.sessions.retain(|_, record| record.id != session);
+            state.runs.retain(|_, run| run.session != session);
+            state.ledgers.remove(&session);
+            state.transcripts.remove(&session);
+            state.grants.remove(&session);
+            Ok(())
+        })
     }
 
     fn append(
         &self,
         session: &SessionId,
+        claim: Option<ClaimEpoch>,
         entries: Vec<NewEvent>,
     ) -> BoxFuture<'_, Result<Vec<Event>, StoreError>> {
         let session = session.clone();
-        self.write("append", move |state| Ok(state.append(&session, entries)))
+        self.write("append", move |state| {
+            claim.map_or(Ok(()), |claim| state.check(&session, claim))?;
+            Ok(state.append(&session, entries))
+        })
     }
 
     fn events(
@@ -255,10 +311,12 @@ impl Store for MemStore {
     fn add_messages(
         &self,
         session: &SessionId,
+        claim: ClaimEpoch,
         messages: Vec<Arc<ModelMessage>>,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
         let session = session.clone();
         self.write("add messages", move |state| {
+            state.check(&session, claim)?;
             let all = state.transcripts.get_mut(&session);
             let all = all.ok_or(StoreError::NoSession(session.to_string()))?;
             all.last_mut().unwrap().extend(messages.into_iter().map(Arc::unwrap_or_clone));
@@ -269,11 +327,13 @@ impl Store for MemStore {
     fn start_transcript(
         &self,
         session: &SessionId,
+        claim: ClaimEpoch,
         _why: TranscriptStart,
         messages: Vec<Arc<ModelMessage>>,
     ) -> BoxFuture<'_, Result<u64, StoreError>> {
         let session = session.clone();
         self.write("begin a transcript", move |state| {
+            state.check(&session, claim)?;
             let all = state.transcripts.get_mut(&session).unwrap();
             all.push(messages.into_iter().map(Arc::unwrap_or_clone).collect());
             let number = u64::try_from(all.len()).unwrap();
@@ -288,6 +348,10 @@ impl Store for MemStore {
             if let Some(run) = state.runs.get(&new.id) {
                 return Ok(BeginRunOutcome::AlreadyStarted(run.clone()));
             }
+            let claim = match state.claim(&new.session, &new.node, None)? {
+                ClaimOutcome::Claimed(claim) => claim,
+                ClaimOutcome::Held(claim) => return Ok(BeginRunOutcome::Held(claim)),
+            };
             let run = RunRecord {
                 id: new.id.clone(),
                 session: new.session.clone(),
@@ -298,27 +362,33 @@ impl Store for MemStore {
                 usage: TokenUsage::default(),
             };
             state.runs.insert(new.id, run);
-            Ok(BeginRunOutcome::Started(state.append(&new.session, new.first)))
+            let events = state.append(&new.session, new.first);
+            Ok(BeginRunOutcome::Started { events, claim })
         })
     }
 
     fn end_run(
         &self,
         run: &RunId,
+        claim: ClaimEpoch,
         end: RunOutcome,
         usage: TokenUsage,
         last: Vec<NewEvent>,
     ) -> BoxFuture<'_, Result<Option<Vec<Event>>, StoreError>> {
         let run = run.clone();
         self.write("end a run", move |state| {
-            let record = state.runs.get_mut(&run).unwrap();
-            if record.end.is_some() {
+            let Some(session) = state.runs.get(&run).map(|run| run.session.clone()) else {
+                return Ok(None);
+            };
+            let record = state.runs.get(&run).filter(|run| run.end.is_none());
+            if record.is_none() {
                 return Ok(None);
             }
+            state.check(&session, claim)?;
+            let record = state.runs.get_mut(&run).unwrap();
             record.end = Some(end);
             record.ended_ms = Some(0);
             record.usage = usage;
-            let session = record.session.clone();
             if let Some(session) = state.by_id(&session) {
                 session.usage += usage;
             }

@@ -12,7 +12,9 @@ use super::fixture::{ScriptedToolBackend, SessionTestBed, run_id};
 use crate::event::{EventKind, RunOutcome};
 use crate::sessions::ledger_recorder::new_event;
 use crate::sessions::{OpenSessionOptions, SendOutcome, SessionError, SessionLimits};
-use crate::store::{GrantRecord, NewRun, SessionPatch, Store as _, ToolHostLocation};
+use crate::store::{
+    BeginRunOutcome, GrantRecord, NewRun, SessionPatch, Store as _, ToolHostLocation,
+};
 use zero_runtime::tool_backend::FolderAccess;
 use zero_runtime::tool_backend::ToolBackendError;
 
@@ -322,7 +324,9 @@ async fn runs_of_killed_process_are_finished_at_start() {
     let prompt = EventKind::Prompt { text: "killed".into(), attachments: Vec::new() };
     let first = vec![new_event(Some(&run), prompt)];
     let new = NewRun { id: run.clone(), session: id.clone(), node, started_ms: 0, first };
-    fixture.store.begin_run(new).await.unwrap();
+    let BeginRunOutcome::Started { claim, .. } = fixture.store.begin_run(new).await.unwrap() else {
+        panic!("nothing runs there")
+    };
     let started = |call: &str| EventKind::ToolStarted {
         call: call.into(),
         name: "Write".into(),
@@ -339,8 +343,12 @@ async fn runs_of_killed_process_are_finished_at_start() {
     };
     let said = crate::message::ModelMessage::assistant(vec![call]);
     let prompt = crate::message::ModelMessage::user("killed");
-    fixture.store.add_messages(&id, vec![prompt.into(), said.into()]).await.unwrap();
-    fixture.store.append(&id, vec![new_event(Some(&run), started("call_w"))]).await.unwrap();
+    fixture.store.add_messages(&id, claim, vec![prompt.into(), said.into()]).await.unwrap();
+    fixture
+        .store
+        .append(&id, Some(claim), vec![new_event(Some(&run), started("call_w"))])
+        .await
+        .unwrap();
 
     let next =
         SessionTestBed::with_store(Arc::clone(&fixture.store), &["fine"], SessionLimits::default())

@@ -178,3 +178,81 @@ async fn session_in_use_by_live_process_is_left_alone() {
     assert!(here.delete(key).await.unwrap());
     assert_eq!(here.get(key).await, Ok(None));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_processes_never_run_in_one_session_at_once() {
+    let (folder, bus) = (tempfile::tempdir().unwrap(), Arc::new(LocalEventBus::default()));
+    let alive = Arc::new(Mutex::new(BTreeSet::from(["here", "there"])));
+    let node = |name| Arc::new(LiveNodes { name, alive: Arc::clone(&alive) });
+    let here = start_as(folder.path(), &bus, &[], node("here")).await;
+    let there = start_as(folder.path(), &bus, &[], node("there")).await;
+    let prompt =
+        || Prompt { text: "go".to_owned(), reach: FolderAccess::Anywhere, ..Prompt::default() };
+    for round in 0..50 {
+        let key = open(&here, &format!("s{round}")).await.key;
+        let (mine, theirs) = (run_id(&format!("mine{round}")), run_id(&format!("theirs{round}")));
+        let (one, other) = tokio::join!(
+            here.send(&key, mine.clone(), prompt()),
+            there.send(&key, theirs.clone(), prompt()),
+        );
+        for (sent, sessions, run) in [(one, &here, mine), (other, &there, theirs)] {
+            match sent {
+                Ok(_) => {
+                    let ended = sessions.wait_for_run(&run, PATIENCE).await.unwrap().unwrap();
+                    assert_eq!(ended.end, Some(RunOutcome::Completed), "{round}");
+                }
+                Err(SessionError::Busy(_)) => {}
+                Err(error) => panic!("{round}: {error}"),
+            }
+        }
+        let events = here.events(&key, 0, LedgerReadLimit::with_entries(1000)).await.unwrap();
+        let mut running = None;
+        for event in events {
+            match event.what {
+                EventKind::Prompt { .. } => {
+                    assert_eq!(running, None, "{round}: two runs at once");
+                    running = event.run;
+                }
+                EventKind::RunEnded { .. } => running = None,
+                _ => {}
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn process_that_was_taken_for_dead_writes_nothing() {
+    let (folder, bus) = (tempfile::tempdir().unwrap(), Arc::new(LocalEventBus::default()));
+    let alive = Arc::new(Mutex::new(BTreeSet::from(["here", "there"])));
+    let node = |name| Arc::new(LiveNodes { name, alive: Arc::clone(&alive) });
+    let there = start_as(folder.path(), &bus, &["Hang:1"], node("there")).await;
+    let record = open(&there, "main").await;
+    let (key, theirs) = (&record.key, run_id("theirs"));
+    let prompt =
+        Prompt { text: "go".to_owned(), reach: FolderAccess::Anywhere, ..Prompt::default() };
+    let (ear, mut listener) = delivery_channel(1000);
+    let _subscription = bus.subscribe(&record.id, &ear);
+    there.send(key, theirs.clone(), prompt.clone()).await.unwrap();
+    let called = async {
+        while !matches!(listener.next().await.unwrap().event.what, EventKind::ToolStarted { .. }) {}
+    };
+    tokio::time::timeout(PATIENCE, called).await.unwrap();
+
+    alive.lock().unwrap().remove("there");
+    let here = start_as(folder.path(), &bus, &["mine"], node("here")).await;
+    assert_eq!(run(&here, key, "mine").await, RunOutcome::Completed);
+    let read = || here.events(key, 0, LedgerReadLimit::with_entries(1000));
+    let (ledger, transcript) = (read().await.unwrap(), here.transcript(key, None).await.unwrap());
+    // It wakes up, its call ends, and it wants to record that.
+    there.abort(key, Some(&theirs), "rpc").await.unwrap();
+    let ended = async {
+        while !there.active_runs().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, ended).await.unwrap();
+    assert_eq!(read().await.unwrap(), ledger);
+    assert_eq!(here.transcript(key, None).await.unwrap(), transcript);
+    let run = there.wait_for_run(&theirs, Duration::ZERO).await.unwrap().unwrap();
+    assert_eq!(run.end, Some(RunOutcome::Interrupted));
+}

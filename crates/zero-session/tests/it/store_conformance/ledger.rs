@@ -8,13 +8,13 @@ use tokio::task::JoinSet;
 use zero_core::ToolKind;
 
 use super::{
-    StoreConformanceCheck, assert_no_session, create_session, event_seqs, event_text, key,
+    StoreConformanceCheck, assert_no_session, claim, create_session, event_seqs, event_text, key,
     read_session, run_id, text_event, unknown_session,
 };
 use zero_session::event::{Event, EventKind};
 use zero_session::message::{MessageBlock, ModelMessage};
 use zero_session::store::{
-    LedgerReadLimit, NewEvent, SessionPatch, Store, StoreError, TranscriptStart,
+    ClaimEpoch, LedgerReadLimit, NewEvent, SessionPatch, Store, StoreError, TranscriptStart,
 };
 
 pub(super) const CHECKS: &[StoreConformanceCheck] = &[
@@ -42,20 +42,23 @@ async fn events_are_numbered_without_gaps(store: Arc<dyn Store>) {
     let id = create_session(&store, "a").await.id;
     let other = create_session(&store, "b").await.id;
     assert_eq!(store.last_seq(&id).await.unwrap(), 0);
-    let first = store.append(&id, vec![text_event("1"), text_event("2")]).await.unwrap();
+    let first = store.append(&id, None, vec![text_event("1"), text_event("2")]).await.unwrap();
     assert_eq!(event_seqs(&first), [1, 2]);
-    assert_eq!(store.append(&id, vec![]).await.unwrap(), []);
-    assert_eq!(event_seqs(&store.append(&other, vec![text_event("1")]).await.unwrap()), [1]);
-    store.start_transcript(&id, TranscriptStart::Reset, vec![]).await.unwrap();
-    let second = store.append(&id, vec![text_event("3")]).await.unwrap();
+    assert_eq!(store.append(&id, None, vec![]).await.unwrap(), []);
+    assert_eq!(event_seqs(&store.append(&other, None, vec![text_event("1")]).await.unwrap()), [1]);
+    store
+        .start_transcript(&id, claim(&*store, &id).await, TranscriptStart::Reset, vec![])
+        .await
+        .unwrap();
+    let second = store.append(&id, None, vec![text_event("3")]).await.unwrap();
     assert_eq!(event_seqs(&second), [3], "numbers go on across transcripts");
     assert_eq!(store.last_seq(&id).await.unwrap(), 3);
     assert_eq!(
         store.events(&id, 0, LedgerReadLimit::with_entries(9)).await.unwrap(),
         [first, second].concat()
     );
-    assert_no_session(store.append(&unknown_session(), vec![text_event("x")]).await);
-    assert_no_session(store.append(&unknown_session(), vec![]).await);
+    assert_no_session(store.append(&unknown_session(), None, vec![text_event("x")]).await);
+    assert_no_session(store.append(&unknown_session(), None, vec![]).await);
     assert_no_session(store.events(&unknown_session(), 0, LedgerReadLimit::with_entries(9)).await);
     assert_no_session(
         store.last_events(&unknown_session(), u64::MAX, LedgerReadLimit::with_entries(9)).await,
@@ -65,7 +68,7 @@ async fn events_are_numbered_without_gaps(store: Arc<dyn Store>) {
 
 async fn events_are_read_by_pages(store: Arc<dyn Store>) {
     let id = create_session(&store, "a").await.id;
-    store.append(&id, (1..=10).map(|n| text_event(n.to_string())).collect()).await.unwrap();
+    store.append(&id, None, (1..=10).map(|n| text_event(n.to_string())).collect()).await.unwrap();
     for (after, most, expected) in [
         (0, 3, vec![1, 2, 3]),
         (3, 3, vec![4, 5, 6]),
@@ -109,7 +112,8 @@ async fn events_are_read_by_pages(store: Arc<dyn Store>) {
 async fn events_are_read_by_size(store: Arc<dyn Store>) {
     let id = create_session(&store, "a").await.id;
     let words = ["é".repeat(500), "\u{1}".repeat(200), "x".repeat(10_000), "y".to_owned()];
-    let written = store.append(&id, words.into_iter().map(text_event).collect()).await.unwrap();
+    let written =
+        store.append(&id, None, words.into_iter().map(text_event).collect()).await.unwrap();
     let weight = |event: &Event| serde_json::to_string(&event.what).unwrap().len();
     let weights: Vec<usize> = written.iter().map(weight).collect();
     let [first, second, third, fourth] = weights[..] else { panic!("four were written") };
@@ -164,7 +168,7 @@ async fn events_round_trip_unchanged(store: Arc<dyn Store>) {
         },
     });
     entries.push(NewEvent { time_ms: i64::MAX, ..text_event("later") });
-    let written = store.append(&id, entries.clone()).await.unwrap();
+    let written = store.append(&id, None, entries.clone()).await.unwrap();
     let kept = store.events(&id, 0, LedgerReadLimit::with_entries(usize::MAX)).await.unwrap();
     assert_eq!(written, kept);
     let number = |(NewEvent { run, time_ms, what }, seq)| Event { seq, run, time_ms, what };
@@ -175,12 +179,15 @@ async fn huge_event_round_trips_unchanged(store: Arc<dyn Store>) {
     let id = create_session(&store, "a").await.id;
     let huge = "0123456789\n✓".repeat(5 * 1024 * 1024 / 14);
     let written =
-        store.append(&id, vec![text_event(huge.clone()), text_event("small")]).await.unwrap();
+        store.append(&id, None, vec![text_event(huge.clone()), text_event("small")]).await.unwrap();
     assert!(
         written == store.events(&id, 0, LedgerReadLimit::with_entries(9)).await.unwrap(),
         "it comes back as it was"
     );
-    store.add_messages(&id, vec![ModelMessage::user(huge.clone()).into()]).await.unwrap();
+    store
+        .add_messages(&id, claim(&*store, &id).await, vec![ModelMessage::user(huge.clone()).into()])
+        .await
+        .unwrap();
     let messages = store.transcript(&id, None).await.unwrap().messages;
     assert!(messages == [ModelMessage::user(huge)], "it comes back as it was");
 }
@@ -199,7 +206,7 @@ async fn concurrent_appends_keep_order(store: Arc<dyn Store>) {
                     text_event(format!("{task} {n}")),
                     text_event(format!("{task} {}", n + 1)),
                 ];
-                given.extend(store.append(&id, entries).await.unwrap());
+                given.extend(store.append(&id, None, entries).await.unwrap());
             }
             given
         });
@@ -230,13 +237,14 @@ async fn concurrent_sessions_append(store: Arc<dyn Store>) {
         tasks.spawn(async move {
             let id = create_session(&store, &format!("s{task}")).await.id;
             for n in 1..=20_u64 {
-                let written = store.append(&id, vec![text_event(n.to_string())]).await.unwrap();
+                let written =
+                    store.append(&id, None, vec![text_event(n.to_string())]).await.unwrap();
                 assert_eq!(event_seqs(&written), [n]);
                 // An acknowledged entry can be read.
                 assert_eq!(store.last_seq(&id).await.unwrap(), n);
             }
             // A refused write in the same transaction does not affect the others.
-            assert_no_session(store.append(&unknown_session(), vec![text_event("x")]).await);
+            assert_no_session(store.append(&unknown_session(), None, vec![text_event("x")]).await);
         });
     }
     tasks.join_all().await;
@@ -250,7 +258,7 @@ async fn reads_do_not_wait_for_writes(store: Arc<dyn Store>) {
         async move {
             for n in 0..50 {
                 let batch = (0..20).map(|m| text_event(format!("{n} {m}"))).collect();
-                store.append(&id, batch).await.unwrap();
+                store.append(&id, None, batch).await.unwrap();
             }
         }
     });
@@ -279,28 +287,43 @@ async fn messages_keep_order(store: Arc<dyn Store>) {
         ModelMessage::user(""),
     ];
     let shared = messages.iter().cloned().map(Arc::new).collect::<Vec<_>>();
-    store.add_messages(&id, shared[..1].to_vec()).await.unwrap();
-    store.add_messages(&id, vec![]).await.unwrap();
-    store.add_messages(&id, shared[1..].to_vec()).await.unwrap();
+    store.add_messages(&id, claim(&*store, &id).await, shared[..1].to_vec()).await.unwrap();
+    store.add_messages(&id, claim(&*store, &id).await, vec![]).await.unwrap();
+    store.add_messages(&id, claim(&*store, &id).await, shared[1..].to_vec()).await.unwrap();
     assert_eq!(store.transcript(&id, None).await.unwrap().messages, messages);
-    assert_no_session(store.add_messages(&unknown_session(), shared).await);
+    assert_no_session(store.add_messages(&unknown_session(), ClaimEpoch(1), shared).await);
     assert_no_session(store.transcript(&unknown_session(), None).await);
 }
 
 async fn older_transcripts_are_kept(store: Arc<dyn Store>) {
     let id = create_session(&store, "a").await.id;
-    store.add_messages(&id, vec![ModelMessage::user("first").into()]).await.unwrap();
+    store
+        .add_messages(&id, claim(&*store, &id).await, vec![ModelMessage::user("first").into()])
+        .await
+        .unwrap();
     let known = SessionPatch { context_tokens: Some(9), ..Default::default() };
     store.patch(&key("a"), known).await.unwrap();
-    let reset = store.start_transcript(&id, TranscriptStart::Reset, vec![]).await.unwrap();
+    let reset = store
+        .start_transcript(&id, claim(&*store, &id).await, TranscriptStart::Reset, vec![])
+        .await
+        .unwrap();
     assert_eq!(reset, 2);
     let session = read_session(&store, "a").await;
     assert_eq!((session.transcript, session.context_tokens), (2, None));
-    store.add_messages(&id, vec![ModelMessage::user("second").into()]).await.unwrap();
+    store
+        .add_messages(&id, claim(&*store, &id).await, vec![ModelMessage::user("second").into()])
+        .await
+        .unwrap();
     let summary = vec![ModelMessage::user("in short").into(), ModelMessage::user("go on").into()];
     let compacted = TranscriptStart::Compacted;
-    assert_eq!(store.start_transcript(&id, compacted, summary).await.unwrap(), 3);
-    store.add_messages(&id, vec![ModelMessage::user("third").into()]).await.unwrap();
+    assert_eq!(
+        store.start_transcript(&id, claim(&*store, &id).await, compacted, summary).await.unwrap(),
+        3
+    );
+    store
+        .add_messages(&id, claim(&*store, &id).await, vec![ModelMessage::user("third").into()])
+        .await
+        .unwrap();
     for (wanted, number, expected) in [
         (Some(1), 1, vec!["first"]),
         (Some(2), 2, vec!["second"]),
@@ -318,5 +341,7 @@ async fn older_transcripts_are_kept(store: Arc<dyn Store>) {
         let none = StoreError::NoTranscript { session: id.to_string(), number };
         assert_eq!(store.transcript(&id, Some(number)).await.unwrap_err(), none);
     }
-    assert_no_session(store.start_transcript(&unknown_session(), compacted, vec![]).await);
+    assert_no_session(
+        store.start_transcript(&unknown_session(), ClaimEpoch(1), compacted, vec![]).await,
+    );
 }

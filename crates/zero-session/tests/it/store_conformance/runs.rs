@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::{
-    StoreConformanceCheck, assert_no_session, create_session, event_seqs, event_text, new_run,
-    read_session, run_id, text_event, unknown_session,
+    StoreConformanceCheck, assert_no_session, claim, create_session, event_seqs, event_text,
+    new_run, read_session, run_id, text_event, unknown_session,
 };
 use zero_session::event::{RunOutcome, TokenUsage};
 use zero_session::store::{BeginRunOutcome, LedgerReadLimit, NewEvent, NewRun, RunRecord, Store};
@@ -35,7 +35,9 @@ async fn run_begins_once(store: Arc<dyn Store>) {
     let other = create_session(&store, "b").await.id;
     assert_eq!(store.run(&run_id("r1")).await.unwrap(), None);
     let run = new_run("r1", &id, vec![text_event("1"), text_event("2")]);
-    let BeginRunOutcome::Started(first) = store.begin_run(run.clone()).await.unwrap() else {
+    let BeginRunOutcome::Started { events: first, .. } =
+        store.begin_run(run.clone()).await.unwrap()
+    else {
         panic!("it was not there")
     };
     assert_eq!(event_seqs(&first), [1, 2]);
@@ -54,7 +56,10 @@ async fn run_begins_once(store: Arc<dyn Store>) {
     assert_eq!(store.begin_run(again).await.unwrap(), BeginRunOutcome::AlreadyStarted(record));
     assert_eq!(store.last_seq(&id).await.unwrap(), 2);
     assert_eq!(store.last_seq(&other).await.unwrap(), 0);
-    store.end_run(&run.id, RunOutcome::Completed, USAGE, vec![]).await.unwrap();
+    store
+        .end_run(&run.id, claim(&*store, &id).await, RunOutcome::Completed, USAGE, vec![])
+        .await
+        .unwrap();
     let BeginRunOutcome::AlreadyStarted(ended) = store.begin_run(run).await.unwrap() else {
         panic!("it was there")
     };
@@ -76,7 +81,7 @@ async fn concurrent_begin_starts_once(store: Arc<dyn Store>) {
     let begun = tasks.join_all().await;
     let winners: Vec<i32> = begun
         .iter()
-        .filter(|(_, begun)| matches!(begun, BeginRunOutcome::Started(_)))
+        .filter(|(_, begun)| matches!(begun, BeginRunOutcome::Started { .. }))
         .map(|(task, _)| *task)
         .collect();
     let events = store.events(&id, 0, LedgerReadLimit::with_entries(99)).await.unwrap();
@@ -90,15 +95,30 @@ async fn run_ends_once(store: Arc<dyn Store>) {
     store.begin_run(new_run("r1", &id, vec![text_event("1")])).await.unwrap();
     let end = RunOutcome::Failed { kind: "network".to_owned(), message: "é".to_owned() };
     let last = vec![text_event("2"), NewEvent { time_ms: 99, ..text_event("3") }];
-    let events =
-        store.end_run(&run_id("r1"), end.clone(), USAGE, last).await.unwrap().expect("settled");
+    let events = store
+        .end_run(&run_id("r1"), claim(&*store, &id).await, end.clone(), USAGE, last)
+        .await
+        .unwrap()
+        .expect("settled");
     assert_eq!(event_seqs(&events), [2, 3]);
     assert_eq!(store.events(&id, 1, LedgerReadLimit::with_entries(9)).await.unwrap(), events);
     let record = store.run(&run_id("r1")).await.unwrap().unwrap();
     assert_eq!((record.ended_ms, record.end, record.usage), (Some(99), Some(end), USAGE));
-    let again = store.end_run(&run_id("r1"), RunOutcome::Completed, USAGE, vec![text_event("x")]);
+    let again = store.end_run(
+        &run_id("r1"),
+        claim(&*store, &id).await,
+        RunOutcome::Completed,
+        USAGE,
+        vec![text_event("x")],
+    );
     assert_eq!(again.await.unwrap(), None);
-    let unknown = store.end_run(&run_id("r2"), RunOutcome::Completed, USAGE, vec![text_event("x")]);
+    let unknown = store.end_run(
+        &run_id("r2"),
+        claim(&*store, &id).await,
+        RunOutcome::Completed,
+        USAGE,
+        vec![text_event("x")],
+    );
     assert_eq!(unknown.await.unwrap(), None);
     assert_eq!(store.last_seq(&id).await.unwrap(), 3);
     assert_eq!(read_session(&store, "a").await.usage, USAGE);
@@ -109,10 +129,19 @@ async fn concurrent_end_finishes_once(store: Arc<dyn Store>) {
     store.begin_run(new_run("r1", &id, vec![])).await.unwrap();
     let mut tasks = JoinSet::new();
     for task in 0..50 {
-        let store = Arc::clone(&store);
+        let (store, id) = (Arc::clone(&store), id.clone());
         tasks.spawn(async move {
             let last = vec![text_event(task.to_string())];
-            store.end_run(&run_id("r1"), RunOutcome::Completed, USAGE, last).await.unwrap()
+            store
+                .end_run(
+                    &run_id("r1"),
+                    claim(&*store, &id).await,
+                    RunOutcome::Completed,
+                    USAGE,
+                    last,
+                )
+                .await
+                .unwrap()
         });
     }
     let ended: Vec<_> = tasks.join_all().await.into_iter().flatten().collect();
@@ -128,13 +157,19 @@ async fn unfinished_runs_are_listed_by_node(store: Arc<dyn Store>) {
     let id = create_session(&store, "a").await.id;
     let other = create_session(&store, "b").await.id;
     let idle = create_session(&store, "c").await.id;
-    for (name, session, node, started_ms) in
-        [("r1", &id, "x", 30), ("r2", &other, "x", 10), ("r3", &id, "y", 20), ("r4", &id, "y", 5)]
-    {
+    for (name, session, node, started_ms) in [
+        ("r1", &id, "here", 30),
+        ("r2", &other, "x", 10),
+        ("r3", &id, "here", 20),
+        ("r4", &id, "here", 5),
+    ] {
         let run = NewRun { node: node.to_owned(), started_ms, ..new_run(name, session, vec![]) };
         store.begin_run(run).await.unwrap();
     }
-    store.end_run(&run_id("r4"), RunOutcome::Interrupted, USAGE, vec![]).await.unwrap();
+    store
+        .end_run(&run_id("r4"), claim(&*store, &id).await, RunOutcome::Interrupted, USAGE, vec![])
+        .await
+        .unwrap();
     for (session, expected) in
         [(None, "r2 r3 r1"), (Some(&id), "r3 r1"), (Some(&other), "r2"), (Some(&idle), "")]
     {
@@ -149,7 +184,10 @@ async fn usage_adds_up(store: Arc<dyn Store>) {
     let free = TokenUsage { cost_usd: None, ..USAGE };
     for (name, usage) in [("r1", free), ("r2", USAGE), ("r3", USAGE)] {
         store.begin_run(new_run(name, &id, vec![])).await.unwrap();
-        store.end_run(&run_id(name), RunOutcome::Completed, usage, vec![]).await.unwrap();
+        store
+            .end_run(&run_id(name), claim(&*store, &id).await, RunOutcome::Completed, usage, vec![])
+            .await
+            .unwrap();
     }
     let expected = TokenUsage {
         input_tokens: 30,
@@ -161,6 +199,9 @@ async fn usage_adds_up(store: Arc<dyn Store>) {
     assert_eq!(read_session(&store, "a").await.usage, expected);
     let huge = TokenUsage { input_tokens: u64::MAX, ..USAGE };
     store.begin_run(new_run("r4", &id, vec![])).await.unwrap();
-    store.end_run(&run_id("r4"), RunOutcome::Completed, huge, vec![]).await.unwrap();
+    store
+        .end_run(&run_id("r4"), claim(&*store, &id).await, RunOutcome::Completed, huge, vec![])
+        .await
+        .unwrap();
     assert_eq!(read_session(&store, "a").await.usage.input_tokens, u64::MAX);
 }

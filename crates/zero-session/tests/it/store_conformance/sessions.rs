@@ -7,13 +7,13 @@ use tokio::task::JoinSet;
 use zero_policy::{GrantScope, PermissionMode};
 
 use super::{
-    StoreConformanceCheck, assert_no_session, create_session, key, new_run, new_session,
-    read_session, text_event, unknown_session,
+    StoreConformanceCheck, assert_no_session, claim, create_session, delete, key, new_run,
+    new_session, read_session, text_event, unknown_session,
 };
 use zero_session::message::ModelMessage;
 use zero_session::store::{
-    GrantRecord, LedgerReadLimit, NewEvent, NewSession, SessionPatch, SessionQuery, Store,
-    StoreError, ToolHostLocation, TranscriptStart,
+    ClaimEpoch, GrantRecord, LedgerReadLimit, NewEvent, NewSession, SessionPatch, SessionQuery,
+    Store, StoreError, ToolHostLocation, TranscriptStart,
 };
 
 pub(super) const CHECKS: &[StoreConformanceCheck] = &[
@@ -67,7 +67,7 @@ async fn owner_session_limit_holds(store: Arc<dyn Store>) {
     assert_eq!(store.create(wanted("a", "local")).await.unwrap(), made, "that is no more");
     store.create(wanted("g", "other")).await.unwrap();
     assert_eq!(store.count().await.unwrap(), 4);
-    store.delete(&made.key).await.unwrap();
+    delete(&store, &made.id).await;
     store.create(wanted("h", "local")).await.unwrap();
 }
 
@@ -83,7 +83,7 @@ async fn session_size_is_counted(store: Arc<dyn Store>) {
         [("append", 2000), ("begin", 2000), ("end", 2000), ("add", 2000), ("new", 4000)]
     {
         match way {
-            "append" => drop(store.append(&made.id, vec![text_event(&*text)]).await.unwrap()),
+            "append" => drop(store.append(&made.id, None, vec![text_event(&*text)]).await.unwrap()),
             "begin" => {
                 let run = new_run("r", &made.id, vec![text_event(&*text)]);
                 store.begin_run(run).await.unwrap();
@@ -94,16 +94,27 @@ async fn session_size_is_counted(store: Arc<dyn Store>) {
                     zero_session::event::TokenUsage::default(),
                 );
                 let last = vec![text_event(&*text)];
-                store.end_run(&super::run_id("r"), end, usage, last).await.unwrap();
+                store
+                    .end_run(&super::run_id("r"), claim(&*store, &made.id).await, end, usage, last)
+                    .await
+                    .unwrap();
             }
-            "add" => {
-                store.add_messages(&made.id, vec![ModelMessage::user(&*text).into()]).await.unwrap()
-            }
+            "add" => store
+                .add_messages(
+                    &made.id,
+                    claim(&*store, &made.id).await,
+                    vec![ModelMessage::user(&*text).into()],
+                )
+                .await
+                .unwrap(),
             _ => {
                 let messages =
                     vec![ModelMessage::user(&*text).into(), ModelMessage::user(&*text).into()];
                 let why = TranscriptStart::Reset;
-                store.start_transcript(&made.id, why, messages).await.unwrap();
+                store
+                    .start_transcript(&made.id, claim(&*store, &made.id).await, why, messages)
+                    .await
+                    .unwrap();
             }
         }
         let after = size().await;
@@ -111,7 +122,7 @@ async fn session_size_is_counted(store: Arc<dyn Store>) {
         assert!((least..least + 1000).contains(&more), "{way}: {more} bytes more");
         before = after;
     }
-    store.delete(&made.key).await.unwrap();
+    delete(&store, &made.id).await;
     let gone = store.size(&made.id).await;
     assert_eq!(gone, Err(StoreError::NoSession(made.id.to_string())));
     assert_eq!(
@@ -230,7 +241,7 @@ async fn label_has_one_owner(store: Arc<dyn Store>) {
     store.patch(&key("b"), label_patch("One")).await.expect("labels differ by case");
     store.patch(&key("a"), label_patch("two")).await.expect("another");
     store.patch(&key("b"), label_patch("one")).await.expect("it is free again");
-    store.delete(&key("b")).await.unwrap();
+    delete(&store, &read_session(&store, "b").await.id).await;
     store.patch(&key("a"), label_patch("one")).await.expect("it is free again");
 }
 
@@ -263,7 +274,7 @@ async fn sessions_are_listed_by_pages(store: Arc<dyn Store>) {
     for (name, later) in [("s1", 30), ("s2", 10), ("s3", 20), ("s4", 40)] {
         let id = create_session(&store, name).await.id;
         let event = NewEvent { time_ms: base + 1_000_000 + later, ..text_event("x") };
-        store.append(&id, vec![event]).await.unwrap();
+        store.append(&id, None, vec![event]).await.unwrap();
         assert_eq!(read_session(&store, name).await.updated_ms, base + 1_000_000 + later);
     }
     let page = |limit, offset| SessionQuery { limit, offset, ..Default::default() };
@@ -282,7 +293,7 @@ async fn sessions_are_listed_by_pages(store: Arc<dyn Store>) {
         assert_eq!(list_keys(&store, query).await, (expected.to_owned(), 5), "{said}");
     }
     let id = read_session(&store, "s4").await.id;
-    store.append(&id, vec![NewEvent { time_ms: 5, ..text_event("x") }]).await.unwrap();
+    store.append(&id, None, vec![NewEvent { time_ms: 5, ..text_event("x") }]).await.unwrap();
     let updated_ms = read_session(&store, "s4").await.updated_ms;
     assert_eq!(updated_ms, base + 1_000_040, "a clock that was set back does not count");
     for more in 5..105 {
@@ -304,7 +315,7 @@ async fn sessions_are_filtered(store: Arc<dyn Store>) {
     let base = read_session(&store, "agent:qa:a").await.updated_ms;
     let id = read_session(&store, "agent:qa:a").await.id;
     let later = NewEvent { time_ms: base + 1_000_000, ..text_event("x") };
-    store.append(&id, vec![later]).await.unwrap();
+    store.append(&id, None, vec![later]).await.unwrap();
     let some = |text: &str| Some(text.to_owned());
     let rows = [
         (SessionQuery { agent: some("qa"), ..Default::default() }, "a b"),
@@ -370,15 +381,25 @@ async fn search_matches_literal_text(store: Arc<dyn Store>) {
 }
 
 async fn deleted_session_leaves_nothing(store: Arc<dyn Store>) {
-    assert!(!store.delete(&key("a")).await.unwrap());
+    assert_no_session(store.delete(&unknown_session(), ClaimEpoch(1)).await);
     let other = create_session(&store, "b").await;
-    store.append(&other.id, vec![text_event("stays")]).await.unwrap();
+    store.append(&other.id, None, vec![text_event("stays")]).await.unwrap();
     let made = create_session(&store, "a").await;
     store.begin_run(new_run("r1", &made.id, vec![text_event("goes")])).await.unwrap();
-    store.add_messages(&made.id, vec![ModelMessage::user("goes").into()]).await.unwrap();
-    store.start_transcript(&made.id, TranscriptStart::Reset, vec![]).await.unwrap();
+    store
+        .add_messages(
+            &made.id,
+            claim(&*store, &made.id).await,
+            vec![ModelMessage::user("goes").into()],
+        )
+        .await
+        .unwrap();
+    store
+        .start_transcript(&made.id, claim(&*store, &made.id).await, TranscriptStart::Reset, vec![])
+        .await
+        .unwrap();
     store.set_grants(&made.id, vec![grant("Read", true)]).await.unwrap();
-    assert!(store.delete(&key("a")).await.unwrap());
+    delete(&store, &made.id).await;
     assert_eq!(store.session(&key("a")).await.unwrap(), None);
     assert_eq!(store.session_by_id(&made.id).await.unwrap(), None);
     let gone = Err(StoreError::NoSession(made.id.to_string()));

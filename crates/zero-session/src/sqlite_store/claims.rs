@@ -1,0 +1,74 @@
+//! Which process may write to a session.
+//!
+//! A process holds a session while it has unfinished runs in it. The claim has a number that grows
+//! whenever the session goes to another process, and writes are conditional on it in their own
+//! transaction. A process that was paused, taken for dead and replaced can therefore not write when
+//! it wakes up.
+
+use rusqlite::{Connection, OptionalExtension};
+use zero_core::SessionId;
+
+use super::database_error::DatabaseError;
+use super::sessions::{from_sql_int, no_session_error, to_sql_int};
+use crate::store::{ClaimEpoch, ClaimOutcome, SessionClaim, StoreError};
+
+/// Claims a session for a process; `dead` is a claim whose process has died.
+pub(super) fn claim(
+    db: &Connection,
+    session: &SessionId,
+    node: &str,
+    dead: Option<ClaimEpoch>,
+) -> Result<ClaimOutcome, DatabaseError> {
+    let mut find = db.prepare_cached("SELECT row, node, epoch FROM sessions WHERE id = ?")?;
+    let found = find.query_row([session.as_str()], |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, Option<String>>(1)?, row.get::<_, i64>(2)?))
+    });
+    let (row, holder, epoch) = found.optional()?.ok_or_else(|| no_session_error(session))?;
+    let epoch = ClaimEpoch(from_sql_int(epoch));
+    match holder {
+        Some(holder) if holder == node => return Ok(ClaimOutcome::Claimed(epoch)),
+        Some(holder) if dead != Some(epoch) && has_unfinished_runs(db, row)? => {
+            return Ok(ClaimOutcome::Held(SessionClaim { node: holder, epoch }));
+        }
+        _ => {}
+    }
+    let next = ClaimEpoch(epoch.0.saturating_add(1));
+    db.prepare_cached("UPDATE sessions SET node = ?, epoch = ? WHERE row = ?")?.execute((
+        node,
+        to_sql_int(next.0),
+        row,
+    ))?;
+    Ok(ClaimOutcome::Claimed(next))
+}
+
+/// Fails unless the claim is the current one. Returns the session's row.
+pub(super) fn check(
+    db: &Connection,
+    session: &SessionId,
+    claim: ClaimEpoch,
+) -> Result<i64, DatabaseError> {
+    let mut find = db.prepare_cached("SELECT row, epoch FROM sessions WHERE id = ?")?;
+    let found = find
+        .query_row([session.as_str()], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)));
+    let (row, epoch) = found.optional()?.ok_or_else(|| no_session_error(session))?;
+    check_epoch(session, epoch, claim)?;
+    Ok(row)
+}
+
+/// Fails unless the claim has the stored number.
+pub(super) fn check_epoch(
+    session: &SessionId,
+    stored: i64,
+    claim: ClaimEpoch,
+) -> Result<(), DatabaseError> {
+    match from_sql_int(stored) == claim.0 {
+        true => Ok(()),
+        false => Err(StoreError::ClaimLost(session.to_string()).into()),
+    }
+}
+
+fn has_unfinished_runs(db: &Connection, session: i64) -> Result<bool, DatabaseError> {
+    let mut find =
+        db.prepare_cached("SELECT 1 FROM runs WHERE session = ? AND end IS NULL LIMIT 1")?;
+    Ok(find.exists([session])?)
+}
