@@ -147,6 +147,12 @@ pub(crate) fn build_families(facts: &MetricInputs<'_>) -> Vec<MetricFamily> {
         ),
         count("zero_runs_running", Gauge, "Active runs.", stats.running),
         count("zero_runs_queued", Gauge, "Queued prompts.", stats.queued),
+        count(
+            "zero_runs_unrecorded",
+            Gauge,
+            "Ended runs whose end could not be recorded yet.",
+            stats.unrecorded,
+        ),
         count("zero_runs_ended_total", Counter, "Runs that ended, with any outcome.", stats.ended),
         count("zero_runs_failed_total", Counter, "Runs that failed.", stats.failed),
         MetricFamily {

@@ -102,6 +102,7 @@ mod tests {
             active_sessions: 4,
             running: 1,
             queued: 2,
+            unrecorded: 9,
             ended: 7,
             failed: 1,
             input_tokens: 1_000,

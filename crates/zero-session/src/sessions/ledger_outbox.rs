@@ -182,6 +182,7 @@ fn merge_events(last: &mut EventKind, what: EventKind) -> Option<EventKind> {
 mod tests {
     use super::*;
     use crate::sessions::tests::fixture::{SessionTestBed, event_line};
+    use crate::store::NewRun;
 
     fn text(text: &str) -> EventKind {
         EventKind::Text { text: text.to_owned() }
@@ -190,7 +191,16 @@ mod tests {
     #[tokio::test]
     async fn text_is_merged_while_write_is_pending() {
         let fixture = SessionTestBed::new(&[]).await;
-        let state = fixture.sessions.inner.session_state(&fixture.record().await.id);
+        let session = fixture.record().await.id;
+        let state = fixture.sessions.inner.session_state(&session);
+        let run = NewRun {
+            id: RunId::from_bits(1),
+            session,
+            node: "node".to_owned(),
+            started_ms: 0,
+            first: Vec::new(),
+        };
+        state.recorder.begin_run(run).await.unwrap();
         let mut outbox = LedgerOutbox::new(state.recorder.clone(), RunId::from_bits(1));
         outbox.push(text("a"));
         outbox.start_write();

@@ -192,7 +192,9 @@ async fn first_version_file_is_measured_on_open() {
     let size = store.size(&made.id).await.unwrap();
     assert!(size > 5200, "{size}");
     drop(store);
-    let first = "DROP INDEX sessions_by_owner; ALTER TABLE sessions DROP COLUMN bytes;
+    let first = "DROP INDEX runs_unfinished_by_session; ALTER TABLE sessions DROP COLUMN node;
+                 ALTER TABLE sessions DROP COLUMN epoch;
+                 DROP INDEX sessions_by_owner; ALTER TABLE sessions DROP COLUMN bytes;
                  PRAGMA user_version = 1";
     Connection::open(&path).unwrap().execute_batch(first).unwrap();
     let store = SqliteStore::open(&path).unwrap();
@@ -210,7 +212,7 @@ fn unusable_file_is_refused_unchanged() {
     check("`{path}` is a database, but not one of zero's", sqlite("PRAGMA user_version = 1"));
     check("`{path}` is a database, but not one of zero's", sqlite("PRAGMA application_id = 7"));
     check(
-        "`{path}` was written by a newer zero (its version is 99, this zero knows 3); update zero",
+        "`{path}` was written by a newer zero (its version is 99, this zero knows 4); update zero",
         |path| {
             drop(SqliteStore::open(path).unwrap());
             sqlite("PRAGMA user_version = 99; PRAGMA journal_mode = DELETE")(path);
@@ -347,5 +349,5 @@ async fn ledger_of_version_2_is_read() {
         Connection::open(&path)
             .unwrap()
             .pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
-    assert_eq!(version.unwrap(), 3);
+    assert_eq!(version.unwrap(), 4);
 }
