@@ -140,7 +140,7 @@ fn diff_stays_visible_after_call_ends() {
 }
 
 #[test]
-fn error_is_told_with_every_field() {
+fn error_shows_every_field() {
     let mut presenter = presenter(plain_features());
     presenter.present_live(call_started("c1", "Read", ToolKind::Read, json!({"path": "b"})));
     presenter.present_live(call_started("c2", "Read", ToolKind::Read, json!({"path": "b"})));
