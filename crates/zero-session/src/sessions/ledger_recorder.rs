@@ -61,12 +61,12 @@ impl LedgerRecorder {
         self,
         entries: Vec<NewEvent>,
     ) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
-        let place = queue_for_lock(&self.inner.order);
+        let queued_lock = queue_for_lock(&self.inner.order);
         async move {
             if entries.is_empty() {
                 return Ok(());
             }
-            let _order = place.await;
+            let _order = queued_lock.await;
             let events = self.inner.store.append(&self.inner.session, entries).await?;
             self.inner.publish(events);
             Ok(())

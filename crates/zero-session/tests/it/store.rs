@@ -179,8 +179,8 @@ async fn first_version_file_is_measured_on_open() {
     let store = SqliteStore::open(&path).unwrap();
     let made = session(&store).await;
     store.append(&made.id, vec![text_event("größer"), text_event("x".repeat(5000))]).await.unwrap();
-    let said = zero_session::message::ModelMessage::user("ü".repeat(100));
-    store.add_messages(&made.id, vec![said.into()]).await.unwrap();
+    let message = zero_session::message::ModelMessage::user("ü".repeat(100));
+    store.add_messages(&made.id, vec![message.into()]).await.unwrap();
     let size = store.size(&made.id).await.unwrap();
     assert!(size > 5200, "{size}");
     drop(store);

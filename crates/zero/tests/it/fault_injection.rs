@@ -202,9 +202,9 @@ impl FaultFixture {
         // Its tools are gone with it; whoever brings some goes on.
         let args = ["run", "--session", &key, "--url", &self.gateway.url, "hi"];
         let output = self.zero.command(&args).env("PATH", "/usr/bin:/bin").output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
+        let text = String::from_utf8_lossy(&output.stdout);
         assert!(
-            output.status.success() && said.trim() == GREETING_ANSWER,
+            output.status.success() && text.trim() == GREETING_ANSWER,
             "{told}: stuck: {output:?}"
         );
         check_ledger_complete(&self.read_ended_ledger(&key, told).await, told);
@@ -221,15 +221,15 @@ impl FaultFixture {
         check_ledger_complete(&ledger, told);
         let of_run =
             ledger.iter().filter(|event| event.run.as_ref().is_some_and(|of| of.as_str() == run));
-        let (mut said, mut completed) = (String::new(), false);
+        let (mut answer, mut completed) = (String::new(), false);
         for event in of_run {
             match &event.what {
-                EventKind::Text { text } => said.push_str(text),
+                EventKind::Text { text } => answer.push_str(text),
                 EventKind::RunEnded { end, .. } => completed = *end == RunOutcome::Completed,
                 _ => {}
             }
         }
-        assert!(completed && said == GREETING_ANSWER, "{told}: no answer: {ledger:#?}");
+        assert!(completed && answer == GREETING_ANSWER, "{told}: no answer: {ledger:#?}");
     }
 
     fn line_count(&self, number: u64) -> usize {
@@ -402,6 +402,6 @@ async fn receive_events(events: &mut GatewayEvents, key: &str, shown: &mut Vec<E
 
 fn parse_event(name: &str, payload: Option<Value>, key: &str) -> Option<Event> {
     let payload = payload.filter(|_| name == SESSION_EVENT)?;
-    let said: SessionEvent = serde_json::from_value(payload).unwrap();
-    (said.session_key == key).then_some(said.event)
+    let update: SessionEvent = serde_json::from_value(payload).unwrap();
+    (update.session_key == key).then_some(update.event)
 }
