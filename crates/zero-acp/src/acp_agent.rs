@@ -110,7 +110,9 @@ impl ConnectionHandler for AcpAgent {
                 spawn_response(responder, session_methods::set_option(agent, params))
             }
             _ => match ToolMethod::parse(method) {
-                Some(said) => client_tool_methods::handle_request(&agent, said, params, responder),
+                Some(method) => {
+                    client_tool_methods::handle_request(&agent, method, params, responder)
+                }
                 None => {
                     let _ = responder.respond_with_error(Error::method_not_found());
                 }
@@ -123,13 +125,14 @@ impl ConnectionHandler for AcpAgent {
         tracing::debug!(method, "client notification");
         match method {
             "session/cancel" => {
-                let said = rpc_error::parse_params::<CancelNotification>(method, params);
-                let active = said.and_then(|said| self.find_session(&said.session_id.0));
+                let notification = rpc_error::parse_params::<CancelNotification>(method, params);
+                let active =
+                    notification.and_then(|cancel| self.find_session(&cancel.session_id.0));
                 let Ok(active) = active else { return };
                 active.stops.cancel_all();
                 // A prompt that arrives after this cancel must not be cancelled by it.
-                if let Err(message) = active.mailbox.try_send(SessionMessage::CancelAll) {
-                    tokio::spawn(async move { active.mailbox.send(message).await });
+                if let Err(message) = active.sender.try_send(SessionMessage::CancelAll) {
+                    tokio::spawn(async move { active.sender.send(message).await });
                 }
             }
             _ => client_tool_methods::handle_notification(self, method, params),
@@ -164,8 +167,8 @@ impl AcpAgent {
 
     /// May be called more than once; the last call applies.
     fn initialize(&self, params: Value) -> Result<MethodResponse, Error> {
-        let said: InitializeRequest = rpc_error::parse_params("initialize", params)?;
-        let caps = ClientFeatures::from_capabilities(&said.client_capabilities);
+        let request: InitializeRequest = rpc_error::parse_params("initialize", params)?;
+        let caps = ClientFeatures::from_capabilities(&request.client_capabilities);
         let ways = login::auth_methods(self.config.login.as_ref(), &caps);
         *self.caps.lock().unwrap_or_else(PoisonError::into_inner) = Some(caps);
         MethodResponse::new(handshake::initialize_response().auth_methods(ways))
@@ -174,10 +177,10 @@ impl AcpAgent {
     fn handle_prompt(&self, params: Value, responder: Responder<Value>) {
         match self.parse_prompt(params) {
             Err(error) => drop(responder.respond_with_error(error)),
-            Ok((active, run, said, thinking)) => {
-                let prompted = PromptMessage { run, said, thinking, responder };
+            Ok((active, run, content, thinking)) => {
+                let prompted = PromptMessage { run, content, thinking, responder };
                 let message = SessionMessage::Prompt(Box::new(prompted));
-                if let Err(SessionMessage::Prompt(prompted)) = active.mailbox.try_send(message) {
+                if let Err(SessionMessage::Prompt(prompted)) = active.sender.try_send(message) {
                     let error =
                         rpc_error::bad_request("this session has too much to do; try again later");
                     let _ = prompted.responder.respond_with_error(error);
@@ -191,14 +194,15 @@ impl AcpAgent {
         params: Value,
     ) -> Result<(Arc<ActiveSession>, String, prompt_content::PromptContent, Option<String>), Error>
     {
-        let asked: PromptRequest = rpc_error::parse_params("session/prompt", params)?;
-        let active = self.find_session(&asked.session_id.0)?;
-        let said = prompt_content::translate_blocks(&asked.prompt, active.says_folder.as_deref())
-            .map_err(|error| rpc_error::invalid_params(error.to_string()))?;
-        let meta = |name: &str| asked.meta.as_ref()?.get(name)?.as_str().map(str::to_owned);
+        let request: PromptRequest = rpc_error::parse_params("session/prompt", params)?;
+        let active = self.find_session(&request.session_id.0)?;
+        let content =
+            prompt_content::translate_blocks(&request.prompt, active.prefix_folder.as_deref())
+                .map_err(|error| rpc_error::invalid_params(error.to_string()))?;
+        let meta = |name: &str| request.meta.as_ref()?.get(name)?.as_str().map(str::to_owned);
         let thinking = meta("thinking").or_else(|| meta("thinkingLevel"));
         let run = format!("run_{:032x}", fastrand::u128(..));
-        Ok((active, run, said, thinking))
+        Ok((active, run, content, thinking))
     }
 
     /// Closes every session. Runs at a remote gateway may continue.
@@ -216,7 +220,7 @@ impl AcpAgent {
 pub(crate) async fn close_and_wait(active: &ActiveSession, runs: DisconnectPolicy) {
     let (done, closed) = oneshot::channel();
     let closed = async {
-        active.mailbox.send(SessionMessage::Close { done, runs }).await;
+        active.sender.send(SessionMessage::Close { done, runs }).await;
         let _ = closed.await;
     };
     if timeout(CLOSE_MAX, closed).await.is_err() {

@@ -12,7 +12,7 @@ use crate::session_message::{ApprovalMessage, SessionMessage, SessionSender};
 
 /// Asks the user of a session through its client.
 pub(crate) struct ClientApprover {
-    pub(crate) mailbox: SessionSender,
+    pub(crate) sender: SessionSender,
 }
 
 impl CallApprover for ClientApprover {
@@ -24,7 +24,7 @@ impl CallApprover for ClientApprover {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
             let request = approval_request(call, question, ANSWER_MAX);
-            self.mailbox
+            self.sender
                 .send(SessionMessage::RequestApproval(Box::new(ApprovalMessage { request, reply })))
                 .await;
             answer.await.unwrap_or(ApprovalAnswer::RejectOnce)
@@ -41,7 +41,7 @@ impl Elicitor for ClientApprover {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
             let elicited = ElicitationMessage { elicitation: elicitation.clone(), reply };
-            self.mailbox.send(SessionMessage::Elicit(Box::new(elicited))).await;
+            self.sender.send(SessionMessage::Elicit(Box::new(elicited))).await;
             answer.await.unwrap_or(ElicitationAnswer::Cancel)
         })
     }

@@ -125,17 +125,17 @@ pub(crate) struct ToolUseParams {
 
 impl ToolUseParams {
     pub(crate) fn from_params(params: Value) -> Result<Self, Error> {
-        let mut wanted: Self = rpc_error::parse_params("tools/use", params)?;
-        if wanted.tool_call_id.is_empty() || wanted.tool_call_id.len() > ID_BYTES_MAX {
+        let mut request: Self = rpc_error::parse_params("tools/use", params)?;
+        if request.tool_call_id.is_empty() || request.tool_call_id.len() > ID_BYTES_MAX {
             let message = format!("`toolCallId` has to have between 1 and {ID_BYTES_MAX} bytes");
             return Err(rpc_error::invalid_params(message));
         }
-        match &wanted.input {
+        match &request.input {
             Value::Object(_) => {}
-            Value::Null => wanted.input = json!({}),
+            Value::Null => request.input = json!({}),
             _ => return Err(rpc_error::invalid_params("`input` has to be an object")),
         }
-        Ok(wanted)
+        Ok(request)
     }
 }
 
@@ -158,8 +158,8 @@ pub(crate) struct CallTarget {
 }
 
 /// Lists the tools of a backend.
-pub(crate) async fn list_tools(place: &CallTarget, dialect: DialectName) -> Result<Value, Error> {
-    let catalog = place
+pub(crate) async fn list_tools(target: &CallTarget, dialect: DialectName) -> Result<Value, Error> {
+    let catalog = target
         .backend
         .load_catalog(dialect)
         .await
@@ -179,45 +179,45 @@ fn tool_json(tool: &CatalogEntry) -> Value {
 #[derive(Clone)]
 pub(crate) struct ClientCalls {
     to_client: ClientHandle,
-    book: Arc<CallTable>,
+    calls: Arc<CallTable>,
 }
 
 impl ClientCalls {
-    pub(crate) fn new(to_client: ClientHandle, book: Arc<CallTable>) -> Self {
-        Self { to_client, book }
+    pub(crate) fn new(to_client: ClientHandle, calls: Arc<CallTable>) -> Self {
+        Self { to_client, calls }
     }
 
     /// Registers a call. It can be cancelled from now on, before it has started.
-    pub(crate) fn register_call(&self, wanted: &ToolUseParams) -> Result<CallGuard, Error> {
-        self.book.register(&wanted.session_id, &wanted.tool_call_id)
+    pub(crate) fn register_call(&self, request: &ToolUseParams) -> Result<CallGuard, Error> {
+        self.calls.register(&request.session_id, &request.tool_call_id)
     }
 
     /// Runs a call and returns its result in the client's form. `unasked` resolves when the client
     /// cancels the request.
     pub(crate) async fn run_call(
         &self,
-        begun: CallGuard,
-        place: impl Future<Output = Result<CallTarget, Error>>,
+        guard: CallGuard,
+        target: impl Future<Output = Result<CallTarget, Error>>,
         spelling: MethodPrefix,
-        wanted: ToolUseParams,
+        request: ToolUseParams,
         unasked: impl Future<Output = ()> + Send,
     ) -> Result<Value, Error> {
-        let named = wanted.dialect.clone();
-        let ToolUseParams { session_id, tool_call_id, tool_name, input, .. } = wanted;
-        // A client may name its calls as it likes; in files and records a call has an id of ours then.
+        let named = request.dialect.clone();
+        let ToolUseParams { session_id, tool_call_id, tool_name, input, .. } = request;
+        // If the client's id is not a valid `CallId`, files and records use a random one.
         let id =
             CallId::new(&tool_call_id).unwrap_or_else(|_| CallId::from_bits(fastrand::u128(..)));
-        let place = place.await?;
-        let dialect = parse_dialect(named.as_deref(), place.dialect)?;
-        if let Some(session_sender) = &place.session_sender {
+        let target = target.await?;
+        let dialect = parse_dialect(named.as_deref(), target.dialect)?;
+        if let Some(session_sender) = &target.session_sender {
             let (call, tool, input) = (tool_call_id.clone(), tool_name.clone(), input.clone());
             session_sender.send(SessionMessage::ClientCallStarted { call, tool, input }).await;
         }
         let (session, timeout) = (None, None);
         let call = ToolCall { id, session, tool: tool_name.clone(), input, timeout };
-        let (watch, mut heard) = ClientCallObserver::new();
-        let mut calling = match begun.cancel.is_cancelled() {
-            false => place.backend.call(call, dialect, begun.cancel.clone(), Arc::new(watch)),
+        let (watch, mut progress) = ClientCallObserver::new();
+        let mut calling = match guard.cancel.is_cancelled() {
+            false => target.backend.call(call, dialect, guard.cancel.clone(), Arc::new(watch)),
             true => Box::pin(async {
                 let why = "stopped before it was begun";
                 ToolError::failed(ErrorReason::Cancelled, why).into()
@@ -230,9 +230,9 @@ impl ClientCalls {
                 end = &mut calling => break end,
                 () = &mut unasked, if !is_unasked => {
                     is_unasked = true;
-                    begun.cancel.cancel();
+                    guard.cancel.cancel();
                 }
-                Some(word) = heard.recv() => {
+                Some(word) = progress.recv() => {
                     let message = word.into_json(&session_id, &tool_call_id);
                     if let Ok(message) = UntypedMessage::new(spelling.progress_method(), message) {
                         self.to_client.send_progress(message).await;
@@ -241,7 +241,7 @@ impl ClientCalls {
             }
         };
         let end = Arc::new(end);
-        if let Some(session_sender) = &place.session_sender {
+        if let Some(session_sender) = &target.session_sender {
             let (done, is_done) = oneshot::channel();
             let end = Arc::clone(&end);
             session_sender
@@ -271,7 +271,7 @@ impl ClientCalls {
             let content = json!([{"type": "text", "text": error.message, "isError": true}]);
             json!({"sessionId": session, "toolCallId": call, "content": content, "isError": true})
         });
-        let Ok(_permit) = Arc::clone(&self.book.results).try_acquire_owned() else {
+        let Ok(_permit) = Arc::clone(&self.calls.results).try_acquire_owned() else {
             tracing::warn!(call, "the client takes no results; this one is not sent");
             return;
         };

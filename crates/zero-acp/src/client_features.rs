@@ -28,22 +28,22 @@ pub(crate) struct ClientFeatures {
 
 impl ClientFeatures {
     /// Reads the capabilities that the client sent.
-    pub(crate) fn from_capabilities(said: &ClientCapabilities) -> Self {
+    pub(crate) fn from_capabilities(capabilities: &ClientCapabilities) -> Self {
         let meta = |name: &str| {
-            let value = said.meta.as_ref().and_then(|meta| meta.get(name));
+            let value = capabilities.meta.as_ref().and_then(|meta| meta.get(name));
             value.and_then(Value::as_bool).unwrap_or(false)
         };
-        let session = said.session.as_ref();
-        let elicitation = said.elicitation.as_ref();
+        let session = capabilities.session.as_ref();
+        let elicitation = capabilities.elicitation.as_ref();
         Self {
-            reads_files: said.fs.read_text_file,
-            writes_files: said.fs.write_text_file,
+            reads_files: capabilities.fs.read_text_file,
+            writes_files: capabilities.fs.write_text_file,
             shows_output: meta("terminal_output"),
             takes_notices: session.is_some_and(|session| session.notices.is_some()),
             takes_compaction: session.is_some_and(|session| session.compaction.is_some()),
             shows_forms: elicitation.is_some_and(|elicitation| elicitation.form.is_some()),
             opens_pages: elicitation.is_some_and(|elicitation| elicitation.url.is_some()),
-            logs_in_at_terminal: said.auth.terminal,
+            logs_in_at_terminal: capabilities.auth.terminal,
             starts_terminals: meta("terminal-auth"),
         }
     }
@@ -56,9 +56,9 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(said: Value, expected: ClientFeatures) {
-        let said: ClientCapabilities = serde_json::from_value(said).unwrap();
-        assert_eq!(ClientFeatures::from_capabilities(&said), expected);
+    fn check(capabilities: Value, expected: ClientFeatures) {
+        let capabilities: ClientCapabilities = serde_json::from_value(capabilities).unwrap();
+        assert_eq!(ClientFeatures::from_capabilities(&capabilities), expected);
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub(crate) struct ClientQuestions {
     handle: Option<SessionHandle>,
     to_client: ClientHandle,
     caps: ClientFeatures,
-    mailbox: SessionSender,
+    sender: SessionSender,
     turn: Arc<Mutex<()>>,
     pending: PendingQuestions,
     /// Queue of refusals for the gateway; created by the first refusal.
@@ -67,12 +67,12 @@ impl ClientQuestions {
         handle: Option<SessionHandle>,
         to_client: ClientHandle,
         caps: ClientFeatures,
-        mailbox: SessionSender,
+        sender: SessionSender,
         stops: Arc<QuestionCanceller>,
     ) -> Self {
         let (turn, refusing) = Default::default();
         let pending = PendingQuestions::new(stops);
-        Self { session, handle, to_client, caps, mailbox, turn, pending, refusing }
+        Self { session, handle, to_client, caps, sender, turn, pending, refusing }
     }
 
     /// Asks for permission on behalf of a tool hosted here.
@@ -158,12 +158,12 @@ impl ClientQuestions {
             None => QuestionSubject::Unknown,
         };
         let asked = self.request_elicitation(&id, elicitation);
-        let (mailbox, question) = (self.mailbox.clone(), id.clone());
+        let (sender, question) = (self.sender.clone(), id.clone());
         self.pending.spawn_question(id, subject, |taken_back| async move {
             let answer = tokio::select! {
                 answer = taken_back.run_unless_withdrawn(asked) => answer,
                 () = reply.closed() => {
-                    mailbox.send(SessionMessage::ChoiceEnded { question, answer: "cancelled" }).await;
+                    sender.send(SessionMessage::ChoiceEnded { question, answer: "cancelled" }).await;
                     return;
                 }
             };
@@ -212,7 +212,7 @@ impl ClientQuestions {
         request: &ApprovalRequest,
         call: ToolCallUpdate,
     ) -> impl Future<Output = ApprovalAnswer> + Send + use<> {
-        let (to_client, mailbox) = (self.to_client.clone(), self.mailbox.clone());
+        let (to_client, sender) = (self.to_client.clone(), self.sender.clone());
         let turn = queue_for_lock(&self.turn);
         let question =
             RequestPermissionRequest::new(self.session.clone(), call, permission_options(request));
@@ -230,7 +230,7 @@ impl ClientQuestions {
                     // The user cancelled the whole turn. A refusal of this one question would let
                     // the turn continue. The question is withdrawn after the gateway has confirmed
                     // the cancellation.
-                    mailbox.send(SessionMessage::CancelAll).await;
+                    sender.send(SessionMessage::CancelAll).await;
                     std::future::pending().await
                 }
             }
@@ -247,7 +247,7 @@ impl ClientQuestions {
             to_client: self.to_client.clone(),
             session: self.session.clone(),
             caps: self.caps.clone(),
-            mailbox: self.mailbox.clone(),
+            sender: self.sender.clone(),
             question: id.to_owned(),
         };
         async move {

@@ -34,12 +34,12 @@ pub(crate) fn handle_request(
         }
         ToolMethod::Use => match ToolUseParams::from_params(params) {
             Err(error) => drop(responder.respond_with_error(error)),
-            Ok(wanted) => {
-                let begun = register_call(&agent, spelling, &wanted);
+            Ok(request) => {
+                let guard = register_call(&agent, spelling, &request);
                 let taken_back = responder.cancellation();
                 tokio::spawn(async move {
                     let unasked = async move { taken_back.cancelled().await };
-                    let made = run_call(begun, spelling, wanted, unasked).await;
+                    let made = run_call(guard, spelling, request, unasked).await;
                     let _ = responder.respond_with_result(made);
                 });
             }
@@ -49,8 +49,8 @@ pub(crate) fn handle_request(
         }
         ToolMethod::Cancel => {
             let cancelled = rpc_error::parse_params::<ToolCancelParams>("tools/cancel", params)
-                .map(|said| {
-                    agent.own_calls.cancel(&said.session_id, &said.tool_call_id);
+                .map(|target| {
+                    agent.own_calls.cancel(&target.session_id, &target.tool_call_id);
                     json!({})
                 });
             let _ = responder.respond_with_result(cancelled);
@@ -62,22 +62,23 @@ pub(crate) fn handle_request(
 pub(crate) fn handle_notification(agent: &Arc<AcpAgent>, method: &str, params: Value) {
     match ToolMethod::parse(method) {
         Some((ToolMethod::Use, spelling)) => {
-            let (Ok(wanted), Some(calls)) =
+            let (Ok(request), Some(calls)) =
                 (ToolUseParams::from_params(params), client_calls(agent))
             else {
                 tracing::warn!("ignored an invalid tool call notification");
                 return;
             };
-            let begun = register_call(agent, spelling, &wanted);
+            let guard = register_call(agent, spelling, &request);
             tokio::spawn(async move {
-                let names = (wanted.session_id.clone(), wanted.tool_call_id.clone());
-                let made = run_call(begun, spelling, wanted, std::future::pending()).await;
+                let names = (request.session_id.clone(), request.tool_call_id.clone());
+                let made = run_call(guard, spelling, request, std::future::pending()).await;
                 calls.send_result(names, spelling, made).await;
             });
         }
         Some((ToolMethod::Cancel, _)) => {
-            if let Ok(said) = rpc_error::parse_params::<ToolCancelParams>("tools/cancel", params) {
-                agent.own_calls.cancel(&said.session_id, &said.tool_call_id);
+            if let Ok(target) = rpc_error::parse_params::<ToolCancelParams>("tools/cancel", params)
+            {
+                agent.own_calls.cancel(&target.session_id, &target.tool_call_id);
             }
         }
         Some((ToolMethod::List | ToolMethod::Result, _)) | None => {}
@@ -117,23 +118,23 @@ type RegisteredSessionCall = (ClientCalls, CallGuard, CallTarget);
 fn register_call(
     agent: &AcpAgent,
     spelling: MethodPrefix,
-    wanted: &ToolUseParams,
+    request: &ToolUseParams,
 ) -> Result<RegisteredSessionCall, Error> {
-    let active = agent.find_session(&wanted.session_id)?;
+    let active = agent.find_session(&request.session_id)?;
     let calls =
         client_calls(agent).ok_or_else(|| rpc_error::bad_request("`initialize` comes first"))?;
-    let begun = calls.register_call(wanted)?;
-    Ok((calls, begun, call_target(&active, spelling)))
+    let guard = calls.register_call(request)?;
+    Ok((calls, guard, call_target(&active, spelling)))
 }
 
 async fn run_call(
     noted: Result<RegisteredSessionCall, Error>,
     spelling: MethodPrefix,
-    wanted: ToolUseParams,
+    request: ToolUseParams,
     unasked: impl Future<Output = ()> + Send,
 ) -> Result<Value, Error> {
-    let (calls, begun, place) = noted?;
-    calls.run_call(begun, std::future::ready(Ok(place)), spelling, wanted, unasked).await
+    let (calls, guard, call_target) = noted?;
+    calls.run_call(guard, std::future::ready(Ok(call_target)), spelling, request, unasked).await
 }
 
 fn client_calls(agent: &AcpAgent) -> Option<ClientCalls> {
@@ -141,12 +142,12 @@ fn client_calls(agent: &AcpAgent) -> Option<ClientCalls> {
 }
 
 fn call_target(active: &ActiveSession, spelling: MethodPrefix) -> CallTarget {
-    let mailbox = active.mailbox.clone();
+    let sender = active.sender.clone();
     let tapped = ObservedToolBackend {
         backend: Arc::clone(&active.backend),
-        mailbox: mailbox.clone(),
+        sender: sender.clone(),
         own_mode: Arc::clone(&active.own_mode),
     };
     let dialect: DialectName = spelling.default_dialect();
-    CallTarget { backend: Arc::new(tapped), session_sender: Some(mailbox), dialect }
+    CallTarget { backend: Arc::new(tapped), session_sender: Some(sender), dialect }
 }

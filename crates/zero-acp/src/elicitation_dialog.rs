@@ -29,7 +29,7 @@ pub(crate) struct ElicitationDialog {
     pub(crate) session: SessionId,
     pub(crate) caps: ClientFeatures,
     /// The session's task, which sends all updates about calls.
-    pub(crate) mailbox: SessionSender,
+    pub(crate) sender: SessionSender,
     /// Id of the question in the session's task.
     pub(crate) question: String,
 }
@@ -140,7 +140,7 @@ impl ElicitationDialog {
     async fn pick(&self, message: String, options: Vec<PermissionOption>) -> OptionPick {
         let (shown, call) = oneshot::channel();
         let question = self.question.clone();
-        self.mailbox.send(SessionMessage::ShowChoice { question, message, shown }).await;
+        self.sender.send(SessionMessage::ShowChoice { question, message, shown }).await;
         let Ok(call) = call.await else { return OptionPick::Cancelled };
         let asked = RequestPermissionRequest::new(self.session.clone(), call, options);
         let asked = self.to_client.request(asked, ANSWER_MAX).await;
@@ -156,7 +156,7 @@ impl ElicitationDialog {
             OptionPick::Cancelled => "cancelled",
         };
         let question = self.question.clone();
-        self.mailbox.send(SessionMessage::ChoiceEnded { question, answer }).await;
+        self.sender.send(SessionMessage::ChoiceEnded { question, answer }).await;
         picked
     }
 }

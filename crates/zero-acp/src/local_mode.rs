@@ -14,10 +14,10 @@ use zero_runtime::tool_backend::{ToolBackend, ToolBackendError};
 
 /// The permission mode of one session.
 pub(crate) struct LocalMode {
-    place: GatewayLocality,
+    locality: GatewayLocality,
     /// The mode from settings.
     usual: PermissionMode,
-    said: Mutex<ModeState>,
+    state: Mutex<ModeState>,
     /// Held while the mode is passed to the tool backend, so that the last change applies.
     telling: tokio::sync::Mutex<()>,
 }
@@ -28,21 +28,25 @@ pub(crate) struct ModeState {
     /// The user's choice.
     own: PermissionMode,
     /// The gateway's request.
-    wanted: PermissionMode,
+    requested: PermissionMode,
     /// Ledger entries up to this number do not change the mode.
     known_until: u64,
 }
 
 impl LocalMode {
     /// The mode of a session as its gateway stores it.
-    pub(crate) fn new(place: GatewayLocality, usual: PermissionMode, info: &SessionInfo) -> Self {
+    pub(crate) fn new(
+        locality: GatewayLocality,
+        usual: PermissionMode,
+        info: &SessionInfo,
+    ) -> Self {
         let kept = info.mode.as_deref().and_then(|mode| mode.parse().ok());
-        let own = match place {
+        let own = match locality {
             GatewayLocality::InProcess => kept.unwrap_or(usual),
             GatewayLocality::Remote => usual,
         };
-        let said = ModeState { own, wanted: own, known_until: info.last_seq };
-        Self { place, usual, said: Mutex::new(said), telling: tokio::sync::Mutex::default() }
+        let state = ModeState { own, requested: own, known_until: info.last_seq };
+        Self { locality, usual, state: Mutex::new(state), telling: tokio::sync::Mutex::default() }
     }
 
     /// The user's choice.
@@ -52,45 +56,45 @@ impl LocalMode {
 
     /// Sets the mode that the user chose in the editor; returns the previous state.
     pub(crate) fn choose(&self, mode: PermissionMode) -> ModeState {
-        let mut said = self.lock_state();
-        let before = *said;
-        (said.own, said.wanted) = (mode, mode);
+        let mut state = self.lock_state();
+        let before = *state;
+        (state.own, state.requested) = (mode, mode);
         before
     }
 
     /// Reverts a choice that the gateway failed to store. A stricter mode stays, and so does a mode
     /// that was chosen since.
     pub(crate) fn revert_choice(&self, chosen: PermissionMode, before: ModeState) {
-        let mut said = self.lock_state();
-        if said.own == chosen && !chosen.is_within(before.own) {
-            (said.own, said.wanted) = (before.own, before.wanted);
+        let mut state = self.lock_state();
+        if state.own == chosen && !chosen.is_within(before.own) {
+            (state.own, state.requested) = (before.own, before.requested);
         }
     }
 
     /// Records that the ledger contains the choice; older entries are ignored.
     pub(crate) fn confirm_stored(&self, until: u64) {
-        let mut said = self.lock_state();
-        said.known_until = said.known_until.max(until);
+        let mut state = self.lock_state();
+        state.known_until = state.known_until.max(until);
     }
 
     /// Applies a mode change from the ledger; `None` resets the mode.
     pub(crate) fn apply_ledger_mode(&self, mode: Option<PermissionMode>, seq: u64) {
-        let mut said = self.lock_state();
-        if self.place == GatewayLocality::InProcess && seq > said.known_until {
+        let mut state = self.lock_state();
+        if self.locality == GatewayLocality::InProcess && seq > state.known_until {
             let own = mode.unwrap_or(self.usual);
-            *said = ModeState { own, wanted: own, known_until: seq };
+            *state = ModeState { own, requested: own, known_until: seq };
         }
     }
 
     /// Sets the mode that the gateway requests for the tools.
     pub(crate) fn request_mode(&self, mode: PermissionMode) {
-        self.lock_state().wanted = mode;
+        self.lock_state().requested = mode;
     }
 
     /// The mode that applies.
     pub(crate) fn effective_mode(&self) -> PermissionMode {
-        let said = self.lock_state();
-        if said.wanted.is_within(said.own) { said.wanted } else { said.own }
+        let state = self.lock_state();
+        if state.requested.is_within(state.own) { state.requested } else { state.own }
     }
 
     /// Passes the effective mode to the tool backend.
@@ -112,7 +116,7 @@ impl LocalMode {
     }
 
     fn lock_state(&self) -> MutexGuard<'_, ModeState> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -125,9 +129,9 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(own: &LocalMode, wanted: PermissionMode, holds: PermissionMode) {
-        own.request_mode(wanted);
-        assert_eq!(own.effective_mode(), holds, "{wanted}");
+    fn check(own: &LocalMode, requested: PermissionMode, holds: PermissionMode) {
+        own.request_mode(requested);
+        assert_eq!(own.effective_mode(), holds, "{requested}");
     }
 
     #[test]

@@ -56,10 +56,10 @@ pub(crate) async fn authenticate(
     agent: Arc<AcpAgent>,
     params: Value,
 ) -> Result<MethodResponse, Error> {
-    let asked: AuthenticateRequest = rpc_error::parse_params("authenticate", params)?;
+    let request: AuthenticateRequest = rpc_error::parse_params("authenticate", params)?;
     let login = agent.config.login.as_ref();
     let known =
-        login.filter(|_| matches!(&*asked.method_id.0, EDITOR_TERMINAL_METHOD | MANUAL_METHOD));
+        login.filter(|_| matches!(&*request.method_id.0, EDITOR_TERMINAL_METHOD | MANUAL_METHOD));
     let Some(login) = known else {
         let message = "unknown authentication method; `initialize` lists the supported ones";
         return Err(rpc_error::invalid_params(message));

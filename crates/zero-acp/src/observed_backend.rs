@@ -17,7 +17,7 @@ use crate::session_message::{SessionMessage, SessionSender};
 /// A tool backend, and the session's task that observes its calls.
 pub(crate) struct ObservedToolBackend {
     pub(crate) backend: Arc<dyn ToolBackend>,
-    pub(crate) mailbox: SessionSender,
+    pub(crate) sender: SessionSender,
     pub(crate) own_mode: Arc<LocalMode>,
 }
 
@@ -39,7 +39,7 @@ impl ToolBackend for ObservedToolBackend {
         let tap = ForwardingObserver {
             call: String::from(call.id.clone()),
             watch,
-            mailbox: self.mailbox.clone(),
+            sender: self.sender.clone(),
             printed: Arc::default(),
             unsent: Mutex::default(),
         };
@@ -65,7 +65,7 @@ impl ToolBackend for ObservedToolBackend {
 struct ForwardingObserver {
     call: String,
     watch: Arc<dyn CallObserver>,
-    mailbox: SessionSender,
+    sender: SessionSender,
     printed: Arc<OutputBuffer>,
     /// Whether output was printed and its message did not fit into the queue.
     unsent: Mutex<bool>,
@@ -73,7 +73,7 @@ struct ForwardingObserver {
 
 impl CallObserver for ForwardingObserver {
     fn on_described(&self, title: String, kind: ToolKind, locations: Vec<FileLocation>) {
-        let _ = self.mailbox.try_send(SessionMessage::CallDescribed {
+        let _ = self.sender.try_send(SessionMessage::CallDescribed {
             call: self.call.clone(),
             title: title.clone(),
             kind,
@@ -87,7 +87,7 @@ impl CallObserver for ForwardingObserver {
     }
 
     fn on_started(&self) {
-        let _ = self.mailbox.try_send(SessionMessage::CallStarted { call: self.call.clone() });
+        let _ = self.sender.try_send(SessionMessage::CallStarted { call: self.call.clone() });
         self.watch.on_started();
     }
 
@@ -98,7 +98,7 @@ impl CallObserver for ForwardingObserver {
                 call: self.call.clone(),
                 printed: Arc::clone(&self.printed),
             };
-            *unsent = self.mailbox.try_send(message).is_err();
+            *unsent = self.sender.try_send(message).is_err();
         }
         self.watch.on_output(text);
     }

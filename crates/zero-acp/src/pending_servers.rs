@@ -25,10 +25,10 @@ impl PendingServers {
     }
 
     /// Waits for the servers, on the first call only. Tells the user which are not available.
-    pub(crate) async fn wait(&self, mailbox: &SessionSender) {
+    pub(crate) async fn wait(&self, sender: &SessionSender) {
         let wait = || async {
             for absent in self.servers.wait_for_servers(WAIT_MAX).await {
-                mailbox.send(SessionMessage::Remark(describe_absence(&absent))).await;
+                sender.send(SessionMessage::Remark(describe_absence(&absent))).await;
             }
         };
         self.were.get_or_init(wait).await;

@@ -70,19 +70,19 @@ pub(crate) enum PromptError {
     },
 }
 
-/// Translates the blocks of a prompt. `said_folder` is put before the text, for a gateway that does
+/// Translates the blocks of a prompt. `shown_folder` is put before the text, for a gateway that does
 /// not know the folder; it is omitted before a slash command, which has to come first.
 pub(crate) fn translate_blocks(
     blocks: &[ContentBlock],
-    said_folder: Option<&Path>,
+    shown_folder: Option<&Path>,
 ) -> Result<PromptContent, PromptError> {
-    let mut said = PromptContent::default();
+    let mut content = PromptContent::default();
     let mut is_first = true;
     for block in blocks {
         let words = match block {
             ContentBlock::Text(text) => Some(text.text.clone()),
             ContentBlock::ResourceLink(link) => {
-                said.linked_images.extend(linked_image_path(link));
+                content.linked_images.extend(linked_image_path(link));
                 Some(format_link(link))
             }
             ContentBlock::Resource(embedded) => match &embedded.resource {
@@ -97,13 +97,13 @@ pub(crate) fn translate_blocks(
                             "`{uri}` is embedded as bytes ({mime}); only images can be embedded. Link to the file instead"
                         ));
                     }
-                    said.attachments.push(image_attachment(&blob.blob, mime, Some(&blob.uri))?);
+                    content.attachments.push(image_attachment(&blob.blob, mime, Some(&blob.uri))?);
                     None
                 }
                 _ => return Err(PromptError::Unsupported { what: "a resource of this kind" }),
             },
             ContentBlock::Image(ImageContent { data, mime_type, uri, .. }) => {
-                said.attachments.push(image_attachment(data, mime_type, uri.as_deref())?);
+                content.attachments.push(image_attachment(data, mime_type, uri.as_deref())?);
                 None
             }
             ContentBlock::Audio(_) => return Err(PromptError::Unsupported { what: "audio" }),
@@ -111,31 +111,31 @@ pub(crate) fn translate_blocks(
         };
         if let Some(words) = words {
             if !std::mem::take(&mut is_first) {
-                said.text.push('\n');
+                content.text.push('\n');
             }
-            said.text.push_str(&words);
+            content.text.push_str(&words);
         }
-        check_size(&said.text)?;
-        let images = said.attachments.len().saturating_add(said.linked_images.len());
+        check_size(&content.text)?;
+        let images = content.attachments.len().saturating_add(content.linked_images.len());
         if images > IMAGES_MAX {
             return invalid(format!(
                 "the prompt has more than {IMAGES_MAX} images; send fewer at a time"
             ));
         }
     }
-    if said.text.contains('\0') {
+    if content.text.contains('\0') {
         return invalid("the prompt has a NUL character; leave it out".to_owned());
     }
-    let has_images = !said.attachments.is_empty() || !said.linked_images.is_empty();
-    if said.text.trim().is_empty() && !has_images {
+    let has_images = !content.attachments.is_empty() || !content.linked_images.is_empty();
+    if content.text.trim().is_empty() && !has_images {
         return Err(PromptError::Empty);
     }
-    if let Some(folder) = said_folder.filter(|_| !is_command(&said.text)) {
+    if let Some(folder) = shown_folder.filter(|_| !is_command(&content.text)) {
         let folder = escape_to_line(&folder.to_string_lossy());
-        said.text.insert_str(0, &format!("{FOLDER_PREFIX}{folder}{FOLDER_SUFFIX}"));
-        check_size(&said.text)?;
+        content.text.insert_str(0, &format!("{FOLDER_PREFIX}{folder}{FOLDER_SUFFIX}"));
+        check_size(&content.text)?;
     }
-    Ok(said)
+    Ok(content)
 }
 
 /// Removes the folder prefix from a prompt.

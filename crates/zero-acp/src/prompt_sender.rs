@@ -49,7 +49,7 @@ pub(crate) async fn deliver_prompt(
     active: Arc<ActiveSession>,
     turn: SendQueueTicket,
     run: String,
-    said: PromptContent,
+    content: PromptContent,
     thinking: Option<String>,
     cancel: CancellationToken,
     unasked: impl Future<Output = ()> + Send,
@@ -57,11 +57,11 @@ pub(crate) async fn deliver_prompt(
     // `$/cancel_request` has the same effect as `session/cancel`.
     let unasked = async {
         unasked.await;
-        active.mailbox.send(SessionMessage::CancelRun(run.clone())).await;
+        active.sender.send(SessionMessage::CancelRun(run.clone())).await;
         std::future::pending::<()>().await;
     };
     let carried = async {
-        let sent = send_prompt(&active, turn, &run, said, thinking, &cancel).await;
+        let sent = send_prompt(&active, turn, &run, content, thinking, &cancel).await;
         if sent.is_none() {
             cancel.cancelled().await;
         }
@@ -77,7 +77,7 @@ pub(crate) async fn deliver_prompt(
             // The gateway may have received the prompt although sending it failed.
             let may_be = matches!(how, PromptSendFailure::Failed(_)) && cancel.is_cancelled();
             let message = SessionMessage::PromptFailed { run: run.clone(), how: Box::new(how) };
-            active.mailbox.send(message).await;
+            active.sender.send(message).await;
             may_be
         }
     };
@@ -94,11 +94,11 @@ async fn send_prompt(
     active: &ActiveSession,
     turn: SendQueueTicket,
     run: &str,
-    said: PromptContent,
+    content: PromptContent,
     thinking: Option<String>,
     cancel: &CancellationToken,
 ) -> Option<PromptSendFailure> {
-    let PromptContent { text, mut attachments, linked_images } = said;
+    let PromptContent { text, mut attachments, linked_images } = content;
     for image in linked_images {
         let shown = image.display().to_string();
         match read_image(active, &shown, cancel).await {
@@ -112,7 +112,7 @@ async fn send_prompt(
     }
     let ready = async {
         let turn = turn.wait_turn().await;
-        active.awaited.wait(&active.mailbox).await;
+        active.awaited.wait(&active.sender).await;
         turn
     };
     let Some(_turn) = cancel.run_until_cancelled(ready).await else {
@@ -163,7 +163,7 @@ async fn read_image(
             ToolOutcome::Error(error) => Err(error.message.clone()),
         };
     let ((done, _), end) = (oneshot::channel(), Arc::new(outcome));
-    active.mailbox.send(SessionMessage::ClientCallEnded { call: id.into(), end, done }).await;
+    active.sender.send(SessionMessage::ClientCallEnded { call: id.into(), end, done }).await;
     image
 }
 

@@ -104,14 +104,14 @@ fn one_line(text: &str) -> String {
 
 /// The message of a JSON error, without the values that it quotes.
 fn parse_error_reason(error: &serde_json::Error) -> String {
-    let said = error.to_string();
-    match said.split_once(": ") {
+    let text = error.to_string();
+    match text.split_once(": ") {
         // `invalid type: string "…", expected u16`: the value is in the middle.
         Some((what, rest)) => match rest.rsplit_once(", expected ") {
             Some((_, expected)) => format!("{what}, expected {expected}"),
             None => what.to_owned(),
         },
-        None => said,
+        None => text,
     }
 }
 

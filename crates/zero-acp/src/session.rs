@@ -41,7 +41,7 @@ pub(crate) struct ActiveSession {
     pub(crate) id: schema::SessionId,
     pub(crate) handle: SessionHandle,
     pub(crate) backend: Arc<dyn ToolBackend>,
-    pub(crate) mailbox: SessionSender,
+    pub(crate) sender: SessionSender,
     /// Withdraws pending questions.
     pub(crate) stops: Arc<QuestionCanceller>,
     /// The available options and their current values.
@@ -52,7 +52,7 @@ pub(crate) struct ActiveSession {
     /// Held while a prompt is sent, so that prompts reach the gateway in order.
     pub(crate) sending: Arc<tokio::sync::Mutex<()>>,
     /// The folder that prompts have to name; `None` if the gateway knows it.
-    pub(crate) says_folder: Option<std::path::PathBuf>,
+    pub(crate) prefix_folder: Option<std::path::PathBuf>,
     pub(crate) overlap: OverlapPolicy,
     /// Tool calls that the client makes itself.
     pub(crate) own_calls: Arc<CallTable>,
@@ -71,7 +71,7 @@ pub(crate) struct SessionActor {
     pub(crate) presenter: UpdatePresenter,
     pub(crate) questions: ClientQuestions,
     /// Entries up to this number were sent by a replay.
-    pub(crate) told_until: u64,
+    pub(crate) sent_until: u64,
     waiting: HashMap<String, PendingPrompt>,
     stopped: CancelledRuns,
     /// Remark for the end of the run that chose a mode which does not apply.
@@ -86,7 +86,7 @@ impl SessionActor {
         to_client: ClientHandle,
         presenter: UpdatePresenter,
         questions: ClientQuestions,
-        told_until: u64,
+        sent_until: u64,
     ) -> Self {
         let (waiting, stopped, unheeded, unsent) = Default::default();
         Self {
@@ -94,7 +94,7 @@ impl SessionActor {
             to_client,
             presenter,
             questions,
-            told_until,
+            sent_until,
             waiting,
             stopped,
             unheeded,
@@ -149,7 +149,9 @@ impl SessionActor {
                         self.presenter.present_output(&call, &printed.take(), Instant::now());
                     self.send_updates(updates).await;
                 }
-                SessionMessage::RequestApproval(asked) => self.ask_local_approval(*asked).await,
+                SessionMessage::RequestApproval(approval) => {
+                    self.ask_local_approval(*approval).await
+                }
                 SessionMessage::Elicit(elicited) => {
                     self.questions.elicit(*elicited);
                     self.withdraw_stopped_questions().await;
@@ -254,10 +256,10 @@ impl SessionActor {
         }
     }
 
-    async fn ask_local_approval(&mut self, asked: ApprovalMessage) {
-        let (updates, call) = self.presenter.present_approval(&asked.request);
+    async fn ask_local_approval(&mut self, approval: ApprovalMessage) {
+        let (updates, call) = self.presenter.present_approval(&approval.request);
         self.send_updates(updates).await;
-        self.questions.ask_local_permission(asked, call);
+        self.questions.ask_local_permission(approval, call);
         self.withdraw_stopped_questions().await;
     }
 }

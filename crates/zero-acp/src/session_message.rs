@@ -54,7 +54,7 @@ pub(crate) enum SessionMessage {
     Remark(String),
     /// The client makes a call itself.
     ClientCallStarted { call: String, tool: String, input: Value },
-    /// A call that is not in the ledger has ended; `told` is signalled once that was sent.
+    /// A call that is not in the ledger has ended; `done` is signalled after the update was sent.
     ClientCallEnded { call: String, end: Arc<ToolOutcome>, done: oneshot::Sender<()> },
     /// Close the session.
     Close { done: oneshot::Sender<()>, runs: DisconnectPolicy },
@@ -76,7 +76,7 @@ impl SessionMessage {
 /// A prompt, and the responder for its answer.
 pub(crate) struct PromptMessage {
     pub(crate) run: String,
-    pub(crate) said: PromptContent,
+    pub(crate) content: PromptContent,
     pub(crate) thinking: Option<String>,
     pub(crate) responder: Responder<Value>,
 }

@@ -33,16 +33,16 @@ pub(crate) async fn new_session(
     agent: Arc<AcpAgent>,
     params: Value,
 ) -> Result<MethodResponse, Error> {
-    let asked: NewSessionRequest = rpc_error::parse_params("session/new", params)?;
-    let wanted = SessionSpec {
+    let request: NewSessionRequest = rpc_error::parse_params("session/new", params)?;
+    let spec = SessionSpec {
         id: None,
-        cwd: asked.cwd,
-        additional: asked.additional_directories,
-        servers: asked.mcp_servers,
-        meta: asked.meta,
+        cwd: request.cwd,
+        additional: request.additional_directories,
+        servers: request.mcp_servers,
+        meta: request.meta,
     };
     let _alone = agent.opening.lock().await;
-    let opened = agent.open_session(wanted).await?;
+    let opened = agent.open_session(spec).await?;
     let response = {
         let choices = opened.active.options();
         NewSessionResponse::new(opened.active.id.clone())
@@ -56,16 +56,16 @@ pub(crate) async fn load_session(
     agent: Arc<AcpAgent>,
     params: Value,
 ) -> Result<MethodResponse, Error> {
-    let asked: LoadSessionRequest = rpc_error::parse_params("session/load", params)?;
-    let wanted = SessionSpec {
-        id: Some(asked.session_id.0.to_string()),
-        cwd: asked.cwd,
-        additional: asked.additional_directories,
-        servers: asked.mcp_servers,
-        meta: asked.meta,
+    let request: LoadSessionRequest = rpc_error::parse_params("session/load", params)?;
+    let spec = SessionSpec {
+        id: Some(request.session_id.0.to_string()),
+        cwd: request.cwd,
+        additional: request.additional_directories,
+        servers: request.mcp_servers,
+        meta: request.meta,
     };
     let _alone = agent.opening.lock().await;
-    let mut opened = reopen(&agent, wanted).await?;
+    let mut opened = reopen(&agent, spec).await?;
     if let Err(error) = opened.replay_history().await {
         opened.active.handle.leave().await;
         return Err(error);
@@ -81,16 +81,16 @@ pub(crate) async fn resume_session(
     agent: Arc<AcpAgent>,
     params: Value,
 ) -> Result<MethodResponse, Error> {
-    let asked: ResumeSessionRequest = rpc_error::parse_params("session/resume", params)?;
-    let wanted = SessionSpec {
-        id: Some(asked.session_id.0.to_string()),
-        cwd: asked.cwd,
-        additional: asked.additional_directories,
-        servers: asked.mcp_servers,
-        meta: asked.meta,
+    let request: ResumeSessionRequest = rpc_error::parse_params("session/resume", params)?;
+    let spec = SessionSpec {
+        id: Some(request.session_id.0.to_string()),
+        cwd: request.cwd,
+        additional: request.additional_directories,
+        servers: request.mcp_servers,
+        meta: request.meta,
     };
     let _alone = agent.opening.lock().await;
-    let opened = reopen(&agent, wanted).await?;
+    let opened = reopen(&agent, spec).await?;
     let response = {
         let choices = opened.active.options();
         ResumeSessionResponse::new().modes(choices.modes()).config_options(choices.options())
@@ -100,14 +100,14 @@ pub(crate) async fn resume_session(
 
 /// Opens an existing session under the id that the client knows. If it is already open on this
 /// connection it is closed first: the client starts over with it.
-async fn reopen(agent: &Arc<AcpAgent>, wanted: SessionSpec) -> Result<PreparedSession, Error> {
+async fn reopen(agent: &Arc<AcpAgent>, spec: SessionSpec) -> Result<PreparedSession, Error> {
     // Check first: a failed open must not close the session that is open.
-    agent.check_spec(&wanted).await?;
-    let known = wanted.id.as_ref().and_then(|id| agent.sessions().remove(id));
+    agent.check_spec(&spec).await?;
+    let known = spec.id.as_ref().and_then(|id| agent.sessions().remove(id));
     if let Some(known) = known {
         close_and_wait(&known, DisconnectPolicy::Abort).await;
     }
-    agent.open_session(wanted).await
+    agent.open_session(spec).await
 }
 
 fn register_session(agent: &AcpAgent, opened: PreparedSession) -> PreparedSession {
@@ -120,11 +120,11 @@ pub(crate) async fn list_sessions(
     agent: Arc<AcpAgent>,
     params: Value,
 ) -> Result<MethodResponse, Error> {
-    let asked: ListSessionsRequest = rpc_error::parse_params("session/list", params)?;
-    if asked.cwd.as_ref().is_some_and(|cwd| !cwd.is_absolute()) {
+    let request: ListSessionsRequest = rpc_error::parse_params("session/list", params)?;
+    if request.cwd.as_ref().is_some_and(|cwd| !cwd.is_absolute()) {
         return Err(rpc_error::invalid_params("`cwd` has to be an absolute path"));
     }
-    let offset = match &asked.cursor {
+    let offset = match &request.cursor {
         None => 0,
         Some(cursor) => {
             cursor.strip_prefix("after:").and_then(|offset| offset.parse().ok()).ok_or_else(
@@ -133,7 +133,7 @@ pub(crate) async fn list_sessions(
         }
     };
     let limit =
-        asked.meta.as_ref().and_then(|meta| meta.get("limit").or_else(|| meta.get("pageSize")));
+        request.meta.as_ref().and_then(|meta| meta.get("limit").or_else(|| meta.get("pageSize")));
     let limit = match limit {
         None => PAGE_SIZE_DEFAULT,
         Some(limit) => limit
@@ -141,8 +141,8 @@ pub(crate) async fn list_sessions(
             .filter(|limit| *limit > 0)
             .ok_or_else(|| rpc_error::invalid_params("`_meta.limit` has to be a number above 0"))?,
     };
-    let is_of_folder = asked.cwd.is_some();
-    let cwd = asked.cwd.map(|cwd| cwd.display().to_string());
+    let is_of_folder = request.cwd.is_some();
+    let cwd = request.cwd.map(|cwd| cwd.display().to_string());
     let listing = ListRequest { cwd, offset, limit: limit.min(PAGE_MAX) };
     let listed = agent
         .config
@@ -174,8 +174,8 @@ pub(crate) async fn close_session(
     agent: Arc<AcpAgent>,
     params: Value,
 ) -> Result<MethodResponse, Error> {
-    let asked: CloseSessionRequest = rpc_error::parse_params("session/close", params)?;
-    let id = &*asked.session_id.0;
+    let request: CloseSessionRequest = rpc_error::parse_params("session/close", params)?;
+    let id = &*request.session_id.0;
     let active = agent.sessions().remove(id).ok_or_else(|| rpc_error::session_not_found(id))?;
     close_and_wait(&active, DisconnectPolicy::Abort).await;
     MethodResponse::new(CloseSessionResponse::new())
@@ -185,8 +185,8 @@ pub(crate) async fn delete_session(
     agent: Arc<AcpAgent>,
     params: Value,
 ) -> Result<MethodResponse, Error> {
-    let asked: DeleteSessionRequest = rpc_error::parse_params("session/delete", params)?;
-    let id = &*asked.session_id.0;
+    let request: DeleteSessionRequest = rpc_error::parse_params("session/delete", params)?;
+    let id = &*request.session_id.0;
     let active = agent.sessions().remove(id);
     let key = match &active {
         Some(active) => active.handle.info().session_key,
@@ -200,9 +200,9 @@ pub(crate) async fn delete_session(
 }
 
 pub(crate) async fn set_mode(agent: Arc<AcpAgent>, params: Value) -> Result<MethodResponse, Error> {
-    let asked: SetSessionModeRequest = rpc_error::parse_params("session/set_mode", params)?;
-    let active = agent.find_session(&asked.session_id.0)?;
-    let change = active.options().choose_mode(&asked.mode_id.0);
+    let request: SetSessionModeRequest = rpc_error::parse_params("session/set_mode", params)?;
+    let active = agent.find_session(&request.session_id.0)?;
+    let change = active.options().choose_mode(&request.mode_id.0);
     let change = change.map_err(|error| rpc_error::invalid_params(error.to_string()))?;
     self::apply_change(&active, change).await?;
     MethodResponse::new(SetSessionModeResponse::new())
@@ -212,15 +212,15 @@ pub(crate) async fn set_option(
     agent: Arc<AcpAgent>,
     params: Value,
 ) -> Result<MethodResponse, Error> {
-    let asked: SetSessionConfigOptionRequest =
+    let request: SetSessionConfigOptionRequest =
         rpc_error::parse_params("session/set_config_option", params)?;
-    let active = agent.find_session(&asked.session_id.0)?;
-    let value = match &asked.value {
+    let active = agent.find_session(&request.session_id.0)?;
+    let value = match &request.value {
         SessionConfigOptionValue::ValueId { value } => value.0.to_string(),
         SessionConfigOptionValue::Boolean { value } => value.to_string(),
         _ => return Err(rpc_error::invalid_params("`value` has to be one of the option's values")),
     };
-    let change = active.options().choose(&asked.config_id.0, &value);
+    let change = active.options().choose(&request.config_id.0, &value);
     let change = change.map_err(|error| rpc_error::invalid_params(error.to_string()))?;
     self::apply_change(&active, change).await?;
     let options = active.options().options();

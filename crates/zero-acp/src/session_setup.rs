@@ -57,14 +57,14 @@ pub(crate) struct PreparedSession {
     pub(crate) active: Arc<ActiveSession>,
     actor: SessionActor,
     messages: mpsc::Receiver<SessionMessage>,
-    heard: UpdateBuffer,
+    updates: UpdateBuffer,
     to_client: ClientHandle,
 }
 
 impl AcpAgent {
     /// Checks a request as far as that is possible before anything is opened.
-    pub(crate) async fn check_spec(&self, wanted: &SessionSpec) -> Result<(), Error> {
-        let SessionSpec { cwd, additional, servers, .. } = wanted;
+    pub(crate) async fn check_spec(&self, spec: &SessionSpec) -> Result<(), Error> {
+        let SessionSpec { cwd, additional, servers, .. } = spec;
         parse_servers(servers.clone())?;
         check_folders(cwd, additional)?;
         self.check_session_folders(cwd, additional).await
@@ -77,8 +77,8 @@ impl AcpAgent {
     }
 
     /// Opens a session at the gateway and prepares its tools; fails at `SESSIONS_MAX`.
-    pub(crate) async fn open_session(&self, wanted: SessionSpec) -> Result<PreparedSession, Error> {
-        let SessionSpec { id, cwd, additional, servers, meta } = wanted;
+    pub(crate) async fn open_session(&self, spec: SessionSpec) -> Result<PreparedSession, Error> {
+        let SessionSpec { id, cwd, additional, servers, meta } = spec;
         let servers = parse_servers(servers)?;
         check_folders(&cwd, &additional)?;
         let chosen = select_session(&self.config.defaults, id.as_deref(), meta.as_ref())?;
@@ -87,7 +87,7 @@ impl AcpAgent {
             let message = format!("{SESSIONS_MAX} sessions are open; close one first");
             return Err(rpc_error::bad_request(message));
         }
-        let (handle, heard) = {
+        let (handle, updates) = {
             // Prepare the gateway while the folders are checked; requests wait for the check.
             let fits = self.check_session_folders(&cwd, &additional).shared();
             let ready = async {
@@ -107,12 +107,12 @@ impl AcpAgent {
             let (opened, _ready) = tokio::try_join!(open, ready)?;
             opened
         };
-        let mut heard = UpdateBuffer::new(heard);
-        let place =
+        let mut updates = UpdateBuffer::new(updates);
+        let environment =
             SessionEnvironment { id, cwd, additional, servers, prefix_cwd: chosen.prefix_cwd };
-        match heard.buffer_during(self.build_session(handle.clone(), place)).await {
+        match updates.buffer_during(self.build_session(handle.clone(), environment)).await {
             Ok(SessionParts { active, actor, messages, to_client }) => {
-                Ok(PreparedSession { active, actor, messages, heard, to_client })
+                Ok(PreparedSession { active, actor, messages, updates, to_client })
             }
             Err(error) => {
                 handle.leave().await;
@@ -138,17 +138,17 @@ impl AcpAgent {
     async fn build_session(
         &self,
         handle: SessionHandle,
-        place: SessionEnvironment,
+        environment: SessionEnvironment,
     ) -> Result<SessionParts, Error> {
-        let SessionEnvironment { id: asked_id, cwd, additional, servers, prefix_cwd } = place;
+        let SessionEnvironment { id: asked_id, cwd, additional, servers, prefix_cwd } = environment;
         let info = handle.info();
         let id = self.assign_id(asked_id.as_deref().unwrap_or(&info.session_key));
         let Some(to_client) = self.client_handle() else {
             return Err(rpc_error::bad_request("`initialize` comes first"));
         };
         let caps = self.client_features();
-        let (mailbox, messages) = SessionSender::new();
-        let asker = Arc::new(ClientApprover { mailbox: mailbox.clone() });
+        let (sender, messages) = SessionSender::new();
+        let asker = Arc::new(ClientApprover { sender: sender.clone() });
         let folders: Vec<PathBuf> = std::iter::once(&cwd).chain(&additional).cloned().collect();
         let tool_hosts = Arc::clone(&self.config.tool_hosts);
         let editor = ClientBuffers::for_client(
@@ -183,7 +183,7 @@ impl AcpAgent {
         let own_mode = Arc::new(LocalMode::new(handle.locality(), tool_host.own_mode, &info));
         let tapped = ObservedToolBackend {
             backend: Arc::clone(&tool_host.backend),
-            mailbox: mailbox.clone(),
+            sender: sender.clone(),
             own_mode: Arc::clone(&own_mode),
         };
         // The name distinguishes this process from others. The mode can change here; the backend
@@ -196,26 +196,26 @@ impl AcpAgent {
         let offered = handle.choices().await.map_err(|error| rpc_error::from_link_error(&error))?;
         let choices =
             SessionOptions { info: handle.info(), offered, own_mode: own_mode.chosen_mode() };
-        let says_folder = (prefix_cwd && !handle.is_cwd_known())
+        let prefix_folder = (prefix_cwd && !handle.is_cwd_known())
             .then(|| prompt_content::abbreviate_home(&cwd, self.config.home.as_deref()));
         let stops: Arc<QuestionCanceller> = Arc::default();
         let active = Arc::new(ActiveSession {
             id: id.clone(),
             handle: handle.clone(),
             backend: tool_host.backend,
-            mailbox: mailbox.clone(),
+            sender: sender.clone(),
             stops: Arc::clone(&stops),
             choices: Mutex::new(choices),
             own_mode,
             awaited: PendingServers::new(tool_host.arrivals),
             sending: Arc::default(),
-            says_folder,
+            prefix_folder,
             overlap: self.config.preferences().overlap,
             own_calls: Arc::clone(&self.own_calls),
         });
         let presenter = UpdatePresenter::new(caps.clone(), cwd);
         let questions =
-            ClientQuestions::new(id, Some(handle), to_client.clone(), caps, mailbox, stops);
+            ClientQuestions::new(id, Some(handle), to_client.clone(), caps, sender, stops);
         let actor =
             SessionActor::new(Arc::clone(&active), to_client.clone(), presenter, questions, 0);
         Ok(SessionParts { active, actor, messages, to_client })
@@ -238,13 +238,13 @@ impl AcpAgent {
 impl PreparedSession {
     /// Sends the history of the session to the client.
     pub(crate) async fn replay_history(&mut self) -> Result<(), Error> {
-        let Self { active, actor, heard, to_client, .. } = self;
-        heard.buffer_during(replay_ledger(active, actor, to_client)).await
+        let Self { active, actor, updates, to_client, .. } = self;
+        updates.buffer_during(replay_ledger(active, actor, to_client)).await
     }
 
     /// Starts the session's task, after the client knows that the session is open.
     pub(crate) fn start(self) {
-        let Self { active, mut actor, messages, mut heard, .. } = self;
+        let Self { active, mut actor, messages, mut updates, .. } = self;
         let first = {
             let choices = active.options();
             let commands = AvailableCommandsUpdate::new(choices.commands());
@@ -252,13 +252,13 @@ impl PreparedSession {
             first.extend(actor.presenter.present_session_info(&choices.info));
             first
         };
-        let mailbox = active.mailbox.clone();
+        let sender = active.sender.clone();
         drop(active);
         tokio::spawn(actor.run(messages));
         tokio::spawn(async move {
-            mailbox.send(SessionMessage::SendUpdates(first)).await;
-            while let Some(news) = heard.next().await {
-                mailbox.send(SessionMessage::GatewayUpdate(Box::new(news))).await;
+            sender.send(SessionMessage::SendUpdates(first)).await;
+            while let Some(news) = updates.next().await {
+                sender.send(SessionMessage::GatewayUpdate(Box::new(news))).await;
             }
         });
     }
@@ -281,7 +281,7 @@ async fn replay_ledger(
             to_client.send_updates(&active.id, updates).await;
         }
     }
-    actor.told_until = ledger.after;
+    actor.sent_until = ledger.after;
     Ok(())
 }
 
@@ -362,8 +362,8 @@ fn select_session(
     id: Option<&str>,
     meta: Option<&Meta>,
 ) -> Result<SessionSelection, Error> {
-    let said = SessionMeta { meta };
-    let prefix_cwd = said.bool_field(&["prefixCwd"])?.unwrap_or(defaults.prefix_cwd);
+    let fields = SessionMeta { meta };
+    let prefix_cwd = fields.bool_field(&["prefixCwd"])?.unwrap_or(defaults.prefix_cwd);
     if let Some(id) = id {
         // A session that is opened twice on a connection has a number after its key.
         let key = match id.rsplit_once('#') {
@@ -374,19 +374,19 @@ fn select_session(
         let opening = OpenRequest { key, require_existing: true, ..OpenRequest::default() };
         return Ok(SessionSelection { opening, prefix_cwd });
     }
-    let label = said.text_field(&["sessionLabel", "label"])?;
-    let key = said.text_field(&["sessionKey", "session", "key"])?;
+    let label = fields.text_field(&["sessionLabel", "label"])?;
+    let key = fields.text_field(&["sessionKey", "session", "key"])?;
     let (key, label) = match (key, label) {
         (None, None) => (defaults.key.clone(), defaults.label.clone()),
-        said => said,
+        selected => selected,
     };
     // A label selects a session on its own; a key would select another one.
     let key = match &label {
         Some(_) => None,
         None => Some(key.unwrap_or_else(|| format!("acp:{}", random_uuid()))),
     };
-    let reset = said.bool_field(&["resetSession", "reset"])?.unwrap_or(defaults.reset);
-    let existing = said.bool_field(&["requireExisting", "requireExistingSession"])?;
+    let reset = fields.bool_field(&["resetSession", "reset"])?.unwrap_or(defaults.reset);
+    let existing = fields.bool_field(&["requireExisting", "requireExistingSession"])?;
     let require_existing = existing.unwrap_or(defaults.require_existing);
     let agent = defaults.agent.clone();
     let opening =

@@ -107,7 +107,7 @@ type RegisteredCall = (ClientCalls, CallGuard, SessionCell);
 
 /// A tool backend, and the task that asks its questions.
 struct ToolSession {
-    place: CallTarget,
+    call_target: CallTarget,
     /// Aborts the task, which releases everyone who waits for an answer.
     question_task: tokio::task::AbortHandle,
 }
@@ -145,12 +145,12 @@ impl ConnectionHandler for ToolServer {
             }
             (_, Some((ToolMethod::Use, spelling))) => match ToolUseParams::from_params(params) {
                 Err(error) => Err(error),
-                Ok(wanted) => {
-                    let noted = self.register_call(&wanted);
+                Ok(request) => {
+                    let noted = self.register_call(&request);
                     let taken_back = responder.cancellation();
                     tokio::spawn(async move {
                         let unasked = async move { taken_back.cancelled().await };
-                        let made = service.run_call(noted, spelling, wanted, unasked).await;
+                        let made = service.run_call(noted, spelling, request, unasked).await;
                         let _ = responder.respond_with_result(made);
                     });
                     return;
@@ -166,17 +166,17 @@ impl ConnectionHandler for ToolServer {
             ("tools/close" | "_zero/tools/close", _) => drop(self.close_session(params)),
             (_, Some((ToolMethod::Cancel, _))) => drop(self.cancel_call(params)),
             (_, Some((ToolMethod::Use, spelling))) => {
-                let (Ok(wanted), Some(calls)) =
+                let (Ok(request), Some(calls)) =
                     (ToolUseParams::from_params(params), self.client_calls())
                 else {
                     tracing::warn!("ignored an invalid tool call notification");
                     return;
                 };
-                let (service, noted) = (Arc::clone(self), self.register_call(&wanted));
+                let (service, noted) = (Arc::clone(self), self.register_call(&request));
                 tokio::spawn(async move {
-                    let names = (wanted.session_id.clone(), wanted.tool_call_id.clone());
+                    let names = (request.session_id.clone(), request.tool_call_id.clone());
                     let made =
-                        service.run_call(noted, spelling, wanted, std::future::pending()).await;
+                        service.run_call(noted, spelling, request, std::future::pending()).await;
                     calls.send_result(names, spelling, made).await;
                 });
             }
@@ -197,10 +197,11 @@ impl ToolServer {
 
     /// Optional for callers. Capabilities are used as far as they can be parsed.
     fn initialize(&self, params: &Value) -> Value {
-        let said = params.get("clientCapabilities").cloned().unwrap_or(Value::Null);
-        let said: ClientCapabilities = serde_json::from_value(said).unwrap_or_default();
+        let capabilities = params.get("clientCapabilities").cloned().unwrap_or(Value::Null);
+        let capabilities: ClientCapabilities =
+            serde_json::from_value(capabilities).unwrap_or_default();
         *self.caps.lock().unwrap_or_else(PoisonError::into_inner) =
-            ClientFeatures::from_capabilities(&said);
+            ClientFeatures::from_capabilities(&capabilities);
         json!({
             "protocolVersion": 1,
             "agentInfo": {"name": "zero", "title": "zero tools", "version": env!("CARGO_PKG_VERSION")},
@@ -212,18 +213,18 @@ impl ToolServer {
     }
 
     fn close_session(&self, params: Value) -> Result<Value, Error> {
-        let said: SessionCloseParams = rpc_error::parse_params("tools/close", params)?;
-        self.own_calls.cancel_all(&said.session_id);
+        let target: SessionCloseParams = rpc_error::parse_params("tools/close", params)?;
+        self.own_calls.cancel_all(&target.session_id);
         // Dropping the tool host ends the processes that it started.
-        match self.sessions().remove(&said.session_id) {
+        match self.sessions().remove(&target.session_id) {
             Some(_) => Ok(json!({})),
-            None => Err(session_not_found(&said.session_id)),
+            None => Err(session_not_found(&target.session_id)),
         }
     }
 
     fn cancel_call(&self, params: Value) -> Result<Value, Error> {
-        let said: ToolCancelParams = rpc_error::parse_params("tools/cancel", params)?;
-        self.own_calls.cancel(&said.session_id, &said.tool_call_id);
+        let target: ToolCancelParams = rpc_error::parse_params("tools/cancel", params)?;
+        self.own_calls.cancel(&target.session_id, &target.tool_call_id);
         Ok(json!({}))
     }
 
@@ -231,30 +232,30 @@ impl ToolServer {
         let asked = ToolListParams::from_params(params)?;
         let dialect = asked.dialect(self.config.dialect)?;
         let id = asked.session_id.as_deref().unwrap_or(DEFAULT_SESSION);
-        let place = self.call_target(id, &self.session_cell(id)?).await?;
-        client_calls::list_tools(&place, dialect).await
+        let call_target = self.call_target(id, &self.session_cell(id)?).await?;
+        client_calls::list_tools(&call_target, dialect).await
     }
 
     /// Registers a call and its session before the next message is handled, so that closing the
     /// session cancels the call, also while the session is still being opened.
-    fn register_call(&self, wanted: &ToolUseParams) -> Result<RegisteredCall, Error> {
+    fn register_call(&self, request: &ToolUseParams) -> Result<RegisteredCall, Error> {
         let calls =
             self.client_calls().ok_or_else(|| rpc_error::bad_request("say something first"))?;
-        let begun = calls.register_call(wanted)?;
-        let cell = self.session_cell(&wanted.session_id)?;
-        Ok((calls, begun, cell))
+        let guard = calls.register_call(request)?;
+        let cell = self.session_cell(&request.session_id)?;
+        Ok((calls, guard, cell))
     }
 
     async fn run_call(
         &self,
         noted: Result<RegisteredCall, Error>,
         spelling: MethodPrefix,
-        wanted: ToolUseParams,
+        request: ToolUseParams,
         unasked: impl Future<Output = ()> + Send,
     ) -> Result<Value, Error> {
-        let (calls, begun, cell) = noted?;
-        let id = wanted.session_id.clone();
-        calls.run_call(begun, self.call_target(&id, &cell), spelling, wanted, unasked).await
+        let (calls, guard, cell) = noted?;
+        let id = request.session_id.clone();
+        calls.run_call(guard, self.call_target(&id, &cell), spelling, request, unasked).await
     }
 
     fn client_calls(&self) -> Option<ClientCalls> {
@@ -278,7 +279,7 @@ impl ToolServer {
     /// The backend of a session, which is opened on first use.
     async fn call_target(&self, id: &str, cell: &SessionCell) -> Result<CallTarget, Error> {
         let opened = cell.get_or_try_init(|| self.open_session(id)).await;
-        opened.map(|session| session.place.clone()).inspect_err(|_| {
+        opened.map(|session| session.call_target.clone()).inspect_err(|_| {
             // A session that failed to open must not count against the limit.
             let mut sessions = self.sessions();
             if sessions.get(id).is_some_and(|now| Arc::ptr_eq(now, cell) && !now.initialized()) {
@@ -292,8 +293,8 @@ impl ToolServer {
             return Err(rpc_error::bad_request("say something first"));
         };
         let ToolServerConfig { tool_hosts, cwd, additional, dialect, permissions } = &self.config;
-        let (mailbox, messages) = SessionSender::new();
-        let asker = Arc::new(ClientApprover { mailbox: mailbox.clone() });
+        let (sender, messages) = SessionSender::new();
+        let asker = Arc::new(ClientApprover { sender: sender.clone() });
         let approver: Arc<dyn CallApprover> = match permissions {
             ToolServerApproval::Ask => Arc::clone(&asker) as _,
             ToolServerApproval::AllowAll => Arc::new(PreapprovedCalls),
@@ -315,13 +316,15 @@ impl ToolServer {
         let caps = self.caps.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let session = schema::SessionId::new(id.to_owned());
         let questions =
-            ClientQuestions::new(session, None, to_client, caps.clone(), mailbox, Arc::default());
+            ClientQuestions::new(session, None, to_client, caps.clone(), sender, Arc::default());
         let presenter = UpdatePresenter::new(caps, cwd.clone());
-        let (book, id) = (Arc::clone(&self.own_calls), id.to_owned());
+        let (call_table, id) = (Arc::clone(&self.own_calls), id.to_owned());
         let question_task =
-            tokio::spawn(serve_questions(messages, questions, presenter, book, id)).abort_handle();
-        let place = CallTarget { backend: opened.backend, session_sender: None, dialect: *dialect };
-        Ok(ToolSession { place, question_task })
+            tokio::spawn(serve_questions(messages, questions, presenter, call_table, id))
+                .abort_handle();
+        let call_target =
+            CallTarget { backend: opened.backend, session_sender: None, dialect: *dialect };
+        Ok(ToolSession { call_target, question_task })
     }
 
     /// Stops all calls and waits a moment for them to end.
@@ -344,14 +347,14 @@ async fn serve_questions(
     mut messages: mpsc::Receiver<SessionMessage>,
     mut questions: ClientQuestions,
     mut presenter: UpdatePresenter,
-    book: Arc<CallTable>,
+    call_table: Arc<CallTable>,
     session: String,
 ) {
     while let Some(message) = messages.recv().await {
         match message {
             // A call that was cancelled in the meantime asks nothing.
             SessionMessage::RequestApproval(asked)
-                if book.is_cancelled(&session, &asked.request.call) => {}
+                if call_table.is_cancelled(&session, &asked.request.call) => {}
             SessionMessage::RequestApproval(asked) => {
                 let (_, call) = presenter.present_approval(&asked.request);
                 questions.ask_local_permission(*asked, call);
@@ -368,7 +371,7 @@ async fn serve_questions(
                 // Withdraw first: a call that releases its question would let the next one be
                 // asked.
                 let withdrawn = questions.withdraw_all();
-                book.cancel_all(&session);
+                call_table.cancel_all(&session);
                 drop(withdrawn);
             }
             _ => {}

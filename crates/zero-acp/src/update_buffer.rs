@@ -14,13 +14,13 @@ const BUFFERED_MAX: usize = 64;
 
 /// The updates of a session, from its opening on.
 pub(crate) struct UpdateBuffer {
-    heard: SessionUpdates,
+    updates: SessionUpdates,
     kept: VecDeque<GatewayUpdate>,
 }
 
 impl UpdateBuffer {
-    pub(crate) fn new(heard: SessionUpdates) -> Self {
-        Self { heard, kept: VecDeque::new() }
+    pub(crate) fn new(updates: SessionUpdates) -> Self {
+        Self { updates, kept: VecDeque::new() }
     }
 
     /// Runs a future and buffers the updates that arrive in the meantime.
@@ -30,7 +30,7 @@ impl UpdateBuffer {
             tokio::select! {
                 biased;
                 done = &mut work => return done,
-                news = self.heard.next() => match news {
+                news = self.updates.next() => match news {
                     Some(news) => buffer_change(&mut self.kept, news),
                     None => return work.await,
                 },
@@ -42,7 +42,7 @@ impl UpdateBuffer {
     pub(crate) async fn next(&mut self) -> Option<GatewayUpdate> {
         match self.kept.pop_front() {
             Some(news) => Some(news),
-            None => self.heard.next().await,
+            None => self.updates.next().await,
         }
     }
 }
@@ -90,9 +90,9 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(heard: Vec<GatewayUpdate>, expected: Vec<GatewayUpdate>) {
+    fn check(updates: Vec<GatewayUpdate>, expected: Vec<GatewayUpdate>) {
         let mut kept = VecDeque::new();
-        heard.into_iter().for_each(|news| buffer_change(&mut kept, news));
+        updates.into_iter().for_each(|news| buffer_change(&mut kept, news));
         assert_eq!(kept, expected);
     }
 

@@ -69,7 +69,7 @@ enum QuestionScope {
 pub(crate) struct UpdatePresenter {
     caps: ClientFeatures,
     cwd: PathBuf,
-    talks: MessageAssembler,
+    assembler: MessageAssembler,
     calls: CallIndex,
     /// Cost of the runs that have ended, in US dollars.
     spent: Option<f64>,
@@ -83,7 +83,7 @@ impl UpdatePresenter {
         Self {
             caps,
             cwd,
-            talks: MessageAssembler::default(),
+            assembler: MessageAssembler::default(),
             calls: CallIndex::default(),
             spent: None,
             remarks: 0,
@@ -114,7 +114,7 @@ impl UpdatePresenter {
         text: &str,
     ) -> SessionUpdate {
         let text = format!("\n\n[zero] {}\n", one_line(text, LINE_CHARS_MAX));
-        let message = self.talks.message_id(run, MessageKind::Answer);
+        let message = self.assembler.message_id(run, MessageKind::Answer);
         SessionUpdate::AgentMessageChunk(ContentChunk::new(text.into()).message_id(message))
     }
 
@@ -135,7 +135,7 @@ impl UpdatePresenter {
             EventKind::Text { text } => self.present_text(run, MessageKind::Answer, text),
             EventKind::Thought { text } => self.present_text(run, MessageKind::Thought, text),
             EventKind::ToolStarted { call, name, title, kind, input, locations } => {
-                self.talks.break_message(run);
+                self.assembler.break_message(run);
                 let named = match locations.is_empty() {
                     true => call_content::input_locations(*kind, input),
                     false => locations.clone(),
@@ -147,7 +147,7 @@ impl UpdatePresenter {
                     name: Some(name),
                     input: Some(call_content::raw_input(input)),
                     is_rewritten: false,
-                    places: &named,
+                    locations: &named,
                 };
                 self.learn_call(call, run, facts).1
             }
@@ -155,7 +155,7 @@ impl UpdatePresenter {
                 let facts = CallFacts {
                     title: title.as_deref().map(clean_title),
                     kind: *kind,
-                    places: locations,
+                    locations,
                     ..CallFacts::empty(FactRank::Described)
                 };
                 let (known, mut updates) = self.learn_call(call, run, facts);
@@ -165,7 +165,7 @@ impl UpdatePresenter {
                 updates
             }
             EventKind::ToolEnded { call, outcome, .. } => {
-                self.talks.break_message(run);
+                self.assembler.break_message(run);
                 self.end_call(call, run, outcome)
             }
             EventKind::Plan { entries } => vec![plan_update(entries)],
@@ -205,7 +205,7 @@ impl UpdatePresenter {
         let facts = CallFacts {
             title: Some(clean_title(title)),
             kind: Some(kind),
-            places: locations,
+            locations,
             ..CallFacts::empty(FactRank::Described)
         };
         self.learn_call(call, None, facts).1
@@ -256,7 +256,7 @@ impl UpdatePresenter {
     ) -> Vec<SessionUpdate> {
         let named = call_content::input_locations(ToolKind::Other, input);
         let facts = CallFacts {
-            places: &named,
+            locations: &named,
             title: Some(call_title(tool, "", ToolKind::Other, input)),
             name: Some(tool),
             input: Some(call_content::raw_input(input)),
@@ -465,14 +465,14 @@ impl UpdatePresenter {
     fn present_text(
         &mut self,
         run: Option<&RunId>,
-        voice: MessageKind,
+        kind: MessageKind,
         text: &str,
     ) -> Vec<SessionUpdate> {
         if text.is_empty() {
             return Vec::new();
         }
-        let chunk = ContentChunk::new(text.into()).message_id(self.talks.message_id(run, voice));
-        vec![match voice {
+        let chunk = ContentChunk::new(text.into()).message_id(self.assembler.message_id(run, kind));
+        vec![match kind {
             MessageKind::Answer => SessionUpdate::AgentMessageChunk(chunk),
             MessageKind::Thought => SessionUpdate::AgentThoughtChunk(chunk),
         }]
@@ -551,7 +551,7 @@ impl UpdatePresenter {
         moment: DeliveryMode,
     ) -> Vec<SessionUpdate> {
         let run = event.run.as_ref();
-        self.talks.end_run(run);
+        self.assembler.end_run(run);
         let words = match end {
             RunOutcome::Aborted { .. } => "stopped with the run",
             RunOutcome::Interrupted => "zero stopped before the outcome was known",

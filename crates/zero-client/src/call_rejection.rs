@@ -19,30 +19,32 @@ pub(crate) enum CallRejection {
 impl CallRejection {
     /// The result of a rejected call; `None` if the event is not a call.
     pub(crate) fn to_result(self, event: &EventFrame) -> Option<ToolsResultParams> {
-        let wanted = ToolsUseEvent::deserialize(event.payload.as_ref()?).ok()?;
-        let words = match self {
-            Self::NotHosted => "the tools of this session are not here any more; open it again",
+        let call = ToolsUseEvent::deserialize(event.payload.as_ref()?).ok()?;
+        let message = match self {
+            Self::NotHosted => {
+                "this client no longer hosts the tools of the session; open the session again"
+            }
             Self::QueueFull => {
-                "this call was not made: the tools are not ready yet, and too many calls wait for them; make it again"
+                "the call was not made: the tools are not ready yet, and too many calls wait for them; try again"
             }
         };
         let reason = match self {
             Self::NotHosted => ErrorReason::ServerUnavailable,
             Self::QueueFull => ErrorReason::QueueFull,
         };
-        let error = ToolError::failed(reason, words).with_tool(&wanted.tool_name);
+        let error = ToolError::failed(reason, message).with_tool(&call.tool_name);
         let outcome = ToolOutcome::from(error);
         let content = render_plain(&outcome);
-        // The gateway may not have told its terms yet. Every gateway takes this form.
-        Some(to_old_result_params(&wanted, outcome, content))
+        // The gateway may not have sent its capabilities yet. Every gateway accepts this form.
+        Some(to_old_result_params(&call, outcome, content))
     }
 }
 
 /// The parameters of `tools/result` for an outcome.
-pub(crate) fn to_result_params(wanted: &ToolsUseEvent, outcome: ToolOutcome) -> ToolsResultParams {
+pub(crate) fn to_result_params(call: &ToolsUseEvent, outcome: ToolOutcome) -> ToolsResultParams {
     ToolsResultParams {
-        session_id: wanted.session_id.clone(),
-        tool_call_id: wanted.tool_call_id.clone(),
+        session_id: call.session_id.clone(),
+        tool_call_id: call.tool_call_id.clone(),
         is_error: outcome.status() != ToolCallStatus::Completed,
         outcome: Some(Box::new(outcome)),
         content: Vec::new(),
@@ -55,10 +57,10 @@ pub(crate) fn to_result_params(wanted: &ToolsUseEvent, outcome: ToolOutcome) -> 
     }
 }
 
-/// The parameters of `tools/result` for a gateway that does not take an outcome. `content` is what
-/// the model is told.
+/// The parameters of `tools/result` for a gateway that does not take an outcome. `content` is the
+/// result for the model.
 pub(crate) fn to_old_result_params(
-    wanted: &ToolsUseEvent,
+    call: &ToolsUseEvent,
     outcome: ToolOutcome,
     mut content: Vec<ResultContent>,
 ) -> ToolsResultParams {
@@ -77,8 +79,8 @@ pub(crate) fn to_old_result_params(
         },
     };
     ToolsResultParams {
-        session_id: wanted.session_id.clone(),
-        tool_call_id: wanted.tool_call_id.clone(),
+        session_id: call.session_id.clone(),
+        tool_call_id: call.tool_call_id.clone(),
         outcome: None,
         content: content.into_iter().map(Into::into).collect(),
         is_error: status != ToolCallStatus::Completed,
@@ -100,7 +102,7 @@ mod tests {
     use super::*;
 
     fn written(outcome: ToolOutcome) -> Value {
-        let wanted = ToolsUseEvent {
+        let call = ToolsUseEvent {
             session_id: "s".to_owned(),
             tool_call_id: "c".to_owned(),
             tool_name: "Plan".to_owned(),
@@ -108,7 +110,7 @@ mod tests {
             timeout_ms: None,
         };
         let content = render_plain(&outcome);
-        serde_json::to_value(to_old_result_params(&wanted, outcome, content)).unwrap()
+        serde_json::to_value(to_old_result_params(&call, outcome, content)).unwrap()
     }
 
     #[test]

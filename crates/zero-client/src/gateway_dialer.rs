@@ -21,7 +21,7 @@ pub struct GatewayConnection {
     /// What happens there.
     pub events: GatewayEvents,
     /// Where it leads.
-    pub place: GatewayLocality,
+    pub locality: GatewayLocality,
 }
 
 /// Where a gateway runs, which decides whether its permission modes are trusted.

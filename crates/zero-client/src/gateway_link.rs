@@ -53,19 +53,19 @@ impl GatewayLink {
     /// Opens a session; its updates are delivered from now on.
     pub async fn open(
         &self,
-        wanted: OpenRequest,
+        request: OpenRequest,
     ) -> Result<(SessionHandle, SessionUpdates), GatewayLinkError> {
         match self.shared.ensure_connected(ReconnectWait::Now).await?.side {
-            GatewayKind::Native => native_gateway::open_session(&self.shared, wanted).await,
-            GatewayKind::OpenClaw => openclaw::open_session(&self.shared, wanted).await,
+            GatewayKind::Native => native_gateway::open_session(&self.shared, request).await,
+            GatewayKind::OpenClaw => openclaw::open_session(&self.shared, request).await,
         }
     }
 
     /// Lists sessions.
-    pub async fn list(&self, wanted: ListRequest) -> Result<SessionList, GatewayLinkError> {
+    pub async fn list(&self, request: ListRequest) -> Result<SessionList, GatewayLinkError> {
         match self.shared.ensure_connected(ReconnectWait::Now).await?.side {
-            GatewayKind::Native => native_gateway::list_sessions(&self.shared, wanted).await,
-            GatewayKind::OpenClaw => openclaw::list_sessions(&self.shared, wanted).await,
+            GatewayKind::Native => native_gateway::list_sessions(&self.shared, request).await,
+            GatewayKind::OpenClaw => openclaw::list_sessions(&self.shared, request).await,
         }
     }
 

@@ -1,4 +1,4 @@
-//! What is heard of a session at a gateway.
+//! [`GatewayUpdate`], one update of a session from its gateway.
 
 use zero_core::event::Event;
 
@@ -6,7 +6,7 @@ use crate::link_error::GatewayLinkError;
 
 /// An update of a session.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "nearly all news are entries")]
+#[expect(clippy::large_enum_variant, reason = "nearly all updates are entries")]
 pub enum GatewayUpdate {
     /// A ledger entry. Each is delivered once and in order, also across reconnects.
     Entry(Event),

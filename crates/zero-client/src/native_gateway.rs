@@ -20,20 +20,20 @@ const PAGE_MAX: u64 = 1_000;
 
 pub(crate) async fn open_session(
     shared: &Arc<SharedLink>,
-    wanted: OpenRequest,
+    request: OpenRequest,
 ) -> Result<(SessionHandle, SessionUpdates), GatewayLinkError> {
     shared.check_capacity()?;
-    let named = wanted.key.clone().or(wanted.label.clone()).unwrap_or_default();
-    let again = if wanted.reset { RequestRetry::Never } else { RequestRetry::Once };
+    let named = request.key.clone().or(request.label.clone()).unwrap_or_default();
+    let again = if request.reset { RequestRetry::Never } else { RequestRetry::Once };
     let mut params = SessionOpenParams {
-        session_key: wanted.key,
-        label: wanted.label,
-        cwd: wanted.cwd,
-        agent: wanted.agent,
+        session_key: request.key,
+        label: request.label,
+        cwd: request.cwd,
+        agent: request.agent,
         model: None,
-        mode: wanted.mode.map(|mode| mode.to_string()),
-        reset: wanted.reset,
-        require_existing: wanted.require_existing,
+        mode: request.mode.map(|mode| mode.to_string()),
+        reset: request.reset,
+        require_existing: request.require_existing,
     };
     let strays = shared.stray_count();
     let mut folder = None;
@@ -51,11 +51,11 @@ pub(crate) async fn open_session(
     let next = opened.result.last_seq.saturating_add(1);
     let mut slot = SessionSlot::new(shared.next_number(), opened.result, None);
     slot.folder = folder;
-    slot.place = opened.up.place;
+    slot.locality = opened.up.locality;
     let slot = Arc::new(slot);
     shared.add_slot(&slot);
     let handle = SessionHandle::new(Arc::clone(shared), Arc::clone(&slot));
-    let heard = SessionUpdates::new(Arc::clone(shared), Arc::clone(&slot), next);
+    let updates = SessionUpdates::new(Arc::clone(shared), Arc::clone(&slot), next);
     if shared.stray_count() != strays {
         // The first entry may have been written between the answer and now.
         slot.inbox.mark_missed();
@@ -69,7 +69,7 @@ pub(crate) async fn open_session(
             .map_err(|error| GatewayLinkError::from(error).for_session(&named))?;
         slot.inbox.mark_missed();
     }
-    Ok((handle, heard))
+    Ok((handle, updates))
 }
 
 /// Sets the folder of the session, once its tools are hosted here.
@@ -94,12 +94,12 @@ pub(crate) async fn send_folder(
 
 pub(crate) async fn list_sessions(
     shared: &Arc<SharedLink>,
-    wanted: ListRequest,
+    request: ListRequest,
 ) -> Result<SessionList, GatewayLinkError> {
     let params = ZeroSessionsListParams {
-        cwd: wanted.cwd,
-        offset: Some(wanted.offset),
-        limit: Some(wanted.limit.clamp(1, PAGE_MAX)),
+        cwd: request.cwd,
+        offset: Some(request.offset),
+        limit: Some(request.limit.clamp(1, PAGE_MAX)),
     };
     let listed = shared.request::<ZeroSessionsList>(params, RequestRetry::Once).await?.result;
     Ok(SessionList { sessions: listed.sessions, next_offset: listed.next_offset })

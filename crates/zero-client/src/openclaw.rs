@@ -44,54 +44,55 @@ const FINAL_EVENT_WAIT: Duration = Duration::from_secs(2);
 
 pub(crate) async fn open_session(
     shared: &Arc<SharedLink>,
-    wanted: OpenRequest,
+    request: OpenRequest,
 ) -> Result<(SessionHandle, SessionUpdates), GatewayLinkError> {
     shared.check_capacity()?;
-    let mut key = find_key(shared, &wanted).await?;
-    if wanted.reset {
+    let mut key = find_key(shared, &request).await?;
+    if request.reset {
         let answer =
-            request(shared, "sessions.reset", json!({"key": key}), RequestRetry::Never).await;
+            send_request(shared, "sessions.reset", json!({"key": key}), RequestRetry::Never).await;
         let answer = answer.map_err(|error| error.for_session(&key))?;
         if let Some(spelling) = answer.get("key").and_then(Value::as_str) {
             spelling.clone_into(&mut key);
         }
     }
     let info = read_session_info(shared, &key).await?;
-    let telling = OpenClawTranslator::new(
+    let translator = OpenClawTranslator::new(
         info.agent.clone(),
         info.model.clone(),
         info.context_window.unwrap_or_default(),
     );
-    let voice = OpenClawSession::new(shared, telling);
-    let mut slot = SessionSlot::new(shared.next_number(), info, Some(voice));
-    slot.folder = wanted.cwd;
+    let session = OpenClawSession::new(shared, translator);
+    let mut slot = SessionSlot::new(shared.next_number(), info, Some(session));
+    slot.folder = request.cwd;
     let slot = Arc::new(slot);
     shared.add_slot(&slot);
-    let heard = SessionUpdates::new(Arc::clone(shared), Arc::clone(&slot), LIVE_BASE + 1);
-    Ok((SessionHandle::new(Arc::clone(shared), slot), heard))
+    let updates = SessionUpdates::new(Arc::clone(shared), Arc::clone(&slot), LIVE_BASE + 1);
+    Ok((SessionHandle::new(Arc::clone(shared), slot), updates))
 }
 
 /// The key of the requested session, in the gateway's spelling if the session exists.
 async fn find_key(
     shared: &Arc<SharedLink>,
-    wanted: &OpenRequest,
+    request: &OpenRequest,
 ) -> Result<String, GatewayLinkError> {
-    let Some(key) = &wanted.key else {
-        let label = wanted.label.clone().unwrap_or_default();
+    let Some(key) = &request.key else {
+        let label = request.label.clone().unwrap_or_default();
         let answer =
-            request(shared, "sessions.resolve", json!({"label": label}), RequestRetry::Once).await;
+            send_request(shared, "sessions.resolve", json!({"label": label}), RequestRetry::Once)
+                .await;
         let answer = answer.map_err(|error| error.for_session(&label))?;
         let key = answer.get("key").and_then(Value::as_str).map(str::to_owned);
         return key.ok_or(GatewayLinkError::NoSession { key: label });
     };
-    let key = session_keys::with_agent(key, wanted.agent.as_deref());
+    let key = session_keys::with_agent(key, request.agent.as_deref());
     match resolve_key(shared, &key).await {
         Ok(found) => Ok(found),
-        Err(GatewayLinkError::NoSession { .. }) if !wanted.require_existing => Ok(key),
+        Err(GatewayLinkError::NoSession { .. }) if !request.require_existing => Ok(key),
         Err(GatewayLinkError::Refused { .. }) if session_keys::to_bridge_key(&key).is_some() => {
             let other = session_keys::to_bridge_key(&key).unwrap_or_default();
             match resolve_key(shared, &other).await {
-                Err(GatewayLinkError::NoSession { .. }) if !wanted.require_existing => Ok(other),
+                Err(GatewayLinkError::NoSession { .. }) if !request.require_existing => Ok(other),
                 found => found,
             }
         }
@@ -100,7 +101,8 @@ async fn find_key(
 }
 
 async fn resolve_key(shared: &Arc<SharedLink>, key: &str) -> Result<String, GatewayLinkError> {
-    let answer = request(shared, "sessions.resolve", json!({"key": key}), RequestRetry::Once).await;
+    let answer =
+        send_request(shared, "sessions.resolve", json!({"key": key}), RequestRetry::Once).await;
     let answer = answer.map_err(|error| error.for_session(key))?;
     let found = answer.get("key").and_then(Value::as_str).map(str::to_owned);
     found.ok_or_else(|| GatewayLinkError::NoSession { key: key.to_owned() })
@@ -112,28 +114,28 @@ async fn read_session_info(
     key: &str,
 ) -> Result<SessionInfo, GatewayLinkError> {
     let params = json!({"limit": 200, "search": key, "includeDerivedTitles": true});
-    let answer = request(shared, "sessions.list", params, RequestRetry::Once).await?;
+    let answer = send_request(shared, "sessions.list", params, RequestRetry::Once).await?;
     Ok(session_rows::find_session(&answer, key))
 }
 
 pub(crate) async fn send_prompt(
     shared: &Arc<SharedLink>,
     slot: &Arc<SessionSlot>,
-    voice: &OpenClawSession,
+    session: &OpenClawSession,
     sending: SendRequest,
 ) -> Result<(), GatewayLinkError> {
-    let running = voice.lock_translator().active_runs();
+    let running = session.lock_translator().active_runs();
     let others: Vec<String> =
         running.into_iter().map(|(run, _)| run).filter(|run| *run != sending.run).collect();
     if sending.overlap == OverlapPolicy::Replace {
         for run in &others {
             let params = json!({"sessionKey": slot.key(), "runId": run});
-            request(shared, "chat.abort", params, RequestRetry::Once).await?;
+            send_request(shared, "chat.abort", params, RequestRetry::Once).await?;
         }
     }
     let run = sending.run.clone();
     let (text, attached) = (sending.text.clone(), sending.attachments.clone());
-    voice.lock_translator().expect_run(&run, text, attached, now_ms());
+    session.lock_translator().expect_run(&run, text, attached, now_ms());
     let waits = sending.overlap == OverlapPolicy::Queue && !others.is_empty();
     let answer = match post_prompt(shared, &slot.key(), &sending, waits).await {
         Err(GatewayLinkError::Refused { code, message }) => {
@@ -153,11 +155,11 @@ pub(crate) async fn send_prompt(
     let answer = match answer {
         Ok(answer) => answer,
         // The run has started, as its events show.
-        Err(GatewayLinkError::Lost { .. }) if voice.lock_translator().has_started(&run) => {
+        Err(GatewayLinkError::Lost { .. }) if session.lock_translator().has_started(&run) => {
             return Ok(());
         }
         Err(error) => {
-            voice.lock_translator().forget_run(&run);
+            session.lock_translator().forget_run(&run);
             return Err(error);
         }
     };
@@ -168,14 +170,14 @@ pub(crate) async fn send_prompt(
         _ => None,
     };
     let is_over = answer.get("status").and_then(Value::as_str) == Some("ok");
-    voice
-        .publish(slot, |telling, now_ms| match end {
-            Some(end) => telling.finish_run(&run, "", end, now_ms),
-            None => telling.handle_accepted(&run, now_ms),
+    session
+        .publish(slot, |translator, now_ms| match end {
+            Some(end) => translator.finish_run(&run, "", end, now_ms),
+            None => translator.handle_accepted(&run, now_ms),
         })
         .await;
     if is_over {
-        voice.check_run_later(slot, &json!({"runId": run}), FINAL_EVENT_WAIT);
+        session.check_run_later(slot, &json!({"runId": run}), FINAL_EVENT_WAIT);
     }
     Ok(())
 }
@@ -212,17 +214,17 @@ async fn post_prompt(
     if waits {
         params["queueMode"] = json!("followup");
     }
-    request(shared, "chat.send", params, RequestRetry::Once).await
+    send_request(shared, "chat.send", params, RequestRetry::Once).await
 }
 
 pub(crate) async fn list_sessions(
     shared: &Arc<SharedLink>,
-    wanted: ListRequest,
+    request: ListRequest,
 ) -> Result<SessionList, GatewayLinkError> {
     let params = json!({
-        "limit": wanted.limit.max(1), "offset": wanted.offset, "includeDerivedTitles": true,
+        "limit": request.limit.max(1), "offset": request.offset, "includeDerivedTitles": true,
     });
-    let answer = request(shared, "sessions.list", params, RequestRetry::Once).await?;
+    let answer = send_request(shared, "sessions.list", params, RequestRetry::Once).await?;
     let mut sessions = session_rows::parse_sessions(&answer);
     let open = shared.slots();
     for session in sessions.iter_mut().filter(|session| session.cwd.is_none()) {
@@ -230,7 +232,7 @@ pub(crate) async fn list_sessions(
         let slot = open.iter().rev().find(|slot| slot.has_key(&session.session_key));
         session.cwd = slot.and_then(|slot| slot.folder.clone());
     }
-    if let Some(cwd) = &wanted.cwd {
+    if let Some(cwd) = &request.cwd {
         sessions.retain(|session| session.cwd.as_ref() == Some(cwd));
     }
     let has_more = answer.get("hasMore").and_then(Value::as_bool).unwrap_or(false);
@@ -247,7 +249,7 @@ pub(crate) async fn read_events(
         return Ok(LedgerPage::default());
     }
     let params = json!({"key": slot.key(), "limit": MESSAGES_MAX});
-    let answer = request(shared, "sessions.get", params, RequestRetry::Once).await?;
+    let answer = send_request(shared, "sessions.get", params, RequestRetry::Once).await?;
     let messages = answer.get("messages").and_then(Value::as_array).cloned().unwrap_or_default();
     let mut entries = history::build_entries(&messages);
     entries.retain(|event| event.seq > after);
@@ -285,11 +287,11 @@ pub(crate) async fn change_session(
     if changed.is_empty() {
         return Ok(slot.info());
     }
-    request(shared, "sessions.patch", Value::Object(params), RequestRetry::Once).await?;
+    send_request(shared, "sessions.patch", Value::Object(params), RequestRetry::Once).await?;
     let info = read_session_info(shared, &slot.key()).await?;
     slot.update_info(info.clone());
-    if let Some(voice) = &slot.voice {
-        voice.publish(slot, |telling, now_ms| telling.record_change(changed, now_ms)).await;
+    if let Some(session) = &slot.openclaw {
+        session.publish(slot, |translator, now_ms| translator.record_change(changed, now_ms)).await;
     }
     Ok(info)
 }
@@ -322,7 +324,7 @@ pub(crate) async fn resolve_approval(
     confirm_answered(shared.request::<ExecApprovalResolve>(params, RequestRetry::Once).await)
 }
 
-async fn request(
+async fn send_request(
     shared: &Arc<SharedLink>,
     method: &'static str,
     params: Value,

@@ -146,19 +146,19 @@ impl SessionHandle {
 
     /// Where its gateway runs.
     pub fn locality(&self) -> GatewayLocality {
-        self.slot().place
+        self.slot().locality
     }
 
     /// Whether the gateway knows the session's folder. If not, prompts have to name it.
     pub fn is_cwd_known(&self) -> bool {
-        self.slot().voice.is_none()
+        self.slot().openclaw.is_none()
     }
 
     /// Sends a prompt; its run is reported by updates.
     pub async fn send(&self, sending: SendRequest) -> Result<(), GatewayLinkError> {
         let (shared, slot) = (self.shared(), self.slot());
-        if let Some(voice) = &slot.voice {
-            return openclaw::send_prompt(shared, slot, voice, sending).await;
+        if let Some(session) = &slot.openclaw {
+            return openclaw::send_prompt(shared, slot, session, sending).await;
         }
         let params = chat_send_params(slot.key(), sending);
         shared.request::<ChatSend>(params, RequestRetry::Once).await?;
@@ -179,7 +179,7 @@ impl SessionHandle {
     /// A page of ledger entries after number `after`. To read on, pass the number of the last entry.
     pub async fn read_events(&self, after: u64) -> Result<LedgerPage, GatewayLinkError> {
         let (shared, slot) = (self.shared(), self.slot());
-        match &slot.voice {
+        match &slot.openclaw {
             None => native_gateway::read_events(shared, slot.key(), after).await,
             Some(_) => openclaw::read_events(shared, slot, after).await,
         }
@@ -188,7 +188,7 @@ impl SessionHandle {
     /// Changes settings of the session.
     pub async fn change(&self, change: SessionChange) -> Result<SessionInfo, GatewayLinkError> {
         let (shared, slot) = (self.shared(), self.slot());
-        if slot.voice.is_some() {
+        if slot.openclaw.is_some() {
             return openclaw::change_session(shared, slot, change).await;
         }
         let params = SessionSetParams {
@@ -207,7 +207,7 @@ impl SessionHandle {
     /// The values that settings of the session can have.
     pub async fn choices(&self) -> Result<SessionChoicesResult, GatewayLinkError> {
         let (shared, slot) = (self.shared(), self.slot());
-        if slot.voice.is_some() {
+        if slot.openclaw.is_some() {
             return Ok(openclaw::session_choices(slot));
         }
         let params = SessionChoicesParams { session_key: Some(slot.key()) };
@@ -221,7 +221,7 @@ impl SessionHandle {
         answer: ApprovalAnswer,
     ) -> Result<(), GatewayLinkError> {
         let (shared, slot) = (self.shared(), self.slot());
-        if slot.voice.is_some() {
+        if slot.openclaw.is_some() {
             return openclaw::resolve_approval(shared, id, answer).await;
         }
         let params = ApprovalsResolveParams { id: id.to_owned(), answer: answer.id().to_owned() };
@@ -235,7 +235,7 @@ impl SessionHandle {
         action: &str,
         content: Map<String, Value>,
     ) -> Result<(), GatewayLinkError> {
-        if self.slot().voice.is_some() {
+        if self.slot().openclaw.is_some() {
             return Err(GatewayLinkError::Unsupported { what: "ask questions" });
         }
         let (id, action) = (id.to_owned(), action.to_owned());
@@ -262,7 +262,7 @@ impl SessionHandle {
         own_mode: PermissionMode,
     ) -> Result<bool, GatewayLinkError> {
         let (shared, slot) = (self.shared(), self.slot());
-        if slot.voice.is_some() {
+        if slot.openclaw.is_some() {
             return Ok(false);
         }
         let hosted = HostedTools { host: host.to_owned(), backend, own_mode };
@@ -290,7 +290,7 @@ impl SessionHandle {
         let (shared, slot) = (self.shared(), self.slot());
         let other = shared.remove_slot(slot);
         slot.leave();
-        if slot.voice.is_none() {
+        if slot.openclaw.is_none() {
             native_gateway::leave_session(shared, slot, other).await;
         }
     }

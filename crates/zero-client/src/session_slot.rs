@@ -32,12 +32,12 @@ pub(crate) struct SessionSlot {
     /// The queue of its updates.
     pub(crate) inbox: UpdateQueue,
     /// The translator for a gateway without a ledger; `None` for a gateway of zero.
-    pub(crate) voice: Option<OpenClawSession>,
+    pub(crate) openclaw: Option<OpenClawSession>,
     /// The requested folder, if the gateway does not know it or denies it to us: the tools hosted
     /// here use it on this machine.
     pub(crate) folder: Option<String>,
     /// Where its gateway runs.
-    pub(crate) place: GatewayLocality,
+    pub(crate) locality: GatewayLocality,
     info: Mutex<SessionInfo>,
     tools: Mutex<ToolHosting>,
     /// Held while attaching, so that there is one attachment at a time.
@@ -99,13 +99,13 @@ pub(crate) struct HostedTools {
 }
 
 impl SessionSlot {
-    pub(crate) fn new(number: u64, info: SessionInfo, voice: Option<OpenClawSession>) -> Self {
+    pub(crate) fn new(number: u64, info: SessionInfo, openclaw: Option<OpenClawSession>) -> Self {
         Self {
             number,
             inbox: UpdateQueue::default(),
-            voice,
+            openclaw,
             folder: None,
-            place: GatewayLocality::Remote,
+            locality: GatewayLocality::Remote,
             info: Mutex::new(info),
             tools: Mutex::default(),
             attaching: tokio::sync::Mutex::default(),

@@ -95,7 +95,7 @@ impl SessionUpdates {
     }
 
     fn has_ledger(&self) -> bool {
-        self.slot.voice.is_none()
+        self.slot.openclaw.is_none()
     }
 
     /// Reads entries from the ledger. Each page advances by at least one entry, so this ends.

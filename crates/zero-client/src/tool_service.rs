@@ -374,8 +374,8 @@ struct RemoteCallObserver {
 
 impl RemoteCallObserver {
     fn new() -> (Self, mpsc::Receiver<ToolsProgressParams>) {
-        let (progress_queue, heard) = mpsc::channel(PROGRESS_WAITING_MAX);
-        (Self { progress_queue }, heard)
+        let (progress_queue, receiver) = mpsc::channel(PROGRESS_WAITING_MAX);
+        (Self { progress_queue }, receiver)
     }
 }
 

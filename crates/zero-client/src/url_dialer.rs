@@ -52,7 +52,7 @@ impl UrlDialer {
         let options = ConnectOptions { device, ..self.options.clone() };
         let (client, events) =
             GatewayClient::connect(GatewayTarget::Url(self.url.clone()), options).await?;
-        Ok(GatewayConnection { client, events, place: GatewayLocality::Remote })
+        Ok(GatewayConnection { client, events, locality: GatewayLocality::Remote })
     }
 }
 

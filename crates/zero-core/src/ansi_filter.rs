@@ -1,47 +1,48 @@
-//! What a command printed, without what a terminal obeys.
+//! Removes terminal control sequences from the output of a command.
 //!
-//! Titles, the clipboard, modes and answers to type back are taken out. Colours pass only to a
-//! terminal; plain text keeps the last state of a line that was written over. The text comes in
-//! pieces, and a sequence may be cut anywhere. One that does not end hides nothing beyond a bound.
+//! Sequences that set the title, the clipboard or a mode, or that make the terminal reply, are removed.
+//! Colours pass only to a terminal; plain text keeps the last state of an overwritten line. The text
+//! arrives in pieces, and a sequence may be cut anywhere. An unterminated sequence hides at most
+//! `SEQUENCE_CHARS_MAX` characters.
 
 use std::mem;
 
-/// Characters of a sequence that is waited for; a longer one is no sequence.
+/// Longest sequence, in characters; anything longer is text.
 const SEQUENCE_CHARS_MAX: usize = 4_096;
 /// Longest sequence that is passed on to a terminal, in characters.
 const STYLE_CHARS_MAX: usize = 32;
 
-/// What is kept besides text.
+/// Which sequences pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnsiFilterMode {
-    /// Colours and moves within the text, for a terminal.
+    /// Colours and cursor moves within the text, for a terminal.
     Styled,
-    /// Nothing, for plain text: a line that is written over is written over.
+    /// None. An overwritten line keeps only its last state.
     PlainText,
 }
 
-/// Takes what is printed piece by piece.
+/// Filters text that arrives in pieces.
 #[derive(Clone, Debug)]
 pub struct AnsiFilter {
     mode: AnsiFilterMode,
     state: AnsiFilterState,
-    /// Characters of the sequence it is in.
+    /// Length of the current sequence, in characters.
     sequence_chars: usize,
-    /// Parameters of the control sequence it is in, as far as they may be passed on.
+    /// Parameters of the current control sequence that may be passed on.
     parameters: String,
     /// Whether the current string may contain line breaks: an image may, a title or a link may not.
     has_lines: bool,
-    /// A carriage return was read, and it is not known yet whether the line ends or is written over.
+    /// The last character was a carriage return; the next decides whether it ends or overwrites the line.
     returned: bool,
 }
 
-/// Where in a sequence a character stands.
+/// Position within a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AnsiFilterState {
     Text,
     /// After an escape.
     Escape,
-    /// After an escape and something that one more character follows.
+    /// After an escape and a character that is followed by exactly one more.
     EscapeMore,
     /// In a control sequence: parameters until a final character.
     Control,
@@ -51,12 +52,12 @@ enum AnsiFilterState {
     StrEscape,
 }
 
-/// The plain text of what a command wrote. Bytes that are no text become `U+FFFD`.
+/// Returns the output of a command as plain text. Invalid UTF-8 becomes `U+FFFD`.
 pub fn strip(bytes: &[u8]) -> String {
     AnsiFilter::filter_all(AnsiFilterMode::PlainText, &String::from_utf8_lossy(bytes))
 }
 
-/// The plain text of pieces that follow each other, also where they are cut within a character.
+/// Returns consecutive pieces as plain text; a piece may end within a character.
 pub fn strip_pieces<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> String {
     strip(&pieces.flatten().copied().collect::<Vec<u8>>())
 }

@@ -56,15 +56,15 @@ impl fmt::Display for ByteSize {
 
 /// A text that is not a valid amount.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not {wanted}")]
+#[error("`{text}` is not {expected}")]
 pub struct InvalidAmountError {
     text: String,
-    wanted: &'static str,
+    expected: &'static str,
 }
 
 impl InvalidAmountError {
-    pub(crate) fn new(text: &str, wanted: &'static str) -> Self {
-        Self { text: text.to_owned(), wanted }
+    pub(crate) fn new(text: &str, expected: &'static str) -> Self {
+        Self { text: text.to_owned(), expected }
     }
 }
 
@@ -82,7 +82,7 @@ impl FromStr for ByteSize {
     fn from_str(text: &str) -> Result<Self, InvalidAmountError> {
         let invalid = || InvalidAmountError {
             text: text.to_owned(),
-            wanted: "a size such as `500 KB` or `10 MB`",
+            expected: "a size such as `500 KB` or `10 MB`",
         };
         let (number, unit) = split_unit(text).ok_or_else(invalid)?;
         let factor = match unit.as_str() {
@@ -100,7 +100,7 @@ impl FromStr for ByteSize {
 pub fn parse_duration(text: &str) -> Result<Duration, InvalidAmountError> {
     let invalid = || InvalidAmountError {
         text: text.to_owned(),
-        wanted: "a time such as `250 ms`, `30 s` or `2 m`",
+        expected: "a time such as `250 ms`, `30 s` or `2 m`",
     };
     let (number, unit) = split_unit(text).ok_or_else(invalid)?;
     let factor_ms: u64 = match unit.as_str() {
@@ -316,7 +316,7 @@ impl HostLimitChange {
             || value.parse::<ByteSize>().map_err(wrong).and_then(|size| above_zero(name, size));
         let count = || {
             let count = value.trim().parse::<usize>().map_err(|_| {
-                wrong(InvalidAmountError { text: value.to_owned(), wanted: "a whole number" })
+                wrong(InvalidAmountError { text: value.to_owned(), expected: "a whole number" })
             });
             count.and_then(|count| above_zero(name, count))
         };

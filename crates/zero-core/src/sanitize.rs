@@ -46,8 +46,8 @@ pub fn replace_unsafe_chars(text: &str) -> String {
     text.chars().map(|c| if keeps(c) { c } else { '\u{FFFD}' }).collect()
 }
 
-/// Error output as text that does nothing but be read: what would do more is shown as an escape, so
-/// that it can be told what was there. Carriage returns are left out.
+/// Error output that is safe to print: each unsafe character is shown as an escape. Carriage returns
+/// are removed.
 pub fn escape_unsafe_chars(text: &str) -> String {
     escape_lines(&text.replace('\r', "")).into_owned()
 }

@@ -40,7 +40,7 @@ pub fn shorten_to_fit(text: &str, chars_max: usize) -> String {
     }
 }
 
-/// Which part of a long text counts more. It gets two thirds of the room.
+/// The more important end of a long text. It gets two thirds of the space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextFocus {
     /// The beginning, such as that of a file.
@@ -49,8 +49,8 @@ pub enum TextFocus {
     End,
 }
 
-/// The beginning and the end of a text that is longer than so many bytes. Between them is what
-/// `mark` makes of the number of bytes that were left out.
+/// Shortens a text that is longer than `bytes_max` bytes to its beginning and end, with `mark`, which
+/// gets the number of omitted bytes, between them.
 pub fn shorten_middle(
     text: &str,
     bytes_max: usize,
@@ -94,8 +94,8 @@ pub fn join_words<'a>(words: impl Iterator<Item = &'a str>, chars_max: usize) ->
     line
 }
 
-/// What somebody wrote, for an error message: at most so many characters of it, escaped as in a
-/// string literal.
+/// Quotes untrusted text in an error message: at most `chars_max` characters, escaped as in a string
+/// literal.
 pub fn excerpt(text: &str, chars_max: usize) -> String {
     let kept = head_chars(text, chars_max);
     let mark = if kept.len() < text.len() { "…" } else { "" };

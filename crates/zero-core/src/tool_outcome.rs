@@ -149,7 +149,7 @@ impl From<Result<ToolResult, ToolError>> for ToolOutcome {
 
 /// Replaces what is nested more than [`DEPTH_MAX`] levels deep in a value by a note.
 ///
-/// Records, frames and events wrap an outcome in further levels, and whoever reads them refuses 128.
+/// Records, frames and events add further levels, and their readers reject a depth of 128.
 pub fn limit_depth(value: &mut Value) {
     fn limit(value: &mut Value, left: usize) {
         match value {
@@ -196,10 +196,10 @@ mod tests {
         use ToolCallStatus::{Cancelled, Completed, Denied, Failed, Interrupted};
         for status in [Completed, Failed, Denied, Cancelled, Interrupted] {
             let content = vec![ResultContent::Text { text: "a".into() }];
-            let places = vec![FileLocation { path: "/a".into(), line: Some(1) }];
-            let outcome = ToolOutcome::from_content(status, content, None, places.clone());
+            let locations = vec![FileLocation { path: "/a".into(), line: Some(1) }];
+            let outcome = ToolOutcome::from_content(status, content, None, locations.clone());
             assert_eq!(outcome.status(), status);
-            assert_eq!(*outcome.locations(), places);
+            assert_eq!(*outcome.locations(), locations);
             assert_eq!(outcome.error().map_or("a", |error| &error.message), "a");
         }
     }

@@ -102,10 +102,10 @@ impl AuthConfig {
         if let Some(principal) = &self.anybody {
             return Ok(principal.clone());
         }
-        let said = |field: fn(&ConnectAuth) -> &Option<String>| {
+        let credential = |field: fn(&ConnectAuth) -> &Option<String>| {
             shown.and_then(|auth| field(auth).as_deref()).filter(|text| !text.is_empty())
         };
-        let (token, password) = (said(|auth| &auth.token), said(|auth| &auth.password));
+        let (token, password) = (credential(|auth| &auth.token), credential(|auth| &auth.password));
         let by_token = token.and_then(|token| find_principal(&self.tokens, token));
         let by_password = password.and_then(|password| find_principal(&self.passwords, password));
         if let Some(principal) = by_token.or(by_password) {
@@ -115,9 +115,9 @@ impl AuthConfig {
             AuthError::TokenMismatch
         } else if password.is_some() {
             AuthError::PasswordMismatch
-        } else if said(|auth| &auth.device_token).is_some() {
+        } else if credential(|auth| &auth.device_token).is_some() {
             AuthError::DeviceTokenMismatch
-        } else if said(|auth| &auth.bootstrap_token).is_some() {
+        } else if credential(|auth| &auth.bootstrap_token).is_some() {
             AuthError::BootstrapTokenInvalid
         } else if self.tokens.is_empty() && !self.passwords.is_empty() {
             AuthError::PasswordMissing
@@ -162,11 +162,11 @@ fn find_principal<'a>(keys: &'a [SecretDigest], shown: &str) -> Option<&'a Princ
 
 /// The granted scopes: the requested ones that the token has, or all of them if the request names
 /// none. A scope that another granted scope includes is not listed.
-pub(crate) fn grant_scopes(has: &[TokenScope], asked: Option<&[String]>) -> Vec<TokenScope> {
-    let asked = asked.unwrap_or_default();
+pub(crate) fn grant_scopes(has: &[TokenScope], requested: Option<&[String]>) -> Vec<TokenScope> {
+    let requested = requested.unwrap_or_default();
     let known: Vec<TokenScope> =
-        asked.iter().filter_map(|word| TokenScope::from_name(word)).collect();
-    let wanted = if asked.is_empty() { has } else { known.as_slice() };
+        requested.iter().filter_map(|word| TokenScope::from_name(word)).collect();
+    let wanted = if requested.is_empty() { has } else { known.as_slice() };
     let covered =
         |scopes: &[TokenScope], scope: TokenScope| scopes.iter().any(|one| one.covers(scope));
     let granted = || {
@@ -319,9 +319,13 @@ mod tests {
     #[test]
     fn requested_scopes_never_exceed_granted() {
         #[track_caller]
-        fn check(has: &[TokenScope], asked: &[&str], expected: &[TokenScope]) {
-            let asked: Vec<String> = asked.iter().map(|word| (*word).to_owned()).collect();
-            assert_eq!(grant_scopes(has, Some(&asked)), expected, "{has:?} asking {asked:?}");
+        fn check(has: &[TokenScope], requested: &[&str], expected: &[TokenScope]) {
+            let requested: Vec<String> = requested.iter().map(|word| (*word).to_owned()).collect();
+            assert_eq!(
+                grant_scopes(has, Some(&requested)),
+                expected,
+                "{has:?} asking {requested:?}"
+            );
         }
         use TokenScope::{Admin, Approvals, Questions, Read, Write};
         check(&[Read], &["operator.admin"], &[Read]);

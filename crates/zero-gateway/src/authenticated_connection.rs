@@ -206,7 +206,7 @@ impl AuthenticatedConnection {
         key: &SessionKey,
         cwd: Option<PathBuf>,
     ) -> Result<SessionRecord, ErrorPayload> {
-        let wanted = OpenSessionOptions {
+        let options = OpenSessionOptions {
             key: Some(key.to_string()),
             owner: self.owner().to_owned(),
             cwd,
@@ -214,7 +214,7 @@ impl AuthenticatedConnection {
             leave_as_is: true,
             ..OpenSessionOptions::default()
         };
-        let session = self.sessions().open(wanted).await.map_err(to_error_shape)?;
+        let session = self.sessions().open(options).await.map_err(to_error_shape)?;
         if self.can_see(&session) { Ok(session) } else { Err(session_not_found(key)) }
     }
 
@@ -249,11 +249,11 @@ impl AuthenticatedConnection {
         loop {
             asked.mark_unchanged();
             for pending in self.sessions().approvals().list() {
-                let heard = match self.find_session_by_id(&pending.session).await {
+                let sent = match self.find_session_by_id(&pending.session).await {
                     Ok(Some(session)) => self.watch_session(&session).await.map(drop),
                     other => other.map(drop),
                 };
-                if let Err(error) = heard {
+                if let Err(error) = sent {
                     let conn = &self.greeting.conn_id;
                     tracing::warn!(%conn, error = %error.message, "an approval was not delivered");
                 }

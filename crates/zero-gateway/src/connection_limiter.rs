@@ -72,7 +72,7 @@ impl ConnectionLimiter {
 /// Counts connections per address. Loopback is exempt; only the total limit applies to it.
 struct AddressCounter {
     max: usize,
-    taken: Mutex<HashMap<AddressGroup, usize>>,
+    counts: Mutex<HashMap<AddressGroup, usize>>,
 }
 
 struct AddressCountGuard {
@@ -82,7 +82,7 @@ struct AddressCountGuard {
 
 impl AddressCounter {
     fn new(max: usize) -> Arc<Self> {
-        Arc::new(Self { max, taken: Mutex::default() })
+        Arc::new(Self { max, counts: Mutex::default() })
     }
 
     fn acquire(
@@ -94,8 +94,8 @@ impl AddressCounter {
         if group == AddressGroup::ThisMachine {
             return Some(ConnectionPermit { _permit: permit, _of_one: None });
         }
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_this = taken.entry(group).or_default();
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_this = counts.entry(group).or_default();
         if *of_this >= self.max {
             return None;
         }
@@ -109,8 +109,8 @@ impl AddressCounter {
 
 impl Drop for AddressCountGuard {
     fn drop(&mut self) {
-        let mut taken = self.count.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Entry::Occupied(mut entry) = taken.entry(self.group) {
+        let mut counts = self.count.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Occupied(mut entry) = counts.entry(self.group) {
             *entry.get_mut() = entry.get().saturating_sub(1);
             if *entry.get() == 0 {
                 entry.remove();
@@ -154,7 +154,7 @@ mod tests {
         for at in 0..200_u8 {
             drop(slots.admit_connection(IpAddr::from([192, 0, 2, at])).unwrap());
         }
-        assert!(slots.connections_per_address.taken.lock().unwrap().is_empty());
+        assert!(slots.connections_per_address.counts.lock().unwrap().is_empty());
     }
 
     #[tokio::test]

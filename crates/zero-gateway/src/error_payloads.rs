@@ -1,4 +1,4 @@
-//! What a client is told when its request failed.
+//! Error payloads for failed requests.
 
 use zero_core::text_shortening::excerpt;
 use zero_runtime::tool_backend::ToolBackendError;
@@ -7,7 +7,7 @@ use zero_session::store::StoreError;
 use zero_wire::method::TokenScope;
 use zero_wire::{ErrorCode, ErrorPayload};
 
-/// What a client is told that lacks a scope.
+/// The error for a client without the required scope.
 pub(crate) fn forbidden_error(method: &str, scope: TokenScope) -> ErrorPayload {
     let scope = scope.as_str();
     let message = format!(
@@ -18,7 +18,7 @@ pub(crate) fn forbidden_error(method: &str, scope: TokenScope) -> ErrorPayload {
     ErrorPayload::new(ErrorCode::Forbidden, message).with_details(details)
 }
 
-/// What a client wrote, fit for an error text.
+/// Quotes text of a client in an error message.
 pub(crate) fn shorten(text: &str) -> String {
     excerpt(text, 100)
 }
@@ -60,7 +60,9 @@ pub(crate) fn to_error_shape(error: SessionError) -> ErrorPayload {
             tracing::error!(%error, "the session store failed");
             unavailable_error(format!("the session store cannot {verb} now; try again in a moment"))
         }
-        SessionError::Store(StoreError::Busy) => unavailable_error(error.to_string()),
+        SessionError::Store(StoreError::Busy | StoreError::ClaimLost(_)) => {
+            unavailable_error(error.to_string())
+        }
         SessionError::Internal => ErrorPayload::new(ErrorCode::Unavailable, error.to_string()),
     }
 }

@@ -1,4 +1,4 @@
-//! What a gateway is made of, and its bounds.
+//! Configuration and limits of a gateway.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use crate::send_queue::SendQueueLimits;
 
 /// Minimum number of open files reserved for sessions and tools.
 const RESERVED_FILES_MIN: u64 = 64;
-/// Most files that are.
+/// Maximum number of open files reserved for sessions and tools.
 const RESERVED_FILES_MAX: u64 = 4_096;
 
-/// What a gateway is made of.
+/// Configuration of a gateway.
 pub struct GatewayConfig {
     /// The sessions that clients access.
     pub sessions: SessionManager,
-    /// Who may use it.
+    /// Credentials and their principals.
     pub auth: AuthConfig,
-    /// Its bounds.
+    /// Limits on connections, messages and reads.
     pub limits: GatewayLimits,
     /// Version string sent to clients.
     pub version: String,

@@ -1,4 +1,4 @@
-//! What all connections share, and how the gateway ends.
+//! State that all connections share, and the shutdown of the gateway.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -133,7 +133,7 @@ impl GatewayInner {
         CloseReason::new(close::RESTART, "service restart")
     }
 
-    /// Stops, once; whoever calls it again waits for the same end.
+    /// Shuts down once; further calls wait for the same shutdown.
     pub(crate) async fn shut_down(&self, grace: Duration) {
         self.shut_down.get_or_init(|| self.stop(grace)).await;
     }

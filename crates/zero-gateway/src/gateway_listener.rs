@@ -131,11 +131,11 @@ async fn accept_loop(
                 continue;
             }
         };
-        let Some(place) = gateway.slots.admit_unauthenticated(opening, from.ip()) else {
+        let Some(permit) = gateway.slots.admit_unauthenticated(opening, from.ip()) else {
             tracing::debug!(%from, "too many unauthenticated connections from one address");
             continue;
         };
-        gateway.tasks.spawn(serve_stream(Arc::clone(gateway), stream, from, tls.cloned(), place));
+        gateway.tasks.spawn(serve_stream(Arc::clone(gateway), stream, from, tls.cloned(), permit));
     }
 }
 
@@ -185,7 +185,7 @@ async fn serve_stream(
     stream: TcpStream,
     from: SocketAddr,
     tls: Option<TlsIdentity>,
-    place: ConnectionPermit,
+    permit: ConnectionPermit,
 ) {
     let met = async {
         let at = stream.local_addr().ok()?.ip();
@@ -204,8 +204,8 @@ async fn serve_stream(
         () = gateway.stopped.cancelled() => None,
     };
     if let Some(upgraded) = upgraded {
-        let from = PeerOrigin::Network { address: from.ip(), _place: place };
+        let from = PeerOrigin::Network { address: from.ip(), _place: permit };
         connection::run_connection(Arc::clone(&gateway), upgraded.socket, from).await;
-        drop(upgraded.place);
+        drop(upgraded.permit);
     }
 }

@@ -68,7 +68,7 @@ pub(crate) async fn perform_handshake(
     let refused = match first {
         Ok(FirstMessage::Request(request)) => {
             let id = request.id.clone();
-            match admit(gateway, &challenge.said, from, request) {
+            match admit(gateway, &challenge.payload, from, request) {
                 Ok(greeted) => return Ok(greeted),
                 Err(refused) => {
                     tracing::info!(why = %refused.log_reason(), "refused a client");
@@ -89,19 +89,19 @@ pub(crate) async fn perform_handshake(
 }
 
 struct ChallengeFrame {
-    said: ConnectChallenge,
+    payload: ConnectChallenge,
     text: String,
 }
 
 fn new_challenge() -> Option<ChallengeFrame> {
-    let said = ConnectChallenge { nonce: random_id()?, ts: now_ms() };
+    let payload = ConnectChallenge { nonce: random_id()?, ts: now_ms() };
     let frame = GatewayFrame::Event(EventFrame {
         event: events::CONNECT_CHALLENGE.to_owned(),
-        payload: serde_json::to_value(&said).ok(),
+        payload: serde_json::to_value(&payload).ok(),
         seq: None,
         state_version: None,
     });
-    Some(ChallengeFrame { said, text: serde_json::to_string(&frame).ok()? })
+    Some(ChallengeFrame { payload, text: serde_json::to_string(&frame).ok()? })
 }
 
 /// A random id in the format of a UUID.
@@ -178,10 +178,10 @@ fn admit(
     if gateway.closing.is_cancelled() {
         return Err(closing_refusal());
     }
-    let asked = parse_params::<Connect>(request.params)
+    let params = parse_params::<Connect>(request.params)
         .map_err(|error| HandshakeRefusal::new(error, close::POLICY))?;
-    let protocol = negotiate_protocol(&asked)?;
-    let role = asked.role.as_deref().unwrap_or(OPERATOR);
+    let protocol = negotiate_protocol(&params)?;
+    let role = params.role.as_deref().unwrap_or(OPERATOR);
     if role != OPERATOR {
         return Err(HandshakeRefusal::invalid(
             "invalid role: this gateway has no nodes; connect as `operator`",
@@ -191,13 +191,13 @@ fn admit(
         PeerOrigin::Process(principal) => principal.clone(),
         PeerOrigin::Network { address, .. } => gateway
             .limiter
-            .attempt(*address, Instant::now(), || gateway.auth.authenticate(asked.auth.as_ref()))
+            .attempt(*address, Instant::now(), || gateway.auth.authenticate(params.auth.as_ref()))
             .map_err(auth_refusal)?,
     };
-    check_device(&asked, role, challenge, protocol)?;
-    let scopes = auth::grant_scopes(&principal.scopes, asked.scopes.as_deref());
+    check_device(&params, role, challenge, protocol)?;
+    let scopes = auth::grant_scopes(&principal.scopes, params.scopes.as_deref());
     let conn_id = random_id().ok_or_else(internal_refusal)?;
-    let ConnectParams { client, caps, .. } = asked;
+    let ConnectParams { client, caps, .. } = params;
     let greeting = HandshakeOutcome { principal, scopes, protocol, caps, client, conn_id };
     let payload =
         serde_json::to_value(hello_response(gateway, &greeting)).map_err(|_| internal_refusal())?;
@@ -206,8 +206,8 @@ fn admit(
 }
 
 /// Selects the protocol version that both sides support.
-fn negotiate_protocol(asked: &ConnectParams) -> Result<u32, HandshakeRefusal> {
-    let (min, max) = (asked.min_protocol, asked.max_protocol);
+fn negotiate_protocol(params: &ConnectParams) -> Result<u32, HandshakeRefusal> {
+    let (min, max) = (params.min_protocol, params.max_protocol);
     if min <= max && min <= PROTOCOL && max >= PROTOCOL_MIN {
         return Ok(max.min(PROTOCOL));
     }
@@ -252,20 +252,20 @@ fn auth_refusal(denied: AuthDenial) -> HandshakeRefusal {
 
 /// Verifies the device signature. It is optional, but must be valid if present.
 fn check_device(
-    asked: &ConnectParams,
+    params: &ConnectParams,
     role: &str,
     challenge: &ConnectChallenge,
     protocol: u32,
 ) -> Result<(), HandshakeRefusal> {
-    let Some(proof) = &asked.device else { return Ok(()) };
-    let auth = asked.auth.as_ref();
+    let Some(proof) = &params.device else { return Ok(()) };
+    let auth = params.auth.as_ref();
     let signed = auth.and_then(|auth| {
         let tokens = [&auth.token, &auth.device_token, &auth.bootstrap_token];
         tokens.into_iter().find_map(Option::as_deref)
     });
-    let scopes = asked.scopes.as_deref().unwrap_or_default();
+    let scopes = params.scopes.as_deref().unwrap_or_default();
     let context =
-        ChallengeContext::from_client(&asked.client, role, scopes, signed.unwrap_or_default())
+        ChallengeContext::from_client(&params.client, role, scopes, signed.unwrap_or_default())
             .with_challenge(&challenge.nonce, challenge.ts);
     device::verify(proof, &context, protocol).map_err(|problem| {
         let details = json!({ "code": problem.code(), "reason": problem.reason() });

@@ -91,18 +91,18 @@ fn build_messages(events: &[Event]) -> Vec<ChatMessage> {
         }
         let Some(run) = &event.run else { continue };
         match runs.iter_mut().rfind(|(known, _)| *known == run) {
-            Some((_, said)) => add_event(said, event),
+            Some((_, messages)) => add_event(messages, event),
             None => {
-                let mut said = Vec::new();
-                add_event(&mut said, event);
-                runs.push((run, said));
+                let mut messages = Vec::new();
+                add_event(&mut messages, event);
+                runs.push((run, messages));
             }
         }
     }
-    runs.into_iter().flat_map(|(_, said)| said).collect()
+    runs.into_iter().flat_map(|(_, messages)| messages).collect()
 }
 
-fn add_event(said: &mut Vec<ChatMessage>, event: &Event) {
+fn add_event(messages: &mut Vec<ChatMessage>, event: &Event) {
     match &event.what {
         EventKind::Prompt { text, attachments } => {
             let text = ChatBlock::Text { text: text.clone() };
@@ -111,16 +111,16 @@ fn add_event(said: &mut Vec<ChatMessage>, event: &Event) {
                 mime_type: image.mime.clone(),
             });
             let content = std::iter::once(text).chain(images).collect();
-            said.push(new_message("user", content, event.time_ms));
+            messages.push(new_message("user", content, event.time_ms));
         }
-        EventKind::Text { text } => extend_reply(said, event.time_ms, |last| match last {
+        EventKind::Text { text } => extend_reply(messages, event.time_ms, |last| match last {
             Some(ChatBlock::Text { text: before }) => {
                 before.push_str(text);
                 None
             }
             _ => Some(ChatBlock::Text { text: text.clone() }),
         }),
-        EventKind::Thought { text } => extend_reply(said, event.time_ms, |last| match last {
+        EventKind::Thought { text } => extend_reply(messages, event.time_ms, |last| match last {
             Some(ChatBlock::Thinking { thinking }) => {
                 thinking.push_str(text);
                 None
@@ -130,7 +130,7 @@ fn add_event(said: &mut Vec<ChatMessage>, event: &Event) {
         EventKind::ToolStarted { call, name, input, .. } => {
             let (id, name, arguments) = (call.clone(), name.clone(), input.clone());
             let call = ChatBlock::ToolCall { id, name, arguments };
-            extend_reply(said, event.time_ms, |_| Some(call));
+            extend_reply(messages, event.time_ms, |_| Some(call));
         }
         EventKind::ToolEnded { call, status, outcome } => {
             let result = ChatBlock::ToolResult {
@@ -138,7 +138,7 @@ fn add_event(said: &mut Vec<ChatMessage>, event: &Event) {
                 text: result_text(&render_plain(outcome)),
                 is_error: *status != ToolCallStatus::Completed,
             };
-            said.push(new_message("toolResult", vec![result], event.time_ms));
+            messages.push(new_message("toolResult", vec![result], event.time_ms));
         }
         _ => {}
     }
@@ -147,16 +147,16 @@ fn add_event(said: &mut Vec<ChatMessage>, event: &Event) {
 /// Extends the current reply, or begins a new one after any other message. `more` receives the last
 /// block of the reply and either extends it or returns a new block.
 fn extend_reply(
-    said: &mut Vec<ChatMessage>,
+    messages: &mut Vec<ChatMessage>,
     time_ms: i64,
     more: impl FnOnce(Option<&mut ChatBlock>) -> Option<ChatBlock>,
 ) {
-    match said.last_mut() {
+    match messages.last_mut() {
         Some(last) if last.role == "assistant" => {
             let piece = more(last.content.last_mut());
             last.content.extend(piece);
         }
-        _ => said.push(new_message("assistant", more(None).into_iter().collect(), time_ms)),
+        _ => messages.push(new_message("assistant", more(None).into_iter().collect(), time_ms)),
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) type NetworkStream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 /// A connection that was upgraded to a WebSocket.
 pub(crate) struct UpgradedConnection {
     pub(crate) socket: WebSocketTransport<NetworkStream>,
-    pub(crate) place: ConnectionPermit,
+    pub(crate) permit: ConnectionPermit,
 }
 
 type HttpReply = Response<Full<Bytes>>;
@@ -74,7 +74,7 @@ pub(crate) async fn serve_request(
         tracing::debug!(%error, "a request broke off");
         return None;
     }
-    let (upgrade, place) = promised.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+    let (upgrade, permit) = promised.lock().unwrap_or_else(PoisonError::into_inner).take()?;
     let parts = upgrade.await.ok()?.downcast::<TokioIo<NetworkStream>>().ok()?;
     let limits = &gateway.limits;
     Some(UpgradedConnection {
@@ -84,7 +84,7 @@ pub(crate) async fn serve_request(
             limits.unauthenticated_bytes_max,
             limits.payload_bytes_max,
         ),
-        place,
+        permit,
     })
 }
 
@@ -142,7 +142,7 @@ fn accept_upgrade(
             );
         }
     };
-    let Some(place) = gateway.slots.admit_connection(from) else {
+    let Some(permit) = gateway.slots.admit_connection(from) else {
         let reply = text_reply(StatusCode::SERVICE_UNAVAILABLE, "there are too many connections\n");
         return with_header(reply, RETRY_AFTER, HeaderValue::from_static("10"));
     };
@@ -150,7 +150,7 @@ fn accept_upgrade(
         return text_reply(StatusCode::BAD_REQUEST, "bad request\n");
     };
     let upgrade = hyper::upgrade::on(&mut request);
-    *promised.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgrade, place));
+    *promised.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgrade, permit));
     let mut reply = Response::new(Full::default());
     *reply.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let reply = with_header(reply, CONNECTION, HeaderValue::from_static("Upgrade"));

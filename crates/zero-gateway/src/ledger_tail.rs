@@ -78,15 +78,15 @@ mod tests {
         const BYTES_MAX: usize = 4 * 1024 * 1024;
         let folder = tempfile::tempdir().unwrap();
         let sessions = sessions(folder.path()).await;
-        let wanted = OpenSessionOptions {
+        let options = OpenSessionOptions {
             key: Some("main".to_owned()),
             owner: "ann".to_owned(),
             ..OpenSessionOptions::default()
         };
-        let session = sessions.open(wanted).await.unwrap();
-        let said = (0..entries).map(|_| EventKind::Text { text: "x".repeat(bytes) });
+        let session = sessions.open(options).await.unwrap();
+        let texts = (0..entries).map(|_| EventKind::Text { text: "x".repeat(bytes) });
         let entry = |event: Event| NewEvent { run: event.run, time_ms: 1, what: event.what };
-        let entries = run_ledger("r", said).into_iter().map(entry).collect();
+        let entries = run_ledger("r", texts).into_iter().map(entry).collect();
         let store = sessions.store();
         let before = store.last_seq(&session.id).await.unwrap();
         assert_eq!(before, 0);

@@ -263,8 +263,8 @@ fn tool_counters(tools: BTreeMap<String, ToolStats>) -> BTreeMap<String, ToolCou
     let mut tools: Vec<(String, ToolStats)> = tools.into_iter().collect();
     tools.sort_by_key(|(_, stats)| Reverse(stats.calls));
     let mut rows: BTreeMap<String, ToolCounters> = BTreeMap::new();
-    for (place, (name, stats)) in tools.iter().enumerate() {
-        let name = if place < TOOLS_MAX { head_chars(name, NAME_LEN_MAX) } else { OTHER };
+    for (index, (name, stats)) in tools.iter().enumerate() {
+        let name = if index < TOOLS_MAX { head_chars(name, NAME_LEN_MAX) } else { OTHER };
         rows.entry(name.to_owned()).or_default().add(stats);
     }
     rows

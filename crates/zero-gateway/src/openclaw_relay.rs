@@ -115,11 +115,9 @@ impl OpenClawRelay {
     pub(crate) fn catch_up(&mut self, events: &mut Vec<RelayEvent>) {
         self.flush(FlushScope::All, events);
         if self.interest.approvals {
-            events.extend(
-                self.questions
-                    .values()
-                    .map(|asked| RelayEvent::ApprovalRequested(Box::new(asked.clone()))),
-            );
+            events.extend(self.questions.values().map(|request_event| {
+                RelayEvent::ApprovalRequested(Box::new(request_event.clone()))
+            }));
         }
     }
 
@@ -158,7 +156,9 @@ impl OpenClawRelay {
         self.apply_question(event, ears);
         let Some(run) = &event.run else { return };
         if let EventKind::RunEnded { end, usage } = &event.what {
-            self.questions.retain(|_, asked| asked.request.run_id.as_deref() != Some(run.as_str()));
+            self.questions.retain(|_, request_event| {
+                request_event.request.run_id.as_deref() != Some(run.as_str())
+            });
             if let Some(mut track) = self.runs.remove(run) {
                 self.run_writer(run, &mut track, event, ears).write_end(end, usage);
             }
@@ -187,17 +187,17 @@ impl OpenClawRelay {
     fn apply_question(&mut self, event: &Event, ears: &mut RelayOutput<'_>) {
         match &event.what {
             EventKind::ApprovalRequested(request) => {
-                let asked = translation::approval_requested(
+                let request_event = translation::approval_requested(
                     request,
                     &self.about,
                     event.run.as_ref(),
                     event.time_ms,
                 );
                 if self.interest.approvals {
-                    ears.emit(|| RelayEvent::ApprovalRequested(Box::new(asked.clone())));
+                    ears.emit(|| RelayEvent::ApprovalRequested(Box::new(request_event.clone())));
                 }
                 if self.questions.len() < QUESTIONS_MAX {
-                    self.questions.insert(request.id.clone(), asked);
+                    self.questions.insert(request.id.clone(), request_event);
                 }
             }
             EventKind::ApprovalResolved { id, answer, by } => {
@@ -224,7 +224,7 @@ pub(crate) fn run_text(events: &[Event], run: &RunId) -> String {
     for event in events.iter().filter(|event| event.run.as_ref() == Some(run)) {
         track.apply(&event.what);
     }
-    track.text.said
+    track.text.content
 }
 
 /// Which buffered text is sent.
@@ -266,7 +266,7 @@ struct RunRelayState {
     seq: u64,
     started_ms: Option<i64>,
     /// Time of the run's last text, in milliseconds since the Unix epoch.
-    said_ms: i64,
+    reply_ms: i64,
     text: StreamedText,
     thoughts: StreamedText,
     calls: BTreeMap<String, RelayedCall>,
@@ -275,7 +275,7 @@ struct RunRelayState {
 /// A growing text and the length already sent.
 #[derive(Default)]
 struct StreamedText {
-    said: String,
+    content: String,
     /// Size of the text in bytes of JSON.
     json_bytes: usize,
     sent: usize,
@@ -296,8 +296,8 @@ impl StreamedText {
         if more.is_empty() || self.cut {
             return;
         }
-        if std::mem::take(&mut self.interrupted) && !self.said.is_empty() {
-            self.push_bounded(if self.said.ends_with('\n') { "\n" } else { "\n\n" });
+        if std::mem::take(&mut self.interrupted) && !self.content.is_empty() {
+            self.push_bounded(if self.content.ends_with('\n') { "\n" } else { "\n\n" });
         }
         self.push_bounded(more);
     }
@@ -311,22 +311,22 @@ impl StreamedText {
         });
         let Some((end, _)) = too_long else {
             self.json_bytes = bytes;
-            return self.said.push_str(more);
+            return self.content.push_str(more);
         };
         self.cut = true;
-        self.said.push_str(more.get(..end).unwrap_or_default());
-        self.said.push_str(REPLY_CUT);
+        self.content.push_str(more.get(..end).unwrap_or_default());
+        self.content.push_str(REPLY_CUT);
     }
 
     fn new_bytes(&self) -> usize {
-        self.said.len() - self.sent
+        self.content.len() - self.sent
     }
 
     /// Returns the whole text and its unsent part, and marks all of it as sent.
     fn take_new(&mut self) -> Option<(&str, &str)> {
-        let new = self.said.get(self.sent..).filter(|new| !new.is_empty())?;
-        self.sent = self.said.len();
-        Some((&self.said, new))
+        let new = self.content.get(self.sent..).filter(|new| !new.is_empty())?;
+        self.sent = self.content.len();
+        Some((&self.content, new))
     }
 }
 
@@ -370,12 +370,12 @@ impl RunRelayState {
 
     fn has_enough_new(&self) -> bool {
         let new = self.text.new_bytes() + self.thoughts.new_bytes();
-        let all = self.text.said.len() + self.thoughts.said.len();
+        let all = self.text.content.len() + self.thoughts.content.len();
         new > 0 && (all < SHORT_REPLY_BYTES || new >= all / NEW_SHARE)
     }
 
     fn message(&self) -> Option<ChatMessage> {
-        translation::reply_message(&self.thoughts.said, &self.text.said, self.said_ms)
+        translation::reply_message(&self.thoughts.content, &self.text.content, self.reply_ms)
     }
 }
 
@@ -392,7 +392,7 @@ struct RunEventWriter<'a, 'b> {
 impl RunEventWriter<'_, '_> {
     fn write_event(&mut self, what: &EventKind, interest: RelayInterest) {
         if let EventKind::Text { .. } | EventKind::Thought { .. } = what {
-            self.track.said_ms = self.time_ms.unwrap_or_default();
+            self.track.reply_ms = self.time_ms.unwrap_or_default();
             return self.track.apply(what);
         }
         // Sends earlier text first, to keep the order.
@@ -430,8 +430,8 @@ impl RunEventWriter<'_, '_> {
                 );
                 // The OpenClaw bridge uses this event to find calls that run no command.
                 if interest.approvals {
-                    let asked = translation::approval_json(request, self.about);
-                    self.write_agent(|| AgentStream::Approval(asked));
+                    let request_event = translation::approval_json(request, self.about);
+                    self.write_agent(|| AgentStream::Approval(request_event));
                 }
             }
             EventKind::ApprovalResolved { id, answer, .. } => {
@@ -540,7 +540,7 @@ impl RunEventWriter<'_, '_> {
             run_id: self.run.to_string(),
             session_key: self.about.key.clone(),
             seq: self.next_seq(),
-            ts: self.time_ms.unwrap_or(self.track.said_ms),
+            ts: self.time_ms.unwrap_or(self.track.reply_ms),
             stream: stream(),
         };
         self.ears.emit(|| RelayEvent::Agent(Box::new(event)));

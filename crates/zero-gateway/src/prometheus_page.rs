@@ -54,8 +54,8 @@ impl PrometheusPage {
 
     fn write_sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         self.0.push_str(name);
-        for (place, (label, text)) in labels.iter().enumerate() {
-            let _ = write!(self.0, "{}{label}=\"", if place == 0 { '{' } else { ',' });
+        for (index, (label, text)) in labels.iter().enumerate() {
+            let _ = write!(self.0, "{}{label}=\"", if index == 0 { '{' } else { ',' });
             for c in text.chars() {
                 match c {
                     '\\' => self.0.push_str("\\\\"),

@@ -44,7 +44,7 @@ struct SendQueueShared {
     limits: SendQueueLimits,
     state: Mutex<SendQueueState>,
     sender: AtomicWaker,
-    heard: AtomicBool,
+    is_alive: AtomicBool,
 }
 
 #[derive(Default)]
@@ -114,9 +114,13 @@ impl OutgoingMessage {
 
 impl SendQueue {
     pub(crate) fn new(limits: SendQueueLimits) -> Self {
-        let heard = AtomicBool::new(true);
-        let shared =
-            SendQueueShared { limits, state: Mutex::default(), sender: AtomicWaker::new(), heard };
+        let is_alive = AtomicBool::new(true);
+        let shared = SendQueueShared {
+            limits,
+            state: Mutex::default(),
+            sender: AtomicWaker::new(),
+            is_alive,
+        };
         Self { shared: Arc::new(shared) }
     }
 
@@ -211,7 +215,7 @@ impl SendQueue {
 
     /// Queues a ping. Returns false if the previous one was not answered.
     pub(crate) fn ping(&self) -> bool {
-        if !self.shared.heard.swap(false, Ordering::Relaxed) {
+        if !self.shared.is_alive.swap(false, Ordering::Relaxed) {
             return false;
         }
         self.lock().ping = true;
@@ -221,7 +225,7 @@ impl SendQueue {
 
     /// Records that the client answered.
     pub(crate) fn mark_alive(&self) {
-        self.shared.heard.store(true, Ordering::Relaxed);
+        self.shared.is_alive.store(true, Ordering::Relaxed);
     }
 
     /// Whether the queue no longer accepts messages.

@@ -167,9 +167,9 @@ impl SessionWatcher {
             let waiting = tokio::task::unconstrained(listener.next()).now_or_never();
             let step = match waiting {
                 Some(None) => return,
-                Some(Some(heard)) => {
+                Some(Some(delivery)) => {
                     in_a_row += 1;
-                    self.handle_delivery(heard).await
+                    self.handle_delivery(delivery).await
                 }
                 None => {
                     // If the task drained a full queue without finding it empty, the bus may have
@@ -186,10 +186,10 @@ impl SessionWatcher {
                             Some(order) => self.run_command(order).await,
                             None => return,
                         },
-                        heard = listener.next() => match heard {
-                            Some(heard) => {
+                        delivery = listener.next() => match delivery {
+                            Some(delivery) => {
                                 in_a_row = 1;
-                                self.handle_delivery(heard).await
+                                self.handle_delivery(delivery).await
                             }
                             None => return,
                         },
@@ -236,15 +236,15 @@ impl SessionWatcher {
         Ok(())
     }
 
-    async fn handle_delivery(&mut self, heard: Delivery) -> Result<(), ConnectionClosed> {
-        let Some(watched) = self.watched.get_mut(&heard.session) else { return Ok(()) };
-        if heard.event.seq < watched.next {
+    async fn handle_delivery(&mut self, delivery: Delivery) -> Result<(), ConnectionClosed> {
+        let Some(watched) = self.watched.get_mut(&delivery.session) else { return Ok(()) };
+        if delivery.event.seq < watched.next {
             return Ok(());
         }
-        if heard.event.seq > watched.next {
-            return self.catch_up(&heard.session).await;
+        if delivery.event.seq > watched.next {
+            return self.catch_up(&delivery.session).await;
         }
-        watched.deliver(&heard.event, &self.outbox, self.audience)
+        watched.deliver(&delivery.event, &self.outbox, self.audience)
     }
 
     async fn catch_up_all(&mut self) -> Result<(), ConnectionClosed> {
@@ -286,8 +286,8 @@ impl SessionWatcher {
         match order {
             WatchCommand::Watch { session, done } => {
                 let mut events = Vec::new();
-                let heard = self.watch_session(&session, &mut events).await;
-                let _ = done.send(heard);
+                let watched = self.watch_session(&session, &mut events).await;
+                let _ = done.send(watched);
                 send_all(&self.outbox, self.audience, &events)
             }
             WatchCommand::Unwatch { session, done } => {
@@ -426,8 +426,8 @@ fn relay_info(session: &SessionRecord) -> RelaySessionInfo {
 }
 
 /// Label of the place where a session's tools run.
-pub(crate) fn host_label(place: &ToolHostLocation) -> &str {
-    match place {
+pub(crate) fn host_label(location: &ToolHostLocation) -> &str {
+    match location {
         ToolHostLocation::Gateway => "gateway",
         ToolHostLocation::Client { name } => name,
     }
@@ -438,8 +438,8 @@ fn send_all(
     audience: WatchAudience,
     events: &[RelayEvent],
 ) -> Result<(), ConnectionClosed> {
-    let mut heard = events.iter().filter(|event| audience.can_receive(event));
-    if heard.all(|event| event.send(outbox)) { Ok(()) } else { Err(ConnectionClosed) }
+    let mut visible = events.iter().filter(|event| audience.can_receive(event));
+    if visible.all(|event| event.send(outbox)) { Ok(()) } else { Err(ConnectionClosed) }
 }
 
 async fn wait_until(instant: Option<Instant>) {

@@ -136,8 +136,8 @@ fn parse_command(command: OfferedCommand) -> Result<PromptCommand, String> {
         )));
     }
     let hint = command.argument_hint.as_deref().unwrap_or_default();
-    for (field, said) in [("description", command.description.as_str()), ("argumentHint", hint)] {
-        check_line(said, 0, HINT_LEN_MAX).map_err(|why| wrong(format!("{field}: it {why}")))?;
+    for (field, text) in [("description", command.description.as_str()), ("argumentHint", hint)] {
+        check_line(text, 0, HINT_LEN_MAX).map_err(|why| wrong(format!("{field}: it {why}")))?;
     }
     check_text_bytes(&command.prompt).map_err(|why| wrong(format!("prompt: it {why}")))?;
     Ok(PromptCommand {

@@ -150,16 +150,16 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> MessageTransport for WebSocketTra
     async fn finish(mut self, reason: Option<CloseReason>, grace: Duration) {
         match reason {
             Some(reason) => {
-                let mut said = reason.code.to_be_bytes().to_vec();
-                said.extend_from_slice(reason.reason.as_bytes());
-                self.websocket.get_mut().push_frame(CLOSE, &said);
+                let mut close_body = reason.code.to_be_bytes().to_vec();
+                close_body.extend_from_slice(reason.reason.as_bytes());
+                self.websocket.get_mut().push_frame(CLOSE, &close_body);
             }
             // Queues the reply to the client's close frame, if there was one.
             None => drop(self.websocket.flush()),
         }
         let wire = self.websocket.get_mut();
-        let mut said = CloseProgress::Pending;
-        let farewell = std::future::poll_fn(|cx| wire.poll_close(cx, &mut said));
+        let mut progress = CloseProgress::Pending;
+        let farewell = std::future::poll_fn(|cx| wire.poll_close(cx, &mut progress));
         // A client that does not respond in time is dropped.
         let _ = timeout(grace, farewell).await;
     }
@@ -229,17 +229,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> NonBlockingStream<S> {
     fn poll_close(
         &mut self,
         cx: &mut Context<'_>,
-        said: &mut CloseProgress,
+        progress: &mut CloseProgress,
     ) -> Poll<io::Result<()>> {
-        if let CloseProgress::Pending = said
+        if let CloseProgress::Pending = progress
             && self.poll_write_out(cx)?.is_ready()
         {
-            *said = CloseProgress::Written;
+            *progress = CloseProgress::Written;
         }
-        if let CloseProgress::Written = said
+        if let CloseProgress::Written = progress
             && Pin::new(&mut self.io).poll_shutdown(cx)?.is_ready()
         {
-            *said = CloseProgress::ShutDown;
+            *progress = CloseProgress::ShutDown;
         }
         let mut thrown_away = [0; READ_BYTES];
         loop {
@@ -247,7 +247,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> NonBlockingStream<S> {
             std::task::ready!(Pin::new(&mut self.io).poll_read(cx, &mut into))?;
             if into.filled().is_empty() {
                 // The client closed its write side but may still read.
-                return if let CloseProgress::ShutDown = said {
+                return if let CloseProgress::ShutDown = progress {
                     Poll::Ready(Ok(()))
                 } else {
                     Poll::Pending

@@ -249,7 +249,7 @@ impl HostileServer {
             |name: &str| std::fs::read(self.root.join(name)).is_ok_and(|text| !text.is_empty());
         let write = |path: PathBuf| std::fs::write(path, "evil").is_ok();
         let port = std::env::args().nth(2).unwrap_or_default();
-        let said = [
+        let messages = [
             works("read", read("plain.txt")),
             works("secret", read("secret.txt")),
             works("write", write(self.root.join("evil"))),
@@ -261,7 +261,7 @@ impl HostileServer {
             works("variable", std::env::var("MY_VARIABLE").is_ok_and(|value| value == "mine")),
             works("secrets of others", std::env::var("OPENAI_API_KEY").is_ok()),
         ];
-        said.join(" ")
+        messages.join(" ")
     }
 }
 

@@ -89,8 +89,9 @@ impl LspConnection {
         let (limit, stuck_max) = (bounds.start_max, bounds.stuck_max);
         let not_started = |why: String| LspError::NotStarted { server: server.name.clone(), why };
         let folder = cache.as_ref().map(|cache| cache.path().to_owned());
-        let begun = LanguageServerProcess::start(services, server, words, root, folder, path).await;
-        let (process, pipes) = begun.map_err(not_started)?;
+        let started =
+            LanguageServerProcess::start(services, server, words, root, folder, path).await;
+        let (process, pipes) = started.map_err(not_started)?;
         let name = root.file_name().map(|name| name.to_string_lossy().into_owned());
         let folder = json!({"uri": uri::from_path(root), "name": name.unwrap_or_default()});
         let (outbox, waiting) = mpsc::channel(OUTBOX_MAX);

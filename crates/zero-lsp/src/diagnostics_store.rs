@@ -246,9 +246,9 @@ mod tests {
         let long = "x".repeat(1_900);
         let messages = vec![long.as_str(); 4_000];
         for number in 0..20 {
-            let mut said = publish_params(None, &messages);
-            said["uri"] = json!(format!("file:///{number}"));
-            assert!(published.publish(&said));
+            let mut params = publish_params(None, &messages);
+            params["uri"] = json!(format!("file:///{number}"));
+            assert!(published.publish(&params));
         }
         let files = published.lock();
         let sum: usize = files.reports.values().map(|report| report.bytes).sum();

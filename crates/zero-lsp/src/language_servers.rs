@@ -162,7 +162,7 @@ impl LanguageServers {
         path: &Path,
         shown: &str,
     ) -> Result<(&LanguageServerDefinition, &str), LspError> {
-        let place = self.program_search_path();
+        let search_path = self.program_search_path();
         let meant: Vec<(&LanguageServerDefinition, &str)> = self
             .config
             .definitions
@@ -172,7 +172,8 @@ impl LanguageServers {
         if meant.is_empty() {
             return Err(self.no_server_error(shown));
         }
-        let installed = meant.iter().find(|(server, _)| server.find_command(&place).is_some());
+        let installed =
+            meant.iter().find(|(server, _)| server.find_command(&search_path).is_some());
         installed.copied().ok_or_else(|| {
             let how: Vec<String> = meant.iter().map(|(server, _)| install_hint(server)).collect();
             LspError::NotInstalled { file: shown.to_owned(), how: how.join("; ") }

@@ -38,18 +38,24 @@ pub(crate) fn is_rustup_message(server: &LanguageServerDefinition, output: &str)
 pub async fn is_rustup_proxy(
     services: &ServiceLauncher,
     server: &LanguageServerDefinition,
-    place: &ProgramSearchPath<'_>,
+    search_path: &ProgramSearchPath<'_>,
     folder: &Path,
 ) -> bool {
-    let Some(program) = server.find_command(place).and_then(|words| words.into_iter().next())
+    let Some(program) = server.find_command(search_path).and_then(|words| words.into_iter().next())
     else {
         return false;
     };
     let words = vec![program, "--version".to_owned()];
-    let begun =
-        LanguageServerProcess::start(services, server, words, folder, None, place.path_variable())
-            .await;
-    let Ok((process, _pipes)) = begun else { return false };
+    let started = LanguageServerProcess::start(
+        services,
+        server,
+        words,
+        folder,
+        None,
+        search_path.path_variable(),
+    )
+    .await;
+    let Ok((process, _pipes)) = started else { return false };
     process.wait_for_exit(VERSION_WAIT_MAX).await
         && is_rustup_message(server, &process.describe_failure("").await)
 }

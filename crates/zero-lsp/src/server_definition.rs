@@ -62,10 +62,10 @@ impl LanguageServerDefinition {
     /// Returns the command line to run, with the absolute path of the program, or `None` if no
     /// alternative is installed. Programs and `PATH` folders inside the workspace are ignored: a
     /// program that belongs to the project runs only if settings name its path.
-    pub fn find_command(&self, place: &ProgramSearchPath<'_>) -> Option<Vec<String>> {
+    pub fn find_command(&self, search_path: &ProgramSearchPath<'_>) -> Option<Vec<String>> {
         self.commands.iter().find_map(|command| {
             let (program, args) = command.split_first()?;
-            let program = place.find_program(program)?;
+            let program = search_path.find_program(program)?;
             Some(std::iter::once(program).chain(args.iter().cloned()).collect())
         })
     }
@@ -181,12 +181,12 @@ mod tests {
                 ..LanguageServerDefinition::default()
             };
             let search_path: Vec<PathBuf> = path.iter().map(|p| root.join(p)).collect();
-            let place =
+            let search_path =
                 ProgramSearchPath { search_path: &search_path, roots: std::slice::from_ref(&work) };
             let expected = expected.map(|path| {
                 vec![root.join(path).to_str().unwrap().to_owned(), "--stdio".to_owned()]
             });
-            assert_eq!(server.find_command(&place), expected, "{program} in {path:?}");
+            assert_eq!(server.find_command(&search_path), expected, "{program} in {path:?}");
         };
         check("my-server", &["bin"], Some("bin/my-server"));
         check("my-server", &["work", "link", "bin"], Some("bin/my-server"));

@@ -194,9 +194,12 @@ fn format_grant_pattern(grant: &GrantScope) -> String {
     escape_line(command.unwrap_or(rule)).into_owned()
 }
 
+/// Name of the user in audit rows and stored grants. Existing logs contain it, so it must not change.
+pub const USER_APPROVER: &str = "person";
+
 /// Asks the user. A host without an approver denies calls that need approval.
 pub trait Approver: Send + Sync {
-    /// Who answers, for the audit log: `person`, `--yes`, …
+    /// Who answers, for the audit log: [`USER_APPROVER`], `--yes`, …
     fn name(&self) -> &str;
 
     /// How the user could allow this call if nobody can be asked about it; the call is denied with

@@ -55,6 +55,7 @@ pub mod web;
 
 pub use approver::{
     AnswerOption, ApprovalAnswer, ApprovalQuestion, Approver, PendingAnswer, REJECTED_BY_USER,
+    USER_APPROVER,
 };
 pub use call_context::CallContext;
 pub use dialect::{Dialect, DialectName};

@@ -103,7 +103,7 @@ pub struct InstructionFile {
     pub text: String,
 }
 
-/// A command that a person wrote as Markdown.
+/// A prompt command that the user wrote as a Markdown file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptCommand {
     /// What it is called by, without the slash.
@@ -178,29 +178,29 @@ pub struct ToolBackendRequest {
     pub approver: Arc<dyn CallApprover>,
     /// Asks the user a question on behalf of a tool.
     pub elicitor: Arc<dyn Elicitor>,
-    /// What the person allowed or rejected earlier in this session.
+    /// The grants that the user gave earlier in this session.
     pub grants: Vec<GrantRecord>,
 }
 
-/// How a person is asked whether a call may run, and who remembers what they said.
+/// Asks the user for approval of a call, and stores their grants.
 pub trait CallApprover: Send + Sync {
-    /// Who answers, for the audit log: `person`, `--yes`, …
+    /// Who answers, for the audit log: [`USER_APPROVER`](crate::USER_APPROVER), `--yes`, …
     fn name(&self) -> &str {
-        "person"
+        crate::USER_APPROVER
     }
 
-    /// How a person would allow this, where nobody can be asked: the call is denied with these words.
+    /// How the user could allow this call if nobody can be asked; the call is denied with this text.
     fn unattended_hint(&self, _question: &ApprovalQuestion) -> Option<String> {
         None
     }
 
-    /// Asks, on behalf of the call that the loop made by this id.
+    /// Asks the user, on behalf of the call with this id.
     fn ask<'a>(
         &'a self,
         call: &'a str,
         question: &'a ApprovalQuestion,
     ) -> BoxFuture<'a, ApprovalAnswer>;
 
-    /// What stands now, after an answer that counts for the rest of the session.
+    /// Receives all grants of the session after they changed.
     fn store_grants(&self, grants: Vec<GrantRecord>);
 }

@@ -22,12 +22,6 @@ use crate::model::{
 pub const ATTACH_MODEL_HINT: &str = "to configure one, set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY \
 or OLLAMA_HOST, or add one under `models` in settings, and start again";
 
-/// Whether the agent without a model parses this command itself instead of treating it as a tool
-/// name.
-pub(crate) fn is_direct_command(command: &str) -> bool {
-    direct_command::SHORTHANDS.iter().any(|shorthand| shorthand.word == command)
-}
-
 /// Whether a model is the direct model, which does not understand prose.
 pub(crate) fn is_direct(model: &dyn ModelClient) -> bool {
     model.info().name == DIRECT
@@ -65,7 +59,7 @@ impl DirectModel {
 }
 
 /// Whether a word after a slash is a shorthand for a tool.
-pub(crate) fn has_shorthand(word: &str) -> bool {
+pub(crate) fn is_shorthand(word: &str) -> bool {
     direct_command::SHORTHANDS.iter().any(|shorthand| shorthand.word == word)
 }
 
@@ -81,21 +75,21 @@ impl ModelClient for DirectModel {
     }
 
     fn stream(&self, request: ModelRequest, _cancel: CancellationToken) -> ModelStream {
-        let (said, block, stop) = match next_action(&request) {
+        let (event, block, stop) = match next_action(&request) {
             DirectAction::Reply(text) => {
                 (ModelEvent::Text(text.clone()), MessageBlock::Text { text }, ModelStopReason::End)
             }
             DirectAction::Call { name, input } => {
                 let id = format!("direct-{}", request.messages.len());
-                let said = ModelEvent::ToolUse { id: id.clone(), name: name.clone() };
+                let event = ModelEvent::ToolUse { id: id.clone(), name: name.clone() };
                 let input = ToolInput::from(input);
                 let call =
                     MessageBlock::ToolUse { id, name, input, opaque: serde_json::Value::Null };
-                (said, call, ModelStopReason::ToolUse)
+                (event, call, ModelStopReason::ToolUse)
             }
         };
         let reply = ModelReply { blocks: vec![block], stop, usage: TokenUsage::default() };
-        Box::pin(stream::iter([Ok(said), Ok(ModelEvent::Done(reply))]))
+        Box::pin(stream::iter([Ok(event), Ok(ModelEvent::Done(reply))]))
     }
 }
 

@@ -61,8 +61,8 @@ pub fn delivery_channel(entries_max: usize) -> (DeliverySender, DeliveryReceiver
 impl DeliverySender {
     /// Sends an entry. Returns false if the channel is full or closed. The subscriber notices
     /// dropped entries by the gap in their sequence numbers.
-    pub fn send(&self, heard: Delivery) -> bool {
-        self.sender.try_send(heard).is_ok()
+    pub fn send(&self, delivery: Delivery) -> bool {
+        self.sender.try_send(delivery).is_ok()
     }
 }
 

@@ -108,11 +108,11 @@ mod tests {
 
     /// All deliveries until every sender is gone.
     async fn collect_deliveries(mut listener: DeliveryReceiver) -> Vec<String> {
-        let mut heard = Vec::new();
+        let mut deliveries = Vec::new();
         while let Some(Delivery { session, event }) = listener.next().await {
-            heard.push(format!("{session} {}", event.seq));
+            deliveries.push(format!("{session} {}", event.seq));
         }
-        heard
+        deliveries
     }
 
     #[tokio::test]
@@ -181,10 +181,11 @@ mod tests {
                         let subscription = bus.subscribe(&a, &ear);
                         std::thread::yield_now();
                         drop((subscription, ear));
-                        let heard = block_on(collect_deliveries(listener));
+                        let deliveries = block_on(collect_deliveries(listener));
                         // The entries are contiguous from the first to the last.
-                        let first = heard.first().map_or(0, |first| seq(first));
-                        let seqs: Vec<u64> = heard.iter().map(|heard| seq(heard)).collect();
+                        let first = deliveries.first().map_or(0, |first| seq(first));
+                        let seqs: Vec<u64> =
+                            deliveries.iter().map(|delivery| seq(delivery)).collect();
                         let expected: Vec<u64> = (first..).take(seqs.len()).collect();
                         assert_eq!(seqs, expected);
                     }
@@ -194,13 +195,13 @@ mod tests {
         drop((steady_subscription, steady_ear));
         assert!(bus.topics.lock().ears.is_empty());
         for seq in 1..=ENTRIES {
-            assert_eq!(block_on(steady.next()).map(|heard| heard.event.seq), Some(seq));
+            assert_eq!(block_on(steady.next()).map(|delivery| delivery.event.seq), Some(seq));
         }
         assert_eq!(block_on(steady.next()), None);
     }
 
-    fn seq(heard: &str) -> u64 {
-        heard.rsplit(' ').next().unwrap().parse().unwrap()
+    fn seq(delivery: &str) -> u64 {
+        delivery.rsplit(' ').next().unwrap().parse().unwrap()
     }
 
     fn block_on<T>(future: impl Future<Output = T>) -> T {

@@ -139,7 +139,7 @@ struct SessionManagerInner {
     states: Mutex<HashMap<SessionId, Arc<SessionState>>>,
     active: Mutex<HashMap<RunId, Arc<ActiveRun>>>,
     /// Limits the number of active runs.
-    places: RunLimiter,
+    run_limiter: RunLimiter,
     /// Cancelled when no more prompts are accepted.
     closing: CancellationToken,
     counted: RunCounters,
@@ -288,7 +288,7 @@ impl SessionManager {
     /// Starts the manager and ends runs that a killed process left behind.
     pub async fn start(config: SessionManagerConfig) -> Result<Self, SessionError> {
         let inner = Arc::new(SessionManagerInner {
-            places: RunLimiter::new(config.limits.runs_max),
+            run_limiter: RunLimiter::new(config.limits.runs_max),
             config,
             approvals: ApprovalQueue::default(),
             questions: QuestionQueue::default(),

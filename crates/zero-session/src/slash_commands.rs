@@ -114,7 +114,7 @@ pub fn parse(
         let (name, arguments) = (name.to_owned(), arguments.to_owned());
         return Some(Ok(SlashCommand::User { name, arguments }));
     }
-    if direct_model::has_shorthand(&folded) {
+    if direct_model::is_shorthand(&folded) {
         return Some(Ok(SlashCommand::Direct));
     }
     let known = BUILT_IN.iter().map(|(name, ..)| *name);
@@ -147,7 +147,7 @@ fn parse_without_model(
     match folded {
         "help" => None,
         "compact" | "init" => needs_model(),
-        _ if direct_model::is_direct_command(folded) => None,
+        _ if direct_model::is_shorthand(folded) => None,
         // A prompt of a project must not become a command line here.
         _ if user.iter().any(|command| command.name == name) => needs_model(),
         _ => parse_built_in(folded, arguments),
@@ -293,8 +293,8 @@ mod tests {
         expected: Option<Result<SlashCommand, &str>>,
     ) {
         match (parse(text, user, direct), expected) {
-            (Some(Err(said)), Some(Err(expected))) => {
-                assert!(said.contains(expected), "{text:?}: {said}");
+            (Some(Err(error)), Some(Err(expected))) => {
+                assert!(error.contains(expected), "{text:?}: {error}");
             }
             (found, expected) => {
                 let expected = expected.map(|result| result.map_err(str::to_owned));

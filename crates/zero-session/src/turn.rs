@@ -244,8 +244,8 @@ impl Turn {
         let is_call = |block: &MessageBlock| matches!(block, MessageBlock::ToolUse { .. });
         let cut = reply.stop == ModelStopReason::MaxTokens && blocks.last().is_some_and(is_call);
         if let ModelStopReason::Refusal(message) = reply.stop {
-            let said = blocks.into_iter().filter(|block| !is_call(block)).collect();
-            self.add_assistant_message(said, actions);
+            let text_blocks = blocks.into_iter().filter(|block| !is_call(block)).collect();
+            self.add_assistant_message(text_blocks, actions);
             self.meter.record_usage(reply.usage, &self.context, &self.transcript);
             self.report_usage(actions);
             return self.finish(refused_end(message), actions);

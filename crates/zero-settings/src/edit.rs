@@ -47,8 +47,8 @@ pub fn apply(
     };
     let old =
         SettingsDocument::parse("", body.as_bytes()).map_err(|_| SettingsEditError::Unverified)?;
-    let wanted = expected_value(old.value(), key, edit)?;
-    if wanted == *old.value() {
+    let expected = expected_value(old.value(), key, edit)?;
+    if expected == *old.value() {
         return Ok(None);
     }
     let root =
@@ -58,7 +58,7 @@ pub fn apply(
     let new = root.to_string();
     let says =
         SettingsDocument::parse("", new.as_bytes()).map_err(|_| SettingsEditError::Unverified)?;
-    if is_same_value(says.value(), &wanted) {
+    if is_same_value(says.value(), &expected) {
         Ok(Some(format!("{mark}{new}")))
     } else {
         Err(SettingsEditError::Unverified)
@@ -66,8 +66,8 @@ pub fn apply(
 }
 
 /// Whether a list item is the value, either itself or as the `rule` of an explained rule.
-fn is_same_item(item: &Value, wanted: &Value) -> bool {
-    item == wanted || item.get("rule").is_some_and(|rule| rule == wanted)
+fn is_same_item(item: &Value, expected: &Value) -> bool {
+    item == expected || item.get("rule").is_some_and(|rule| rule == expected)
 }
 
 /// The expected contents after the edit, computed on plain values.

@@ -100,8 +100,8 @@ impl HookSetting {
                 names.split('|').map(|name| ("match".to_owned(), name)).collect()
             }
             Some(ToolNamesSetting::Many(names)) => {
-                let place = |index: usize| join_pointer("match", &index.to_string());
-                names.iter().enumerate().map(|(at, name)| (place(at), name.as_str())).collect()
+                let pointer = |index: usize| join_pointer("match", &index.to_string());
+                names.iter().enumerate().map(|(at, name)| (pointer(at), name.as_str())).collect()
             }
         }
     }
@@ -183,11 +183,11 @@ pub(crate) fn find_wrong_hooks(file: &Value) -> Vec<(String, String)> {
                 let what = "`match` is empty; name a tool, or remove it to match all".to_owned();
                 wrong.push((join_pointer(&pointer, "match"), what));
             }
-            for (place, name) in names {
+            for (relative, name) in names {
                 if let Err(what) = ToolPattern::parse(name) {
                     let shown = zero_core::sanitize::to_quoted_line(name);
                     let what = format!("{shown} is not a valid tool pattern: {what}");
-                    wrong.push((format!("{pointer}/{place}"), what));
+                    wrong.push((format!("{pointer}/{relative}"), what));
                 }
             }
             if key == AFTER_KEY && hook.on_failure.is_some() {

@@ -72,8 +72,8 @@ pub struct ConfiguredLspServers {
 }
 
 impl ConfiguredLspServers {
-    /// Merges the servers of settings, each with its name, whose it is and where it stands, with
-    /// the known ones. `home` is the person's folder.
+    /// Merges the servers of the settings, each with its name, layer and location, with the built-in
+    /// ones. `home` is the user's home folder.
     pub(crate) fn new<'a>(
         servers: impl Iterator<Item = (&'a str, &'a ParsedLspServer, SettingsLayerKind, String)>,
         home: Option<&Path>,
@@ -103,7 +103,7 @@ impl LspServerSetting {
         self,
         name: &str,
         known: LanguageServerDefinition,
-        place: String,
+        written_at: String,
     ) -> LanguageServerDefinition {
         let command = self.command.map(|command| std::iter::once(command).chain(self.args));
         let languages = self.extensions.into_iter().map(|(ending, id)| FileLanguage {
@@ -122,7 +122,7 @@ impl LspServerSetting {
             settings: self.settings.unwrap_or(known.settings),
             limits: CommandLimitChange::default(),
             how_to_get: known.how_to_get,
-            written_at: Some(place),
+            written_at: Some(written_at),
         }
     }
 }

@@ -63,7 +63,7 @@ pub fn is_program_found(program: &str, folder: &Path, search_path: &[std::path::
     if program.contains('/') {
         return runs(&folder.join(program));
     }
-    search_path.iter().any(|place| runs(&place.join(program)))
+    search_path.iter().any(|folder| runs(&folder.join(program)))
 }
 
 #[cfg(test)]

@@ -213,20 +213,20 @@ impl Tool for AskUserQuestionTool {
                 return Err(unanswered_error(ErrorReason::NoApprover, NO_ANSWER));
             }
         };
-        let said = form.parse_answers(values)?;
-        if said.iter().all(|(_, said)| *said == UserQuestionAnswer::Unanswered) {
+        let replies = form.parse_answers(values)?;
+        if replies.iter().all(|(_, reply)| *reply == UserQuestionAnswer::Unanswered) {
             return Err(unanswered_error(ErrorReason::Rejected, DECLINED));
         }
-        Ok(render_answers(said))
+        Ok(render_answers(replies))
     }
 }
 
 /// Renders the answers for the model.
-fn render_answers(said: Vec<(String, UserQuestionAnswer)>) -> ToolReply<AskUserQuestionOutput> {
+fn render_answers(replies: Vec<(String, UserQuestionAnswer)>) -> ToolReply<AskUserQuestionOutput> {
     let mut text = String::from("The user answered:");
     let (mut answers, mut in_own_words) = (BTreeMap::new(), Vec::new());
-    for (question, said) in said {
-        let line = match &said {
+    for (question, reply) in replies {
+        let line = match &reply {
             UserQuestionAnswer::Answer(answer) => to_single_line(answer),
             UserQuestionAnswer::Unanswered => "(no answer)".to_owned(),
             UserQuestionAnswer::FreeTextPending(chosen) => {
@@ -236,11 +236,11 @@ fn render_answers(said: Vec<(String, UserQuestionAnswer)>) -> ToolReply<AskUserQ
             }
         };
         text.push_str(&format!("\n- {}\n  {line}", to_single_line(&question)));
-        if let UserQuestionAnswer::FreeTextPending(_) = said {
+        if let UserQuestionAnswer::FreeTextPending(_) = reply {
             in_own_words.push(question.clone());
         }
         if let UserQuestionAnswer::Answer(answer)
-        | UserQuestionAnswer::FreeTextPending(Some(answer)) = said
+        | UserQuestionAnswer::FreeTextPending(Some(answer)) = reply
         {
             answers.insert(question, answer);
         }

@@ -344,10 +344,10 @@ fn reply_with_job(job: &Job, mut text: String, shown: String) -> ToolReply<BashO
 
 /// Returns the title of a call: the model's description, or the first line of the command.
 pub(crate) fn command_title(description: Option<&str>, command: &str) -> String {
-    let said = description.map(str::trim).filter(|text| !text.is_empty());
+    let description_text = description.map(str::trim).filter(|text| !text.is_empty());
     let line =
         |text: &str| escape_line(text.trim().lines().next().unwrap_or_default()).into_owned();
-    let full = said.map_or_else(|| format!("Run `{}`", line(command)), line);
+    let full = description_text.map_or_else(|| format!("Run `{}`", line(command)), line);
     shorten_end(&full, TITLE_CHARS_MAX)
 }
 

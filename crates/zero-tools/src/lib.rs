@@ -104,9 +104,9 @@ mod tests {
     #[test]
     fn every_tool_describes_its_effects_and_bounds() {
         for tool in super::builtin_tools() {
-            let (name, said) = (&tool.spec().name, tool.notes());
-            assert_ne!(said.effects, ToolNotes::default().effects, "{name}");
-            let mut whats: Vec<&str> = said.bounds.iter().map(|bound| bound.what).collect();
+            let (name, notes) = (&tool.spec().name, tool.notes());
+            assert_ne!(notes.effects, ToolNotes::default().effects, "{name}");
+            let mut whats: Vec<&str> = notes.bounds.iter().map(|bound| bound.what).collect();
             whats.sort_unstable();
             // Two bounds with the same label have different units, such as lines and bytes.
             assert!(whats.chunk_by(|a, b| a == b).all(|same| same.len() <= 2), "{name}: {whats:?}");

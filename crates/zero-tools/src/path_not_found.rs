@@ -127,8 +127,8 @@ mod tests {
         ] {
             let error = host.err(tool, input);
             assert_eq!(error.details["nearest"], json!(["secrets.txt"]), "{tool}");
-            let said = "`secre.txt` does not exist; did you mean `secrets.txt`?";
-            assert_eq!(error.message, said, "{tool}");
+            let expected = "`secre.txt` does not exist; did you mean `secrets.txt`?";
+            assert_eq!(error.message, expected, "{tool}");
         }
     }
 }

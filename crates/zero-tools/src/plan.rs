@@ -127,9 +127,9 @@ mod tests {
             panic!("{:?}", result.display)
         };
         assert_eq!((entries.len(), entries[1].priority.as_str()), (2, "low"));
-        let said = host.text("Plan", input);
-        assert!(said.starts_with("The plan is saved: 1 of 2 steps done. Now: Change."), "{said}");
-        assert!(said.ends_with("Why: First look."), "{said}");
+        let text = host.text("Plan", input);
+        assert!(text.starts_with("The plan is saved: 1 of 2 steps done. Now: Change."), "{text}");
+        assert!(text.ends_with("Why: First look."), "{text}");
     }
 
     #[test]

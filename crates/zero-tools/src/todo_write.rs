@@ -119,8 +119,8 @@ mod tests {
             .collect();
         let expected = ["a completed medium", "b\\nc in_progress medium", "d pending high"];
         assert_eq!(shown, expected, "control characters are escaped");
-        let said = host.text("TodoWrite", json!({ "todos": todos }));
-        assert_eq!(said, "The task list is saved: 1 of 3 steps done. Now: Doing b\\nc.");
+        let text = host.text("TodoWrite", json!({ "todos": todos }));
+        assert_eq!(text, "The task list is saved: 1 of 3 steps done. Now: Doing b\\nc.");
         assert_eq!(host.text("TodoWrite", json!({"todos": []})), "The task list is empty now.");
         assert_eq!(
             host.text("TodoWrite", json!({"todos": [todo_json("a", "pending")]})),

@@ -10,7 +10,9 @@ use self::prompt_text::PromptText;
 use anstyle::Style;
 use zero_core::{Effect, RiskLevel, ToolDefinitionState};
 use zero_runtime::tool::BoxFuture;
-use zero_runtime::{AnswerOption, ApprovalAnswer, ApprovalQuestion, Approver, REJECTED_BY_USER};
+use zero_runtime::{
+    AnswerOption, ApprovalAnswer, ApprovalQuestion, Approver, REJECTED_BY_USER, USER_APPROVER,
+};
 
 use crate::terminal::{AnswerSource, BAD, NOTABLE, STRONG, Terminal, TerminalStream, escape_line};
 
@@ -66,7 +68,7 @@ pub(crate) struct TerminalApprover {
 
 impl Approver for TerminalApprover {
     fn name(&self) -> &str {
-        "person"
+        USER_APPROVER
     }
 
     fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {

@@ -211,7 +211,7 @@ impl RemoteGatewayArgs {
     }
 }
 
-/// What is said of a gateway in `named`, and where nothing is, what `other` says.
+/// Completes the fields of `named` with those of `other`.
 fn with_fallback(named: RemoteGatewaySetting, other: RemoteGatewaySetting) -> RemoteGatewaySetting {
     let has_secret = named.token.is_some() || named.token_file.is_some();
     RemoteGatewaySetting {

@@ -78,7 +78,7 @@ impl EditorGatewayDialer {
             .map(|(client, events)| GatewayConnection {
                 client,
                 events,
-                place: GatewayLocality::InProcess,
+                locality: GatewayLocality::InProcess,
             })
             .map_err(GatewayLinkError::from))
     }

@@ -58,8 +58,8 @@ fn read_bounded(stream: impl Read, limits: &HostLimits) -> Result<String, UsageE
         )));
     }
     String::from_utf8(bytes).map_err(|error| {
-        let place = error.utf8_error().valid_up_to();
-        UsageError(format!("the input on stdin is not valid UTF-8 at byte {}", place + 1))
+        let offset = error.utf8_error().valid_up_to();
+        UsageError(format!("the input on stdin is not valid UTF-8 at byte {}", offset + 1))
     })
 }
 

@@ -53,9 +53,9 @@ mod tests {
     #[track_caller]
     fn check(filter: &str) {
         let read = parse_filter(filter).unwrap().to_string();
-        let said: Vec<&str> =
+        let directives: Vec<&str> =
             read.split(',').filter(|part| part.starts_with("rmcp::transport::auth=")).collect();
-        assert_eq!(said, [QUIET_TARGETS], "{filter}: {read}");
+        assert_eq!(directives, [QUIET_TARGETS], "{filter}: {read}");
     }
 
     #[test]

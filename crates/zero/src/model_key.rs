@@ -50,12 +50,7 @@ impl ModelKeyRequirement {
 
     /// Why the key cannot be read; `None` if it can.
     pub(crate) fn missing_reason(&self, app: &AppContext) -> Option<String> {
-        let variable = match &self.secret {
-            SecretSetting::Env(name) => app.config.variable(name),
-            _ => None,
-        };
-        let home = app.config.home().map(PathBuf::from);
-        let why = read_secret(&self.secret, variable, home.as_ref()).err()?;
+        let why = read_secret(&self.secret, &app.config).err()?;
         Some(format!("the model `{}` has no key: {why}", self.model))
     }
 }

@@ -20,11 +20,11 @@ impl AppContext {
         &self,
         files: impl IntoIterator<Item = &'a PathBuf>,
     ) -> Self {
-        let place = |file: &PathBuf| match file.to_str() {
+        let resolve = |file: &PathBuf| match file.to_str() {
             Some(written) => self.config.resolve_file(written),
             None => self.config.cwd().ok().map(|cwd| cwd.join(file)),
         };
-        let files: Vec<PathBuf> = files.into_iter().filter_map(place).collect();
+        let files: Vec<PathBuf> = files.into_iter().filter_map(resolve).collect();
         Self { config: self.config.clone().with_secret_files(files), ..self.clone() }
     }
 

@@ -1,5 +1,5 @@
-//! What settings mean to this program: from what `zero_settings` parsed to the types of the crates that
-//! are set up by it, and to exit codes.
+//! Converts the settings that `zero_settings` parsed into the types of the crates that they configure,
+//! and their errors into exit codes.
 
 pub(crate) mod acp;
 pub(crate) mod mcp_servers;
@@ -11,8 +11,7 @@ use zero_settings::{SettingsError, TrustError};
 
 use crate::exit::UsageError;
 
-/// Whether an error is about what a user wrote, in a settings file or on the command line: it stays
-/// until they change that.
+/// Whether an error is caused by a settings file or the command line, so that a retry does not help.
 pub(crate) fn is_about_settings(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| cause.is::<SettingsError>() || cause.is::<UsageError>())
 }

@@ -140,9 +140,9 @@ impl TrialHost {
 
     /// Replaces the temporary folder and address in an output with those of the examples.
     #[cfg(all(test, feature = "lsp", feature = "web"))]
-    pub(crate) fn normalize_output(&self, said: &str) -> String {
+    pub(crate) fn normalize_output(&self, output: &str) -> String {
         let root = self.root().canonicalize().unwrap_or_else(|_| self.root());
-        said.replace(&*root.to_string_lossy(), "/shop").replace(self.web.address(), WEB_URL)
+        output.replace(&*root.to_string_lossy(), "/shop").replace(self.web.address(), WEB_URL)
     }
 
     /// Runs one call in its own session.

@@ -267,13 +267,13 @@ fn measure_turns(
 
 /// Checks that the model received this many results, all of them right.
 fn check_results(place: &AcpBenchSetup<'_>, calls: usize) -> Result<()> {
-    let told = place.model.take_tally();
+    let tally = place.model.take_tally();
     ensure!(
-        told.right == calls && told.wrong == 0,
+        tally.right == calls && tally.wrong == 0,
         "of {calls} results {} were right and {} wrong: {}",
-        told.right,
-        told.wrong,
-        told.first_wrong.as_deref().unwrap_or("some are missing")
+        tally.right,
+        tally.wrong,
+        tally.first_wrong.as_deref().unwrap_or("some are missing")
     );
     Ok(())
 }
@@ -305,17 +305,17 @@ fn measure_many_sessions(place: &AcpBenchSetup<'_>, table: &mut BenchTable) -> R
         build_script("Bash", input, CALLS, &text).to_prompt()
     })?;
     let took = start.elapsed();
-    let told = place.model.take_tally();
-    if let Some(wrong) = &told.first_wrong {
+    let tally = place.model.take_tally();
+    if let Some(wrong) = &tally.first_wrong {
         eprintln!("   a wrong answer: {wrong}");
     }
     table.add(BenchRow {
         peer: format!("{:.0}/s", answers as f64 / took.as_secs_f64()),
         ..standalone_row(
             &format!("acp, `echo` {answers} times by 20 sessions, right answers"),
-            told.right.to_string(),
+            tally.right.to_string(),
             answers.to_string(),
-            told.right == answers && told.wrong == 0,
+            tally.right == answers && tally.wrong == 0,
         )
     });
     let held = peak_memory::read_peak(talk.pid())?;

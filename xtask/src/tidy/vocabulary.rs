@@ -252,12 +252,12 @@ mod tests {
         let (a, b) = ("crates/zero/src/a/enabled.rs", "crates/zero/src/a/disabled.rs");
         check_files(&[(a, "pub struct FilePosition;"), (b, "pub enum FilePosition {}")], &[]);
         let alone = ["crates/zero/src/b.rs", b];
-        let told = |it: &str, other: &str| {
+        let finding = |it: &str, other: &str| {
             format!("{it}:1: type `FilePosition` is also defined in {other}:1")
         };
         check_files(
             &alone.map(|path| (path, "pub struct FilePosition;")),
-            &[&told(alone[0], alone[1]), &told(alone[1], alone[0])],
+            &[&finding(alone[0], alone[1]), &finding(alone[1], alone[0])],
         );
     }
 

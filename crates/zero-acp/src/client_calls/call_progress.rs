@@ -92,8 +92,8 @@ pub(super) struct ClientCallObserver {
 impl ClientCallObserver {
     /// Creates the observer and the receiver of its progress messages.
     pub(super) fn new() -> (Self, mpsc::Receiver<CallProgress>) {
-        let (words, heard) = mpsc::channel(PROGRESS_WAITING_MAX);
-        (Self { words, printed: Arc::default(), is_untold: AtomicBool::new(false) }, heard)
+        let (words, receiver) = mpsc::channel(PROGRESS_WAITING_MAX);
+        (Self { words, printed: Arc::default(), is_untold: AtomicBool::new(false) }, receiver)
     }
 }
 

@@ -69,8 +69,8 @@ impl CallTable {
         session: &str,
         call: &str,
     ) -> Result<CallGuard, Error> {
-        let mut book = self.lock();
-        let calls = book.entry(session.to_owned()).or_default();
+        let mut table = self.lock();
+        let calls = table.entry(session.to_owned()).or_default();
         if calls.contains_key(call) {
             let message = "a call with this `toolCallId` is at work in this session; \
                            give each call its own";
@@ -84,13 +84,13 @@ impl CallTable {
         let cancel = CancellationToken::new();
         calls.insert(call.to_owned(), cancel.clone());
         let (session, call) = (session.to_owned(), call.to_owned());
-        Ok(CallGuard { book: Arc::clone(self), session, call, cancel })
+        Ok(CallGuard { table: Arc::clone(self), session, call, cancel })
     }
 }
 
 /// A registered call; dropping the guard removes it from the table.
 pub(crate) struct CallGuard {
-    book: Arc<CallTable>,
+    table: Arc<CallTable>,
     session: String,
     call: String,
     pub(super) cancel: CancellationToken,
@@ -98,11 +98,11 @@ pub(crate) struct CallGuard {
 
 impl Drop for CallGuard {
     fn drop(&mut self) {
-        let mut book = self.book.lock();
-        if let Some(calls) = book.get_mut(&self.session) {
+        let mut table = self.table.lock();
+        if let Some(calls) = table.get_mut(&self.session) {
             calls.remove(&self.call);
             if calls.is_empty() {
-                book.remove(&self.session);
+                table.remove(&self.session);
             }
         }
     }
@@ -114,18 +114,18 @@ mod tests {
 
     #[test]
     fn call_table_refuses_duplicate_ids_and_too_many_calls() {
-        let book = Arc::new(CallTable::default());
-        let first = book.register("s", "1").unwrap();
-        assert!(book.register("s", "1").is_err());
-        let elsewhere = book.register("t", "1").unwrap();
-        book.cancel_all("s");
+        let table = Arc::new(CallTable::default());
+        let first = table.register("s", "1").unwrap();
+        assert!(table.register("s", "1").is_err());
+        let elsewhere = table.register("t", "1").unwrap();
+        table.cancel_all("s");
         assert!(first.cancel.is_cancelled() && !elsewhere.cancel.is_cancelled());
-        assert!(book.is_cancelled("s", "1") && !book.is_cancelled("t", "1"));
+        assert!(table.is_cancelled("s", "1") && !table.is_cancelled("t", "1"));
         drop(first);
         let many: Vec<CallGuard> =
-            (0..CALLS_MAX).map(|id| book.register("s", &id.to_string()).unwrap()).collect();
-        assert!(book.register("s", "one more").is_err());
+            (0..CALLS_MAX).map(|id| table.register("s", &id.to_string()).unwrap()).collect();
+        assert!(table.register("s", "one more").is_err());
         drop((many, elsewhere));
-        assert!(book.lock().is_empty());
+        assert!(table.lock().is_empty());
     }
 }

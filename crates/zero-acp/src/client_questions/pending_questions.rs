@@ -236,11 +236,11 @@ mod tests {
             let (first, is_first_asked) = oneshot::channel();
             let mut first = Some(first);
             for number in 0..WAITING_MAX {
-                let (place, asked, first) =
+                let (turn_permit, asked, first) =
                     (queue_for_lock(&turn), Arc::clone(&asked), first.take());
                 let question = |taken_back: WithdrawalSignal| async move {
                     let ask = async {
-                        let _turn = place.await;
+                        let _turn = turn_permit.await;
                         asked.lock().await.push(number);
                         if let Some(first) = first {
                             first.send(()).unwrap();

@@ -12,8 +12,8 @@ fn parse_blocks(blocks: Value) -> Vec<ContentBlock> {
 /// Compares the translated text, or the error, of some blocks.
 #[track_caller]
 fn check(parts: Value, folder: Option<&str>, expected: &str) {
-    let said = translate_blocks(&parse_blocks(parts), folder.map(Path::new));
-    let rendered = said.map_or_else(|error| format!("! {error}"), |said| said.text);
+    let content = translate_blocks(&parse_blocks(parts), folder.map(Path::new));
+    let rendered = content.map_or_else(|error| format!("! {error}"), |content| content.text);
     assert_eq!(rendered, expected);
 }
 
@@ -76,8 +76,8 @@ fn home_is_abbreviated_as_tilde() {
     #[track_caller]
     fn check(folder: &str, home: Option<&str>, expected: &str) {
         assert_eq!(abbreviate_home(Path::new(folder), home.map(Path::new)), Path::new(expected));
-        let said = abbreviate_home(Path::new(folder), home.map(Path::new));
-        assert_eq!(said.to_str().unwrap(), expected);
+        let content = abbreviate_home(Path::new(folder), home.map(Path::new));
+        assert_eq!(content.to_str().unwrap(), expected);
     }
     check("/home/me/p", Some("/home/me"), "~/p");
     check("/home/me", Some("/home/me"), "~");
@@ -111,7 +111,7 @@ fn empty_or_unsupported_prompt_is_refused() {
 fn size_limit_includes_folder_prefix() {
     let size = |text: &str, folder: Option<&str>| {
         let block = ContentBlock::from(text.to_owned());
-        translate_blocks(&[block], folder.map(Path::new)).map(|said| said.text.len())
+        translate_blocks(&[block], folder.map(Path::new)).map(|content| content.text.len())
     };
     let full = "a".repeat(TEXT_BYTES_MAX);
     assert_eq!(size(&full, None), Ok(TEXT_BYTES_MAX));
@@ -128,11 +128,11 @@ fn size_limit_includes_folder_prefix() {
 
 #[track_caller]
 fn check_images(parts: Value, attachments: &[(&str, Option<&str>)], linked_images: &[&str]) {
-    let said = translate_blocks(&parse_blocks(parts), None).unwrap();
+    let content = translate_blocks(&parse_blocks(parts), None).unwrap();
     let attached: Vec<_> =
-        said.attachments.iter().map(|it| (it.mime.as_str(), it.name.as_deref())).collect();
+        content.attachments.iter().map(|it| (it.mime.as_str(), it.name.as_deref())).collect();
     assert_eq!(attached, attachments);
-    assert_eq!(said.linked_images, linked_images.iter().map(PathBuf::from).collect::<Vec<_>>());
+    assert_eq!(content.linked_images, linked_images.iter().map(PathBuf::from).collect::<Vec<_>>());
 }
 
 fn image(mime: &str, data: &str, uri: Option<&str>) -> Value {

@@ -51,10 +51,10 @@ impl SessionActor {
 
     async fn handle_entry(&mut self, event: Event) {
         // A replay does not include changes, so those that happened in the meantime are sent now.
-        if event.seq <= self.told_until && !matches!(event.what, EventKind::Changed { .. }) {
+        if event.seq <= self.sent_until && !matches!(event.what, EventKind::Changed { .. }) {
             return;
         }
-        self.told_until = self.told_until.max(event.seq);
+        self.sent_until = self.sent_until.max(event.seq);
         let ours = event.run.as_ref().is_some_and(|run| self.waiting.contains_key(run.as_str()));
         match (&event.run, &event.what) {
             (Some(run), EventKind::RunEnded { .. }) => self.stopped.remove(run.as_str()),
@@ -98,8 +98,8 @@ impl SessionActor {
                 updates.extend(self.presenter.present_entry(&event, DeliveryMode::Live));
                 self.send_updates(updates).await;
                 if let Some(run) = &event.run {
-                    let place = self.active.handle.locality();
-                    let answer = update_presenter::build_response(end, run.as_str(), place);
+                    let locality = self.active.handle.locality();
+                    let answer = update_presenter::build_response(end, run.as_str(), locality);
                     self.finish_prompt(run.as_str(), answer);
                 }
             }

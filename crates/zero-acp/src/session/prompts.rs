@@ -37,7 +37,7 @@ pub(super) struct PendingPrompt {
     /// The task that sends it and aborts its run on cancellation.
     carrier: JoinHandle<()>,
     /// Cancelled once the gateway has received the abort, or cannot receive it.
-    heard: CancellationToken,
+    delivered: CancellationToken,
 }
 
 /// State of a run when its prompt is answered.
@@ -51,7 +51,7 @@ pub(super) enum RunDisposition {
 
 impl SessionActor {
     pub(super) async fn start_prompt(&mut self, prompted: PromptMessage) {
-        let PromptMessage { run, said, thinking, responder } = prompted;
+        let PromptMessage { run, content, thinking, responder } = prompted;
         if self.waiting.len() >= PROMPTS_MAX {
             let error = rpc_error::bad_request(format!(
                 "{PROMPTS_MAX} prompts wait in this session already; wait for one, or cancel"
@@ -59,23 +59,23 @@ impl SessionActor {
             let _ = responder.respond_with_error(error);
             return;
         }
-        let (cancel, heard) = (CancellationToken::new(), CancellationToken::new());
+        let (cancel, delivered) = (CancellationToken::new(), CancellationToken::new());
         let stopped = responder.cancellation();
         let carrying = prompt_sender::deliver_prompt(
             Arc::clone(&self.active),
             prompt_sender::SendQueueTicket::enqueue(&self.active),
             run.clone(),
-            said,
+            content,
             thinking,
             cancel.clone(),
             async move { stopped.cancelled().await },
         );
-        let carried = heard.clone().drop_guard();
+        let carried = delivered.clone().drop_guard();
         let carrier = tokio::spawn(async move {
             carrying.await;
             drop(carried);
         });
-        self.waiting.insert(run, PendingPrompt { responder, cancel, carrier, heard });
+        self.waiting.insert(run, PendingPrompt { responder, cancel, carrier, delivered });
         for text in std::mem::take(&mut self.unsent) {
             self.send_remark(text).await;
         }
@@ -112,10 +112,10 @@ impl SessionActor {
             return;
         }
         waiting.cancel.cancel();
-        let (mailbox, run) = (self.active.mailbox.clone(), run.to_owned());
+        let (sender, run) = (self.active.sender.clone(), run.to_owned());
         tokio::spawn(async move {
             sleep(STOP_MAX).await;
-            mailbox.send(SessionMessage::CancelOverdue(run)).await;
+            sender.send(SessionMessage::CancelOverdue(run)).await;
         });
     }
 
@@ -123,13 +123,13 @@ impl SessionActor {
     /// earlier, their askers would report a rejection, and a cancelled run would continue.
     pub(super) fn release_after_cancel(&self, withdrawn: WithdrawnQuestions) {
         let stopped = self.waiting.values().filter(|waiting| waiting.cancel.is_cancelled());
-        let heard: Vec<_> = stopped.map(|waiting| waiting.heard.clone()).collect();
-        if withdrawn.is_empty() || heard.is_empty() {
+        let delivered: Vec<_> = stopped.map(|waiting| waiting.delivered.clone()).collect();
+        if withdrawn.is_empty() || delivered.is_empty() {
             return;
         }
         tokio::spawn(async move {
-            let all_heard = join_all(heard.iter().map(CancellationToken::cancelled));
-            if timeout(STOP_MAX, all_heard).await.is_err() {
+            let all_delivered = join_all(delivered.iter().map(CancellationToken::cancelled));
+            if timeout(STOP_MAX, all_delivered).await.is_err() {
                 tracing::debug!("a gateway has not confirmed an abort");
             }
             drop(withdrawn);

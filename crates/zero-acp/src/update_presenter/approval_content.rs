@@ -85,11 +85,11 @@ pub(super) fn question_content(request: &ApprovalRequest, cwd: &Path) -> Vec<Too
     };
     if let [first, others @ ..] = request.commands.as_slice() {
         // A preview that begins with the command continues with the folder and environment.
-        let said = others.is_empty().then(|| beside.strip_prefix(first.as_str())).flatten();
-        let said = said.and_then(|rest| rest.strip_prefix("\n\nin "));
+        let folder = others.is_empty().then(|| beside.strip_prefix(first.as_str())).flatten();
+        let folder = folder.and_then(|rest| rest.strip_prefix("\n\nin "));
         let mut text: Vec<String> =
             request.commands.iter().map(|line| command_block(line)).collect();
-        match said {
+        match folder {
             Some(rest) => {
                 beside = "";
                 let (folder, with) = rest.split_once('\n').unwrap_or((rest, ""));
@@ -188,26 +188,35 @@ mod tests {
 
     #[test]
     fn command_is_shown_first_and_whole() {
-        let said = format!("What the agent says it does: Tidy up\n\n{WHY}");
+        let explanation = format!("What the agent says it does: Tidy up\n\n{WHY}");
         let long = format!("echo {}\nrm -rf ~\u{202e}", "x".repeat(5000));
         let shown = long.replace('\u{202e}', "\\u{202e}");
-        check(&request(&[&long], None), &[&format!("```sh\n{shown}\n```\n\nin `/w`"), &said]);
+        check(
+            &request(&[&long], None),
+            &[&format!("```sh\n{shown}\n```\n\nin `/w`"), &explanation],
+        );
         let preview = |text: &str| Some(ResultDisplay::Markdown { text: text.to_owned() });
         check(
             &request(&["ls"], preview("ls\n\nin /w/sub\nwith A=`b`\nin the background")),
-            &["```sh\nls\n```\n\nin `/w/sub`\n\n```\nwith A=`b`\nin the background\n```", &said],
+            &[
+                "```sh\nls\n```\n\nin `/w/sub`\n\n```\nwith A=`b`\nin the background\n```",
+                &explanation,
+            ],
         );
         let hidden = "a\u{3164}b\u{fe0f}\u{200d}c";
         let visible = r"a\u{3164}b\u{fe0f}\u{200d}c";
         check(
             &request(&[hidden], preview(hidden)),
-            &[&format!("```sh\n{visible}\n```\n\nin `/w`"), visible, &said],
+            &[&format!("```sh\n{visible}\n```\n\nin `/w`"), visible, &explanation],
         );
         check(
             &request(&["ls"], preview("something else")),
-            &["```sh\nls\n```\n\nin `/w`", "something else", &said],
+            &["```sh\nls\n```\n\nin `/w`", "something else", &explanation],
         );
-        check(&request(&["a", "b"], None), &["```sh\na\n```\n\n```sh\nb\n```\n\nin `/w`", &said]);
+        check(
+            &request(&["a", "b"], None),
+            &["```sh\na\n```\n\n```sh\nb\n```\n\nin `/w`", &explanation],
+        );
     }
 
     #[test]

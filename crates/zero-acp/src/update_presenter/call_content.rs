@@ -289,11 +289,11 @@ pub(super) fn diff_content(shown: &ResultDisplay, cwd: &Path) -> Option<ToolCall
 }
 
 /// Absolute locations without duplicates.
-pub(super) fn call_locations(places: &[FileLocation], cwd: &Path) -> Vec<ToolCallLocation> {
+pub(super) fn call_locations(locations: &[FileLocation], cwd: &Path) -> Vec<ToolCallLocation> {
     let mut unique: Vec<ToolCallLocation> = Vec::new();
-    for place in places.iter().filter(|place| !place.path.as_os_str().is_empty()) {
-        let line = place.line.and_then(|line| u32::try_from(line).ok()).filter(|line| *line > 0);
-        let location = ToolCallLocation::new(to_absolute(&place.path, cwd)).line(line);
+    for location in locations.iter().filter(|location| !location.path.as_os_str().is_empty()) {
+        let line = location.line.and_then(|line| u32::try_from(line).ok()).filter(|line| *line > 0);
+        let location = ToolCallLocation::new(to_absolute(&location.path, cwd)).line(line);
         if !unique.contains(&location) {
             unique.push(location);
         }
@@ -441,18 +441,18 @@ mod tests {
 
     #[test]
     fn locations_are_absolute_and_limited() {
-        let place = |path: &str, line| FileLocation { path: path.into(), line };
-        let places = [
-            place("./a", Some(3)),
-            place("/w/a", Some(3)),
-            place("/x/./b", Some(0)),
-            place("", None),
-            place("c", Some(u64::MAX)),
+        let location = |path: &str, line| FileLocation { path: path.into(), line };
+        let locations = [
+            location("./a", Some(3)),
+            location("/w/a", Some(3)),
+            location("/x/./b", Some(0)),
+            location("", None),
+            location("c", Some(u64::MAX)),
         ];
-        let locations = call_locations(&places, Path::new("/w"));
+        let locations = call_locations(&locations, Path::new("/w"));
         let expected = json!([{"path": "/w/a", "line": 3}, {"path": "/x/b"}, {"path": "/w/c"}]);
         assert_eq!(serde_json::to_value(locations).unwrap(), expected);
-        let many: Vec<FileLocation> = (0..1000).map(|n| place(&format!("/{n}"), None)).collect();
+        let many: Vec<FileLocation> = (0..1000).map(|n| location(&format!("/{n}"), None)).collect();
         assert_eq!(call_locations(&many, Path::new("/w")).len(), PLACES_MAX);
     }
 

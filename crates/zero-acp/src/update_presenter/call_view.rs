@@ -54,14 +54,14 @@ pub(super) struct CallFacts<'a> {
     pub(super) input: Option<Value>,
     /// Whether this is the input that runs, which may differ from the model's.
     pub(super) is_rewritten: bool,
-    pub(super) places: &'a [FileLocation],
+    pub(super) locations: &'a [FileLocation],
 }
 
 impl CallFacts<'_> {
     /// No facts.
     pub(super) fn empty(rank: FactRank) -> Self {
         let (title, kind, name, input) = (None, None, None, None);
-        Self { rank, title, kind, name, input, is_rewritten: false, places: &[] }
+        Self { rank, title, kind, name, input, is_rewritten: false, locations: &[] }
     }
 }
 
@@ -135,7 +135,7 @@ impl CallView {
             // Facts from a question yield to facts from the call itself.
             rank: if facts.rank == FactRank::Asked { FactRank::Guessed } else { facts.rank },
             name: facts.name.map(str::to_owned),
-            locations: call_locations(facts.places, cwd),
+            locations: call_locations(facts.locations, cwd),
             input: facts.input,
             is_rewritten: facts.is_rewritten,
             stage: CallStage::Pending,
@@ -202,11 +202,11 @@ impl CallView {
             self.kind = kind;
             fields.kind = Some(call_content::tool_kind(kind));
         }
-        let places = call_locations(facts.places, cwd);
+        let locations = call_locations(facts.locations, cwd);
         let knows_places = is_better || self.locations.is_empty();
-        if knows_places && !places.is_empty() && places != self.locations {
-            self.locations.clone_from(&places);
-            fields.locations = Some(places);
+        if knows_places && !locations.is_empty() && locations != self.locations {
+            self.locations.clone_from(&locations);
+            fields.locations = Some(locations);
         }
         if let (None, Some(name)) = (&self.name, facts.name) {
             self.name = Some(name.to_owned());
@@ -388,9 +388,9 @@ impl CallView {
             shown.insert(0, self.terminal_content());
         }
         let mut fields = ToolCallUpdateFields::new().status(status).content(shown).raw_output(raw);
-        let places = call_locations(&outcome.locations(), cwd);
-        if !places.is_empty() && places != self.locations {
-            fields.locations = Some(places);
+        let locations = call_locations(&outcome.locations(), cwd);
+        if !locations.is_empty() && locations != self.locations {
+            fields.locations = Some(locations);
         }
         let mut last = self.build_update(fields);
         if let (true, Some((code, signal))) = (self.has_terminal, exit) {

@@ -27,27 +27,27 @@ pub(super) struct MessageAssembler {
 #[derive(Clone, Copy, Debug, Default)]
 struct RunMessages {
     messages: u32,
-    voice: Option<MessageKind>,
+    kind: Option<MessageKind>,
 }
 
 impl MessageAssembler {
     /// The id of the message that the next chunk belongs to.
-    pub(super) fn message_id(&mut self, run: Option<&RunId>, voice: MessageKind) -> MessageId {
+    pub(super) fn message_id(&mut self, run: Option<&RunId>, kind: MessageKind) -> MessageId {
         if self.runs.len() >= RUNS_MAX && !self.runs.contains_key(&run.cloned()) {
             self.runs.clear();
         }
-        let talk = self.runs.entry(run.cloned()).or_default();
-        if talk.voice != Some(voice) {
-            talk.voice = Some(voice);
-            talk.messages = talk.messages.saturating_add(1);
+        let run_messages = self.runs.entry(run.cloned()).or_default();
+        if run_messages.kind != Some(kind) {
+            run_messages.kind = Some(kind);
+            run_messages.messages = run_messages.messages.saturating_add(1);
         }
-        run_message_id(run, &talk.messages.to_string())
+        run_message_id(run, &run_messages.messages.to_string())
     }
 
     /// Starts a new message with the next chunk.
     pub(super) fn break_message(&mut self, run: Option<&RunId>) {
-        if let Some(talk) = self.runs.get_mut(&run.cloned()) {
-            talk.voice = None;
+        if let Some(run_messages) = self.runs.get_mut(&run.cloned()) {
+            run_messages.kind = None;
         }
     }
 

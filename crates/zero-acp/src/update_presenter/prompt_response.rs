@@ -17,7 +17,7 @@ const MESSAGE_CHARS_MAX: usize = 500;
 pub(crate) fn build_response(
     end: &RunOutcome,
     run: &str,
-    place: GatewayLocality,
+    locality: GatewayLocality,
 ) -> Result<PromptResponse, Error> {
     match end {
         RunOutcome::Completed => Ok(stop_response(StopReason::EndTurn, "complete", run, None)),
@@ -37,7 +37,7 @@ pub(crate) fn build_response(
             Ok(stop_response(StopReason::MaxTokens, "error", run, Some(message)))
         }
         RunOutcome::Failed { kind, message }
-            if kind == "auth" && place == GatewayLocality::InProcess =>
+            if kind == "auth" && locality == GatewayLocality::InProcess =>
         {
             let mut error = failure_error(kind, message, run);
             error.code = ErrorCode::AUTH_REQUIRED;
@@ -89,8 +89,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_at(place: GatewayLocality, end: RunOutcome, expected: Value) {
-        let response = match build_response(&end, "r1", place) {
+    fn check_at(locality: GatewayLocality, end: RunOutcome, expected: Value) {
+        let response = match build_response(&end, "r1", locality) {
             Ok(response) => serde_json::to_value(response),
             Err(error) => serde_json::to_value(error),
         };

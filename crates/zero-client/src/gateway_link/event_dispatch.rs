@@ -53,8 +53,8 @@ impl SharedLink {
             TOOLS_DISPLACED => self.dispatch_displacement(event),
             _ => {
                 for slot in self.slots() {
-                    if let Some(voice) = &slot.voice {
-                        voice.handle_event(&slot, &event).await;
+                    if let Some(openclaw) = &slot.openclaw {
+                        openclaw.handle_event(&slot, &event).await;
                     }
                 }
             }
@@ -95,9 +95,9 @@ impl SharedLink {
         let host = slots
             .filter(|slot| slot.attachment_number().is_some())
             .max_by_key(|slot| slot.attachment_number());
-        let heard =
+        let handled =
             host.map_or(Err(CallRejection::NotHosted), |host| host.handle_tool_event(event));
-        if let (Err(why), TOOLS_USE) = (heard, event.event.as_str()) {
+        if let (Err(why), TOOLS_USE) = (handled, event.event.as_str()) {
             self.reject_call(event, why);
         }
     }

@@ -60,7 +60,7 @@ pub(crate) struct LinkConnection {
     /// The kind of the gateway.
     pub(crate) side: GatewayKind,
     /// Where the gateway runs.
-    pub(crate) place: GatewayLocality,
+    pub(crate) locality: GatewayLocality,
     over: CancellationToken,
 }
 
@@ -155,14 +155,14 @@ impl SharedLink {
 
     /// Dials, and opens every session again.
     async fn establish(self: &Arc<Self>) -> Result<Arc<LinkConnection>, GatewayLinkError> {
-        let GatewayConnection { client, events, place } = self.dial.dial().await?;
+        let GatewayConnection { client, events, locality } = self.dial.dial().await?;
         let is_own = client.has_capability("zero.sessions");
         let over = CancellationToken::new();
         let up = Arc::new(LinkConnection {
             number: self.next_number(),
             client,
             side: if is_own { GatewayKind::Native } else { GatewayKind::OpenClaw },
-            place,
+            locality,
             over: over.clone(),
         });
         event_dispatch::listen(Arc::downgrade(self), up.number, over.clone(), events);
@@ -204,9 +204,9 @@ impl SharedLink {
         slot: &Arc<SessionSlot>,
         up: &Arc<LinkConnection>,
     ) -> Result<(), GatewayClientError> {
-        match (up.side, &slot.voice) {
+        match (up.side, &slot.openclaw) {
             (GatewayKind::Native, None) => self.reopen_native(slot, up).await,
-            (GatewayKind::OpenClaw, Some(voice)) => voice.reopen(self, slot, up).await,
+            (GatewayKind::OpenClaw, Some(openclaw)) => openclaw.reopen(self, slot, up).await,
             _ => Err(GatewayClientError::Protocol {
                 what: "the gateway is one of another kind than before".to_owned(),
             }),

@@ -93,8 +93,8 @@ fn parse_description(details: &Value) -> (Option<String>, Option<ToolKind>) {
 
 /// The status of an ended call. An error is never reported as a success.
 pub(super) fn parse_status(is_error: bool, details: &Value) -> ToolCallStatus {
-    let said = details.get("status").cloned().unwrap_or(Value::Null);
-    match serde_json::from_value(said) {
+    let status = details.get("status").cloned().unwrap_or(Value::Null);
+    match serde_json::from_value(status) {
         Ok(ToolCallStatus::Completed) | Err(_) if is_error => ToolCallStatus::Failed,
         Ok(status) if is_error => status,
         _ => ToolCallStatus::Completed,

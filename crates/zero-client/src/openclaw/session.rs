@@ -25,15 +25,15 @@ const CLOCK_SLACK_MS: i64 = 2_000;
 /// Presents a session of a gateway without a ledger as if it had one.
 pub(crate) struct OpenClawSession {
     shared: Weak<SharedLink>,
-    telling: Mutex<OpenClawTranslator>,
+    translator: Mutex<OpenClawTranslator>,
     /// Held while entries are published, to keep them in order.
     turn: tokio::sync::Mutex<()>,
 }
 
 impl OpenClawSession {
-    pub(crate) fn new(shared: &Arc<SharedLink>, telling: OpenClawTranslator) -> Self {
-        let telling = Mutex::new(telling);
-        Self { shared: Arc::downgrade(shared), telling, turn: tokio::sync::Mutex::default() }
+    pub(crate) fn new(shared: &Arc<SharedLink>, translator: OpenClawTranslator) -> Self {
+        let translator = Mutex::new(translator);
+        Self { shared: Arc::downgrade(shared), translator, turn: tokio::sync::Mutex::default() }
     }
 
     /// Handles an event, which may belong to another session.
@@ -54,11 +54,11 @@ impl OpenClawSession {
             APPROVAL_RESOLVED => {}
             _ => return,
         }
-        self.publish(slot, |telling, now_ms| match event.event.as_str() {
-            CHAT => telling.handle_chat(payload, now_ms),
-            AGENT => telling.handle_agent(payload, now_ms),
-            APPROVAL_REQUESTED => telling.handle_approval_request(payload, now_ms),
-            _ => telling.handle_approval_resolved(payload, now_ms),
+        self.publish(slot, |translator, now_ms| match event.event.as_str() {
+            CHAT => translator.handle_chat(payload, now_ms),
+            AGENT => translator.handle_agent(payload, now_ms),
+            APPROVAL_REQUESTED => translator.handle_approval_request(payload, now_ms),
+            _ => translator.handle_approval_resolved(payload, now_ms),
         })
         .await;
         if event.event == AGENT && is_final_event(payload) {
@@ -103,8 +103,8 @@ impl OpenClawSession {
         for (run, since_ms) in active {
             let params = json!({"runId": run, "timeoutMs": 0});
             let answer = shared.request_value_on(up, "agent.wait", params).await?;
-            let settled = self.publish_now(slot, |telling, now_ms| {
-                telling.handle_wait_result(&run, &answer, now_ms)
+            let settled = self.publish_now(slot, |translator, now_ms| {
+                translator.handle_wait_result(&run, &answer, now_ms)
             });
             let is_older =
                 now_ms().saturating_sub(since_ms) > uptime_ms.saturating_add(CLOCK_SLACK_MS);
@@ -129,17 +129,17 @@ impl OpenClawSession {
         let (shared, slot) = (Weak::clone(&self.shared), Arc::clone(slot));
         tokio::spawn(async move {
             tokio::time::sleep(wait).await;
-            let (Some(shared), Some(voice)) = (shared.upgrade(), &slot.voice) else { return };
-            if !voice.lock_translator().is_tracking(&run) {
+            let (Some(shared), Some(session)) = (shared.upgrade(), &slot.openclaw) else { return };
+            if !session.lock_translator().is_tracking(&run) {
                 return;
             }
             let params = json!({"runId": run, "timeoutMs": 0});
             match shared.request_value("agent.wait", params, RequestRetry::Once).await {
                 Ok(answer) => {
                     let answer = answer.result;
-                    voice
-                        .publish(&slot, |telling, now_ms| {
-                            telling.handle_wait_result(&run, &answer, now_ms).1
+                    session
+                        .publish(&slot, |translator, now_ms| {
+                            translator.handle_wait_result(&run, &answer, now_ms).1
                         })
                         .await;
                 }
@@ -151,7 +151,7 @@ impl OpenClawSession {
     }
 
     pub(crate) fn lock_translator(&self) -> MutexGuard<'_, OpenClawTranslator> {
-        self.telling.lock().unwrap_or_else(PoisonError::into_inner)
+        self.translator.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether an event belongs to this session. The run is compared first, because a gateway may

@@ -36,8 +36,8 @@ pub(crate) fn call_title(name: &str, args: &Value) -> String {
         one_line(&text, ARGUMENT_LEN_MAX)
     };
     let fields = args.as_object();
-    let telling = SUMMARY_ARGUMENTS.iter().find_map(|key| fields?.get(*key)?.as_str());
-    let about = match (telling, fields) {
+    let translator = SUMMARY_ARGUMENTS.iter().find_map(|key| fields?.get(*key)?.as_str());
+    let about = match (translator, fields) {
         (Some(text), _) => one_line(text, TITLE_LEN_MAX),
         (None, Some(fields)) => {
             let all: Vec<String> = fields
@@ -79,7 +79,7 @@ pub(crate) fn parse_kind(word: &str) -> Option<ToolKind> {
 
 /// The files that arguments name. Only absolute paths: the base of relative ones is not known here.
 pub(crate) fn argument_locations(args: &Value) -> Vec<FileLocation> {
-    let mut places: Vec<FileLocation> = Vec::new();
+    let mut locations: Vec<FileLocation> = Vec::new();
     let mut waiting = vec![(args, 0)];
     let mut seen = 0;
     while let Some((value, depth)) = waiting.pop() {
@@ -96,9 +96,9 @@ pub(crate) fn argument_locations(args: &Value) -> Vec<FileLocation> {
                         Some(path)
                             if PATH_ARGUMENTS.contains(&key.as_str()) && path.starts_with('/') =>
                         {
-                            let place = FileLocation { path: path.into(), line };
-                            if !places.contains(&place) {
-                                places.push(place);
+                            let location = FileLocation { path: path.into(), line };
+                            if !locations.contains(&location) {
+                                locations.push(location);
                             }
                         }
                         _ => waiting.push((value, depth + 1)),
@@ -109,7 +109,7 @@ pub(crate) fn argument_locations(args: &Value) -> Vec<FileLocation> {
             _ => {}
         }
     }
-    places
+    locations
 }
 
 /// The locations that a result names.
@@ -191,14 +191,14 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(name: &str, args: Value, title: &str, kind: ToolKind, places: &[&str]) {
+    fn check(name: &str, args: Value, title: &str, kind: ToolKind, locations: &[&str]) {
         assert_eq!(super::call_title(name, &args), title);
         assert_eq!(super::tool_kind(name), kind, "{name}");
         let found: Vec<String> = super::argument_locations(&args)
             .into_iter()
-            .map(|place| place.path.display().to_string())
+            .map(|location| location.path.display().to_string())
             .collect();
-        assert_eq!(found, places, "{name}");
+        assert_eq!(found, locations, "{name}");
     }
 
     #[test]

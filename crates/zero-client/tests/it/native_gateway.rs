@@ -154,11 +154,11 @@ async fn description_comes_with_result_unless_call_is_slow() {
         });
         let early = usize::from(!told_with_end);
         assert_eq!(told, Some((Some("Look at a"), Some(ToolKind::Search), early)), "{entries:?}");
-        let places = entries.iter().find_map(|event| match &event.what {
+        let location_count = entries.iter().find_map(|event| match &event.what {
             EventKind::ToolEnded { outcome, .. } => Some(outcome.locations().len()),
             _ => None,
         });
-        assert_eq!(places, Some(usize::from(told_with_end)), "{entries:?}");
+        assert_eq!(location_count, Some(usize::from(told_with_end)), "{entries:?}");
     }
 }
 

@@ -126,7 +126,7 @@ impl GatewayDialer for PipeDialer {
             self.0.attach_pipe(far, self.1.clone());
             let (client, events) =
                 GatewayClient::connect(GatewayTarget::Pipe(near), options()).await?;
-            Ok(GatewayConnection { client, events, place: GatewayLocality::InProcess })
+            Ok(GatewayConnection { client, events, locality: GatewayLocality::InProcess })
         })
     }
 
@@ -156,7 +156,7 @@ impl GatewayDialer for TcpDialer {
             let options =
                 ConnectOptions { auth: GatewayCredentials::token(self.token), ..options() };
             let (client, events) = GatewayClient::connect(target, options).await?;
-            Ok(GatewayConnection { client, events, place: GatewayLocality::Remote })
+            Ok(GatewayConnection { client, events, locality: GatewayLocality::Remote })
         })
     }
 
@@ -359,8 +359,8 @@ impl ToolBackend for RecordingToolBackend {
         watch: Arc<dyn CallObserver>,
     ) -> BoxFuture<'_, ToolOutcome> {
         self.calls.lock().unwrap().push(call.id.into());
-        let place = zero_core::FileLocation { path: "a".into(), line: None };
-        watch.on_described("Look at a".to_owned(), zero_core::ToolKind::Search, vec![place]);
+        let locality = zero_core::FileLocation { path: "a".into(), line: None };
+        watch.on_described("Look at a".to_owned(), zero_core::ToolKind::Search, vec![locality]);
         Box::pin(async move {
             tokio::time::sleep(self.takes).await;
             ToolResult::text("seen").into()

@@ -59,8 +59,8 @@ impl MeasuredGateway {
             BufReader::new(stdout).read_line(&mut line).map(|_| line)
         });
         let line = line.await??;
-        let said: Value = serde_json::from_str(&line)?;
-        let url = said["url"].as_str().ok_or("it said no address")?;
+        let ready: Value = serde_json::from_str(&line)?;
+        let url = ready["url"].as_str().ok_or("it said no address")?;
         let address = url.trim_start_matches("ws://").parse()?;
         let mut gateway = Self { process, address, ready_after: Duration::ZERO };
         gateway.check_ready().await?;

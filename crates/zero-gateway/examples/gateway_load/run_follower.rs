@@ -165,7 +165,7 @@ impl RunFollower {
         let next = &mut self.run.next[by as usize];
         for word in text.split_ascii_whitespace() {
             let mut parts = word.split('.').map(str::parse::<u64>);
-            let (Some(Ok(client)), Some(Ok(number)), Some(Ok(said))) =
+            let (Some(Ok(client)), Some(Ok(number)), Some(Ok(sent_us))) =
                 (parts.next(), parts.next(), parts.next())
             else {
                 return Err(format!("`{word}` is no word").into());
@@ -176,7 +176,7 @@ impl RunFollower {
             }
             *next += 1;
             self.figures.words += 1;
-            self.figures.late_us.push(u32::try_from(now.saturating_sub(said))?);
+            self.figures.late_us.push(u32::try_from(now.saturating_sub(sent_us))?);
         }
         Ok(())
     }

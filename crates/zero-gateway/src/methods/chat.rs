@@ -295,11 +295,11 @@ async fn read_run_text(
     let tail =
         ledger_tail::read_tail(store.as_ref(), &record.session, READ_BYTES_MAX, enough).await;
     let (tail, run) = (tail.map_err(|error| to_error_shape(error.into()))?, record.id.clone());
-    let said = run_blocking(move || {
+    let text = run_blocking(move || {
         let _turn = turn;
         run_text(&tail.events, &run)
     });
-    said.await.map_err(|error| to_error_shape(error.into()))
+    text.await.map_err(|error| to_error_shape(error.into()))
 }
 
 fn wait_result(run: &RunRecord, end: &RunOutcome, text: String) -> AgentWaitResult {
@@ -395,22 +395,23 @@ mod tests {
 
     #[test]
     fn empty_prompt_is_refused() {
-        let said = |message: &str| ChatSendParams { message: message.into(), ..Default::default() };
+        let params =
+            |message: &str| ChatSendParams { message: message.into(), ..Default::default() };
         let refused =
             |params| build_prompt(params, PromptAuthority::PromptOnly).unwrap_err().message;
-        assert_eq!(refused(said(" \n")), "message or attachment required");
-        assert_eq!(refused(said("a\0b")), "message must not contain null bytes");
+        assert_eq!(refused(params(" \n")), "message or attachment required");
+        assert_eq!(refused(params("a\0b")), "message must not contain null bytes");
         let image_only = ChatSendParams {
             attachments: vec![image(Some("image/png"), "aGk=")],
             timeout_ms: Some(u64::MAX),
             thinking: Some("high".into()),
-            ..said("")
+            ..params("")
         };
         let taken = build_prompt(image_only, PromptAuthority::PromptOnly).unwrap();
         assert_eq!((taken.attachments.len(), taken.timeout), (1, Some(TIMEOUT_MAX)));
         assert_eq!(
             build_prompt(
-                ChatSendParams { timeout_ms: Some(0), ..said("a") },
+                ChatSendParams { timeout_ms: Some(0), ..params("a") },
                 PromptAuthority::PromptOnly
             )
             .unwrap()
@@ -418,7 +419,7 @@ mod tests {
             None
         );
         let receipt =
-            ChatSendParams { system_provenance_receipt: Some("From x".into()), ..said("hello") };
+            ChatSendParams { system_provenance_receipt: Some("From x".into()), ..params("hello") };
         assert_eq!(
             build_prompt(receipt, PromptAuthority::PromptOnly).unwrap().text,
             "From x\n\nhello"

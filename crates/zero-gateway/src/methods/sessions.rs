@@ -71,13 +71,13 @@ fn build_query(params: SessionsListParams, now_ms: i64, owner: Option<&str>) -> 
     let usize_of = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     let minutes = params.active_minutes.map(|minutes| i64::try_from(minutes).unwrap_or(i64::MAX));
     let since = |minutes: i64| now_ms.saturating_sub(minutes.saturating_mul(60_000));
-    let said = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+    let nonblank = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
     SessionQuery {
         limit: Some(usize_of(params.limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX))),
         offset: usize_of(params.offset.unwrap_or(0)),
-        search: said(params.search).map(|text| text.trim().to_owned()),
-        label: said(params.label),
-        agent: said(params.agent_id).map(|agent| agent.to_lowercase()),
+        search: nonblank(params.search).map(|text| text.trim().to_owned()),
+        label: nonblank(params.label),
+        agent: nonblank(params.agent_id).map(|agent| agent.to_lowercase()),
         owner: owner.map(str::to_owned),
         updated_since_ms: minutes.map(since),
         cwd: None,
@@ -190,8 +190,9 @@ enum SessionSelector {
 }
 
 fn parse_selector(params: SessionsResolveParams) -> Result<SessionSelector, ErrorPayload> {
-    let said = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
-    let (key, id, label) = (said(params.key), said(params.session_id), said(params.label));
+    let nonblank = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+    let (key, id, label) =
+        (nonblank(params.key), nonblank(params.session_id), nonblank(params.label));
     match (key, id, label) {
         (Some(key), None, None) => Ok(SessionSelector::Key(key)),
         (None, Some(id), None) => Ok(SessionSelector::Id(id)),

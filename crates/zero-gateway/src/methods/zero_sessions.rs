@@ -78,7 +78,7 @@ pub(super) async fn open(
     let is_elsewhere = cwd.is_some() && cwd != session.cwd;
     let changes = is_elsewhere || mode.is_some() || is_named || params.reset;
     if changes {
-        let wanted = OpenSessionOptions {
+        let options = OpenSessionOptions {
             key: Some(key.to_string()),
             label: None,
             owner: peer.owner().to_owned(),
@@ -92,7 +92,7 @@ pub(super) async fn open(
             leave_as_is: false,
             tool_host: None,
         };
-        session = peer.sessions().open(wanted).await.map_err(to_error_shape)?;
+        session = peer.sessions().open(options).await.map_err(to_error_shape)?;
     }
     let last_seq = peer.watch_session(&session).await?;
     Ok(session_info(peer, session, last_seq))
@@ -279,18 +279,24 @@ pub(super) async fn set(
 
 /// Converts the requested changes; an empty string clears a field.
 fn parse_changes(params: SessionSetParams) -> Result<SessionPatch, ErrorPayload> {
-    let said = |text: String| Some(text).filter(|text| !text.trim().is_empty());
+    let nonblank = |text: String| Some(text).filter(|text| !text.trim().is_empty());
     let level = |word: String| parse_thinking(&word).map(|level| level.as_str().to_owned());
     Ok(SessionPatch {
-        label: params.label.map(|label| said(label).map(check_label).transpose()).transpose()?,
-        title: params.title.map(|title| said(title).map(check_title).transpose()).transpose()?,
+        label: params
+            .label
+            .map(|label| nonblank(label).map(check_label).transpose())
+            .transpose()?,
+        title: params
+            .title
+            .map(|title| nonblank(title).map(check_title).transpose())
+            .transpose()?,
         agent: params.agent.map(|agent| agent.to_lowercase()),
-        model: params.model.map(said),
+        model: params.model.map(nonblank),
         mode: params
             .mode
-            .map(|word| said(word).map(|word| parse_mode(&word)).transpose())
+            .map(|word| nonblank(word).map(|word| parse_mode(&word)).transpose())
             .transpose()?,
-        thinking: params.thinking.map(|word| said(word).map(level).transpose()).transpose()?,
+        thinking: params.thinking.map(|word| nonblank(word).map(level).transpose()).transpose()?,
         ..SessionPatch::default()
     })
 }

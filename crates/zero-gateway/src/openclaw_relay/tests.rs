@@ -243,8 +243,8 @@ fn check_end(end: RunOutcome, expected: &str) {
     let last: Vec<&RelayEvent> = relayed.iter().filter(is_last).collect();
     let [RelayEvent::Chat(event)] = last.as_slice() else { panic!("not one end but {last:?}") };
     let event = serde_json::to_value(event).unwrap();
-    let said = &event["message"]["content"][0]["text"];
-    assert_eq!(said, "so far");
+    let text = &event["message"]["content"][0]["text"];
+    assert_eq!(text, "so far");
     assert_eq!(event["state"], expected, "{end:?}");
 }
 
@@ -326,16 +326,16 @@ fn runs_of_one_session_do_not_mix() {
 #[test]
 fn bytes_sent_are_proportional_to_reply() {
     let mut relay = relay(RelayInterest::default());
-    let (mut relayed, mut said, mut bytes) = (Vec::new(), 0, 0);
+    let (mut relayed, mut text_bytes, mut bytes) = (Vec::new(), 0, 0);
     relay.handle_event(&run_ledger("r", [prompt()])[0], SendCapacity::Ample, &mut relayed);
     for event in run_ledger("r", std::iter::repeat_n(text("0123456789"), 6_000)) {
         relay.handle_event(&event, SendCapacity::Ample, &mut relayed);
         relay.flush(FlushScope::EnoughNew, &mut relayed);
-        said += 10;
+        text_bytes += 10;
         bytes += wire_lines(&relayed).len();
         relayed.clear();
     }
-    assert!(bytes < said * 3 * NEW_SHARE, "{bytes} bytes for {said}");
+    assert!(bytes < text_bytes * 3 * NEW_SHARE, "{bytes} bytes for {text_bytes}");
     assert!(relay.has_held_text());
     relay.flush(FlushScope::All, &mut relayed);
     assert!(!relay.has_held_text());

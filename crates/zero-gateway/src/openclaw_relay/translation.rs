@@ -120,8 +120,8 @@ pub(super) fn reply_message(thoughts: &str, text: &str, timestamp: i64) -> Optio
     if !text.is_empty() {
         content.push(ChatBlock::Text { text: text.to_owned() });
     }
-    let said = !content.is_empty();
-    said.then(|| ChatMessage { role: "assistant".to_owned(), content, timestamp })
+    let has_content = !content.is_empty();
+    has_content.then(|| ChatMessage { role: "assistant".to_owned(), content, timestamp })
 }
 
 /// Result of a tool call as shown to the client.

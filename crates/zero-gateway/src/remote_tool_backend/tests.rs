@@ -15,7 +15,7 @@ struct RemoteBackendFixture {
     frames: SentFrames,
     gone: CancellationToken,
     cancel: CancellationToken,
-    heard: Arc<CallLog>,
+    log: Arc<CallLog>,
 }
 
 #[derive(Default)]
@@ -59,7 +59,7 @@ fn fixture() -> RemoteBackendFixture {
         frames,
         gone,
         cancel: CancellationToken::new(),
-        heard: Arc::default(),
+        log: Arc::default(),
     }
 }
 
@@ -130,7 +130,7 @@ impl RemoteBackendFixture {
 
     fn start_call(&self, id: &str, tool: &str) -> tokio::task::JoinHandle<ToolOutcome> {
         let (backend, cancel) = (Arc::clone(&self.backend), self.cancel.clone());
-        let (call, watch) = (call(id, tool), Arc::clone(&self.heard));
+        let (call, watch) = (call(id, tool), Arc::clone(&self.log));
         tokio::spawn(async move { backend.call(call, DialectName::Acp, cancel, watch).await })
     }
 
@@ -164,7 +164,7 @@ async fn call_is_sent_to_host_and_result_returned() {
     assert!(nothing.message.contains("at least one of title and message"), "{}", nothing.message);
     rig.backend.handle_result(result("c1", "the text", false)).unwrap();
     assert_eq!(result_text(&asked.await.unwrap()), (ToolCallStatus::Completed, "the text"));
-    assert_eq!(*rig.heard.0.lock().unwrap(), ["Read a read 0", "half\u{FFFD}[2J", "Rm a read 0"]);
+    assert_eq!(*rig.log.0.lock().unwrap(), ["Read a read 0", "half\u{FFFD}[2J", "Rm a read 0"]);
 }
 
 #[tokio::test]
@@ -177,7 +177,7 @@ async fn fast_call_describes_itself_with_result() {
         .handle_result(ToolsResultParams { title, kind, ..result("c1", "done", false) })
         .unwrap();
     assert_eq!(result_text(&asked.await.unwrap()), (ToolCallStatus::Completed, "done"));
-    assert_eq!(*rig.heard.0.lock().unwrap(), ["Delete a delete 0"]);
+    assert_eq!(*rig.log.0.lock().unwrap(), ["Delete a delete 0"]);
 }
 
 #[tokio::test]

@@ -108,8 +108,8 @@ async fn full_subscription_loses_nothing_including_run_end() {
         let frame = rig.frames.next_event().await;
         let payload = frame.payload.unwrap();
         if payload["state"] == "final" {
-            let said = payload["message"]["content"][0]["text"].as_str().unwrap();
-            assert_eq!(said.len(), many);
+            let text = payload["message"]["content"][0]["text"].as_str().unwrap();
+            assert_eq!(text.len(), many);
             return;
         }
     }
@@ -139,8 +139,8 @@ async fn unwatched_session_is_silent() {
     rig.publish(&unheard);
     let last = rig.watch.watch(&rig.session).await.unwrap();
     assert_eq!(last, unheard.last().unwrap().seq);
-    let heard = rig.append(vec![run_ended()]).await;
-    rig.publish(&heard);
+    let events = rig.append(vec![run_ended()]).await;
+    rig.publish(&events);
     assert_eq!(rig.next_payload().await["event"]["seq"], last + 1);
     rig.gone.cancel();
     // The task drops its end of the queue when it ends.

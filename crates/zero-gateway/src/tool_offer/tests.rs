@@ -73,11 +73,11 @@ fn tool_name_must_be_plain() {
 fn text_with_hidden_characters_is_refused() {
     let hides =
         |c: &str| format!("it has the character U+{c}, which hides or moves others; leave it out");
-    for (said, c) in
+    for (description, c) in
         [("a\u{0}", "0000"), ("\u{1b}[2J", "001B"), ("a\u{202e}b", "202E"), ("\r", "000D")]
     {
         let why = format!("tool `Read`: description: {}", hides(c));
-        check("/tools/0/description", json!(said), &why);
+        check("/tools/0/description", json!(description), &why);
     }
     check(
         "/tools/0/description",

@@ -170,13 +170,14 @@ async fn remote_listen_requires_token_and_tls() {
                        expected: &str| {
         let mut config = raw_gateway::gateway_config().await;
         config.auth = auth;
-        let said = match Gateway::new(config).listen(non_loopback_address(), tls, plaintext).await {
-            Ok(_) => "listens",
-            Err(GatewayServeError::NoAuth(_)) => "no auth",
-            Err(GatewayServeError::NoTls(_)) => "no TLS",
-            Err(GatewayServeError::Bind { .. }) => "cannot bind",
-        };
-        assert_eq!(said, expected);
+        let outcome =
+            match Gateway::new(config).listen(non_loopback_address(), tls, plaintext).await {
+                Ok(_) => "listens",
+                Err(GatewayServeError::NoAuth(_)) => "no auth",
+                Err(GatewayServeError::NoTls(_)) => "no TLS",
+                Err(GatewayServeError::Bind { .. }) => "cannot bind",
+            };
+        assert_eq!(outcome, expected);
     };
     let anybody = || AuthConfig::allow_all(principal("local", &[TokenScope::Admin]));
     let token =

@@ -86,8 +86,8 @@ pub(crate) async fn start_bridge_gateway(recorded: &[RecordedFrame]) -> BridgeGa
 /// How many numbers the slow model had sent when it was stopped.
 fn count_numbers(recorded: &[RecordedFrame]) -> usize {
     let aborted = recorded.iter().find(|line| line.frame["payload"]["state"] == "aborted");
-    let said = aborted.map(|line| &line.frame["payload"]["message"]["content"][0]["text"]);
-    said.and_then(Value::as_str).map_or(0, |said| said.split_whitespace().count())
+    let text = aborted.map(|line| &line.frame["payload"]["message"]["content"][0]["text"]);
+    text.and_then(Value::as_str).map_or(0, |text| text.split_whitespace().count())
 }
 
 /// Replies as the prompt asks.
@@ -120,8 +120,8 @@ impl ModelClient for PromptDrivenModel {
     fn stream(&self, request: ModelRequest, _cancel: CancellationToken) -> ModelStream {
         let last = request.messages.last().unwrap();
         if let Some(result) = last.blocks.iter().find_map(result_text) {
-            let said: String = result.chars().take(80).collect();
-            return model_stream(&format!("The tool said: {said}"), None);
+            let text: String = result.chars().take(80).collect();
+            return model_stream(&format!("The tool said: {text}"), None);
         }
         let text = last.text();
         let pictures =

@@ -259,7 +259,7 @@ async fn device_proof_is_optional_but_must_be_valid() {
         let mut params = connect_params(ADMIN);
         params["device"] = device.proof(nonce, challenge["ts"].as_i64().unwrap(), token);
         let answer = client.connect(params).await;
-        let said = match answer["ok"] == true {
+        let outcome = match answer["ok"] == true {
             true => "in".to_owned(),
             false => {
                 let details = &answer["error"]["details"];
@@ -267,7 +267,7 @@ async fn device_proof_is_optional_but_must_be_valid() {
                 format!("{} {} {closed}", details["code"], details["reason"])
             }
         };
-        assert_eq!(said, expected);
+        assert_eq!(outcome, expected);
     };
     check(None, ADMIN, "in").await;
     let signature = r#""DEVICE_AUTH_SIGNATURE_INVALID" "device-signature" 1008"#;

@@ -28,9 +28,9 @@ async fn fill_ledger(fixture: &TestGateway, owner: &str, key: &str, entries: usi
     };
     let session = fixture.sessions.open(wanted).await.unwrap();
     let prompt = EventKind::Prompt { text: "go".to_owned(), attachments: Vec::new() };
-    let said = (0..entries).map(|_| EventKind::Text { text: "x".repeat(bytes) });
+    let texts = (0..entries).map(|_| EventKind::Text { text: "x".repeat(bytes) });
     let entry = |what| NewEvent { run: Some(RunId::new("r").unwrap()), time_ms: 1, what };
-    let entries = std::iter::once(prompt).chain(said).map(entry).collect();
+    let entries = std::iter::once(prompt).chain(texts).map(entry).collect();
     fixture.sessions.store().append(&session.id, None, entries).await.unwrap();
 }
 

@@ -105,8 +105,8 @@ async fn host_lost_mid_call_fails_call_not_session() {
     let results: Vec<&Value> = payloads.filter(is_result).collect();
     assert_eq!(results.len(), 1);
     assert_eq!(results[0]["data"]["isError"], true);
-    let said = results[0]["data"]["result"]["content"][0]["text"].as_str().unwrap();
-    assert!(said.contains("laptop"), "{said}");
+    let text = results[0]["data"]["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("laptop"), "{text}");
     // The gateway never executes the calls itself.
     let key = fixture.sessions.resolve_key("main").unwrap();
     let record = fixture.sessions.get(&key).await.unwrap().unwrap();

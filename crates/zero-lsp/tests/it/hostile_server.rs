@@ -20,9 +20,9 @@ fn check_hover(found: Result<Option<String>, LspError>, mode: &str, expected: Re
     match (found, expected) {
         (Ok(Some(text)), Ok(expected)) => assert_eq!(text, expected, "{mode}"),
         (Err(error), Err(part)) => {
-            let said = error.to_string();
-            assert!(said.contains(part), "{mode}: {said}");
-            assert!(!said.contains('\u{1b}') && !said.contains('\u{7}'), "{mode}: {said:?}");
+            let text = error.to_string();
+            assert!(text.contains(part), "{mode}: {text}");
+            assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'), "{mode}: {text:?}");
         }
         (found, expected) => panic!("{mode}: {found:?}, not {expected:?}"),
     }
@@ -117,9 +117,9 @@ async fn server_that_closes_input_is_killed_and_restarted() {
     let long = "x".repeat(1 << 20);
     let text = DocumentText { path: &path, language: "x", text: &long, is_unsaved: true };
     let _ = server.sync_document(text).await;
-    let said = arena.hover_with(&server, "hangs-up").await.unwrap_err().to_string();
+    let text = arena.hover_with(&server, "hangs-up").await.unwrap_err().to_string();
     let expected = ["it closed its input", "it read nothing for 0.3 s"];
-    assert!(expected.iter().any(|why| said.contains(why)), "{said}");
+    assert!(expected.iter().any(|why| text.contains(why)), "{text}");
     drop(server);
     wait_until("its end", || !is_process_alive(pid)).await;
     assert_ne!(arena.start_server("hangs-up").await.unwrap().pid(), pid);
@@ -164,8 +164,8 @@ async fn documents_open_and_close_in_server_order() {
     for task in tasks.collect::<Vec<_>>() {
         tokio::time::timeout(LONG_TIMEOUT, task).await.unwrap().unwrap();
     }
-    let said = arena.hover_with(&server, "minds-the-order").await.unwrap().unwrap();
-    assert_eq!(said, "wrong:");
+    let text = arena.hover_with(&server, "minds-the-order").await.unwrap().unwrap();
+    assert_eq!(text, "wrong:");
 }
 
 /// Many servers are scripts, whose interpreter is found by name.
@@ -316,9 +316,9 @@ async fn server_reads_project_without_writes_or_network() {
     for name in ["plain.txt", "secret.txt"] {
         std::fs::write(arena.workspace_path().join(name), "words").unwrap();
     }
-    let said = arena.hover("confined").await.unwrap().unwrap();
+    let text = arena.hover("confined").await.unwrap().unwrap();
     assert_eq!(
-        said,
+        text,
         "read=yes secret=no write=no change=no git=no cache=yes tmp=yes connect=no variable=yes secrets of others=no"
     );
     assert_eq!(std::fs::read_to_string(arena.workspace_path().join("plain.txt")).unwrap(), "words");
@@ -356,9 +356,9 @@ async fn file_without_server_is_reported() {
         }
     });
     let known = arena.servers.lease_for_file(&arena.workspace_path().join("x.txt"), "x.txt").await;
-    let said = known.err().unwrap().to_string();
-    assert!(said.contains("`x.txt`") && said.contains(".gone .good"), "{said}");
-    let said = arena.start_server("gone").await.err().unwrap().to_string();
-    assert!(said.contains("is installed: install `gone` with `apt install gone`"), "{said}");
+    let text = known.err().unwrap().to_string();
+    assert!(text.contains("`x.txt`") && text.contains(".gone .good"), "{text}");
+    let text = arena.start_server("gone").await.err().unwrap().to_string();
+    assert!(text.contains("is installed: install `gone` with `apt install gone`"), "{text}");
     assert!(arena.servers.lease_for_file(Path::new("/etc/x.good"), "/etc/x.good").await.is_err());
 }

@@ -77,14 +77,14 @@ pub(crate) struct FakeServer {
     /// Whether starting it fails.
     pub(crate) is_broken: Mutex<bool>,
     /// Every message that it received.
-    pub(crate) heard: Mutex<Vec<Value>>,
+    pub(crate) received: Mutex<Vec<Value>>,
     pub(crate) starts: AtomicU32,
     /// Instances up to this start count as outdated.
     pub(crate) outdated: Arc<AtomicU32>,
     /// Number of running instances.
     pub(crate) running: Arc<AtomicU32>,
     /// Sends a message by itself, on the open connection.
-    pub(crate) voice: Mutex<Option<mpsc::Sender<Value>>>,
+    pub(crate) server_role: Mutex<Option<mpsc::Sender<Value>>>,
 }
 
 impl Default for FakeServer {
@@ -96,11 +96,11 @@ impl Default for FakeServer {
             version: "2025-11-25",
             slow_start: Duration::ZERO,
             is_broken: Mutex::new(false),
-            heard: Mutex::default(),
+            received: Mutex::default(),
             starts: AtomicU32::new(0),
             outdated: Arc::default(),
             running: Arc::default(),
-            voice: Mutex::default(),
+            server_role: Mutex::default(),
         }
     }
 }
@@ -126,8 +126,8 @@ impl FakeServer {
 
     /// The methods that it received, in order.
     pub(crate) fn methods(&self) -> Vec<String> {
-        let heard = self.heard.lock().unwrap();
-        heard
+        let received = self.received.lock().unwrap();
+        received
             .iter()
             .filter_map(|message| Some(message.get("method")?.as_str()?.to_owned()))
             .collect()
@@ -135,20 +135,20 @@ impl FakeServer {
 
     /// Sends a message by itself.
     pub(crate) async fn send(&self, message: Value) {
-        let voice = self.voice.lock().unwrap().clone().unwrap();
-        voice.send(message).await.unwrap();
+        let server_role = self.server_role.lock().unwrap().clone().unwrap();
+        server_role.send(message).await.unwrap();
     }
 
     /// Ends without a message.
     pub(crate) fn disconnect(&self) {
-        self.voice.lock().unwrap().take();
+        self.server_role.lock().unwrap().take();
     }
 
     /// Answers on its own connection, even if another instance was started since.
     async fn serve(
         self: Arc<Self>,
         mut inbox: mpsc::Receiver<Value>,
-        voice: mpsc::Sender<Value>,
+        server_role: mpsc::Sender<Value>,
         _counted: LiveConnectionGuard,
     ) {
         tokio::time::sleep(self.slow_start).await;
@@ -159,8 +159,8 @@ impl FakeServer {
                 () = self.wait_for_disconnect() => return,
             };
             let Some(message) = message else { return };
-            self.heard.lock().unwrap().push(message.clone());
-            if self.voice.lock().unwrap().is_none() {
+            self.received.lock().unwrap().push(message.clone());
+            if self.server_role.lock().unwrap().is_none() {
                 return;
             }
             let Some(id) = message.get("id").cloned() else { continue };
@@ -174,14 +174,14 @@ impl FakeServer {
                 if answer.get("id").is_none() && answer.get("method").is_none() {
                     answer["id"] = id;
                 }
-                let _ = voice.send(answer).await;
+                let _ = server_role.send(answer).await;
             }
         }
     }
 
     async fn wait_for_disconnect(&self) {
         loop {
-            if self.voice.lock().unwrap().is_none() {
+            if self.server_role.lock().unwrap().is_none() {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -287,11 +287,11 @@ impl ServerConnector for FakeConnector {
                 return Err(ServerUnavailableError::new("it cannot be started"));
             }
             let (to_server, inbox) = mpsc::channel(64);
-            let (voice, from_server) = mpsc::channel(64);
-            *fake.voice.lock().unwrap() = Some(voice.clone());
+            let (server_role, from_server) = mpsc::channel(64);
+            *fake.server_role.lock().unwrap() = Some(server_role.clone());
             fake.running.fetch_add(1, Ordering::SeqCst);
             let counted = LiveConnectionGuard(Arc::clone(&fake.running));
-            tokio::spawn(fake.serve(inbox, voice, counted));
+            tokio::spawn(fake.serve(inbox, server_role, counted));
             let link = ClientTransport::new(MemoryTransport { to_server, from_server });
             Ok(ServerChannel { link, witness: Arc::new(witness) })
         })

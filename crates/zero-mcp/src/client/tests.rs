@@ -149,7 +149,8 @@ async fn call_timeout_is_bounded_and_cancels_at_server() {
     wait_until_idle().await;
     assert_eq!(fixture.fake.methods().last().unwrap(), "notifications/cancelled");
     // A cancellation by the caller is sent, too, and the server keeps running.
-    let (cancel, heard) = (CancellationToken::new(), fixture.fake.heard.lock().unwrap().len());
+    let (cancel, received) =
+        (CancellationToken::new(), fixture.fake.received.lock().unwrap().len());
     let call = fixture.call_until("fake__hang", json!({}), &cancel);
     let stopped = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -158,9 +159,9 @@ async fn call_timeout_is_bounded_and_cancels_at_server() {
     let (result, ()) = tokio::join!(call, stopped);
     assert_eq!(result.unwrap_err().reason(), Some(ErrorReason::Cancelled));
     wait_until_idle().await;
-    let last = fixture.fake.heard.lock().unwrap().last().unwrap().clone();
+    let last = fixture.fake.received.lock().unwrap().last().unwrap().clone();
     assert_eq!(last["method"], "notifications/cancelled");
-    assert_eq!(last["params"]["requestId"], fixture.fake.heard.lock().unwrap()[heard]["id"]);
+    assert_eq!(last["params"]["requestId"], fixture.fake.received.lock().unwrap()[received]["id"]);
     // A late answer is dropped.
     let late =
         json!({"jsonrpc": "2.0", "id": last["params"]["requestId"], "result": {"content": []}});
@@ -182,7 +183,7 @@ async fn progress_extends_call_up_to_its_maximum() {
         for n in 1..100 {
             tokio::time::sleep(Duration::from_secs(15)).await;
             let token = fake
-                .heard
+                .received
                 .lock()
                 .unwrap()
                 .last()
@@ -378,7 +379,8 @@ async fn second_of_two_clashing_names_is_quarantined() {
         let names = fixture.tool_names();
         assert_eq!(names.len(), 1, "{names:?}");
         call_outcome(&fixture, &names[0], json!({})).await;
-        let called = fixture.fake.heard.lock().unwrap().last().unwrap()["params"]["name"].clone();
+        let called =
+            fixture.fake.received.lock().unwrap().last().unwrap()["params"]["name"].clone();
         assert_eq!(called, one, "mapped back");
         let status = &fixture.servers.status()[0];
         assert_eq!((status.tools.len(), status.quarantined[0].tool.as_str()), (1, other));
@@ -448,7 +450,7 @@ async fn only_allowed_tools_register_and_replace_nothing() {
     assert_eq!(status.quarantined[0].reason, "another tool has that name already");
     assert_eq!(call_outcome(&fixture, &names[1], json!({})).await, "{}");
     assert_eq!(
-        fixture.fake.heard.lock().unwrap().last().unwrap()["params"]["name"],
+        fixture.fake.received.lock().unwrap().last().unwrap()["params"]["name"],
         "c.d",
         "mapped back"
     );
@@ -532,7 +534,7 @@ async fn server_question_reaches_user_of_the_call() {
         r#"{"who":{"action":"cancel"}} "s1""#
     );
     let declared = |fixture: &McpTestHost| {
-        fixture.fake.heard.lock().unwrap()[0].to_string().contains("elicitation")
+        fixture.fake.received.lock().unwrap()[0].to_string().contains("elicitation")
     };
     assert!(declared(&fixture) && !declared(&nobody));
 }
@@ -547,7 +549,7 @@ async fn unprompted_question_needs_a_running_call() {
     let form = json!({"type": "object", "properties": {"name": {"type": "string"}}});
     fixture.fake.send(ask(1, form.clone())).await;
     wait_until_idle().await;
-    let answer = fixture.fake.heard.lock().unwrap().last().unwrap().clone();
+    let answer = fixture.fake.received.lock().unwrap().last().unwrap().clone();
     assert_eq!(answer["result"]["action"], "cancel", "no call is running");
     let cancel = CancellationToken::new();
     let call = fixture.call_until("fake__hang", json!({}), &cancel);
@@ -555,7 +557,7 @@ async fn unprompted_question_needs_a_running_call() {
         wait_until_idle().await;
         fixture.fake.send(ask(2, form)).await;
         wait_until_idle().await;
-        let answer = fixture.fake.heard.lock().unwrap().last().unwrap().clone();
+        let answer = fixture.fake.received.lock().unwrap().last().unwrap().clone();
         assert_eq!(answer["result"], json!({"action": "accept", "content": {"name": "Ada"}}));
         let url = json!({"mode": "url", "message": "Log in", "url": "javascript:alert(1)", "elicitationId": "1"});
         fixture
@@ -565,8 +567,8 @@ async fn unprompted_question_needs_a_running_call() {
         fixture.fake.send(json!({"jsonrpc": "2.0", "id": 4, "method": "roots/list"})).await;
         fixture.fake.send(json!({"jsonrpc": "2.0", "id": 5, "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}})).await;
         wait_until_idle().await;
-        let heard = fixture.fake.heard.lock().unwrap();
-        let answer = |id: u32| heard.iter().rev().find(|message| message["id"] == id).unwrap();
+        let received = fixture.fake.received.lock().unwrap();
+        let answer = |id: u32| received.iter().rev().find(|message| message["id"] == id).unwrap();
         assert_eq!(answer(3)["result"]["action"], "cancel", "no address that a person could visit");
         assert_eq!(answer(4)["result"]["roots"], json!([]));
         assert_eq!(answer(5)["error"]["code"], -32601);

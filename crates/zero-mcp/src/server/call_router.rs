@@ -102,10 +102,10 @@ impl McpCallRouter {
         reach: ElicitationSupport,
     ) -> McpCallRouteReceiver {
         let (questions, asked) = mpsc::channel(QUESTIONS_WAITING_MAX);
-        let (news, heard) = watch::channel(String::new());
+        let (news, receiver) = watch::channel(String::new());
         self.routes().insert(call.clone(), Arc::new(McpCallRoute { reach, questions, news }));
         let entry = McpCallRouteGuard { board: Arc::clone(self), call };
-        McpCallRouteReceiver { questions: asked, news: heard, _entry: entry }
+        McpCallRouteReceiver { questions: asked, news: receiver, _entry: entry }
     }
 
     /// Returns the route of a running call.

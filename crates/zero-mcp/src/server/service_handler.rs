@@ -37,7 +37,7 @@ struct HandshakeClient {
     session: LazySession,
     gone: CancellationToken,
     _gone: DropGuard,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 /// The two protocols, which differ in how a request can be answered.
@@ -202,7 +202,7 @@ impl ServerHandler for McpServiceHandler {
         request: InitializeRequestParams,
         cx: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
-        let Ok(place) = Arc::clone(&self.server.clients).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&self.server.clients).try_acquire_owned() else {
             let message = format!(
                 "{} clients are connected already; disconnect one, or try again later",
                 self.server.limits.sessions_max
@@ -213,8 +213,12 @@ impl ServerHandler for McpServiceHandler {
         cx.peer.set_peer_info(request);
         let gone = CancellationToken::new();
         let guard = gone.clone().drop_guard();
-        let own =
-            HandshakeClient { session: LazySession::default(), gone, _gone: guard, _place: place };
+        let own = HandshakeClient {
+            session: LazySession::default(),
+            gone,
+            _gone: guard,
+            _permit: permit,
+        };
         // A second handshake on one connection keeps the session of the first.
         let _ = self.own.set(own);
         Ok(answer)
@@ -262,7 +266,7 @@ impl ServerHandler for McpServiceHandler {
         request: CallToolRequestParams,
         cx: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Ok(_place) = self.server.calls.try_acquire() else {
+        let Ok(_permit) = self.server.calls.try_acquire() else {
             let message = format!(
                 "{} calls are running already; wait for one of them",
                 self.server.limits.calls_max
@@ -305,7 +309,7 @@ impl ServerHandler for McpServiceHandler {
     }
 
     async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
-        let Ok(_place) = self.server.listeners.try_acquire() else {
+        let Ok(_permit) = self.server.listeners.try_acquire() else {
             let message =
                 "too many subscriptions are open already; end one, or list again from time to time";
             return Err(ErrorData::internal_error(message, None));

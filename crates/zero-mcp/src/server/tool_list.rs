@@ -20,13 +20,13 @@ const CHANGE_DEBOUNCE: Duration = Duration::from_millis(50);
 pub(super) struct McpToolListSnapshot {
     version: u64,
     pub(super) tools: Vec<Tool>,
-    places: HashMap<String, usize>,
+    indexes: HashMap<String, usize>,
 }
 
 impl McpToolListSnapshot {
     /// Returns the tool with this name.
     pub(super) fn get(&self, name: &str) -> Option<&Tool> {
-        self.places.get(name).and_then(|place| self.tools.get(*place))
+        self.indexes.get(name).and_then(|index| self.tools.get(*index))
     }
 }
 
@@ -72,9 +72,9 @@ impl McpToolListCache {
         let mut offered = self.dialect.list_tools(&self.registry);
         sort_tools(&mut offered, &self.order);
         let tools: Vec<Tool> = offered.iter().map(mcp_format::to_tool).collect();
-        let places =
-            tools.iter().enumerate().map(|(place, tool)| (tool.name.to_string(), place)).collect();
-        McpToolListSnapshot { version, tools, places }
+        let indexes =
+            tools.iter().enumerate().map(|(index, tool)| (tool.name.to_string(), index)).collect();
+        McpToolListSnapshot { version, tools, indexes }
     }
 
     /// Whether clients should be notified of a change. A list that no client has seen has not
@@ -94,11 +94,11 @@ impl McpToolListCache {
 /// Sorts tools by zero's own order, whatever their names in the dialect; tools from elsewhere
 /// follow in their order.
 pub fn sort_tools(offered: &mut [DialectTool], order: &[ToolName]) {
-    let place = |tool: &DialectTool| {
+    let index = |tool: &DialectTool| {
         let name = &tool.registered.tool.spec().name;
         order.iter().position(|known| known == name).unwrap_or(order.len())
     };
-    offered.sort_by_key(place);
+    offered.sort_by_key(index);
 }
 
 /// Increments `announced` whenever clients should list the tools again, until `stop`.

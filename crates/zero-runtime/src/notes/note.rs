@@ -98,7 +98,7 @@ impl NoteProvenance {
     }
 
     /// Saved by the user, now.
-    pub fn from_person() -> Self {
+    pub fn from_user() -> Self {
         Self::saved_now("person")
     }
 
@@ -109,10 +109,10 @@ impl NoteProvenance {
 
     /// The origin after the user edited the note, now. The original author stays, unless it is
     /// unknown.
-    pub fn with_person_edit(self) -> Self {
+    pub fn with_user_edit(self) -> Self {
         match self.vouched {
             true => Self { edited: Some(Timestamp::now()), ..self },
-            false => Self::from_person(),
+            false => Self::from_user(),
         }
     }
 }

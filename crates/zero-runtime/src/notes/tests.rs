@@ -142,11 +142,7 @@ fn provenance_is_vouched_only_while_note_is_unchanged() {
         assert!(origin(name).0, "{name} with {endings:?}");
     }
     let note = NoteProvenance { vouched: false, ..NoteProvenance::from_agent(None) };
-    assert_eq!(
-        note.with_person_edit().by.as_deref(),
-        Some("person"),
-        "no other author is verified"
-    );
+    assert_eq!(note.with_user_edit().by.as_deref(), Some("person"), "no other author is verified");
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub(crate) struct RequestingRun {
     /// Id of the run, recorded with its questions.
     pub(crate) id: RunId,
     /// The run's permit, released while it waits for the user.
-    pub(crate) place: Arc<RunPermit>,
+    pub(crate) permit: Arc<RunPermit>,
     /// Updates of its calls, which are recorded before a question about them.
     pub(crate) news: Arc<CallUpdateBuffer>,
 }
@@ -184,7 +184,7 @@ impl Elicitor for InteractionBroker {
 /// Waits for the user. The permit of the run is released meanwhile.
 async fn wait_for_user<T>(run: Option<RequestingRun>, answer: impl Future<Output = T>) -> T {
     let Some(run) = run else { return answer.await };
-    let pause = run.place.pause();
+    let pause = run.permit.pause();
     let answer = answer.await;
     pause.resume().await;
     answer

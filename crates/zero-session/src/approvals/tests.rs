@@ -50,8 +50,8 @@ async fn approval_request_has_all_details() {
     let [pending] = &fixture.sessions.approvals().list()[..] else { panic!("one waits") };
     let request = &pending.request;
     assert_eq!(fixture.sessions.approvals().get(&request.id).as_ref(), Some(pending));
-    let said = (&*request.call, &*request.tool, &*request.risk, &*request.cwd);
-    assert_eq!(said, ("call_1", "Bash", "high", "/w"));
+    let fields = (&*request.call, &*request.tool, &*request.risk, &*request.cwd);
+    assert_eq!(fields, ("call_1", "Bash", "high", "/w"));
     let options: Vec<&str> = request.options.iter().map(|option| &*option.id).collect();
     assert_eq!(options, ["allow_once", "allow_always", "reject_once", "reject_always"]);
     assert!(request.preview.is_some() && request.expires_ms > pending.created_ms);

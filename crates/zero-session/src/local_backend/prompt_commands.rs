@@ -37,12 +37,12 @@ const LINE_LEN_MAX: usize = 200;
 pub fn read(workspace: &Workspace, own: Option<&Path>, policy: &dyn Policy) -> Vec<PromptCommand> {
     let mut commands = BTreeMap::new();
     if let Some(own) = own {
-        CommandSearch { place: CommandOrigin::User, workspace, policy, found: &mut commands }
+        CommandSearch { origin: CommandOrigin::User, workspace, policy, found: &mut commands }
             .search(own);
     }
     let theirs = workspace.cwd().join(WORKSPACE_COMMANDS);
     let mut project = BTreeMap::new();
-    CommandSearch { place: CommandOrigin::Project, workspace, policy, found: &mut project }
+    CommandSearch { origin: CommandOrigin::Project, workspace, policy, found: &mut project }
         .search(&theirs);
     for (name, command) in project {
         commands.entry(name).or_insert(command);
@@ -63,7 +63,7 @@ enum CommandOrigin {
 }
 
 struct CommandSearch<'a> {
-    place: CommandOrigin,
+    origin: CommandOrigin,
     workspace: &'a Workspace,
     policy: &'a dyn Policy,
     found: &'a mut BTreeMap<String, PromptCommand>,
@@ -100,7 +100,7 @@ impl CommandSearch<'_> {
     fn open(&self, path: &Path) -> Option<FolderHandle> {
         let located = self.workspace.resolve_path(path, FinalLinkMode::Follow).ok()?;
         let is_plain = located.path() == path;
-        let may_open = match self.place {
+        let may_open = match self.origin {
             CommandOrigin::User => true,
             CommandOrigin::Project => is_plain,
         };
@@ -109,7 +109,7 @@ impl CommandSearch<'_> {
     }
 
     fn open_file(&self, folder: &FolderHandle, path: &Path, file_type: FileType) -> Option<File> {
-        match (self.place, file_type) {
+        match (self.origin, file_type) {
             (CommandOrigin::Project, FileType::File) => {
                 let may_read = self.policy.may_read(READ_TOOL, path, path);
                 may_read.then(|| folder.open_beneath(Path::new(path.file_name()?))).flatten()

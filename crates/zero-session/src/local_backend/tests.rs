@@ -168,9 +168,9 @@ async fn call(
     input: Value,
 ) -> (ToolOutcome, Arc<RecordingObserver>) {
     let watch = Arc::new(RecordingObserver::default());
-    let heard = Arc::clone(&watch) as Arc<dyn CallObserver>;
+    let observer = Arc::clone(&watch) as Arc<dyn CallObserver>;
     let (call, dialect) = (backend_call("call_1", tool, input), DialectName::Canonical);
-    let end = backend.call(call, dialect, CancellationToken::new(), heard).await;
+    let end = backend.call(call, dialect, CancellationToken::new(), observer).await;
     (end, watch)
 }
 

@@ -91,7 +91,7 @@ mod tests {
             event(json!({"type": "content_block_start", "index": index, "content_block": block}));
         }
         event(json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}));
-        let said = decoder.finish().unwrap().blocks;
+        let decoded = decoder.finish().unwrap().blocks;
 
         let tool = ModelToolDefinition {
             name: "Read".into(),
@@ -101,7 +101,7 @@ mod tests {
         let request = ModelRequest {
             messages: share_messages(vec![
                 ModelMessage::user("Go"),
-                ModelMessage::assistant(said),
+                ModelMessage::assistant(decoded),
                 user(vec![result("toolu_1", "Read", "r")]),
             ]),
             tools: [tool].into(),

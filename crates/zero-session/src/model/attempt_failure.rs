@@ -56,16 +56,16 @@ pub(crate) fn failure_from_status(
     body: &str,
     subject: &ModelDescriptor,
 ) -> AttemptFailure {
-    let said = ProviderErrorBody::parse(body);
-    let kind = said.classify(Some(status.as_u16()));
-    let words = match said.display_message() {
+    let body_error = ProviderErrorBody::parse(body);
+    let kind = body_error.classify(Some(status.as_u16()));
+    let words = match body_error.display_message() {
         Some(words) => format!(" (HTTP {}): {words}", status.as_u16()),
         None => format!(" (HTTP {})", status.as_u16()),
     };
-    let mut error = said.to_model_error(kind, &words, subject);
-    error.retry_after = retry_after_header(headers).or_else(|| said.retry_after());
+    let mut error = body_error.to_model_error(kind, &words, subject);
+    error.retry_after = retry_after_header(headers).or_else(|| body_error.retry_after());
     let says_no = headers.get("x-should-retry").is_some_and(|value| value == "false");
-    match says_no || said.is_without_credit(Some(status.as_u16())) {
+    match says_no || body_error.is_without_credit(Some(status.as_u16())) {
         true => AttemptFailure::permanent(error),
         false => AttemptFailure::from(error),
     }
@@ -76,15 +76,15 @@ pub(crate) fn failure_from_object(
     object: &Value,
     subject: Option<&ModelDescriptor>,
 ) -> AttemptFailure {
-    let said = ProviderErrorBody::from_value(object);
-    let kind = said.classify(None);
-    let words = said.display_message().map_or(String::new(), |words| format!(": {words}"));
+    let body_error = ProviderErrorBody::from_value(object);
+    let kind = body_error.classify(None);
+    let words = body_error.display_message().map_or(String::new(), |words| format!(": {words}"));
     let mut error = match subject {
-        Some(subject) => said.to_model_error(kind, &words, subject),
+        Some(subject) => body_error.to_model_error(kind, &words, subject),
         None => ModelError::new(kind, format!("the provider reported an error{words}")),
     };
-    error.retry_after = said.retry_after();
-    match said.is_without_credit(None) {
+    error.retry_after = body_error.retry_after();
+    match body_error.is_without_credit(None) {
         true => AttemptFailure::permanent(error),
         false => AttemptFailure::from(error),
     }
@@ -123,13 +123,14 @@ impl ProviderErrorBody {
             Some(error @ (Value::Object(_) | Value::String(_))) => error,
             _ => value,
         };
-        let mut said = Self { message: extract_message(error), ..Self::default() };
+        let mut body_error = Self { message: extract_message(error), ..Self::default() };
         for key in ["type", "code", "status"] {
             match error.get(key) {
-                Some(Value::String(code)) => said.codes.push(code.to_ascii_lowercase()),
+                Some(Value::String(code)) => body_error.codes.push(code.to_ascii_lowercase()),
                 Some(Value::Number(code)) => {
                     let status = code.as_u64().and_then(|code| u16::try_from(code).ok());
-                    said.status = said.status.or(status.filter(|code| (400..600).contains(code)));
+                    body_error.status =
+                        body_error.status.or(status.filter(|code| (400..600).contains(code)));
                 }
                 _ => {}
             }
@@ -137,8 +138,8 @@ impl ProviderErrorBody {
         let details = error.get("details").and_then(Value::as_array);
         let reasons =
             details.into_iter().flatten().filter_map(|detail| detail.get("reason")?.as_str());
-        said.codes.extend(reasons.map(str::to_ascii_lowercase));
-        said
+        body_error.codes.extend(reasons.map(str::to_ascii_lowercase));
+        body_error
     }
 
     fn display_message(&self) -> Option<String> {

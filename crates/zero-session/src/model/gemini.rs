@@ -89,12 +89,12 @@ mod tests {
             {"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]});
         let mut decoder = GeminiProtocol.new_decoder();
         decoder.decode_event("", &chunk.to_string()).unwrap();
-        let said = decoder.finish().unwrap().blocks;
+        let blocks = decoder.finish().unwrap().blocks;
 
         let request = ModelRequest {
             messages: share_messages(vec![
                 ModelMessage::user("Go"),
-                ModelMessage::assistant(said),
+                ModelMessage::assistant(blocks),
                 user(vec![result("x", "Read", "1"), result("call_2", "Read", "2")]),
             ]),
             ..ModelRequest::default()

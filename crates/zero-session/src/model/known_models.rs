@@ -299,10 +299,10 @@ mod tests {
 
     #[test]
     fn table_prefixes_are_unique() {
-        for (place, row) in ROWS.iter().enumerate() {
+        for (index, row) in ROWS.iter().enumerate() {
             assert!(row.output_tokens_max <= row.context_window, "{}", row.prefix);
             assert!(
-                ROWS.iter().skip(place + 1).all(|other| other.prefix != row.prefix),
+                ROWS.iter().skip(index + 1).all(|other| other.prefix != row.prefix),
                 "{}",
                 row.prefix
             );

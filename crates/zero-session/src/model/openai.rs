@@ -189,14 +189,14 @@ mod tests {
                 is_error: false,
             }],
         };
-        let said = ModelMessage::assistant(vec![MessageBlock::text("a")]);
+        let message = ModelMessage::assistant(vec![MessageBlock::text("a")]);
         let messages = [
             ModelMessage::user("1"),
-            said.clone(),
+            message.clone(),
             ModelMessage::user("2"),
-            said.clone(),
+            message.clone(),
             result,
-            said,
+            message,
         ];
         let messages = messages.map(Arc::new);
         assert_eq!(turn_start(&messages), 2);

@@ -92,11 +92,11 @@ fn build_messages<'a>(info: &ModelInfo, request: &'a ModelRequest) -> Vec<ChatRe
     if !request.system.is_empty() {
         messages.push(ChatRequestMessage::System { content: &request.system });
     }
-    for (place, message) in request.messages.iter().enumerate() {
+    for (index, message) in request.messages.iter().enumerate() {
         match message.role {
             MessageRole::User => push_user_messages(info, message, &mut messages),
             MessageRole::Assistant => {
-                let answer = assistant_message(info, message, place >= turn_start);
+                let answer = assistant_message(info, message, index >= turn_start);
                 messages.extend(answer.map(ChatRequestMessage::Assistant));
             }
         }
@@ -112,7 +112,7 @@ fn push_user_messages<'a>(
     messages: &mut Vec<ChatRequestMessage<'a>>,
 ) {
     let mut parts = Vec::new();
-    let mut said = Vec::new();
+    let mut user_parts = Vec::new();
     for block in &message.blocks {
         match block {
             MessageBlock::ToolResult { id, name, content, is_error } => {
@@ -127,17 +127,17 @@ fn push_user_messages<'a>(
                 }
             }
             MessageBlock::Text { text } if !text.is_empty() => {
-                said.push(ChatContentPart::Text { text: text.into() });
+                user_parts.push(ChatContentPart::Text { text: text.into() });
             }
             MessageBlock::Image { mime, data } => {
-                said.push(ChatContentPart::image(openai::data_url(mime, data)))
+                user_parts.push(ChatContentPart::image(openai::data_url(mime, data)))
             }
             MessageBlock::Text { .. }
             | MessageBlock::Thinking { .. }
             | MessageBlock::ToolUse { .. } => {}
         }
     }
-    parts.extend(said);
+    parts.extend(user_parts);
     let content = match parts.as_mut_slice() {
         [] => return,
         // Some servers accept only a string, and most messages are a single text.

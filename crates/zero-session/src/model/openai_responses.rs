@@ -90,10 +90,10 @@ impl ModelProtocol for OpenAiResponsesProtocol {
 fn build_input(messages: &[Arc<ModelMessage>]) -> Vec<Value> {
     let turn_start = openai::turn_start(messages);
     let mut items = Vec::new();
-    for (place, message) in messages.iter().enumerate() {
+    for (index, message) in messages.iter().enumerate() {
         match message.role {
             MessageRole::User => user_items(message, &mut items),
-            MessageRole::Assistant => assistant_items(message, place >= turn_start, &mut items),
+            MessageRole::Assistant => assistant_items(message, index >= turn_start, &mut items),
         }
     }
     items
@@ -102,7 +102,7 @@ fn build_input(messages: &[Arc<ModelMessage>]) -> Vec<Value> {
 /// Results first, since they must follow the calls. Images come with the user's other content.
 fn user_items(message: &ModelMessage, items: &mut Vec<Value>) {
     let mut parts = Vec::new();
-    let mut said = Vec::new();
+    let mut user_parts = Vec::new();
     for block in &message.blocks {
         match block {
             MessageBlock::ToolResult { id, name, content, is_error } => {
@@ -117,16 +117,16 @@ fn user_items(message: &ModelMessage, items: &mut Vec<Value>) {
                     parts.extend(images.map(image_part));
                 }
             }
-            MessageBlock::Text { text } if !text.is_empty() => said.push(text_part(text)),
+            MessageBlock::Text { text } if !text.is_empty() => user_parts.push(text_part(text)),
             MessageBlock::Image { mime, data } => {
-                said.push(image_part(openai::data_url(mime, data)))
+                user_parts.push(image_part(openai::data_url(mime, data)))
             }
             MessageBlock::Text { .. }
             | MessageBlock::Thinking { .. }
             | MessageBlock::ToolUse { .. } => {}
         }
     }
-    parts.extend(said);
+    parts.extend(user_parts);
     if !parts.is_empty() {
         items.push(json!({ "type": "message", "role": "user", "content": parts }));
     }
@@ -141,7 +141,7 @@ fn image_part(url: String) -> Value {
 }
 
 fn assistant_items(message: &ModelMessage, is_in_turn: bool, items: &mut Vec<Value>) {
-    for (place, block) in message.blocks.iter().enumerate() {
+    for (index, block) in message.blocks.iter().enumerate() {
         match block {
             MessageBlock::Text { text } if !text.is_empty() => items.push(json!({
                 "type": "message",
@@ -156,7 +156,7 @@ fn assistant_items(message: &ModelMessage, is_in_turn: bool, items: &mut Vec<Val
             })),
             // A thought without a following item is rejected.
             MessageBlock::Thinking { opaque, .. }
-                if is_in_turn && place + 1 < message.blocks.len() =>
+                if is_in_turn && index + 1 < message.blocks.len() =>
             {
                 let thought =
                     opaque.get(OPAQUE).filter(|thought| thought["encrypted_content"].is_string());

@@ -8,7 +8,7 @@ use crate::model::{ModelError, ModelErrorKind};
 const MESSAGE_CHARS_MAX: usize = 600;
 
 /// The error for the provider's message `said`.
-pub(crate) fn provider_error(kind: ModelErrorKind, said: &str) -> ModelError {
+pub(crate) fn provider_error(kind: ModelErrorKind, message: &str) -> ModelError {
     let (what, next) = match kind {
         ModelErrorKind::Auth => {
             ("the provider does not accept the key", "check the key, and what it may be used for")
@@ -31,9 +31,9 @@ pub(crate) fn provider_error(kind: ModelErrorKind, said: &str) -> ModelError {
         ),
         ModelErrorKind::Cancelled => ("the request was stopped", "ask again"),
     };
-    let said = to_printable(said);
-    let said = if said.is_empty() { String::new() } else { format!(": {said}") };
-    ModelError::new(kind, format!("{what}{said}; {next}"))
+    let message = to_printable(message);
+    let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+    ModelError::new(kind, format!("{what}{message}; {next}"))
 }
 
 /// The stream ended before the reply was complete.
@@ -50,8 +50,8 @@ pub(crate) fn invalid_response_error(what: &str) -> ModelError {
 }
 
 /// `said` as one line of bounded length, without a trailing full stop.
-pub(crate) fn to_printable(said: &str) -> String {
-    one_line(said, MESSAGE_CHARS_MAX).trim_end_matches('.').to_owned()
+pub(crate) fn to_printable(message: &str) -> String {
+    one_line(message, MESSAGE_CHARS_MAX).trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
@@ -72,8 +72,8 @@ mod tests {
 
     #[test]
     fn long_provider_text_is_cut_to_one_line() {
-        let said = format!("\u{1b}[31mé{}", "x".repeat(5_000));
-        let line = to_printable(&said);
+        let message = format!("\u{1b}[31mé{}", "x".repeat(5_000));
+        let line = to_printable(&message);
         assert_eq!(line.chars().count(), MESSAGE_CHARS_MAX + 1, "and a mark");
         assert!(!line.contains('\u{1b}'));
     }

@@ -94,12 +94,12 @@ impl LedgerRecorder {
         self,
         entries: Vec<NewEvent>,
     ) -> impl Future<Output = Result<(), StoreError>> + Send + use<> {
-        let place = queue_for_lock(&self.inner.order);
+        let queued_lock = queue_for_lock(&self.inner.order);
         async move {
             if entries.is_empty() {
                 return Ok(());
             }
-            let _order = place.await;
+            let _order = queued_lock.await;
             let run = entries.iter().find_map(|entry| entry.run.as_ref());
             let claim = run.map(|run| self.run_claim(run));
             let events = self.inner.store.append(&self.inner.session, claim, entries).await?;

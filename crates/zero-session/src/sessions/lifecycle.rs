@@ -51,8 +51,8 @@ impl SessionManagerInner {
             Some(record) if wanted.leave_as_is => return Ok(record),
             found => found,
         };
-        let place = found.as_ref().map(|record| &record.tool_host).or(wanted.tool_host.as_ref());
-        if let (Some(cwd), None | Some(ToolHostLocation::Gateway)) = (&wanted.cwd, place) {
+        let location = found.as_ref().map(|record| &record.tool_host).or(wanted.tool_host.as_ref());
+        if let (Some(cwd), None | Some(ToolHostLocation::Gateway)) = (&wanted.cwd, location) {
             wanted.reach.check_unresolved(cwd).map_err(ToolBackendError::from)?;
         }
         if let Some(agent) = &wanted.agent {
@@ -113,7 +113,7 @@ impl SessionManagerInner {
             model: changed(&wanted.model, &record.model),
             mode: wanted.mode.filter(is_chosen).map(Some),
             cwd,
-            tool_host: wanted.tool_host.clone().filter(|place| *place != record.tool_host),
+            tool_host: wanted.tool_host.clone().filter(|location| *location != record.tool_host),
             ..SessionPatch::default()
         };
         match patch == SessionPatch::default() {
@@ -133,8 +133,8 @@ impl SessionManagerInner {
             self.check_agent(key, agent)?;
         }
         check_thinking(patch.thinking.as_ref().and_then(|thinking| thinking.as_deref()))?;
-        if let Some(place) = &patch.tool_host {
-            check_tool_host(&self.require_session(key).await?, place)?;
+        if let Some(location) = &patch.tool_host {
+            check_tool_host(&self.require_session(key).await?, location)?;
         }
         let patch = self.reset_mode_on_folder_change(key, patch).await?;
         let record = self.config.store.patch(key, patch.clone()).await?;
@@ -265,8 +265,8 @@ impl SessionManagerInner {
         name: String,
         backend: Arc<dyn ToolBackend>,
     ) -> Result<AttachmentGuard, SessionError> {
-        let place = ToolHostLocation::Client { name };
-        let patch = SessionPatch { tool_host: Some(place), ..SessionPatch::default() };
+        let location = ToolHostLocation::Client { name };
+        let patch = SessionPatch { tool_host: Some(location), ..SessionPatch::default() };
         let patched = self.config.store.patch(key, patch).await?;
         let record = patched.ok_or_else(|| SessionError::NotFound(key.to_string()))?;
         let state = self.session_state(&record.id);
@@ -369,8 +369,11 @@ fn check_cwd(cwd: Option<&std::path::Path>) -> Result<(), SessionError> {
 }
 
 /// A session that began with a client's tools never continues with the gateway's.
-fn check_tool_host(record: &SessionRecord, place: &ToolHostLocation) -> Result<(), SessionError> {
-    match (&record.tool_host, place) {
+fn check_tool_host(
+    record: &SessionRecord,
+    location: &ToolHostLocation,
+) -> Result<(), SessionError> {
+    match (&record.tool_host, location) {
         (ToolHostLocation::Client { name }, ToolHostLocation::Gateway) => {
             Err(SessionError::Invalid(format!(
                 "the tools of this session are with {name} and stay there; start a new session to work elsewhere"

@@ -371,9 +371,9 @@ fn foreign_run_error(run: &RunId) -> SessionError {
 }
 
 fn initial_events(run: &RunId, prompt: &Prompt, before: usize) -> Vec<crate::store::NewEvent> {
-    let said =
+    let prompt_event =
         EventKind::Prompt { text: prompt.text.clone(), attachments: prompt.attachments.clone() };
-    let mut first = vec![new_event(Some(run), said)];
+    let mut first = vec![new_event(Some(run), prompt_event)];
     if before > 0 {
         let others = if before == 1 { "one other".to_owned() } else { format!("{before} others") };
         let text = format!("waits for {others} in this session");

@@ -65,7 +65,7 @@ pub(super) struct RunDriver<'a> {
     pub(super) dialect: DialectName,
     pub(super) outbox: &'a mut LedgerOutbox,
     /// Held while the run is active, released while it waits.
-    pub(super) place: Arc<RunPermit>,
+    pub(super) permit: Arc<RunPermit>,
     /// Updates of its calls.
     pub(super) news: Arc<CallUpdateBuffer>,
     /// Deadline of the run.
@@ -236,9 +236,9 @@ impl<'a> RunDriver<'a> {
 
     /// Sends the request once the run has a permit.
     fn ask_model(&self, request: ModelRequest, cancel: CancellationToken) -> ModelStream {
-        let (place, model) = (Arc::clone(&self.place), Arc::clone(&self.model));
+        let (permit, model) = (Arc::clone(&self.permit), Arc::clone(&self.model));
         let asking = async move {
-            place.acquire().await;
+            permit.acquire().await;
             model.stream(request, cancel)
         };
         Box::pin(asking.into_stream().flatten())
@@ -311,7 +311,7 @@ impl<'a> RunDriver<'a> {
         before: Option<&ActiveBackend>,
     ) -> BoxFuture<'a, Result<(RequestContext, ActiveBackend), ToolBackendError>> {
         let (inner, state, agent, dialect) = (self.inner, self.state, self.agent, self.dialect);
-        let (place, reach) = (Arc::clone(&self.place), self.reach);
+        let (permit, reach) = (Arc::clone(&self.permit), self.reach);
         let most = before.map_or(Duration::ZERO, |before| before.backend.reconnect_grace());
         let deadline = Instant::now() + most;
         Box::pin(async move {
@@ -319,12 +319,12 @@ impl<'a> RunDriver<'a> {
                 let left = deadline.saturating_duration_since(Instant::now());
                 let now = match inner.backend_for(state, agent, reach).await {
                     Err(away @ ToolBackendError::ClientDisconnected { .. }) => {
-                        let _elsewhere = place.pause();
+                        let _elsewhere = permit.pause();
                         state.wait_for_client_backend(left).await.ok_or(away)?
                     }
                     found => found?,
                 };
-                let _elsewhere = (now.at == BackendLocation::Client).then(|| place.pause());
+                let _elsewhere = (now.at == BackendLocation::Client).then(|| permit.pause());
                 match load_catalog(&now, dialect).await {
                     // The client was lost again, or its loss was not known until now.
                     Err(ToolBackendError::ClientDisconnected { .. }) if !left.is_zero() => {
@@ -353,7 +353,7 @@ impl<'a> RunDriver<'a> {
         ));
         let (dialect, tool) = (self.dialect, call.tool.clone());
         let cancel = under_way.cancel.child_token();
-        let place = Arc::clone(&self.place);
+        let permit = Arc::clone(&self.permit);
         let (state, most) = (Arc::clone(self.state), now.backend.reconnect_grace());
         let calling = async move {
             let now = match now.at {
@@ -369,9 +369,9 @@ impl<'a> RunDriver<'a> {
                 ToolError::failed(ErrorReason::ServerUnavailable, text).with_tool(&tool).into()
             };
             let _elsewhere = match now.at {
-                BackendLocation::Client => Some(place.pause()),
+                BackendLocation::Client => Some(permit.pause()),
                 BackendLocation::Local => {
-                    if cancel.run_until_cancelled(place.acquire()).await.is_none() {
+                    if cancel.run_until_cancelled(permit.acquire()).await.is_none() {
                         return cancelled_call(&tool, NOT_RUN);
                     }
                     None
@@ -419,7 +419,7 @@ impl<'a> RunDriver<'a> {
             saved = under_way.unsaved.wait_for_save(), if saving => DriverEvent::Saved(saved),
             Some(joined) = under_way.calls.join_next_with_id(), if calling => DriverEvent::CallJoined(joined),
             () = under_way.news.wait_for_update() => DriverEvent::CallUpdated,
-            () = self.place.wait_until_queued(), if may_stop => DriverEvent::PermitQueued,
+            () = self.permit.wait_until_queued(), if may_stop => DriverEvent::PermitQueued,
             looked = await_pending(&mut under_way.looking) => DriverEvent::ContextLoaded(looked),
             answer = await_pending(&mut under_way.guarding) => DriverEvent::Input(TurnInput::Guard(answer)),
             summary = await_pending(&mut under_way.summarising) => DriverEvent::Input(TurnInput::Summary(summary)),
@@ -444,7 +444,7 @@ impl<'a> RunDriver<'a> {
             }
             DriverEvent::CallUpdated => under_way.collect_call_updates(),
             DriverEvent::PermitQueued => {
-                let text = self.inner.places.wait_reason();
+                let text = self.inner.run_limiter.wait_reason();
                 self.outbox.push(EventKind::Notice { topic: "queued".to_owned(), text });
             }
             DriverEvent::CallJoined(joined) => under_way.handle_joined_call(joined),

@@ -159,9 +159,9 @@ pub(crate) struct PauseGuard(Arc<RunPermit>);
 impl PauseGuard {
     /// Ends the pause and waits for the permit.
     pub(crate) async fn resume(self) {
-        let place = Arc::clone(&self.0);
+        let permit = Arc::clone(&self.0);
         drop(self);
-        place.acquire().await;
+        permit.acquire().await;
     }
 }
 
@@ -190,29 +190,29 @@ mod tests {
     #[test]
     fn owner_is_limited_to_its_share() {
         for (most, share) in [(1, 1), (2, 1), (3, 2), (4, 3), (8, 6), (512, 384)] {
-            let places = RunLimiter::new(most);
-            let mine: Vec<_> = (0..most).map(|_| places.permit_for("me")).collect();
-            let held = mine.iter().filter(|place| place.try_acquire()).count();
+            let limiter = RunLimiter::new(most);
+            let mine: Vec<_> = (0..most).map(|_| limiter.permit_for("me")).collect();
+            let held = mine.iter().filter(|permit| permit.try_acquire()).count();
             assert_eq!(held, share, "of {most}");
-            assert_eq!(places.permit_for("you").try_acquire(), most > 1, "of {most}");
+            assert_eq!(limiter.permit_for("you").try_acquire(), most > 1, "of {most}");
             drop(mine);
-            assert_eq!(places.available(), most, "all are given back");
+            assert_eq!(limiter.available(), most, "all are given back");
         }
     }
 
     #[test]
     fn owners_without_runs_are_removed() {
-        let places = RunLimiter::new(4);
+        let limiter = RunLimiter::new(4);
         for owner in 0..100 {
-            drop(places.permit_for(&owner.to_string()));
+            drop(limiter.permit_for(&owner.to_string()));
         }
-        assert_eq!(places.owners.lock().unwrap().len(), 1);
+        assert_eq!(limiter.owners.lock().unwrap().len(), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn pause_frees_permit_and_resume_waits_for_one() {
-        let places = RunLimiter::new(1);
-        let (mine, yours) = (places.permit_for("me"), places.permit_for("you"));
+        let limiter = RunLimiter::new(1);
+        let (mine, yours) = (limiter.permit_for("me"), limiter.permit_for("you"));
         mine.acquire().await;
         assert!(is_waiting(yours.acquire()).await);
         let pause = mine.pause();
@@ -223,32 +223,32 @@ mod tests {
         assert!(!resumed.is_finished());
         drop(yours);
         resumed.await.unwrap();
-        assert_eq!(places.available(), 0);
+        assert_eq!(limiter.available(), 0);
         drop(mine);
-        assert_eq!(places.available(), 1);
+        assert_eq!(limiter.available(), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn many_calls_of_one_run_take_one_permit() {
-        let places = RunLimiter::new(2);
-        let mine = places.permit_for("me");
+        let limiter = RunLimiter::new(2);
+        let mine = limiter.permit_for("me");
         mine.acquire().await;
         let pauses = [mine.pause(), mine.pause(), mine.pause()];
-        assert_eq!(places.available(), 2);
+        assert_eq!(limiter.available(), 2);
         futures_util::future::join_all(pauses.map(PauseGuard::resume)).await;
-        assert_eq!(places.available(), 1);
+        assert_eq!(limiter.available(), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn cancelled_wait_holds_no_permit() {
-        let places = RunLimiter::new(1);
-        let (mine, yours) = (places.permit_for("me"), places.permit_for("you"));
+        let limiter = RunLimiter::new(1);
+        let (mine, yours) = (limiter.permit_for("me"), limiter.permit_for("you"));
         yours.acquire().await;
         let pause = mine.pause();
         assert!(is_waiting(pause.resume()).await);
         drop(yours);
-        assert_eq!(places.available(), 1);
+        assert_eq!(limiter.available(), 1);
         mine.acquire().await;
-        assert_eq!(places.available(), 0, "and may wait again");
+        assert_eq!(limiter.available(), 0, "and may wait again");
     }
 }

@@ -99,12 +99,12 @@ impl SessionManagerInner {
         active: &ActiveRun,
     ) {
         let mut outbox = LedgerOutbox::new(state.recorder.clone(), active.run.clone());
-        let (place, news) = (self.places.permit_for(&active.owner), Arc::default());
-        let asking = RequestingRun { id: active.run.clone(), place: Arc::clone(&place), news };
+        let (permit, news) = (self.run_limiter.permit_for(&active.owner), Arc::default());
+        let asking = RequestingRun { id: active.run.clone(), permit: Arc::clone(&permit), news };
         state.asker.set_run(Some(asking.clone()));
-        let placed = match place.try_acquire() {
+        let placed = match permit.try_acquire() {
             true => Ok(()),
-            false => self.wait_for_permit(active, &place, &mut outbox).await,
+            false => self.wait_for_permit(active, &permit, &mut outbox).await,
         };
         let ended = match placed {
             Err(end) => RunCompletion { end, usage: TokenUsage::default() },
@@ -120,7 +120,7 @@ impl SessionManagerInner {
         };
         record_end(span, &ended);
         // Only the end remains to be written, which may take time on a slow disk.
-        let _over = place.pause();
+        let _over = permit.pause();
         self.finish_run(state, active, ended, outbox).await;
         state.asker.set_run(None);
     }
@@ -129,12 +129,12 @@ impl SessionManagerInner {
     async fn wait_for_permit(
         &self,
         active: &ActiveRun,
-        place: &RunPermit,
+        permit: &RunPermit,
         outbox: &mut LedgerOutbox,
     ) -> Result<(), RunOutcome> {
         outbox.push(EventKind::Notice {
             topic: "queued".to_owned(),
-            text: self.places.wait_reason(),
+            text: self.run_limiter.wait_reason(),
         });
         if let Err(error) = outbox.flush().await {
             return Err(run_end_from_error(&error.into()));
@@ -142,7 +142,7 @@ impl SessionManagerInner {
         tokio::select! {
             biased;
             end = active.wait_for_stop() => Err(end),
-            () = place.acquire_queued() => Ok(()),
+            () = permit.acquire_queued() => Ok(()),
         }
     }
 
@@ -167,7 +167,7 @@ impl SessionManagerInner {
                     model,
                     dialect,
                     outbox,
-                    place: asking.place,
+                    permit: asking.permit,
                     news: asking.news,
                     deadline,
                 };

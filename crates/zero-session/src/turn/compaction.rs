@@ -23,7 +23,7 @@ const LATEST_PROMPTS_PREFIX: &str =
 /// The same texts in transcripts that earlier versions stored.
 const OLD_SUMMARY_PREFIX: &str = "The conversation so far was summed up to make room. The summary:";
 const OLD_LATEST_PROMPTS_PREFIX: &str =
-    "The person's latest words follow as they were. Go on from where the summary ends.";
+    "The user's latest message follows unchanged. Continue from where the summary ends.";
 /// Maximum size of one tool result in the text to be summarized, in bytes.
 const RESULT_BYTES_MAX: usize = 4 * 1024;
 /// Bytes of text per token, as a safe lower bound.

@@ -158,8 +158,8 @@ mod tests {
         };
         let cost = add_cost(usage, Some(prices)).cost_usd.unwrap();
         assert!((cost - 13.1).abs() < 1e-9, "{cost}");
-        let said = TokenUsage { cost_usd: Some(0.5), ..usage };
-        assert_eq!(add_cost(said, Some(prices)).cost_usd, Some(0.5));
+        let priced = TokenUsage { cost_usd: Some(0.5), ..usage };
+        assert_eq!(add_cost(priced, Some(prices)).cost_usd, Some(0.5));
         assert_eq!(add_cost(usage, None).cost_usd, None);
     }
 

@@ -33,8 +33,8 @@ fn more(index: usize, arguments: &str) -> Value {
 }
 
 #[track_caller]
-fn check(said: &crate::model_server::ModelOutput, expected: &str) {
-    assert_eq!(said.summary(), expected);
+fn check(output: &crate::model_server::ModelOutput, expected: &str) {
+    assert_eq!(output.summary(), expected);
 }
 
 #[tokio::test]
@@ -75,12 +75,12 @@ async fn stream_split_at_every_byte_is_decoded() {
         done(),
     ];
     let provider = FakeProvider::start(vec![byte_stream_reply(&events)]).await;
-    let said = provider.ask(CHAT).await;
+    let output = provider.ask(CHAT).await;
     check(
-        &said,
+        &output,
         "thought größer? | text Grüße 🦀  | text 日本 | tool a Read | = (größer?) | = Grüße 🦀 日本 | = a Read{\"path\":\"é🦀\"} | ToolUse",
     );
-    assert_eq!(said.end.unwrap().usage.input_tokens, 5);
+    assert_eq!(output.end.unwrap().usage.input_tokens, 5);
 }
 
 /// Each chunk ends within a character and is read before the next one is written.

@@ -40,8 +40,8 @@ fn broken_reply_after(events: &[String]) -> ServerReply {
 async fn check(answers: Vec<ServerReply>, expected: &str) {
     let count = answers.len();
     let provider = FakeProvider::start(answers).await;
-    let said = provider.ask(CHAT).await;
-    assert_eq!(said.summary().replace(&provider.origin, "ORIGIN"), expected);
+    let output = provider.ask(CHAT).await;
+    assert_eq!(output.summary().replace(&provider.origin, "ORIGIN"), expected);
     assert!(provider.requests().len() <= count);
 }
 
@@ -76,8 +76,8 @@ async fn transient_failure_is_retried() {
 async fn provider_retry_delay_is_honored() {
     let slow_down = immediate_reply("429 Too Many Requests", "retry-after-ms: 30\r\n", "");
     let provider = FakeProvider::start(vec![slow_down, good_reply()]).await;
-    let said = provider.ask(CHAT).await;
-    let Some(ModelEvent::Retrying { after, error, .. }) = said.events.first() else { panic!() };
+    let output = provider.ask(CHAT).await;
+    let Some(ModelEvent::Retrying { after, error, .. }) = output.events.first() else { panic!() };
     assert_eq!((*after, error.retry_after), (Duration::from_millis(30), Some(*after)));
     let tomorrow = immediate_reply("429 Too Many Requests", "retry-after: 80000\r\n", "");
     let expected = "rate_limit: `test/scripted`: ORIGIN has reached its rate limit (HTTP 429); wait, or choose another model; try again in 23 h";
@@ -88,9 +88,9 @@ async fn provider_retry_delay_is_honored() {
 async fn partly_shown_reply_is_never_retried() {
     let provider =
         FakeProvider::start(vec![broken_reply_after(&[hello_event()]), good_reply()]).await;
-    let said = provider.ask(CHAT).await;
-    assert_eq!((said.text().as_str(), said.error().kind), ("hi", ModelErrorKind::Network));
-    assert!(said.error().message.contains("the connection broke in mid-answer"));
+    let output = provider.ask(CHAT).await;
+    assert_eq!((output.text().as_str(), output.error().kind), ("hi", ModelErrorKind::Network));
+    assert!(output.error().message.contains("the connection broke in mid-answer"));
     assert_eq!(provider.requests().len(), 1);
     // After a complete reply the provider may close the connection in any way.
     check(vec![broken_reply_after(&[hello_event(), stop_event()])], "text hi | = hi | End").await;
@@ -252,11 +252,11 @@ async fn redirect_is_not_followed() {
 async fn response_size_is_bounded() {
     async fn check_refused(limits: ModelHttpLimits, answer: ServerReply) -> String {
         let provider = FakeProvider::start(vec![answer, good_reply()]).await;
-        let said =
+        let output =
             collect_output(open_model_with_limits(limits, provider.config(CHAT)).unwrap()).await;
         assert_eq!(provider.requests().len(), 1, "it was asked again");
-        assert_eq!(said.error().kind, ModelErrorKind::Server);
-        said.error().message.replace(&provider.origin, "ORIGIN")
+        assert_eq!(output.error().kind, ModelErrorKind::Server);
+        output.error().message.replace(&provider.origin, "ORIGIN")
     }
     let limits =
         ModelHttpLimits { event_bytes_max: 1000, answer_bytes_max: 5000, ..short_limits() };
@@ -308,11 +308,11 @@ async fn silent_provider_times_out() {
     ];
     for (limits, bytes, expected) in rows {
         let provider = FakeProvider::start(vec![ServerReply::Hang(bytes)]).await;
-        let said =
+        let output =
             collect_output(open_model_with_limits(limits, provider.config(CHAT)).unwrap()).await;
         let origin = &provider.origin;
-        assert_eq!(said.error().message, format!("`test/scripted`: {origin} {expected}"));
-        assert_eq!(said.error().kind, ModelErrorKind::Timeout);
+        assert_eq!(output.error().message, format!("`test/scripted`: {origin} {expected}"));
+        assert_eq!(output.error().kind, ModelErrorKind::Timeout);
         provider.wait_for_disconnect().await;
     }
 }
@@ -370,15 +370,15 @@ async fn unreachable_server_error_suggests_check() {
     drop(listener);
     let provider = FakeProvider::start(vec![]).await;
     let config = ModelConfig { base_url: origin.clone(), ..provider.config(CHAT) };
-    let said = collect_output(open_model_with_limits(short_limits(), config).unwrap()).await;
-    let error = said.error();
+    let output = collect_output(open_model_with_limits(short_limits(), config).unwrap()).await;
+    let error = output.error();
     assert_eq!(error.kind, ModelErrorKind::Network);
     assert!(
         error.message.starts_with(&format!("`test/scripted`: {origin} could not be reached: ")),
         "{error}"
     );
     assert!(error.message.ends_with("; is the server running there?; tried 5 times"), "{error}");
-    assert_eq!(said.events.len(), 4);
+    assert_eq!(output.events.len(), 4);
 }
 
 #[tokio::test]

@@ -30,8 +30,8 @@ fn response_completed() -> String {
 }
 
 #[track_caller]
-fn check(said: &ModelOutput, expected: &str) {
-    assert_eq!(said.summary(), expected);
+fn check(output: &ModelOutput, expected: &str) {
+    assert_eq!(output.summary(), expected);
 }
 
 #[tokio::test]
@@ -45,12 +45,12 @@ async fn stream_split_at_every_byte_is_decoded() {
         response_completed(),
     ];
     let provider = FakeProvider::start(vec![byte_stream_reply(&events)]).await;
-    let said = provider.ask(RESPONSES).await;
+    let output = provider.ask(RESPONSES).await;
     check(
-        &said,
+        &output,
         "thought größer? | text 🦀 | tool c2 Read | = (größer?) | = 🦀 | = c2 Read{\"path\":\"é\"} | ToolUse",
     );
-    assert_eq!(said.end.unwrap().usage.input_tokens, 9);
+    assert_eq!(output.end.unwrap().usage.input_tokens, 9);
     let request = &provider.requests()[0];
     assert!(request.starts_with("POST /v1/responses HTTP/1.1\r\n"), "{request}");
     assert!(request.contains(r#""store":false"#), "{request}");

@@ -166,8 +166,8 @@ impl FakeConnections {
         match answer {
             ServerReply::Drop => {}
             ServerReply::Chunks(pieces, pace) => {
-                for (place, piece) in pieces.iter().enumerate() {
-                    if pace == ReplyPace::Stepped && place > 0 {
+                for (index, piece) in pieces.iter().enumerate() {
+                    if pace == ReplyPace::Stepped && index > 0 {
                         self.steps.acquire().await.unwrap().forget();
                     }
                     // The client may already have closed the connection.

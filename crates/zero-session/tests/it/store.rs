@@ -184,9 +184,13 @@ async fn first_version_file_is_measured_on_open() {
         .append(&made.id, None, vec![text_event("größer"), text_event("x".repeat(5000))])
         .await
         .unwrap();
-    let said = zero_session::message::ModelMessage::user("ü".repeat(100));
+    let message = zero_session::message::ModelMessage::user("ü".repeat(100));
     store
-        .add_messages(&made.id, store_conformance::claim(&store, &made.id).await, vec![said.into()])
+        .add_messages(
+            &made.id,
+            store_conformance::claim(&store, &made.id).await,
+            vec![message.into()],
+        )
         .await
         .unwrap();
     let size = store.size(&made.id).await.unwrap();

@@ -45,12 +45,12 @@ async fn sigkill_loses_no_acknowledged_write() {
         if let Some(beside) = &beside {
             beside.check_ready().await.unwrap();
         }
-        let said = writer.kill();
+        let lines = writer.kill();
         let store = match beside {
             Some(beside) => beside,
             None => SqliteStore::open(&path).unwrap(),
         };
-        seen = check(&store, &said, seen, &mut sum).await;
+        seen = check(&store, &lines, seen, &mut sum).await;
         check_file(&path);
     }
     assert!(sum.acknowledged > 1000, "the writers got to write: {sum:?}");
@@ -65,7 +65,7 @@ struct CrashTotals {
 
 /// Compares the entries after a sequence number with the acknowledged ones; returns the last
 /// number.
-async fn check(store: &SqliteStore, said: &[String], after: u64, sum: &mut CrashTotals) -> u64 {
+async fn check(store: &SqliteStore, lines: &[String], after: u64, sum: &mut CrashTotals) -> u64 {
     let id = session(store).await.id;
     let events = store.events(&id, after, LedgerReadLimit::with_entries(usize::MAX)).await.unwrap();
     let last = store.last_seq(&id).await.unwrap();
@@ -78,11 +78,11 @@ async fn check(store: &SqliteStore, said: &[String], after: u64, sum: &mut Crash
             other => panic!("nobody wrote {other:?}"),
         })
         .collect();
-    for said in said {
-        let (seq, text) = said.split_once(' ').unwrap();
+    for line in lines {
+        let (seq, text) = line.split_once(' ').unwrap();
         assert_eq!(texts.get(&seq.parse().unwrap()), Some(&text), "it was acknowledged");
     }
-    sum.acknowledged += said.len();
+    sum.acknowledged += lines.len();
     // A run and its first entry, and its end and last entry: both or neither.
     let mut open: Vec<&str> = Vec::new();
     for event in &events {
@@ -118,9 +118,9 @@ async fn check(store: &SqliteStore, said: &[String], after: u64, sum: &mut Crash
 #[track_caller]
 fn check_file(path: &Path) {
     let connection = Connection::open(path).unwrap();
-    let said: String =
+    let integrity: String =
         connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-    assert_eq!(said, "ok");
+    assert_eq!(integrity, "ok");
     let mut keys = connection.prepare("PRAGMA foreign_key_check").unwrap();
     assert!(!keys.exists([]).unwrap());
 }
@@ -130,7 +130,7 @@ struct CrashWriterProcess {
     child: Child,
     /// Receives a message for each line of output.
     told: mpsc::Receiver<()>,
-    said: Option<std::thread::JoinHandle<Vec<String>>>,
+    reader: Option<std::thread::JoinHandle<Vec<String>>>,
 }
 
 impl CrashWriterProcess {
@@ -143,18 +143,18 @@ impl CrashWriterProcess {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         while line != "writing\n" {
             line.clear();
-            assert!(said.read_line(&mut line).unwrap() > 0, "the writer did not start");
+            assert!(stdout.read_line(&mut line).unwrap() > 0, "the writer did not start");
         }
         let (tell, told) = mpsc::sync_channel(LINES_MIN);
-        let said = std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut lines = Vec::new();
             loop {
                 let mut line = String::new();
-                said.read_line(&mut line).unwrap();
+                stdout.read_line(&mut line).unwrap();
                 // The last line may be incomplete.
                 let Some(whole) = line.strip_suffix('\n') else { return lines };
                 lines.push(whole.to_owned());
@@ -162,7 +162,7 @@ impl CrashWriterProcess {
                 let _ = tell.try_send(());
             }
         });
-        Self { child, told, said: Some(said) }
+        Self { child, told, reader: Some(reader) }
     }
 
     /// Waits until this many writes were acknowledged, without a time limit.
@@ -175,7 +175,7 @@ impl CrashWriterProcess {
         self.child.kill().unwrap();
         let status = self.child.wait().unwrap();
         assert_eq!(status.code(), None, "it was killed while it wrote");
-        self.said.take().unwrap().join().unwrap()
+        self.reader.take().unwrap().join().unwrap()
     }
 }
 

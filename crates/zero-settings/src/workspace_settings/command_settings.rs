@@ -104,10 +104,10 @@ impl WorkspaceSettings {
         let path = path.ok_or_else(|| unknown_home(&Value::from(written)))?;
         let own = paths.settings_file.as_deref().and_then(Path::parent);
         let roots = [root.to_owned()];
-        let places = ProtectedPaths::new(&roots, paths.home(), own, paths.state_dir.as_deref());
+        let protected = ProtectedPaths::new(&roots, paths.home(), own, paths.state_dir.as_deref());
         let real = canonical_folder(root, &path);
         let why = [&path, &real].into_iter().find_map(|path| {
-            protected_reason(path, &places).or_else(|| sensitive_reason(path, &places))
+            protected_reason(path, &protected).or_else(|| sensitive_reason(path, &protected))
         });
         match why {
             Some(why) => Err(format!(

@@ -16,19 +16,19 @@ use crate::test_host::TestHost;
 struct ScriptedUser {
     answer: Option<ElicitationAnswer>,
     asked: Mutex<Vec<Elicitation>>,
-    heard: Notify,
+    asked_notify: Notify,
 }
 
 impl ScriptedUser {
     fn answering(answer: Option<ElicitationAnswer>) -> Arc<Self> {
-        Arc::new(Self { answer, asked: Mutex::default(), heard: Notify::new() })
+        Arc::new(Self { answer, asked: Mutex::default(), asked_notify: Notify::new() })
     }
 }
 
 impl Elicitor for ScriptedUser {
     fn elicit<'a>(&'a self, elicitation: &'a Elicitation) -> BoxFuture<'a, ElicitationAnswer> {
         self.asked.lock().unwrap().push(elicitation.clone());
-        self.heard.notify_one();
+        self.asked_notify.notify_one();
         match &self.answer {
             Some(answer) => Box::pin(std::future::ready(answer.clone())),
             None => Box::pin(std::future::pending()),
@@ -167,7 +167,7 @@ fn answer_may_outlast_tool_timeout_and_be_cancelled() {
     let report = host.block_on(async {
         let call = host.call_until("AskUserQuestion", input, &stop);
         let stopped = async {
-            person.heard.notified().await;
+            person.asked_notify.notified().await;
             assert_eq!(
                 host.calls_in_flight(),
                 0,
@@ -216,7 +216,7 @@ fn pending_calls_are_bounded() {
         let call = host.call_until("AskUserQuestion", input(), &stop);
         let stopped = async {
             while person.asked.lock().unwrap().len() <= PENDING_CALLS_MAX {
-                person.heard.notified().await;
+                person.asked_notify.notified().await;
             }
             stop.cancel();
         };

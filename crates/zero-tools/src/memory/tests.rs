@@ -35,9 +35,9 @@ fn saved_note_is_found_and_forgotten() {
         ["project/run-just-test-first-always: Run `just test` first.\nAlways."]
     );
     assert_eq!(note_names(&host, json!({"action": "search", "query": "just never"})), [""; 0]);
-    let told = host.text("Memory", json!({"action": "read", "name": "tabs"}));
-    assert!(told.starts_with("tabs (user, by agent in session test, 20"), "{told}");
-    assert!(told.ends_with("```markdown\nTabs.\n```"), "{told}");
+    let text = host.text("Memory", json!({"action": "read", "name": "tabs"}));
+    assert!(text.starts_with("tabs (user, by agent in session test, 20"), "{text}");
+    assert!(text.ends_with("```markdown\nTabs.\n```"), "{text}");
     host.ok("Memory", json!({"action": "forget", "name": "tabs"}));
     let gone = host.err("Memory", json!({"action": "read", "name": "tabs"}));
     assert!(gone.message.starts_with("there is no note `tabs`"), "{gone}");

@@ -77,13 +77,13 @@ impl ToolCommandReport {
         let notes: Vec<String> = self.notes.iter().map(|note| format!("({note})")).collect();
         let is_well = self.exit_code == Some(0) && self.signal.is_none();
         if is_well {
-            let said = match (self.stdout.is_empty(), self.stderr.is_empty()) {
+            let output = match (self.stdout.is_empty(), self.stderr.is_empty()) {
                 (true, true) => "(no output)".to_owned(),
                 (false, true) => self.stdout,
                 _ => self.render_streams(),
             };
             let notes = (!notes.is_empty()).then(|| notes.join("\n"));
-            return Ok([Some(said), notes].into_iter().flatten().collect());
+            return Ok([Some(output), notes].into_iter().flatten().collect());
         }
         let how = match (&self.signal, self.exit_code) {
             (Some(signal), _) => format!("was killed by {signal}"),

@@ -179,13 +179,13 @@ mod tests {
             let host = sample_tree();
             host.write_file(&format!("{place}.beside"), b"");
             trap(&host.path(place));
-            let said = format!("left out 1 folder: `{place}` is not an ordinary file");
+            let note = format!("left out 1 folder: `{place}` is not an ordinary file");
             let (output, text) =
                 call_tool(&host, "Glob", json!({"pattern": "**/*.txt", "path": path}));
             let mut files: Vec<String> = serde_json::from_value(output["files"].clone()).unwrap();
             files.sort();
             assert_eq!(files, expected, "Glob, trap {number} at {place}");
-            assert!(text.contains(&said), "Glob, trap {number} at {place}: {text}");
+            assert!(text.contains(&note), "Glob, trap {number} at {place}: {text}");
             for mode in ["files_with_matches", "content"] {
                 let (output, text) = call_tool(
                     &host,
@@ -193,7 +193,7 @@ mod tests {
                     json!({"pattern": "hit", "path": path, "output_mode": mode}),
                 );
                 assert_eq!(output["total_matches"], expected.len(), "trap {number} at {place}");
-                assert!(text.contains(&said), "Grep, trap {number} at {place}: {text}");
+                assert!(text.contains(&note), "Grep, trap {number} at {place}: {text}");
             }
         }
     }
@@ -292,9 +292,9 @@ mod tests {
         }
         for _ in 0..10 {
             let (_, text) = call_tool(&host, "Glob", json!({"pattern": "**/*.txt"}));
-            let said = "(left out 2 folders: `sub/.gitignore` is not an ordinary file of at most \
+            let note = "(left out 2 folders: `sub/.gitignore` is not an ordinary file of at most \
                         1 MB, and neither are others)";
-            assert!(text.ends_with(said), "{text}");
+            assert!(text.ends_with(note), "{text}");
         }
     }
 }

@@ -189,12 +189,12 @@ async fn one_shot_calls_keep_no_folder() {
 async fn folder_must_be_a_directory() {
     let f = ToolFixture::one_shot();
     f.write_file("file", "");
-    let said = f.call_error("Bash", json!({"command": "pwd", "cwd": "file"})).await;
-    assert_eq!(said, "not_directory: `file` is a file; name a folder");
-    let said = f.call_error("Bash", json!({"command": "pwd", "cwd": "none"})).await;
-    assert!(said.starts_with("io: `none` does not exist"), "{said}");
-    let said = f.call_error("Bash", json!({"command": "  "})).await;
-    assert_eq!(said, "schema_violation: `command` is empty; say what to run");
+    let error = f.call_error("Bash", json!({"command": "pwd", "cwd": "file"})).await;
+    assert_eq!(error, "not_directory: `file` is a file; name a folder");
+    let error = f.call_error("Bash", json!({"command": "pwd", "cwd": "none"})).await;
+    assert!(error.starts_with("io: `none` does not exist"), "{error}");
+    let error = f.call_error("Bash", json!({"command": "  "})).await;
+    assert_eq!(error, "schema_violation: `command` is empty; say what to run");
 }
 
 #[tokio::test]
@@ -211,8 +211,8 @@ async fn nul_byte_is_refused_by_field() {
         (json!({"command": "a", "env": {"": ""}}), format!("`env/` {name}")),
     ];
     for (input, expected) in rows {
-        let said = f.call_error("Bash", input).await;
-        assert_eq!(said, format!("schema_violation: {expected}"));
+        let error = f.call_error("Bash", input).await;
+        assert_eq!(error, format!("schema_violation: {expected}"));
     }
     #[rustfmt::skip]
     let rows = [
@@ -223,8 +223,8 @@ async fn nul_byte_is_refused_by_field() {
         (json!({"command": "a", "env": {"A": 1}}), "/env/A"),
     ];
     for (input, field) in rows {
-        let said = f.call_error("Bash", input).await;
-        assert!(said.contains(&format!("- {field}: ")), "{said}");
+        let error = f.call_error("Bash", input).await;
+        assert!(error.contains(&format!("- {field}: ")), "{error}");
     }
 }
 
@@ -234,8 +234,8 @@ async fn long_command_line_is_accepted() {
     let line = format!("printf %s '{}€' | wc -c", "x".repeat(1_000_000));
     assert_eq!(f.run_bash(&line).await.trim(), "1000003");
     let line = format!("echo '{}'", "x".repeat(7_000_000));
-    let said = f.call_error("Bash", json!({"command": line})).await;
-    assert!(said.starts_with("too_large: the arguments and the environment are too"), "{said}");
+    let error = f.call_error("Bash", json!({"command": line})).await;
+    assert!(error.starts_with("too_large: the arguments and the environment are too"), "{error}");
 }
 
 #[tokio::test]
@@ -379,21 +379,21 @@ async fn timed_out_command_can_continue_as_job() {
     wait_until(async || is_running(&nap)).await;
     let job = f.call("BashOutput", json!({"job_id": "job_1"})).await.unwrap().result.structured;
     assert_eq!((&job["stdout"], &job["jobs"][0]["status"]), (&json!(""), &json!("running")));
-    let said = f.call_error("BashOutput", json!({"job_id": "job_1", "stdin": "x"})).await;
-    assert!(said.contains("has no input"), "{said}");
+    let error = f.call_error("BashOutput", json!({"job_id": "job_1", "stdin": "x"})).await;
+    assert!(error.contains("has no input"), "{error}");
     assert!(is_running(&nap));
     let _temp = f.into_temp_dir();
     assert!(!is_running(&nap), "it is gone when the session is");
     // Without a session there is nothing that a job could belong to.
     let f = ToolFixture::with_commands(settings);
-    let mut said = String::new();
+    let mut error = String::new();
     for timeout in TIMEOUTS {
-        said = f.call_error("Bash", json!({"command": "sleep 600", "timeout": timeout})).await;
-        if said.starts_with("deadline: timed out") {
+        error = f.call_error("Bash", json!({"command": "sleep 600", "timeout": timeout})).await;
+        if error.starts_with("deadline: timed out") {
             return;
         }
     }
-    panic!("{said}");
+    panic!("{error}");
 }
 
 #[tokio::test]
@@ -409,8 +409,8 @@ async fn session_end_kills_all_commands() {
     let (outcome, ()) = tokio::join!(work, ender);
     assert_eq!(outcome.unwrap_err().reason(), Some(ErrorReason::Cancelled));
     assert!(!f.outside().join("state/tmp/session-test").exists());
-    let said = f.call_error("Bash", json!({"command": "echo late"})).await;
-    assert!(said.contains("the session is over"), "{said}");
+    let error = f.call_error("Bash", json!({"command": "echo late"})).await;
+    assert!(error.contains("the session is over"), "{error}");
 }
 
 /// The session ends at every moment of the start of its command: before it, while the sandbox is
@@ -549,10 +549,10 @@ async fn job_runs_beside_calls() {
     assert_eq!(last["jobs"][0]["status"], "exited");
     let again = f.call("BashKill", json!({"job_id": "job_1"})).await.unwrap();
     assert_eq!(again.result.structured["killed"], false);
-    let said = f.call_error("BashOutput", json!({"job_id": "job_9"})).await;
-    assert_eq!(said, "io: there is no job `job_9`; the jobs are job_1");
-    let said = f.call_error("BashOutput", json!({"job_id": "job_1", "stdin": "x"})).await;
-    assert!(said.contains("has ended"), "{said}");
+    let error = f.call_error("BashOutput", json!({"job_id": "job_9"})).await;
+    assert_eq!(error, "io: there is no job `job_9`; the jobs are job_1");
+    let error = f.call_error("BashOutput", json!({"job_id": "job_1", "stdin": "x"})).await;
+    assert!(error.contains("has ended"), "{error}");
 }
 
 #[tokio::test]
@@ -599,10 +599,10 @@ async fn jobs_are_bounded_and_end_with_session() {
     for _ in 0..16 {
         f.run_structured(job.clone()).await;
     }
-    let said = f.call_error("Bash", job.clone()).await;
+    let error = f.call_error("Bash", job.clone()).await;
     assert!(
-        said.starts_with("resource_exhausted: the limit of 16 running jobs is reached"),
-        "{said}"
+        error.starts_with("resource_exhausted: the limit of 16 running jobs is reached"),
+        "{error}"
     );
     f.call("BashKill", json!({"job_id": "job_3"})).await.unwrap();
     assert_eq!(f.run_structured(job).await["job_id"], "job_17", "an ended job makes room");
@@ -610,8 +610,9 @@ async fn jobs_are_bounded_and_end_with_session() {
     let _temp = f.into_temp_dir();
     assert!(!is_running(&nap), "they are gone when the session is");
     let f = ToolFixture::one_shot();
-    let said = f.call_error("Bash", json!({"command": "sleep 1", "run_in_background": true})).await;
-    assert!(said.starts_with("schema_violation: background jobs need a session"), "{said}");
+    let error =
+        f.call_error("Bash", json!({"command": "sleep 1", "run_in_background": true})).await;
+    assert!(error.starts_with("schema_violation: background jobs need a session"), "{error}");
 }
 
 #[tokio::test]

@@ -88,7 +88,7 @@ async fn sigkill_leaves_old_or_new_content_and_undo() {
 /// The process that writes.
 struct WriterProcess {
     child: Child,
-    said: BufReader<ChildStdout>,
+    stdout: BufReader<ChildStdout>,
     /// Duration of the last write that was waited for.
     one_took: Duration,
 }
@@ -104,8 +104,8 @@ impl WriterProcess {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap());
-        let mut writer = Self { child, said, one_took: Duration::ZERO };
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut writer = Self { child, stdout, one_took: Duration::ZERO };
         writer.wait_for_line(READY_LINE);
         writer
     }
@@ -114,7 +114,7 @@ impl WriterProcess {
         let (begun, mut line) = (Instant::now(), String::new());
         while !line.contains(word) {
             line.clear();
-            assert!(self.said.read_line(&mut line).unwrap() > 0, "the writer did not say {word}");
+            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the writer did not say {word}");
         }
         self.one_took = begun.elapsed().min(WRITE_TIME_MAX);
     }

@@ -289,7 +289,7 @@ async fn hooks_run_in_order_on_rewritten_input() {
 }
 
 #[tokio::test]
-async fn rewritten_input_is_authorized_anew() {
+async fn rewritten_input_is_authorized_again() {
     let to_secret =
         printing_hook(&json!({"decision": "allow", "input": {"file_path": "secrets/key"}}));
     let fixture = HookFixture::new(&["deny Read(secrets/**)"], before_hooks(&[to_secret]));

@@ -165,8 +165,8 @@ async fn clangd_positions_are_in_characters() {
     assert_eq!(found["items"][0]["callLines"], json!([2]));
     let found = query(&f, "diagnostics", file, (1, 1)).await;
     assert_eq!(found["total"], 0, "{found}");
-    let said = result_text(&f.call("LSP", json!({"operation": "goToDefinition", "filePath": file, "line": used.0, "character": used.1})).await.unwrap());
-    assert!(said.starts_with("clangd finds 1 definition:\nsrc/a.c:1:"), "{said}");
+    let text = result_text(&f.call("LSP", json!({"operation": "goToDefinition", "filePath": file, "line": used.0, "character": used.1})).await.unwrap());
+    assert!(text.starts_with("clangd finds 1 definition:\nsrc/a.c:1:"), "{text}");
 }
 
 #[tokio::test]
@@ -245,8 +245,8 @@ async fn rules_apply_to_servers_and_their_files() {
     };
     let f = ruled(&["Bash(clangd:*)"]);
     f.write_file("a.c", "int x;\n");
-    let said = f.call_error("LSP", json!({"operation": "documentSymbol", "filePath": "a.c"})).await;
-    assert!(said.contains("denied by rule `Bash(clangd:*)`"), "{said}");
+    let text = f.call_error("LSP", json!({"operation": "documentSymbol", "filePath": "a.c"})).await;
+    assert!(text.contains("denied by rule `Bash(clangd:*)`"), "{text}");
     // A denied file does not exist for the server.
     let f = ruled(&["Read(hidden.h)"]);
     let text = "#include \"hidden.h\"\nint main(void) { return 0; }\n";
@@ -411,8 +411,8 @@ async fn bad_queries_are_explained() {
             "server_unavailable: no language server is configured for `notes.txt`",
         ),
     ] {
-        let said = f.call_error("LSP", input.clone()).await;
-        assert!(said.starts_with(expected), "{input}: {said}");
+        let text = f.call_error("LSP", input.clone()).await;
+        assert!(text.starts_with(expected), "{input}: {text}");
     }
 }
 

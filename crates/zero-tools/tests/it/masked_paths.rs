@@ -178,8 +178,8 @@ fn rerun_as_ordinary_user(test: &str) -> Option<(Option<tempfile::TempDir>, Path
         .current_dir(&work)
         .output()
         .expect("`setpriv` is needed; install the package util-linux");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}");
     None
 }
 

@@ -239,12 +239,12 @@ async fn deny_rule_beats_settings() {
     let rules = ["deny WebFetch(domain:b.test)", "ask WebFetch(domain:c.test)"];
     let f = session_with_rules(&rules, &[&format!("*.test:{port}")]);
     assert_eq!(run_fetch(&f, &format!("http://a.test:{port}/")).await["stdout"], "hello");
-    for (host, said) in [("b", "denies it"), ("c", "requires approval")] {
+    for (host, reason) in [("b", "denies it"), ("c", "requires approval")] {
         let refused = run_fetch(&f, &format!("http://{host}.test:{port}/")).await;
         assert_ne!(refused["stdout"], "hello");
         let note = refused["notes"][0].as_str().unwrap();
         let begin = format!("network: {host}.test:{port} was refused: rule `WebFetch(domain:");
-        assert!(note.starts_with(&begin) && note.contains(said), "{note}");
+        assert!(note.starts_with(&begin) && note.contains(reason), "{note}");
     }
 }
 
@@ -376,8 +376,8 @@ async fn session_network_is_removed_at_end() {
     f.open_session().end();
     wait_until("the connection ends", async || server.present.load(Ordering::SeqCst) == 0).await;
     wait_until("the proxy ends", async || proxies() == 0).await;
-    let said = f.call_error("Bash", json!({"command": "true"})).await;
-    assert!(said.contains("the session is over"), "{said}");
+    let reason = f.call_error("Bash", json!({"command": "true"})).await;
+    assert!(reason.contains("the session is over"), "{reason}");
     let target = format!("a.test:{port}");
     assert_eq!(connection_rows(&f, &target).len(), 1);
     verify_audit_chain(&f);

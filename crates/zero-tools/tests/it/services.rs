@@ -143,11 +143,11 @@ async fn service_reads_no_secrets_and_writes_nothing_outside() {
         state.display()
     );
     let request = ServiceRequest { writable: vec![open.clone()], ..shell_service(&script) };
-    let (said, _) = run_service(&f, &request).await;
-    assert!(said.contains("readable") && said.contains("tmp\n"), "{said}");
-    assert!(!said.contains("treasure") && !said.contains('{'), "{said}");
+    let (output, _) = run_service(&f, &request).await;
+    assert!(output.contains("readable") && output.contains("tmp\n"), "{output}");
+    assert!(!output.contains("treasure") && !output.contains('{'), "{output}");
     assert_eq!(std::fs::read_to_string(temp.path().join("plain")).unwrap(), "readable");
-    assert!(!temp.path().join("new").exists() && open.join("new").exists(), "{said}");
+    assert!(!temp.path().join("new").exists() && open.join("new").exists(), "{output}");
     assert!(f.path("here").exists());
     let left: Vec<_> = std::fs::read_dir(state.join("tmp")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
@@ -175,11 +175,11 @@ async fn writable_setting_cannot_expose_own_or_secret_folders() {
     let state = f.outside().canonicalize().unwrap().join("state");
     std::fs::create_dir_all(state.join("mcp")).unwrap();
     for folder in [home.join(".ssh"), home.join("own"), home.join("link"), state.join("mcp")] {
-        let said = start_error(&f, &ask(folder.clone()), ErrorReason::AccessDenied);
-        assert!(said.contains("must not be writable for `test`"), "{folder:?}: {said}");
+        let output = start_error(&f, &ask(folder.clone()), ErrorReason::AccessDenied);
+        assert!(output.contains("must not be writable for `test`"), "{folder:?}: {output}");
     }
-    let said = start_error(&f, &ask(home.join("missing")), ErrorReason::BadPath);
-    assert!(said.contains("create it first"), "{said}");
+    let output = start_error(&f, &ask(home.join("missing")), ErrorReason::BadPath);
+    assert!(output.contains("create it first"), "{output}");
     assert_eq!(run_service(&f, &ask(home.join("fine"))).await.1.exit_code, Some(0));
 }
 
@@ -194,12 +194,12 @@ async fn service_sees_only_listed_variables() {
     let f =
         ToolFixture::with_commands(CommandSettings { environment, ..CommandSettings::default() });
     let variables = vec![pair("API_KEY", "mine"), pair("BASH_ENV", "/dev/null")];
-    let (said, _) =
+    let (output, _) =
         run_service(&f, &ServiceRequest { variables, ..shell_service("env; pwd") }).await;
-    assert!(said.contains("API_KEY=mine") && said.contains("BASH_ENV=/dev/null"), "{said}");
-    assert!(said.contains("PATH=/usr/bin:/bin") && !said.contains("treasure"), "{said}");
+    assert!(output.contains("API_KEY=mine") && output.contains("BASH_ENV=/dev/null"), "{output}");
+    assert!(output.contains("PATH=/usr/bin:/bin") && !output.contains("treasure"), "{output}");
     let work = f.path("").canonicalize().unwrap();
-    assert!(said.contains(&format!("\n{}\n", work.display())), "{said}");
+    assert!(output.contains(&format!("\n{}\n", work.display())), "{output}");
     let row = serde_json::to_string(&audit_rows(&f)).unwrap();
     assert!(!row.contains("mine"), "{row}");
 }
@@ -217,9 +217,9 @@ async fn service_reaches_only_its_hosts() {
         ..shell_service(fetch)
     };
     let mut service = start_service(&f, &request);
-    let said = [(); 4].map(|()| read_line(&mut service));
-    assert_eq!(said[..2], ["a: hello", "b: hello"]);
-    assert!(said[2].contains("zero: no") && said[3].contains("zero: no"), "{said:?}");
+    let output = [(); 4].map(|()| read_line(&mut service));
+    assert_eq!(output[..2], ["a: hello", "b: hello"]);
+    assert!(output[2].contains("zero: no") && output[3].contains("zero: no"), "{output:?}");
     let notes = service.notes();
     assert!(
         notes.len() == 2 && notes[1].contains(&format!("d.test:{port} was refused")),
@@ -229,8 +229,8 @@ async fn service_reaches_only_its_hosts() {
     service.wait().await;
     assert_eq!(service.notes(), notes);
     // The hosts of one service are not open to another.
-    let (said, _) = run_service(&f, &ServiceRequest { network: Vec::new(), ..request }).await;
-    assert!(!said.contains("a: hello") && said.contains("b: hello"), "{said}");
+    let (output, _) = run_service(&f, &ServiceRequest { network: Vec::new(), ..request }).await;
+    assert!(!output.contains("a: hello") && output.contains("b: hello"), "{output}");
 }
 
 #[tokio::test]
@@ -271,8 +271,8 @@ async fn service_can_exit_by_itself() {
 #[tokio::test]
 async fn command_rules_apply_to_service() {
     let f = session_with_rules(&["deny Bash(bash:*)", "ask Bash(true)"], &[]);
-    let said = start_error(&f, &shell_service("true"), ErrorReason::Denied);
-    assert!(said.starts_with("start `test`: denied by rule `Bash(bash:*)`"), "{said}");
+    let output = start_error(&f, &shell_service("true"), ErrorReason::Denied);
+    assert!(output.starts_with("start `test`: denied by rule `Bash(bash:*)`"), "{output}");
     let words = vec!["true".to_owned()];
     run_service(&f, &ServiceRequest { words, ..shell_service("") }).await;
     let rows = audit_rows(&f);
@@ -307,8 +307,9 @@ async fn service_limits_apply_and_invalid_ones_are_refused() {
     let f = ToolFixture::one_shot();
     let mut limits = CommandLimitChange::default();
     limits.set(CommandLimit::OpenFiles, "77").unwrap();
-    let (said, _) = run_service(&f, &ServiceRequest { limits, ..shell_service("ulimit -n") }).await;
-    assert_eq!(said, "77\n");
+    let (output, _) =
+        run_service(&f, &ServiceRequest { limits, ..shell_service("ulimit -n") }).await;
+    assert_eq!(output, "77\n");
     for name in ["", "a/b", "..", &"x".repeat(65)] {
         let named = ServiceRequest { name: name.to_owned(), ..shell_service("true") };
         start_error(&f, &named, ErrorReason::SchemaViolation);
@@ -327,8 +328,8 @@ async fn service_limits_apply_and_invalid_ones_are_refused() {
     let nowhere = ServiceRequest { folder: Some("nowhere".into()), ..shell_service("true") };
     start_error(&f, &nowhere, ErrorReason::BadPath);
     f.write_file("sub/file", "");
-    let (said, _) =
+    let (output, _) =
         run_service(&f, &ServiceRequest { folder: Some("sub".into()), ..shell_service("ls") })
             .await;
-    assert_eq!(said, "file\n");
+    assert_eq!(output, "file\n");
 }

@@ -136,8 +136,8 @@ fn render_line(out: &TerminalStream, row: &AuditRow) -> String {
         (None, None) => String::new(),
     };
     let mut about = about.lines().collect::<Vec<_>>().join(" ");
-    if let Some(judged) = row.decision.as_ref().and_then(describe_decision) {
-        about.push_str(&judged);
+    if let Some(decision) = row.decision.as_ref().and_then(describe_decision) {
+        about.push_str(&decision);
     }
     let time = format_short_time(row.time);
     let tool = format!("{:<8}", escape_line(&row.tool));

@@ -15,7 +15,7 @@ use zero_core::{ErrorType, ToolError};
 use zero_runtime::CallOutcome;
 
 use self::code_samples::ServerProbe;
-use self::spec_cases::{CASES, ExampleResponder, FILES, PAGES, ToolCase};
+use self::spec_cases::{ExampleNeeds, FILES, PAGES, SpecExample, ToolCase};
 use crate::AppContext;
 use crate::cli::ToolsConformanceArgs;
 use crate::exit::ExitOutcome;
@@ -89,11 +89,11 @@ async fn check_all(
     let pages = PAGES.iter().map(page).collect();
     let outside = ConformanceRunner { app, trial: TrialHost::new(app, FILES, pages).await? };
     let mut checks = Vec::new();
-    for case in CASES.iter().filter(|case| case.level <= args.level) {
+    for case in spec_cases::load_cases()?.iter().filter(|case| case.level <= args.level) {
         counter.start(&format!("checking {}", case.tool));
-        let runner = match case.answered_by {
-            ExampleResponder::Tool | ExampleResponder::LanguageServer => &inside,
-            ExampleResponder::Web => &outside,
+        let runner = match case.needs {
+            ExampleNeeds::Nothing | ExampleNeeds::LanguageServer => &inside,
+            ExampleNeeds::Web => &outside,
         };
         checks.extend(runner.check_tool(case).await);
     }
@@ -111,13 +111,13 @@ struct ConformanceRunner<'a> {
 
 impl ConformanceRunner<'_> {
     /// All checks of one tool.
-    async fn check_tool(&self, case: &'static ToolCase) -> Vec<ToolConformanceCheck> {
+    async fn check_tool(&self, case: &ToolCase) -> Vec<ToolConformanceCheck> {
         let registry = self.trial.host().registry();
-        let Some(registered) = registry.get(case.tool) else {
-            let detail = registry.missing_advice(case.tool).unwrap_or("not in this build");
+        let Some(registered) = registry.get(&case.tool) else {
+            let detail = registry.missing_advice(&case.tool).unwrap_or("not in this build");
             let check = "registered".to_owned();
             return vec![ToolConformanceCheck {
-                tool: case.tool.to_owned(),
+                tool: case.tool.clone(),
                 level: Some(case.level),
                 check,
                 result: ConformanceVerdict::Missing,
@@ -131,20 +131,20 @@ impl ConformanceRunner<'_> {
             value_shape::check_parameters(case, &registered.tool.spec().input_schema),
         );
         checks.add("required parameters", self.check_missing_parameters(case).await);
-        match case.answered_by {
-            ExampleResponder::Tool | ExampleResponder::Web => {
+        match case.needs {
+            ExampleNeeds::Nothing | ExampleNeeds::Web => {
                 for (number, example) in case.examples.iter().enumerate() {
                     let (runs, fields) = self.check_example(case, example).await;
                     checks.add(format!("example {} runs", number + 1), runs);
                     checks.add(format!("example {} result", number + 1), fields);
                 }
             }
-            ExampleResponder::LanguageServer => checks.done.push(self.check_code_query(case).await),
+            ExampleNeeds::LanguageServer => checks.done.push(self.check_code_query(case).await),
         }
         checks.add("wrong input", self.check_unknown_parameters(case).await);
-        if let Some(missing) = case.missing {
-            let outcome = self.call_with_text(case.tool, missing).await;
-            checks.add("missing file", expect_error(outcome, case.tool, ErrorType::NotFound));
+        if let Some(input) = &case.missing_file {
+            let outcome = self.call_with_spec_input(&case.tool, input).await;
+            checks.add("missing file", expect_error(outcome, &case.tool, ErrorType::NotFound));
         }
         checks.done
     }
@@ -153,33 +153,30 @@ impl ConformanceRunner<'_> {
     async fn check_example(
         &self,
         case: &ToolCase,
-        example: &spec_cases::SpecExample,
+        example: &SpecExample,
     ) -> (Result<(), String>, Result<(), String>) {
-        let outcome = match self.call_with_text(case.tool, example.input).await {
+        let outcome = match self.call_with_spec_input(&case.tool, &example.input).await {
             Ok(outcome) => outcome,
             Err(error) => return (Err(error.message), Err("there is no result".to_owned())),
         };
         let structured = &outcome.result.structured;
         let fields = case
             .result
+            .as_ref()
             .map_or(Ok(()), |fields| value_shape::check_exact_fields(fields, structured));
-        let fields = fields.and_then(|()| {
-            let wanted = serde_json::from_str(example.holds).map_err(|error| error.to_string())?;
-            value_shape::check_contains(&wanted, structured)
-        });
-        (Ok(()), fields)
+        (Ok(()), fields.and_then(|()| value_shape::check_contains(&example.result, structured)))
     }
 
     /// Whether each required parameter is enforced: without it, the first example must be rejected.
     async fn check_missing_parameters(&self, case: &ToolCase) -> Result<(), String> {
         let Some(example) = case.examples.first() else { return Ok(()) };
-        for parameter in case.parameters.iter().filter(|parameter| parameter.required) {
-            let mut input = self.parse_input(example.input).map_err(|error| error.message)?;
+        for parameter in case.parameters().filter(|parameter| parameter.is_required) {
+            let mut input = self.prepare_input(&example.input).map_err(|error| error.message)?;
             if let Some(input) = input.as_object_mut() {
                 input.shift_remove(parameter.name);
             }
-            let outcome = self.call_with(case.tool, input).await;
-            expect_error(outcome, case.tool, ErrorType::InvalidInput)
+            let outcome = self.call_with(&case.tool, input).await;
+            expect_error(outcome, &case.tool, ErrorType::InvalidInput)
                 .map_err(|why| format!("without `{}`: {why}", parameter.name))?;
         }
         Ok(())
@@ -189,11 +186,11 @@ impl ConformanceRunner<'_> {
     async fn check_unknown_parameters(&self, case: &ToolCase) -> Result<(), String> {
         let mut nonsense = vec![json!({"no_such_parameter": 1})];
         nonsense.extend(
-            case.parameters.first().map(|parameter| json!({parameter.name: {"wrong": "type"}})),
+            case.parameters().next().map(|parameter| json!({parameter.name: {"wrong": "type"}})),
         );
         for input in nonsense {
-            let outcome = self.call_with(case.tool, input).await;
-            expect_error(outcome, case.tool, ErrorType::InvalidInput)?;
+            let outcome = self.call_with(&case.tool, input).await;
+            expect_error(outcome, &case.tool, ErrorType::InvalidInput)?;
         }
         Ok(())
     }
@@ -215,7 +212,7 @@ impl ConformanceRunner<'_> {
             }
         };
         ToolConformanceCheck {
-            tool: case.tool.to_owned(),
+            tool: case.tool.clone(),
             level: Some(case.level),
             check,
             result,
@@ -223,8 +220,12 @@ impl ConformanceRunner<'_> {
         }
     }
 
-    async fn call_with_text(&self, tool: &str, input: &str) -> Result<CallOutcome, ToolError> {
-        let input = self.parse_input(input)?;
+    async fn call_with_spec_input(
+        &self,
+        tool: &str,
+        input: &Value,
+    ) -> Result<CallOutcome, ToolError> {
+        let input = self.prepare_input(input)?;
         self.call_with(tool, input).await
     }
 
@@ -232,9 +233,9 @@ impl ConformanceRunner<'_> {
         self.trial.call(DialectCall::canonical(tool), input).await
     }
 
-    /// Restores the workspace and parses an input of the specification.
-    fn parse_input(&self, text: &str) -> Result<Value, ToolError> {
-        let input = self.trial.prepare_input(text)?;
+    /// Restores the workspace and fills the placeholders of an input of the specification.
+    fn prepare_input(&self, input: &Value) -> Result<Value, ToolError> {
+        let input = self.trial.prepare_input(&input.to_string())?;
         self.trial.remove_file("path/to/new-file.go");
         Ok(input)
     }
@@ -275,16 +276,16 @@ fn expect_error(
 }
 
 /// Collects the checks of one tool.
-struct ToolChecks {
-    case: &'static ToolCase,
+struct ToolChecks<'a> {
+    case: &'a ToolCase,
     done: Vec<ToolConformanceCheck>,
 }
 
-impl ToolChecks {
+impl ToolChecks<'_> {
     fn add(&mut self, check: impl Into<String>, outcome: Result<(), String>) {
         let result =
             if outcome.is_ok() { ConformanceVerdict::Pass } else { ConformanceVerdict::Fail };
-        let (tool, level) = (self.case.tool.to_owned(), Some(self.case.level));
+        let (tool, level) = (self.case.tool.clone(), Some(self.case.level));
         self.done.push(ToolConformanceCheck {
             tool,
             level,
@@ -347,20 +348,20 @@ fn render_verdict<'a>(
         names.dedup();
         names.join(", ")
     };
-    let said = [
+    let parts = [
         ("failing ", named(ConformanceVerdict::Fail)),
         ("missing ", named(ConformanceVerdict::Missing)),
     ];
-    let said = said.into_iter().filter(|(_, names)| !names.is_empty());
-    let mut said: Vec<String> = said.map(|(word, names)| format!("{word}{names}")).collect();
-    if said.is_empty() {
-        said.push(well.to_owned());
+    let parts = parts.into_iter().filter(|(_, names)| !names.is_empty());
+    let mut parts: Vec<String> = parts.map(|(word, names)| format!("{word}{names}")).collect();
+    if parts.is_empty() {
+        parts.push(well.to_owned());
     }
     let untried = named(ConformanceVerdict::Needs);
     if !untried.is_empty() {
-        said.push(format!("not run, because no language server is installed: {untried}"));
+        parts.push(format!("not run, because no language server is installed: {untried}"));
     }
-    said.join("; ")
+    parts.join("; ")
 }
 
 #[cfg(test)]
@@ -369,27 +370,16 @@ mod tests {
 
     #[test]
     fn spec_cases_are_well_formed() {
-        for case in CASES {
-            for example in case.examples {
-                let input: Value = serde_json::from_str(example.input).unwrap();
-                let holds: Value = serde_json::from_str(example.holds).unwrap();
-                for parameter in case.parameters.iter().filter(|parameter| parameter.required) {
-                    assert!(
-                        input.get(parameter.name).is_some(),
-                        "{} {}",
-                        case.tool,
-                        parameter.name
-                    );
+        for case in spec_cases::load_cases().unwrap() {
+            for example in &case.examples {
+                for parameter in case.parameters().filter(|parameter| parameter.is_required) {
+                    let name = parameter.name;
+                    assert!(example.input.get(name).is_some(), "{} {name}", case.tool);
                 }
-                for name in holds.as_object().unwrap().keys() {
-                    assert!(
-                        case.result.unwrap().iter().any(|field| field.name == name),
-                        "{} {name}",
-                        case.tool
-                    );
+                for name in example.result.keys() {
+                    assert!(case.result.as_ref().unwrap().contains_key(name), "{name}");
                 }
             }
-            case.missing.map(|input| serde_json::from_str::<Value>(input).unwrap());
         }
     }
 }

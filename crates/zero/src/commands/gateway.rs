@@ -14,7 +14,6 @@ use zero_gateway::{
 use zero_runtime::tool_backend::FolderAccess;
 use zero_sandbox::{ConfigFile, FileType, open_file_limit, path_survey, process_memory};
 use zero_settings::gateway::GatewaySettings;
-use zero_settings::models::SecretSetting;
 use zero_wire::method::TokenScope;
 
 use crate::AppContext;
@@ -150,14 +149,9 @@ fn build_auth_config(
         is_empty = false;
     }
     for (name, token) in &settings.tokens {
-        let variable = match &token.secret {
-            SecretSetting::Env(name) => app.config.variable(name),
-            _ => None,
-        };
-        let home = app.config.home().map(PathBuf::from);
         let unusable =
             |why: String| UsageError(format!("invalid token `{name}` in settings: {why}"));
-        let secret = read_secret(&token.secret, variable, home.as_ref()).map_err(unusable)?;
+        let secret = read_secret(&token.secret, &app.config).map_err(unusable)?;
         let secret =
             secret::check_secret(&secret, "token").map_err(|why| unusable(format!("it {why}")))?;
         let holder = token_holder::token_principal(name, &settings.tokens).map_err(unusable)?;

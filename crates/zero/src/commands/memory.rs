@@ -148,7 +148,7 @@ impl MemoryCommandContext<'_> {
 
     fn add(&self, name: NoteName, text: String) -> anyhow::Result<()> {
         let scope = self.scope().unwrap_or(NoteScope::Project);
-        let note = Note { scope, name, text, provenance: NoteProvenance::from_person() };
+        let note = Note { scope, name, text, provenance: NoteProvenance::from_user() };
         let shelf = self.memories.open_or_create_store(scope, &self.workspace)?;
         let replaced = shelf.put(&note, &change_note(), || Ok(()))?;
         let what = if replaced { "replaced" } else { "added" };

@@ -179,15 +179,15 @@ async fn run_turn(
             continue;
         }
         let Some(payload) = event.payload else { continue };
-        let said: SessionEvent =
+        let update: SessionEvent =
             serde_json::from_value(payload).context("the gateway sent an invalid event")?;
-        if said.session_key != session.session_key || !belongs_to_run(&said.event, &run_id) {
+        if update.session_key != session.session_key || !belongs_to_run(&update.event, &run_id) {
             continue;
         }
-        if let EventKind::QuestionAsked(question) = &said.event.what {
+        if let EventKind::QuestionAsked(question) = &update.event.what {
             tokio::spawn(answer_question(client.clone(), asking.elicitor(app), question.clone()));
         }
-        if let EventKind::ApprovalRequested(request) = &said.event.what {
+        if let EventKind::ApprovalRequested(request) = &update.event.what {
             tokio::spawn(resolve_approval(
                 client.clone(),
                 asking.clone(),
@@ -195,7 +195,7 @@ async fn run_turn(
                 request.clone(),
             ));
         }
-        if let Some(exit) = show.print_event(&said.event)? {
+        if let Some(exit) = show.print_event(&update.event)? {
             break exit;
         }
     };

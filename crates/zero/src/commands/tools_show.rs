@@ -100,7 +100,7 @@ fn to_json(facts: &ToolFacts<'_>) -> serde_json::Value {
                 "command": shown.command,
                 "before": shown.before,
                 "needs": shown.needs,
-                "output": shown.said,
+                "output": shown.output,
             });
             fields.insert("example".to_owned(), example);
         }
@@ -153,8 +153,8 @@ fn render_page(out: &TerminalStream, facts: &ToolFacts<'_>) -> String {
             let _ = writeln!(text, "{line}");
         }
         let _ = writeln!(text, "{}", shown.command);
-        if let Some(said) = &shown.said {
-            let _ = writeln!(text, "\n{}\n{said}", out.paint(STRONG, "Output"));
+        if let Some(output) = &shown.output {
+            let _ = writeln!(text, "\n{}\n{output}", out.paint(STRONG, "Output"));
         }
     }
     text
@@ -241,8 +241,8 @@ mod tests {
             for tool in app.tools_in_dialect(&registry, dialect) {
                 let facts = ToolFacts::new(&app, &registry, dialect, &tool);
                 let shown = facts.example().unwrap_or_else(|| panic!("no {}", tool.name));
-                let (line, said) = (shown.command, shown.said.unwrap());
-                let end = format!("\n{line}\n\nOutput\n{said}\n");
+                let (line, output) = (shown.command, shown.output.unwrap());
+                let end = format!("\n{line}\n\nOutput\n{output}\n");
                 assert!(render_page(&app.terminal.out, &facts).ends_with(&end));
                 let (before, rest) = line.split_once(" '").unwrap();
                 let (input, after) = rest.split_once('\'').unwrap();
@@ -257,7 +257,7 @@ mod tests {
                     assert!(canonical.is_ok(), "{line}: {canonical:?}");
                     continue;
                 }
-                let (exit, said) = run_command(&words);
+                let (exit, output) = run_command(&words);
                 let is = |part: &str| tool.name.to_ascii_lowercase().contains(part);
                 // The requirements of some examples are missing here: a session, a server, a user.
                 for (needed, of) in [
@@ -265,18 +265,18 @@ mod tests {
                     ("no language server for `shop.c` is installed", is("lsp")),
                     ("no user is available to answer", is("question")),
                 ] {
-                    assert!(of || !said.contains(needed), "{line}\n{said}");
+                    assert!(of || !output.contains(needed), "{line}\n{output}");
                 }
                 let lacks = is("bashoutput") || is("bashkill") || is("lsp") || is("question");
-                assert_eq!(exit == ExitOutcome::Ok, !lacks, "{line}\n{said}");
+                assert_eq!(exit == ExitOutcome::Ok, !lacks, "{line}\n{output}");
             }
         }
     }
 
     #[track_caller]
     fn check_page(words: &[&str], expected: &str) {
-        let (exit, said) = run_show(words);
-        assert!(exit == ExitOutcome::Ok && said.contains(expected), "{words:?}\n{said}");
+        let (exit, output) = run_show(words);
+        assert!(exit == ExitOutcome::Ok && output.contains(expected), "{words:?}\n{output}");
     }
 
     #[cfg(feature = "lsp")]
@@ -326,16 +326,16 @@ mod tests {
             (&["Raed"][..], "there is no tool `Raed` in any dialect; did you mean Read"),
             (&["Read", "--dialect", "acp"], "there is no tool `Read` in dialect `acp`"),
         ] {
-            let (exit, said) = run_show(words);
-            assert!(exit == ExitOutcome::Usage && said.contains(expected), "{words:?}\n{said}");
+            let (exit, output) = run_show(words);
+            assert!(exit == ExitOutcome::Usage && output.contains(expected), "{words:?}\n{output}");
         }
     }
 
     #[cfg(feature = "web")]
     #[test]
     fn json_includes_names_and_example() {
-        let (_, said) = run_show(&["web_request", "--json"]);
-        let shown: serde_json::Value = serde_json::from_str(&said).unwrap();
+        let (_, output) = run_show(&["web_request", "--json"]);
+        let shown: serde_json::Value = serde_json::from_str(&output).unwrap();
         assert_eq!(shown["canonicalName"], "WebRequest");
         assert_eq!(shown["timeoutMs"], 90_000);
         let fields = ["url", "method", "headers", "body"];
@@ -343,11 +343,11 @@ mod tests {
         let name =
             json!({"dialect": "acp", "name": "web_request", "fields": fields, "input": input});
         assert_eq!(shown["names"][1], name);
-        assert!(shown["effects"].as_str().unwrap().starts_with("sends one request"), "{said}");
+        assert!(shown["effects"].as_str().unwrap().starts_with("sends one request"), "{output}");
         assert_eq!(shown["bounds"][1], json!({"what": "the request", "most": "15 KB"}));
-        assert!(shown["example"]["output"].as_str().unwrap().contains("200"), "{said}");
+        assert!(shown["example"]["output"].as_str().unwrap().contains("200"), "{output}");
         assert_eq!(shown["example"]["input"]["method"], "GET");
-        assert!(shown["example"]["command"].as_str().unwrap().ends_with("local.json"), "{said}");
+        assert!(shown["example"]["command"].as_str().unwrap().ends_with("local.json"), "{output}");
     }
 
     #[test]

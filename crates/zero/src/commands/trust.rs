@@ -114,14 +114,14 @@ impl TrustReview<'_> {
             TrustState::Never => ("untrusted", None),
             TrustState::Changed { since, .. } => ("changed", Some(since)),
         };
-        let place = |entry: &SettingsEntry| json!({"key": entry.key, "value": entry.value, "source": entry.file, "line": entry.line, "layer": entry.layer});
-        let entries: Vec<Value> = self.seen.iter().map(place).collect();
+        let entry_json = |entry: &SettingsEntry| json!({"key": entry.key, "value": entry.value, "source": entry.file, "line": entry.line, "layer": entry.layer});
+        let entries: Vec<Value> = self.seen.iter().map(entry_json).collect();
         let mut answer = json!({"folder": self.folder, "standing": word, "entries": entries});
         if let Some(since) = since {
             answer["since"] = json!(since);
         }
         if let TrustState::Changed { new, gone, .. } = &self.trust {
-            answer["new"] = new.iter().map(place).collect();
+            answer["new"] = new.iter().map(entry_json).collect();
             answer["gone"] = json!(gone);
         }
         self.app.terminal.out.write_pretty_json(&answer)?;

@@ -96,7 +96,7 @@ impl UndoOperation<'_> {
             entry.id
         );
         let agreed = self.app.terminal.confirm(&answers, &question);
-        trace.record_answer("person", agreed);
+        trace.record_answer(zero_runtime::USER_APPROVER, agreed);
         agreed
     }
 
@@ -332,9 +332,9 @@ mod tests {
             };
             let cli = Cli::try_parse_from(["zero", "undo"].iter().chain(words)).unwrap();
             let ended = crate::commands::run(&app, cli).unwrap();
-            let said = app.terminal.out.written_text() + &app.terminal.err.written_text();
-            assert_eq!(ended, exit, "{said}");
-            assert!(said.contains(message), "{said}");
+            let output = app.terminal.out.written_text() + &app.terminal.err.written_text();
+            assert_eq!(ended, exit, "{output}");
+            assert!(output.contains(message), "{output}");
         }
     }
 

@@ -190,13 +190,13 @@ async fn backend_uses_editor_folders_and_buffers() {
     };
     let SessionToolHost { backend, own_mode, .. } = rig.factory.open(order).await.unwrap();
     assert_eq!((own_mode, backend.folder()), (PermissionMode::AcceptEdits, Some(rig.path("work"))));
-    let (status, said) = call_tool(&*backend, "Read", read.clone()).await;
-    assert!(status == ToolCallStatus::Completed && said.contains("being typed"), "{said}");
+    let (status, text) = call_tool(&*backend, "Read", read.clone()).await;
+    assert!(status == ToolCallStatus::Completed && text.contains("being typed"), "{text}");
     let additional = vec![rig.path("lib")];
     let order = ToolHostRequest { additional, ..rig.make_order("two") };
     let other = rig.factory.open(order).await.unwrap().backend;
-    let (_, said) = call_tool(&*other, "Read", read).await;
-    assert!(said.contains("on disk"), "a buffer is of one session: {said}");
+    let (_, text) = call_tool(&*other, "Read", read).await;
+    assert!(text.contains("on disk"), "a buffer is of one session: {text}");
 }
 
 #[tokio::test]
@@ -216,9 +216,9 @@ async fn session_servers_are_private_and_end_with_session() {
     let is_there =
         async || list_tools(&*backend).await.iter().any(|tool| tool == "My-Server__echo");
     wait_until("its tools are there", is_there).await;
-    let (status, said) = call_tool(&*backend, "My-Server__env", json!({})).await;
-    assert_eq!(status, ToolCallStatus::Completed, "{said}");
-    let env: Value = serde_json::from_str(&said).unwrap();
+    let (status, text) = call_tool(&*backend, "My-Server__env", json!({})).await;
+    assert_eq!(status, ToolCallStatus::Completed, "{text}");
+    let env: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(env["GIVEN"], "${HOME}".len(), "it is meant as it is written");
     assert!(!list_tools(&*backend).await.iter().any(|tool| tool.starts_with("bad")));
 
@@ -228,12 +228,12 @@ async fn session_servers_are_private_and_end_with_session() {
         "those of one session"
     );
 
-    let told = rig.terminal.err.written_text();
+    let stderr = rig.terminal.err.written_text();
     assert!(
-        told.contains("cannot use MCP server `plain` (your editor)") && told.contains("https"),
-        "{told}"
+        stderr.contains("cannot use MCP server `plain` (your editor)") && stderr.contains("https"),
+        "{stderr}"
     );
-    assert!(!told.contains("s3cret"), "{told}");
+    assert!(!stderr.contains("s3cret"), "{stderr}");
     assert!(rig.count_processes() > 0);
     drop(backend);
     wait_until("the server ends with its session", async || rig.count_processes() == 0).await;

@@ -1,11 +1,11 @@
-//! How editors are served, from settings to the types of the editor's protocol.
+//! Converts the settings for editors.
 
 use zero_acp::{ClientPreferences, DisconnectPolicy};
 use zero_client::OverlapPolicy;
 use zero_settings::WorkspaceSettings;
 use zero_settings::acp::{EditorExitSetting, PromptOverlapSetting};
 
-/// What the user's own settings say of editors.
+/// Returns the preferences for editors in the user's own settings.
 pub(crate) fn client_preferences(settings: &WorkspaceSettings) -> ClientPreferences {
     let acp = settings.acp();
     ClientPreferences {
@@ -37,9 +37,9 @@ mod tests {
     #[test]
     fn acp_settings_count_only_in_user_file() {
         let both = r#"{"acp": {"overlap": "replace", "onExit": "detach"}}"#;
-        let said =
+        let preferences =
             ClientPreferences { overlap: OverlapPolicy::Replace, on_eof: DisconnectPolicy::Detach };
-        check(SettingsLayerKind::User, both, said);
+        check(SettingsLayerKind::User, both, preferences);
         check(SettingsLayerKind::Project, both, ClientPreferences::default());
         check(SettingsLayerKind::User, "{}", ClientPreferences::default());
         let one =

@@ -1,4 +1,4 @@
-//! Models and agents of settings, as the session engine takes them, and where their keys come from.
+//! Converts the models and agents of the settings for the session engine, and reads their API keys.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use zero_settings::models::{AgentSetting, ModelApiSetting, ModelSetting, PriceSe
 
 use crate::environment::EnvironmentConfig;
 
-/// Most bytes of a file that holds a key.
+/// Largest file with a key, in bytes.
 pub(crate) const KEY_BYTES_MAX: u64 = 16 * 1024;
 
-/// The models that settings name.
+/// Returns the models in the settings.
 pub(crate) fn model_configs(
     settings: &WorkspaceSettings,
     config: &EnvironmentConfig,
@@ -40,7 +40,7 @@ pub(crate) fn model_configs(
     settings.models().map(model).collect()
 }
 
-/// The agents that settings name.
+/// Returns the agents in the settings.
 pub(crate) fn agent_profiles(settings: &WorkspaceSettings) -> Vec<AgentProfile> {
     let agent = |(id, setting): (&str, &AgentSetting)| AgentProfile {
         id: id.to_owned(),
@@ -55,7 +55,7 @@ pub(crate) fn agent_profiles(settings: &WorkspaceSettings) -> Vec<AgentProfile> 
     settings.agents().map(agent).collect()
 }
 
-/// The protocol, and the provider's own address.
+/// Returns the protocol and the default base URL of its provider.
 fn to_api(api: ModelApiSetting) -> (ModelApi, &'static str) {
     match api {
         ModelApiSetting::Chat => (ModelApi::OpenAiChat, "https://api.openai.com/v1"),
@@ -74,30 +74,43 @@ fn to_prices(prices: PriceSetting) -> TokenPrices {
     }
 }
 
-/// What reads a secret when it is needed.
-fn to_key_source(secret: SecretSetting, config: &EnvironmentConfig) -> ApiKeySource {
+/// Returns a function that reads the secret when a request needs it. The environment is read now.
+pub(crate) fn secret_reader(
+    secret: SecretSetting,
+    config: &EnvironmentConfig,
+) -> impl Fn() -> Result<String, String> + Send + Sync + use<> {
     let variable = match &secret {
         SecretSetting::Env(name) => config.variable(name).map(str::to_owned),
         _ => None,
     };
     let home = config.home().map(PathBuf::from);
+    move || read_from_source(&secret, variable.as_deref(), home.as_ref())
+}
+
+/// Reads a secret now; the error is a message for the user.
+pub(crate) fn read_secret(
+    secret: &SecretSetting,
+    config: &EnvironmentConfig,
+) -> Result<String, String> {
+    secret_reader(secret.clone(), config)()
+}
+
+fn to_key_source(secret: SecretSetting, config: &EnvironmentConfig) -> ApiKeySource {
+    let read = secret_reader(secret, config);
     Arc::new(move || {
-        let wrong = |what: String| ModelError::new(ModelErrorKind::Auth, what);
-        read_secret(&secret, variable.as_deref(), home.as_ref())
-            .map(|key| ApiKey::new(&key))
-            .map_err(wrong)
+        let key = read().map_err(|why| ModelError::new(ModelErrorKind::Auth, why))?;
+        Ok(ApiKey::new(&key))
     })
 }
 
-/// The secret, or why there is none.
-pub(crate) fn read_secret(
+fn read_from_source(
     setting: &SecretSetting,
     variable: Option<&str>,
     home: Option<&PathBuf>,
 ) -> Result<String, String> {
     let secret = match setting {
         SecretSetting::Env(name) => variable.map(str::to_owned).ok_or_else(|| {
-            format!("the key is looked for in `{name}`, which is not set; set it")
+            format!("the environment variable `{name}` is not set; set it to the key")
         })?,
         SecretSetting::File(file) => {
             let path = match (file.strip_prefix("~/"), home) {
@@ -106,14 +119,14 @@ pub(crate) fn read_secret(
             };
             let bytes = ConfigFile::Own(path).read(KEY_BYTES_MAX);
             let bytes = bytes.map_err(|error| format!("cannot read the key: {error}"))?;
-            let bytes = bytes
-                .ok_or_else(|| format!("the key is looked for in `{file}`, which is not there"))?;
-            String::from_utf8(bytes).map_err(|_| format!("`{file}` holds no text"))?
+            let bytes = bytes.ok_or_else(|| format!("the key file `{file}` does not exist"))?;
+            String::from_utf8(bytes)
+                .map_err(|_| format!("the key file `{file}` is not UTF-8 text"))?
         }
         SecretSetting::Keyring(name) => {
             let found = DesktopKeyring::KEYS.get(name);
             let found = found.map_err(|error| {
-                    format!("the key is looked for in the desktop's keyring, which {error}; {KEYRING_ADVICE}, or use `file` or `env` in settings")
+                    format!("cannot read the key from the keyring of the desktop, which {error}; {KEYRING_ADVICE}, or use `file` or `env` in settings")
                 })?;
             found.ok_or_else(|| empty_keyring_message(name))?
         }
@@ -129,9 +142,7 @@ pub(crate) fn read_secret(
 }
 
 fn empty_keyring_message(name: &str) -> String {
-    format!(
-        "the keyring has nothing under `{name}`; put it there with `zero config set-key {name}`"
-    )
+    format!("the keyring has nothing under `{name}`; store it with `zero config set-key {name}`")
 }
 
 #[cfg(test)]
@@ -196,7 +207,7 @@ mod tests {
 
     #[track_caller]
     fn check(secret: &SecretSetting, variable: Option<&str>, expected: Result<&str, &str>) {
-        let found = read_secret(secret, variable, None);
+        let found = read_from_source(secret, variable, None);
         match (&found, expected) {
             (Ok(found), Ok(expected)) => assert_eq!(found, expected),
             (Err(found), Err(expected)) => assert!(found.contains(expected), "{found}"),
@@ -209,14 +220,14 @@ mod tests {
         let env = SecretSetting::Env("K".to_owned());
         check(&env, Some(" a \n"), Ok("a"));
         check(&env, Some(" "), Err("the variable `K` is empty"));
-        check(&env, None, Err("`K`, which is not set"));
+        check(&env, None, Err("variable `K` is not set"));
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         let file = SecretSetting::File(path.display().to_string());
-        check(&file, None, Err("which is not there"));
+        check(&file, None, Err("does not exist"));
         std::fs::write(&path, "b\n").unwrap();
         check(&file, None, Ok("b"));
         std::fs::write(&path, [0xff]).unwrap();
-        check(&file, None, Err("holds no text"));
+        check(&file, None, Err("is not UTF-8 text"));
     }
 }

@@ -1,4 +1,4 @@
-//! The certificates that settings name, read and checked.
+//! Reads and checks the root certificates that the settings name.
 
 use std::path::PathBuf;
 
@@ -13,12 +13,12 @@ use zero_settings::network::EXTRA_CA_KEY;
 use crate::environment::EnvironmentConfig;
 use crate::exit::UsageError;
 
-/// Most bytes of a file of certificates.
+/// Largest certificate file, in bytes.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Most certificates in it.
+/// Most certificates in a file.
 const CERTIFICATES_MAX: usize = 1_000;
 
-/// The certificates that are trusted besides those of this machine.
+/// Returns the certificates that are trusted in addition to those of this machine.
 pub(crate) fn extra_roots(
     settings: &WorkspaceSettings,
     config: &EnvironmentConfig,
@@ -33,19 +33,19 @@ pub(crate) fn extra_roots(
 fn read_certificates(path: PathBuf) -> Result<ExtraRootCertificates, String> {
     let bytes = ConfigFile::Own(path).read(FILE_BYTES_MAX);
     let bytes = bytes.map_err(|error| format!("cannot be read: {error}"))?;
-    let bytes = bytes.ok_or("is not there; put it there, or remove the setting")?;
-    let none = || "holds no certificates as PEM (`-----BEGIN CERTIFICATE-----`)".to_owned();
+    let bytes = bytes.ok_or("does not exist; create it, or remove the setting")?;
+    let none = || "has no certificates in PEM format (`-----BEGIN CERTIFICATE-----`)".to_owned();
     let mut certificates = Vec::new();
     for (number, found) in (1..).zip(CertificateDer::pem_slice_iter(&bytes)) {
         if number > CERTIFICATES_MAX {
             return Err(format!(
-                "holds more than {CERTIFICATES_MAX} certificates; leave those that are needed"
+                "has more than {CERTIFICATES_MAX} certificates; keep those that are needed"
             ));
         }
         let certificate = found.map_err(|_| none())?;
-        // Whoever connects takes all of them or none, and could not say which one it is.
+        // Checked here one by one, because TLS accepts all of them or none, without naming the bad one.
         RootCertStore::empty().add(certificate.clone()).map_err(|error| {
-            format!("has a certificate that cannot be used, number {number} ({error}); take it out")
+            format!("has an invalid certificate, number {number} ({error}); remove it")
         })?;
         certificates.push(certificate.to_vec());
     }
@@ -81,11 +81,11 @@ mod tests {
         std::fs::write(path("second"), format!("{}{unusable}", make_certificate())).unwrap();
         std::fs::write(path("many"), make_certificate().repeat(CERTIFICATES_MAX + 1)).unwrap();
         for (file, why) in [
-            (path("none"), "is not there"),
-            (path("words"), "holds no certificates"),
-            (path("half"), "holds no certificates"),
-            (path("second"), "has a certificate that cannot be used, number 2 ("),
-            (path("many"), "holds more than 1000 certificates"),
+            (path("none"), "does not exist"),
+            (path("words"), "has no certificates in PEM format"),
+            (path("half"), "has no certificates in PEM format"),
+            (path("second"), "has an invalid certificate, number 2 ("),
+            (path("many"), "has more than 1000 certificates"),
             (folder.path().to_owned(), "cannot be read"),
         ] {
             let error = read_certificates(file.clone()).unwrap_err();

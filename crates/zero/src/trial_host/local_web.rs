@@ -78,13 +78,13 @@ async fn answer_request(mut stream: TcpStream, pages: &[TrialPage]) -> std::io::
         None => ("404 Not Found", "text/plain", "there is no such page\n"),
     };
     let length = body.len();
-    let mut said = format!(
+    let mut response = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
     );
     if method != "HEAD" {
-        said.push_str(body);
+        response.push_str(body);
     }
-    stream.write_all(said.as_bytes()).await?;
+    stream.write_all(response.as_bytes()).await?;
     stream.shutdown().await
 }
 
@@ -108,9 +108,12 @@ mod tests {
         ] {
             let mut stream = TcpStream::connect(web.address()).await.unwrap();
             stream.write_all(request.as_bytes()).await.unwrap();
-            let mut said = String::new();
-            stream.read_to_string(&mut said).await.unwrap();
-            assert!(said.starts_with(starts) && said.ends_with(ends), "{request:?}: {said:?}");
+            let mut response = String::new();
+            stream.read_to_string(&mut response).await.unwrap();
+            assert!(
+                response.starts_with(starts) && response.ends_with(ends),
+                "{request:?}: {response:?}"
+            );
         }
     }
 }

@@ -40,12 +40,12 @@ fn edit_audit_log(zero: &TestProgram, change: impl FnOnce(&str) -> String) {
 
 /// What `verify` says, without what differs from run to run.
 fn run_verify(zero: &TestProgram, args: &[&str]) -> String {
-    let said = zero.run(&[&["audit", "verify"], args].concat());
+    let output = zero.run(&[&["audit", "verify"], args].concat());
     let name = audit_day_file(zero).file_name().unwrap().to_str().unwrap().to_owned();
-    let said = said.replace(&name, "[DAY].jsonl");
+    let output = output.replace(&name, "[DAY].jsonl");
     let is_hash = |word: &str| word.len() == 64;
-    let words = said.split(|c: char| !c.is_ascii_hexdigit()).filter(|word| is_hash(word));
-    words.fold(said.clone(), |text, hash| text.replace(hash, "[HASH]"))
+    let words = output.split(|c: char| !c.is_ascii_hexdigit()).filter(|word| is_hash(word));
+    words.fold(output.clone(), |text, hash| text.replace(hash, "[HASH]"))
 }
 
 #[test]
@@ -169,8 +169,8 @@ fn show_of_unknown_record_gives_advice() {
     let shown = zero.stdout(&["audit", "show", "1"]);
     let id = shown.lines().next().unwrap().split_whitespace().nth(1).unwrap();
     let slip = format!("{}zz", &id[..id.len() - 2]);
-    let said = zero.run(&["audit", "show", &slip]);
-    assert!(said.contains(&format!("did you mean {id}")), "{said}");
+    let output = zero.run(&["audit", "show", &slip]);
+    assert!(output.contains(&format!("did you mean {id}")), "{output}");
     insta::assert_snapshot!(TestProgram::new().run(&["audit", "show", "call_1"]), @"
     exit 2
     --- stderr

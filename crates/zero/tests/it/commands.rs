@@ -128,9 +128,9 @@ fn unwritable_state_folder_is_not_tool_error() {
     let zero = TestProgram::new();
     let mut call = zero.command(&["tools", "call", "LS", "{}"]);
     let output = call.env("XDG_STATE_HOME", "/proc/nope").output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("set XDG_STATE_HOME to a writable folder"), "{said}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("set XDG_STATE_HOME to a writable folder"), "{text}");
 }
 
 #[test]
@@ -294,9 +294,9 @@ fn closed_pipe_is_no_error() {
         let mut child =
             zero.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
-        let mut said = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        assert_eq!((child.wait().unwrap().code(), said.as_str()), (Some(0), ""), "{args:?}");
+        let mut text = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!((child.wait().unwrap().code(), text.as_str()), (Some(0), ""), "{args:?}");
     }
 }
 

@@ -51,12 +51,12 @@ fn value_can_be_set_shown_and_unset() {
     ");
     insta::assert_snapshot!(zero.run(&["config", "set", "permissions.mode", "plan"]), @"
     exit 0
-    `permissions.mode` is that already in ~/.config/zero/settings.json
+    `permissions.mode` already has this value in ~/.config/zero/settings.json
     ");
     zero.stdout(&["config", "add", "permissions.allow", "Bash(git status:*)"]);
     insta::assert_snapshot!(zero.run(&["config", "add", "permissions.allow", "Bash(git status:*)"]), @"
     exit 0
-    `permissions.allow` holds that already in ~/.config/zero/settings.json
+    `permissions.allow` already contains this value in ~/.config/zero/settings.json
     ");
     zero.stdout(&["config", "set", "limits.file-timeout", "5s", "--local"]);
     zero.stdout(&["config", "set", "limits.session-calls", "4", "--project"]);

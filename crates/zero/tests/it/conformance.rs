@@ -10,8 +10,8 @@ use crate::test_program::TestProgram;
 fn run_conformance(zero: &TestProgram, path: &str, args: &[&str]) -> (i32, Value) {
     let mut command = zero.command(&[&["tools", "conformance", "--json"], args].concat());
     let output = command.env("PATH", path).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let report = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{output:?}"));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let report = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{output:?}"));
     (output.status.code().unwrap(), report)
 }
 
@@ -98,7 +98,7 @@ fn conformance_reports_missing_language_server() {
     assert!(code == 0 && told.contains(&format!("{needs}; `clangd`")), "{code} {told}");
     let mut command = zero.command(&["tools", "conformance", "--level", "2"]);
     let output = command.env("PATH", path).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
+    let stdout = String::from_utf8_lossy(&output.stdout);
     let expected = "level 1: conforms\nlevel 2: conforms; not run, because no language server is installed: LSP\n";
-    assert!(said.ends_with(expected), "{said}");
+    assert!(stdout.ends_with(expected), "{stdout}");
 }

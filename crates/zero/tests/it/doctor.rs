@@ -294,7 +294,7 @@ fn models_are_counted_and_missing_keys_named() {
     let (code, found) = run_doctor(&zero, "models", SYSTEM_PATH);
     assert_eq!(code, 0);
     insta::assert_snapshot!(found.join("\n"), @"
-    warning `a` has no key: the key is looked for in `NO_SUCH_KEY`, which is not set; set it
+    warning `a` has no key: the environment variable `NO_SUCH_KEY` is not set; set it to the key
     ok 2 configured; default `b`; keys missing: 1
     ");
     write_file(
@@ -339,7 +339,7 @@ fn gateway_settings_are_checked() {
         r#"{"gateway": {"tokens": {"ci": {"secret": {"file": "~/none"}, "scopes": ["read"]}}}}"#,
     );
     insta::assert_snapshot!(run_doctor(&zero, "gateway", SYSTEM_PATH).1.join("\n"), @"
-    error could not find the token `ci`: the key is looked for in `~/none`, which is not there
+    error could not find the token `ci`: the key file `~/none` does not exist
     error ~/.local/state/zero/gateway.token has mode 644: other users can read the token
     ");
 }

@@ -10,6 +10,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use zero_core::RunId;
 use zero_core::event::{Event, EventKind, RunOutcome, ToolCallStatus};
 use zero_wire::GatewayMethod;
 use zero_wire::chat::{AgentWait, ChatAbort, ChatSend};
@@ -201,12 +202,12 @@ impl FaultFixture {
         // Its tools are gone with it; whoever brings some goes on.
         let args = ["run", "--session", &key, "--url", &self.gateway.url, "hi"];
         let output = self.zero.command(&args).env("PATH", "/usr/bin:/bin").output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
+        let text = String::from_utf8_lossy(&output.stdout);
         assert!(
-            output.status.success() && said.trim() == GREETING_ANSWER,
+            output.status.success() && text.trim() == GREETING_ANSWER,
             "{told}: stuck: {output:?}"
         );
-        check_ledger_complete(&self.read_ledger(&key).await, told);
+        check_ledger_complete(&self.read_ended_ledger(&key, told).await, told);
     }
 
     /// The next prompt gets its answer.
@@ -216,19 +217,19 @@ impl FaultFixture {
         self.request::<ChatSend>(again).await;
         let end = self.request::<AgentWait>(json!({"runId": run, "timeoutMs": 20_000})).await;
         assert!(end.ended_at.is_some(), "{told}: the session is stuck: {end:?}");
-        let ledger = self.read_ledger(&key).await;
+        let ledger = self.read_ended_ledger(&key, told).await;
         check_ledger_complete(&ledger, told);
         let of_run =
             ledger.iter().filter(|event| event.run.as_ref().is_some_and(|of| of.as_str() == run));
-        let (mut said, mut completed) = (String::new(), false);
+        let (mut answer, mut completed) = (String::new(), false);
         for event in of_run {
             match &event.what {
-                EventKind::Text { text } => said.push_str(text),
+                EventKind::Text { text } => answer.push_str(text),
                 EventKind::RunEnded { end, .. } => completed = *end == RunOutcome::Completed,
                 _ => {}
             }
         }
-        assert!(completed && said == GREETING_ANSWER, "{told}: no answer: {ledger:#?}");
+        assert!(completed && answer == GREETING_ANSWER, "{told}: no answer: {ledger:#?}");
     }
 
     fn line_count(&self, number: u64) -> usize {
@@ -240,11 +241,7 @@ impl FaultFixture {
     /// Whether all is as it should be after somebody died.
     async fn check_turn(&mut self, number: u64, shown: &[Event], told: &str) {
         let key = &session_key(number);
-        let open = self.request::<ZeroSessionsOpen>(json!({"sessionKey": key})).await;
-        for run in open.run_ids {
-            self.request::<AgentWait>(json!({"runId": run, "timeoutMs": 20_000})).await;
-        }
-        let ledger = self.read_ledger(key).await;
+        let ledger = self.read_ended_ledger(key, told).await;
         for event in shown {
             assert!(ledger.contains(event), "{told}: shown and lost: {event:?} of {ledger:#?}");
         }
@@ -254,12 +251,29 @@ impl FaultFixture {
         if ledger.iter().any(|event| is_ours(&event)) {
             self.request::<ChatSend>(prompt_params(number)).await;
         }
-        let ledger = self.read_ledger(key).await;
+        let ledger = self.read_ended_ledger(key, told).await;
         check_ledger_complete(&ledger, told);
         let times = self.line_count(number);
         assert!(times <= 1, "{told}: done {times} times");
         let ran = ledger.iter().any(|event| matches!(event.what, EventKind::ToolStarted { .. }));
         assert!(ran || times == 0, "{told}: done, and not in the ledger");
+    }
+
+    /// The ledger once every run in it has ended. The prompt of a dead client may begin at any time
+    /// after its death, as long as the gateway has not read all that the client sent.
+    async fn read_ended_ledger(&self, key: &str, told: &str) -> Vec<Event> {
+        loop {
+            let ledger = self.read_ledger(key).await;
+            let ends = |run: &RunId| {
+                let is_end = |event: &Event| matches!(event.what, EventKind::RunEnded { .. });
+                ledger.iter().any(|event| event.run.as_ref() == Some(run) && is_end(event))
+            };
+            let runs = ledger.iter().filter_map(|event| event.run.as_ref());
+            let Some(unfinished) = runs.into_iter().find(|run| !ends(run)) else { return ledger };
+            let wait = json!({"runId": unfinished, "timeoutMs": 20_000});
+            let end = self.request::<AgentWait>(wait).await;
+            assert!(end.ended_at.is_some(), "{told}: run {unfinished} is stuck: {end:?}");
+        }
     }
 
     async fn read_ledger(&self, key: &str) -> Vec<Event> {
@@ -388,6 +402,6 @@ async fn receive_events(events: &mut GatewayEvents, key: &str, shown: &mut Vec<E
 
 fn parse_event(name: &str, payload: Option<Value>, key: &str) -> Option<Event> {
     let payload = payload.filter(|_| name == SESSION_EVENT)?;
-    let said: SessionEvent = serde_json::from_value(payload).unwrap();
-    (said.session_key == key).then_some(said.event)
+    let update: SessionEvent = serde_json::from_value(payload).unwrap();
+    (update.session_key == key).then_some(update.event)
 }

@@ -162,7 +162,7 @@ fn status_reads_settings_without_starting_servers() {
         ("login", "git", "is a command"),
         ("logout", "git", "is a command"),
         ("approve", "unset", "cannot be used"),
-        ("reconnect", "old", "turned off"),
+        ("reconnect", "old", "disabled"),
     ] {
         let seen = zero.run(&["mcp", command, alias]);
         assert!(seen.starts_with("exit 2") && seen.contains(expected), "{seen}");

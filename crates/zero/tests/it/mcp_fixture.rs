@@ -94,11 +94,11 @@ impl McpTestClient {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let (said, heard) = channel();
+        let (sender, heard) = channel();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                if said.send(serde_json::from_str(&line).unwrap()).is_err() {
+                if sender.send(serde_json::from_str(&line).unwrap()).is_err() {
                     return;
                 }
             }

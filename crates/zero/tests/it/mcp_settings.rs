@@ -100,7 +100,7 @@ fn doctor_reports_unusable_servers_with_reason() {
     let (code, found) = run_doctor(&zero, "mcp", SYSTEM_PATH);
     insta::assert_snapshot!(found.join("\n"), @"
     ok servers: shell (sh), gone (no-such-program), free (x.org)
-    ok server `later` is turned off in settings (~/.config/zero/settings.json:4)
+    ok server `later` is disabled in settings (~/.config/zero/settings.json:4)
     warning server `old` cannot be used (~/.config/zero/settings.json:5): the transport `sse` is deprecated and not supported; most servers offer `http` at another URL: use that, with `\"type\": \"http\"`
     warning server `unset` cannot be used (~/.config/zero/settings.json:6): `env.A`: the variable `NOT_SET_ANYWHERE` is not set; set it before you start zero, or write `${NOT_SET_ANYWHERE:-default}`
     warning server `free` (~/.config/zero/settings.json:7): `trust` allows nothing; write a rule such as `free__*` in `permissions.allow`

@@ -59,8 +59,8 @@ fn check_missing_tool(call: (&str, &str, &str), settings: &str, setting: &str, a
     assert_eq!((find("ok "), find("error ")), (1, 0));
     write_file(&zero, USER_FILE, settings);
     assert_eq!((find("ok "), find("error ")), (0, 1));
-    let said = zero.run(&["doctor"]);
-    assert!(said.contains(&format!("or remove `{setting}`, which has no effect")), "{said}");
+    let output = zero.run(&["doctor"]);
+    assert!(output.contains(&format!("or remove `{setting}`, which has no effect")), "{output}");
 }
 
 #[cfg(not(feature = "lsp"))]

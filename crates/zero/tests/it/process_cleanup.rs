@@ -113,8 +113,8 @@ fn open_pipe_of_background_process_does_not_block() {
         let seconds = unique_seconds(10 + number);
         let input = json!({"command": command.replace("SLEEP", &format!("sleep {seconds}"))});
         let begun = Instant::now();
-        let said = zero.stdout(&["tools", "call", "Bash", &input.to_string(), "--yes"]);
-        assert_eq!((said.as_str(), find_sleepers(seconds).len()), ("done\n", 0), "{command}");
+        let stdout = zero.stdout(&["tools", "call", "Bash", &input.to_string(), "--yes"]);
+        assert_eq!((stdout.as_str(), find_sleepers(seconds).len()), ("done\n", 0), "{command}");
         assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     }
 }

@@ -85,9 +85,9 @@ fn interrupt_reaches_model_and_ledger() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let mut said = [0; 3];
-    run.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
-    assert_eq!(&said, b"one");
+    let mut bytes = [0; 3];
+    run.stdout.as_mut().unwrap().read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"one");
     send_signal(&zero, "INT", run.id());
     assert_eq!(wait_for_child(&mut run).code(), Some(130));
     model.wait_for_disconnect();
@@ -179,8 +179,8 @@ fn refusing_or_lost_gateway_error_says_what_to_do() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut said = [0; 3];
-    run.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+    let mut bytes = [0; 3];
+    run.stdout.as_mut().unwrap().read_exact(&mut bytes).unwrap();
     gateway.kill();
     let output = run.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));

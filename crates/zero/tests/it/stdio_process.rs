@@ -34,10 +34,10 @@ impl StdioProcess {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        let (said, lines) = sync_channel(LINES_MAX);
+        let (sender, lines) = sync_channel(LINES_MAX);
         std::thread::spawn(move || {
             for line in stdout.lines().map_while(Result::ok) {
-                if said.send(line).is_err() {
+                if sender.send(line).is_err() {
                     break;
                 }
             }
@@ -97,13 +97,13 @@ impl StdioProcess {
 
     #[track_caller]
     pub(crate) fn wait_for_answer(&mut self, id: u64) -> Value {
-        self.wait_for_message(|said| said["id"] == id && said.get("method").is_none())
+        self.wait_for_message(|message| message["id"] == id && message.get("method").is_none())
     }
 
     /// Waits for a request or notification of that name.
     #[track_caller]
     pub(crate) fn wait_for_call(&mut self, method: &str) -> Value {
-        self.wait_for_message(|said| said["method"] == method)
+        self.wait_for_message(|message| message["method"] == method)
     }
 
     /// Waits for something that fits; what comes before is kept.
@@ -118,18 +118,18 @@ impl StdioProcess {
             let Ok(line) = self.lines.recv_timeout(left) else {
                 panic!("it did not come; what came: {:?}", self.unheard);
             };
-            let said: Value = serde_json::from_str(&line).expect("only JSON on stdout");
-            if said["method"] == "session/request_permission"
+            let message: Value = serde_json::from_str(&line).expect("only JSON on stdout");
+            if message["method"] == "session/request_permission"
                 && let Some(option) = self.answer
             {
                 let outcome = json!({"outcome": {"outcome": "selected", "optionId": option}});
-                let answer = json!({"jsonrpc": "2.0", "id": said["id"], "result": outcome});
+                let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": outcome});
                 self.write(&answer.to_string());
             }
-            if fits(&said) {
-                return said;
+            if fits(&message) {
+                return message;
             }
-            self.unheard.push_back(said);
+            self.unheard.push_back(message);
         }
     }
 
@@ -138,9 +138,9 @@ impl StdioProcess {
         let (updates, rest) = self
             .unheard
             .drain(..)
-            .partition::<VecDeque<Value>, _>(|said| said["method"] == "session/update");
+            .partition::<VecDeque<Value>, _>(|message| message["method"] == "session/update");
         self.unheard = rest;
-        updates.into_iter().map(|said| said["params"]["update"].clone()).collect()
+        updates.into_iter().map(|message| message["params"]["update"].clone()).collect()
     }
 
     /// Closes its stdin, and waits for its end.

@@ -234,9 +234,9 @@ fn collector_gets_runs_and_calls_without_content() {
     for (path, head, body) in arrived.iter() {
         assert!(head.contains("\r\nx-key: s3cret\r\n"), "{head}");
         assert!(head.contains("\r\ncontent-type: application/x-protobuf\r\n"), "{head}");
-        let said = String::from_utf8_lossy(body);
+        let text = String::from_utf8_lossy(body);
         for private in PRIVATE_TEXTS {
-            assert!(!said.contains(private), "{path} tells `{private}`: {said}");
+            assert!(!text.contains(private), "{path} tells `{private}`: {text}");
         }
     }
 }
@@ -261,10 +261,10 @@ fn headers_are_not_sent_in_clear_to_remote_collector() {
     let zero = TestProgram::new();
     let settings = r#"{"gateway": {"telemetry": {"endpoint": "http://192.0.2.1:4318", "headers": {"x-key": "s3cret"}}}}"#;
     write_file(&zero, USER_FILE, settings);
-    let said = zero.run(&["gateway", "--port", "0"]);
-    assert!(said.starts_with("exit 2\n"), "{said}");
-    assert!(said.contains("its headers would be sent to another machine without TLS"), "{said}");
-    assert!(!said.contains("s3cret"), "{said}");
+    let text = zero.run(&["gateway", "--port", "0"]);
+    assert!(text.starts_with("exit 2\n"), "{text}");
+    assert!(text.contains("its headers would be sent to another machine without TLS"), "{text}");
+    assert!(!text.contains("s3cret"), "{text}");
 }
 
 #[test]

@@ -94,8 +94,8 @@ fn json_output_cannot_control_terminal() {
         assert_eq!(shown, plain, "{args:?}");
     }
     assert!(!seen.contains(['\u{9b}', '\u{202e}']), "{seen}");
-    let said = |line: &str| serde_json::from_str::<Value>(line).unwrap()["text"].clone();
-    let texts: Vec<Value> = seen.lines().map(said).collect();
+    let event_text = |line: &str| serde_json::from_str::<Value>(line).unwrap()["text"].clone();
+    let texts: Vec<Value> = seen.lines().map(event_text).collect();
     let all: String = texts.iter().filter_map(Value::as_str).collect();
     assert!(all.ends_with("\u{9b}2J \u{202e}txt.exe"), "{seen}");
 }

@@ -82,8 +82,8 @@ fn caller_can_cancel_a_question() {
         });
         // Both have begun.
         for name in &names {
-            tools.wait_for_message(|said| {
-                said["method"] == "tools/progress" && said["params"]["toolCallId"] == **name
+            tools.wait_for_message(|message| {
+                message["method"] == "tools/progress" && message["params"]["toolCallId"] == **name
             });
         }
         let asked = tools.wait_for_call("session/request_permission");
@@ -93,7 +93,7 @@ fn caller_can_cancel_a_question() {
         for call in calls {
             assert_eq!(tools.wait_for_answer(call)["result"]["isError"], true);
         }
-        let other = tools.unheard.iter().find(|said| said["method"] == asked["method"]);
+        let other = tools.unheard.iter().find(|message| message["method"] == asked["method"]);
         assert_eq!(other, None, "the next question is not asked any more");
     }
     assert!(!zero.folder().join("never.txt").exists() && !zero.folder().join("nor.txt").exists());
@@ -135,19 +135,19 @@ fn call_can_be_followed_and_cancelled() {
     assert_eq!(tools.wait_for_answer(id)["result"]["isError"], true);
 
     let id = tools.send_request("tools/use", call_params("c2", "run_command", slow.clone()));
-    tools.wait_for_message(|said| said["params"]["toolCallId"] == "c2");
+    tools.wait_for_message(|message| message["params"]["toolCallId"] == "c2");
     tools.notify("$/cancel_request", json!({"requestId": id}));
     assert_eq!(tools.wait_for_answer(id)["error"]["code"], -32800);
 
     let id = tools.send_request("tools/use", call_params("c3", "run_command", slow.clone()));
-    tools.wait_for_message(|said| said["params"]["toolCallId"] == "c3");
+    tools.wait_for_message(|message| message["params"]["toolCallId"] == "c3");
     assert_eq!(tools.request_ok("tools/close", json!({"sessionId": "s1"})), json!({}));
     assert_eq!(tools.wait_for_answer(id)["result"]["isError"], true);
     assert_eq!(tools.request_error("tools/close", json!({"sessionId": "s1"})).0, -32002);
 
     // Who goes away in the middle of it leaves nothing behind.
     let id = tools.send_request("tools/use", call_params("c4", "run_command", slow));
-    tools.wait_for_message(|said| said["params"]["toolCallId"] == "c4");
+    tools.wait_for_message(|message| message["params"]["toolCallId"] == "c4");
     assert!(tools.close().success(), "{id}");
 }
 
@@ -175,9 +175,15 @@ fn session_can_be_closed_while_opening() {
 fn bad_input_gets_error_and_serving_continues() {
     let (_zero, mut tools) = start_serving(&[]);
     tools.write("this is no JSON");
-    assert_eq!(tools.wait_for_message(|said| said["error"].is_object())["error"]["code"], -32700);
+    assert_eq!(
+        tools.wait_for_message(|message| message["error"].is_object())["error"]["code"],
+        -32700
+    );
     tools.write("[]");
-    assert_eq!(tools.wait_for_message(|said| said["error"].is_object())["error"]["code"], -32600);
+    assert_eq!(
+        tools.wait_for_message(|message| message["error"].is_object())["error"]["code"],
+        -32600
+    );
     for (method, params, code) in [
         ("tools/use", json!({}), -32602),
         ("tools/use", json!({"sessionId": 1, "toolCallId": "c", "toolName": "t"}), -32602),

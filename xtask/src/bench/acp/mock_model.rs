@@ -63,7 +63,7 @@ struct MockModelState {
     /// The time it needed itself, in nanoseconds.
     own_ns: AtomicU64,
     calls: AtomicU64,
-    told: Mutex<ResultTally>,
+    tally: Mutex<ResultTally>,
 }
 
 impl MockModel {
@@ -94,7 +94,7 @@ impl MockModel {
 
     /// The results it received since the last call of this function.
     pub(super) fn take_tally(&self) -> ResultTally {
-        std::mem::take(&mut *self.kept.told.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.kept.tally.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -107,9 +107,9 @@ impl MockModelState {
             let start = Instant::now();
             let request: CompletionRequest =
                 serde_json::from_slice(&body).context("the request is no JSON of a chat")?;
-            let (reply, told) = next_reply(&request.messages);
-            if let Some(told) = told {
-                self.record_result(told);
+            let (reply, checked) = next_reply(&request.messages);
+            if let Some(result) = checked {
+                self.record_result(result);
             }
             let events = self.encode_events(reply);
             let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length:";
@@ -123,12 +123,12 @@ impl MockModelState {
     }
 
     fn record_result(&self, result: Result<(), String>) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
         match result {
-            Ok(()) => told.right += 1,
+            Ok(()) => tally.right += 1,
             Err(wrong) => {
-                told.wrong += 1;
-                told.first_wrong.get_or_insert(wrong);
+                tally.wrong += 1;
+                tally.first_wrong.get_or_insert(wrong);
             }
         }
     }
@@ -215,7 +215,7 @@ fn next_reply(messages: &[CompletionMessage]) -> (ScriptedReply, Option<Result<(
         return (ScriptedReply::Text(HELLO), None);
     };
     let results: Vec<_> = since.iter().filter(|message| message.role == "tool").collect();
-    let told = results.last().map(|last| {
+    let checked = results.last().map(|last| {
         let expected = fill_number(&script.expected, results.len() - 1);
         let text = last.text();
         if text.contains(&expected) {
@@ -230,7 +230,7 @@ fn next_reply(messages: &[CompletionMessage]) -> (ScriptedReply, Option<Result<(
     } else {
         ScriptedReply::Text("Done.")
     };
-    (next, told)
+    (next, checked)
 }
 
 fn parse_script(text: &str) -> Option<ModelScript> {
@@ -269,13 +269,13 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(said: &[(&str, &str)], expected: (ScriptedReply, Option<Result<(), String>>)) {
+    fn check(turns: &[(&str, &str)], expected: (ScriptedReply, Option<Result<(), String>>)) {
         let mut messages = vec![message("system", "be good"), message("user", "before")];
         messages.push(message(
             "user",
             &format!("[here]\n{}\nthere", echo_script().to_prompt().unwrap()),
         ));
-        messages.extend(said.iter().map(|(role, text)| message(role, text)));
+        messages.extend(turns.iter().map(|(role, text)| message(role, text)));
         assert_eq!(next_reply(&messages), expected);
     }
 

@@ -15,7 +15,7 @@ fn call_is_announced_once_then_only_changes_are_sent() {
         locations: vec![location("a.rs", Some(2))],
         progress: None,
     };
-    let places = [location("/w/a.rs", Some(2))];
+    let locations = [location("/w/a.rs", Some(2))];
     // Ledger first.
     let mut one = presenter(plain_features());
     check(
@@ -24,7 +24,7 @@ fn call_is_announced_once_then_only_changes_are_sent() {
                 "kind": "read", "locations": [{"path": "/w/a.rs"}], "rawInput": input}]),
     );
     check(
-        updates_json(one.present_description("c1", "Read `a.rs`", ToolKind::Read, &places)),
+        updates_json(one.present_description("c1", "Read `a.rs`", ToolKind::Read, &locations)),
         json!([{"sessionUpdate": "tool_call_update", "toolCallId": "c1", "title": "Read `a.rs`",
                 "locations": [{"path": "/w/a.rs", "line": 2}]}]),
     );
@@ -32,7 +32,7 @@ fn call_is_announced_once_then_only_changes_are_sent() {
     // Tools first: a late fact of a lower rank changes nothing.
     let mut two = presenter(plain_features());
     check(
-        updates_json(two.present_description("c1", "Read `a.rs`", ToolKind::Read, &places)),
+        updates_json(two.present_description("c1", "Read `a.rs`", ToolKind::Read, &locations)),
         json!([{"sessionUpdate": "tool_call", "toolCallId": "c1", "title": "Read `a.rs`", "kind": "read",
                 "locations": [{"path": "/w/a.rs", "line": 2}]}]),
     );
@@ -140,7 +140,7 @@ fn diff_stays_visible_after_call_ends() {
 }
 
 #[test]
-fn error_is_told_with_every_field() {
+fn error_shows_every_field() {
     let mut presenter = presenter(plain_features());
     presenter.present_live(call_started("c1", "Read", ToolKind::Read, json!({"path": "b"})));
     presenter.present_live(call_started("c2", "Read", ToolKind::Read, json!({"path": "b"})));

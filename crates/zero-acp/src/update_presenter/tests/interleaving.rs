@@ -124,13 +124,13 @@ fn any_event_order_yields_consistent_updates() {
         let mut story = Vec::new();
         for (number, step) in steps.iter().enumerate() {
             let now = start + Duration::from_millis(100 * number as u64);
-            let heard = match step {
+            let updates = match step {
                 10 => presenter.present_live(call_ended("c1", status, "out\n(exit code 1)")),
                 11 => presenter.present_live(run_ended(RunOutcome::Completed)),
                 step => apply_step(&mut presenter, "c1", *step, now),
             };
             story.push((*step, Value::Null));
-            story.extend(heard.into_iter().map(|update| (*step, update)));
+            story.extend(updates.into_iter().map(|update| (*step, update)));
         }
         check_sequence(&story, || format!("seed {seed}: {steps:?}\n{story:#?}"));
         assert_eq!(
@@ -151,13 +151,13 @@ fn concurrent_calls_do_not_mix() {
         let mut story: Vec<(u8, Value)> = Vec::new();
         for _ in 0..30 {
             let (call, step) = (calls[random.usize(0..3)], random.u8(0..5));
-            let heard = apply_step(&mut presenter, call, step, now);
-            assert!(heard.iter().all(|update| update["toolCallId"] == call));
-            story.extend(heard.into_iter().map(|update| (step, update)));
+            let updates = apply_step(&mut presenter, call, step, now);
+            assert!(updates.iter().all(|update| update["toolCallId"] == call));
+            story.extend(updates.into_iter().map(|update| (step, update)));
         }
         for call in calls {
-            let heard = presenter.present_live(call_ended(call, ToolCallStatus::Completed, "x"));
-            story.extend(heard.into_iter().map(|update| (10, update)));
+            let updates = presenter.present_live(call_ended(call, ToolCallStatus::Completed, "x"));
+            story.extend(updates.into_iter().map(|update| (10, update)));
             let own = story.iter().filter(|(_, update)| update["toolCallId"] == call);
             check_sequence(&own.cloned().collect::<Vec<_>>(), || format!("seed {seed} {call}"));
         }

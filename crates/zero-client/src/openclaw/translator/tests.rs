@@ -34,7 +34,7 @@ fn translator() -> OpenClawTranslator {
 
 /// The entries for the events of a recording.
 fn replay(recorded: &str) -> Vec<Event> {
-    let mut telling = translator();
+    let mut translator = translator();
     let mut events = Vec::new();
     for line in recorded.lines() {
         let line: Value = serde_json::from_str(line).unwrap();
@@ -43,17 +43,22 @@ fn replay(recorded: &str) -> Vec<Event> {
         if frame["method"] == "chat.send" {
             let params = &frame["params"];
             let run = params["idempotencyKey"].as_str().unwrap();
-            telling.expect_run(run, params["message"].as_str().unwrap().to_owned(), Vec::new(), 1);
+            translator.expect_run(
+                run,
+                params["message"].as_str().unwrap().to_owned(),
+                Vec::new(),
+                1,
+            );
         }
         events.extend(match frame["event"].as_str() {
-            Some("chat") => telling.handle_chat(payload, 1),
-            Some("agent") => telling.handle_agent(payload, 1),
-            Some("exec.approval.requested") => telling.handle_approval_request(payload, 1),
-            Some("exec.approval.resolved") => telling.handle_approval_resolved(payload, 1),
+            Some("chat") => translator.handle_chat(payload, 1),
+            Some("agent") => translator.handle_agent(payload, 1),
+            Some("exec.approval.requested") => translator.handle_approval_request(payload, 1),
+            Some("exec.approval.resolved") => translator.handle_approval_resolved(payload, 1),
             _ => Vec::new(),
         });
     }
-    assert!(telling.active_runs().is_empty(), "every run ended");
+    assert!(translator.active_runs().is_empty(), "every run ended");
     events
 }
 
@@ -167,7 +172,7 @@ fn agent_event(stream: &str, data: Value) -> Value {
 
 #[test]
 fn text_before_call_outside_chat_is_emitted() {
-    let mut telling = translator();
+    let mut translator = translator();
     let mut events = Vec::new();
     let item = |phase: &str, text: &str| {
         agent_event(
@@ -175,16 +180,16 @@ fn text_before_call_outside_chat_is_emitted() {
             json!({"kind": "preamble", "phase": phase, "itemId": "i", "progressText": text}),
         )
     };
-    events.extend(telling.handle_agent(&item("update", "I look"), 1));
-    events.extend(telling.handle_agent(&item("end", "I look first."), 1));
+    events.extend(translator.handle_agent(&item("update", "I look"), 1));
+    events.extend(translator.handle_agent(&item("end", "I look first."), 1));
     let call = json!({"phase": "start", "name": "read", "toolCallId": "c", "args": {"path": "/a"}});
-    events.extend(telling.handle_agent(&agent_event("tool", call), 1));
+    events.extend(translator.handle_agent(&agent_event("tool", call), 1));
     let message = json!({"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Seen."}]});
     let chat = |state: &str| json!({"runId": "r", "state": state, "message": message, "stopReason": "length"});
-    events.extend(telling.handle_chat(&chat("delta"), 1));
-    events.extend(telling.handle_chat(&chat("final"), 1));
+    events.extend(translator.handle_chat(&chat("delta"), 1));
+    events.extend(translator.handle_chat(&chat("final"), 1));
     // Some gateways report it twice.
-    events.extend(telling.handle_chat(&json!({"runId": "r", "state": "error"}), 1));
+    events.extend(translator.handle_chat(&json!({"runId": "r", "state": "error"}), 1));
     let expected = [
         "started m",
         r#"text "I look""#,
@@ -200,26 +205,26 @@ fn text_before_call_outside_chat_is_emitted() {
 
 #[test]
 fn text_missed_during_disconnect_is_emitted_later() {
-    let mut telling = translator();
-    telling.expect_run("r", "hi".to_owned(), Vec::new(), 1);
+    let mut translator = translator();
+    translator.expect_run("r", "hi".to_owned(), Vec::new(), 1);
     let delta = json!({"runId": "r", "state": "delta", "message": {"content": "One "}});
-    let mut events = telling.handle_chat(&delta, 1);
+    let mut events = translator.handle_chat(&delta, 1);
     let still = json!({"runId": "r", "status": "timeout"});
     assert_eq!(
-        telling.handle_wait_result("r", &still, 1),
+        translator.handle_wait_result("r", &still, 1),
         (RunWaitOutcome::Unresolved, Vec::new())
     );
     let over = json!({"runId": "r", "status": "ok",
         "terminalReply": {"disposition": "visible", "text": "One two"}});
-    let (settled, more) = telling.handle_wait_result("r", &over, 1);
+    let (settled, more) = translator.handle_wait_result("r", &over, 1);
     events.extend(more);
     assert_eq!(settled, RunWaitOutcome::Ended);
     let expected = ["prompt", "started m", r#"text "One ""#, r#"text "two""#, "ended Completed"];
     assert_eq!(format_events(&events), expected);
-    assert!(telling.handle_wait_result("r", &over, 1).1.is_empty(), "once");
-    telling.expect_run("s", "hi".to_owned(), Vec::new(), 1);
+    assert!(translator.handle_wait_result("r", &over, 1).1.is_empty(), "once");
+    translator.expect_run("s", "hi".to_owned(), Vec::new(), 1);
     let failed = json!({"runId": "s", "status": "error", "error": "no key"});
-    let events = format_events(&telling.handle_wait_result("s", &failed, 1).1);
+    let events = format_events(&translator.handle_wait_result("s", &failed, 1).1);
     assert!(events.last().unwrap().contains("no key"), "{events:?}");
 }
 
@@ -234,12 +239,12 @@ fn tool_error_is_never_success() {
 
 #[test]
 fn approval_always_allows_deny_and_ends_with_run() {
-    let mut telling = translator();
+    let mut translator = translator();
     let asked = json!({"id": "q", "request": {"command": "rm x", "runId": "r", "cwd": null,
         "allowedDecisions": ["allow-once"]}, "expiresAtMs": 9});
-    let mut events = telling.handle_approval_request(&asked, 1);
-    assert!(telling.handle_approval_request(&asked, 1).is_empty(), "asked once");
-    events.extend(telling.handle_chat(&json!({"runId": "r", "state": "aborted"}), 1));
+    let mut events = translator.handle_approval_request(&asked, 1);
+    assert!(translator.handle_approval_request(&asked, 1).is_empty(), "asked once");
+    events.extend(translator.handle_chat(&json!({"runId": "r", "state": "aborted"}), 1));
     let expected = [
         "started m",
         "asked exec: rm x allow_once,reject_once",
@@ -251,13 +256,13 @@ fn approval_always_allows_deny_and_ends_with_run() {
 
 #[test]
 fn garbage_payload_yields_no_events() {
-    let mut telling = translator();
+    let mut translator = translator();
     for payload in
         [Value::Null, json!(7), json!([]), json!({"runId": 7}), json!({"state": "final"})]
     {
-        assert!(telling.handle_chat(&payload, 1).is_empty());
-        assert!(telling.handle_agent(&payload, 1).is_empty());
-        assert!(telling.handle_approval_request(&payload, 1).is_empty());
-        assert!(telling.handle_approval_resolved(&payload, 1).is_empty());
+        assert!(translator.handle_chat(&payload, 1).is_empty());
+        assert!(translator.handle_agent(&payload, 1).is_empty());
+        assert!(translator.handle_approval_request(&payload, 1).is_empty());
+        assert!(translator.handle_approval_resolved(&payload, 1).is_empty());
     }
 }

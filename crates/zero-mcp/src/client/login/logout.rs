@@ -73,15 +73,16 @@ async fn revoke(
     if found.metadata.issuer != record.stored.issuer {
         return Ok(RevocationOutcome::NotOffered);
     }
-    let place = found.metadata.additional_fields.get("revocation_endpoint");
-    let Some(place) = place.and_then(|place| place.as_str()) else {
+    let revocation_url = found.metadata.additional_fields.get("revocation_endpoint");
+    let Some(revocation_url) = revocation_url.and_then(|url| url.as_str()) else {
         return Ok(RevocationOutcome::NotOffered);
     };
-    let place = Url::parse(place).map_err(|_| "its revocation endpoint is not a URL".to_owned())?;
+    let revocation_url = Url::parse(revocation_url)
+        .map_err(|_| "its revocation endpoint is not a URL".to_owned())?;
     let web = LoginHttpClient::new(&endpoint.url, guard).map_err(|error| error.to_string())?;
     for name in ["refresh_token", "access_token"] {
         let Some(token) = record.secret(name) else { continue };
-        let request = revocation_request(&place, record, name, &token)
+        let request = revocation_request(&revocation_url, record, name, &token)
             .ok_or("its revocation endpoint is not a URL")?;
         let head = web
             .fetch_head(request, RedirectPolicy::Return)
@@ -95,7 +96,7 @@ async fn revoke(
 }
 
 fn revocation_request(
-    place: &Url,
+    endpoint: &Url,
     record: &LoginRecord,
     name: &str,
     token: &str,
@@ -103,7 +104,7 @@ fn revocation_request(
     let id = &record.stored.client_id;
     let mut form = form_urlencoded::Serializer::new(String::new());
     form.append_pair("token", token).append_pair("token_type_hint", name);
-    let mut request = http::Request::post(place.as_str())
+    let mut request = http::Request::post(endpoint.as_str())
         .header(CONTENT_TYPE, "application/x-www-form-urlencoded");
     match &record.client_secret {
         Some(secret) => {

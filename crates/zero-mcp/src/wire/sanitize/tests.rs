@@ -89,7 +89,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn whoever_waits_is_told(result in arbitrary_value(), tools in arbitrary_value(), content in arbitrary_value()) {
+    fn any_result_is_answered(result in arbitrary_value(), tools in arbitrary_value(), content in arbitrary_value()) {
         for (method, result) in [
             ("tools/call", &result),
             ("tools/list", &result),

@@ -52,7 +52,7 @@ impl ReplyDecoder for MessagesDecoder {
         }
         let event: Value = serde_json::from_str(data)
             .map_err(|_| invalid_response_error("it sent an event that is not JSON"))?;
-        let said = match event["type"].as_str().unwrap_or(name) {
+        let model_event = match event["type"].as_str().unwrap_or(name) {
             "message_start" => {
                 let message = &event["message"];
                 self.model = message["model"].as_str().map(to_printable);
@@ -76,7 +76,7 @@ impl ReplyDecoder for MessagesDecoder {
             // `ping`, `content_block_stop`, and future events.
             _ => None,
         };
-        Ok(said.into_iter().collect())
+        Ok(model_event.into_iter().collect())
     }
 
     fn is_done(&self) -> bool {
@@ -108,31 +108,31 @@ impl MessagesDecoder {
         let block = &event["content_block"];
         let text = |field: &str| block[field].as_str().unwrap_or_default().to_owned();
         self.tally.count_part()?;
-        let (part, said) = match block["type"].as_str() {
+        let (part, model_event) = match block["type"].as_str() {
             Some("text") => {
                 let text = text("text");
                 (AnthropicReplyBlock::Text(text.clone()), nonempty_event(text, ModelEvent::Text))
             }
             Some("thinking") => {
                 let (text, signature) = (text("thinking"), text("signature"));
-                let said = nonempty_event(text.clone(), ModelEvent::Thought);
-                (AnthropicReplyBlock::Thinking { text, signature }, said)
+                let model_event = nonempty_event(text.clone(), ModelEvent::Thought);
+                (AnthropicReplyBlock::Thinking { text, signature }, model_event)
             }
             Some("redacted_thinking") => (AnthropicReplyBlock::Redacted(text("data")), None),
             Some("tool_use") => {
                 let (id, name) = (text("id"), text("name"));
-                let said = ModelEvent::ToolUse { id: id.clone(), name: name.clone() };
+                let model_event = ModelEvent::ToolUse { id: id.clone(), name: name.clone() };
                 let input = block["input"].clone();
                 (
                     AnthropicReplyBlock::Call { id, name, input, arguments: String::new() },
-                    Some(said),
+                    Some(model_event),
                 )
             }
             _ => (AnthropicReplyBlock::Other, None),
         };
         self.tally.count_bytes(part.len())?;
         self.parts.push((event["index"].as_u64().unwrap_or_default(), part));
-        Ok(said)
+        Ok(model_event)
     }
 
     fn apply_delta(&mut self, event: &Value) -> Result<Option<ModelEvent>, ModelError> {
@@ -262,9 +262,10 @@ fn parse_stop_reason(reason: &str, details: &Value) -> ModelStopReason {
         // A full context window ends a reply like any other limit.
         "max_tokens" | "model_context_window_exceeded" => ModelStopReason::MaxTokens,
         "refusal" => {
-            let said = details["explanation"].as_str().or_else(|| details["category"].as_str());
-            ModelStopReason::Refusal(match said.map(to_printable) {
-                Some(said) if !said.is_empty() => said,
+            let explanation =
+                details["explanation"].as_str().or_else(|| details["category"].as_str());
+            ModelStopReason::Refusal(match explanation.map(to_printable) {
+                Some(explanation) if !explanation.is_empty() => explanation,
                 _ => "the model declined to answer".to_owned(),
             })
         }
@@ -275,12 +276,12 @@ fn parse_stop_reason(reason: &str, details: &Value) -> ModelStopReason {
 }
 
 fn parse_error(error: &Value) -> ModelError {
-    let said = error["message"].as_str().or(error.as_str()).unwrap_or_default();
-    provider_error(classify_error(error["type"].as_str().unwrap_or_default(), said), said)
+    let message = error["message"].as_str().or(error.as_str()).unwrap_or_default();
+    provider_error(classify_error(error["type"].as_str().unwrap_or_default(), message), message)
 }
 
-fn classify_error(kind: &str, said: &str) -> ModelErrorKind {
-    let said = said.to_ascii_lowercase();
+fn classify_error(kind: &str, message: &str) -> ModelErrorKind {
+    let message = message.to_ascii_lowercase();
     match kind {
         "authentication_error" | "permission_error" => ModelErrorKind::Auth,
         "rate_limit_error" | "billing_error" => ModelErrorKind::RateLimit,
@@ -289,11 +290,11 @@ fn classify_error(kind: &str, said: &str) -> ModelErrorKind {
         "invalid_request_error"
             if ["prompt is too long", "input is too long", "exceed context limit"]
                 .iter()
-                .any(|words| said.contains(words)) =>
+                .any(|words| message.contains(words)) =>
         {
             ModelErrorKind::ContextLength
         }
-        "invalid_request_error" if said.contains("credit balance") => ModelErrorKind::RateLimit,
+        "invalid_request_error" if message.contains("credit balance") => ModelErrorKind::RateLimit,
         "invalid_request_error" | "not_found_error" => ModelErrorKind::InvalidRequest,
         // `overloaded_error`, `api_error`, and future errors.
         _ => ModelErrorKind::Server,

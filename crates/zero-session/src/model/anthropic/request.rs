@@ -187,8 +187,8 @@ fn thinking_fields(
 /// or with another model, continues without thinking.
 fn can_continue_thinking(turns: &[ConversationTurn<'_>]) -> bool {
     match turns {
-        [.., said, heard] if matches!(heard.pieces.first(), Some(TurnPart::ToolResult(_))) => {
-            matches!(said.pieces.first(), Some(TurnPart::Thinking { .. }))
+        [.., reply, results] if matches!(results.pieces.first(), Some(TurnPart::ToolResult(_))) => {
+            matches!(reply.pieces.first(), Some(TurnPart::Thinking { .. }))
         }
         _ => true,
     }

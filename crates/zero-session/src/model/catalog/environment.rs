@@ -64,10 +64,10 @@ pub fn from_environment(env: &dyn Fn(&str) -> Option<String>) -> Vec<ModelConfig
     // A selected model with its provider's prefix comes first for that provider.
     if let Some(chosen) = env("ZERO_MODEL")
         && let Some((provider, id)) = chosen.split_once('/')
-        && let Some(place) =
+        && let Some(index) =
             models.iter().position(|model| model.name.starts_with(&format!("{provider}/")))
     {
-        let model = models.remove(place);
+        let model = models.remove(index);
         models.insert(0, ModelConfig { name: chosen.clone(), id: id.to_owned(), ..model });
     }
     models

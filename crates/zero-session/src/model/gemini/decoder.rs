@@ -254,15 +254,19 @@ fn block_reason(feedback: &Value) -> Option<ModelStopReason> {
     if reason == "BLOCK_REASON_UNSPECIFIED" {
         return None;
     }
-    let said = feedback["blockReasonMessage"].as_str();
-    Some(ModelStopReason::Refusal(refusal_text("the provider declined the prompt", reason, said)))
+    let message = feedback["blockReasonMessage"].as_str();
+    Some(ModelStopReason::Refusal(refusal_text(
+        "the provider declined the prompt",
+        reason,
+        message,
+    )))
 }
 
-fn parse_stop_reason(reason: &str, said: Option<&str>) -> Result<ModelStopReason, ModelError> {
+fn parse_stop_reason(reason: &str, message: Option<&str>) -> Result<ModelStopReason, ModelError> {
     let failed = |kind, what: &str| {
-        let said = said.unwrap_or_default();
-        let colon = if said.is_empty() { "" } else { ": " };
-        Err(provider_error(kind, &format!("{what} ({reason}){colon}{said}")))
+        let message = message.unwrap_or_default();
+        let colon = if message.is_empty() { "" } else { ": " };
+        Err(provider_error(kind, &format!("{what} ({reason}){colon}{message}")))
     };
     match reason {
         "STOP" => Ok(ModelStopReason::End),
@@ -278,7 +282,7 @@ fn parse_stop_reason(reason: &str, said: Option<&str>) -> Result<ModelStopReason
         | "IMAGE_RECITATION" => Ok(ModelStopReason::Refusal(refusal_text(
             "the provider stopped the answer",
             reason,
-            said,
+            message,
         ))),
         // The provider could not parse the call that the model wrote and does not return it.
         // Nothing was run. The model may write a valid call the next time, so this is retried like
@@ -298,23 +302,23 @@ fn parse_stop_reason(reason: &str, said: Option<&str>) -> Result<ModelStopReason
     }
 }
 
-fn refusal_text(what: &str, reason: &str, said: Option<&str>) -> String {
+fn refusal_text(what: &str, reason: &str, message: Option<&str>) -> String {
     let reason = to_printable(reason);
-    match said.map(to_printable) {
-        Some(said) if !said.is_empty() => format!("{what} ({reason}): {said}"),
+    match message.map(to_printable) {
+        Some(message) if !message.is_empty() => format!("{what} ({reason}): {message}"),
         _ => format!("{what} ({reason})"),
     }
 }
 
 fn parse_error(error: &Value) -> ModelError {
-    let said = error["message"].as_str().or(error.as_str()).unwrap_or_default();
+    let message = error["message"].as_str().or(error.as_str()).unwrap_or_default();
     let status = error["status"].as_str().unwrap_or_default();
-    let kind = classify_error(status, error["code"].as_u64(), said);
-    ModelError { retry_after: retry_after(error), ..provider_error(kind, said) }
+    let kind = classify_error(status, error["code"].as_u64(), message);
+    ModelError { retry_after: retry_after(error), ..provider_error(kind, message) }
 }
 
-fn classify_error(status: &str, code: Option<u64>, said: &str) -> ModelErrorKind {
-    let said = said.to_ascii_lowercase();
+fn classify_error(status: &str, code: Option<u64>, message: &str) -> ModelErrorKind {
+    let message = message.to_ascii_lowercase();
     match (status, code) {
         ("UNAUTHENTICATED" | "PERMISSION_DENIED", _) | ("", Some(401 | 403)) => {
             ModelErrorKind::Auth
@@ -322,10 +326,10 @@ fn classify_error(status: &str, code: Option<u64>, said: &str) -> ModelErrorKind
         ("RESOURCE_EXHAUSTED", _) | ("", Some(429)) => ModelErrorKind::RateLimit,
         ("DEADLINE_EXCEEDED", _) | ("", Some(504)) => ModelErrorKind::Timeout,
         // Gemini reports a wrong key as an invalid argument.
-        ("INVALID_ARGUMENT", _) | ("", Some(400)) if said.contains("api key") => {
+        ("INVALID_ARGUMENT", _) | ("", Some(400)) if message.contains("api key") => {
             ModelErrorKind::Auth
         }
-        ("INVALID_ARGUMENT", _) | ("", Some(400)) if is_too_long(&said) => {
+        ("INVALID_ARGUMENT", _) | ("", Some(400)) if is_too_long(&message) => {
             ModelErrorKind::ContextLength
         }
         ("INVALID_ARGUMENT" | "NOT_FOUND" | "FAILED_PRECONDITION" | "OUT_OF_RANGE", _)
@@ -338,8 +342,8 @@ fn classify_error(status: &str, code: Option<u64>, said: &str) -> ModelErrorKind
 
 /// Matches "The input token count (1200000) exceeds the maximum number of tokens allowed
 /// (1048576)."
-fn is_too_long(said: &str) -> bool {
-    said.contains("token") && (said.contains("exceed") || said.contains("too long"))
+fn is_too_long(message: &str) -> bool {
+    message.contains("token") && (message.contains("exceed") || message.contains("too long"))
 }
 
 /// The retry delay of `google.rpc.RetryInfo`: `"retryDelay": "34.07s"`.

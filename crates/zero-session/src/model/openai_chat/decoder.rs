@@ -248,11 +248,11 @@ impl ChatDecoder {
         let id = delta["id"].as_str().unwrap_or_default();
         let function = &delta["function"];
         let name = function["name"].as_str().unwrap_or_default();
-        let place = match self.find_call(delta["index"].as_u64(), id, name) {
-            Some(place) => place,
+        let slot = match self.find_call(delta["index"].as_u64(), id, name) {
+            Some(slot) => slot,
             None => self.begin_call(delta["index"].as_u64())?,
         };
-        let Some(call) = self.calls.get_mut(place) else { return Ok(()) };
+        let Some(call) = self.calls.get_mut(slot) else { return Ok(()) };
         if call.id.is_empty() {
             id.clone_into(&mut call.id);
         }
@@ -290,13 +290,13 @@ impl ChatDecoder {
         let by_id = || self.calls.iter().rposition(|call| !id.is_empty() && call.id == id);
         match index {
             Some(index) => {
-                let place = *self.by_index.get(&index)?;
+                let slot = *self.by_index.get(&index)?;
                 // Some servers give every call the same index. A new id with a name begins a new
                 // call.
-                let known = self.calls.get(place).map_or("", |call| &call.id);
+                let known = self.calls.get(slot).map_or("", |call| &call.id);
                 let is_other =
                     !id.is_empty() && !name.is_empty() && !known.is_empty() && id != known;
-                if is_other { by_id() } else { Some(place) }
+                if is_other { by_id() } else { Some(slot) }
             }
             None if !id.is_empty() => by_id(),
             None if !name.is_empty() => None,
@@ -305,8 +305,8 @@ impl ChatDecoder {
     }
 
     fn begin_call(&mut self, index: Option<u64>) -> Result<usize, ModelError> {
-        let place = self.calls.len();
-        if place >= CALLS_MAX {
+        let slot = self.calls.len();
+        if slot >= CALLS_MAX {
             return Err(invalid_response_error(&format!(
                 "more than {CALLS_MAX} tool calls at once"
             )));
@@ -319,9 +319,9 @@ impl ChatDecoder {
             was_announced: false,
         });
         if let Some(index) = index {
-            self.by_index.insert(index, place);
+            self.by_index.insert(index, slot);
         }
-        Ok(place)
+        Ok(slot)
     }
 }
 

@@ -278,7 +278,7 @@ fn end(reason: &str) -> String {
 
 #[test]
 fn text_and_thoughts_keep_order() {
-    let said = [
+    let events = [
         delta(r#"{"role":"assistant","content":""}"#),
         delta(r#"{"reasoning_content":"let me","content":null}"#),
         delta(r#"{"reasoning":" see"}"#),
@@ -286,9 +286,9 @@ fn text_and_thoughts_keep_order() {
         delta(r#"{"content":"llo"}"#),
         end("stop"),
     ];
-    let said: Vec<&str> = said.iter().map(String::as_str).collect();
+    let events: Vec<&str> = events.iter().map(String::as_str).collect();
     check(
-        &said,
+        &events,
         "thought let me | thought  see | text He | text llo | = (let me see) | = Hello | End",
     );
     let parts = delta(

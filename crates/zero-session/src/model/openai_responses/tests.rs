@@ -199,7 +199,7 @@ fn response_completed() -> Value {
 
 #[test]
 fn items_are_assembled_from_deltas() {
-    let said =
+    let message_item =
         |text: &str| json!({"type": "message", "content": [{"type": "output_text", "text": text}]});
     let thought = json!({"type": "reasoning", "summary": [{"text": "a"}, {"text": "b"}], "encrypted_content": "E"});
     let summary = |delta: &str| json!({"type": "response.reasoning_summary_text.delta", "output_index": 0, "delta": delta});
@@ -213,18 +213,19 @@ fn items_are_assembled_from_deltas() {
             part,
             summary("b"),
             item_done(0, thought),
-            item_added(1, said("")),
+            item_added(1, message_item("")),
             text(1, "He"),
             text(1, "llo"),
-            item_done(1, said("Hello")),
+            item_done(1, message_item("Hello")),
             response_completed(),
         ],
         r#"thought a | thought \n\n | thought b | text He | text llo | = (a\n\nb) {"openai_responses":{"summary":[{"text":"a"},{"text":"b"}],"encrypted_content":"E"}} | = Hello | End"#,
     );
     // A server that omits the deltas, or the items.
-    check(&[item_done(0, said("hi")), response_completed()], "text hi | = hi | End");
+    check(&[item_done(0, message_item("hi")), response_completed()], "text hi | = hi | End");
     check(&[text(0, "hi"), response_completed()], "text hi | = hi | End");
-    let at_once = json!({"type": "response.completed", "response": {"output": [said("hi")]}});
+    let at_once =
+        json!({"type": "response.completed", "response": {"output": [message_item("hi")]}});
     check(&[at_once], "text hi | = hi | End");
 }
 

@@ -437,8 +437,8 @@ impl SessionTestBed {
             .events(&run.session, 0, LedgerReadLimit::with_entries(usize::MAX))
             .await
             .unwrap();
-        let said = all.into_iter().filter(|event| event.run.as_ref() == Some(&run.id));
-        let texts = said.filter_map(|event| match event.what {
+        let events = all.into_iter().filter(|event| event.run.as_ref() == Some(&run.id));
+        let texts = events.filter_map(|event| match event.what {
             EventKind::Text { text } => Some(text),
             _ => None,
         });
@@ -584,8 +584,8 @@ pub(crate) fn event_line(what: &EventKind) -> String {
         EventKind::Thought { text } => format!("thought {text}"),
         EventKind::ToolStarted { name, .. } => format!("tool {name}"),
         EventKind::ToolUpdated { title, progress, .. } => {
-            let said = [title, progress].map(|said| said.clone().unwrap_or_default());
-            format!("update {}", said.join(" "))
+            let parts = [title, progress].map(|part| part.clone().unwrap_or_default());
+            format!("update {}", parts.join(" "))
         }
         EventKind::ToolEnded { status, .. } => format!("{status:?}").to_lowercase(),
         EventKind::Plan { .. } => "plan".to_owned(),

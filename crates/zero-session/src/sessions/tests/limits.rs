@@ -97,10 +97,10 @@ async fn check_prompt_predicts_refusals() {
     let check = |key: &str, prompt: Prompt, refused: Option<&str>| {
         let would =
             fixture.sessions.check_prompt(&fixture.sessions.resolve_key(key).unwrap(), &prompt);
-        let said = would.as_ref().err().map(ToString::to_string);
+        let error = would.as_ref().err().map(ToString::to_string);
         match refused {
-            Some(text) => assert!(said.is_some_and(|said| said.contains(text)), "{would:?}"),
-            None => assert_eq!(said, None),
+            Some(text) => assert!(error.is_some_and(|error| error.contains(text)), "{would:?}"),
+            None => assert_eq!(error, None),
         }
     };
     check("new", prompt("hi", None), None);

@@ -212,8 +212,8 @@ impl Store for MemStore {
             if let Some(cwd) = patch.cwd {
                 record.cwd = cwd;
             }
-            if let Some(place) = patch.tool_host {
-                record.tool_host = place;
+            if let Some(location) = patch.tool_host {
+                record.tool_host = location;
             }
             if let Some(tokens) = patch.context_tokens {
                 record.context_tokens = Some(tokens);

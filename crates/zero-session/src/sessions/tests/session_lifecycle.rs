@@ -222,8 +222,8 @@ async fn lost_client_fails_its_calls_without_fallback() {
     assert!(
         matches!(ended, Some(RunOutcome::Failed { message, .. }) if message == away.to_string())
     );
-    let place = ToolHostLocation::Client { name: "laptop".to_owned() };
-    assert_eq!(fixture.record().await.tool_host, place);
+    let location = ToolHostLocation::Client { name: "laptop".to_owned() };
+    assert_eq!(fixture.record().await.tool_host, location);
     assert_eq!(*fixture.backend.opened.lock().unwrap(), 0, "nothing ever ran here");
     let here = SessionPatch { tool_host: Some(ToolHostLocation::Gateway), ..Default::default() };
     let error = fixture.sessions.patch(&fixture.key, here).await.unwrap_err();
@@ -341,9 +341,9 @@ async fn runs_of_killed_process_are_finished_at_start() {
         input: crate::message::ToolInput::parse(""),
         opaque: serde_json::Value::Null,
     };
-    let said = crate::message::ModelMessage::assistant(vec![call]);
+    let message = crate::message::ModelMessage::assistant(vec![call]);
     let prompt = crate::message::ModelMessage::user("killed");
-    fixture.store.add_messages(&id, claim, vec![prompt.into(), said.into()]).await.unwrap();
+    fixture.store.add_messages(&id, claim, vec![prompt.into(), message.into()]).await.unwrap();
     fixture
         .store
         .append(&id, Some(claim), vec![new_event(Some(&run), started("call_w"))])

@@ -74,11 +74,11 @@ async fn published_events_match_stored_events() {
     let reset = sessions.reset(&record.key).await.unwrap();
     assert_eq!((reset.transcript, reset.context_tokens), (2, None));
     let kept = sessions.events(&record.key, 0, LedgerReadLimit::with_entries(1000)).await.unwrap();
-    let mut heard: Vec<Event> = Vec::new();
-    while heard.len() < kept.len() {
-        heard.push((*listener.next().await.unwrap().event).clone());
+    let mut delivered: Vec<Event> = Vec::new();
+    while delivered.len() < kept.len() {
+        delivered.push((*listener.next().await.unwrap().event).clone());
     }
-    assert_eq!(heard, kept);
+    assert_eq!(delivered, kept);
     let old = sessions.transcript(&record.key, Some(1)).await.unwrap();
     assert_eq!(old.messages.len(), 6);
     sessions.shut_down(PATIENCE).await;

@@ -41,7 +41,7 @@ fn answer_all(fixture: &SessionTestBed) {
 }
 
 fn available_permits(fixture: &SessionTestBed) -> usize {
-    fixture.sessions.inner.places.available()
+    fixture.sessions.inner.run_limiter.available()
 }
 
 #[tokio::test]
@@ -182,7 +182,7 @@ async fn client_tool_calls_hold_no_permit() {
             .unwrap();
         fixture.send("one").await;
         fixture.wait_for_line(if silent { "started" } else { "tool Stuck" }).await;
-        wait_until("the place is kept", || available_permits(&fixture) == 1).await;
+        wait_until("the permit is held", || available_permits(&fixture) == 1).await;
         fixture.switch_session("two", "b").await;
         assert!(!fixture.run("b").await.contains("queued"), "{silent}");
         drop(lease);
@@ -218,9 +218,9 @@ async fn empty_answer_is_noticed() {
         let lines = fixture.run("go").await;
         assert_eq!(lines.contains("notice empty_answer"), is_empty, "{answer}: {lines}");
         let ledger = fixture.store.ledger(&fixture.record().await.id);
-        let said = ledger.iter().any(|event| {
+        let is_in_ledger = ledger.iter().any(|event| {
             matches!(&event.what, EventKind::Notice { text, .. } if text.starts_with("the model gave an empty answer"))
         });
-        assert_eq!(said, is_empty, "{answer}");
+        assert_eq!(is_in_ledger, is_empty, "{answer}");
     }
 }

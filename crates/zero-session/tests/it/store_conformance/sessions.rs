@@ -289,8 +289,8 @@ async fn sessions_are_listed_by_pages(store: Arc<dyn Store>) {
         (page(None, usize::MAX), ""),
     ];
     for (query, expected) in rows {
-        let said = format!("{query:?}");
-        assert_eq!(list_keys(&store, query).await, (expected.to_owned(), 5), "{said}");
+        let shown_query = format!("{query:?}");
+        assert_eq!(list_keys(&store, query).await, (expected.to_owned(), 5), "{shown_query}");
     }
     let id = read_session(&store, "s4").await.id;
     store.append(&id, None, vec![NewEvent { time_ms: 5, ..text_event("x") }]).await.unwrap();
@@ -330,9 +330,9 @@ async fn sessions_are_filtered(store: Arc<dyn Store>) {
         (SessionQuery { agent: some("qa"), owner: some("me"), ..Default::default() }, "b"),
     ];
     for (query, expected) in rows {
-        let said = format!("{query:?}");
+        let shown_query = format!("{query:?}");
         let total = expected.split_whitespace().count() as u64;
-        assert_eq!(list_keys(&store, query).await, (expected.to_owned(), total), "{said}");
+        assert_eq!(list_keys(&store, query).await, (expected.to_owned(), total), "{shown_query}");
     }
 }
 

@@ -74,11 +74,11 @@ pub(crate) async fn append_new_diagnostics<O>(
 ) -> ToolReply<O> {
     let Some(changed) = changed else { return reply };
     let asking = describe_new_diagnostics(changed, cx);
-    let said = tokio::select! {
-        said = tokio::time::timeout(WAIT_MAX, asking) => said.ok().flatten(),
+    let published = tokio::select! {
+        published = tokio::time::timeout(WAIT_MAX, asking) => published.ok().flatten(),
         () = cx.cancelled() => None,
     };
-    reply.content.extend(said.map(ToolResultPart::Text));
+    reply.content.extend(published.map(ToolResultPart::Text));
     reply
 }
 

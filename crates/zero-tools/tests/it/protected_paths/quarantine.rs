@@ -43,8 +43,8 @@ async fn forbidden_files_are_quarantined() {
         assert_eq!(facts["taken_away"][0]["path"], name, "{facts}");
         assert!(!place.path("work").join(name).exists());
     }
-    let said = place.run_bash("mkdir .idea").await;
-    assert!(said.starts_with("(`.idea` was taken away: it is an editor setting"), "{said}");
+    let text = place.run_bash("mkdir .idea").await;
+    assert!(text.starts_with("(`.idea` was taken away: it is an editor setting"), "{text}");
     assert_eq!(
         place.run_bash("mkdir -p .github; touch .github/dependabot.yml").await,
         "(no output)"
@@ -77,8 +77,8 @@ async fn errors_and_jobs_report_quarantine() {
     // A command that started later finds the folder there and does not touch it.
     place.run_bash("true").await;
     assert!(place.path("work/.idea").exists());
-    let said = result_text(&place.call("BashKill", json!({"job_id": "job_1"})).await.unwrap());
-    assert!(said.contains("`.idea` was taken away"), "{said}");
+    let text = result_text(&place.call("BashKill", json!({"job_id": "job_1"})).await.unwrap());
+    assert!(text.contains("`.idea` was taken away"), "{text}");
     let job = place.call("BashOutput", json!({"job_id": "job_1"})).await.unwrap();
     assert_eq!(job.result.structured["jobs"][0]["taken_away"][0]["path"], ".idea");
     assert!(!place.path("work/.idea").exists());

@@ -33,8 +33,8 @@ async fn git_works_with_hooks_and_config_protected() {
          git rebase -q main && git log --format=%s && git gc -q && git fsck --no-dangling 2>&1 && \
          git worktree add -q ../work/tree main && git worktree list >/dev/null && \
          git -C tree log -1 --format=%s && git status --short";
-    let said = place.expect_success(everyday).await;
-    assert_eq!(said, "four\nthree\ntwo\nfirst\nthree\n?? tree/\n");
+    let output = place.expect_success(everyday).await;
+    assert_eq!(output, "four\nthree\ntwo\nfirst\nthree\n?? tree/\n");
     let attacks = [
         "git config core.fsmonitor ./evil",
         "git config --worktree core.fsmonitor ./evil",

@@ -97,11 +97,11 @@ impl ElicitationField {
             let meant = choices.iter().find(|choice| value == choice.value.as_str());
             meant.map_or_else(|| to_plain_text(value), |choice| choice.title.clone())
         };
-        let said = match value {
+        let answer = match value {
             Value::Array(values) => values.iter().map(named).collect::<Vec<_>>().join("; "),
             value => named(value),
         };
-        escape_line(&said).into_owned()
+        escape_line(&answer).into_owned()
     }
 
     /// Renders the title, the description and the choices.

@@ -16,14 +16,15 @@ use crate::cli::config::{ConfigItemArgs, ConfigSetArgs, ConfigUnsetArgs};
 use crate::exit::{ExitOutcome, UsageError};
 use crate::terminal::escape_line;
 
-/// What is locked while a settings file changes.
+/// Name of the lock that is held while a settings file changes.
 const LOCK: &str = "settings.lock";
-/// A file that is yet to be made.
+/// Initial text of a new settings file.
 const NEW_FILE_TEXT: &str = "{}\n";
 
 pub(super) fn set_value(app: &AppContext, args: &ConfigSetArgs) -> anyhow::Result<ExitOutcome> {
     let edits = parse_candidates(&args.value).into_iter().map(ValueEdit::Set).collect();
-    SettingsChange::new(app, &args.layer, &args.key)?.apply(edits, ["set", "is that already"])
+    SettingsChange::new(app, &args.layer, &args.key)?
+        .apply(edits, ["set", "already has this value"])
 }
 
 pub(super) fn unset_value(app: &AppContext, args: &ConfigUnsetArgs) -> anyhow::Result<ExitOutcome> {
@@ -34,22 +35,22 @@ pub(super) fn unset_value(app: &AppContext, args: &ConfigUnsetArgs) -> anyhow::R
 pub(super) fn add_item(app: &AppContext, args: &ConfigItemArgs) -> anyhow::Result<ExitOutcome> {
     let edits = parse_candidates(&args.value).into_iter().map(ValueEdit::Add).collect();
     SettingsChange::new(app, &args.layer, &args.key)?
-        .apply(edits, ["added to", "holds that already"])
+        .apply(edits, ["added to", "already contains this value"])
 }
 
 pub(super) fn remove_item(app: &AppContext, args: &ConfigItemArgs) -> anyhow::Result<ExitOutcome> {
     let edits = parse_candidates(&args.value).into_iter().map(ValueEdit::Remove).collect();
     SettingsChange::new(app, &args.layer, &args.key)?
-        .apply(edits, ["removed from", "does not hold that"])
+        .apply(edits, ["removed from", "does not contain this value"])
 }
 
-/// What a value on the command line may mean: JSON if it is JSON, and the text itself.
+/// Returns the possible values of an argument: as JSON if it is JSON, then as plain text.
 fn parse_candidates(text: &str) -> Vec<Value> {
     let json = serde_json::from_str(text).ok();
     json.into_iter().chain([Value::String(text.to_owned())]).collect()
 }
 
-/// One change of one file.
+/// A change to one settings file.
 struct SettingsChange<'a> {
     app: &'a AppContext,
     key: &'a str,
@@ -67,7 +68,7 @@ impl<'a> SettingsChange<'a> {
     ) -> Result<Self, UsageError> {
         if key.split('.').any(str::is_empty) {
             return Err(UsageError(format!(
-                "`{key}` is no key; write one such as `permissions.mode`"
+                "`{key}` is not a settings key; write one such as `permissions.mode`"
             )));
         }
         let workspace = layer.open_workspace(app)?;
@@ -77,8 +78,8 @@ impl<'a> SettingsChange<'a> {
         Ok(Self { app, key, kind, workspace, file, shown })
     }
 
-    /// Tries the edits in turn and writes the first that gives a sound file. `words` say what was
-    /// done, and what holds when there was nothing to do.
+    /// Tries the edits in order and writes the first one that gives a valid file. `words` describe the
+    /// change, and the state if there was nothing to change.
     fn apply(&self, edits: Vec<ValueEdit>, words: [&str; 2]) -> anyhow::Result<ExitOutcome> {
         let state = self.app.config.state_dir()?;
         let _lock = config_file::lock(&state, LOCK).map_err(|error| self.to_usage_error(&error))?;

@@ -171,7 +171,7 @@ fn write_value(
     Ok(ExitOutcome::Ok)
 }
 
-/// A value as a person writes it: texts without quotes.
+/// A value as the user writes it: strings without quotes.
 fn to_plain_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

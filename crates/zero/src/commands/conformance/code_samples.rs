@@ -165,11 +165,11 @@ impl RespondingServer {
 pub(super) async fn probe_servers(app: &AppContext, trial: &TrialHost) -> ServerProbe {
     let (mut unusable, mut wrong) = (Vec::new(), Vec::new());
     let roots = [trial.root()];
-    let place = ProgramSearchPath { search_path: app.config.search_path(), roots: &roots };
+    let search_path = ProgramSearchPath { search_path: app.config.search_path(), roots: &roots };
     let known = server_definition::builtin_servers();
     let is_there = |sample: &&CodeSample| {
         let is_it = |server: &&LanguageServerDefinition| server.name == sample.server;
-        known.iter().find(is_it).is_some_and(|server| server.find_command(&place).is_some())
+        known.iter().find(is_it).is_some_and(|server| server.find_command(&search_path).is_some())
     };
     for sample in SAMPLES.iter().filter(is_there) {
         let server = sample.server;

@@ -67,14 +67,14 @@ async fn check_call(
     canonical: &str,
     answering: Option<RespondingServer>,
 ) -> Result<(), String> {
-    let said = |error: ToolError| error.message;
+    let message = |error: ToolError| error.message;
     let example = examples::find_example(canonical).ok_or("it has no example")?;
     let input = example.input_for(named.dialect, named.name).ok_or("it has no example")?;
-    let mut input = trial.prepare_input(input).map_err(said)?;
+    let mut input = trial.prepare_input(input).map_err(message)?;
     if let Some(answering) = answering {
-        input = answering.adapt_input(trial, input).map_err(said)?;
+        input = answering.adapt_input(trial, input).map_err(message)?;
     }
-    let outcome = trial.run_example(example, named, input, new_call_id()).await.map_err(said)?;
+    let outcome = trial.run_example(example, named, input, new_call_id()).await.map_err(message)?;
     if outcome.rendered.content.is_empty() {
         return Err("its result is empty".to_owned());
     }

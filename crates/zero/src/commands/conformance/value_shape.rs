@@ -4,58 +4,54 @@ use serde_json::{Map, Value};
 
 use zero_core::text_shortening::shorten_end;
 
-use super::spec_cases::{SpecField, ToolCase, ValueShape};
+use super::spec_cases::ToolCase;
 
-impl ValueShape {
-    /// JSON Schema types for this shape.
-    fn schema_types(self) -> &'static [&'static str] {
-        match self {
-            Self::Text => &["string"],
-            Self::Number => &["number", "integer"],
-            Self::Flag => &["boolean"],
-            Self::Texts | Self::Objects(_) | Self::List => &["array"],
-            Self::TextMap => &["object"],
-        }
-    }
-
-    /// Checks a value; the error names the field `at`.
-    fn check(self, at: &str, value: &Value) -> Result<(), String> {
-        let fits = match self {
-            Self::Text => value.is_string(),
-            Self::Number => value.is_number(),
-            Self::Flag => value.is_boolean(),
-            Self::List => value.is_array(),
-            Self::Texts => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),
-            Self::TextMap => {
-                value.as_object().is_some_and(|fields| fields.values().all(Value::is_string))
-            }
-            Self::Objects(fields) => {
-                let Value::Array(items) = value else {
-                    return Err(format!("`{at}` is not a list"));
-                };
-                return items.iter().try_for_each(|item| {
-                    check_exact_fields(fields, item).map_err(|why| format!("in `{at}`: {why}"))
-                });
-            }
-        };
-        if fits {
-            Ok(())
-        } else {
-            Err(format!("`{at}` has the wrong type: {}", quote_value(value)))
-        }
+/// JSON Schema types of a shape.
+fn schema_types(shape: &str) -> &'static [&'static str] {
+    match shape {
+        "text" => &["string"],
+        "number" => &["number", "integer"],
+        "flag" => &["boolean"],
+        "text_map" => &["object"],
+        _ => &["array"],
     }
 }
 
-/// Checks that a value is an object with exactly these fields and types.
-pub(super) fn check_exact_fields(fields: &[SpecField], value: &Value) -> Result<(), String> {
+/// Checks a value; the error names the field `at`. A shape is a word, or a list with the fields of
+/// each object in the value.
+fn check_shape(shape: &Value, at: &str, value: &Value) -> Result<(), String> {
+    if let Some(fields) = shape.get(0).and_then(Value::as_object) {
+        let items = value.as_array().ok_or_else(|| format!("`{at}` is not a list"))?;
+        return items.iter().try_for_each(|item| {
+            check_exact_fields(fields, item).map_err(|why| format!("in `{at}`: {why}"))
+        });
+    }
+    let has_shape = match shape.as_str().unwrap_or_default() {
+        "text" => value.is_string(),
+        "number" => value.is_number(),
+        "flag" => value.is_boolean(),
+        "list" => value.is_array(),
+        "texts" => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),
+        "text_map" => value.as_object().is_some_and(|map| map.values().all(Value::is_string)),
+        _ => false,
+    };
+    if has_shape {
+        Ok(())
+    } else {
+        Err(format!("`{at}` has the wrong type: {}", quote_value(value)))
+    }
+}
+
+/// Checks that a value is an object with exactly these fields and shapes.
+pub(super) fn check_exact_fields(fields: &Map<String, Value>, value: &Value) -> Result<(), String> {
     let Value::Object(object) = value else {
         return Err(format!("not an object: {}", quote_value(value)));
     };
-    for SpecField { name, shape } in fields {
-        let found = object.get(*name).ok_or_else(|| format!("`{name}` is missing"))?;
-        shape.check(name, found)?;
+    for (name, shape) in fields {
+        let found = object.get(name).ok_or_else(|| format!("`{name}` is missing"))?;
+        check_shape(shape, name, found)?;
     }
-    match object.keys().find(|name| fields.iter().all(|field| field.name != name.as_str())) {
+    match object.keys().find(|name| !fields.contains_key(*name)) {
         Some(extra) => Err(format!("`{extra}` is not in the specification")),
         None => Ok(()),
     }
@@ -63,8 +59,8 @@ pub(super) fn check_exact_fields(fields: &[SpecField], value: &Value) -> Result<
 
 /// Checks that an object has all fields of another, with the same values. A text between two `…` must
 /// be contained in the value.
-pub(super) fn check_contains(wanted: &Value, found: &Value) -> Result<(), String> {
-    for (name, value) in wanted.as_object().into_iter().flatten() {
+pub(super) fn check_contains(expected: &Map<String, Value>, found: &Value) -> Result<(), String> {
+    for (name, value) in expected {
         let found = found.get(name).unwrap_or(&Value::Null);
         let part = value.as_str().and_then(|text| text.strip_prefix('…')?.strip_suffix('…'));
         let fits = match part {
@@ -86,11 +82,11 @@ pub(super) fn check_contains(wanted: &Value, found: &Value) -> Result<(), String
 pub(super) fn check_parameters(case: &ToolCase, schema: &Value) -> Result<(), String> {
     let none = Map::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
-    for parameter in case.parameters {
+    for parameter in case.parameters() {
         let name = parameter.name;
         let property =
             properties.get(name).ok_or_else(|| format!("`{name}` is missing from the schema"))?;
-        let types = parameter.shape.schema_types();
+        let types = schema_types(parameter.shape);
         if let Some(found) = property.get("type").and_then(Value::as_str)
             && !types.contains(&found)
         {
@@ -104,7 +100,7 @@ pub(super) fn check_parameters(case: &ToolCase, schema: &Value) -> Result<(), St
         .flatten()
         .filter_map(Value::as_str);
     for name in required {
-        if !case.parameters.iter().any(|parameter| parameter.name == name && parameter.required) {
+        if !case.parameters().any(|parameter| parameter.name == name && parameter.is_required) {
             return Err(format!("`{name}` must not be required"));
         }
     }
@@ -125,11 +121,8 @@ mod tests {
 
     #[test]
     fn result_has_exactly_the_specified_fields() {
-        const HITS: &[SpecField] = &[SpecField { name: "line", shape: ValueShape::Number }];
-        const FIELDS: &[SpecField] = &[
-            SpecField { name: "n", shape: ValueShape::Number },
-            SpecField { name: "hits", shape: ValueShape::Objects(HITS) },
-        ];
+        let shapes = json!({"n": "number", "hits": [{"line": "number"}]});
+        let fields = shapes.as_object().unwrap();
         for (value, problem) in [
             (json!({"n": 1, "hits": [{"line": 1}]}), None),
             (json!({"n": 1}), Some("`hits` is missing")),
@@ -141,7 +134,7 @@ mod tests {
             ),
             (json!([]), Some("not an object: []")),
         ] {
-            assert_eq!(check_exact_fields(FIELDS, &value).err().as_deref(), problem, "{value}");
+            assert_eq!(check_exact_fields(fields, &value).err().as_deref(), problem, "{value}");
         }
     }
 }

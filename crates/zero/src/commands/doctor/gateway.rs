@@ -122,12 +122,7 @@ fn check_secrets(app: &AppContext, gateway: &GatewaySettings, findings: &mut Doc
                 findings,
             );
         }
-        let variable = match &token.secret {
-            SecretSetting::Env(name) => app.config.variable(name),
-            _ => None,
-        };
-        let home = app.config.home().map(PathBuf::from);
-        if let Err(why) = read_secret(&token.secret, variable, home.as_ref()) {
+        if let Err(why) = read_secret(&token.secret, &app.config) {
             findings.add_error(
                 CHECK,
                 format!("could not find the token `{name}`: {why}"),
@@ -188,11 +183,7 @@ fn check_remote(app: &AppContext, remote: &RemoteGatewaySetting, findings: &mut 
 
 /// Resolves a path from settings.
 fn resolve_file(app: &AppContext, file: &str) -> PathBuf {
-    match (file.strip_prefix("~/"), app.config.home(), app.config.cwd()) {
-        (Some(rest), Some(home), _) => home.join(rest),
-        (_, _, Ok(cwd)) => cwd.join(file),
-        _ => PathBuf::from(file),
-    }
+    app.config.resolve_file(file).unwrap_or_else(|| PathBuf::from(file))
 }
 
 /// Checks that a file exists and that only the user can read it.

@@ -20,7 +20,7 @@ pub(super) fn check_hooks(
     findings: &mut DoctorReport,
 ) {
     let hooks = settings.hooks(app.config.home());
-    let place = HookCheckContext::new(app, folder, settings);
+    let context = HookCheckContext::new(app, folder, settings);
     for (when, hooks) in [("before", &hooks.before), ("after", &hooks.after)] {
         if hooks.is_empty() {
             continue;
@@ -29,7 +29,7 @@ pub(super) fn check_hooks(
             hooks.iter().map(|hook| format!("{} ({})", hook.command(), hook.written_at)).collect();
         findings.add_ok(CHECK, format!("run {when} calls: {}", named.join(", ")));
         for hook in hooks {
-            if let Some((what, advice)) = place.find_obstacle(hook) {
+            if let Some((what, advice)) = context.find_obstacle(hook) {
                 let what = format!("{what} ({})", hook.written_at);
                 findings.add_warning(CHECK, what, format!("{advice}; {UNTIL_TRUSTED}"));
             }
@@ -49,7 +49,8 @@ struct HookCheckContext<'a> {
 
 impl<'a> HookCheckContext<'a> {
     fn new(app: &AppContext, folder: &'a Path, settings: &WorkspaceSettings) -> Self {
-        let outside = app.config.search_path().iter().filter(|place| !place.starts_with(folder));
+        let outside =
+            app.config.search_path().iter().filter(|context| !context.starts_with(folder));
         let config = app.config.settings_file().ok();
         let config = config.and_then(|file| file.parent().map(Path::to_owned));
         let state = app.config.state_dir().ok().map(|state| state.path().to_owned());

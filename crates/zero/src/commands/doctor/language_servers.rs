@@ -24,14 +24,14 @@ pub(super) fn check_language_servers(
     }
     let servers = settings.lsp_servers(app.config.home());
     let roots = [folder.to_owned()];
-    let place = ProgramSearchPath { search_path: app.config.search_path(), roots: &roots };
+    let search_path = ProgramSearchPath { search_path: app.config.search_path(), roots: &roots };
     let (mut there, mut missing) = (Vec::new(), Vec::new());
     for server in &servers.definitions {
-        match (server.find_command(&place), &server.written_at) {
+        match (server.find_command(&search_path), &server.written_at) {
             (Some(words), _) => {
                 let program = words.first().map(Path::new).unwrap_or(Path::new(""));
                 let program = display_path(program, app.config.home());
-                match has_working_stand_in(app, folder, settings, server, &place) {
+                match has_working_stand_in(app, folder, settings, server, &search_path) {
                     true => findings.add_warning(
                         CHECK,
                         format!(
@@ -73,7 +73,7 @@ fn has_working_stand_in(
     folder: &Path,
     settings: &WorkspaceSettings,
     server: &LanguageServerDefinition,
-    place: &ProgramSearchPath<'_>,
+    search_path: &ProgramSearchPath<'_>,
 ) -> bool {
     if !zero_lsp::may_be_rustup_proxy(server) {
         return false;
@@ -83,5 +83,5 @@ fn has_working_stand_in(
     let workspace = app.config.open_workspace(&[]).map_err(anyhow::Error::from);
     let host = workspace.and_then(|workspace| app.idle_host(workspace, settings));
     let (Ok(host), Ok(runtime)) = (host, small_runtime()) else { return false };
-    runtime.block_on(zero_lsp::is_rustup_proxy(&host.services(), server, place, at))
+    runtime.block_on(zero_lsp::is_rustup_proxy(&host.services(), server, search_path, at))
 }

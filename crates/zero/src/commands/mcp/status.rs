@@ -14,16 +14,16 @@ use crate::terminal::{BAD, FAINT, GOOD, NOTABLE, STRONG, TableCell, TerminalStre
 pub(super) fn run(app: &AppContext, args: &McpStatusArgs) -> anyhow::Result<ExitOutcome> {
     let mut known = WorkspaceServers::load(app, args.workspace.as_ref())?;
     if let Some(alias) = &args.alias {
-        let is_meant = |one: &UnavailableMcpServer| one.alias == *alias;
+        let has_alias = |one: &UnavailableMcpServer| one.alias == *alias;
         let ConfiguredMcpServers { problems, turned_off, denied, .. } = &known.servers;
-        if !problems.iter().chain(turned_off).chain(denied).any(is_meant) {
+        if !problems.iter().chain(turned_off).chain(denied).any(has_alias) {
             known.find_server(alias)?;
         }
         let ConfiguredMcpServers { definitions, problems, turned_off, denied, ignored } =
             &mut known.servers;
         definitions.retain(|one| one.alias.as_str() == alias);
         for list in [problems, turned_off, denied, ignored] {
-            list.retain(is_meant);
+            list.retain(has_alias);
         }
     }
     if args.offline {

@@ -44,7 +44,7 @@ impl MemoryCommandContext<'_> {
             copy.remove();
             return self.print_change("no change in", &note);
         }
-        let provenance = note.provenance.clone().with_person_edit();
+        let provenance = note.provenance.clone().with_user_edit();
         let edited = Note { text, provenance, ..note.clone() };
         if let Err(error) = self.store_edited(&note, &edited) {
             return Err(copy.into_error_with_copy(&error.message).into());

@@ -259,7 +259,7 @@ mod tests {
         PolicyEvaluator::new(rules, PermissionMode::Ask, context, simulator).unwrap()
     }
 
-    /// What becomes of a call with this input, once it was written down.
+    /// Replays a recorded call with this input and compares the outcome.
     #[track_caller]
     fn check(tool: &str, input: &Value, effects: &[(&str, &str)], expected: &str) {
         check_with(&build_evaluator(), tool, input, effects, expected);
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn replay_uses_hook_rewrite_and_skips_hook_decision() {
         let evaluator = build_evaluator();
-        for (said, rule, expected) in [
+        for (verdict, rule, expected) in [
             ("rewrite", None, "Ok(\"run `ls b`\")"),
             ("ask", Some("hook ./x"), "Err(StricterHook)"),
             ("deny", Some("hook ./x"), "Err(StricterHook)"),
@@ -348,7 +348,7 @@ mod tests {
                 "time": "2026-01-31T00:00:00Z", "call": "c", "workspace": "/w", "tool": "Bash",
                 "dialect": "canonical", "input": {"command": "ls a"}, "status": "ok",
                 "duration_us": 1, "decision": {"verdict": "ask", "reason": "r", "rule": rule},
-                "hooks": [{"event": "PreToolUse", "hook": "./x", "source": "s:1", "said": said,
+                "hooks": [{"event": "PreToolUse", "hook": "./x", "source": "s:1", "said": verdict,
                     "input": {"command": "ls b"}, "duration_us": 1}],
             }))
             .unwrap();
@@ -357,7 +357,7 @@ mod tests {
                 ReplayOutcome::Failed(lost) => Err(lost),
                 ReplayOutcome::NotEvaluated => panic!("it was judged"),
             };
-            assert_eq!(format!("{found:?}"), expected, "{said}");
+            assert_eq!(format!("{found:?}"), expected, "{verdict}");
         }
     }
 

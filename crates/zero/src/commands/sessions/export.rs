@@ -179,11 +179,11 @@ fn truncate(text: &str) -> String {
     if shown.len() == text.len() {
         text.to_owned()
     } else {
-        format!("{shown}\n… (all of it: --json)")
+        format!("{shown}\n… (use --json for the full text)")
     }
 }
 
-/// A block of code whose fence is longer than any in it.
+/// A Markdown code block with a fence that is longer than any in the text.
 fn fence(language: &str, text: &str) -> String {
     let fence = code_fence(text);
     format!("{fence}{language}\n{}\n{fence}", text.trim_end())

@@ -44,10 +44,10 @@ async fn reference_page_matches_code() {
     };
     let registry = ToolRegistry::default();
     registry.add(zero_runtime::dialect::BUILTIN, app.tools.to_vec()).unwrap();
-    let said = record_answers(&app, &registry).await;
-    let kept = serde_json::to_string_pretty(&said).unwrap() + "\n";
-    compare_or_write("crates/zero/src/commands/tools_show/said.json", &kept);
-    compare_or_write("docs/reference/tools.md", &render_page(&app, &registry, &said));
+    let answers = record_answers(&app, &registry).await;
+    let kept = serde_json::to_string_pretty(&answers).unwrap() + "\n";
+    compare_or_write("crates/zero/src/commands/tools_show/recorded_answers.json", &kept);
+    compare_or_write("docs/reference/tools.md", &render_page(&app, &registry, &answers));
 }
 
 #[track_caller]
@@ -73,23 +73,23 @@ fn compare_or_write(name: &str, found: &str) {
 
 /// Outputs of the examples under all names, by [`tool_facts::answer_key`].
 async fn record_answers(app: &AppContext, registry: &ToolRegistry) -> BTreeMap<String, String> {
-    let mut said = BTreeMap::new();
+    let mut answers = BTreeMap::new();
     for dialect in DialectName::ALL {
         for tool in app.tools_in_dialect(registry, dialect) {
             let facts = ToolFacts::new(app, registry, dialect, &tool);
-            said.insert(
+            answers.insert(
                 tool_facts::answer_key(dialect, &tool.name),
                 record_answer(app, &facts).await,
             );
         }
     }
-    said
+    answers
 }
 
 fn render_page(
     app: &AppContext,
     registry: &ToolRegistry,
-    said: &BTreeMap<String, String>,
+    answers: &BTreeMap<String, String>,
 ) -> String {
     let mut page = PAGE_HEAD.to_owned();
     let offered = app.tools_in_dialect(registry, DialectName::Canonical);
@@ -103,7 +103,7 @@ fn render_page(
         page.push_str(&render_section(&facts));
         page.push_str(&render_example(
             &facts,
-            &said[&tool_facts::answer_key(facts.dialect, &tool.name)],
+            &answers[&tool_facts::answer_key(facts.dialect, &tool.name)],
         ));
     }
     page
@@ -251,13 +251,13 @@ fn render_own_bounds(facts: &ToolFacts<'_>) -> String {
     text
 }
 
-fn render_example(facts: &ToolFacts<'_>, said: &str) -> String {
+fn render_example(facts: &ToolFacts<'_>, answer: &str) -> String {
     let shown = facts.example().unwrap();
     let mut text = String::from("\n```sh\n");
     for line in &shown.needs {
         let _ = writeln!(text, "# {line}");
     }
-    let _ = writeln!(text, "{}\n```\n\n```text\n{said}\n```", shown.command);
+    let _ = writeln!(text, "{}\n```\n\n```text\n{answer}\n```", shown.command);
     text
 }
 

@@ -19,7 +19,7 @@ const DEPTH_MAX: usize = 4;
 const TYPE_RANGE_MIN: u64 = u32::MAX as u64;
 /// Recorded outputs of the examples, by [`answer_key`]. `cargo xtask reference` writes them, and a test
 /// fails if they are out of date.
-const RECORDED_ANSWERS: &str = include_str!("said.json");
+const RECORDED_ANSWERS: &str = include_str!("recorded_answers.json");
 
 /// A tool in a dialect, with its names in all dialects and its notes.
 pub(super) struct ToolFacts<'a> {
@@ -54,7 +54,7 @@ pub(super) struct RunnableExample {
     /// Command line of the call.
     pub(super) command: String,
     /// Recorded output.
-    pub(super) said: Option<String>,
+    pub(super) output: Option<String>,
 }
 
 impl<'a> ToolFacts<'a> {
@@ -140,15 +140,15 @@ impl<'a> ToolFacts<'a> {
             command.push_str(&format!(" --settings {}", examples::SETTINGS));
         }
         let before = example.files.iter().filter_map(|file| creation_command(file)).collect();
-        let said = recorded_answer(self.dialect, &self.tool.name);
-        Some(RunnableExample { input, before, needs: describe_needs(example), command, said })
+        let output = recorded_answer(self.dialect, &self.tool.name);
+        Some(RunnableExample { input, before, needs: describe_needs(example), command, output })
     }
 }
 
 /// Recorded output of the example under a name.
 fn recorded_answer(dialect: DialectName, name: &str) -> Option<String> {
-    let said: BTreeMap<String, String> = serde_json::from_str(RECORDED_ANSWERS).ok()?;
-    said.get(&answer_key(dialect, name)).cloned()
+    let output: BTreeMap<String, String> = serde_json::from_str(RECORDED_ANSWERS).ok()?;
+    output.get(&answer_key(dialect, name)).cloned()
 }
 
 /// Key of a recorded output.

@@ -1,4 +1,4 @@
-//! From settings that have the right form to servers that can be used.
+//! Builds the definitions of MCP servers from settings that match the schema.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ use super::editor_servers::{EDITOR_SOURCE, NAME_CHARS_MAX, ServerAliases, from_e
 use super::{COMMAND_ALIAS, ConfiguredMcpServers, UnavailableMcpServer};
 use crate::environment::EnvironmentConfig;
 
-/// The MCP servers that count in the workspace whose first folder is `root`.
+/// Returns the MCP servers for the workspace whose first folder is `root`.
 pub(crate) fn configured_servers(
     settings: &WorkspaceSettings,
     config: &EnvironmentConfig,
@@ -30,7 +30,7 @@ pub(crate) fn configured_servers(
     configured_servers_with(settings, config, root, &[])
 }
 
-/// The same with those that an editor names for one session.
+/// Like [`configured_servers`], with the servers that an editor adds for one session.
 pub(crate) fn configured_servers_with(
     settings: &WorkspaceSettings,
     config: &EnvironmentConfig,
@@ -39,21 +39,22 @@ pub(crate) fn configured_servers_with(
 ) -> ConfiguredMcpServers {
     let mut servers = ConfiguredMcpServers::default();
     let paths = &config.user_paths();
-    let maker = DefinitionBuilder { settings, config, paths, root, values: ValueSyntax::Expanded };
+    let builder =
+        DefinitionBuilder { settings, config, paths, root, values: ValueSyntax::Expanded };
     for entry in settings.active_entries() {
         if let Some(alias) = entry.key.strip_prefix("mcpServers.") {
-            maker.add_server(alias, entry, &mut servers);
+            builder.add_server(alias, entry, &mut servers);
         } else if entry.key == "mcp.mcpServerCommand" {
-            maker.add_command(entry, &mut servers);
+            builder.add_command(entry, &mut servers);
         }
     }
-    DefinitionBuilder { values: ValueSyntax::Literal, ..maker }
+    DefinitionBuilder { values: ValueSyntax::Literal, ..builder }
         .add_editor_servers(named, &mut servers);
     disable_denied(settings, &mut servers);
     servers
 }
 
-/// Sets servers aside of which a rule denies every tool: what cannot be used is not started.
+/// Removes servers whose tools are all denied by a rule, so that they are not started.
 fn disable_denied(settings: &WorkspaceSettings, servers: &mut ConfiguredMcpServers) {
     if servers.definitions.is_empty() {
         return;
@@ -80,12 +81,12 @@ struct DefinitionBuilder<'a> {
     values: ValueSyntax,
 }
 
-/// How values are written.
+/// Syntax of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ValueSyntax {
-    /// With variables of the environment in them.
+    /// References to environment variables are replaced.
     Expanded,
-    /// As they are meant: they come from a program, and may be secrets.
+    /// Used as they are: they come from a program and may be secrets.
     Literal,
 }
 
@@ -105,7 +106,7 @@ impl DefinitionBuilder<'_> {
             }
         };
         if setting.is_disabled() {
-            servers.turned_off.push(problem("turned off in settings".to_owned()));
+            servers.turned_off.push(problem("disabled in settings".to_owned()));
             return;
         }
         for key in setting.self_trust_fields() {
@@ -119,8 +120,8 @@ impl DefinitionBuilder<'_> {
         }
     }
 
-    /// Adds what an editor names. That is the person's own, and so needs no trust; it is confined
-    /// and judged as all servers are.
+    /// Adds the servers of an editor. The user configured them there, so they need no trust; sandbox and
+    /// policy apply to them as to all servers.
     fn add_editor_servers(&self, named: &[SessionMcpServer], servers: &mut ConfiguredMcpServers) {
         if named.is_empty() {
             return;
@@ -139,9 +140,9 @@ impl DefinitionBuilder<'_> {
                 why,
                 written_at: EDITOR_SOURCE.to_owned(),
             };
-            let (alias, meant) = names.assign(&server.name);
-            // A rule for a name is meant for whoever says to be called so.
-            if let Some(rule) = engine.rules().find_server_rule(Verdict::Deny, &meant) {
+            let (alias, preferred) = names.assign(&server.name);
+            // A deny rule also applies if the server had to be renamed.
+            if let Some(rule) = engine.rules().find_server_rule(Verdict::Deny, &preferred) {
                 let why = format!("denied by rule `{}` in {}", rule.text, rule.source);
                 servers.denied.push(problem(why));
                 continue;
@@ -161,8 +162,7 @@ impl DefinitionBuilder<'_> {
         }
     }
 
-    /// The server of `mcp.mcpServerCommand`. One in `mcpServers` with its name is the one that is
-    /// meant: it says more.
+    /// Adds the server of `mcp.mcpServerCommand`, unless `mcpServers` has a server of the same name.
     fn add_command(&self, entry: &SettingsEntry, servers: &mut ConfiguredMcpServers) {
         let problem = |why: &str| UnavailableMcpServer {
             alias: COMMAND_ALIAS.to_owned(),
@@ -187,8 +187,8 @@ impl DefinitionBuilder<'_> {
             writable: Vec::new(),
         };
         let Ok(alias) = ServerAlias::new(COMMAND_ALIAS) else { return };
-        let reach = ServerTransport::Command(launch);
-        match assemble_definition(alias, reach, &setting, entry.location()) {
+        let transport = ServerTransport::Command(launch);
+        match assemble_definition(alias, transport, &setting, entry.location()) {
             Ok(definition) => servers.definitions.push(definition),
             Err(why) => servers.problems.push(problem(&why)),
         }
@@ -203,7 +203,7 @@ impl DefinitionBuilder<'_> {
     ) -> Result<McpServerDefinition, String> {
         let alias = ServerAlias::new(alias).map_err(|error| error.to_string())?;
         let url = setting.url.as_ref().or(setting.http_url.as_ref());
-        let reach = match (setting.transport, &setting.command, url) {
+        let transport = match (setting.transport, &setting.command, url) {
             (Some(TransportSetting::Sse), ..) => Err(
                 "the transport `sse` is deprecated and not supported; most servers offer `http` at another URL: use that, with `\"type\": \"http\"`",
             ),
@@ -220,7 +220,7 @@ impl DefinitionBuilder<'_> {
             }
             (_, None, Some(url)) => Ok(ServerTransport::Http(self.build_endpoint(url, setting)?)),
         };
-        assemble_definition(alias, reach.map_err(str::to_owned)?, setting, written_at)
+        assemble_definition(alias, transport.map_err(str::to_owned)?, setting, written_at)
     }
 
     fn build_launch(
@@ -269,10 +269,10 @@ impl DefinitionBuilder<'_> {
         let mut variables: Vec<(String, String)> = Vec::new();
         for (name, value) in pairs {
             if !is_variable(name) {
-                return Err(format!("`{name}` in `env` names no variable"));
+                return Err(format!("`{name}` in `env` is not a valid variable name"));
             }
             if variables.iter().any(|(earlier, _)| earlier == name) {
-                return Err(format!("`{name}` stands in `env` twice; keep one of them"));
+                return Err(format!("`{name}` is in `env` twice; keep one of them"));
             }
             let value = self.expand_value(&format!("env.{name}"), value)?;
             variables.push(((*name).to_owned(), value));
@@ -296,9 +296,8 @@ impl DefinitionBuilder<'_> {
         }
     }
 
-    /// Where a server starts that names no folder. Many programs run what they find where they
-    /// start, such as a module of that name; so a server of the person's starts in no folder that
-    /// nobody trusts, with the secrets that it gets.
+    /// Working folder of a server without `cwd`. Many programs load code from their working folder, so
+    /// a server of the user, which may get secrets, does not start in a project folder.
     fn default_folder(&self, layer: SettingsLayerKind) -> PathBuf {
         match layer {
             SettingsLayerKind::Project | SettingsLayerKind::Local => self.root.to_owned(),
@@ -335,9 +334,9 @@ impl DefinitionBuilder<'_> {
             ValueSyntax::Expanded => format!(" `{url}`"),
             ValueSyntax::Literal => String::new(),
         };
-        // The address may hold a secret that a variable brought; it is told as it is written.
+        // An expanded URL may contain a secret, so the message shows it as written.
         let endpoint = HttpEndpoint {
-            url: text.parse().map_err(|error| format!("its `url`{url} is none: {error}"))?,
+            url: text.parse().map_err(|error| format!("its `url`{url} is invalid: {error}"))?,
             headers: self.build_headers(setting)?,
             login: self.build_login(&setting.oauth)?,
         };
@@ -353,7 +352,9 @@ impl DefinitionBuilder<'_> {
             other => return Err(format!("its `url` starts with `{other}:`; write `https://…`")),
         }
         if !endpoint.url.username().is_empty() || endpoint.url.password().is_some() {
-            return Err("its `url` holds a name or password; put it in `headers`".to_owned());
+            return Err(
+                "its `url` contains a user name or password; use `headers` instead".to_owned()
+            );
         }
         Ok(endpoint)
     }
@@ -364,15 +365,18 @@ impl DefinitionBuilder<'_> {
             let is_token =
                 |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
             if name.is_empty() || !name.bytes().all(is_token) {
-                return Err(format!("`{}` in `headers` names no header", name.escape_debug()));
+                return Err(format!(
+                    "`{}` in `headers` is not a valid header name",
+                    name.escape_debug()
+                ));
             }
             if headers.iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name)) {
-                return Err(format!("`{name}` stands in `headers` twice; keep one of them"));
+                return Err(format!("`{name}` is in `headers` twice; keep one of them"));
             }
             let value = self.expand_value(&format!("headers.{name}"), value)?;
             if value.chars().any(|c| c.is_control() && c != '\t') {
                 return Err(format!(
-                    "the header `{name}` has a control character, such as the end of a line; take it out"
+                    "the header `{name}` has a control character, such as a line break; remove it"
                 ));
             }
             headers.push((name.clone(), value));
@@ -392,7 +396,7 @@ impl DefinitionBuilder<'_> {
         })
     }
 
-    /// A text with its variables, taken from zero's own environment.
+    /// Replaces references to variables with their values in zero's environment.
     fn expand_value(&self, name: &str, text: &str) -> Result<String, String> {
         let expanded = match self.values {
             ValueSyntax::Literal => text.to_owned(),
@@ -400,7 +404,7 @@ impl DefinitionBuilder<'_> {
                 .map_err(|why| format!("`{name}`: {why}"))?,
         };
         if expanded.contains('\0') {
-            return Err(format!("`{name}` holds a zero byte; take it out"));
+            return Err(format!("`{name}` contains a NUL byte; remove it"));
         }
         Ok(expanded)
     }
@@ -408,7 +412,7 @@ impl DefinitionBuilder<'_> {
 
 fn assemble_definition(
     alias: ServerAlias,
-    reach: ServerTransport,
+    transport: ServerTransport,
     setting: &McpServerSetting,
     written_at: String,
 ) -> Result<McpServerDefinition, String> {
@@ -417,9 +421,9 @@ fn assemble_definition(
     let longest = times.of_calls().max().unwrap_or_default();
     Ok(McpServerDefinition {
         alias,
-        reach,
+        reach: transport,
         startup_timeout: times.startup.unwrap_or(STARTUP_TIMEOUT),
-        // A maximum that somebody set holds for what they did not set, too.
+        // A configured maximum also limits the default.
         call_timeout: times.longest.map_or(call_timeout, |most| call_timeout.min(most)),
         call_timeout_max: times.longest.unwrap_or(CALL_TIMEOUT_MAX.max(longest)),
         tool_timeouts: times.of_tools,
@@ -429,7 +433,7 @@ fn assemble_definition(
     })
 }
 
-/// Whether a host of an address is this machine.
+/// Whether a host is this machine.
 fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost"

@@ -1,5 +1,4 @@
-//! MCP servers that an editor names for a session: what they are called here, and what they are as
-//! settings.
+//! Converts the MCP servers that an editor adds to a session into settings, and gives them valid names.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +8,14 @@ use zero_settings::mcp_servers::server_setting::{
     McpCommandSetting, McpServerSetting, VariablesSetting,
 };
 
-/// Where they are written down, for a person.
+/// Source of these servers, for the user.
 pub(super) const EDITOR_SOURCE: &str = "your editor";
-/// Characters of a name that are told.
+/// Most characters of a name that are shown.
 pub(super) const NAME_CHARS_MAX: usize = 60;
-/// Numbers that are tried where a name is taken: a session has fewer servers.
+/// Most numbers that are tried if a name is taken. A session has fewer servers.
 const SUFFIX_MAX: u32 = 1_000;
 
-/// A server that an editor names, as settings.
+/// Converts a server of an editor into settings.
 pub(super) fn from_editor(server: &SessionMcpServer) -> Result<McpServerSetting, String> {
     let mut setting = McpServerSetting::default();
     match &server.how {
@@ -34,38 +33,38 @@ pub(super) fn from_editor(server: &SessionMcpServer) -> Result<McpServerSetting,
     Ok(setting)
 }
 
-/// The names of servers, each given once.
+/// The assigned names of servers; each is unique.
 pub(super) struct ServerAliases(BTreeSet<String>);
 
 impl ServerAliases {
     pub(super) fn new<'a>(taken: impl Iterator<Item = &'a str>) -> Self {
-        // Tools are told apart by more than capitals.
+        // Names must differ in more than upper and lower case.
         Self(taken.map(str::to_ascii_lowercase).collect())
     }
 
-    /// A name for a server that somebody calls so, and what it would be if nobody else had it.
-    pub(super) fn assign(&mut self, called: &str) -> (String, String) {
-        let meant = sanitize_name(called);
+    /// Returns a free name for a server, and the name it would have if that were free.
+    pub(super) fn assign(&mut self, requested: &str) -> (String, String) {
+        let preferred = sanitize_name(requested);
         let number = |number: u32| match number {
-            1 => meant.clone(),
-            _ => with_suffix(&meant, &format!("-{number}")),
+            1 => preferred.clone(),
+            _ => with_suffix(&preferred, &format!("-{number}")),
         };
         let is_free = |name: &String| {
             ServerAlias::new(name.as_str()).is_ok() && !self.0.contains(&name.to_ascii_lowercase())
         };
-        let name = (1..=SUFFIX_MAX).map(number).find(is_free).unwrap_or_else(|| meant.clone());
+        let name = (1..=SUFFIX_MAX).map(number).find(is_free).unwrap_or_else(|| preferred.clone());
         self.0.insert(name.to_ascii_lowercase());
-        (name, meant)
+        (name, preferred)
     }
 }
 
-/// A name with only what a server can be called by.
-fn sanitize_name(called: &str) -> String {
+/// Returns the name with invalid characters replaced.
+fn sanitize_name(requested: &str) -> String {
     let mut name = String::new();
-    for c in called.chars().take(4 * ServerAlias::LEN_MAX) {
+    for c in requested.chars().take(4 * ServerAlias::LEN_MAX) {
         match c {
             c if c.is_ascii_alphanumeric() => name.push(c),
-            // One `_` or `-` for any number of what cannot stand there.
+            // Consecutive separators and invalid characters become one `_` or `-`.
             '_' if !name.ends_with(['_', '-']) => name.push('_'),
             '_' => {}
             _ if !name.ends_with(['_', '-']) => name.push('-'),
@@ -77,9 +76,9 @@ fn sanitize_name(called: &str) -> String {
     with_suffix(&if is_named { name.to_owned() } else { format!("server-{name}") }, "")
 }
 
-/// A name that ends so, as short as it has to be.
+/// Returns the name with a suffix, shortened to the longest valid length.
 fn with_suffix(name: &str, suffix: &str) -> String {
-    // It is ASCII by now, so that any length is a boundary.
+    // The name is ASCII, so every length is a character boundary.
     let room = ServerAlias::LEN_MAX.saturating_sub(suffix.len()).min(name.len());
     let head = name.get(..room).unwrap_or(name).trim_end_matches(['_', '-']);
     format!("{head}{suffix}")

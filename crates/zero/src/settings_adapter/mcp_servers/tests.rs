@@ -20,7 +20,7 @@ fn test_config() -> EnvironmentConfig {
         .with_variable("EMPTY", "")
 }
 
-/// The settings of a person's file.
+/// The settings of the user's file.
 fn parse_settings(text: &str) -> WorkspaceSettings {
     WorkspaceSettings::merge(
         &parse_layers(&[(SettingsLayerKind::User, text)]),
@@ -28,7 +28,7 @@ fn parse_settings(text: &str) -> WorkspaceSettings {
     )
 }
 
-/// The servers of a person's file with this `mcpServers`.
+/// The servers of the user's file with this `mcpServers`.
 fn parse_servers(mcp_servers: Value) -> ConfiguredMcpServers {
     let text = json!({ "mcpServers": mcp_servers }).to_string();
     configured_servers(&parse_settings(&text), &test_config(), Path::new(ROOT))
@@ -179,10 +179,10 @@ fn unusable_server_disables_only_itself() {
     check_refused(json!({"command": ""}), "is empty");
     check_refused(json!({"command": "${NOPE}"}), "`command`: the variable `NOPE` is not set");
     check_refused(json!({"command": "x", "env": {"K": "${NOPE}"}}), "`env.K`: the variable `NOPE`");
-    check_refused(json!({"command": "x", "env": {"a-b": "c"}}), "names no variable");
+    check_refused(json!({"command": "x", "env": {"a-b": "c"}}), "not a valid variable name");
     check_refused(
         json!({"command": {"path": "x", "env": {"A": "1"}}, "env": {"A": "2"}}),
-        "`A` stands in `env` twice",
+        "`A` is in `env` twice",
     );
     check_refused(json!({"command": "x", "headers": {"A": "b"}}), "`headers` are for a `url`");
     check_refused(json!({"url": "https://x", "args": ["y"]}), "`args` is for a `command`");
@@ -191,18 +191,18 @@ fn unusable_server_disables_only_itself() {
         "`headers.A`: the variable",
     );
     check_refused(json!({"url": "https://x", "headers": {"A": "b\r\nC: d"}}), "control character");
-    check_refused(json!({"url": "https://x", "headers": {"A b": "c"}}), "names no header");
+    check_refused(json!({"url": "https://x", "headers": {"A b": "c"}}), "not a valid header name");
     check_refused(json!({"url": "https://x", "headers": {"A": "1", "a": "2"}}), "twice");
     check_refused(json!({"url": "http://x.org/mcp"}), "use `https`");
     check_refused(json!({"url": "http://localhost.evil.org/"}), "use `https`");
     check_refused(json!({"url": "file:///etc/passwd"}), "starts with `file:`");
     check_refused(json!({"url": "not a url"}), "is none");
-    check_refused(json!({"url": "https://me:secret@x.org/"}), "holds a name or password");
+    check_refused(json!({"url": "https://me:secret@x.org/"}), "contains a user name or password");
     check_refused(
         json!({"command": "x", "writable": ["~/.ssh"]}),
         "must not be writable for commands",
     );
-    check_refused(json!({"command": "x", "args": ["a\0b"]}), "holds a zero byte");
+    check_refused(json!({"command": "x", "args": ["a\0b"]}), "contains a NUL byte");
     let found = parse_servers(json!({"my server": {"command": "x"}, "mcp": {"command": "x"}}));
     assert_eq!(found.definitions, []);
     assert!(found.problems.iter().all(|problem| problem.why.contains("cannot name a server")));
@@ -254,10 +254,10 @@ fn trust_fields_of_server_allow_nothing() {
         json!({"a": {"command": "x", "trust": true, "autoApprove": ["t"], "alwaysAllow": []},
         "b": {"command": "x", "trust": false, "description": "d", "source": "custom"}}),
     );
-    let told: Vec<String> =
+    let messages: Vec<String> =
         found.ignored.iter().map(|one| format!("{} {}", one.alias, one.why)).collect();
     assert_eq!(
-        told,
+        messages,
         [
             "a `trust` allows nothing; write a rule such as `a__*` in `permissions.allow`",
             "a `autoApprove` allows nothing; write a rule such as `a__*` in `permissions.allow`",

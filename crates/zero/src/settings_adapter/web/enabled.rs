@@ -1,6 +1,5 @@
-//! The search engines of settings and environment, as the tool takes them.
+//! Configures the WebSearch tool from the settings and the environment.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use zero_runtime::{AnyTool, erase};
@@ -8,10 +7,10 @@ use zero_settings::WorkspaceSettings;
 use zero_settings::web::{SearchEngineName, SearchEngineSetting, parse_address};
 use zero_tools::web_search::{SearchEngine, SearchKeySource, SearchProvider, WebSearchTool};
 
-use super::super::models::{SecretSetting, read_secret};
+use super::super::models::{SecretSetting, secret_reader};
 use crate::environment::EnvironmentConfig;
 
-/// The tool with its search engines; `None` if there are none.
+/// Returns the tool with its search engines, or `None` if there are none.
 pub(crate) fn search_tool(
     settings: &WorkspaceSettings,
     config: &EnvironmentConfig,
@@ -20,7 +19,7 @@ pub(crate) fn search_tool(
     (!engines.is_empty()).then(|| erase(WebSearchTool::new(engines)))
 }
 
-/// The search engines, in the order they are asked.
+/// Returns the search engines, in the order in which they are tried.
 fn search_providers(
     settings: &WorkspaceSettings,
     config: &EnvironmentConfig,
@@ -51,7 +50,7 @@ fn to_engine(name: SearchEngineName) -> SearchEngine {
     }
 }
 
-/// The engines that the environment names.
+/// Returns the engines whose API key or URL is in the environment.
 fn engines_from_environment(config: &EnvironmentConfig) -> Vec<SearchProvider> {
     let provider = |engine: SearchEngine| {
         let value = config.variable(engine.variable()).filter(|value| !value.trim().is_empty())?;
@@ -69,12 +68,7 @@ fn engines_from_environment(config: &EnvironmentConfig) -> Vec<SearchProvider> {
 }
 
 fn to_key_source(secret: SecretSetting, config: &EnvironmentConfig) -> SearchKeySource {
-    let variable = match &secret {
-        SecretSetting::Env(name) => config.variable(name).map(str::to_owned),
-        SecretSetting::File(_) | SecretSetting::Keyring(_) => None,
-    };
-    let home = config.home().map(PathBuf::from);
-    Arc::new(move || read_secret(&secret, variable.as_deref(), home.as_ref()))
+    Arc::new(secret_reader(secret, config))
 }
 
 #[cfg(test)]
@@ -120,7 +114,7 @@ mod tests {
             [
                 "searxng http://127.0.0.1:8888/ ",
                 "brave  one",
-                "exa  the key is looked for in `EXA_API_KEY`, which is not set; set it",
+                "exa  the environment variable `EXA_API_KEY` is not set; set it to the key",
             ]
         );
         let config = config.with_variable("SEARXNG_URL", "https://search.example/sx");

@@ -169,9 +169,9 @@ mod tests {
             headers: header.into_iter().collect(),
         };
         let checked = validate_setting(&setting).map(|(url, _)| url.to_string());
-        let said = checked.unwrap_or_else(|why| why);
-        assert!(said.starts_with(expected), "{endpoint}: {said}");
-        assert!(!said.contains("s3cret"), "{said}");
+        let outcome = checked.unwrap_or_else(|why| why);
+        assert!(outcome.starts_with(expected), "{endpoint}: {outcome}");
+        assert!(!outcome.contains("s3cret"), "{outcome}");
     }
 
     #[test]

@@ -245,7 +245,7 @@ impl AcpClient {
 
     /// Everything that the agent said so far.
     pub(crate) fn agent_messages(&self) -> impl DoubleEndedIterator<Item = &Value> {
-        self.log.iter().filter(|said| said.by == MessageSender::Agent).map(|said| &said.message)
+        self.log.iter().filter(|entry| entry.by == MessageSender::Agent).map(|entry| &entry.message)
     }
 
     /// Waits until the agent has said something, from a mark on.
@@ -259,10 +259,10 @@ impl AcpClient {
         let by = Instant::now() + TIMEOUT;
         let mut at = from;
         loop {
-            while let Some(said) = self.log.get(at) {
+            while let Some(entry) = self.log.get(at) {
                 at += 1;
-                if said.by == MessageSender::Agent && is_it(&said.message) {
-                    return said.message.clone();
+                if entry.by == MessageSender::Agent && is_it(&entry.message) {
+                    return entry.message.clone();
                 }
             }
             if let Err(why) = self.receive_next(by) {
@@ -295,20 +295,20 @@ impl AcpClient {
 
     /// The updates of a session that were told since a mark.
     pub(crate) fn updates(&self, from: usize, session: &str) -> Vec<Value> {
-        let said = self.log.iter().skip(from).filter(|said| said.by == MessageSender::Agent);
-        let of_session = said.filter(|said| {
-            said.message["method"] == "session/update"
-                && said.message["params"]["sessionId"] == session
+        let entry = self.log.iter().skip(from).filter(|entry| entry.by == MessageSender::Agent);
+        let of_session = entry.filter(|entry| {
+            entry.message["method"] == "session/update"
+                && entry.message["params"]["sessionId"] == session
         });
-        of_session.map(|said| said.message["params"]["update"].clone()).collect()
+        of_session.map(|entry| entry.message["params"]["update"].clone()).collect()
     }
 
     /// What the agent asked since a mark.
     pub(crate) fn requests(&self, from: usize, method: &str) -> Vec<Value> {
-        let said = self.log.iter().skip(from).filter(|said| said.by == MessageSender::Agent);
-        let asked = said
-            .filter(|said| said.message["method"] == method && said.message.get("id").is_some());
-        asked.map(|said| said.message.clone()).collect()
+        let entry = self.log.iter().skip(from).filter(|entry| entry.by == MessageSender::Agent);
+        let asked = entry
+            .filter(|entry| entry.message["method"] == method && entry.message.get("id").is_some());
+        asked.map(|entry| entry.message.clone()).collect()
     }
 
     pub(crate) fn process_id(&self) -> u32 {
@@ -411,9 +411,9 @@ impl AcpClient {
 
     /// The talk, for a person.
     fn render_log(&self) -> String {
-        let line = |said: &RecordedMessage| {
-            let arrow = if said.by == MessageSender::Agent { "<" } else { ">" };
-            format!("{arrow} {}\n", truncate_json(&said.message))
+        let line = |entry: &RecordedMessage| {
+            let arrow = if entry.by == MessageSender::Agent { "<" } else { ">" };
+            format!("{arrow} {}\n", truncate_json(&entry.message))
         };
         self.log.iter().map(line).collect()
     }

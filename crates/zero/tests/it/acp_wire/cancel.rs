@@ -198,8 +198,8 @@ fn session_can_be_closed_while_permission_is_pending() {
     let closed = acp.request("session/close", json!({"sessionId": session}));
     acp.expect_end(&turn, "cancelled");
     acp.wait(&closed).unwrap();
-    acp.wait_for_message(from, "that it is taken back", |said| {
-        said["method"] == "$/cancel_request" && said["params"]["requestId"] == asked["id"]
+    acp.wait_for_message(from, "that it is taken back", |message| {
+        message["method"] == "$/cancel_request" && message["params"]["requestId"] == asked["id"]
     });
     assert_eq!(super::only_call(&acp.updates(from, &session))["status"], "failed");
     assert_eq!(fixture.model.requests().len(), 1, "it is not asked to go on");

@@ -82,7 +82,8 @@ fn call_without_id_gets_result() {
         "tools/use",
         tool_use_params(&session, "own", "read_file", json!({"path": "hello.txt"})),
     );
-    let told = acp.wait_for_message(from, "the result", |said| said["method"] == "tools/result");
+    let told =
+        acp.wait_for_message(from, "the result", |message| message["method"] == "tools/result");
     assert_eq!(told["params"]["toolCallId"], "own", "{told}");
     assert!(told["params"]["content"].to_string().contains("hello"), "{told}");
     // The rules know no such work, so only the end is looked at.

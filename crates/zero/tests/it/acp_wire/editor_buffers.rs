@@ -90,8 +90,8 @@ fn write_goes_through_editor() {
     // The person first, then the editor.
     let methods: Vec<&str> = acp
         .agent_messages()
-        .filter(|said| said.get("id").is_some())
-        .filter_map(|said| said["method"].as_str())
+        .filter(|message| message.get("id").is_some())
+        .filter_map(|message| message["method"].as_str())
         .filter(|method| *method != "fs/read_text_file")
         .collect();
     assert_eq!(methods, ["session/request_permission", "fs/write_text_file"]);

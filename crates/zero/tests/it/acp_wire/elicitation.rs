@@ -41,8 +41,8 @@ fn questions_use_form_if_client_has_forms() {
         }
         _ => ClientReply::Error(-32601),
     });
-    let said = run_questions(&fixture, &mut acp);
-    assert!(said.contains("Redis") && said.contains("PostgreSQL, SQLite"), "{said}");
+    let text = run_questions(&fixture, &mut acp);
+    assert!(text.contains("Redis") && text.contains("PostgreSQL, SQLite"), "{text}");
     acp.close();
 }
 
@@ -76,9 +76,9 @@ fn questions_are_asked_one_by_one_without_forms() {
                 options.iter().find(is_meant).unwrap_or_else(|| panic!("{pick}: {params}"));
             ClientReply::Result(selected_outcome(option["optionId"].as_str().unwrap()))
         });
-        let said = run_questions(&fixture, &mut acp);
+        let text = run_questions(&fixture, &mut acp);
         for part in expected {
-            assert!(said.contains(part), "{picks:?}: {said}");
+            assert!(text.contains(part), "{picks:?}: {text}");
         }
         let asked = acp.requests(0, "session/request_permission");
         assert_eq!(asked.len(), picks.len(), "{picks:?}");

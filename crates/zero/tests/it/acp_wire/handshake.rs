@@ -13,9 +13,9 @@ fn initialize_params(version: Value) -> Value {
 fn init_001_agent_reports_capabilities() {
     let fixture = AcpFixture::without_model();
     let mut acp = AcpClient::spawn(&fixture.zero, &[]);
-    let said = acp.call_ok("initialize", initialize_params(json!(1)));
-    assert!(said["protocolVersion"].is_u64());
-    let can = &said["agentCapabilities"];
+    let response = acp.call_ok("initialize", initialize_params(json!(1)));
+    assert!(response["protocolVersion"].is_u64());
+    let can = &response["agentCapabilities"];
     assert_eq!(can["loadSession"], true);
     assert_eq!(can["promptCapabilities"]["image"], true);
     assert_eq!(can["promptCapabilities"]["embeddedContext"], true);
@@ -77,8 +77,8 @@ fn first_line_answers_initialize_despite_broken_setup() {
     let fixture = AcpFixture::without_model();
     crate::config::write_file(&fixture.zero, crate::config::USER_FILE, "{ not settings");
     let mut acp = AcpClient::spawn(&fixture.zero, &["--verbose", "--url", "ws://127.0.0.1:9"]);
-    let said = acp.initialize(json!({}));
-    assert_eq!(said["protocolVersion"], 1);
+    let response = acp.initialize(json!({}));
+    assert_eq!(response["protocolVersion"], 1);
     let first = acp.agent_messages().next().unwrap();
     assert_eq!((&first["id"], first.get("result").is_some()), (&json!(1), true), "{first}");
     acp.close();
@@ -125,8 +125,8 @@ fn auth_001_auth_methods_have_unique_ids() {
     let fixture = AcpFixture::without_model();
     for can in [json!({}), json!({"auth": {"terminal": true}})] {
         let mut acp = AcpClient::spawn(&fixture.zero, &[]);
-        let said = acp.initialize(can);
-        let ways = said["authMethods"].as_array().cloned().unwrap_or_default();
+        let response = acp.initialize(can);
+        let ways = response["authMethods"].as_array().cloned().unwrap_or_default();
         let mut ids: Vec<&str> = ways.iter().map(|way| way["id"].as_str().unwrap()).collect();
         ids.sort_unstable();
         ids.dedup();
@@ -139,9 +139,9 @@ fn auth_001_auth_methods_have_unique_ids() {
 fn auth_002_terminal_login_needs_client_terminal() {
     let fixture = AcpFixture::without_model();
     let mut acp = AcpClient::spawn(&fixture.zero, &[]);
-    let said = acp.initialize(json!({}));
-    let ways = said["authMethods"].as_array().cloned().unwrap_or_default();
-    assert!(ways.iter().all(|way| way["type"] != "terminal"), "{said}");
+    let response = acp.initialize(json!({}));
+    let ways = response["authMethods"].as_array().cloned().unwrap_or_default();
+    assert!(ways.iter().all(|way| way["type"] != "terminal"), "{response}");
     acp.close();
 }
 

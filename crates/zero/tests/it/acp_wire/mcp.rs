@@ -344,7 +344,8 @@ fn choice_call_is_finished_however_it_ends() {
         let from = acp.log_position();
         let asks = call_step("a__ask", json!({"text": "colour"}));
         let turn = acp.begin_prompt(&session, &make_script(&[&asks, "turn", "say Ok."]));
-        let asked = acp.wait_for_message(from, "a choice", |said| is_choice_form(&said["params"]));
+        let asked =
+            acp.wait_for_message(from, "a choice", |message| is_choice_form(&message["params"]));
         if option.is_none() {
             acp.notify("session/cancel", json!({"sessionId": session}));
         }
@@ -372,7 +373,7 @@ fn session_can_be_closed_while_choice_is_pending() {
     let from = acp.log_position();
     let turn = acp
         .begin_prompt(&session, &make_script(&[&call_step("a__ask", json!({"text": "colour"}))]));
-    acp.wait_for_message(from, "a choice", |said| is_choice_form(&said["params"]));
+    acp.wait_for_message(from, "a choice", |message| is_choice_form(&message["params"]));
     acp.call_ok("session/close", json!({"sessionId": session}));
     acp.expect_end(&turn, "cancelled");
     let calls = calls(&acp.updates(from, &session));

@@ -101,8 +101,8 @@ fn remote_gateway_key_is_not_requested_locally() {
     let fixture = fixture_without_key();
     let gateway = GatewayProcess::start(&fixture.zero);
     let mut acp = AcpClient::spawn(&fixture.zero, &["--url", &gateway.url]);
-    let said = acp.initialize(json!({"auth": {"terminal": true}}));
-    assert!(said["authMethods"].as_array().is_none_or(Vec::is_empty), "{said}");
+    let response = acp.initialize(json!({"auth": {"terminal": true}}));
+    assert!(response["authMethods"].as_array().is_none_or(Vec::is_empty), "{response}");
     let session = acp.open_session(&fixture);
     let error = acp.prompt(&session, "hi").expect_err("there is no key");
     assert_eq!((&error["code"], &error["data"]["kind"]), (&json!(-32603), &json!("auth")));

@@ -100,8 +100,8 @@ fn simultaneous_approval_requests_are_asked_in_order() {
     let mut from = acp.log_position();
     let turn = acp.begin_prompt(&session, "look");
     for number in 0..40 {
-        let asked = acp.wait_for_message(from, "a question", |said| {
-            said["method"] == "session/request_permission"
+        let asked = acp.wait_for_message(from, "a question", |message| {
+            message["method"] == "session/request_permission"
         });
         from = acp.log_position();
         acp.reply(&asked["id"], selected_outcome("allow_once"));

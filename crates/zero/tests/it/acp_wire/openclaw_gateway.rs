@@ -77,9 +77,9 @@ async fn serve(stream: TcpStream, script: Arc<GatewayScript>, tell: Sender<(Stri
         let ScriptedResponse { before, answer, after } = script(method, params);
         let payload = answer.unwrap_or_else(|| default_answer(method, params));
         let answer = json!({"type": "res", "id": request["id"], "ok": true, "payload": payload});
-        let said = |(name, payload): &(&str, Value)| event_frame(name, payload);
-        let frames = before.iter().map(said).chain([answer.to_string()]);
-        for frame in frames.chain(after.iter().map(said)) {
+        let frame_of = |(name, payload): &(&str, Value)| event_frame(name, payload);
+        let frames = before.iter().map(frame_of).chain([answer.to_string()]);
+        for frame in frames.chain(after.iter().map(frame_of)) {
             if socket.send(Message::text(frame)).await.is_err() {
                 return;
             }

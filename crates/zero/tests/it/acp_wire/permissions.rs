@@ -20,8 +20,10 @@ fn open_client(fixture: &AcpFixture) -> (AcpClient, String) {
 /// Where in the log the agent said something.
 #[track_caller]
 fn find_agent_message(acp: &AcpClient, what: &str, is_it: impl Fn(&Value) -> bool) -> usize {
-    let found =
-        acp.log().iter().position(|said| said.by == MessageSender::Agent && is_it(&said.message));
+    let found = acp
+        .log()
+        .iter()
+        .position(|message| message.by == MessageSender::Agent && is_it(&message.message));
     found.unwrap_or_else(|| panic!("{what} was never said"))
 }
 
@@ -45,14 +47,14 @@ fn call_is_announced_approved_started_and_finished() {
     assert_eq!(question["sessionId"], json!(session));
     assert_eq!(&question["toolCall"]["toolCallId"], id);
     assert_eq!(question["toolCall"]["kind"], "edit");
-    let announced = find_agent_message(&acp, "the call", |said| {
-        said["params"]["update"]["sessionUpdate"] == "tool_call"
+    let announced = find_agent_message(&acp, "the call", |message| {
+        message["params"]["update"]["sessionUpdate"] == "tool_call"
     });
-    let questioned = find_agent_message(&acp, "the question", |said| {
-        said["method"] == "session/request_permission"
+    let questioned = find_agent_message(&acp, "the question", |message| {
+        message["method"] == "session/request_permission"
     });
-    let begun = find_agent_message(&acp, "the start", |said| {
-        said["params"]["update"]["status"] == "in_progress"
+    let begun = find_agent_message(&acp, "the start", |message| {
+        message["params"]["update"]["status"] == "in_progress"
     });
     assert!(announced < questioned && questioned < begun);
     assert_eq!(fixture.read_project_file("new.txt").as_deref(), Some("new\n"));
@@ -284,9 +286,9 @@ fn sessions_ask_separately() {
         .collect();
     // All ask, though nobody was answered yet; they are answered backwards.
     for (session, turn) in sessions.iter().zip(&turns).rev() {
-        let asked = acp.wait_for_message(0, "a question", |said| {
-            said["method"] == "session/request_permission"
-                && said["params"]["sessionId"] == json!(session)
+        let asked = acp.wait_for_message(0, "a question", |message| {
+            message["method"] == "session/request_permission"
+                && message["params"]["sessionId"] == json!(session)
         });
         acp.reply(&asked["id"], selected_outcome("allow_once"));
         acp.expect_end(turn, "end_turn");

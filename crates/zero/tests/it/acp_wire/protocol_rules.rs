@@ -24,12 +24,12 @@ const TURN_REQUESTS: [&str; 4] = ["session/prompt", "session/load", "_zero/tools
 pub(crate) fn unanswered_requests(log: &[RecordedMessage]) -> Vec<Value> {
     let answers: HashSet<String> = log
         .iter()
-        .filter(|said| said.by == MessageSender::Agent && is_answer(&said.message))
-        .map(|said| said.message["id"].to_string())
+        .filter(|entry| entry.by == MessageSender::Agent && is_answer(&entry.message))
+        .map(|entry| entry.message["id"].to_string())
         .collect();
     let requests =
-        log.iter().filter(|said| said.by == MessageSender::Client && is_request(&said.message));
-    let ids = requests.map(|said| said.message["id"].clone());
+        log.iter().filter(|entry| entry.by == MessageSender::Client && is_request(&entry.message));
+    let ids = requests.map(|entry| entry.message["id"].clone());
     ids.filter(|id| !answers.contains(&id.to_string())).collect()
 }
 
@@ -302,16 +302,16 @@ fn rules_detect_violations() {
     let call = tell(json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "t"}));
     let over =
         tell(json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "failed"}));
-    let check = |agent: &[&Value], faults: usize| {
-        let mut log = vec![RecordedMessage { by: MessageSender::Client, message: ask.clone() }];
-        log.extend(
-            agent
-                .iter()
-                .map(|said| RecordedMessage { by: MessageSender::Agent, message: (*said).clone() }),
-        );
-        let found = find_violations(&log, 0);
-        assert_eq!(found.len(), faults, "{agent:?}: {found:?}");
-    };
+    let check =
+        |agent: &[&Value], faults: usize| {
+            let mut log = vec![RecordedMessage { by: MessageSender::Client, message: ask.clone() }];
+            log.extend(agent.iter().map(|entry| RecordedMessage {
+                by: MessageSender::Agent,
+                message: (*entry).clone(),
+            }));
+            let found = find_violations(&log, 0);
+            assert_eq!(found.len(), faults, "{agent:?}: {found:?}");
+        };
     check(&[&call, &over, &end], 0);
     check(&[&call, &end], 1);
     check(&[&over, &end], 1);

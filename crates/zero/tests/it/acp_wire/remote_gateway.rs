@@ -122,9 +122,9 @@ fn wrong_token_is_clear_error_and_never_shown() {
     let error = acp.call_error("session/new", fixture.session_params(), -32603);
     assert!(error["message"].as_str().unwrap().contains("token"), "{error}");
     assert_eq!(error["data"]["retryable"], false, "{error}");
-    let said = acp.agent_messages().map(ToString::to_string).collect::<String>();
+    let messages = acp.agent_messages().map(ToString::to_string).collect::<String>();
     let stderr = acp.close();
-    assert!(!said.contains(wrong) && !stderr.contains(wrong), "{stderr}");
+    assert!(!messages.contains(wrong) && !stderr.contains(wrong), "{stderr}");
 }
 
 #[test]

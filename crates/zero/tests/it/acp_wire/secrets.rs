@@ -11,12 +11,12 @@ const SECRET: &str = "hunter2-0123456789abcdef-hunter2";
 /// Leaves, and finds the secret nowhere.
 #[track_caller]
 fn close_and_check_secrets(mut acp: AcpClient) {
-    let said: String = acp.agent_messages().map(ToString::to_string).collect();
-    assert!(!said.contains("hunter2"), "{said}");
+    let messages: String = acp.agent_messages().map(ToString::to_string).collect();
+    assert!(!messages.contains("hunter2"), "{messages}");
     let (_, stderr) = acp.disconnect_unchecked();
     assert!(!stderr.contains("hunter2"), "{stderr}");
-    let said: String = acp.agent_messages().map(ToString::to_string).collect();
-    assert!(!said.contains("hunter2"), "{said}");
+    let messages: String = acp.agent_messages().map(ToString::to_string).collect();
+    assert!(!messages.contains("hunter2"), "{messages}");
 }
 
 fn stdio_server(command: &str) -> Value {

@@ -72,8 +72,8 @@ fn load_001_session_is_replayed_as_it_was() {
         assert_eq!(chunk_text(&told, kind), chunk_text(&live, kind));
     }
     assert_eq!(chunk_text(&told, "agent_thought_chunk"), "I wonder.More.");
-    let said = chunk_text(&told, "user_message_chunk");
-    assert!(said.contains("say All done.") && said.contains("and now?"), "{said}");
+    let text = chunk_text(&told, "user_message_chunk");
+    assert!(text.contains("say All done.") && text.contains("and now?"), "{text}");
     let (live, told) = (calls(&live), calls(&told));
     assert_eq!(told.len(), 4, "{told:#?}");
     for (live, told) in live.iter().zip(&told) {

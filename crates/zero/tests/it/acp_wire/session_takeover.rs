@@ -94,7 +94,7 @@ fn displaced_editor_reports_takeover_once_and_yields() {
 }
 
 #[test]
-fn editor_with_notices_is_told_of_takeover_at_once() {
+fn editor_with_notices_is_notified_of_takeover() {
     let fixture = make_fixture();
     let gateway = GatewayProcess::start(&fixture.zero);
     let can = json!({"session": {"notices": {}}});

@@ -28,7 +28,7 @@ fn session_001_session_is_created() {
         update["sessionUpdate"] == "available_commands_update"
     });
     let about: Vec<bool> =
-        acp.agent_messages().skip(1).map(|said| said.get("method").is_some()).collect();
+        acp.agent_messages().skip(1).map(|message| message.get("method").is_some()).collect();
     assert_eq!(about.first(), Some(&false), "the answer is first: {about:?}");
     let updates = acp.updates(from, &session);
     let commands = updates.iter().find(|update| update["availableCommands"].is_array()).unwrap();

@@ -59,9 +59,12 @@ fn invalid_address_is_reported_without_echo() {
             let message = settings_error_message(&error);
             let at = if args.len() > 1 { "`--url`: " } else { "`gateway.remote.url`: " };
             assert!(message.starts_with(at) && message.contains(why), "{error}");
-            let said = acp.agent_messages().map(ToString::to_string).collect::<String>();
+            let messages = acp.agent_messages().map(ToString::to_string).collect::<String>();
             let stderr = acp.close();
-            assert!(!said.contains("s3cret") && !stderr.contains("s3cret"), "{said}{stderr}");
+            assert!(
+                !messages.contains("s3cret") && !stderr.contains("s3cret"),
+                "{messages}{stderr}"
+            );
         }
         let seen = fixture.zero.run(&["doctor"]);
         assert!(!seen.contains("s3cret"), "{seen}");

@@ -34,8 +34,8 @@ fn check_bare_client(names: &[&str]) {
         fixture.project_path("made").exists()
             && fixture.read_project_file("hello.txt").as_deref() == Some("bye\n")
     );
-    let asked = acp.log().iter().filter(|said| said.by == MessageSender::Agent);
-    let mut asked = asked.filter_map(|said| said.message["method"].as_str());
+    let asked = acp.log().iter().filter(|message| message.by == MessageSender::Agent);
+    let mut asked = asked.filter_map(|message| message.message["method"].as_str());
     assert!(asked.all(|method| names.iter().all(|name| !method.starts_with(name))));
     acp.close();
 }
@@ -67,7 +67,7 @@ fn commands_run_sandboxed_despite_client_terminals() {
         "end_turn",
     );
     assert!(call_text(&only_call(&acp.updates(from, &session))).contains("hi"));
-    let methods = acp.agent_messages().filter_map(|said| said["method"].as_str());
+    let methods = acp.agent_messages().filter_map(|message| message["method"].as_str());
     assert_eq!(methods.filter(|method| method.starts_with("terminal/")).count(), 0);
     acp.close();
 }
@@ -155,7 +155,7 @@ fn long_output_is_bounded_and_in_order() {
     );
     let call = only_call(&acp.updates(from, &session));
     assert!(call_text(&call).contains("50000"), "the end of it is shown");
-    let largest = acp.agent_messages().map(|said| said.to_string().len()).max().unwrap();
+    let largest = acp.agent_messages().map(|message| message.to_string().len()).max().unwrap();
     assert!(largest < 4 * 1024 * 1024, "{largest}");
     acp.close();
 }

@@ -42,8 +42,8 @@ impl ServerHandler for EchoService {
         request: CallToolRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let said = serde_json::to_string(&request.arguments).unwrap();
-        Ok(CallToolResult::success(vec![ContentBlock::text(said)]).into())
+        let arguments = serde_json::to_string(&request.arguments).unwrap();
+        Ok(CallToolResult::success(vec![ContentBlock::text(arguments)]).into())
     }
 }
 

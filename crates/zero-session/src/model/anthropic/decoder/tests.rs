@@ -9,22 +9,27 @@ use crate::model::reply_limiter::{BYTES_MAX, PARTS_MAX};
 /// The streamed events and the final reply.
 fn read(events: &[Value]) -> (Vec<ModelEvent>, Result<ModelReply, ModelError>) {
     let mut decoder = MessagesDecoder::default();
-    let mut said = Vec::new();
+    let mut decoded = Vec::new();
     for event in events {
         match decoder.decode_event(event["type"].as_str().unwrap_or_default(), &event.to_string()) {
-            Ok(events) => said.extend(events),
-            Err(error) => return (said, Err(error)),
+            Ok(events) => decoded.extend(events),
+            Err(error) => return (decoded, Err(error)),
         }
     }
     let stopped = events.iter().any(|event| event["type"] == "message_stop");
     assert_eq!(decoder.is_done(), stopped);
-    (said, decoder.finish())
+    (decoded, decoder.finish())
 }
 
 #[track_caller]
-fn check(events: &[Value], said: &[ModelEvent], blocks: &[MessageBlock], stop: ModelStopReason) {
-    let (heard, reply) = read(events);
-    assert_eq!(heard, said);
+fn check(
+    events: &[Value],
+    expected: &[ModelEvent],
+    blocks: &[MessageBlock],
+    stop: ModelStopReason,
+) {
+    let (found, reply) = read(events);
+    assert_eq!(found, expected);
     let reply = reply.unwrap();
     assert_eq!(reply.blocks, blocks);
     assert_eq!(reply.stop, stop);
@@ -300,7 +305,7 @@ fn stop_reasons_are_mapped() {
 #[test]
 fn errors_are_classified() {
     use ModelErrorKind::*;
-    for (kind, said, expected) in [
+    for (kind, message, expected) in [
         ("overloaded_error", "Overloaded", Server),
         ("api_error", "Internal server error", Server),
         ("something_new", "x", Server),
@@ -320,8 +325,8 @@ fn errors_are_classified() {
         ("invalid_request_error", "Your credit balance is too low", RateLimit),
         ("invalid_request_error", "messages: at least one message is required", InvalidRequest),
     ] {
-        let event = json!({"type": "error", "error": {"type": kind, "message": said}});
-        check_error(&[begin(), event], expected, said);
+        let event = json!({"type": "error", "error": {"type": kind, "message": message}});
+        check_error(&[begin(), event], expected, message);
     }
     check_error(&[json!({"type": "error"})], Server, "the provider failed");
     check_error(&[json!({"type": "error", "error": "out of order"})], Server, "out of order");
@@ -355,9 +360,9 @@ fn hundred_parallel_calls_form_one_reply() {
         events.extend((0..100).map(|n| json_delta(n, piece)));
     }
     events.extend([end("tool_use"), stop_message()]);
-    let said: Vec<_> = ids.iter().map(|id| tool(id, "Read")).collect();
+    let expected: Vec<_> = ids.iter().map(|id| tool(id, "Read")).collect();
     let blocks: Vec<_> = ids.iter().map(|id| call(id, "Read", json!({"n": 1}))).collect();
-    check(&events, &said, &blocks, ModelStopReason::ToolUse);
+    check(&events, &expected, &blocks, ModelStopReason::ToolUse);
 }
 
 #[test]

@@ -332,9 +332,9 @@ fn unacceptable_thoughts_are_left_out() {
         json!({"type": "thinking", "signature": "s", "model": "claude-opus-4-5"}),
         json!({"type": "thinking", "signature": "s", "model": "claude-sonnet-4-6"}),
     ] {
-        let said = vec![thought("secret", opaque.clone()), MessageBlock::text("a")];
+        let blocks = vec![thought("secret", opaque.clone()), MessageBlock::text("a")];
         let messages =
-            vec![ModelMessage::user("q"), ModelMessage::assistant(said), ModelMessage::user("r")];
+            vec![ModelMessage::user("q"), ModelMessage::assistant(blocks), ModelMessage::user("r")];
         let body = body(&info("claude-sonnet-4-5"), &ask(messages));
         assert_eq!(
             body["messages"][1]["content"],
@@ -390,14 +390,14 @@ fn thinking_levels_are_mapped() {
 #[test]
 fn turn_started_without_thought_gets_no_thinking() {
     let signed = || thought("t", json!({"type": "thinking", "signature": "s"}));
-    for (said, expected) in [
+    for (blocks, expected) in [
         (vec![call("a", "X")], false),
         (vec![MessageBlock::text("Hm"), signed(), call("a", "X")], false),
         (vec![signed(), call("a", "X")], true),
     ] {
         let messages = vec![
             ModelMessage::user("q"),
-            ModelMessage::assistant(said),
+            ModelMessage::assistant(blocks),
             user(vec![result("a", "X", "r")]),
         ];
         let tools = vec![tool("X")];

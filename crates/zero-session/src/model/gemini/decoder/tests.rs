@@ -9,21 +9,21 @@ use crate::model::reply_limiter::{BYTES_MAX, PARTS_MAX};
 /// The streamed events, whether the stream was done, and the final reply.
 fn read(chunks: &[Value]) -> (Vec<ModelEvent>, bool, Result<ModelReply, ModelError>) {
     let mut decoder = GeminiDecoder::default();
-    let mut said = Vec::new();
+    let mut decoded = Vec::new();
     for chunk in chunks {
         match decoder.decode_event("", &chunk.to_string()) {
-            Ok(events) => said.extend(events),
-            Err(error) => return (said, false, Err(error)),
+            Ok(events) => decoded.extend(events),
+            Err(error) => return (decoded, false, Err(error)),
         }
     }
     let done = decoder.is_done();
-    (said, done, decoder.finish())
+    (decoded, done, decoder.finish())
 }
 
 #[track_caller]
-fn check(chunks: &[Value], said: &[ModelEvent], blocks: &[MessageBlock], stop: ModelStopReason) {
-    let (heard, _, reply) = read(chunks);
-    assert_eq!(heard, said);
+fn check(chunks: &[Value], events: &[ModelEvent], blocks: &[MessageBlock], stop: ModelStopReason) {
+    let (found, _, reply) = read(chunks);
+    assert_eq!(found, events);
     let reply = reply.unwrap();
     assert_eq!(reply.blocks, blocks);
     assert_eq!(reply.stop, stop);
@@ -77,8 +77,8 @@ fn text_streams_in_pieces() {
         parts(json!([{"text": "l"}, {"text": ""}, {"text": "lo"}])),
         last(json!([{"text": "."}]), "STOP"),
     ];
-    let said = [text("Hé"), text("l"), text("lo"), text(".")];
-    check(&chunks, &said, &[MessageBlock::text("Héllo.")], ModelStopReason::End);
+    let events = [text("Hé"), text("l"), text("lo"), text(".")];
+    check(&chunks, &events, &[MessageBlock::text("Héllo.")], ModelStopReason::End);
     let (_, done, reply) = read(&chunks);
     assert!(done);
     let expected = TokenUsage {
@@ -122,7 +122,7 @@ fn thoughts_and_signatures_stay_on_their_parts() {
         last(json!([]), "STOP"),
     ];
     let thinks = |text: &str| ModelEvent::Thought(text.into());
-    let said = [
+    let events = [
         thinks("Hm"),
         thinks("m."),
         thinks("again"),
@@ -144,7 +144,7 @@ fn thoughts_and_signatures_stay_on_their_parts() {
         call("call_2", "Read", json!({}), Value::Null),
         call("call_3", "Glob", json!({}), Value::Null),
     ];
-    check(&chunks, &said, &blocks, ModelStopReason::ToolUse);
+    check(&chunks, &events, &blocks, ModelStopReason::ToolUse);
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn blocked_prompt_is_refusal() {
 fn errors_are_classified() {
     use ModelErrorKind::*;
     let too_long = "The input token count (1200000) exceeds the maximum number of tokens allowed";
-    for (code, status, said, expected) in [
+    for (code, status, message, expected) in [
         (429, "RESOURCE_EXHAUSTED", "Quota exceeded", RateLimit),
         (401, "UNAUTHENTICATED", "Who?", Auth),
         (403, "PERMISSION_DENIED", "Not yours", Auth),
@@ -233,9 +233,9 @@ fn errors_are_classified() {
         (404, "", "Nothing there", InvalidRequest),
         (502, "", "Bad gateway", Server),
     ] {
-        let error = json!({"error": {"code": code, "status": status, "message": said}});
-        check_error(&[parts(json!([{"text": "a"}])), error.clone()], expected, said);
-        check_error(&[json!([error])], expected, said);
+        let error = json!({"error": {"code": code, "status": status, "message": message}});
+        check_error(&[parts(json!([{"text": "a"}])), error.clone()], expected, message);
+        check_error(&[json!([error])], expected, message);
     }
     check_error(&[json!({"error": "out of order"})], Server, "out of order");
 }
@@ -273,11 +273,11 @@ fn truncated_stream_is_error() {
 fn hundred_parallel_calls_form_one_reply() {
     let calls: Vec<Value> =
         (0..100).map(|n| json!({"functionCall": {"name": "Read", "args": {"n": n}}})).collect();
-    let said: Vec<_> = (1..=100).map(|n| tool(&format!("call_{n}"), "Read")).collect();
+    let events: Vec<_> = (1..=100).map(|n| tool(&format!("call_{n}"), "Read")).collect();
     let blocks: Vec<_> = (0..100)
         .map(|n| call(&format!("call_{}", n + 1), "Read", json!({"n": n}), Value::Null))
         .collect();
-    check(&[last(json!(calls), "STOP")], &said, &blocks, ModelStopReason::ToolUse);
+    check(&[last(json!(calls), "STOP")], &events, &blocks, ModelStopReason::ToolUse);
 }
 
 #[test]

@@ -160,7 +160,7 @@ fn newer_models_get_first_call_signed() {
 #[test]
 fn signed_thoughts_go_back() {
     let model = "gemini-3-pro-preview";
-    let said = vec![
+    let blocks = vec![
         thought("shown only", Value::Null),
         thought("Hm", json!({"thoughtSignature": "dDE=", "model": model})),
         MessageBlock::text("So"),
@@ -169,7 +169,7 @@ fn signed_thoughts_go_back() {
         thought("old", json!({"thoughtSignature": "x", "model": "gemini-2.5-pro"})),
     ];
     let messages =
-        vec![ModelMessage::user("q"), ModelMessage::assistant(said), ModelMessage::user("r")];
+        vec![ModelMessage::user("q"), ModelMessage::assistant(blocks), ModelMessage::user("r")];
     let expected = json!([
         {"text": "Hm", "thought": true, "thoughtSignature": "dDE="},
         {"text": "So"},
