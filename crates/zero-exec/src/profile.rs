@@ -5,13 +5,17 @@
 //! nobody. The rest is watched (see [`crate::tree_watch`]): files that a command creates there are
 //! removed afterwards.
 
+mod existing_entries;
 pub(crate) mod folder_scanner;
 mod forbidden_roots;
 pub(crate) mod git_repositories;
+mod home_entries;
+pub(crate) mod home_folders;
 mod inaccessible_folders;
 mod protected_settings;
 pub(crate) mod secret_paths;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
@@ -21,6 +25,7 @@ use zero_sandbox::{FileType, NetworkAccess, SandboxProfile, Workspace, path_surv
 
 use self::folder_scanner::WritableRoots;
 use self::git_repositories::find_repositories;
+use self::home_folders::{HomeNeeds, HomeView};
 use self::inaccessible_folders::InaccessiblePaths;
 pub(crate) use self::protected_settings::UNHELD_ENTRIES_MAX;
 use self::secret_paths::SecretPaths;
@@ -36,13 +41,14 @@ use crate::tree_watch::{TreeSnapshot, TreeWatch};
 /// sandbox itself accepts a few more, because secrets and sockets of the host are added.
 const DENIED_MAX: usize = 400;
 
-/// The sandbox profile of a command, and the watch that runs after it. Fails if the files that
+/// The sandbox profile of a command, the watch that runs after it, and what it sees of the home
+/// folder. Fails if the files that
 /// rules deny cannot be listed: then no command may run.
 pub(super) fn build_profile(
     launcher: &CommandLauncher,
     workspace: &Workspace,
     network: NetworkAccess,
-) -> Result<(SandboxProfile, TreeWatch), ToolError> {
+) -> Result<(SandboxProfile, TreeWatch, HomeView), ToolError> {
     let settings = &launcher.host.settings;
     let roots: Vec<PathBuf> = workspace.roots().map(Path::to_owned).collect();
     let secrets = cached_secret_paths(&launcher.host, workspace);
@@ -77,6 +83,13 @@ pub(super) fn build_profile(
         false => list_denied_changes(&*launcher.policy, workspace)?,
     };
     let masked = list_masked_paths(&secrets, settings, &*launcher.policy, workspace)?;
+    let work = [roots.clone(), launcher.writable.clone()].concat();
+    let home = secrets.home_folders.view_for(HomeNeeds {
+        work: &work,
+        opened: &launcher.policy.readable_paths(),
+        judged: &launcher.judged.reads,
+        masked: &masked,
+    });
     forbidden_roots::check_visible(&roots, &masked)?;
     let own_folders = match (launcher.access, judged) {
         (LaunchAccess::AsCommands, WriteScope::Nothing) => Vec::new(),
@@ -108,13 +121,14 @@ pub(super) fn build_profile(
         changeable,
         protected: held.folders,
         protected_files: held.files,
-        masked,
+        masked: [&*masked, &*home.hidden].concat(),
+        readable: home.readable.clone(),
         network,
         limits: launcher.limits.into(),
         tmp: launcher.session.tmp.path().to_owned(),
         weaknesses: launcher.weaknesses.clone(),
     };
-    Ok((profile, watch))
+    Ok((profile, watch, home))
 }
 
 /// The paths that must be hidden from a program that starts now. Fails if they cannot be listed.
@@ -124,6 +138,16 @@ pub fn list_hidden_paths(
     workspace: &Workspace,
 ) -> Result<Vec<PathBuf>, ToolError> {
     list_masked_paths(&cached_secret_paths(host, workspace), &host.settings, policy, workspace)
+}
+
+/// The folders of the home folder that a program of the settings needs, by the words of its command
+/// line.
+pub(crate) fn list_named_folders(
+    host: &HostCommands,
+    workspace: &Workspace,
+    words: &[String],
+) -> BTreeSet<PathBuf> {
+    cached_secret_paths(host, workspace).home_folders.list_named_folders(words)
 }
 
 /// The secret paths for a workspace. Cached, because only its first folder can change the result.

@@ -22,9 +22,7 @@ pub use self::credential_paths::{
 pub use self::name_table::ProtectedName;
 
 use crate::word_list::words;
-use protected_names::{
-    ANYWHERE, FROM_ROOT, IN_GIT, SECRETS, SECRETS_OF_HOME, SECRETS_OF_SYSTEM,
-};
+use protected_names::{ANYWHERE, FROM_ROOT, IN_GIT, SECRETS, SECRETS_OF_HOME, SECRETS_OF_SYSTEM};
 
 /// The folders that protection depends on, by their folded names.
 #[derive(Clone, Debug, Default)]
@@ -135,10 +133,7 @@ pub fn sensitive_reason(path: &Path, places: &ProtectedPaths) -> Option<&'static
         let home = places.home.as_deref()?;
         SECRETS_OF_HOME.find_at_start(names.get(home.len()..).filter(|_| lies_in(&names, home))?)
     };
-    SECRETS
-        .find_within(&names)
-        .or_else(|| SECRETS_OF_SYSTEM.find_at_start(&names))
-        .or_else(in_home)
+    SECRETS.find_within(&names).or_else(|| SECRETS_OF_SYSTEM.find_at_start(&names)).or_else(in_home)
 }
 
 /// Names that must not be changed in a working folder, relative to it. [`protected_reason`] uses

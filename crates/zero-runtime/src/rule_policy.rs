@@ -77,6 +77,10 @@ impl CommandPolicy for RulePolicy {
         )
     }
 
+    fn readable_paths(&self) -> Vec<PathBuf> {
+        self.engine.allowed_read_roots()
+    }
+
     fn denied_changes(&self, workspace: &Workspace, most: usize) -> Option<DeniedChanges> {
         let rules = self.engine.count_change_guards();
         if rules == 0 {

@@ -39,17 +39,17 @@ impl SettingsMerger {
                 self.override_earlier(&entry.key);
                 SettingsEntryState::Active
             }
+            // A project may not decide where prompts are sent, who may send them, what happens to
+            // them, or which of the user's other files commands read.
+            key if is_user_only(key) && entry.layer.is_in_workspace() => {
+                SettingsEntryState::OnlyYours
+            }
             key if trusted && is_extensible_list(key) => SettingsEntryState::Active,
             "bash.on-timeout" if trusted || entry.value == "kill" => {
                 self.override_earlier(&entry.key);
                 SettingsEntryState::Active
             }
             "bash.on-timeout" => SettingsEntryState::SetAside,
-            // A project may not decide where prompts are sent, who may send them, or what happens
-            // to them.
-            key if is_user_only(key) && entry.layer.is_in_workspace() => {
-                SettingsEntryState::OnlyYours
-            }
             key if trusted && is_atomic(key) => {
                 self.override_earlier(&entry.key);
                 SettingsEntryState::Active
@@ -95,7 +95,8 @@ fn is_extensible_list(key: &str) -> bool {
 
 /// Whether a key applies only in the user's own settings.
 fn is_user_only(key: &str) -> bool {
-    ["gateway.", "acp.", "web.", "network."].iter().any(|section| key.starts_with(section))
+    let sections = ["gateway.", "acp.", "web.", "network."];
+    key == "sandbox.readable" || sections.iter().any(|section| key.starts_with(section))
 }
 
 /// Whether a key is a single unit that the last file replaces as a whole: a server, a command, a

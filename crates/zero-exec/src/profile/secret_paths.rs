@@ -12,6 +12,8 @@ use zero_policy::protected_paths::{self, CredentialScope, VariableValue};
 use zero_sandbox::quarantine::EntryKind;
 use zero_sandbox::{FileType, path_survey};
 
+use super::existing_entries::ExistingEntries;
+use super::home_folders::HomeFolders;
 use super::protected_settings::ProtectedSettings;
 use crate::command_settings::CommandSettings;
 use crate::tree_watch::WatchedPath;
@@ -30,6 +32,10 @@ pub(crate) struct SecretPaths {
     pub(super) own: Vec<PathBuf>,
     /// The other paths, keyed by their bytes, with their description.
     places: BTreeMap<OsString, &'static str>,
+    /// The home folders.
+    homes: Vec<PathBuf>,
+    /// What commands see of them.
+    pub(crate) home_folders: HomeFolders,
 }
 
 impl SecretPaths {
@@ -43,11 +49,14 @@ impl SecretPaths {
     }
 
     fn find_in_homes(settings: &CommandSettings, root: &Path, homes: &[PathBuf]) -> Self {
-        let mut secrets = Self { own: settings.own.clone(), ..Self::default() };
+        let home_folders = HomeFolders::find(settings, homes, root);
+        let (own, homes) = (settings.own.clone(), homes.to_vec());
+        let mut secrets = Self { own, homes, home_folders, ..Self::default() };
         let value = |name: &str| {
             let (_, value) = settings.environment.iter().find(|(n, _)| n == name)?;
             Some(value.as_str()).filter(|value| !value.is_empty())
         };
+        let homes = secrets.homes.clone();
         secrets
             .own
             .extend(homes.iter().flat_map(|home| ZERO_FOLDERS.iter().map(|name| home.join(name))));
@@ -57,7 +66,7 @@ impl SecretPaths {
                     secrets.add(Path::new("/").join(row.path), row.why);
                 }
                 CredentialScope::Anywhere | CredentialScope::Home => {
-                    for home in homes {
+                    for home in &homes {
                         secrets.add(home.join(row.path), row.why);
                     }
                 }
@@ -93,9 +102,14 @@ impl SecretPaths {
 
     /// The paths to hide. Missing ones are included and need no mount.
     pub(super) fn masked_paths(&self) -> impl Iterator<Item = PathBuf> {
+        let mut entries = ExistingEntries::default();
+        let mut may_exist = move |path: &&Path| {
+            let home = self.homes.iter().find(|home| path.starts_with(home));
+            home.is_none_or(|home| entries.may_exist(home, path))
+        };
         let places = self.places.keys().map(Path::new);
         let all = self.own.iter().map(PathBuf::as_path).chain(places);
-        all.filter(|path| has_content(path)).map(Path::to_owned)
+        all.filter(move |path| may_exist(path) && has_content(path)).map(Path::to_owned)
     }
 
     /// Adds the secret paths that commands could create in writable folders. They are quarantined

@@ -1,5 +1,7 @@
 //! Evaluates the nodes of a command line.
 
+use std::path::PathBuf;
+
 use zero_core::{CommandLimitChange, RiskLevel};
 
 use super::files::CoveringRule;
@@ -38,7 +40,11 @@ impl<'a> RequestEvaluator<'a> {
             match &node.kind {
                 AnalysisNodeKind::Structure => {}
                 AnalysisNodeKind::Command(invocation) => {
-                    let (verdict, rule) = self.evaluate_command(invocation, &node.label, whole);
+                    let (mut verdict, rule) = self.evaluate_command(invocation, &node.label, whole);
+                    // A mode alone allows no more than what every command may read.
+                    if verdict.verdict == Verdict::Ask || rule.is_some() {
+                        verdict.reads = self.find_named_program(invocation);
+                    }
                     judged.push(verdict);
                     self.evaluate_environment(invocation, &node.label, judged);
                     judged.extend(self.evaluate_operands(invocation, &node.label, rule));
@@ -66,6 +72,14 @@ impl<'a> RequestEvaluator<'a> {
         if let Some(text) = &analysis.unparsed {
             judged.extend(self.evaluate_unparsed_text(text));
         }
+    }
+
+    /// The program of a command that names it by its path.
+    fn find_named_program(&self, invocation: &CommandInvocation) -> Option<PathBuf> {
+        let program = invocation.argv.first()?;
+        program.as_known().filter(|program| program.contains('/'))?;
+        let found = self.resolve_candidates(FileAccess::Read, program, &invocation.folders);
+        found.files.into_iter().next().map(|views| views.canonical)
     }
 
     /// Whether an allow rule covers each command.

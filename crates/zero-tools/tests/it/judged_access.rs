@@ -309,7 +309,8 @@ struct StalePolicy {
 impl Policy for StalePolicy {
     fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision {
         let writes = WriteScope::Paths([self.judged_path.clone()].into());
-        let access = Some(CommandAccess { writes, network: NetworkScope::Nothing });
+        let network = NetworkScope::Nothing;
+        let access = Some(CommandAccess { writes, network, ..CommandAccess::default() });
         PolicyDecision { access, ..rule_policy(request.workspace).decide(request) }
     }
 }
