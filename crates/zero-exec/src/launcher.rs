@@ -103,10 +103,14 @@ impl CommandLauncher {
         self
     }
 
-    /// Lets a program of the settings read what it needs of the home folder, by the words of its
-    /// command line: the project, or else the folder, of each file that they name.
-    pub fn with_configured_program(mut self, workspace: &Workspace, words: &[String]) -> Self {
-        self.judged.reads = profile::list_named_folders(&self.host, workspace, words);
+    /// Lets a program of the settings read what it needs of the home folder: the folder in which it
+    /// starts, and the project, or else the folder, of each file that its command line names.
+    pub fn with_configured_program(
+        mut self,
+        workspace: &Workspace,
+        execution: &CommandExecution,
+    ) -> Self {
+        self.judged.reads = profile::list_named_folders(&self.host, workspace, execution);
         self
     }
 
@@ -141,6 +145,7 @@ impl CommandLauncher {
             hidden: home.hidden,
             readable: profile.readable.clone(),
             folder: folder.to_owned(),
+            exposed: home.exposed,
         };
         let order = SpawnSpec {
             command: CommandSpec { program, args, folder: folder.to_owned(), environment },

@@ -9,6 +9,7 @@ mod existing_entries;
 pub(crate) mod folder_scanner;
 mod forbidden_roots;
 pub(crate) mod git_repositories;
+mod hard_links;
 mod home_entries;
 pub(crate) mod home_folders;
 mod inaccessible_folders;
@@ -19,7 +20,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
-use zero_core::{ErrorReason, ErrorType, ToolError};
+use zero_core::{CommandExecution, CommandLine, ErrorReason, ErrorType, ToolError};
 use zero_policy::WriteScope;
 use zero_sandbox::{FileType, NetworkAccess, SandboxProfile, Workspace, path_survey};
 
@@ -82,14 +83,17 @@ pub(super) fn build_profile(
         true => None,
         false => list_denied_changes(&*launcher.policy, workspace)?,
     };
-    let masked = list_masked_paths(&secrets, settings, &*launcher.policy, workspace)?;
+    let mut masked = list_masked_paths(&secrets, settings, &*launcher.policy, workspace)?;
+    let other_names = hard_links::find_other_names(&masked, &roots);
+    masked.extend(other_names.found);
     let work = [roots.clone(), launcher.writable.clone()].concat();
-    let home = secrets.home_folders.view_for(HomeNeeds {
+    let mut home = secrets.home_folders.view_for(HomeNeeds {
         work: &work,
         opened: &launcher.policy.readable_paths(),
         judged: &launcher.judged.reads,
         masked: &masked,
     });
+    home.exposed = other_names.missed;
     forbidden_roots::check_visible(&roots, &masked)?;
     let own_folders = match (launcher.access, judged) {
         (LaunchAccess::AsCommands, WriteScope::Nothing) => Vec::new(),
@@ -140,14 +144,18 @@ pub fn list_hidden_paths(
     list_masked_paths(&cached_secret_paths(host, workspace), &host.settings, policy, workspace)
 }
 
-/// The folders of the home folder that a program of the settings needs, by the words of its command
-/// line.
+/// The folders of the home folder that a program of the settings needs.
 pub(crate) fn list_named_folders(
     host: &HostCommands,
     workspace: &Workspace,
-    words: &[String],
+    execution: &CommandExecution,
 ) -> BTreeSet<PathBuf> {
-    cached_secret_paths(host, workspace).home_folders.list_named_folders(words)
+    let words = match &execution.command {
+        CommandLine::Program(words) => words.as_slice(),
+        CommandLine::Shell(_) => &[],
+    };
+    let folder = execution.folder.as_ref().map(|folder| folder.canonical());
+    cached_secret_paths(host, workspace).home_folders.list_named_folders(words, folder)
 }
 
 /// The secret paths for a workspace. Cached, because only its first folder can change the result.

@@ -41,9 +41,19 @@ pub struct HiddenHome {
     pub(crate) readable: Vec<PathBuf>,
     /// The folder in which the command starts.
     pub(crate) folder: PathBuf,
+    /// A hidden file that the command may see by another name.
+    pub(crate) exposed: Option<PathBuf>,
 }
 
 impl HiddenHome {
+    /// The note about a hidden file that may be visible by another name.
+    pub(crate) fn exposed_file_note(&self) -> Option<String> {
+        let shown = excerpt(&self.exposed.as_ref()?.display().to_string(), PATH_CHARS_MAX);
+        Some(format!(
+            "`{shown}` is hidden from commands, but it has another name (a hard link) that zero did not find, or is in a folder with too many files to check; a command that sees that name can read it"
+        ))
+    }
+
     /// The note for a command that failed because it did not see a file.
     pub(crate) fn note(&self, output: &CollectedOutput, ended: &CommandExit) -> Option<String> {
         if self.hidden.is_empty() || ended.exit_code.is_none_or(|code| code == 0) {
@@ -114,6 +124,7 @@ mod tests {
             hidden: vec!["/home/me".into()],
             readable: vec!["/home/me/.cargo".into(), "/home/me/work".into()],
             folder: "/home/me/work/app".into(),
+            exposed: None,
         };
         for (text, expected) in [
             ("cat: /home/me/notes.txt: No such file or directory", Some("~/notes.txt")),

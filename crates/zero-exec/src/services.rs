@@ -196,7 +196,7 @@ impl ServiceHost {
         );
         let launcher = launcher
             .with_access(request.access, writable)
-            .with_configured_program(&self.workspace, &request.words);
+            .with_configured_program(&self.workspace, &execution);
         let ready = launcher.prepare(&self.workspace, &execution, StreamMode::Pipes)?;
         let sight = HiddenFiles::new(Arc::clone(self), ready.masked_paths());
         let running = ready.spawn_single()?;

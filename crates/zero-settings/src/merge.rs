@@ -290,7 +290,7 @@ mod tests {
     fn untrusted_folder_grants_commands_nothing() {
         let user =
             r#"{"sandbox": {"network": ["a.org"]}, "limits": {"Bash": {"command-memory": "1GB"}}}"#;
-        let project = r#"{"sandbox": {"network": ["b.org"], "environment": ["X"], "writable": ["/x"], "masked": ["y"], "weaker": ["network"]},
+        let project = r#"{"sandbox": {"network": ["b.org"], "environment": ["X"], "writable": ["/x"], "readable": ["/z"], "masked": ["y"], "weaker": ["network"]},
             "bash": {"on-timeout": "job"}, "limits": {"command-memory": "400MB", "command-cpu": "100%", "Bash": {"command-memory": "900MB", "command-file": "1GB"}},
             "permissions": {"ask": [{"rule": "Bash(make:*)", "limits": {"command-memory": "9GB"}}]}}"#;
         let local =
@@ -309,6 +309,7 @@ mod tests {
                 "project:1 sandbox.network \"b.org\" SetAside",
                 "project:1 sandbox.environment \"X\" SetAside",
                 "project:1 sandbox.writable \"/x\" SetAside",
+                "project:1 sandbox.readable \"/z\" OnlyYours",
                 "project:1 sandbox.masked \"y\" Active",
                 "project:1 sandbox.weaker \"network\" SetAside",
                 "project:2 bash.on-timeout \"job\" SetAside",

@@ -275,6 +275,9 @@ mod tests {
             check(list, "", Some("`` is not a full path"));
             check(list, "/a/*", Some("`/a/*` is a pattern"));
         }
+        check("readable", "~/lib", None);
+        check("readable", "~", None);
+        check("readable", "lib", Some("`lib` is in the workspace, which commands may read anyway"));
         check("masked", "/", Some("`/` is the whole machine, so no command could run"));
         check("masked", ".", Some("`.` is the whole workspace, so no command could run"));
     }

@@ -196,6 +196,7 @@ impl MonitoredCommand {
         }
         notes.extend(refused_write);
         notes.extend(hidden_path);
+        notes.extend(hidden.exposed_file_note());
         // The hosts of this call are closed before anybody learns of its end.
         drop(network_use);
         state.finish =

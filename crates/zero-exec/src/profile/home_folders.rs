@@ -46,6 +46,8 @@ pub(crate) struct HomeView {
     pub(crate) hidden: Vec<PathBuf>,
     /// What is visible in them.
     pub(super) readable: Vec<PathBuf>,
+    /// A hidden file that may be visible by another name.
+    pub(crate) exposed: Option<PathBuf>,
 }
 
 /// What a command needs besides what every command can read.
@@ -167,12 +169,16 @@ impl HomeFolders {
         readable.sort();
         // What is in a visible folder is visible.
         readable.dedup_by(|later, earlier| later.starts_with(earlier));
-        HomeView { hidden, readable }
+        HomeView { hidden, readable, exposed: None }
     }
 
-    /// What a program of the settings needs, by the words of its command line: the project, or else
-    /// the folder, of each file in a home folder that they name.
-    pub(super) fn list_named_folders(&self, words: &[String]) -> BTreeSet<PathBuf> {
+    /// What a program of the settings needs: the folder in which it starts, and the project, or else
+    /// the folder, of each file in a home folder that the words of its command line name.
+    pub(super) fn list_named_folders(
+        &self,
+        words: &[String],
+        start: Option<&Path>,
+    ) -> BTreeSet<PathBuf> {
         let named = words.iter().map(Path::new).filter(|word| word.is_absolute());
         let folder_of = |path: &Path| {
             let real = find_real(path)?;
@@ -181,7 +187,9 @@ impl HomeFolders {
             let project = folders().find(|folder| is_project(folder));
             Some(project.or(folders().next()).unwrap_or(&real).to_owned())
         };
-        named.filter_map(folder_of).collect()
+        let is_home = |folder: &&Path| self.hidden.iter().any(|home| home.starts_with(folder));
+        let start = start.filter(|folder| !is_home(folder)).map(Path::to_owned);
+        named.filter_map(folder_of).chain(start).collect()
     }
 }
 
@@ -209,4 +217,57 @@ const PROJECT_MARKS: &[&str] = &[".git", "package.json", "pyproject.toml", "go.m
 /// Whether a folder is a project.
 fn is_project(folder: &Path) -> bool {
     PROJECT_MARKS.iter().any(|name| path_survey::exists(&folder.join(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use super::*;
+
+    #[test]
+    fn configured_program_opens_its_project_but_no_home() {
+        let temp = tempfile::tempdir().unwrap();
+        let home = temp.path().canonicalize().unwrap();
+        for name in ["servers/one/build", "plain/deep", ".git"] {
+            std::fs::create_dir_all(home.join(name)).unwrap();
+        }
+        for name in ["servers/one/package.json", "servers/one/build/index.js", "plain/x", "y"] {
+            std::fs::write(home.join(name), "").unwrap();
+        }
+        let folders = HomeFolders::find(
+            &CommandSettings::default(),
+            std::slice::from_ref(&home),
+            Path::new("/work"),
+        );
+        let check = |word: &str, start: Option<&str>, expected: &[&str]| {
+            let words = ["node".to_owned(), home.join(word).to_str().unwrap().to_owned()];
+            let start = start.map(|name| home.join(name));
+            let found = folders.list_named_folders(&words, start.as_deref());
+            let expected: BTreeSet<PathBuf> = expected.iter().map(|name| home.join(name)).collect();
+            assert_eq!(found, expected, "{word} {start:?}");
+        };
+        check("servers/one/build/index.js", None, &["servers/one"]);
+        check("plain/x", None, &["plain"]);
+        check("y", None, &["y"]);
+        check("none", Some("plain/deep"), &["plain/deep"]);
+        check("none", Some(""), &[]);
+    }
+
+    #[test]
+    fn system_folder_is_not_taken_for_home() {
+        for home in ["/", "/usr", "/usr/share", "/etc", "/nonexistent"] {
+            let homes = [PathBuf::from(home)];
+            let folders =
+                HomeFolders::find(&CommandSettings::default(), &homes, Path::new("/work"));
+            assert_eq!(folders.hidden, Vec::<PathBuf>::new(), "{home}");
+        }
+    }
+
+    #[test]
+    fn no_entry_for_builds_is_a_credential() {
+        for row in zero_policy::protected_paths::credential_paths() {
+            let is_inside = |entry: &&&str| Path::new(entry).starts_with(row.path);
+            assert_eq!(HOME_ENTRIES.iter().find(is_inside), None, "{}", row.path);
+        }
+    }
 }

@@ -159,7 +159,7 @@ impl HookLaunch {
         );
         let launcher = launcher
             .with_access(self.hook.access, Vec::new())
-            .with_configured_program(&self.workspace, &self.hook.words);
+            .with_configured_program(&self.workspace, &execution);
         let ready = launcher.prepare(&self.workspace, &execution, StreamMode::Pipes)?;
         let running = ready.spawn_single()?;
         let watching = MonitorOptions {

@@ -22,7 +22,9 @@ const ROWS_MAX: usize = 150;
 /// The files of `names` that a command can read.
 async fn list_readable(place: &MaskFixture, names: &[String]) -> Vec<String> {
     let list: String = names.iter().map(|name| format!("{name}\n")).collect();
-    let file = place.host_file("list", &list);
+    let file = place.base.join("work/list");
+    std::fs::write(&file, list).unwrap();
+    let file = file.display();
     let script = format!(
         "while IFS= read -r f; do cat \"$f\" >/dev/null 2>&1 && echo \"$f\"; done < {file}; true"
     );
@@ -30,14 +32,6 @@ async fn list_readable(place: &MaskFixture, names: &[String]) -> Vec<String> {
 }
 
 impl MaskFixture {
-    /// Writes a file of the workspace, and returns its name.
-    fn host_file(&self, name: &'static str, text: &str) -> &'static str {
-        let root = ["home/work", "work", "home"].map(|root| self.base.join(root));
-        let root = root.into_iter().find(|root| root.exists()).unwrap();
-        std::fs::write(root.join(name), text).unwrap();
-        name
-    }
-
     async fn check(&self, path: &str, is_readable: bool) {
         let facts = self.run_structured(&format!("cat '{}'", self.base.join(path).display())).await;
         let expected = if is_readable { "secret" } else { "" };
@@ -292,4 +286,47 @@ async fn what_read_asks_about_no_interpreter_reads_silently() {
     let line = format!("cat {}; {}", home.join("notes.txt").display(), read("lib/x"));
     let outcome = f.call("Bash", json!({"command": line})).await.unwrap();
     assert_eq!(outcome.result.structured["stdout"], "secret", "{outcome:?}");
+}
+
+#[tokio::test]
+async fn hard_link_to_denied_file_is_not_readable() {
+    let temp = temp_dir();
+    let work = temp.path().join("work");
+    for name in ["work/.env", "work/keys/a", "work/plain"] {
+        write_secret(&temp.path().join(name));
+    }
+    for (of, name) in [(".env", "copy"), ("keys/a", "b"), ("plain", "other")] {
+        std::fs::hard_link(work.join(of), work.join(name)).unwrap();
+    }
+    let setup = MaskSetup { deny: &["Read(.env)", "Read(keys/**)"], ..MaskSetup::default() };
+    let place = setup.open(temp.path());
+    for (name, is_readable) in [("copy", false), ("b", false), ("other", true), ("plain", true)] {
+        place.check(&format!("work/{name}"), is_readable).await;
+    }
+    // A name that nobody finds is mentioned.
+    std::fs::hard_link(work.join(".env"), temp.path().join("elsewhere")).unwrap();
+    let facts = place.run_structured("true").await;
+    assert!(facts["notes"][0].as_str().unwrap().contains("has another name"), "{facts}");
+}
+
+#[tokio::test]
+async fn socket_in_closed_folder_of_another_user_stops_no_command() {
+    let temp = temp_dir();
+    let folder = temp.path().join("theirs");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::create_dir(temp.path().join("work")).unwrap();
+    let door = folder.join("door");
+    let listener = std::os::unix::net::UnixListener::bind(&door).unwrap();
+    std::fs::set_permissions(&door, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    // Only root can give the folder away. As another user, the socket is hidden instead.
+    let _ = std::os::unix::fs::chown(&folder, Some(65534), Some(65534));
+    let place = MaskSetup::default().open(temp.path());
+    assert_eq!(place.expect_success("echo works").await, "works\n");
+    let connect = format!(
+        "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{}\")'",
+        place.base.join("theirs/door").display()
+    );
+    place.expect_failure(&connect).await;
+    drop(listener);
 }

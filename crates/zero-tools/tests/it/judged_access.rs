@@ -356,3 +356,15 @@ async fn denied_names_are_taken_away_and_nothing_else() {
     run(&f, "sh script").await;
     assert!(f.path("lib/link").is_symlink());
 }
+
+#[tokio::test]
+async fn tools_know_denied_file_by_another_name() {
+    let f = denying_fixture(&["Read(.env)"]);
+    f.write_file(".env", "the secret").write_file("plain", "plain");
+    for (of, name) in [(".env", "copy"), ("plain", "other")] {
+        std::fs::hard_link(f.path(of), f.path(name)).unwrap();
+    }
+    let error = f.call_error("Read", json!({"file_path": "copy"})).await;
+    assert!(error.contains("is another name (a hard link) of"), "{error}");
+    f.call("Read", json!({"file_path": "other"})).await.unwrap();
+}
