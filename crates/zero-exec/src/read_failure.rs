@@ -50,7 +50,7 @@ impl HiddenHome {
     pub(crate) fn exposed_file_note(&self) -> Option<String> {
         let shown = excerpt(&self.exposed.as_ref()?.display().to_string(), PATH_CHARS_MAX);
         Some(format!(
-            "`{shown}` is hidden from commands, but it has another name (a hard link) that zero did not find, or is in a folder with too many files to check; a command that sees that name can read it"
+            "`{shown}` is hidden from commands, but it has another name (a hard link) that zero did not find; a command that sees that name can read it"
         ))
     }
 

@@ -540,8 +540,8 @@ struct EffectAssessment {
     grant: Option<GrantScope>,
     /// What it changes.
     changes: ChangeScope,
-    /// The file that it reads, if it is that of a command.
-    reads: Option<PathBuf>,
+    /// The paths of the file that it reads, as written and as resolved, if it is that of a command.
+    reads: Vec<PathBuf>,
     /// Its command line and the node within it.
     tree: Option<usize>,
     node: Option<usize>,
@@ -560,7 +560,7 @@ impl EffectAssessment {
             risk: RiskLevel::Low,
             grant: None,
             changes: ChangeScope::Nothing,
-            reads: None,
+            reads: Vec::new(),
             tree: None,
             node: None,
         }
@@ -644,7 +644,7 @@ impl CallAssessment {
         let of_commands = self.judged.iter().filter(|judged| judged.tree.is_some());
         let changes = of_commands.map(|judged| &judged.changes);
         let changes = changes.chain(unparsed.then_some(&ChangeScope::Unknown));
-        let reads = self.judged.iter().filter_map(|judged| judged.reads.clone()).collect();
+        let reads = self.judged.iter().flat_map(|judged| judged.reads.iter().cloned()).collect();
         Some(CommandAccess::new(reads, changes))
     }
 

@@ -8,7 +8,11 @@ use std::path::PathBuf;
 
 use zero_sandbox::path_survey::{self, HardLinks, ScanOutcome};
 
-/// Most names that are visited, in hidden folders and in the workspace.
+/// Most names that are visited in a hidden folder of the workspace. No command can make a link to a
+/// file that it does not see, so what is beyond would have been linked by the user.
+const HIDDEN_NAMES_MAX: usize = 1_000;
+/// Most names that are visited in the workspace. If there are more, a file with several names counts
+/// as exposed.
 const NAMES_MAX: usize = 20_000;
 
 /// Other names of hidden files.
@@ -22,24 +26,22 @@ pub(super) struct OtherNames {
 
 /// Finds other names of the files at and in `masked`, in the folders `roots`.
 pub(super) fn find_other_names(masked: &[PathBuf], roots: &[PathBuf]) -> OtherNames {
-    // A folder elsewhere is not searched: no command could have made a link to what it cannot see.
     let is_searched = |path: &PathBuf| roots.iter().any(|root| path.starts_with(root));
     let (inside, outside): (Vec<&PathBuf>, Vec<&PathBuf>) =
         masked.iter().partition(|path| is_searched(path));
-    let mut search = LinkSearch { linked: BTreeMap::new(), left: NAMES_MAX };
+    let mut search = LinkSearch { linked: BTreeMap::new(), left: 0 };
     for path in &outside {
         search.add_file(path);
     }
     for path in inside {
         search.add_file(path);
-        let is_complete = search.walk(path, |search, file| search.add_file(file));
-        if !is_complete {
-            return OtherNames { found: Vec::new(), missed: Some(path.clone()) };
-        }
+        search.left = HIDDEN_NAMES_MAX;
+        search.walk(path, |search, file| search.add_file(file));
     }
     if search.linked.is_empty() {
         return OtherNames::default();
     }
+    search.left = NAMES_MAX;
     let mut found = Vec::new();
     let is_masked = |path: &PathBuf| masked.iter().any(|masked| path.starts_with(masked));
     for root in roots {
@@ -97,13 +99,15 @@ impl LinkSearch {
     fn walk(&mut self, folder: &PathBuf, mut visit: impl FnMut(&mut Self, &PathBuf)) -> bool {
         let mut open = vec![folder.clone()];
         while let Some(folder) = open.pop() {
-            let mut files = Vec::new();
-            let scanned =
-                path_survey::scan_folder(&folder, self.left, |name, is_folder| match is_folder {
+            let (mut files, mut names) = (Vec::new(), 0);
+            let scanned = path_survey::scan_folder(&folder, self.left, |name, is_folder| {
+                names += 1;
+                match is_folder {
                     true => open.push(folder.join(name)),
                     false => files.push(folder.join(name)),
-                });
-            self.left = self.left.saturating_sub(files.len());
+                }
+            });
+            self.left = self.left.saturating_sub(names);
             files.iter().for_each(|file| visit(self, file));
             if scanned == ScanOutcome::Part {
                 return false;

@@ -169,6 +169,7 @@ impl HomeFolders {
         readable.sort();
         // What is in a visible folder is visible.
         readable.dedup_by(|later, earlier| later.starts_with(earlier));
+        retain_outside(&mut readable, &needs);
         HomeView { hidden, readable, exposed: None }
     }
 
@@ -204,6 +205,22 @@ fn find_repositories(root: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
     };
     let linked = git_repositories::find_linked_folder(work);
     linked.into_iter().chain([work.to_owned()]).collect()
+}
+
+/// Removes the paths that lead into a masked folder by a link.
+fn retain_outside(readable: &mut Vec<PathBuf>, needs: &HomeNeeds<'_>) {
+    let has_link = |path: &PathBuf| path_survey::canonicalize(path).as_ref() != Some(path);
+    // Most home folders have no links, and then the masked paths need not be resolved.
+    if !readable.iter().any(has_link) && needs.opened.is_empty() && needs.judged.is_empty() {
+        return;
+    }
+    let masked = needs.masked.iter().filter_map(|path| path_survey::canonicalize(path));
+    let masked: Vec<PathBuf> = masked.collect();
+    readable.retain(|path| {
+        let is_masked = |real: &PathBuf| masked.iter().any(|masked| real.starts_with(masked));
+        let real = path_survey::canonicalize(path);
+        needs.work.contains(path) || real.is_some_and(|real| !is_masked(&real))
+    });
 }
 
 /// A path that exists, with links resolved.

@@ -43,7 +43,7 @@ impl<'a> RequestEvaluator<'a> {
                     let (mut verdict, rule) = self.evaluate_command(invocation, &node.label, whole);
                     // A mode alone allows no more than what every command may read.
                     if verdict.verdict == Verdict::Ask || rule.is_some() {
-                        verdict.reads = self.find_named_program(invocation);
+                        verdict.reads = self.list_program_paths(invocation);
                     }
                     judged.push(verdict);
                     self.evaluate_environment(invocation, &node.label, judged);
@@ -74,12 +74,12 @@ impl<'a> RequestEvaluator<'a> {
         }
     }
 
-    /// The program of a command that names it by its path.
-    fn find_named_program(&self, invocation: &CommandInvocation) -> Option<PathBuf> {
-        let program = invocation.argv.first()?;
-        program.as_known().filter(|program| program.contains('/'))?;
+    /// The paths of the program of a command that names it by its path.
+    fn list_program_paths(&self, invocation: &CommandInvocation) -> Vec<PathBuf> {
+        let is_path = |program: &&ShellArg| program.as_known().is_some_and(|it| it.contains('/'));
+        let Some(program) = invocation.argv.first().filter(is_path) else { return Vec::new() };
         let found = self.resolve_candidates(FileAccess::Read, program, &invocation.folders);
-        found.files.into_iter().next().map(|views| views.canonical)
+        found.files.into_iter().flat_map(|views| [views.written, views.canonical]).collect()
     }
 
     /// Whether an allow rule covers each command.

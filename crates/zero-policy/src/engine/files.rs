@@ -101,7 +101,9 @@ impl<'a> RequestEvaluator<'a> {
         for views in &files {
             let mut verdict = self.evaluate_file(*access, views, cover, None);
             match access {
-                FileAccess::Read => verdict.reads = Some(views.canonical.clone()),
+                FileAccess::Read => {
+                    verdict.reads = vec![views.written.clone(), views.canonical.clone()];
+                }
                 FileAccess::Write | FileAccess::Delete => {
                     verdict.changes = ChangeScope::Files(self.list_changed_paths(views));
                 }

@@ -146,6 +146,9 @@ async fn links_and_toolchains_in_home_are_followed() {
     write_secret(&temp.path().join("moved/unknown/x"));
     write_secret(&temp.path().join("moved/pnpm/x"));
     std::os::unix::fs::symlink("dotfiles/gitconfig", home.join(".gitconfig")).unwrap();
+    // A link does not open what is hidden for another reason.
+    write_secret(&home.join(".ssh/id"));
+    std::os::unix::fs::symlink(".ssh/id", home.join(".nvmrc")).unwrap();
     let base = temp.path().canonicalize().unwrap();
     let path = ["tools/node/bin", "bin"].map(|name| base.join("home").join(name));
     let path = format!("{}:{}:/usr/bin:/bin", path[0].display(), path[1].display());
@@ -165,6 +168,8 @@ async fn links_and_toolchains_in_home_are_followed() {
     for (name, is_readable) in [
         ("home/.gitconfig", true),
         ("home/dotfiles/private", false),
+        ("home/.nvmrc", false),
+        ("home/.ssh/id", false),
         ("home/tools/node/bin/node", true),
         ("home/tools/node/lib/x", true),
         ("home/tools/node/notes", false),
@@ -283,7 +288,8 @@ async fn what_read_asks_about_no_interpreter_reads_silently() {
     let outcome = f.call("Bash", json!({"command": read("open/x")})).await.unwrap();
     assert_eq!(result_text(&outcome), "secret\n");
     // A line that names it is asked about, and then reads it and nothing else.
-    let line = format!("cat {}; {}", home.join("notes.txt").display(), read("lib/x"));
+    std::os::unix::fs::symlink("notes.txt", home.join("link")).unwrap();
+    let line = format!("cat {}; {}", home.join("link").display(), read("lib/x"));
     let outcome = f.call("Bash", json!({"command": line})).await.unwrap();
     assert_eq!(outcome.result.structured["stdout"], "secret", "{outcome:?}");
 }
