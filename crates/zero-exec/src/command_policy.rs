@@ -22,6 +22,12 @@ pub trait CommandPolicy: Send + Sync {
         DeniedFiles::All(Vec::new())
     }
 
+    /// The files and folders outside the workspace that rules allow to read, with all that is in
+    /// them.
+    fn readable_paths(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
     /// The existing files and folders of the workspace that commands must not change because a rule
     /// denies it, at most `_most` of them. `None` if no rule does.
     fn denied_changes(&self, _workspace: &Workspace, _most: usize) -> Option<DeniedChanges> {

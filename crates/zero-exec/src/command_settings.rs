@@ -16,6 +16,8 @@ pub struct CommandSettings {
     pub weaknesses: Vec<AcceptedWeakness>,
     /// What happens to a command that exceeds its timeout.
     pub on_timeout: TimeoutAction,
+    /// Files and folders of the home folder that commands may read, in addition to what builds need.
+    pub readable: Vec<PathBuf>,
     /// Paths that commands may not read, in addition to the known secrets of the host.
     pub masked: Vec<PathBuf>,
     /// Workspace paths that commands may not change, in addition to the known settings that run
@@ -24,7 +26,7 @@ pub struct CommandSettings {
     /// zero's own folders, in addition to its state folder: commands may not read, create or change
     /// them.
     pub own: Vec<PathBuf>,
-    /// The user's home folder, whose secrets are hidden.
+    /// The user's home folder, which is hidden from commands except for what builds need.
     pub home: Option<PathBuf>,
     /// The environment of this process, from which the environment of commands is selected.
     pub environment: Vec<(String, String)>,

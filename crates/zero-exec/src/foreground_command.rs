@@ -98,6 +98,7 @@ impl CallCommands {
             watch: ready.watch,
             network: ready.network,
             writes: self.launcher.judged.writes.clone(),
+            hidden: ready.hidden.clone(),
         };
         let watched = MonitoredCommand::start(running, options)
             .map_err(|error| command_errors::monitor_error(&error))?;
@@ -147,6 +148,7 @@ impl CallCommands {
             watch: ready.watch,
             network: ready.network,
             writes: self.launcher.judged.writes.clone(),
+            hidden: ready.hidden.clone(),
         };
         let watched = MonitoredCommand::start(running, options)
             .map_err(|error| command_errors::monitor_error(&error))?;

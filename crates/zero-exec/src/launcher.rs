@@ -18,6 +18,7 @@ use zero_sandbox::{AcceptedWeakness, CommandSpec, SandboxProperty, Workspace, he
 use crate::command_policy::CommandPolicy;
 use crate::command_request::StreamMode;
 use crate::host_commands::HostCommands;
+use crate::read_failure::HiddenHome;
 use crate::session_commands::{SessionCommands, StartGuard};
 use crate::session_network::{NetworkAssignment, NetworkUseGuard};
 use crate::shell::{self, LastFolderFile};
@@ -102,6 +103,17 @@ impl CommandLauncher {
         self
     }
 
+    /// Lets a program of the settings read what it needs of the home folder: the folder in which it
+    /// starts, and the project, or else the folder, of each file that its command line names.
+    pub fn with_configured_program(
+        mut self,
+        workspace: &Workspace,
+        execution: &CommandExecution,
+    ) -> Self {
+        self.judged.reads = profile::list_named_folders(&self.host, workspace, execution);
+        self
+    }
+
     /// Prepares one command. It starts in the workspace's first folder unless it names another.
     pub fn prepare(
         &self,
@@ -128,7 +140,13 @@ impl CommandLauncher {
                 (words.next().unwrap_or_default(), words.collect(), LastFolderFile::none())
             }
         };
-        let (profile, watch) = profile::build_profile(self, workspace, given.network)?;
+        let (profile, watch, home) = profile::build_profile(self, workspace, given.network)?;
+        let hidden = HiddenHome {
+            hidden: home.hidden,
+            readable: profile.readable.clone(),
+            folder: folder.to_owned(),
+            exposed: home.exposed,
+        };
         let order = SpawnSpec {
             command: CommandSpec { program, args, folder: folder.to_owned(), environment },
             profile,
@@ -140,7 +158,8 @@ impl CommandLauncher {
             net: given.net,
         };
         let network = given.network_use;
-        Ok(PreparedLaunch { order, folder: folder.to_owned(), end_note, watch, network, start })
+        let folder = folder.to_owned();
+        Ok(PreparedLaunch { order, folder, end_note, watch, hidden, network, start })
     }
 }
 
@@ -152,6 +171,8 @@ pub struct PreparedLaunch {
     pub(crate) end_note: LastFolderFile,
     /// The paths that the command may not create.
     pub watch: TreeWatch,
+    /// What the command does not see.
+    pub hidden: HiddenHome,
     /// Its use of the session's network.
     pub network: NetworkUseGuard,
     /// Keeps the session from ending meanwhile.

@@ -5,22 +5,28 @@
 //! nobody. The rest is watched (see [`crate::tree_watch`]): files that a command creates there are
 //! removed afterwards.
 
+mod existing_entries;
 pub(crate) mod folder_scanner;
 mod forbidden_roots;
 pub(crate) mod git_repositories;
+mod hard_links;
+mod home_entries;
+pub(crate) mod home_folders;
 mod inaccessible_folders;
 mod protected_settings;
 pub(crate) mod secret_paths;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
-use zero_core::{ErrorReason, ErrorType, ToolError};
+use zero_core::{CommandExecution, CommandLine, ErrorReason, ErrorType, ToolError};
 use zero_policy::WriteScope;
 use zero_sandbox::{FileType, NetworkAccess, SandboxProfile, Workspace, path_survey};
 
 use self::folder_scanner::WritableRoots;
 use self::git_repositories::find_repositories;
+use self::home_folders::{HomeNeeds, HomeView};
 use self::inaccessible_folders::InaccessiblePaths;
 pub(crate) use self::protected_settings::UNHELD_ENTRIES_MAX;
 use self::secret_paths::SecretPaths;
@@ -36,13 +42,14 @@ use crate::tree_watch::{TreeSnapshot, TreeWatch};
 /// sandbox itself accepts a few more, because secrets and sockets of the host are added.
 const DENIED_MAX: usize = 400;
 
-/// The sandbox profile of a command, and the watch that runs after it. Fails if the files that
+/// The sandbox profile of a command, the watch that runs after it, and what it sees of the home
+/// folder. Fails if the files that
 /// rules deny cannot be listed: then no command may run.
 pub(super) fn build_profile(
     launcher: &CommandLauncher,
     workspace: &Workspace,
     network: NetworkAccess,
-) -> Result<(SandboxProfile, TreeWatch), ToolError> {
+) -> Result<(SandboxProfile, TreeWatch, HomeView), ToolError> {
     let settings = &launcher.host.settings;
     let roots: Vec<PathBuf> = workspace.roots().map(Path::to_owned).collect();
     let secrets = cached_secret_paths(&launcher.host, workspace);
@@ -76,7 +83,17 @@ pub(super) fn build_profile(
         true => None,
         false => list_denied_changes(&*launcher.policy, workspace)?,
     };
-    let masked = list_masked_paths(&secrets, settings, &*launcher.policy, workspace)?;
+    let mut masked = list_masked_paths(&secrets, settings, &*launcher.policy, workspace)?;
+    let other_names = hard_links::find_other_names(&masked, &roots);
+    masked.extend(other_names.found);
+    let work = [roots.clone(), launcher.writable.clone()].concat();
+    let mut home = secrets.home_folders.view_for(HomeNeeds {
+        work: &work,
+        opened: &launcher.policy.readable_paths(),
+        judged: &launcher.judged.reads,
+        masked: &masked,
+    });
+    home.exposed = other_names.missed;
     forbidden_roots::check_visible(&roots, &masked)?;
     let own_folders = match (launcher.access, judged) {
         (LaunchAccess::AsCommands, WriteScope::Nothing) => Vec::new(),
@@ -108,13 +125,14 @@ pub(super) fn build_profile(
         changeable,
         protected: held.folders,
         protected_files: held.files,
-        masked,
+        masked: [&*masked, &*home.hidden].concat(),
+        readable: home.readable.clone(),
         network,
         limits: launcher.limits.into(),
         tmp: launcher.session.tmp.path().to_owned(),
         weaknesses: launcher.weaknesses.clone(),
     };
-    Ok((profile, watch))
+    Ok((profile, watch, home))
 }
 
 /// The paths that must be hidden from a program that starts now. Fails if they cannot be listed.
@@ -124,6 +142,20 @@ pub fn list_hidden_paths(
     workspace: &Workspace,
 ) -> Result<Vec<PathBuf>, ToolError> {
     list_masked_paths(&cached_secret_paths(host, workspace), &host.settings, policy, workspace)
+}
+
+/// The folders of the home folder that a program of the settings needs.
+pub(crate) fn list_named_folders(
+    host: &HostCommands,
+    workspace: &Workspace,
+    execution: &CommandExecution,
+) -> BTreeSet<PathBuf> {
+    let words = match &execution.command {
+        CommandLine::Program(words) => words.as_slice(),
+        CommandLine::Shell(_) => &[],
+    };
+    let folder = execution.folder.as_ref().map(|folder| folder.canonical());
+    cached_secret_paths(host, workspace).home_folders.list_named_folders(words, folder)
 }
 
 /// The secret paths for a workspace. Cached, because only its first folder can change the result.

@@ -194,7 +194,9 @@ impl ServiceHost {
             record.call().clone(),
             limits,
         );
-        let launcher = launcher.with_access(request.access, writable);
+        let launcher = launcher
+            .with_access(request.access, writable)
+            .with_configured_program(&self.workspace, &execution);
         let ready = launcher.prepare(&self.workspace, &execution, StreamMode::Pipes)?;
         let sight = HiddenFiles::new(Arc::clone(self), ready.masked_paths());
         let running = ready.spawn_single()?;

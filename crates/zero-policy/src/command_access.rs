@@ -1,4 +1,4 @@
-//! What the commands of a call may change and reach, as they were judged.
+//! What the commands of a call may read, change and reach, as they were judged.
 //!
 //! The tables of programs are never complete. So the sandbox is built from the judgement: whatever a
 //! program tries, it cannot do more than was judged.
@@ -6,9 +6,12 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// What the commands of a call may change and reach.
+/// What the commands of a call may read, change and reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandAccess {
+    /// The files and folders that they were judged to read. They may read these even where the
+    /// sandbox hides what is around them.
+    pub reads: BTreeSet<PathBuf>,
     /// The files that they may change, besides their private temporary files.
     pub writes: WriteScope,
     /// The hosts that they may connect to.
@@ -53,8 +56,11 @@ pub(crate) enum ChangeScope {
 }
 
 impl CommandAccess {
-    /// The access that a call needs for these changes of its commands.
-    pub(crate) fn for_changes<'a>(changes: impl Iterator<Item = &'a ChangeScope>) -> Self {
+    /// The access that a call needs for these reads and changes of its commands.
+    pub(crate) fn new<'a>(
+        reads: BTreeSet<PathBuf>,
+        changes: impl Iterator<Item = &'a ChangeScope>,
+    ) -> Self {
         let mut paths = BTreeSet::new();
         let mut network = NetworkScope::Nothing;
         for change in changes {
@@ -62,14 +68,14 @@ impl CommandAccess {
                 ChangeScope::Nothing | ChangeScope::OtherEffects => {}
                 ChangeScope::Files(files) => paths.extend(files.iter().cloned()),
                 ChangeScope::Host => network = NetworkScope::Allowed,
-                ChangeScope::Unknown => return Self::default(),
+                ChangeScope::Unknown => return Self { reads, ..Self::default() },
             }
         }
         let writes = match paths.is_empty() {
             true => WriteScope::Nothing,
             false => WriteScope::Paths(paths),
         };
-        Self { writes, network }
+        Self { reads, writes, network }
     }
 }
 
@@ -103,8 +109,9 @@ mod tests {
                 NetworkScope::Allowed,
             ),
         ] {
-            let access = CommandAccess::for_changes(changes.iter());
-            assert_eq!(access, CommandAccess { writes, network }, "{changes:?}");
+            let reads = BTreeSet::from([PathBuf::from("/notes")]);
+            let access = CommandAccess::new(reads.clone(), changes.iter());
+            assert_eq!(access, CommandAccess { reads, writes, network }, "{changes:?}");
         }
     }
 }

@@ -252,6 +252,13 @@ impl PolicyEngine {
         deny.filter_map(|rule| rule.path_start(self.places.home.as_deref())).collect()
     }
 
+    /// The files and folders outside the workspace that rules allow to read, with all that is in
+    /// them: those of rules without wildcards, such as `Read(~/notes/**)`, and `/` for `Read`.
+    pub fn allowed_read_roots(&self) -> Vec<PathBuf> {
+        let allow = self.rules.iter().filter(|rule| rule.verdict == Verdict::Allow);
+        allow.filter_map(|rule| rule.allowed_read_root(self.places.home.as_deref())).collect()
+    }
+
     /// Number of rules that deny reading files or ask about it.
     pub fn count_read_guards(&self) -> usize {
         self.rules
@@ -533,6 +540,8 @@ struct EffectAssessment {
     grant: Option<GrantScope>,
     /// What it changes.
     changes: ChangeScope,
+    /// The paths of the file that it reads, as written and as resolved, if it is that of a command.
+    reads: Vec<PathBuf>,
     /// Its command line and the node within it.
     tree: Option<usize>,
     node: Option<usize>,
@@ -551,6 +560,7 @@ impl EffectAssessment {
             risk: RiskLevel::Low,
             grant: None,
             changes: ChangeScope::Nothing,
+            reads: Vec::new(),
             tree: None,
             node: None,
         }
@@ -634,7 +644,8 @@ impl CallAssessment {
         let of_commands = self.judged.iter().filter(|judged| judged.tree.is_some());
         let changes = of_commands.map(|judged| &judged.changes);
         let changes = changes.chain(unparsed.then_some(&ChangeScope::Unknown));
-        Some(CommandAccess::for_changes(changes))
+        let reads = self.judged.iter().flat_map(|judged| judged.reads.iter().cloned()).collect();
+        Some(CommandAccess::new(reads, changes))
     }
 
     fn into_decision(self) -> PolicyDecision {

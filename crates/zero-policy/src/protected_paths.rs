@@ -9,16 +9,20 @@
 //! zero's own settings, state and secrets are both, and stricter: no rule opens them, so that
 //! nobody can get zero's own secrets through zero.
 
+mod credential_paths;
 mod name_table;
 mod protected_names;
 
 use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 
+pub use self::credential_paths::{
+    CredentialPath, CredentialScope, CredentialVariable, VariableValue,
+};
 pub use self::name_table::ProtectedName;
 
 use crate::word_list::words;
-use protected_names::{ANYWHERE, FROM_ROOT, IN_GIT, SECRETS, SECRETS_OF_HOME};
+use protected_names::{ANYWHERE, FROM_ROOT, IN_GIT, SECRETS, SECRETS_OF_HOME, SECRETS_OF_SYSTEM};
 
 /// The folders that protection depends on, by their folded names.
 #[derive(Clone, Debug, Default)]
@@ -129,7 +133,7 @@ pub fn sensitive_reason(path: &Path, places: &ProtectedPaths) -> Option<&'static
         let home = places.home.as_deref()?;
         SECRETS_OF_HOME.find_at_start(names.get(home.len()..).filter(|_| lies_in(&names, home))?)
     };
-    SECRETS.find_within(&names).or_else(in_home)
+    SECRETS.find_within(&names).or_else(|| SECRETS_OF_SYSTEM.find_at_start(&names)).or_else(in_home)
 }
 
 /// Names that must not be changed in a working folder, relative to it. [`protected_reason`] uses
@@ -148,10 +152,14 @@ pub fn git_names() -> impl Iterator<Item = ProtectedName> {
     IN_GIT.names()
 }
 
-/// Names that contain secrets, relative to the home folder, or to the root for system files.
-/// [`sensitive_reason`] uses the same list.
-pub fn secret_names() -> impl Iterator<Item = ProtectedName> {
-    SECRETS.names().chain(SECRETS_OF_HOME.names())
+/// Every known place with credentials. [`sensitive_reason`] uses the same table.
+pub fn credential_paths() -> &'static [CredentialPath] {
+    credential_paths::CREDENTIAL_PATHS
+}
+
+/// The variables that move credentials elsewhere.
+pub fn credential_variables() -> &'static [CredentialVariable] {
+    credential_paths::CREDENTIAL_VARIABLES
 }
 
 /// Whether a path is one of zero's own: its settings and state, which no rule opens.

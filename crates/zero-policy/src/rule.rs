@@ -118,6 +118,18 @@ impl PolicyRule {
         Some(base.iter().map(PathBuf::from).chain(names).collect())
     }
 
+    /// What an allow rule opens to reading as a whole, if that is absolute or in the home folder.
+    pub(crate) fn allowed_read_root(&self, home: Option<&Path>) -> Option<PathBuf> {
+        match &self.target {
+            RuleTarget::Tool { tool: "Read", pattern: None } => Some(PathBuf::from("/")),
+            RuleTarget::Tool { tool: "Read", pattern: Some(RulePattern::Path(pattern)) } => {
+                let is_literal = pattern.parts.iter().all(|part| literal(part).is_some());
+                self.path_start(home).filter(|_| is_literal)
+            }
+            _ => None,
+        }
+    }
+
     /// Whether it is an exact rule of the user, which can open what no other rule does.
     pub(crate) fn is_exact_person_rule(&self) -> bool {
         self.is_exact() && self.source.owner == RuleOwner::User

@@ -5,15 +5,19 @@ mod denied_files;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use zero_core::Effect;
 use zero_exec::LocalMachine;
 use zero_policy::{
     ConnectDeniedError, ConnectPermission, ConnectRequest, DecisionRequest, GrantScope,
-    PolicyDecision, PolicyEngine,
+    PolicyDecision, PolicyEngine, Verdict,
 };
 use zero_sandbox::Workspace;
+use zero_sandbox::path_survey::{self, HardLinks};
 
 use crate::policy::{CommandPolicy, DeniedChanges, DeniedFiles, Policy, PolicyRequest};
 
+/// Most denied files that are compared with a file that has several names.
+const DENIED_MAX: usize = 400;
 /// The tool that runs commands.
 const COMMAND_TOOL: &str = "Bash";
 
@@ -32,9 +36,55 @@ impl RulePolicy {
     }
 }
 
+impl RulePolicy {
+    /// Why a file that a tool names may not be used: it is a denied file by another name.
+    fn find_denied_name(
+        &self,
+        request: &PolicyRequest<'_>,
+        decision: &PolicyDecision,
+    ) -> Option<String> {
+        if decision.verdict == Verdict::Deny || !self.engine.has_read_guards() {
+            return None;
+        }
+        let named = request.effects.iter().filter_map(|effect| match effect {
+            Effect::Read(path) | Effect::Write(path) | Effect::Delete(path) => {
+                Some(path.canonical())
+            }
+            _ => None,
+        });
+        let linked = |path: &Path| path_survey::read_hard_links(path).filter(|it| it.names > 1);
+        let named: Vec<(&Path, HardLinks)> =
+            named.filter_map(|path| Some((path, linked(path)?))).collect();
+        if named.is_empty() {
+            return None;
+        }
+        // If they cannot be listed, no command runs either.
+        let DeniedFiles::All(denied) = self.denied_files(request.workspace, DENIED_MAX) else {
+            let (path, _) = named.first()?;
+            return Some(format!(
+                "`{}` has another name (a hard link), and rules deny too many files to compare",
+                path.display()
+            ));
+        };
+        let denied = denied.iter().filter_map(|path| Some((path, linked(path)?.identity)));
+        let denied: Vec<(&PathBuf, (u64, u64))> = denied.collect();
+        named.iter().find_map(|(path, links)| {
+            let is_same = |(other, identity): &&(&PathBuf, (u64, u64))| {
+                *identity == links.identity && other.as_path() != *path
+            };
+            let (other, _) = denied.iter().find(is_same)?;
+            Some(format!(
+                "`{}` is another name (a hard link) of `{}`, which a rule denies",
+                path.display(),
+                other.display()
+            ))
+        })
+    }
+}
+
 impl Policy for RulePolicy {
     fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision {
-        self.engine.decide(DecisionRequest {
+        let decision = self.engine.decide(DecisionRequest {
             tool: request.spec.name.as_str(),
             risk: request.spec.risk,
             effects: request.effects,
@@ -42,7 +92,18 @@ impl Policy for RulePolicy {
             grants: request.grants,
             mode: request.mode,
             world: &LocalMachine::new(&self.search_path),
-        })
+        });
+        match self.find_denied_name(&request, &decision) {
+            Some(reason) => PolicyDecision {
+                verdict: Verdict::Deny,
+                reason,
+                rule: None,
+                source: None,
+                grants: Vec::new(),
+                ..decision
+            },
+            None => decision,
+        }
     }
 
     fn may_read(&self, tool: &str, written: &Path, canonical: &Path) -> bool {
@@ -75,6 +136,10 @@ impl CommandPolicy for RulePolicy {
             || DeniedFiles::TooMany { rules: self.engine.count_read_guards() },
             DeniedFiles::All,
         )
+    }
+
+    fn readable_paths(&self) -> Vec<PathBuf> {
+        self.engine.allowed_read_roots()
     }
 
     fn denied_changes(&self, workspace: &Workspace, most: usize) -> Option<DeniedChanges> {
@@ -117,7 +182,7 @@ mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::*;
     use zero_policy::rule::{PolicyRule, RuleOwner, RuleSource};
-    use zero_policy::{PermissionMode, PolicyEngineConfig, Verdict};
+    use zero_policy::{PermissionMode, PolicyEngineConfig};
 
     #[test]
     fn denied_files_outside_workspace_are_found() {

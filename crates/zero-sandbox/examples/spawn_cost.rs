@@ -37,11 +37,18 @@ const PROTECTED: &[&str] =
     &["ws/.git/hooks", "ws/.git/config", "ws/.github/workflows", "ws/.envrc"];
 /// The same, for paths that do not exist yet.
 const PROTECTED_MISSING: &[&str] = &["ws/.vscode", "ws/.mcp.json"];
-/// Paths of a typical home folder that a command must not read.
-const SECRET_FOLDERS: &[&str] =
-    &["home/.ssh", "home/.aws", "home/.gnupg", "home/.kube", "home/.config/gcloud", "state"];
-const SECRET_FILES: &[&str] =
-    &["home/.netrc", "home/.npmrc", "home/.git-credentials", "home/.cargo/credentials.toml"];
+/// Paths that a command must not read, a typical home folder among them.
+const SECRET_FOLDERS: &[&str] = &["home", "state"];
+const SECRET_FILES: &[&str] = &["home/.cargo/credentials.toml"];
+/// What a command needs of that home folder.
+const READABLE: &[&str] = &[
+    "home/.cargo",
+    "home/.rustup",
+    "home/.npm",
+    "home/.cache",
+    "home/.local/bin",
+    "home/.config/git",
+];
 
 fn main() -> ExitCode {
     zero_sandbox::helper_process::dispatch_helper();
@@ -134,7 +141,7 @@ impl CostFixture {
         for name in ["ws/.git/hooks", "ws/.github/workflows", "tmp", "home/.cargo"] {
             fs::create_dir_all(path(name)).unwrap();
         }
-        for name in SECRET_FOLDERS {
+        for name in SECRET_FOLDERS.iter().chain(READABLE) {
             fs::create_dir_all(path(name)).unwrap();
         }
         for name in SECRET_FILES.iter().chain(&["ws/.git/config", "ws/.envrc", "ws/file"]) {
@@ -157,6 +164,7 @@ impl CostFixture {
             profile: SandboxProfile {
                 writable: vec![path("ws")],
                 changeable: Vec::new(),
+                readable: paths([READABLE, &[]]),
                 // Without namespaces a writable folder is writable as a whole.
                 protected: if inside { paths([PROTECTED, PROTECTED_MISSING]) } else { Vec::new() },
                 protected_files: Vec::new(),

@@ -415,9 +415,10 @@ impl ConfinementPlan {
         folder: &Path,
         stands_in: &dyn Fn(&Path) -> bool,
     ) -> Result<Self, ConfineError> {
-        let SandboxProfile { writable, protected, protected_files, masked, tmp, .. } = profile;
+        let SandboxProfile { writable, protected, protected_files, masked, readable, tmp, .. } =
+            profile;
         let held = protected.iter().chain(protected_files);
-        let named = writable.iter().chain(held).chain(masked).chain([tmp]);
+        let named = writable.iter().chain(held).chain(masked).chain(readable).chain([tmp]);
         let mut paths = named.map(PathBuf::as_path).chain([folder]);
         if let Some(path) = paths.find(|path| !path.is_absolute()) {
             return Err(ConfineError::NotAbsolute { path: path.to_owned() });
@@ -434,7 +435,11 @@ impl ConfinementPlan {
         }
         let readable = match &layers.bubblewrap {
             Ok(_) => Some(vec![LandlockRule::new("/", LandlockAccess::Read)]),
-            Err(_) => landlock::read_rules_except(&list_unreadable_paths(&layout), RULES_MAX),
+            Err(_) => {
+                let readable = layout.paths_with(PathAccess::Readable).map(Path::to_owned);
+                let masked = list_unreadable_paths(&layout);
+                landlock::read_rules_except(&masked, readable.collect(), RULES_MAX)
+            }
         };
         let gaps = gaps::find_gaps(profile, layers, &layout, readable.is_some());
         if gaps.iter().any(|gap| !profile.weaknesses.contains(&gap.property)) {

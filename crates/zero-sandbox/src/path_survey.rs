@@ -122,6 +122,25 @@ pub fn read_identity(path: &Path) -> Option<FileIdentity> {
     })
 }
 
+/// The hard links of a file: what it is, and the number of its names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HardLinks {
+    /// Device and inode number.
+    pub identity: (u64, u64),
+    /// The number of names, anywhere on the device.
+    pub names: u64,
+}
+
+/// The hard links of a regular file; links are not followed.
+pub fn read_hard_links(path: &Path) -> Option<HardLinks> {
+    let stat = rustix::fs::lstat(path).ok()?;
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    is_file.then(|| HardLinks {
+        identity: (stat.st_dev, stat.st_ino),
+        names: u64::try_from(stat.st_nlink).unwrap_or(u64::MAX),
+    })
+}
+
 /// How much of a folder was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScanOutcome {

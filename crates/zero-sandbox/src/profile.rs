@@ -38,6 +38,10 @@ pub struct SandboxProfile {
     /// Files and folders that it must not read.
     #[serde(with = "wire::paths")]
     pub masked: Vec<PathBuf>,
+    /// Files and folders inside masked folders that it may read after all. Those that do not exist
+    /// are not created.
+    #[serde(with = "wire::paths")]
+    pub readable: Vec<PathBuf>,
     /// The network it can use.
     pub network: NetworkAccess,
     /// The resources it may use.
@@ -204,6 +208,7 @@ mod tests {
             protected: vec![odd.clone()],
             protected_files: vec![odd.clone()],
             masked: vec![],
+            readable: vec![odd.clone()],
             network: NetworkAccess::Loopback,
             limits: ProcessLimits {
                 memory_bytes: u64::MAX,

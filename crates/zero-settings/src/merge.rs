@@ -39,17 +39,17 @@ impl SettingsMerger {
                 self.override_earlier(&entry.key);
                 SettingsEntryState::Active
             }
+            // A project may not decide where prompts are sent, who may send them, what happens to
+            // them, or which of the user's other files commands read.
+            key if is_user_only(key) && entry.layer.is_in_workspace() => {
+                SettingsEntryState::OnlyYours
+            }
             key if trusted && is_extensible_list(key) => SettingsEntryState::Active,
             "bash.on-timeout" if trusted || entry.value == "kill" => {
                 self.override_earlier(&entry.key);
                 SettingsEntryState::Active
             }
             "bash.on-timeout" => SettingsEntryState::SetAside,
-            // A project may not decide where prompts are sent, who may send them, or what happens
-            // to them.
-            key if is_user_only(key) && entry.layer.is_in_workspace() => {
-                SettingsEntryState::OnlyYours
-            }
             key if trusted && is_atomic(key) => {
                 self.override_earlier(&entry.key);
                 SettingsEntryState::Active
@@ -95,7 +95,8 @@ fn is_extensible_list(key: &str) -> bool {
 
 /// Whether a key applies only in the user's own settings.
 fn is_user_only(key: &str) -> bool {
-    ["gateway.", "acp.", "web.", "network."].iter().any(|section| key.starts_with(section))
+    let sections = ["gateway.", "acp.", "web.", "network."];
+    key == "sandbox.readable" || sections.iter().any(|section| key.starts_with(section))
 }
 
 /// Whether a key is a single unit that the last file replaces as a whole: a server, a command, a
@@ -289,7 +290,7 @@ mod tests {
     fn untrusted_folder_grants_commands_nothing() {
         let user =
             r#"{"sandbox": {"network": ["a.org"]}, "limits": {"Bash": {"command-memory": "1GB"}}}"#;
-        let project = r#"{"sandbox": {"network": ["b.org"], "environment": ["X"], "writable": ["/x"], "masked": ["y"], "weaker": ["network"]},
+        let project = r#"{"sandbox": {"network": ["b.org"], "environment": ["X"], "writable": ["/x"], "readable": ["/z"], "masked": ["y"], "weaker": ["network"]},
             "bash": {"on-timeout": "job"}, "limits": {"command-memory": "400MB", "command-cpu": "100%", "Bash": {"command-memory": "900MB", "command-file": "1GB"}},
             "permissions": {"ask": [{"rule": "Bash(make:*)", "limits": {"command-memory": "9GB"}}]}}"#;
         let local =
@@ -308,6 +309,7 @@ mod tests {
                 "project:1 sandbox.network \"b.org\" SetAside",
                 "project:1 sandbox.environment \"X\" SetAside",
                 "project:1 sandbox.writable \"/x\" SetAside",
+                "project:1 sandbox.readable \"/z\" OnlyYours",
                 "project:1 sandbox.masked \"y\" Active",
                 "project:1 sandbox.weaker \"network\" SetAside",
                 "project:2 bash.on-timeout \"job\" SetAside",

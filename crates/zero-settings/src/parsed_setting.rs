@@ -151,7 +151,7 @@ fn parse_sandbox(list: &str, value: &Value) -> Result<ParsedSetting, SettingFail
         "network" => {
             ParsedSetting::Host(HostPattern::parse(&text).map_err(SettingFailure::unusable)?)
         }
-        "writable" | "masked" => {
+        "writable" | "readable" | "masked" => {
             ParsedSetting::Path(PathSetting::parse(&text).map_err(SettingFailure::unusable)?)
         }
         _ => ParsedSetting::Plain,

@@ -26,6 +26,9 @@ pub struct SandboxSettings {
     environment: Vec<String>,
     /// Additional folders that commands may change, such as `~/.cache/pip`.
     writable: Vec<String>,
+    /// Files and folders of the home folder that commands may read, such as `~/lib`. By default they
+    /// see only what builds need. Only your own settings can open them.
+    readable: Vec<String>,
     /// Additional files and folders that commands may not read, such as `~/notes`.
     masked: Vec<String>,
     /// Sandbox properties that commands may run without if this machine cannot enforce them; `zero
@@ -54,10 +57,11 @@ fn on_timeout_schema(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// The lists of this section.
-pub const LISTS: [&str; 5] = [
+pub const LISTS: [&str; 6] = [
     "sandbox.network",
     "sandbox.environment",
     "sandbox.writable",
+    "sandbox.readable",
     "sandbox.masked",
     "sandbox.weaker",
 ];
@@ -67,10 +71,11 @@ pub(crate) type TextCheck = fn(&str) -> Result<(), String>;
 
 /// Invalid texts, by JSON pointer.
 pub fn find_wrong_texts(value: &Value) -> Vec<(String, String)> {
-    let checks: [(&str, TextCheck); 4] = [
+    let checks: [(&str, TextCheck); 5] = [
         ("/sandbox/network", check_host),
         ("/sandbox/environment", check_variable),
         ("/sandbox/writable", check_writable),
+        ("/sandbox/readable", check_readable),
         ("/sandbox/masked", check_masked),
     ];
     let mut wrong = Vec::new();
@@ -130,6 +135,17 @@ pub(crate) fn check_writable(text: &str) -> Result<(), String> {
             "is your whole home folder; name a folder that contains only files created by commands"
                 .to_owned(),
         ),
+        PathSetting::Absolute(_) | PathSetting::Home(_) => Ok(()),
+    }
+}
+
+fn check_readable(text: &str) -> Result<(), String> {
+    match PathSetting::parse(text)? {
+        PathSetting::Workspace(_) => {
+            Err("is in the workspace, which commands may read anyway; write an absolute path or \
+             one with `~/`"
+                .to_owned())
+        }
         PathSetting::Absolute(_) | PathSetting::Home(_) => Ok(()),
     }
 }
@@ -259,6 +275,9 @@ mod tests {
             check(list, "", Some("`` is not a full path"));
             check(list, "/a/*", Some("`/a/*` is a pattern"));
         }
+        check("readable", "~/lib", None);
+        check("readable", "~", None);
+        check("readable", "lib", Some("`lib` is in the workspace, which commands may read anyway"));
         check("masked", "/", Some("`/` is the whole machine, so no command could run"));
         check("masked", ".", Some("`.` is the whole workspace, so no command could run"));
     }

@@ -151,7 +151,7 @@ impl Tool for BashTool {
     }
 
     fn notes(&self) -> ToolNotes {
-        let effects = "runs a command in the sandbox: it can read the machine's files except credentials, change the workspace, and reach allowed hosts; the files and hosts that its command line names are checked one by one";
+        let effects = "runs a command in the sandbox: it can read the machine's files except credentials and the rest of the home folder that builds do not need, change the workspace, and reach allowed hosts; the files and hosts that its command line names are checked one by one";
         ToolNotes {
             other_risks: Some(
                 "low for commands that only read; critical if one destroys or discloses something irreversibly, such as deleting recursively, rewriting shared history, or publishing",

@@ -19,6 +19,7 @@ use zero_sandbox::running_command::{CommandExit, KillHandle, KillReason, Running
 
 use super::unread_output::{OutputChunk, UnreadOutput, UnreadRemainder};
 use crate::network_failure;
+use crate::read_failure::HiddenHome;
 use crate::session_network::NetworkUseGuard;
 use crate::tree_watch::{TreeWatch, WatchReport};
 use crate::write_failure;
@@ -50,6 +51,8 @@ pub struct MonitorOptions {
     pub network: NetworkUseGuard,
     /// The files that it may change.
     pub writes: WriteScope,
+    /// What it does not see.
+    pub hidden: HiddenHome,
 }
 
 /// Whether unread output is kept.
@@ -125,6 +128,7 @@ impl MonitoredCommand {
             watch,
             network,
             writes,
+            hidden,
         } = options;
         let input = match input {
             CommandInput::Texts => Some(start_input_thread(&mut running)?),
@@ -159,7 +163,7 @@ impl MonitoredCommand {
             drop(running);
             let watch_report =
                 catch_unwind(AssertUnwindSafe(|| watch.finish())).unwrap_or_default();
-            watcher.finish(collected, watch_report, &writes);
+            watcher.finish(collected, watch_report, &writes, &hidden);
         })?;
         Ok(watched)
     }
@@ -169,6 +173,7 @@ impl MonitoredCommand {
         collected: io::Result<(CollectedOutput, CommandExit)>,
         watch_report: WatchReport,
         writes: &WriteScope,
+        hidden: &HiddenHome,
     ) {
         let ended = collected.as_ref().ok().map(|(_, ended)| ended.clone());
         let is_network_failure = collected.as_ref().is_ok_and(|(output, ended)| {
@@ -179,6 +184,10 @@ impl MonitoredCommand {
             let recognize = || write_failure::refused_write_note(output, writes);
             catch_unwind(AssertUnwindSafe(recognize)).unwrap_or_default()
         });
+        let hidden_path = collected.as_ref().ok().and_then(|(output, ended)| {
+            let recognize = || hidden.note(output, ended);
+            catch_unwind(AssertUnwindSafe(recognize)).unwrap_or_default()
+        });
         let mut state = self.lock();
         let network_use = std::mem::take(&mut state.network);
         let mut notes = network_use.notes();
@@ -186,6 +195,8 @@ impl MonitoredCommand {
             notes.push(network_failure::NO_NETWORK_NOTE.to_owned());
         }
         notes.extend(refused_write);
+        notes.extend(hidden_path);
+        notes.extend(hidden.exposed_file_note());
         // The hosts of this call are closed before anybody learns of its end.
         drop(network_use);
         state.finish =

@@ -112,6 +112,11 @@ pub(crate) fn find_repositories(
     all
 }
 
+/// The git folder that the `.git` file of a working folder names, if it points back.
+pub(super) fn find_linked_folder(work: &Path) -> Option<PathBuf> {
+    LinkedGitFolders::find(work).map(|linked| linked.outermost_folder().to_owned())
+}
+
 impl GitRepositories {
     fn add_root(&mut self, root: &Path, scope: &WritableRoots) {
         let git = root.join(".git");

@@ -8,47 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use zero_policy::protected_paths;
+use zero_policy::protected_paths::{self, CredentialScope, VariableValue};
 use zero_sandbox::quarantine::EntryKind;
 use zero_sandbox::{FileType, path_survey};
 
+use super::existing_entries::ExistingEntries;
+use super::home_folders::HomeFolders;
 use super::protected_settings::ProtectedSettings;
 use crate::command_settings::CommandSettings;
 use crate::tree_watch::WatchedPath;
 
 /// zero's own folders if no variable moves them, as may be the case later.
 const ZERO_FOLDERS: &[&str] = &[".config/zero", ".local/state/zero"];
-/// Entries of the list that belong to the system rather than to a user.
-const SYSTEM_PREFIX: &str = "etc/";
-
-/// Variables that move a folder of the home folder, with every listed name in it.
-const FOLDER_VARIABLES: &[(&str, &str)] = &[
-    ("XDG_CONFIG_HOME", ".config"),
-    ("XDG_DATA_HOME", ".local/share"),
-    ("CARGO_HOME", ".cargo"),
-    ("DOCKER_CONFIG", ".docker"),
-];
-/// Variables that name a secret file or folder.
-const PATH_VARIABLES: &[&str] = &[
-    "AWS_CONFIG_FILE",
-    "AWS_SHARED_CREDENTIALS_FILE",
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
-    "AZURE_CONFIG_DIR",
-    "CLOUDSDK_CONFIG",
-    "GH_CONFIG_DIR",
-    "GNUPGHOME",
-    "GOOGLE_APPLICATION_CREDENTIALS",
-    "NETRC",
-    "NPM_CONFIG_USERCONFIG",
-    "npm_config_userconfig",
-    "PASSWORD_STORE_DIR",
-    "PGPASSFILE",
-    "REGISTRY_AUTH_FILE",
-    "TF_CLI_CONFIG_FILE",
-    "YARN_RC_FILENAME",
-];
-/// Variables that name several, separated by `:`.
-const PATH_LIST_VARIABLES: &[&str] = &["KUBECONFIG"];
 /// The description of a path that only a variable names.
 const NAMED_BY_VARIABLE: &str = "credentials, named by a variable";
 
@@ -61,6 +32,10 @@ pub(crate) struct SecretPaths {
     pub(super) own: Vec<PathBuf>,
     /// The other paths, keyed by their bytes, with their description.
     places: BTreeMap<OsString, &'static str>,
+    /// The home folders.
+    homes: Vec<PathBuf>,
+    /// What commands see of them.
+    pub(crate) home_folders: HomeFolders,
 }
 
 impl SecretPaths {
@@ -74,34 +49,45 @@ impl SecretPaths {
     }
 
     fn find_in_homes(settings: &CommandSettings, root: &Path, homes: &[PathBuf]) -> Self {
-        let mut secrets = Self { own: settings.own.clone(), ..Self::default() };
+        let home_folders = HomeFolders::find(settings, homes, root);
+        let (own, homes) = (settings.own.clone(), homes.to_vec());
+        let mut secrets = Self { own, homes, home_folders, ..Self::default() };
         let value = |name: &str| {
             let (_, value) = settings.environment.iter().find(|(n, _)| n == name)?;
             Some(value.as_str()).filter(|value| !value.is_empty())
         };
+        let homes = secrets.homes.clone();
         secrets
             .own
             .extend(homes.iter().flat_map(|home| ZERO_FOLDERS.iter().map(|name| home.join(name))));
-        for secret in protected_paths::secret_names() {
-            if secret.name.starts_with(SYSTEM_PREFIX) {
-                secrets.add(Path::new("/").join(secret.name), secret.why);
-                continue;
-            }
-            for home in homes {
-                secrets.add(home.join(secret.name), secret.why);
-            }
-            for (variable, folder) in FOLDER_VARIABLES {
-                let Some(moved) = value(variable) else { continue };
-                if let Ok(rest) = Path::new(secret.name).strip_prefix(folder) {
-                    secrets.add(root.join(moved).join(rest), secret.why);
+        for row in protected_paths::credential_paths() {
+            match row.scope {
+                CredentialScope::System | CredentialScope::AnyRoot => {
+                    secrets.add(Path::new("/").join(row.path), row.why);
+                }
+                CredentialScope::Anywhere | CredentialScope::Home => {
+                    for home in &homes {
+                        secrets.add(home.join(row.path), row.why);
+                    }
                 }
             }
         }
-        let one = PATH_VARIABLES.iter().filter_map(|name| value(name));
-        let several = PATH_LIST_VARIABLES.iter().filter_map(|name| value(name));
-        for path in one.chain(several.flat_map(|value| value.split(':'))) {
-            if !path.is_empty() {
-                secrets.add(root.join(path), NAMED_BY_VARIABLE);
+        for variable in protected_paths::credential_variables() {
+            let Some(value) = value(variable.name) else { continue };
+            match variable.value {
+                VariableValue::FolderInsteadOf(folder) => {
+                    for row in protected_paths::credential_paths() {
+                        if let Ok(rest) = Path::new(row.path).strip_prefix(folder) {
+                            secrets.add(root.join(value).join(rest), row.why);
+                        }
+                    }
+                }
+                VariableValue::Path => secrets.add(root.join(value), NAMED_BY_VARIABLE),
+                VariableValue::PathList => {
+                    for path in value.split(':').filter(|path| !path.is_empty()) {
+                        secrets.add(root.join(path), NAMED_BY_VARIABLE);
+                    }
+                }
             }
         }
         secrets
@@ -116,9 +102,14 @@ impl SecretPaths {
 
     /// The paths to hide. Missing ones are included and need no mount.
     pub(super) fn masked_paths(&self) -> impl Iterator<Item = PathBuf> {
+        let mut entries = ExistingEntries::default();
+        let mut may_exist = move |path: &&Path| {
+            let home = self.homes.iter().find(|home| path.starts_with(home));
+            home.is_none_or(|home| entries.may_exist(home, path))
+        };
         let places = self.places.keys().map(Path::new);
         let all = self.own.iter().map(PathBuf::as_path).chain(places);
-        all.filter(|path| has_content(path)).map(Path::to_owned)
+        all.filter(move |path| may_exist(path) && has_content(path)).map(Path::to_owned)
     }
 
     /// Adds the secret paths that commands could create in writable folders. They are quarantined
@@ -212,8 +203,10 @@ mod tests {
         check("DOCKER_CONFIG", "/x", &["/x/config.json"]);
         check("GNUPGHOME", "/x", &["/x"]);
         check("KUBECONFIG", "/x::relative", &["/x", "/work/relative"]);
-        for variable in PATH_VARIABLES {
-            check(variable, "/x/y", &["/x/y"]);
+        for variable in protected_paths::credential_variables() {
+            if variable.value == VariableValue::Path {
+                check(variable.name, "/x/y", &["/x/y"]);
+            }
         }
         let none = find_secrets(None, &[]).masked_paths().count();
         for (variable, value) in [("NETRC", ""), ("NETRC", "/dev/null"), ("GNUPGHOME", "/")] {

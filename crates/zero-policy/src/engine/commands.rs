@@ -1,5 +1,7 @@
 //! Evaluates the nodes of a command line.
 
+use std::path::PathBuf;
+
 use zero_core::{CommandLimitChange, RiskLevel};
 
 use super::files::CoveringRule;
@@ -38,7 +40,11 @@ impl<'a> RequestEvaluator<'a> {
             match &node.kind {
                 AnalysisNodeKind::Structure => {}
                 AnalysisNodeKind::Command(invocation) => {
-                    let (verdict, rule) = self.evaluate_command(invocation, &node.label, whole);
+                    let (mut verdict, rule) = self.evaluate_command(invocation, &node.label, whole);
+                    // A mode alone allows no more than what every command may read.
+                    if verdict.verdict == Verdict::Ask || rule.is_some() {
+                        verdict.reads = self.list_program_paths(invocation);
+                    }
                     judged.push(verdict);
                     self.evaluate_environment(invocation, &node.label, judged);
                     judged.extend(self.evaluate_operands(invocation, &node.label, rule));
@@ -66,6 +72,14 @@ impl<'a> RequestEvaluator<'a> {
         if let Some(text) = &analysis.unparsed {
             judged.extend(self.evaluate_unparsed_text(text));
         }
+    }
+
+    /// The paths of the program of a command that names it by its path.
+    fn list_program_paths(&self, invocation: &CommandInvocation) -> Vec<PathBuf> {
+        let is_path = |program: &&ShellArg| program.as_known().is_some_and(|it| it.contains('/'));
+        let Some(program) = invocation.argv.first().filter(is_path) else { return Vec::new() };
+        let found = self.resolve_candidates(FileAccess::Read, program, &invocation.folders);
+        found.files.into_iter().flat_map(|views| [views.written, views.canonical]).collect()
     }
 
     /// Whether an allow rule covers each command.

@@ -100,8 +100,13 @@ impl<'a> RequestEvaluator<'a> {
         let PathCandidates { files, certain } = self.resolve_candidates(*access, path, folders);
         for views in &files {
             let mut verdict = self.evaluate_file(*access, views, cover, None);
-            if *access != FileAccess::Read {
-                verdict.changes = ChangeScope::Files(self.list_changed_paths(views));
+            match access {
+                FileAccess::Read => {
+                    verdict.reads = vec![views.written.clone(), views.canonical.clone()];
+                }
+                FileAccess::Write | FileAccess::Delete => {
+                    verdict.changes = ChangeScope::Files(self.list_changed_paths(views));
+                }
             }
             if *recursive {
                 // The contents were not shown, so they cannot be granted. If the folder is asked

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use super::credential_paths::{CREDENTIAL_PATHS, CredentialScope};
+
 /// Names grouped by the reason for their entry.
 type NameRows = &'static [(&'static str, &'static [&'static str])];
 
@@ -13,8 +15,13 @@ const ANY: char = '*';
 /// A table of names; one may have several components, such as `.github/workflows`, or be the end of
 /// a name, such as `*.code-workspace`.
 pub(super) struct NameTable {
-    rows: NameRows,
+    source: NameSource,
     index: OnceLock<NameIndex>,
+}
+
+enum NameSource {
+    Rows(NameRows),
+    Credentials(&'static [CredentialScope]),
 }
 
 #[derive(Default)]
@@ -40,7 +47,12 @@ struct NameEntry {
 
 impl NameTable {
     pub(super) const fn new(rows: NameRows) -> Self {
-        Self { rows, index: OnceLock::new() }
+        Self { source: NameSource::Rows(rows), index: OnceLock::new() }
+    }
+
+    /// The places with credentials of these scopes.
+    pub(super) const fn of_credentials(scopes: &'static [CredentialScope]) -> Self {
+        Self { source: NameSource::Credentials(scopes), index: OnceLock::new() }
     }
 
     /// The reason of an entry that the names start with.
@@ -97,11 +109,17 @@ impl NameTable {
     }
 
     fn rows(&self) -> impl Iterator<Item = ProtectedName> {
+        let (rows, scopes): (NameRows, &[CredentialScope]) = match self.source {
+            NameSource::Rows(rows) => (rows, &[]),
+            NameSource::Credentials(scopes) => (&[], scopes),
+        };
         let named = |(why, names): &(&'static str, &'static [&'static str])| {
             let why = *why;
             names.iter().map(move |name| ProtectedName { name, why })
         };
-        self.rows.iter().flat_map(named)
+        let credentials = CREDENTIAL_PATHS.iter().filter(|row| scopes.contains(&row.scope));
+        let credentials = credentials.map(|row| ProtectedName { name: row.path, why: row.why });
+        rows.iter().flat_map(named).chain(credentials)
     }
 
     fn build_index(&self) -> NameIndex {

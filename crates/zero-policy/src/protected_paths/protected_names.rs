@@ -1,6 +1,7 @@
 //! The protected names, as usually written. An entry covers the file or folder and everything
 //! beneath it.
 
+use super::credential_paths::CredentialScope;
 use super::name_table::NameTable;
 use crate::word_list::words;
 
@@ -132,61 +133,12 @@ pub(super) static IN_GIT: NameTable = NameTable::new(&[
 ]);
 
 /// Names that must not be read in any folder.
-pub(super) static SECRETS: NameTable = NameTable::new(&[
-    ("SSH keys", &[".ssh"]),
-    (
-        "cloud credentials",
-        &[".aws", ".azure", ".config/gcloud", ".kube", ".oci", ".config/doctl", ".fly"],
-    ),
-    ("GnuPG keys", &[".gnupg"]),
-    (
-        "credentials",
-        words!(
-            ".config/gh .config/hub .netrc _netrc .git-credentials .config/git/credentials \
-             .docker/config.json .pypirc .cargo/credentials .cargo/credentials.toml .pgpass \
-             .my.cnf .vault-token .terraform.d/credentials.tfrc.json .config/op .password-store \
-             .gem/credentials .config/containers/auth.json"
-        ),
-    ),
-    (
-        "a keyring",
-        &[
-            ".local/share/keyrings",
-            "Library/Keychains",
-            ".local/share/kwalletd",
-            ".config/keepassxc",
-        ],
-    ),
-    (
-        "a browser profile",
-        &[
-            ".mozilla",
-            ".thunderbird",
-            ".config/google-chrome",
-            ".config/chromium",
-            ".config/BraveSoftware",
-            ".config/microsoft-edge",
-            ".config/vivaldi",
-            ".config/opera",
-            "snap/firefox",
-            "snap/chromium",
-            "Library/Application Support/Google/Chrome",
-            "Library/Application Support/Firefox",
-            "Library/Application Support/Chromium",
-            "Library/Application Support/BraveSoftware",
-            "Library/Safari",
-            "Library/Cookies",
-        ],
-    ),
-    (
-        "system passwords",
-        words!(
-            "etc/shadow etc/shadow- etc/gshadow etc/gshadow- etc/master.passwd etc/sudoers \
-             etc/sudoers.d"
-        ),
-    ),
-]);
+pub(super) static SECRETS: NameTable =
+    NameTable::of_credentials(&[CredentialScope::Anywhere, CredentialScope::AnyRoot]);
+
+/// Names that must not be read, relative to the root.
+pub(super) static SECRETS_OF_SYSTEM: NameTable =
+    NameTable::of_credentials(&[CredentialScope::System]);
 
 /// Names that must not be read in the home folder; elsewhere they are not secrets.
-pub(super) static SECRETS_OF_HOME: NameTable =
-    NameTable::new(&[("credentials", &[".npmrc", ".yarnrc.yml"])]);
+pub(super) static SECRETS_OF_HOME: NameTable = NameTable::of_credentials(&[CredentialScope::Home]);

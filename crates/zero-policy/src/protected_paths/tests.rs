@@ -253,3 +253,25 @@ fn sensitive_files_differ_from_ordinary() {
         check_sensitive(path, false);
     }
 }
+
+#[test]
+fn every_credential_path_is_sensitive() {
+    let mut seen = std::collections::BTreeSet::new();
+    for row in credential_paths() {
+        let path = match row.scope {
+            CredentialScope::Anywhere | CredentialScope::Home => format!("/home/me/{}", row.path),
+            CredentialScope::System | CredentialScope::AnyRoot => format!("/{}", row.path),
+        };
+        check_sensitive(&path, true);
+        check_sensitive(&format!("{path}/deeper"), true);
+        assert!(seen.insert(row.path), "{} is listed twice", row.path);
+        assert!(!row.path.starts_with('/') && !row.path.ends_with('/'), "{}", row.path);
+        assert!(!row.why.is_empty() && !row.source.is_empty(), "{}", row.path);
+        assert!(!row.source.contains("://"), "{}: name the program", row.path);
+    }
+    assert!(seen.len() > 150);
+    // Names that are ordinary in a project.
+    for path in ["w/.claude/settings.json", "w/.history/x", "w/etc/netplan/x", "w/snap/x"] {
+        check_sensitive(&format!("/home/me/{path}"), false);
+    }
+}

@@ -21,7 +21,8 @@ fn check(command: &str, writes: &[&str], network: NetworkScope) {
         [] => WriteScope::Nothing,
         paths => WriteScope::Paths(paths.iter().map(PathBuf::from).collect()),
     };
-    assert_eq!(access(command), CommandAccess { writes, network }, "{command}");
+    let CommandAccess { reads: _, writes: found, network: reached } = access(command);
+    assert_eq!((found, reached), (writes, network), "{command}");
 }
 
 #[test]
@@ -51,7 +52,8 @@ fn unknown_command_gets_the_workspace() {
         "ls | sh",
         "find . -exec make \\;",
     ] {
-        assert_eq!(access(command), CommandAccess::default(), "{command}");
+        let expected = CommandAccess { reads: access(command).reads, ..CommandAccess::default() };
+        assert_eq!(access(command), expected, "{command}");
     }
 }
 

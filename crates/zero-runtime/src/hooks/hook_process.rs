@@ -157,7 +157,9 @@ impl HookLaunch {
             self.call,
             self.limits,
         );
-        let launcher = launcher.with_access(self.hook.access, Vec::new());
+        let launcher = launcher
+            .with_access(self.hook.access, Vec::new())
+            .with_configured_program(&self.workspace, &execution);
         let ready = launcher.prepare(&self.workspace, &execution, StreamMode::Pipes)?;
         let running = ready.spawn_single()?;
         let watching = MonitorOptions {
@@ -173,6 +175,7 @@ impl HookLaunch {
             watch: ready.watch,
             network: ready.network,
             writes: WriteScope::default(),
+            hidden: ready.hidden,
         };
         let watched = MonitoredCommand::start(running, watching).map_err(|error| {
             ToolError::failed(ErrorReason::Io, format!("could not supervise it: {error}"))

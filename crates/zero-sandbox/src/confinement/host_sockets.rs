@@ -9,6 +9,9 @@
 //! hidden, outside of `/run` and `/tmp`: sockets that are created later; those that were moved, or
 //! bound by a relative name in a folder that is no process's working folder any more; and those of
 //! another network namespace, which include those of other commands and may be reached.
+//!
+//! A socket in a folder that file modes close to this user is left alone: a command has no
+//! privileges and cannot enter the folder, and neither can bubblewrap, which would fail to hide it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -60,7 +63,9 @@ impl HostSockets {
         }
         // A socket that merely has the same name is hidden as well, which is harmless.
         let found = candidates.into_iter().filter_map(|path| path.canonicalize().ok());
-        Self(found.filter(|path| is_socket(path)).collect())
+        let user = UserIdentity::read();
+        let is_hidden = |path: &PathBuf| is_socket(path) && user.can_reach(path);
+        Self(found.filter(is_hidden).collect())
     }
 
     /// Those that still exist; others need not be hidden.
@@ -71,6 +76,44 @@ impl HostSockets {
 
 fn is_socket(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|facts| facts.file_type().is_socket())
+}
+
+/// The user and the groups of this process, which are those of its commands.
+struct UserIdentity {
+    user: u32,
+    groups: Vec<u32>,
+}
+
+impl UserIdentity {
+    fn read() -> Self {
+        let own = rustix::process::getegid();
+        let others = rustix::process::getgroups().unwrap_or_default();
+        let groups = others.into_iter().chain([own]).map(rustix::process::Gid::as_raw).collect();
+        Self { user: rustix::process::geteuid().as_raw(), groups }
+    }
+
+    /// Whether every folder above a path can be entered without privileges. Unknown counts as yes.
+    fn can_reach(&self, path: &Path) -> bool {
+        path.ancestors().skip(1).all(|folder| {
+            rustix::fs::stat(folder).map_or(true, |stat| {
+                self.can_enter(stat.st_uid, stat.st_gid, stat.st_mode) || has_access_list(folder)
+            })
+        })
+    }
+
+    fn can_enter(&self, owner: u32, group: u32, mode: u32) -> bool {
+        let needed = match (owner == self.user, self.groups.contains(&group)) {
+            (true, _) => 0o100,
+            (false, true) => 0o010,
+            (false, false) => 0o001,
+        };
+        mode & needed != 0
+    }
+}
+
+/// Whether a folder has an access list, which may let users in whom the mode keeps out.
+fn has_access_list(folder: &Path) -> bool {
+    rustix::fs::getxattr(folder, "system.posix_acl_access", &mut [0_u8; 0]).is_ok()
 }
 
 /// The names in the list, without abstract ones.
@@ -135,6 +178,25 @@ mod tests {
             std::fs::remove_file(&path).unwrap();
             assert!(!sockets.existing().any(|there| there == path));
             drop(door);
+        }
+    }
+
+    #[test]
+    fn folder_modes_decide_for_user_without_privileges() {
+        let (root, me) = (
+            UserIdentity { user: 0, groups: vec![0] },
+            UserIdentity { user: 1000, groups: vec![1000, 27] },
+        );
+        for (owner, group, mode, by_root, by_me) in [
+            (0, 0, 0o755, true, true),
+            (0, 0, 0o700, true, false),
+            (1000, 1000, 0o700, false, true),
+            (7, 27, 0o750, false, true),
+            (7, 7, 0o750, false, false),
+            (1000, 1000, 0o077, true, false),
+        ] {
+            let seen = [&root, &me].map(|user| user.can_enter(owner, group, mode));
+            assert_eq!(seen, [by_root, by_me], "{owner} {group} {mode:o}");
         }
     }
 

@@ -244,17 +244,23 @@ pub(crate) fn restrict_self(ruleset: RawFd) -> Result<(), i32> {
     if done == 0 { Ok(()) } else { Err(unsafe { *libc::__errno_location() }) }
 }
 
-/// Rules to read everything but `masked`: whole folders if nothing in them is masked, otherwise
-/// their current entries one by one. `None` if that would take more than `rules_max`.
+/// Rules to read everything but `masked`, and what is `readable` in it: whole folders if nothing in
+/// them is masked, otherwise their current entries one by one. `None` if that would take more than
+/// `rules_max`.
 ///
 /// Folders on the way to a masked path can be listed, and so can names in a masked folder:
 /// otherwise not even the working folder could be listed.
 #[expect(clippy::disallowed_methods, reason = "lists folders to name them to the kernel")]
-pub(crate) fn read_rules_except(masked: &[PathBuf], rules_max: usize) -> Option<Vec<LandlockRule>> {
+pub(crate) fn read_rules_except(
+    masked: &[PathBuf],
+    readable: Vec<PathBuf>,
+    rules_max: usize,
+) -> Option<Vec<LandlockRule>> {
     // Normalised, so that they can be compared byte by byte: there are many comparisons.
     let masked: Vec<PathBuf> = masked.iter().map(|path| path.components().collect()).collect();
     let mut rules = Vec::new();
-    let mut open = vec![PathBuf::from("/")];
+    let mut open = readable;
+    open.push(PathBuf::from("/"));
     while let Some(folder) = open.pop() {
         if masked.iter().any(|hidden| hidden.as_os_str() == folder.as_os_str()) {
             continue;
@@ -297,11 +303,13 @@ mod tests {
         }
         // In any spelling.
         let masked = [root.join("home//./secret/"), root.join("home/b/deep/key")];
-        let rules = read_rules_except(&masked, 10_000).unwrap();
+        let rules =
+            read_rules_except(&masked, vec![root.join("home/secret/open")], 10_000).unwrap();
         let granted = |name: &str, grant: LandlockAccess| {
             rules.contains(&LandlockRule::new(root.join(name), grant))
         };
         assert!(granted("home/a", LandlockAccess::Read));
+        assert!(granted("home/secret/open", LandlockAccess::Read));
         assert!(granted("home", LandlockAccess::List));
         assert!(granted("home/b/deep", LandlockAccess::List));
         let read: Vec<_> = rules.iter().filter(|rule| rule.grant == LandlockAccess::Read).collect();
@@ -310,13 +318,13 @@ mod tests {
 
     #[test]
     fn too_many_read_rules_give_none() {
-        assert_eq!(read_rules_except(&["/etc/shadow".into()], 3), None);
+        assert_eq!(read_rules_except(&["/etc/shadow".into()], Vec::new(), 3), None);
     }
 
     #[test]
     fn no_masked_paths_give_one_rule() {
         assert_eq!(
-            read_rules_except(&[], 1),
+            read_rules_except(&[], Vec::new(), 1),
             Some(vec![LandlockRule::new("/", LandlockAccess::Read)])
         );
     }

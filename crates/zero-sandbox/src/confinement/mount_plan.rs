@@ -113,7 +113,8 @@ impl MountPlan {
         let shown_in_tmp = shown.cloned().collect();
         let mut mounts = Self { args: Vec::new(), tree: BTreeMap::new(), shown_in_tmp };
         mounts.push_own_mounts(profile);
-        mounts.push_tree(&tree.mounts);
+        let links = layout.readable_links.iter().filter(|(link, _)| tree.is_mask_mounted(link));
+        mounts.push_tree(&tree.mounts, links);
         mounts.tree = tree.mounts;
         Ok(mounts)
     }
@@ -183,7 +184,11 @@ impl MountPlan {
         self.push([&"--bind", &profile.tmp.as_path(), &TMP]);
     }
 
-    fn push_tree(&mut self, mounts: &BTreeMap<PathBuf, MountKind>) {
+    fn push_tree<'a>(
+        &mut self,
+        mounts: &BTreeMap<PathBuf, MountKind>,
+        links: impl Iterator<Item = (&'a PathBuf, &'a PathBuf)> + Clone,
+    ) {
         for (path, mount) in mounts {
             let path = &path.as_path();
             match mount {
@@ -191,7 +196,8 @@ impl MountPlan {
                 MountKind::ReadOnly => self.push([&"--ro-bind", path, path]),
                 MountKind::HiddenFolder => {
                     // If something further in is visible, the folder must be searchable.
-                    let inner = mounts.keys().any(|other| other != path && other.starts_with(path));
+                    let paths = mounts.keys().chain(links.clone().map(|(link, _)| link));
+                    let inner = paths.into_iter().any(|at| at != path && at.starts_with(path));
                     let mode = if inner { "0111" } else { "0000" };
                     self.push([&"--perms", &mode, &"--tmpfs", path]);
                 }
@@ -201,6 +207,9 @@ impl MountPlan {
                     self.push([path]);
                 }
             }
+        }
+        for (link, target) in links {
+            self.push([&"--symlink", &target.as_path(), &link.as_path()]);
         }
         // Only now, because inner mount points had to be created there.
         let hidden = mounts.iter().filter(|(_, mount)| **mount == MountKind::HiddenFolder);
@@ -289,6 +298,10 @@ impl MountTree<'_> {
         for (path, access) in self.layout.entries() {
             let above = self.layout.access_above(path).map(|(_, access)| access);
             match access {
+                PathAccess::Readable if self.is_mask_mounted(path) || self.is_private(path) => {
+                    self.insert_strictest(path, MountKind::ReadOnly)
+                }
+                PathAccess::Readable => {}
                 PathAccess::Writable => self.insert_strictest(path, MountKind::Open),
                 // What cannot be written, or not even seen, is protected already.
                 PathAccess::Protected if above != Some(PathAccess::Writable) => {}
@@ -340,6 +353,18 @@ impl MountTree<'_> {
         path != Path::new(TMP)
             && path.starts_with(TMP)
             && !above.any(|folder| self.mounts.contains_key(folder))
+    }
+
+    /// Whether an empty folder is mounted above it, in which it has to be made visible.
+    fn is_mask_mounted(&self, path: &Path) -> bool {
+        let mut above = path.ancestors().skip(1).filter_map(|folder| self.mounts.get(folder));
+        above.next() == Some(&MountKind::HiddenFolder)
+    }
+
+    /// Whether it is a folder of the host where the sandbox has a folder of its own instead.
+    fn is_private(&self, path: &Path) -> bool {
+        let is_mounted = path.ancestors().skip(1).any(|folder| self.mounts.contains_key(folder));
+        !is_mounted && [TMP, RUN].iter().any(|own| path.starts_with(own)) && path.is_dir()
     }
 
     /// Whether it is in a folder of the host that the sandbox does not show.

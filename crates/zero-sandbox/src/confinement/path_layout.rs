@@ -22,6 +22,8 @@ pub(crate) struct PathLayout {
     pub(crate) links: Vec<PathBuf>,
     /// Links in writable folders on the way to other writable paths, which could point anywhere.
     pub(crate) linked_writable: Vec<PathBuf>,
+    /// Links in masked folders on the way to readable paths, each with what it leads to.
+    pub(crate) readable_links: BTreeMap<PathBuf, PathBuf>,
 }
 
 /// The kind of placeholder for a path that does not exist.
@@ -31,9 +33,11 @@ pub(crate) enum PlaceholderKind {
     File,
 }
 
-/// What a profile demands of a path, from the least to the most strict.
+/// What a profile demands of a path. If it demands several things, the last one applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PathAccess {
+    /// Visible in a masked folder, and nothing more.
+    Readable,
     Writable,
     Protected,
     Masked,
@@ -48,6 +52,7 @@ impl PathLayout {
             missing: Vec::new(),
             links: Vec::new(),
             linked_writable: Vec::new(),
+            readable_links: BTreeMap::new(),
         };
         let changeable = profile.writable.iter().chain(&profile.changeable);
         let roots: Vec<PathBuf> = changeable.filter_map(|path| path.canonicalize().ok()).collect();
@@ -64,6 +69,9 @@ impl PathLayout {
         };
         protect(&profile.protected, PlaceholderKind::Folder);
         protect(&profile.protected_files, PlaceholderKind::File);
+        for path in &profile.readable {
+            layout.add_readable(path);
+        }
         layout.missing.sort();
         // Folders are sorted before files: if another path is below it, it has to be a folder.
         layout.missing.dedup_by(|later, earlier| later.0 == earlier.0);
@@ -98,6 +106,38 @@ impl PathLayout {
             }
         }
         self.insert_strictest(at, PathAccess::Writable);
+    }
+
+    /// Resolves a readable path. Links in masked folders are needed as well, because nobody sees
+    /// them there.
+    fn add_readable(&mut self, path: &Path) {
+        let mut at = PathBuf::from("/");
+        for part in path.components() {
+            match part {
+                Component::Normal(name) => at.push(name),
+                Component::ParentDir => {
+                    at.pop();
+                    continue;
+                }
+                _ => continue,
+            }
+            match at.symlink_metadata() {
+                Ok(facts) if facts.is_symlink() => {
+                    let Ok(real) = at.canonicalize() else { return };
+                    if self.access_at(&at) == Some(PathAccess::Masked) {
+                        self.readable_links.insert(at, real.clone());
+                    }
+                    at = real;
+                }
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
+        // Elsewhere it is visible already, or it is writable.
+        let above = self.access_above(&at).map(|(_, access)| access);
+        if above == Some(PathAccess::Masked) {
+            self.access.entry(at).or_insert(PathAccess::Readable);
+        }
     }
 
     fn add_path(&mut self, path: &Path, what: PathAccess) {
@@ -229,6 +269,7 @@ pub(super) mod tests {
             protected: paths(protected),
             protected_files: Vec::new(),
             masked: Vec::new(),
+            readable: Vec::new(),
             network: NetworkAccess::Nothing,
             limits,
             tmp: root.to_owned(),
@@ -301,5 +342,49 @@ pub(super) mod tests {
         assert_eq!(again.missing, missing);
         assert_eq!(layout.writable_folder_above(&root.join("ws/.git/x")), Some(&*root.join("ws")));
         assert_eq!(layout.writable_folder_above(&root.join("ws/.git/hooks/x")), None);
+    }
+
+    #[test]
+    fn readable_paths_are_opened_in_masked_folders_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for name in ["home/.cargo/bin", "home/dotfiles", "home/ws/venv", "home/.ssh", "out"] {
+            std::fs::create_dir_all(root.join(name)).unwrap();
+        }
+        for (to, name) in [("dotfiles", "home/.linked"), ("../out", "home/.away")] {
+            std::os::unix::fs::symlink(to, root.join(name)).unwrap();
+        }
+        let paths = |names: &[&str]| names.iter().map(|name| root.join(name)).collect();
+        let profile = SandboxProfile {
+            masked: paths(&["home", "home/.ssh", "home/.cargo/bin"]),
+            readable: paths(&[
+                "home/.cargo",
+                "home/.linked",
+                "home/.away",
+                "home/.ssh",
+                "home/ws",
+                "home/ws/venv",
+                "home/none",
+                "out",
+            ]),
+            ..test_profile(&root, &["home/ws"], &[])
+        };
+        let layout = PathLayout::new(&profile, &|_| false);
+        let at = |name: &str| layout.access_at(&root.join(name));
+        for (name, expected) in [
+            ("home", Some(PathAccess::Masked)),
+            ("home/other", Some(PathAccess::Masked)),
+            ("home/.cargo", Some(PathAccess::Readable)),
+            ("home/.cargo/bin", Some(PathAccess::Masked)),
+            ("home/dotfiles", Some(PathAccess::Readable)),
+            ("home/.ssh", Some(PathAccess::Masked)),
+            ("home/ws/venv", Some(PathAccess::Writable)),
+            ("out", None),
+        ] {
+            assert_eq!(at(name), expected, "{name}");
+        }
+        let links = [("home/.away", "out"), ("home/.linked", "home/dotfiles")];
+        let links = links.map(|(link, to)| (root.join(link), root.join(to)));
+        assert_eq!(layout.readable_links, links.into());
     }
 }

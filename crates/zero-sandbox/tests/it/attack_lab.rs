@@ -135,6 +135,7 @@ impl AttackLab {
         SandboxProfile {
             writable: paths(&["ws"]),
             changeable: Vec::new(),
+            readable: Vec::new(),
             protected: if inside { paths(&protected) } else { Vec::new() },
             protected_files: Vec::new(),
             masked: paths(masked),

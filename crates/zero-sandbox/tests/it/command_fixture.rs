@@ -47,6 +47,7 @@ fn profile(limits: ProcessLimits) -> SandboxProfile {
     SandboxProfile {
         writable: vec![tmp.clone()],
         changeable: Vec::new(),
+        readable: Vec::new(),
         protected: Vec::new(),
         protected_files: Vec::new(),
         masked: Vec::new(),

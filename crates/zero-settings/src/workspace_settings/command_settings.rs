@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use zero_policy::protected_paths::{ProtectedPaths, protected_reason, sensitive_reason};
+use zero_policy::protected_paths::{
+    ProtectedPaths, closed_reason, protected_reason, sensitive_reason,
+};
 use zero_policy::{CommandHosts, HostPattern};
 use zero_runtime::{CommandNetwork, CommandSettings, TimeoutAction};
 use zero_sandbox::SandboxProperty;
@@ -26,6 +28,7 @@ impl WorkspaceSettings {
         commands.network = CommandNetwork { localhost, hosts };
         commands.environment_allowed = self.text_values("sandbox.environment");
         commands.writable = self.resolve_paths("sandbox.writable", paths, root);
+        commands.readable = self.resolve_paths("sandbox.readable", paths, root);
         commands.masked.extend(self.resolve_paths("sandbox.masked", paths, root));
         commands.weaknesses = self.weaker_properties();
         commands.on_timeout = match self.text_values("bash.on-timeout").first().map(String::as_str)
@@ -69,7 +72,7 @@ impl WorkspaceSettings {
         SandboxProperty::ALL.into_iter().filter(meant).collect()
     }
 
-    /// Listed writable folders that no setting may open, and paths to hide that cannot be resolved.
+    /// Listed writable and readable paths that no setting may open, and paths to hide that cannot be resolved.
     /// Errors in the texts themselves were reported before.
     pub(crate) fn find_forbidden_folders(
         &self,
@@ -80,6 +83,12 @@ impl WorkspaceSettings {
         for entry in self.active_entries().filter(|entry| entry.key == "sandbox.writable") {
             let Some(written) = entry.value.as_str() else { continue };
             if let Err(what) = self.resolve_writable(written, paths, root) {
+                problems.push(entry.to_problem(what));
+            }
+        }
+        for entry in self.active_entries().filter(|entry| entry.key == "sandbox.readable") {
+            let Some(written) = entry.value.as_str() else { continue };
+            if let Err(what) = self.check_readable(written, paths, root) {
                 problems.push(entry.to_problem(what));
             }
         }
@@ -114,6 +123,25 @@ impl WorkspaceSettings {
                 "`{written}` must not be writable for commands: it is {why}; name a folder that contains only files created by commands"
             )),
             None => Ok(real),
+        }
+    }
+
+    /// Checks that a setting may open a path to reading; the error says why it stays hidden.
+    fn check_readable(&self, written: &str, paths: &UserPaths, root: &Path) -> Result<(), String> {
+        let path =
+            PathSetting::parse(written).ok().and_then(|path| path.resolve(paths.home(), root));
+        let path = path.ok_or_else(|| unknown_home(&Value::from(written)))?;
+        let own = paths.settings_file.as_deref().and_then(Path::parent);
+        let places = ProtectedPaths::new(&[], paths.home(), own, paths.state_dir.as_deref());
+        let real = canonical_folder(root, &path);
+        let why = [&path, &real].into_iter().find_map(|path| {
+            closed_reason(path, &places).or_else(|| sensitive_reason(path, &places))
+        });
+        match why {
+            Some(why) => Err(format!(
+                "`{written}` stays hidden from commands: it contains {why}; name another file or folder"
+            )),
+            None => Ok(()),
         }
     }
 

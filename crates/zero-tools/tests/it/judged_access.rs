@@ -309,7 +309,8 @@ struct StalePolicy {
 impl Policy for StalePolicy {
     fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision {
         let writes = WriteScope::Paths([self.judged_path.clone()].into());
-        let access = Some(CommandAccess { writes, network: NetworkScope::Nothing });
+        let network = NetworkScope::Nothing;
+        let access = Some(CommandAccess { writes, network, ..CommandAccess::default() });
         PolicyDecision { access, ..rule_policy(request.workspace).decide(request) }
     }
 }
@@ -354,4 +355,16 @@ async fn denied_names_are_taken_away_and_nothing_else() {
     f.write_file("script", "ln -s ../src/a lib/link");
     run(&f, "sh script").await;
     assert!(f.path("lib/link").is_symlink());
+}
+
+#[tokio::test]
+async fn tools_know_denied_file_by_another_name() {
+    let f = denying_fixture(&["Read(.env)"]);
+    f.write_file(".env", "the secret").write_file("plain", "plain");
+    for (of, name) in [(".env", "copy"), ("plain", "other")] {
+        std::fs::hard_link(f.path(of), f.path(name)).unwrap();
+    }
+    let error = f.call_error("Read", json!({"file_path": "copy"})).await;
+    assert!(error.contains("is another name (a hard link) of"), "{error}");
+    f.call("Read", json!({"file_path": "other"})).await.unwrap();
 }

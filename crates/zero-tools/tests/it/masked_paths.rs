@@ -41,21 +41,22 @@ impl CommandPolicy for AllowAllPolicy {
 }
 
 /// A host with rules, whose folders are where a test wants them.
-struct MaskFixture {
-    base: PathBuf,
+pub(crate) struct MaskFixture {
+    pub(crate) base: PathBuf,
     host: ToolHost,
     session: ToolHostSession,
 }
 
 /// The setup of a fixture. All paths are relative to the base.
-struct MaskSetup<'a> {
-    root: &'a str,
-    home: Option<&'a str>,
-    state: &'a str,
-    own: &'a [&'a str],
-    writable: &'a [&'a str],
-    variables: &'a [(&'a str, &'a str)],
-    deny: &'a [&'a str],
+pub(crate) struct MaskSetup<'a> {
+    pub(crate) root: &'a str,
+    pub(crate) home: Option<&'a str>,
+    pub(crate) state: &'a str,
+    pub(crate) own: &'a [&'a str],
+    pub(crate) writable: &'a [&'a str],
+    pub(crate) readable: &'a [&'a str],
+    pub(crate) variables: &'a [(&'a str, &'a str)],
+    pub(crate) deny: &'a [&'a str],
 }
 
 impl Default for MaskSetup<'_> {
@@ -66,6 +67,7 @@ impl Default for MaskSetup<'_> {
             state: "state",
             own: &[],
             writable: &[],
+            readable: &[],
             variables: &[],
             deny: &[],
         }
@@ -73,7 +75,7 @@ impl Default for MaskSetup<'_> {
 }
 
 impl MaskSetup<'_> {
-    fn open(self, base: &Path) -> MaskFixture {
+    pub(crate) fn open(self, base: &Path) -> MaskFixture {
         let base = base.canonicalize().unwrap();
         let at = |name: &&str| base.join(name);
         let root = base.join(self.root);
@@ -98,6 +100,7 @@ impl MaskSetup<'_> {
             home,
             own: self.own.iter().map(at).collect(),
             writable: self.writable.iter().map(at).collect(),
+            readable: self.readable.iter().map(at).collect(),
             environment: variables.chain([("PATH".to_owned(), path)]).collect(),
             ..CommandSettings::default()
         };
@@ -121,28 +124,28 @@ impl MaskFixture {
         self.host.call(&self.session, &dialect, call, &CancellationToken::new()).await.outcome
     }
 
-    async fn run_structured(&self, command: &str) -> Value {
+    pub(crate) async fn run_structured(&self, command: &str) -> Value {
         let outcome = self.call_bash(command).await;
         outcome.unwrap_or_else(|error| panic!("{command}: {error}")).result.structured
     }
 
-    async fn expect_failure(&self, command: &str) {
+    pub(crate) async fn expect_failure(&self, command: &str) {
         let facts = self.run_structured(command).await;
         assert_ne!(facts["exit_code"], 0, "{command}: {facts}");
     }
 
-    async fn expect_success(&self, command: &str) -> String {
+    pub(crate) async fn expect_success(&self, command: &str) -> String {
         let facts = self.run_structured(command).await;
         assert_eq!(facts["exit_code"], 0, "{command}: {facts}");
         facts["stdout"].as_str().unwrap().to_owned()
     }
 }
 
-fn temp_dir() -> tempfile::TempDir {
+pub(crate) fn temp_dir() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("zero-it-").tempdir_in("/var/tmp").unwrap()
 }
 
-fn write_secret(path: &Path) {
+pub(crate) fn write_secret(path: &Path) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, "secret").unwrap();
 }

@@ -200,6 +200,7 @@ fn describe_entry(entry: &SettingsEntry) -> String {
         ("sandbox", "network") => "let commands connect to:".to_owned(),
         ("sandbox", "environment") => "pass commands the variable:".to_owned(),
         ("sandbox", "writable") => "let commands write to:".to_owned(),
+        ("sandbox", "readable") => "let commands read:".to_owned(),
         ("sandbox", "weaker") => "run commands even if this is not enforced:".to_owned(),
         ("bash", "on-timeout") => "when a command times out, turn it into a:".to_owned(),
         (section, name) => format!("{section} {name}:"),

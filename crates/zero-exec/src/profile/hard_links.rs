@@ -1,0 +1,154 @@
+//! Other names of hidden files.
+//!
+//! A mount hides one name of a file. A file with several hard links can be read by each of them, so
+//! those in the workspace are hidden as well.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use zero_sandbox::path_survey::{self, HardLinks, ScanOutcome};
+
+/// Most names that are visited in a hidden folder of the workspace. No command can make a link to a
+/// file that it does not see, so what is beyond would have been linked by the user.
+const HIDDEN_NAMES_MAX: usize = 1_000;
+/// Most names that are visited in the workspace. If there are more, a file with several names counts
+/// as exposed.
+const NAMES_MAX: usize = 20_000;
+
+/// Other names of hidden files.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct OtherNames {
+    /// Those in the workspace.
+    pub(super) found: Vec<PathBuf>,
+    /// A hidden file with a name that was not found, by which commands may read it.
+    pub(super) missed: Option<PathBuf>,
+}
+
+/// Finds other names of the files at and in `masked`, in the folders `roots`.
+pub(super) fn find_other_names(masked: &[PathBuf], roots: &[PathBuf]) -> OtherNames {
+    let is_searched = |path: &PathBuf| roots.iter().any(|root| path.starts_with(root));
+    let (inside, outside): (Vec<&PathBuf>, Vec<&PathBuf>) =
+        masked.iter().partition(|path| is_searched(path));
+    let mut search = LinkSearch { linked: BTreeMap::new(), left: 0 };
+    for path in &outside {
+        search.add_file(path);
+    }
+    for path in inside {
+        search.add_file(path);
+        search.left = HIDDEN_NAMES_MAX;
+        search.walk(path, |search, file| search.add_file(file));
+    }
+    if search.linked.is_empty() {
+        return OtherNames::default();
+    }
+    search.left = NAMES_MAX;
+    let mut found = Vec::new();
+    let is_masked = |path: &PathBuf| masked.iter().any(|masked| path.starts_with(masked));
+    for root in roots {
+        let is_complete = search.walk(root, |search, file| {
+            if !is_masked(file) && search.count_name(file) {
+                found.push(file.clone());
+            }
+        });
+        if !is_complete {
+            break;
+        }
+    }
+    found.sort();
+    found.dedup();
+    let missed = search.linked.into_values().find(|linked| linked.names_left > 0);
+    OtherNames { found, missed: missed.map(|linked| linked.path) }
+}
+
+/// A hidden file with several names.
+struct LinkedFile {
+    path: PathBuf,
+    /// The names that were not found yet.
+    names_left: u64,
+}
+
+struct LinkSearch {
+    linked: BTreeMap<(u64, u64), LinkedFile>,
+    left: usize,
+}
+
+impl LinkSearch {
+    /// Adds a hidden file, if it has another name.
+    fn add_file(&mut self, path: &PathBuf) {
+        let Some(HardLinks { identity, names }) = path_survey::read_hard_links(path) else {
+            return;
+        };
+        if names > 1 {
+            let new = LinkedFile { path: path.clone(), names_left: names };
+            let linked = self.linked.entry(identity).or_insert(new);
+            linked.names_left = linked.names_left.saturating_sub(1);
+        }
+    }
+
+    /// Whether a file is a hidden one by another name.
+    fn count_name(&mut self, path: &PathBuf) -> bool {
+        let links = path_survey::read_hard_links(path).filter(|links| links.names > 1);
+        let Some(linked) = links.and_then(|links| self.linked.get_mut(&links.identity)) else {
+            return false;
+        };
+        linked.names_left = linked.names_left.saturating_sub(1);
+        true
+    }
+
+    /// Calls `visit` for each file in a folder. Returns whether all were visited.
+    fn walk(&mut self, folder: &PathBuf, mut visit: impl FnMut(&mut Self, &PathBuf)) -> bool {
+        let mut open = vec![folder.clone()];
+        while let Some(folder) = open.pop() {
+            let (mut files, mut names) = (Vec::new(), 0);
+            let scanned = path_survey::scan_folder(&folder, self.left, |name, is_folder| {
+                names += 1;
+                match is_folder {
+                    true => open.push(folder.join(name)),
+                    false => files.push(folder.join(name)),
+                }
+            });
+            self.left = self.left.saturating_sub(names);
+            files.iter().for_each(|file| visit(self, file));
+            if scanned == ScanOutcome::Part {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use super::*;
+
+    #[test]
+    fn other_names_in_workspace_are_found() {
+        let temp = tempfile::tempdir().unwrap();
+        let at = |name: &str| temp.path().join(name);
+        for name in ["work/deep", "work/secrets", "home"] {
+            std::fs::create_dir_all(at(name)).unwrap();
+        }
+        for name in ["work/.env", "work/plain", "work/secrets/a", "home/.netrc", "home/single"] {
+            std::fs::write(at(name), name).unwrap();
+        }
+        let masked = ["work/.env", "work/secrets", "home/.netrc", "home/single"].map(at);
+        let find = || find_other_names(&masked, &[at("work")]);
+        assert_eq!(find(), OtherNames::default());
+        for (of, name) in [
+            ("work/.env", "work/deep/copy"),
+            ("work/secrets/a", "work/b"),
+            ("work/secrets/a", "work/secrets/c"),
+            ("home/.netrc", "work/netrc"),
+            ("work/plain", "work/deep/plain"),
+        ] {
+            std::fs::hard_link(at(of), at(name)).unwrap();
+        }
+        let mut found = ["work/deep/copy", "work/b", "work/netrc"].map(at).to_vec();
+        found.sort();
+        assert_eq!(find(), OtherNames { found: found.clone(), missed: None });
+        // One that is nowhere in the workspace.
+        std::fs::hard_link(at("work/.env"), at("home/elsewhere")).unwrap();
+        assert_eq!(find(), OtherNames { found, missed: Some(at("work/.env")) });
+    }
+}
