@@ -312,6 +312,9 @@ impl Policy for StalePolicy {
         let access = Some(CommandAccess { writes, network: NetworkScope::Nothing });
         PolicyDecision { access, ..rule_policy(request.workspace).decide(request) }
     }
+    std::fs::create_dir_all(f.path("a/b/c")).unwrap();
+    let answer = run(&f, "rmdir -p a/b/c").await;
+    assert!(!f.path("a").exists(), "{answer}");
 }
 
 impl CommandPolicy for StalePolicy {}
