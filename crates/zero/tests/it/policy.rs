@@ -528,7 +528,7 @@ fn command_is_drawn_as_tree() {
     deny   pipeline
     deny   ├─ git push  rule `Bash(git push:*)` denies it
     ask    ├─ write out  no rule allows changing it
-    deny   └─ cat .env  it only reads
+    deny   └─ cat .env  it only reads; denied because of `read .env`
     deny      └─ read .env  rule `Read(.env)` denies it
 
     deny: running `git push`: rule `Bash(git push:*)` denies it
@@ -552,7 +552,7 @@ fn command_is_drawn_as_tree() {
     ");
     insta::assert_snapshot!(explain("curl -so page https://x.org/"), @"
     exit 10
-    ask    curl -so page https://x.org/  depends on the files and hosts it uses
+    ask    curl -so page https://x.org/  depends on the files and hosts it uses; asks because of `write page`
     ask    ├─ write page  no rule allows changing it
     ask    └─ connect to https://x.org/  no rule allows this host
 
