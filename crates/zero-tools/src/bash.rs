@@ -69,6 +69,10 @@ pub struct BashArgs {
     /// Let it change the workspace although it seems to only read, if it failed because of that.
     #[serde(default)]
     write_access: bool,
+    /// Let it connect to every host that the user allowed, although it seems to need no network or
+    /// only the hosts that it names, if it failed because of that.
+    #[serde(default)]
+    network_access: bool,
     /// What the command does, in five to ten words.
     description: Option<String>,
 }
@@ -190,6 +194,7 @@ impl Tool for BashTool {
             folder: folder.as_ref().map(|folder| folder.target().clone()),
             variables: args.env.into_iter().collect(),
             write_access: args.write_access,
+            network_access: args.network_access,
         };
         Ok(BashPlan {
             execution,
@@ -240,6 +245,9 @@ impl Tool for BashTool {
         );
         if plan.execution.write_access {
             lines.push("with write access to the workspace".to_owned());
+        }
+        if plan.execution.network_access {
+            lines.push("with access to every host that commands may reach".to_owned());
         }
         if plan.run_in_background {
             lines.push("in the background".to_owned());

@@ -182,8 +182,8 @@ impl MonitoredCommand {
         let mut state = self.lock();
         let network_use = std::mem::take(&mut state.network);
         let mut notes = network_use.notes();
-        if is_network_failure && notes.is_empty() && !network_use.has_hosts() {
-            notes.push(network_failure::NO_NETWORK_NOTE.to_owned());
+        if is_network_failure && notes.is_empty() {
+            notes.extend(network_use.failure_note().map(str::to_owned));
         }
         notes.extend(refused_write);
         // The hosts of this call are closed before anybody learns of its end.
