@@ -144,6 +144,20 @@ pub(super) fn end_error(
             let shown = format!("it had {used} processes, more than the limit of {limit}");
             of_command(CommandLimit::Processes, limit, Some(used), shown)
         }
+        ExitCause::DiskLimit { limit, used } => {
+            let (more, may) = (ByteSize::bytes(used), ByteSize::bytes(limit));
+            let shown = format!(
+                "the free space on a disk that it can change fell by {more} while it ran, more than the limit of {may}"
+            );
+            of_command(CommandLimit::Disk, limit, Some(used), shown)
+        }
+        ExitCause::DiskFull { reserve, free } => {
+            let (free, reserve) = (ByteSize::bytes(free), ByteSize::bytes(reserve));
+            let message = format!(
+                "stopped because a disk that it can change is nearly full: {free} are free, and commands leave {reserve}; remove files that are not needed, and try again"
+            );
+            Some(ToolError::failed(ErrorReason::ResourceExhausted, message))
+        }
         ExitCause::OutputLimit => Some(ToolError::failed(
             ErrorReason::ResourceExhausted,
             "stopped because it wrote too much output; redirect it to a file",
@@ -258,6 +272,12 @@ mod tests {
         let many = "stopped because it had 513 processes, more than the limit of 512";
         let processes = ExitCause::ProcessLimit { limit: 512, used: 513 };
         check(processes, Some((ExecutionFailed, ErrorReason::ResourceExhausted, many)));
+        let filled = "stopped because the free space on a disk that it can change fell by 21 GB while it ran, more than the limit of 20 GB";
+        let disk = ExitCause::DiskLimit { limit: 20_000_000_000, used: 21_000_000_000 };
+        check(disk, Some((ExecutionFailed, ErrorReason::ResourceExhausted, filled)));
+        let full = "stopped because a disk that it can change is nearly full: 900 MB are free, and commands leave 1 GB";
+        let disk = ExitCause::DiskFull { reserve: 1_000_000_000, free: 900_000_000 };
+        check(disk, Some((ExecutionFailed, ErrorReason::ResourceExhausted, full)));
         let lost = "the process that supervises the command was killed, and the command with it";
         check(ExitCause::Lost, Some((ExecutionFailed, ErrorReason::Io, lost)));
     }
