@@ -3,7 +3,7 @@
 //! Two mechanisms keep a command from changing protected paths. The kernel refuses changes to
 //! everything that exists, and to the few missing names for which an empty placeholder misleads
 //! nobody. The rest is watched (see [`crate::tree_watch`]): files that a command creates there are
-//! removed afterwards.
+//! quarantined afterwards.
 
 pub(crate) mod folder_scanner;
 mod forbidden_roots;
