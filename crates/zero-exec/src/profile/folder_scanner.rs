@@ -60,7 +60,7 @@ pub(crate) struct WritableRoots {
 #[derive(Debug, Default)]
 pub(crate) struct FolderScanResult {
     /// Repositories beneath the workspace folders, those known longest first.
-    pub(super) repositories: Vec<PathBuf>,
+    pub(crate) repositories: Vec<PathBuf>,
     /// Entries of the policy's list, except those that are looked up by name in a writable folder.
     pub(crate) settings: Vec<SettingPath>,
     /// Folders that could not be scanned completely.
