@@ -20,6 +20,8 @@ pub struct CommandLimits {
     pub open_files_max: u64,
     /// The largest file it may write.
     pub file_max: ByteSize,
+    /// What it may add to a disk.
+    pub disk_max: ByteSize,
 }
 
 impl Default for CommandLimits {
@@ -30,6 +32,7 @@ impl Default for CommandLimits {
             processes_max: 512,
             open_files_max: 1024,
             file_max: ByteSize::megabytes(100),
+            disk_max: ByteSize::megabytes(20_000),
         }
     }
 }
@@ -47,12 +50,14 @@ pub enum CommandLimit {
     OpenFiles,
     /// [`CommandLimits::file_max`].
     File,
+    /// [`CommandLimits::disk_max`].
+    Disk,
 }
 
 impl CommandLimit {
     /// All limits.
-    pub const ALL: [Self; 5] =
-        [Self::Memory, Self::Cpu, Self::Processes, Self::OpenFiles, Self::File];
+    pub const ALL: [Self; 6] =
+        [Self::Memory, Self::Cpu, Self::Processes, Self::OpenFiles, Self::File, Self::Disk];
 
     /// The name in settings and flags.
     pub const fn name(self) -> &'static str {
@@ -62,6 +67,7 @@ impl CommandLimit {
             Self::Processes => "command-processes",
             Self::OpenFiles => "command-open-files",
             Self::File => "command-file",
+            Self::Disk => "command-disk",
         }
     }
 
@@ -73,7 +79,7 @@ impl CommandLimit {
     /// Formats a value with its unit.
     pub fn format_value(self, value: u64) -> String {
         match self {
-            Self::Memory | Self::File => ByteSize::bytes(value).to_string(),
+            Self::Memory | Self::File | Self::Disk => ByteSize::bytes(value).to_string(),
             Self::Cpu => format!("{value}%"),
             Self::Processes | Self::OpenFiles => value.to_string(),
         }
@@ -88,11 +94,14 @@ impl CommandLimit {
             Self::Processes => (8, 1_000_000),
             Self::OpenFiles => (32, 1_000_000),
             Self::File => (1_000, 64_000_000_000_000),
+            Self::Disk => (10_000_000, 64_000_000_000_000),
         };
         let name = || self.name().to_owned();
         let wrong = |source| InvalidLimitError::Value { name: name(), source };
         let number = match self {
-            Self::Memory | Self::File => value.parse::<ByteSize>().map_err(wrong)?.get(),
+            Self::Memory | Self::File | Self::Disk => {
+                value.parse::<ByteSize>().map_err(wrong)?.get()
+            }
             Self::Cpu => parse_percent(value).map_err(wrong)?,
             Self::Processes | Self::OpenFiles => value
                 .trim()
@@ -124,6 +133,7 @@ impl CommandLimits {
             CommandLimit::Processes => self.processes_max,
             CommandLimit::OpenFiles => self.open_files_max,
             CommandLimit::File => self.file_max.get(),
+            CommandLimit::Disk => self.disk_max.get(),
         }
     }
 
@@ -134,6 +144,7 @@ impl CommandLimits {
             CommandLimit::Processes => self.processes_max = value,
             CommandLimit::OpenFiles => self.open_files_max = value,
             CommandLimit::File => self.file_max = ByteSize::bytes(value),
+            CommandLimit::Disk => self.disk_max = ByteSize::bytes(value),
         }
     }
 
@@ -227,9 +238,11 @@ mod tests {
 
     #[test]
     fn command_limit_parses_unit_and_checks_range() {
-        use CommandLimit::{Cpu, File, Memory, OpenFiles, Processes};
+        use CommandLimit::{Cpu, Disk, File, Memory, OpenFiles, Processes};
         check(Memory, "4 GB", Ok("4 GB"));
         check(File, "2gb", Ok("2 GB"));
+        check(Disk, "100GB", Ok("100 GB"));
+        check(Disk, "1MB", Err("limit `command-disk`: `1MB` is not from 10 MB to 64000 GB"));
         check(Processes, "64", Ok("64"));
         check(OpenFiles, "4096", Ok("4096"));
         for text in ["400%", "400 %", " 400", "400"] {

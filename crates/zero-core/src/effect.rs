@@ -66,6 +66,10 @@ pub struct CommandExecution {
     /// Whether it asks to change the workspace even if it seems to need less.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub write_access: bool,
+    /// Whether it asks for the network of commands even if it seems to need none, or only some
+    /// hosts.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub network_access: bool,
 }
 
 /// The command line of a command.
@@ -87,7 +91,13 @@ impl CommandExecution {
 
     /// A command that runs in the workspace's first folder.
     pub fn new(command: CommandLine) -> Self {
-        Self { command, folder: None, variables: Vec::new(), write_access: false }
+        Self {
+            command,
+            folder: None,
+            variables: Vec::new(),
+            write_access: false,
+            network_access: false,
+        }
     }
 }
 

@@ -230,6 +230,7 @@ impl HostLimits {
         CommandLimit::Processes.name(),
         CommandLimit::OpenFiles.name(),
         CommandLimit::File.name(),
+        CommandLimit::Disk.name(),
     ];
 
     /// Tools that run commands. Their names may prefix the name of a command limit, as in

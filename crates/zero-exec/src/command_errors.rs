@@ -70,7 +70,7 @@ pub(super) fn with_watch_report(mut error: ToolError, report: &WatchReport) -> T
     for note in report.notes("commands") {
         error.message.push_str(&format!("\n({note})"));
     }
-    let taken = report.taken_away.iter().map(|taken| {
+    let taken = report.quarantined.iter().map(|taken| {
         serde_json::json!({
             "path": taken.path.display().to_string(),
             "kept_at": taken.kept_at.display().to_string(),
@@ -78,7 +78,7 @@ pub(super) fn with_watch_report(mut error: ToolError, report: &WatchReport) -> T
         })
     });
     error
-        .with_detail("taken_away", taken.collect::<Vec<_>>())
+        .with_detail("quarantined", taken.collect::<Vec<_>>())
         .with_detail("warnings", report.warnings.clone())
 }
 
@@ -143,6 +143,20 @@ pub(super) fn end_error(
         ExitCause::ProcessLimit { limit, used } => {
             let shown = format!("it had {used} processes, more than the limit of {limit}");
             of_command(CommandLimit::Processes, limit, Some(used), shown)
+        }
+        ExitCause::DiskLimit { limit, used } => {
+            let (more, may) = (ByteSize::bytes(used), ByteSize::bytes(limit));
+            let shown = format!(
+                "the free space on a disk that it can change fell by {more} while it ran, more than the limit of {may}"
+            );
+            of_command(CommandLimit::Disk, limit, Some(used), shown)
+        }
+        ExitCause::DiskFull { reserve, free } => {
+            let (free, reserve) = (ByteSize::bytes(free), ByteSize::bytes(reserve));
+            let message = format!(
+                "stopped because a disk that it can change is nearly full: {free} are free, and commands leave {reserve}; remove files that are not needed, and try again"
+            );
+            Some(ToolError::failed(ErrorReason::ResourceExhausted, message))
         }
         ExitCause::OutputLimit => Some(ToolError::failed(
             ErrorReason::ResourceExhausted,
@@ -258,6 +272,12 @@ mod tests {
         let many = "stopped because it had 513 processes, more than the limit of 512";
         let processes = ExitCause::ProcessLimit { limit: 512, used: 513 };
         check(processes, Some((ExecutionFailed, ErrorReason::ResourceExhausted, many)));
+        let filled = "stopped because the free space on a disk that it can change fell by 21 GB while it ran, more than the limit of 20 GB";
+        let disk = ExitCause::DiskLimit { limit: 20_000_000_000, used: 21_000_000_000 };
+        check(disk, Some((ExecutionFailed, ErrorReason::ResourceExhausted, filled)));
+        let full = "stopped because a disk that it can change is nearly full: 900 MB are free, and commands leave 1 GB";
+        let disk = ExitCause::DiskFull { reserve: 1_000_000_000, free: 900_000_000 };
+        check(disk, Some((ExecutionFailed, ErrorReason::ResourceExhausted, full)));
         let lost = "the process that supervises the command was killed, and the command with it";
         check(ExitCause::Lost, Some((ExecutionFailed, ErrorReason::Io, lost)));
     }

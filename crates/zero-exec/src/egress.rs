@@ -35,7 +35,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use zero_core::CallId;
-use zero_policy::HostName;
+use zero_policy::{HostName, NetworkScope};
+use zero_sandbox::interface_addresses;
 
 pub use self::address_pinning::{
     AddressPinError, HostResolver, LookupError, SystemResolver, validate_addresses,
@@ -92,9 +93,23 @@ impl Default for ResolverConfig {
     fn default() -> Self {
         Self {
             resolver: Arc::new(SystemResolver),
-            inside: |address| HostName::from_address(address).private_reason(),
+            inside: |address| describe_inside(address, interface_addresses::is_own_address),
         }
     }
+}
+
+/// Why an address is not outside this machine and its private networks. An address that cannot be
+/// compared with those of this machine counts as one of them.
+fn describe_inside(
+    address: IpAddr,
+    is_own_address: impl Fn(IpAddr) -> io::Result<bool>,
+) -> Option<&'static str> {
+    let by_range = || HostName::from_address(address).private_reason();
+    by_range().or_else(|| match is_own_address(address) {
+        Ok(false) => None,
+        Ok(true) => Some("an address of this machine"),
+        Err(_) => Some("possibly an address of this machine, whose interfaces cannot be listed"),
+    })
 }
 
 impl std::fmt::Debug for ResolverConfig {
@@ -153,6 +168,8 @@ struct LiveCall {
     id: CallId,
     /// The hosts that were allowed for this call.
     hosts: Vec<HostName>,
+    /// The hosts that its commands were judged to use.
+    scope: NetworkScope,
 }
 
 impl EgressProxy {
@@ -199,11 +216,16 @@ impl EgressProxy {
     /// Registers that processes of a call may be alive, until the returned guard is dropped. While
     /// exactly one call is registered, connections are recorded as its own.
     ///
-    /// Until then, the hosts that were allowed for the call are open. The proxy cannot tell for
-    /// certain which command opened a connection, so these hosts are open to all commands of the
-    /// session.
-    pub fn attribute(&self, call: CallId, call_hosts: &[HostName]) -> AttributionGuard {
-        let call = Arc::new(LiveCall { id: call, hosts: call_hosts.to_vec() });
+    /// Until then, the hosts that were allowed for the call are open, and of the others those in
+    /// `scope`. The proxy cannot tell for certain which command opened a connection, so these hosts
+    /// are open to all commands of the session.
+    pub fn attribute(
+        &self,
+        call: CallId,
+        call_hosts: &[HostName],
+        scope: NetworkScope,
+    ) -> AttributionGuard {
+        let call = Arc::new(LiveCall { id: call, hosts: call_hosts.to_vec(), scope });
         self.shared.lock_calls().push(Arc::clone(&call));
         AttributionGuard { shared: self.shared.clone(), call }
     }
@@ -229,6 +251,18 @@ impl ProxyState {
         let calls = self.lock_calls();
         let (first, others) = calls.split_first()?;
         others.iter().all(|call| call.id == first.id).then(|| first.id.clone())
+    }
+
+    /// Whether a host is one of those that the commands of the calls were judged to use, or it is
+    /// not known of one of them which hosts it uses.
+    fn is_judged(&self, host: &HostName) -> bool {
+        let calls = self.lock_calls();
+        let is_open = |call: &Arc<LiveCall>| match &call.scope {
+            NetworkScope::Nothing => false,
+            NetworkScope::Hosts(hosts) => hosts.contains(host),
+            NetworkScope::Allowed => true,
+        };
+        calls.is_empty() || calls.iter().any(is_open)
     }
 
     /// The hosts allowed for all calls whose processes may be alive.
@@ -258,5 +292,35 @@ pub struct AttributionGuard {
 impl Drop for AttributionGuard {
     fn drop(&mut self) {
         self.shared.lock_calls().retain(|call| !Arc::ptr_eq(call, &self.call));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_public_address_is_inside() {
+        let check = |address: [u8; 4], own: io::Result<bool>, expected: Option<&str>| {
+            let own = move |_: IpAddr| match &own {
+                Ok(own) => Ok(*own),
+                Err(error) => Err(error.kind().into()),
+            };
+            assert_eq!(describe_inside(IpAddr::from(address), own), expected, "{address:?}");
+        };
+        let public = [93, 184, 216, 34];
+        check(public, Ok(false), None);
+        check(public, Ok(true), Some("an address of this machine"));
+        let unknown = "possibly an address of this machine, whose interfaces cannot be listed";
+        check(public, Err(io::ErrorKind::OutOfMemory.into()), Some(unknown));
+        check([10, 0, 0, 7], Ok(true), Some("a private network"));
+        check([169, 254, 169, 254], Ok(true), Some("a cloud metadata service"));
+    }
+
+    #[test]
+    fn machine_interfaces_are_compared_by_default() {
+        let inside = ResolverConfig::default().inside;
+        assert_eq!(inside(IpAddr::from([93, 184, 216, 34])), None);
+        assert_eq!(inside(IpAddr::from([127, 0, 0, 1])), Some("this machine"));
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zero_core::{CallId, CommandExecution, CommandLimits, CommandLine, ErrorReason, ToolError};
-use zero_policy::{CommandAccess, HostName, NetworkScope};
+use zero_policy::{CommandAccess, HostName};
 use zero_sandbox::running_command::RunningCommand;
 use zero_sandbox::spawner::{CommandStdio, SpawnSpec, Spawner};
 use zero_sandbox::{AcceptedWeakness, CommandSpec, SandboxProperty, Workspace, helper_process};
@@ -125,11 +125,14 @@ impl CommandLauncher {
         let start = start.map_err(|error| command_errors::temp_folder_error(&error))?;
         let tmp = &self.session.tmp;
         let folder = execution.folder.as_ref().map_or_else(|| workspace.cwd(), |f| f.canonical());
-        let given = match (self.access, self.judged.network) {
-            (LaunchAccess::AsCommands, NetworkScope::Allowed) => {
-                self.session.network.assign(&self.call, &self.hosts, &self.weaknesses)?
-            }
-            (LaunchAccess::ReadOnly, _) | (_, NetworkScope::Nothing) => NetworkAssignment::none(),
+        let given = match self.access {
+            LaunchAccess::AsCommands => self.session.network.assign(
+                &self.call,
+                &self.hosts,
+                &self.judged.network,
+                &self.weaknesses,
+            )?,
+            LaunchAccess::ReadOnly => NetworkAssignment::none(),
         };
         let environment =
             self.host.environment.build(given.variables, &execution.variables, streams, tmp.path());

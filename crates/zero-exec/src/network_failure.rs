@@ -10,6 +10,10 @@ use zero_sandbox::running_command::CommandExit;
 
 /// The note for a command that failed because it has no network.
 pub(crate) const NO_NETWORK_NOTE: &str = "network: commands have no network access; to allow a host: zero config add sandbox.network HOST";
+/// The note for a command that failed because it was judged to need no network.
+pub(crate) const NOT_JUDGED_NOTE: &str = "network: judged as needing no network; request it with network access (`\"network_access\": true`)";
+/// The same if no host is allowed to commands either.
+pub(crate) const NOT_JUDGED_OR_ALLOWED_NOTE: &str = "network: judged as needing no network, and no host is allowed to commands; to allow one: zero config add sandbox.network HOST, then request it with network access (`\"network_access\": true`)";
 
 /// Messages of a failed name lookup or connection, in lower case.
 const MESSAGES: &[&str] = &[

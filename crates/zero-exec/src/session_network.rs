@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use zero_core::{CallId, ErrorReason, ToolError};
-use zero_policy::{GrantScope, HostName};
+use zero_policy::{GrantScope, HostName, NetworkScope};
 use zero_sandbox::shared_network::SharedNetwork;
 use zero_sandbox::spawner::{SpawnError, Spawner};
 use zero_sandbox::{AcceptedWeakness, NetworkAccess};
@@ -24,6 +24,7 @@ use crate::egress::{
     AttributionGuard, ConnectionLog, EgressConfig, EgressProxy, PolicyAuthorizer, RefusalCursor,
     RefusalSummary, ResolverConfig,
 };
+use crate::network_failure;
 
 /// The variables that point programs to the proxy. Most programs read the lower-case names, some
 /// the upper-case ones, and Node neither unless it is told to.
@@ -86,8 +87,21 @@ pub struct NetworkUseGuard {
     used: Option<ProxyUse>,
     /// Why there is no network, although a host is allowed.
     without: Option<String>,
-    /// Whether it leads to any host.
-    has_hosts: bool,
+    reach: HostReach,
+}
+
+/// Whether the network of a program leads to any host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum HostReach {
+    /// It does.
+    Hosts,
+    /// It does not: no host is allowed to commands.
+    #[default]
+    NoneAllowed,
+    /// It does not: the program was judged to need no network. Others of the session have one.
+    NoneJudged,
+    /// Both.
+    NoneJudgedOrAllowed,
 }
 
 struct ProxyUse {
@@ -106,9 +120,14 @@ impl NetworkUseGuard {
         self.without.iter().cloned().chain(refused.notes()).collect()
     }
 
-    /// Whether the program can connect to any host.
-    pub(crate) fn has_hosts(&self) -> bool {
-        self.has_hosts
+    /// The note for a program that failed to connect because of the network that it has.
+    pub(crate) fn failure_note(&self) -> Option<&'static str> {
+        match self.reach {
+            HostReach::Hosts => None,
+            HostReach::NoneAllowed => Some(network_failure::NO_NETWORK_NOTE),
+            HostReach::NoneJudged => Some(network_failure::NOT_JUDGED_NOTE),
+            HostReach::NoneJudgedOrAllowed => Some(network_failure::NOT_JUDGED_OR_ALLOWED_NOTE),
+        }
     }
 }
 
@@ -143,7 +162,8 @@ impl SessionNetwork {
     }
 
     /// Assigns a network to the next command of this call. Creates the shared network if the
-    /// command may connect to any host: `call_hosts` are the hosts that were allowed for the call.
+    /// command may connect to any host: `call_hosts` are the hosts that were allowed for the call,
+    /// `scope` those that its commands were judged to use.
     ///
     /// On a machine where no network can be created, a command is refused if settings demand one,
     /// unless settings accept that weakness. Then it uses the host's network, and its confinement
@@ -153,12 +173,19 @@ impl SessionNetwork {
         &self,
         call: &CallId,
         call_hosts: &[HostName],
+        scope: &NetworkScope,
         weaknesses: &[AcceptedWeakness],
     ) -> Result<NetworkAssignment, ToolError> {
-        let NetworkPolicy { allowed, policy, grants, .. } = &self.terms;
-        let reaches_hosts = !allowed.hosts.is_empty()
-            || !call_hosts.is_empty()
-            || policy.can_allow_any_host(&grants());
+        let allowed = &self.terms.allowed;
+        let reaches_hosts = !call_hosts.is_empty() || self.allows_hosts();
+        if *scope == NetworkScope::Nothing {
+            let reach = match reaches_hosts || allowed.localhost {
+                true => HostReach::NoneJudged,
+                false => HostReach::NoneJudgedOrAllowed,
+            };
+            let network_use = NetworkUseGuard { reach, ..NetworkUseGuard::default() };
+            return Ok(NetworkAssignment::new_unshared(NetworkAccess::Nothing, network_use));
+        }
         if !reaches_hosts && !allowed.localhost {
             return Ok(NetworkAssignment::none());
         }
@@ -176,7 +203,7 @@ impl SessionNetwork {
         let used = ProxyUse {
             call: call.clone(),
             since: proxy.refusal_cursor(),
-            _alive: proxy.attribute(call.clone(), call_hosts),
+            _alive: proxy.attribute(call.clone(), call_hosts, scope.clone()),
             proxy,
         };
         Ok(NetworkAssignment {
@@ -186,9 +213,18 @@ impl SessionNetwork {
             network_use: NetworkUseGuard {
                 used: Some(used),
                 without: None,
-                has_hosts: reaches_hosts,
+                reach: match reaches_hosts {
+                    true => HostReach::Hosts,
+                    false => HostReach::NoneAllowed,
+                },
             },
         })
+    }
+
+    /// Whether settings, rules or grants allow any host to commands.
+    fn allows_hosts(&self) -> bool {
+        let NetworkPolicy { allowed, policy, grants, .. } = &self.terms;
+        !allowed.hosts.is_empty() || policy.can_allow_any_host(&grants())
     }
 
     /// Stops the proxy and releases the network, which ends with the last command in it. No network
@@ -267,7 +303,8 @@ fn assign_fallback(
         (NetworkSetupError::Spawn(error), NetworkDemand::Settings)
             if is_weakness_allowed(&error, weaknesses) =>
         {
-            let network_use = NetworkUseGuard { has_hosts: true, ..NetworkUseGuard::default() };
+            let network_use =
+                NetworkUseGuard { reach: HostReach::Hosts, ..NetworkUseGuard::default() };
             Ok(NetworkAssignment::new_unshared(NetworkAccess::Loopback, network_use))
         }
         (NetworkSetupError::Spawn(error), NetworkDemand::Settings) => {
@@ -284,7 +321,7 @@ fn assign_fallback(
             let without = (demand == NetworkDemand::Call).then(note);
             Ok(NetworkAssignment::new_unshared(
                 NetworkAccess::Nothing,
-                NetworkUseGuard { used: None, without, has_hosts: false },
+                NetworkUseGuard { without, ..NetworkUseGuard::default() },
             ))
         }
     }

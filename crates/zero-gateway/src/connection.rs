@@ -15,13 +15,13 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 use zero_wire::frame::{self, FrameParseError};
-use zero_wire::{CloseReason, ErrorCode, ErrorPayload, GatewayFrame, ResponseFrame};
+use zero_wire::{CloseReason, ErrorCode, ErrorPayload, GatewayFrame, ResponseFrame, close};
 
 use crate::auth::Principal;
 use crate::authenticated_connection::AuthenticatedConnection;
-use crate::connection_limiter::ConnectionPermit;
 use crate::gateway_inner::GatewayInner;
 use crate::handshake;
+use crate::handshake_table::HandshakeSlot;
 use crate::methods::{self, AnswerFuture};
 use crate::send_queue::{SendQueue, error_response};
 
@@ -61,11 +61,21 @@ pub(crate) enum PeerOrigin {
     Network {
         /// IP address of the peer, used to limit failed authentication.
         address: IpAddr,
-        /// Permit for an unauthenticated connection; held until the peer has authenticated.
-        _place: ConnectionPermit,
+        /// Slot of an unauthenticated connection; held until the peer has authenticated.
+        slot: HandshakeSlot,
     },
     /// A client in this process.
     Process(Principal),
+}
+
+impl PeerOrigin {
+    /// Completes when the peer has to make room for another one.
+    async fn dropped(&self) {
+        match self {
+            Self::Network { slot, .. } => slot.dropped().await,
+            Self::Process(_) => std::future::pending().await,
+        }
+    }
 }
 
 /// Runs a connection until it ends.
@@ -88,6 +98,10 @@ async fn exchange_messages(
 ) -> Option<CloseReason> {
     let greeted = tokio::select! {
         greeted = handshake::perform_handshake(gateway, link, outbox, &from) => greeted,
+        () = from.dropped() => {
+            let reason = "there are too many unauthenticated connections";
+            Err(Some(CloseReason::new(close::TRY_LATER, reason)))
+        }
         () = gateway.stopped.cancelled() => Err(Some(gateway.shutdown_close_reason())),
     };
     let (greeting, hello) = match greeted {

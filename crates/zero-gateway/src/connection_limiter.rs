@@ -1,4 +1,4 @@
-//! Limits the number of connections: in total, per address, and for unauthenticated peers.
+//! Limits the number of connections: in total and per address.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,8 +11,6 @@ use crate::address_group::AddressGroup;
 
 /// Counts connections.
 pub(crate) struct ConnectionLimiter {
-    unauthenticated: Arc<Semaphore>,
-    unauthenticated_per_address: Arc<AddressCounter>,
     connections: Arc<Semaphore>,
     connections_per_address: Arc<AddressCounter>,
 }
@@ -20,8 +18,6 @@ pub(crate) struct ConnectionLimiter {
 /// Limits for connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConnectionLimits {
-    pub(crate) unauthenticated_max: usize,
-    pub(crate) unauthenticated_per_address_max: usize,
     pub(crate) connections_max: usize,
     pub(crate) connections_per_address_max: usize,
 }
@@ -32,34 +28,12 @@ pub(crate) struct ConnectionPermit {
     _of_one: Option<AddressCountGuard>,
 }
 
-/// A permit for a peer whose address is not known yet.
-pub(crate) struct AcceptPermit(OwnedSemaphorePermit);
-
 impl ConnectionLimiter {
     pub(crate) fn new(limits: ConnectionLimits) -> Self {
         Self {
-            unauthenticated: Arc::new(Semaphore::new(limits.unauthenticated_max)),
-            unauthenticated_per_address: AddressCounter::new(
-                limits.unauthenticated_per_address_max,
-            ),
             connections: Arc::new(Semaphore::new(limits.connections_max)),
             connections_per_address: AddressCounter::new(limits.connections_per_address_max),
         }
-    }
-
-    /// Waits for a free slot for an unauthenticated connection.
-    pub(crate) async fn wait_for_accept(&self) -> Option<AcceptPermit> {
-        Arc::clone(&self.unauthenticated).acquire_owned().await.ok().map(AcceptPermit)
-    }
-
-    /// Assigns the permit to an address, unless that address has too many unauthenticated
-    /// connections.
-    pub(crate) fn admit_unauthenticated(
-        &self,
-        opening: AcceptPermit,
-        from: IpAddr,
-    ) -> Option<ConnectionPermit> {
-        self.unauthenticated_per_address.acquire(opening.0, from)
     }
 
     /// Returns a permit for a WebSocket connection, or `None` if a limit is reached.
@@ -125,8 +99,6 @@ mod tests {
 
     fn limiter() -> ConnectionLimiter {
         ConnectionLimiter::new(ConnectionLimits {
-            unauthenticated_max: 3,
-            unauthenticated_per_address_max: 1,
             connections_max: 4,
             connections_per_address_max: 2,
         })
@@ -155,25 +127,5 @@ mod tests {
             drop(slots.admit_connection(IpAddr::from([192, 0, 2, at])).unwrap());
         }
         assert!(slots.connections_per_address.counts.lock().unwrap().is_empty());
-    }
-
-    #[tokio::test]
-    async fn unauthenticated_wait_and_are_limited_per_address() {
-        let slots = limiter();
-        let there = "192.0.2.1".parse().unwrap();
-        let first =
-            slots.admit_unauthenticated(slots.wait_for_accept().await.unwrap(), there).unwrap();
-        assert!(
-            slots.admit_unauthenticated(slots.wait_for_accept().await.unwrap(), there).is_none()
-        );
-        let here = IpAddr::from([127, 0, 0, 1]);
-        let _second =
-            slots.admit_unauthenticated(slots.wait_for_accept().await.unwrap(), here).unwrap();
-        let _third =
-            slots.admit_unauthenticated(slots.wait_for_accept().await.unwrap(), here).unwrap();
-        let mut fourth = std::pin::pin!(slots.wait_for_accept());
-        assert!(futures_util::poll!(&mut fourth).is_pending());
-        drop(first);
-        assert!(fourth.await.is_some());
     }
 }

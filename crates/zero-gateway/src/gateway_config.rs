@@ -50,10 +50,15 @@ pub struct GatewayLimits {
     pub connections_max: usize,
     /// Maximum number of connections per remote address.
     pub connections_per_address_max: usize,
-    /// Maximum number of unauthenticated connections; further ones wait to be accepted.
+    /// Maximum number of unauthenticated connections. At the limit, a new one takes the place of the
+    /// oldest.
     pub unauthenticated_max: usize,
-    /// Maximum number of unauthenticated connections per remote address; further ones are dropped.
+    /// The same per remote address.
     pub unauthenticated_per_address_max: usize,
+    /// How long an unauthenticated connection that sends nothing keeps its place at the limit.
+    pub silent_grace: Duration,
+    /// How long every other unauthenticated connection keeps its place at the limit.
+    pub handshake_grace: Duration,
     /// Maximum number of concurrent requests per connection.
     pub requests_max: usize,
     /// Maximum number of concurrent reads of histories and ledgers.
@@ -93,13 +98,15 @@ impl Default for GatewayLimits {
             connections_per_address_max: 256,
             unauthenticated_max: 512,
             unauthenticated_per_address_max: 32,
+            silent_grace: Duration::from_millis(100),
+            handshake_grace: Duration::from_secs(1),
             requests_max: 256,
             reads_max: 4,
             reads_per_token_max: 2,
             reads_asked_max: 1_024,
             read_wait: Duration::from_secs(30),
             tries: AuthAttemptLimits::default(),
-            head_time: Duration::from_secs(10),
+            head_time: Duration::from_secs(5),
             handshake_time: Duration::from_secs(15),
             close_grace: Duration::from_secs(1),
             tick_interval: Duration::from_secs(30),

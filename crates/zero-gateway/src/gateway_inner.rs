@@ -15,6 +15,7 @@ use crate::auth::AuthConfig;
 use crate::auth_limiter::AuthLimiter;
 use crate::connection_limiter::{ConnectionLimiter, ConnectionLimits};
 use crate::gateway_config::{GatewayConfig, GatewayLimits};
+use crate::handshake_table::{HandshakeLimits, HandshakeTable};
 use crate::heartbeat;
 use crate::metric_families::MetricsSource;
 use crate::read_limiter::{ReadLimiter, ReadLimits};
@@ -41,6 +42,7 @@ pub(crate) struct GatewayInner {
     pub(crate) guard: RequestFilter,
     pub(crate) limiter: AuthLimiter,
     pub(crate) slots: ConnectionLimiter,
+    pub(crate) handshakes: Arc<HandshakeTable>,
     pub(crate) reads: ReadLimiter,
     /// Connections that host the tools of sessions.
     pub(crate) hosts: ToolHostTable,
@@ -72,10 +74,14 @@ impl GatewayInner {
     pub(crate) fn new(config: GatewayConfig) -> Self {
         let limits = config.limits;
         let slots = ConnectionLimiter::new(ConnectionLimits {
-            unauthenticated_max: limits.unauthenticated_max,
-            unauthenticated_per_address_max: limits.unauthenticated_per_address_max,
             connections_max: limits.connections_max,
             connections_per_address_max: limits.connections_per_address_max,
+        });
+        let handshakes = HandshakeTable::new(HandshakeLimits {
+            all_max: limits.unauthenticated_max,
+            per_address_max: limits.unauthenticated_per_address_max,
+            silent_grace: limits.silent_grace,
+            grace: limits.handshake_grace,
         });
         let reads = ReadLimiter::new(ReadLimits {
             all_max: limits.reads_max,
@@ -93,6 +99,7 @@ impl GatewayInner {
             guard: RequestFilter::new(&config.allowed_hosts, &config.allowed_origins),
             limiter: AuthLimiter::new(limits.tries.clone()),
             slots,
+            handshakes,
             reads,
             hosts: ToolHostTable::default(),
             closing: CancellationToken::new(),

@@ -11,9 +11,9 @@ use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::{self, PeerOrigin};
-use crate::connection_limiter::ConnectionPermit;
 use crate::gateway::Gateway;
 use crate::gateway_inner::GatewayInner;
+use crate::handshake_table::HandshakeSlot;
 use crate::http_endpoint::{self, NetworkStream};
 use crate::tls::TlsIdentity;
 
@@ -120,7 +120,7 @@ async fn accept_loop(
     tls: Option<&TlsIdentity>,
 ) {
     let mut spare = SpareSocket::new();
-    while let Some(opening) = gateway.slots.wait_for_accept().await {
+    loop {
         let (stream, from) = match listener.accept().await {
             Ok(taken) => taken,
             Err(error) => {
@@ -131,11 +131,11 @@ async fn accept_loop(
                 continue;
             }
         };
-        let Some(permit) = gateway.slots.admit_unauthenticated(opening, from.ip()) else {
+        let Some(slot) = gateway.handshakes.admit(from.ip()).await else {
             tracing::debug!(%from, "too many unauthenticated connections from one address");
             continue;
         };
-        gateway.tasks.spawn(serve_stream(Arc::clone(gateway), stream, from, tls.cloned(), permit));
+        gateway.tasks.spawn(serve_stream(Arc::clone(gateway), stream, from, tls.cloned(), slot));
     }
 }
 
@@ -185,10 +185,12 @@ async fn serve_stream(
     stream: TcpStream,
     from: SocketAddr,
     tls: Option<TlsIdentity>,
-    permit: ConnectionPermit,
+    slot: HandshakeSlot,
 ) {
     let met = async {
         let at = stream.local_addr().ok()?.ip();
+        timeout(gateway.limits.head_time, stream.readable()).await.ok()?.ok()?;
+        slot.mark_sent();
         // Failure only makes small messages slower.
         let _ = stream.set_nodelay(true);
         let stream: NetworkStream = match tls {
@@ -201,10 +203,14 @@ async fn serve_stream(
     };
     let upgraded = tokio::select! {
         upgraded = met => upgraded,
+        () = slot.dropped() => {
+            tracing::debug!(%from, "dropped for a newer connection before authentication");
+            None
+        }
         () = gateway.stopped.cancelled() => None,
     };
     if let Some(upgraded) = upgraded {
-        let from = PeerOrigin::Network { address: from.ip(), _place: permit };
+        let from = PeerOrigin::Network { address: from.ip(), slot };
         connection::run_connection(Arc::clone(&gateway), upgraded.socket, from).await;
         drop(upgraded.permit);
     }

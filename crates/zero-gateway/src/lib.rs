@@ -23,6 +23,7 @@ mod gateway_config;
 mod gateway_inner;
 mod gateway_listener;
 mod handshake;
+mod handshake_table;
 mod heartbeat;
 mod history;
 mod http_endpoint;

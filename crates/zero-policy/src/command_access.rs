@@ -6,6 +6,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use crate::host::HostName;
+
 /// What the commands of a call may read, change and reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandAccess {
@@ -31,11 +33,14 @@ pub enum WriteScope {
 }
 
 /// The hosts that commands may connect to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NetworkScope {
     /// None: they were judged to use no network.
     Nothing,
-    /// Those that were judged, and those that rules, grants and settings allow.
+    /// These, which were judged, and no others.
+    Hosts(BTreeSet<HostName>),
+    /// Those that were judged, and those that rules, grants and settings allow, because it is not
+    /// known which hosts they use.
     #[default]
     Allowed,
 }
@@ -50,7 +55,9 @@ pub(crate) enum ChangeScope {
     /// A file, by each path at which it may be made or removed. A name may be a pattern.
     Files(Vec<PathBuf>),
     /// What a host keeps.
-    Host,
+    Host(HostName),
+    /// What hosts keep that are not known.
+    UnknownHosts,
     /// Something that is not known.
     Unknown,
 }
@@ -62,18 +69,27 @@ impl CommandAccess {
         changes: impl Iterator<Item = &'a ChangeScope>,
     ) -> Self {
         let mut paths = BTreeSet::new();
-        let mut network = NetworkScope::Nothing;
+        let mut hosts = BTreeSet::new();
+        let mut has_unknown_hosts = false;
         for change in changes {
             match change {
                 ChangeScope::Nothing | ChangeScope::OtherEffects => {}
                 ChangeScope::Files(files) => paths.extend(files.iter().cloned()),
-                ChangeScope::Host => network = NetworkScope::Allowed,
+                ChangeScope::Host(host) => {
+                    hosts.insert(host.clone());
+                }
+                ChangeScope::UnknownHosts => has_unknown_hosts = true,
                 ChangeScope::Unknown => return Self { reads, ..Self::default() },
             }
         }
         let writes = match paths.is_empty() {
             true => WriteScope::Nothing,
             false => WriteScope::Paths(paths),
+        };
+        let network = match (has_unknown_hosts, hosts.is_empty()) {
+            (true, _) => NetworkScope::Allowed,
+            (false, true) => NetworkScope::Nothing,
+            (false, false) => NetworkScope::Hosts(hosts),
         };
         Self { reads, writes, network }
     }
@@ -89,19 +105,31 @@ mod tests {
         let at = |paths: &[&str]| {
             WriteScope::Paths(paths.iter().map(|path| PathBuf::from(*path)).collect())
         };
+        let host = |name: &str| ChangeScope::Host(HostName::from_host(name).unwrap());
+        let hosts = |names: &[&str]| {
+            NetworkScope::Hosts(
+                names.iter().map(|name| HostName::from_host(name).unwrap()).collect(),
+            )
+        };
         for (changes, writes, network) in [
             (vec![], WriteScope::Nothing, NetworkScope::Nothing),
             (vec![ChangeScope::Nothing], WriteScope::Nothing, NetworkScope::Nothing),
-            (vec![ChangeScope::Host], WriteScope::Nothing, NetworkScope::Allowed),
+            (vec![host("a.com")], WriteScope::Nothing, hosts(&["a.com"])),
+            (vec![host("a.com"), host("b.com")], WriteScope::Nothing, hosts(&["a.com", "b.com"])),
+            (
+                vec![host("a.com"), ChangeScope::UnknownHosts],
+                WriteScope::Nothing,
+                NetworkScope::Allowed,
+            ),
             (
                 vec![file("/w/a/b"), file("/w/a/c")],
                 at(&["/w/a/b", "/w/a/c"]),
                 NetworkScope::Nothing,
             ),
             (
-                vec![file("/w/a"), ChangeScope::Host, ChangeScope::OtherEffects],
+                vec![file("/w/a"), host("a.com"), ChangeScope::OtherEffects],
                 at(&["/w/a"]),
-                NetworkScope::Allowed,
+                hosts(&["a.com"]),
             ),
             (
                 vec![file("/w/a"), ChangeScope::Unknown],

@@ -369,7 +369,22 @@ impl<'a> RequestEvaluator<'a> {
         }
         self.evaluate_analysis(&analysis, line, judged);
         if execution.write_access {
-            judged.push(self.evaluate_write_access(execution, &analysis));
+            let reason = "it asks for write access to the workspace";
+            judged.push(self.evaluate_access_request(
+                execution,
+                &analysis,
+                reason,
+                ChangeScope::Unknown,
+            ));
+        }
+        if execution.network_access {
+            let reason = "it asks for the network of commands";
+            judged.push(self.evaluate_access_request(
+                execution,
+                &analysis,
+                reason,
+                ChangeScope::UnknownHosts,
+            ));
         }
         for judged in judged.iter_mut().skip(first) {
             judged.tree = Some(tree);
@@ -377,22 +392,24 @@ impl<'a> RequestEvaluator<'a> {
         analyses.push(analysis);
     }
 
-    /// Evaluates the request of a command to change the workspace, whatever its analysis says: as
-    /// that of a program that is not known.
-    fn evaluate_write_access(
+    /// Evaluates the request of a command for more access than its analysis says: as that of a
+    /// program that is not known.
+    fn evaluate_access_request(
         &self,
         execution: &CommandExecution,
         analysis: &ScriptAnalysis,
+        request: &str,
+        changes: ChangeScope,
     ) -> EffectAssessment {
         let (verdict, reason) = if self.mode() == PermissionMode::Auto {
             (Verdict::Allow, "mode `auto` allows commands in the sandbox")
         } else if self.has_rule_for_each_command(analysis) {
             (Verdict::Allow, "rules allow each of its commands")
         } else {
-            (Verdict::Ask, "it asks for write access to the workspace")
+            (Verdict::Ask, request)
         };
         EffectAssessment {
-            changes: ChangeScope::Unknown,
+            changes,
             ..EffectAssessment::new("exec", execution.to_string(), verdict, reason.to_owned())
                 .with_risk(RiskLevel::High)
         }

@@ -14,10 +14,10 @@ pub use self::host_pattern::HostPattern;
 pub(crate) use self::host_pattern::is_web_port;
 
 /// A host as rules compare it: lower case, no trailing dot, punycode, or an address.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostName(HostKind);
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum HostKind {
     Name(String),
     Address(IpAddr),

@@ -27,6 +27,8 @@ mod file_replacement;
 mod folder_handle;
 pub mod folder_lease;
 pub mod helper_process;
+#[cfg(unix)]
+pub mod interface_addresses;
 pub mod journal;
 #[cfg(target_os = "linux")]
 mod kernel_file;

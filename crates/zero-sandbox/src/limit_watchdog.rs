@@ -4,6 +4,7 @@
 //! many processes, the tree is killed. If they use too much processor time, the tree is stopped
 //! until its average is within the limit again, and then continued.
 
+pub(crate) mod disk_watch;
 mod unmapped_memory;
 
 use std::collections::{BTreeMap, BTreeSet};

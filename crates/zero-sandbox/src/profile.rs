@@ -70,6 +70,7 @@ pub enum NetworkAccess {
 ///
 /// Files and descriptors are limited per process, by the kernel. Memory, processor time and the
 /// number of processes are limited for the whole process tree, by control groups or the watchdog.
+/// What the tree adds to disks is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessLimits {
@@ -83,6 +84,8 @@ pub struct ProcessLimits {
     pub open_files: u64,
     /// The largest file a process may write, in bytes.
     pub file_bytes: u64,
+    /// What it may add to a disk, in bytes.
+    pub disk_bytes: u64,
 }
 
 impl From<CommandLimits> for ProcessLimits {
@@ -93,6 +96,7 @@ impl From<CommandLimits> for ProcessLimits {
             processes: limits.processes_max,
             open_files: limits.open_files_max,
             file_bytes: limits.file_max.get(),
+            disk_bytes: limits.disk_max.get(),
         }
     }
 }
@@ -216,6 +220,7 @@ mod tests {
                 processes: 2,
                 open_files: 3,
                 file_bytes: 4,
+                disk_bytes: 5,
             },
             tmp: odd.clone(),
             weaknesses: vec![SandboxProperty::Protected],

@@ -277,7 +277,9 @@ mod tests {
             };
             let [small, large] = match *name {
                 name if name.ends_with("timeout") => [tried("1ms"), tried("900h")],
-                "command-memory" | "command-file" => [tried("40mb"), tried("900gb")],
+                "command-memory" | "command-file" | "command-disk" => {
+                    [tried("40mb"), tried("900gb")]
+                }
                 "command-cpu" => [tried("1%"), tried("900%")],
                 "command-processes" | "command-open-files" => [tried("40"), tried("9000")],
                 _ => [tried("1"), tried("999999999999")],

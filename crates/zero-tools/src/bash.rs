@@ -69,6 +69,10 @@ pub struct BashArgs {
     /// Let it change the workspace although it seems to only read, if it failed because of that.
     #[serde(default)]
     write_access: bool,
+    /// Let it connect to every host that the user allowed, although it seems to need no network or
+    /// only the hosts that it names, if it failed because of that.
+    #[serde(default)]
+    network_access: bool,
     /// What the command does, in five to ten words.
     description: Option<String>,
 }
@@ -99,9 +103,9 @@ pub struct BashOutput {
     /// The job that was started, or that the command became because it took too long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_id: Option<String>,
-    /// Files that it created but commands may not create, which were taken away.
+    /// Files that it created but commands may not create, which were moved to quarantine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub taken_away: Vec<QuarantineNotice>,
+    pub quarantined: Vec<QuarantineNotice>,
     /// Further notes, such as refused hosts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -190,6 +194,7 @@ impl Tool for BashTool {
             folder: folder.as_ref().map(|folder| folder.target().clone()),
             variables: args.env.into_iter().collect(),
             write_access: args.write_access,
+            network_access: args.network_access,
         };
         Ok(BashPlan {
             execution,
@@ -240,6 +245,9 @@ impl Tool for BashTool {
         );
         if plan.execution.write_access {
             lines.push("with write access to the workspace".to_owned());
+        }
+        if plan.execution.network_access {
+            lines.push("with access to every host that commands may reach".to_owned());
         }
         if plan.run_in_background {
             lines.push("in the background".to_owned());
@@ -335,7 +343,7 @@ fn reply_with_job(job: &Job, mut text: String, shown: String) -> ToolReply<BashO
             truncated: None,
             spill_file: None,
             job_id: Some(job.id().to_owned()),
-            taken_away: Vec::new(),
+            quarantined: Vec::new(),
             notes,
         },
         locations: Vec::new(),

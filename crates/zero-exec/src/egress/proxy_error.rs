@@ -136,6 +136,9 @@ pub fn suggest_remedy(refusal: &ConnectDeniedError, host: &HostName, port: u16) 
         |host: String| format!("zero config add permissions.allow 'WebFetch(domain:{host})'");
     match refusal {
         ConnectDeniedError::NoRule => Some(format!("to allow it: {}", allow(host.to_string()))),
+        ConnectDeniedError::NotJudged => {
+            Some("name it there, or request network access (`\"network_access\": true`)".to_owned())
+        }
         ConnectDeniedError::Port { .. } => {
             Some(format!("to allow it: zero config add sandbox.network '{host}:{port}'"))
         }

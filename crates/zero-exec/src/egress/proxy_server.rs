@@ -140,6 +140,9 @@ async fn establish(
     let permit =
         config.authorizer.authorize_host(&target.host, target.port, &shared.allowed_hosts());
     let permit = permit.map_err(ProxyError::Refused)?;
+    if !shared.is_judged(&target.host) {
+        return Err(ProxyError::Refused(ConnectDeniedError::NotJudged));
+    }
     trace.record_permit(permit);
     // Nothing is connected or looked up that could not be recorded.
     let log = Arc::clone(&config.log);

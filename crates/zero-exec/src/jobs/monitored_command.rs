@@ -161,8 +161,8 @@ impl MonitoredCommand {
             let collected = catch_unwind(collect).unwrap_or_else(|_| Err(read_error()));
             // No process of the command may be left when it counts as ended.
             drop(running);
-            let watch_report =
-                catch_unwind(AssertUnwindSafe(|| watch.finish())).unwrap_or_default();
+            let watch_report = catch_unwind(AssertUnwindSafe(|| watch.finish()))
+                .unwrap_or_else(|_| WatchReport::new_unfinished());
             watcher.finish(collected, watch_report, &writes, &hidden);
         })?;
         Ok(watched)
@@ -191,8 +191,8 @@ impl MonitoredCommand {
         let mut state = self.lock();
         let network_use = std::mem::take(&mut state.network);
         let mut notes = network_use.notes();
-        if is_network_failure && notes.is_empty() && !network_use.has_hosts() {
-            notes.push(network_failure::NO_NETWORK_NOTE.to_owned());
+        if is_network_failure && notes.is_empty() {
+            notes.extend(network_use.failure_note().map(str::to_owned));
         }
         notes.extend(refused_write);
         notes.extend(hidden_path);

@@ -43,6 +43,9 @@ pub enum ConnectDeniedError {
     /// No rule allows the host.
     #[error("no rule allows this host")]
     NoRule,
+    /// The host is allowed, but the commands that run were judged for other hosts.
+    #[error("the command line does not name this host")]
+    NotJudged,
     /// The host is allowed, but not on this port.
     #[error("rule `{rule}` allows this host, but not port {port}")]
     Port {

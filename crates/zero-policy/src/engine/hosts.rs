@@ -20,13 +20,15 @@ impl<'a> RequestEvaluator<'a> {
         text: &str,
         covered: Option<&'a PolicyRule>,
     ) -> EffectAssessment {
-        let judged = match HostName::parse(text) {
-            Ok(host) => self.evaluate_host_name(&host, covered),
+        let (judged, changes) = match HostName::parse(text) {
+            Ok(host) => (self.evaluate_host_name(&host, covered), ChangeScope::Host(host)),
             Err(error) => {
-                EffectAssessment::new("net", text.to_owned(), Verdict::Ask, error.to_string())
+                let reason = error.to_string();
+                let ask = EffectAssessment::new("net", text.to_owned(), Verdict::Ask, reason);
+                (ask, ChangeScope::UnknownHosts)
             }
         };
-        EffectAssessment { changes: ChangeScope::Host, ..judged.with_risk(RiskLevel::Medium) }
+        EffectAssessment { changes, ..judged.with_risk(RiskLevel::Medium) }
     }
 
     /// Evaluates a host that a command names.
@@ -88,7 +90,8 @@ impl<'a> RequestEvaluator<'a> {
         };
         let judged =
             EffectAssessment::new("net", host.to_string(), Verdict::Allow, reason.to_owned());
-        Some(EffectAssessment { changes: ChangeScope::Host, ..judged.with_risk(RiskLevel::Medium) })
+        let changes = ChangeScope::Host(host.clone());
+        Some(EffectAssessment { changes, ..judged.with_risk(RiskLevel::Medium) })
     }
 
     fn evaluate_host_name(

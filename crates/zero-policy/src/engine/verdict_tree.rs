@@ -69,16 +69,37 @@ impl CallAssessment {
                 node.reason = Some("harmless".to_owned());
             }
         }
-        for at in (0..nodes.len()).rev() {
-            let Some(VerdictNode { parent: Some(parent), verdict, .. }) = nodes.get(at) else {
-                continue;
-            };
-            let (parent, verdict) = (*parent, *verdict);
-            if let Some(parent) = nodes.get_mut(parent) {
-                parent.verdict = parent.verdict.max(verdict);
-            }
-        }
+        inherit_verdicts(&mut nodes);
         VerdictTree { nodes }
+    }
+}
+
+/// Gives each node the strictest verdict below it. Its reason then names the part that decided.
+fn inherit_verdicts(nodes: &mut [VerdictNode]) {
+    let own: Vec<Verdict> = nodes.iter().map(|node| node.verdict).collect();
+    let mut decisive: Vec<Option<String>> = vec![None; nodes.len()];
+    for at in (0..nodes.len()).rev() {
+        let Some(VerdictNode { parent: Some(parent), verdict, label, .. }) = nodes.get(at) else {
+            continue;
+        };
+        let (parent, verdict, label) = (*parent, *verdict, label.clone());
+        let (Some(node), Some(part)) = (nodes.get_mut(parent), decisive.get_mut(parent)) else {
+            continue;
+        };
+        if verdict > own.get(parent).copied().unwrap_or(verdict) && verdict >= node.verdict {
+            *part = Some(label);
+        }
+        node.verdict = node.verdict.max(verdict);
+    }
+    for (node, part) in nodes.iter_mut().zip(decisive) {
+        let verb = match node.verdict {
+            Verdict::Deny => "denied",
+            Verdict::Ask => "asks",
+            Verdict::Allow => continue,
+        };
+        if let (Some(reason), Some(part)) = (&mut node.reason, part) {
+            reason.push_str(&format!("; {verb} because of `{part}`"));
+        }
     }
 }
 

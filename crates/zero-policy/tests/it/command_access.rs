@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use zero_core::{CommandExecution, Effect, RiskLevel};
 use zero_policy::{
-    CommandAccess, DecisionRequest, EmptyMachine, FileSearchOutcome, Machine, NetworkScope,
-    PermissionMode, Verdict, WriteScope,
+    CommandAccess, DecisionRequest, EmptyMachine, FileSearchOutcome, HostName, Machine,
+    NetworkScope, PermissionMode, Verdict, WriteScope,
 };
 
-use crate::engine_harness::{build_engine, decide_command};
+use crate::engine_harness::{build_engine, decide_command, decide_effects};
 
 fn access(command: &str) -> CommandAccess {
     decide_command(&build_engine("", PermissionMode::Ask), command).access.unwrap()
@@ -34,8 +34,12 @@ fn known_command_gets_what_its_line_names() {
     check("cd src && cp a b", &["/w/src/b", "/w/src/b/a"], NetworkScope::Nothing);
     check("ls > out", &["/w/out"], NetworkScope::Nothing);
     check("rm -rf build", &["/w/build"], NetworkScope::Nothing);
-    check("curl https://x.org", &[], NetworkScope::Allowed);
-    check("curl -o page https://x.org", &["/w/page"], NetworkScope::Allowed);
+    let hosts = |names: &[&str]| {
+        NetworkScope::Hosts(names.iter().map(|name| HostName::from_host(name).unwrap()).collect())
+    };
+    check("curl https://x.org", &[], hosts(&["x.org"]));
+    check("curl -o page https://x.org", &["/w/page"], hosts(&["x.org"]));
+    check("curl -s x.org | wc; wget -qO- https://y.org/a", &[], hosts(&["x.org", "y.org"]));
 }
 
 #[test]
@@ -82,6 +86,27 @@ fn write_access_is_judged_as_unknown_program() {
     assert_eq!(decide("allow Bash(ls:*)", PermissionMode::Ask), Verdict::Ask);
     assert_eq!(decide("allow Bash(ls:*); allow Bash(wc:*)", PermissionMode::Ask), Verdict::Allow);
     assert_eq!(decide("", PermissionMode::AcceptEdits), Verdict::Ask);
+    assert_eq!(decide("", PermissionMode::Auto), Verdict::Allow);
+    assert_eq!(decide("allow Bash(ls:*); allow Bash(wc:*)", PermissionMode::Plan), Verdict::Deny);
+}
+
+#[test]
+fn network_access_is_judged_as_unknown_program() {
+    let decide = |rules: &str, mode| {
+        let execution =
+            CommandExecution { network_access: true, ..CommandExecution::from_shell("ls | wc") };
+        let decision = decide_effects(
+            &build_engine(rules, mode),
+            "Bash",
+            RiskLevel::High,
+            &[Effect::Exec(execution)],
+        );
+        let access = CommandAccess { writes: WriteScope::Nothing, network: NetworkScope::Allowed };
+        assert_eq!(decision.access, Some(access));
+        decision.verdict
+    };
+    assert_eq!(decide("", PermissionMode::Ask), Verdict::Ask);
+    assert_eq!(decide("allow Bash(ls:*); allow Bash(wc:*)", PermissionMode::Ask), Verdict::Allow);
     assert_eq!(decide("", PermissionMode::Auto), Verdict::Allow);
     assert_eq!(decide("allow Bash(ls:*); allow Bash(wc:*)", PermissionMode::Plan), Verdict::Deny);
 }

@@ -1,7 +1,8 @@
 //! `read_file`, `write_file`, `edit_file`: the names of editors' agents.
 
 use super::shared_fields::{
-    COMMAND_ARGS, COMMAND_TIME, COMMAND_WRITE_ACCESS, MATCHING_LINES, WEB_QUERY,
+    COMMAND_ARGS, COMMAND_NETWORK_ACCESS, COMMAND_TIME, COMMAND_WRITE_ACCESS, MATCHING_LINES,
+    WEB_QUERY,
 };
 use super::tool_mapping::FieldShape::{Count, Edits, Text, TextMap};
 use super::tool_mapping::{
@@ -93,6 +94,7 @@ pub(super) const TOOLS: &[ToolMapping] = &[
             optional_field("env", "env", TextMap, "Environment variables to set for it"),
             optional_field("timeout", "timeout", Count, COMMAND_TIME),
             COMMAND_WRITE_ACCESS,
+            COMMAND_NETWORK_ACCESS,
         ],
     ),
     map_tool(

@@ -1,9 +1,10 @@
 //! `read`, `edit`, `grep`: the names of OpenCode.
 
 use super::shared_fields::{
-    ALLOWED_DOMAINS, BLOCKED_DOMAINS, COMMAND_ABOUT, COMMAND_ARGS, COMMAND_FOLDER, COMMAND_TIME,
-    COMMAND_WRITE_ACCESS, FETCH_FIELDS, GLOB_FOLDER, GREP_PATH, GREP_PATTERN, IGNORED_NAMES,
-    MATCHING_LINES, QUESTIONS, QUESTIONS_ABOUT, TODOS, TODOS_ABOUT, WEB_QUERY,
+    ALLOWED_DOMAINS, BLOCKED_DOMAINS, COMMAND_ABOUT, COMMAND_ARGS, COMMAND_FOLDER,
+    COMMAND_NETWORK_ACCESS, COMMAND_TIME, COMMAND_WRITE_ACCESS, FETCH_FIELDS, GLOB_FOLDER,
+    GREP_PATH, GREP_PATTERN, IGNORED_NAMES, MATCHING_LINES, QUESTIONS, QUESTIONS_ABOUT, TODOS,
+    TODOS_ABOUT, WEB_QUERY,
 };
 use super::tool_mapping::FieldShape::{Flag, Number, Steps, Text, TextMap, Texts};
 use super::tool_mapping::{
@@ -97,6 +98,7 @@ pub(super) const TOOLS: &[ToolMapping] = &[
             optional_field("workdir", "cwd", Text, COMMAND_FOLDER),
             COMMAND_ABOUT,
             COMMAND_WRITE_ACCESS,
+            COMMAND_NETWORK_ACCESS,
         ],
     ),
     map_tool(
@@ -115,6 +117,7 @@ pub(super) const TOOLS: &[ToolMapping] = &[
             optional_field("env", "env", TextMap, "Environment variables to set for it"),
             optional_field("timeout", "timeout", Number, COMMAND_TIME),
             COMMAND_WRITE_ACCESS,
+            COMMAND_NETWORK_ACCESS,
         ],
     ),
     with_fixed(

@@ -1,9 +1,9 @@
 //! `read_file` with `absolute_path`, `read_many_files`, `grep_search`: the names of Qwen Code.
 
 use super::shared_fields::{
-    ALLOWED_DOMAINS, BLOCKED_DOMAINS, COMMAND_ABOUT, COMMAND_FOLDER, COMMAND_TIME,
-    COMMAND_WRITE_ACCESS, FETCH_FIELDS, GLOB_FOLDER, GREP_PATH, GREP_PATTERN, IGNORED_NAMES,
-    MATCHING_LINES, QUESTIONS, QUESTIONS_ABOUT, TODOS, TODOS_ABOUT, WEB_QUERY,
+    ALLOWED_DOMAINS, BLOCKED_DOMAINS, COMMAND_ABOUT, COMMAND_FOLDER, COMMAND_NETWORK_ACCESS,
+    COMMAND_TIME, COMMAND_WRITE_ACCESS, FETCH_FIELDS, GLOB_FOLDER, GREP_PATH, GREP_PATTERN,
+    IGNORED_NAMES, MATCHING_LINES, QUESTIONS, QUESTIONS_ABOUT, TODOS, TODOS_ABOUT, WEB_QUERY,
 };
 use super::tool_mapping::FieldShape::{Count, Flag, LineFromZero, NoteScope, Text, Texts};
 use super::tool_mapping::{
@@ -112,6 +112,7 @@ pub(super) const TOOLS: &[ToolMapping] = &[
             COMMAND_ABOUT,
             optional_field("directory", "cwd", Text, COMMAND_FOLDER),
             COMMAND_WRITE_ACCESS,
+            COMMAND_NETWORK_ACCESS,
         ],
     ),
     map_tool(

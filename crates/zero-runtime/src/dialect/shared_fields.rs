@@ -20,6 +20,13 @@ pub(super) const COMMAND_WRITE_ACCESS: FieldMapping = optional_field(
     Flag,
     "Let it change the workspace although it seems to only read, if it failed because of that",
 );
+/// For a command that failed because it was judged to need fewer hosts.
+pub(super) const COMMAND_NETWORK_ACCESS: FieldMapping = optional_field(
+    "network_access",
+    "network_access",
+    Flag,
+    "Let it connect to every host that the user allowed, if it failed because it seems to need none or fewer",
+);
 /// What a folder's list leaves out.
 pub(super) const IGNORED_NAMES: FieldMapping =
     optional_field("ignore", "ignore", Texts, "Globs of names to leave out");

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use zero_exec::egress::{ConnectionAuthorizer, EgressConfig, EgressLimits, EgressProxy};
-use zero_policy::{ConnectDeniedError, ConnectPermission, HostName};
+use zero_policy::{ConnectDeniedError, ConnectPermission, HostName, NetworkScope};
 use zero_runtime::audit::verification::VerifyOptions;
 use zero_runtime::audit::{AuditLog, ConnectionAuditLog};
 use zero_runtime::tool_host::new_call_id;
@@ -493,9 +493,9 @@ fn connection_is_attributed_to_only_call() {
     let mut fixture = ProxySetup::default().start();
     let (first, second) = (new_call_id(), new_call_id());
     fixture.tunnel_to("none.test:443");
-    let one = fixture.egress().attribute(first.clone(), &[]);
+    let one = fixture.egress().attribute(first.clone(), &[], NetworkScope::Allowed);
     fixture.tunnel_to("one.test:443");
-    let two = fixture.egress().attribute(second, &[]);
+    let two = fixture.egress().attribute(second, &[], NetworkScope::Allowed);
     fixture.tunnel_to("two.test:443");
     drop(two);
     fixture.tunnel_to("again.test:443");
@@ -521,7 +521,7 @@ fn host_allowed_for_call_is_open_while_call_lives() {
     let mut fixture = setup.start();
     let call = new_call_id();
     let judged = ["a.test", "denied.test"].map(|host| HostName::from_host(host).unwrap());
-    let open = fixture.egress().attribute(call.clone(), &judged);
+    let open = fixture.egress().attribute(call.clone(), &judged, NetworkScope::Allowed);
     // Whether or not the host answers: it was resolved and tried.
     fixture.tunnel_to("a.test:80");
     assert_eq!(fixture.lookups(), 1);
@@ -538,6 +538,43 @@ fn host_allowed_for_call_is_open_while_call_lives() {
     let decision = row.decision.as_ref().unwrap();
     assert_eq!((&*decision.verdict, decision.source.as_deref()), ("allow", Some("call")));
     assert_eq!(row.connection.as_ref().unwrap().of_call, Some(call.to_string()));
+}
+
+#[test]
+fn calls_with_known_hosts_reach_no_others() {
+    let setup = ProxySetup {
+        rules: vec!["allow WebFetch".to_owned()],
+        answers: vec![("a.test", "127.0.0.1"), ("b.test", "127.0.0.1"), ("c.test", "127.0.0.1")],
+        ..ProxySetup::default()
+    };
+    let mut fixture = setup.start();
+    let hosts = |names: &[&str]| -> Vec<HostName> {
+        names.iter().map(|name| HostName::from_host(name).unwrap()).collect()
+    };
+    let limited = |names: &[&str]| {
+        let (call, hosts) = (new_call_id(), hosts(names));
+        let scope = NetworkScope::Hosts(hosts.iter().cloned().collect());
+        fixture.egress().attribute(call, &hosts, scope)
+    };
+    let check = |target: &str, is_open: bool| {
+        let answer = fixture.tunnel_to(&format!("{target}:80"));
+        let refused = "the command line does not name this host\nname it there, or request network access (`\"network_access\": true`)";
+        assert_eq!(answer.contains(refused), !is_open, "{target}: {answer}");
+    };
+    let first = limited(&["a.test"]);
+    check("a.test", true);
+    check("b.test", false);
+    let second = limited(&["b.test"]);
+    check("b.test", true);
+    check("c.test", false);
+    drop(first);
+    check("a.test", false);
+    let unknown = fixture.egress().attribute(new_call_id(), &[], NetworkScope::Allowed);
+    check("c.test", true);
+    drop(unknown);
+    check("c.test", false);
+    drop(second);
+    fixture.end();
 }
 
 /// A TLS `ClientHello` that names a host.

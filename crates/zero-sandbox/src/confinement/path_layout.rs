@@ -262,6 +262,7 @@ pub(super) mod tests {
             processes: 0,
             open_files: 0,
             file_bytes: 0,
+            disk_bytes: 0,
         };
         SandboxProfile {
             writable: paths(writable),

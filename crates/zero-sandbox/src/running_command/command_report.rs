@@ -53,6 +53,20 @@ pub enum ExitCause {
         /// The number it had, or tried to have.
         used: u64,
     },
+    /// It filled a disk by more than allowed.
+    DiskLimit {
+        /// The bytes it may add.
+        limit: u64,
+        /// By how much the free space of the disk fell, in bytes.
+        used: u64,
+    },
+    /// A disk that it can change is nearly full.
+    DiskFull {
+        /// The bytes that stay free.
+        reserve: u64,
+        /// The bytes that are free.
+        free: u64,
+    },
     /// Its supervisor was killed. The command has ended, but how is not known.
     Lost,
 }

@@ -35,6 +35,7 @@ use crate::confinement::host_sockets::HostSockets;
 use crate::confinement::init_report::{ExitSummary, InitReport};
 use crate::confinement::{ConfineError, NetworkOwner, PreparedCommand};
 use crate::layer_probe::SandboxLayers;
+use crate::limit_watchdog::disk_watch::{DISK_TICK, DiskWatch};
 use crate::limit_watchdog::{self, LimitWatchdog};
 use crate::process_tree::{self, LEFTOVER_GRACE};
 use crate::profile::{NetworkAccess, ProcessLimits};
@@ -135,6 +136,7 @@ struct Supervisor<'a> {
     prepared: PreparedCommand,
     groups: CommandCgroups,
     watch: LimitWatchdog,
+    disks: DiskWatch,
     deadline: Option<Instant>,
     main_ended: Option<ChildExit>,
     /// How the command ended, as reported from inside the sandbox.
@@ -189,6 +191,7 @@ impl<'a> Supervisor<'a> {
         };
         let net = net.as_ref();
         let start = CommandStart { order: &order, channel, signals, stdio: &stdio, layers, net };
+        let disks = DiskWatch::start(&order.profile);
         let StartedCommand { namespaces, groups, when } =
             start.start_in_sandbox(prewarmed, groups, spare.places)?;
         let Namespaces { main, prepared, commands, used_before } = namespaces;
@@ -213,6 +216,7 @@ impl<'a> Supervisor<'a> {
             prepared,
             groups,
             watch,
+            disks,
             deadline,
             main_ended: None,
             killed: ResourceUsage::default(),
@@ -238,7 +242,8 @@ impl<'a> Supervisor<'a> {
                 let left =
                     if is_only_sandbox { ChildPresence::Absent } else { self.wait_for_leftovers() };
                 // Asked before the killing, which makes the process tree exceed its limits.
-                let why = self.groups.find_exceeded_limit().unwrap_or(ExitCause::Finished);
+                let over = self.groups.find_exceeded_limit().or_else(|| self.disks.inspect());
+                let why = over.unwrap_or(ExitCause::Finished);
                 if is_only_sandbox {
                     if self.may_stay && why == ExitCause::Finished {
                         self.stays_for_another = self.check_clean();
@@ -391,13 +396,15 @@ impl<'a> Supervisor<'a> {
             self.groups.has_any().then_some(EVENTS_TICK)
         };
         let mut next_tick = tick.map(|tick| Instant::now() + tick);
+        let mut next_disk_tick = self.disks.is_needed().then(|| Instant::now() + DISK_TICK);
         let mut leave_at = self.groups.is_inside().then(|| Instant::now() + LEAVE_AFTER);
         loop {
             // Checked first: the signal may have arrived before we waited for it.
             if self.has_ended() {
                 return None;
             }
-            let wake = self.deadline.into_iter().chain(next_tick).chain(leave_at).min();
+            let ticks = next_tick.into_iter().chain(next_disk_tick);
+            let wake = self.deadline.into_iter().chain(ticks).chain(leave_at).min();
             if let Some(why) = self.wait_for_event(wake) {
                 return Some(why);
             }
@@ -419,6 +426,13 @@ impl<'a> Supervisor<'a> {
                     return over;
                 }
                 next_tick = tick.map(|tick| Instant::now() + tick);
+            }
+            if next_disk_tick.is_some_and(|at| now >= at) {
+                let over = self.disks.inspect();
+                if over.is_some() {
+                    return over;
+                }
+                next_disk_tick = Some(Instant::now() + DISK_TICK);
             }
         }
     }

@@ -146,6 +146,7 @@ impl AttackLab {
                 processes: 100,
                 open_files: 64,
                 file_bytes: 1 << 20,
+                disk_bytes: 1 << 40,
             },
             tmp: self.path("tmp"),
             weaknesses: if inside {

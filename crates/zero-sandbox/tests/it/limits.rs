@@ -43,6 +43,25 @@ fn memory_limit_ends_the_tree() {
     }
 }
 
+#[test]
+fn disk_limit_ends_the_tree() {
+    for spawner in start_both_confinements() {
+        let folder = unique_marker("disk");
+        let mut order = shell_spec(&format!(
+            "mkdir \"$TMPDIR/{folder}\"; for i in $(seq 300); do \
+             head -c 5M /dev/zero > \"$TMPDIR/{folder}/$i\"; sleep 0.02; done; sleep 600"
+        ));
+        order.profile.limits.disk_bytes = 30 * MB;
+        order.profile.limits.file_bytes = 10 * MB;
+        order.timeout = Some(LONG);
+        let written = order.profile.tmp.join(folder);
+        let how = wait_for_exit(&spawner.spawn(order).unwrap());
+        std::fs::remove_dir_all(written).unwrap();
+        let ExitCause::DiskLimit { limit, used } = how.why else { panic!("{how:?}") };
+        assert!(limit == 30 * MB && used > limit, "{used}");
+    }
+}
+
 /// Files in memory count as memory, whether or not a process has them mapped.
 #[test]
 fn memory_files_count_towards_limit() {

@@ -208,6 +208,9 @@ fn describe_failure(ended: &CommandExit) -> Option<String> {
         ExitCause::ProcessLimit { .. } => {
             return Some("it exceeded its limit of processes".to_owned());
         }
+        ExitCause::DiskLimit { .. } | ExitCause::DiskFull { .. } => {
+            return Some("it filled the disk".to_owned());
+        }
         _ => {}
     }
     match (ended.exit_code, ended.signal) {

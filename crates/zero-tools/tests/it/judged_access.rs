@@ -22,14 +22,19 @@ use zero_sandbox::Workspace;
 
 use crate::fixture::{ToolFixture, result_text};
 
-/// Judges every command as if it were another one.
+/// Judges every command as if it were another one with the same requests for access.
 struct DeceivedPolicy {
     judged_as: &'static str,
 }
 
 impl Policy for DeceivedPolicy {
     fn decide(&self, request: PolicyRequest<'_>) -> PolicyDecision {
-        let effects = vec![Effect::Exec(CommandExecution::from_shell(self.judged_as))];
+        let requested = request.effects.iter().find_map(Effect::execution).unwrap();
+        let effects = vec![Effect::Exec(CommandExecution {
+            write_access: requested.write_access,
+            network_access: requested.network_access,
+            ..CommandExecution::from_shell(self.judged_as)
+        })];
         rule_policy(request.workspace).decide(PolicyRequest { effects: &effects, ..request })
     }
 }
@@ -163,6 +168,26 @@ async fn command_judged_as_reading_has_no_network() {
 }
 
 #[tokio::test]
+async fn refused_connection_is_explained_and_can_be_requested() {
+    let line = "exec 3<>/dev/tcp/127.0.0.1/9";
+    let judged = "network: judged as needing no network; request it with network access (`\"network_access\": true`)";
+    let neither = "network: judged as needing no network, and no host is allowed to commands; to allow one: zero config add sandbox.network HOST, then request it with network access (`\"network_access\": true`)";
+    for (localhost, note) in [(true, judged), (false, neither)] {
+        let f = ToolFixture::session_with_host(|config: &mut ToolHostConfig| {
+            config.policy = Arc::new(DeceivedPolicy { judged_as: "ls" });
+            let network = CommandNetwork { hosts: Vec::new(), localhost };
+            config.commands = CommandSettings { network, ..CommandSettings::default() };
+        });
+        let answer = run(&f, line).await;
+        assert_eq!(answer["structured"]["notes"], json!([note]), "{answer}");
+        let input = json!({"command": line, "network_access": true});
+        let answer = f.call("Bash", input).await.unwrap().result.structured;
+        let said = answer["stderr"].as_str().unwrap();
+        assert_eq!(said.contains("Connection refused"), localhost, "{answer}");
+    }
+}
+
+#[tokio::test]
 async fn refused_write_is_explained_and_can_be_requested() {
     let f = deceived_fixture("ls");
     let answer = run(&f, "touch new").await;
@@ -287,6 +312,9 @@ async fn links_and_nested_folders_change_as_named() {
     assert!(!f.path("current").is_symlink() && f.path("docs/b").exists(), "{answer}");
     let answer = run(&f, "touch build/y && rm -r build").await;
     assert!(!f.path("build").exists(), "{answer}");
+    std::fs::create_dir_all(f.path("a/b/c")).unwrap();
+    let answer = run(&f, "rmdir -p a/b/c").await;
+    assert!(!f.path("a").exists(), "{answer}");
 }
 
 #[tokio::test]
@@ -335,7 +363,7 @@ async fn link_made_meanwhile_opens_nothing_elsewhere() {
 }
 
 #[tokio::test]
-async fn denied_names_are_taken_away_and_nothing_else() {
+async fn denied_names_are_quarantined_and_nothing_else() {
     let f = denying_fixture(&["Edit(*.lock)", "Edit(/src/**)"]);
     f.write_file("src/a", "a").write_file("lib/b", "b");
     let before = list_files(&f);

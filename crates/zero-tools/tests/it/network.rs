@@ -233,6 +233,48 @@ async fn network_is_closed_by_default() {
     assert!(answer.contains("Network is unreachable"), "{answer}");
 }
 
+/// An HTTP server on loopback that redirects every request.
+fn start_redirecting_server(location: impl Fn(u16) -> String + Send + 'static) -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let location = location(port);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let mut part = [0; 4096];
+            let _ = stream.read(&mut part);
+            let answer = format!(
+                "HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            );
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn command_reaches_only_hosts_that_its_line_names() {
+    let port = start_redirecting_server(|port| format!("http://b.test:{port}/next"));
+    let f = network_session(&[&format!("*.test:{port}")]);
+    let fetch = |more: &str| format!("curl -sSL --max-redirs 1 -m 20 http://a.test:{port}/{more}");
+    let answer = f.call("Bash", json!({"command": fetch("")})).await.unwrap().result.structured;
+    let note = format!(
+        "network: b.test:{port} was refused: the command line does not name this host; name it there, or request network access (`\"network_access\": true`)"
+    );
+    assert_eq!(answer["notes"], json!([note]), "{answer}");
+    for input in [
+        json!({"command": fetch(""), "network_access": true}),
+        json!({"command": fetch(&format!(" http://b.test:{port}/"))}),
+    ] {
+        let answer = f.call("Bash", input).await.unwrap().result.structured;
+        assert_eq!(answer.get("notes"), None, "{answer}");
+        assert!(answer["stderr"].as_str().unwrap().contains("redirects followed"), "{answer}");
+    }
+    f.open_session().end();
+    let rows = connection_rows(&f, &format!("b.test:{port}"));
+    let denied = rows.iter().filter(|row| row.status == "denied").count();
+    assert_eq!((denied, rows.len() > 1), (1, true), "{rows:?}");
+}
+
 #[tokio::test]
 async fn deny_rule_beats_settings() {
     let port = CountingServer::default().start();

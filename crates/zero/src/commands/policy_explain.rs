@@ -1,12 +1,12 @@
 //! `zero policy explain`: a shell command as a tree, with the verdict on each part.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use zero_core::{CommandLimit, CommandLimits, ToolName};
 use zero_policy::engine::{VerdictNode, VerdictTree};
-use zero_policy::{CommandAccess, NetworkScope, PolicyDecision, Verdict, WriteScope};
+use zero_policy::{CommandAccess, HostName, NetworkScope, PolicyDecision, Verdict, WriteScope};
 
 use crate::AppContext;
 use crate::cli::PolicyExplainArgs;
@@ -67,8 +67,6 @@ pub(super) fn run(app: &AppContext, args: &PolicyExplainArgs) -> anyhow::Result<
 /// What the sandbox will let the command do, if it runs.
 struct SandboxSummary {
     access: CommandAccess,
-    /// Hosts that were judged.
-    hosts: Vec<String>,
     limits: CommandLimits,
 }
 
@@ -76,12 +74,8 @@ impl SandboxSummary {
     /// `None` for a command that will not run.
     fn new(evaluator: &PolicyEvaluator, decision: &PolicyDecision) -> Option<Self> {
         let access = decision.access.clone().filter(|_| decision.verdict != Verdict::Deny)?;
-        let hosts = decision.effects.iter().filter(|effect| effect.kind == "net");
-        Some(Self {
-            access,
-            hosts: hosts.map(|effect| effect.target.clone()).collect(),
-            limits: evaluator.command_limits(&ToolName::new("Bash").ok()?, decision),
-        })
+        let limits = evaluator.command_limits(&ToolName::new("Bash").ok()?, decision);
+        Some(Self { access, limits })
     }
 
     fn limits(&self) -> impl Iterator<Item = (&'static str, String)> {
@@ -96,9 +90,10 @@ impl SandboxSummary {
             WriteScope::Paths(paths) => json!(paths),
             WriteScope::Workspace => json!("workspace"),
         };
-        let hosts = match (self.access.network, &self.access.writes) {
-            (NetworkScope::Allowed, WriteScope::Workspace) => json!("allowed"),
-            _ => json!(self.hosts),
+        let hosts = match &self.access.network {
+            NetworkScope::Nothing => json!([]),
+            NetworkScope::Hosts(hosts) => json!(host_names(hosts)),
+            NetworkScope::Allowed => json!("allowed"),
         };
         let limits: serde_json::Map<String, Value> =
             self.limits().map(|(name, value)| (name.to_owned(), json!(value))).collect();
@@ -115,18 +110,20 @@ impl SandboxSummary {
             }
             WriteScope::Workspace => "may change the workspace".to_owned(),
         };
-        let hosts = match (self.access.network, &self.access.writes) {
-            (NetworkScope::Nothing, _) => "no network".to_owned(),
-            (NetworkScope::Allowed, WriteScope::Workspace) => {
-                "network to allowed hosts only".to_owned()
-            }
-            (NetworkScope::Allowed, _) => format!("network to {}", self.hosts.join(", ")),
+        let hosts = match &self.access.network {
+            NetworkScope::Nothing => "no network".to_owned(),
+            NetworkScope::Hosts(hosts) => format!("network to {}", host_names(hosts).join(", ")),
+            NetworkScope::Allowed => "network to allowed hosts only".to_owned(),
         };
         let limits: Vec<String> =
             self.limits().map(|(name, value)| format!("{name} {value}")).collect();
         let line = format!("sandbox: {writes}; {hosts}; {}", limits.join(", "));
         format!("  {}\n", out.paint(FAINT, &escape_line(&line)))
     }
+}
+
+fn host_names(hosts: &BTreeSet<HostName>) -> Vec<String> {
+    hosts.iter().map(ToString::to_string).collect()
 }
 
 /// The nodes as nested JSON. Parents precede their children, so iterating from the end completes each

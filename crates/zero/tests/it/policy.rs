@@ -528,7 +528,7 @@ fn command_is_drawn_as_tree() {
     deny   pipeline
     deny   ├─ git push  rule `Bash(git push:*)` denies it
     ask    ├─ write out  no rule allows changing it
-    deny   └─ cat .env  it only reads
+    deny   └─ cat .env  it only reads; denied because of `read .env`
     deny      └─ read .env  rule `Read(.env)` denies it
 
     deny: running `git push`: rule `Bash(git push:*)` denies it
@@ -540,7 +540,7 @@ fn command_is_drawn_as_tree() {
     allow  └─ read \u{1b}[31m  it is in the workspace
 
     allow: running `ls \u{1b}[31m`: it only reads
-      sandbox: read-only; no network; command-memory 500 MB, command-cpu 50%, command-processes 512, command-open-files 1024, command-file 100 MB
+      sandbox: read-only; no network; command-memory 500 MB, command-cpu 50%, command-processes 512, command-open-files 1024, command-file 100 MB, command-disk 20 GB
     ");
     insta::assert_snapshot!(explain("echo 'unclosed"), @"
     exit 10
@@ -548,18 +548,18 @@ fn command_is_drawn_as_tree() {
     ask    a `'` is not closed  a `'` is not closed
 
     ask: running `a `'` is not closed`: a `'` is not closed
-      sandbox: may change the workspace; network to allowed hosts only; command-memory 500 MB, command-cpu 50%, command-processes 512, command-open-files 1024, command-file 100 MB
+      sandbox: may change the workspace; network to allowed hosts only; command-memory 500 MB, command-cpu 50%, command-processes 512, command-open-files 1024, command-file 100 MB, command-disk 20 GB
     ");
     insta::assert_snapshot!(explain("curl -so page https://x.org/"), @"
     exit 10
-    ask    curl -so page https://x.org/  depends on the files and hosts it uses
+    ask    curl -so page https://x.org/  depends on the files and hosts it uses; asks because of `write page`
     ask    ├─ write page  no rule allows changing it
     ask    └─ connect to https://x.org/  no rule allows this host
 
     ask: changing `[FOLDER]/page`: no rule allows changing it
       can be allowed for the session: Edit(/page)
       can be allowed for the session: WebFetch(domain:x.org)
-      sandbox: may change `[FOLDER]/page`; network to x.org; command-memory 500 MB, command-cpu 50%, command-processes 512, command-open-files 1024, command-file 100 MB
+      sandbox: may change `[FOLDER]/page`; network to x.org; command-memory 500 MB, command-cpu 50%, command-processes 512, command-open-files 1024, command-file 100 MB, command-disk 20 GB
     ");
     let args = ["policy", "explain", "(ls; git push)", "--settings", "rules.json", "--json"];
     let (code, answer) = run_json(&zero, &args);

@@ -11,7 +11,7 @@ pub(in super::super) fn analyze(name: &str, args: &[ShellArg]) -> Option<Command
         "rm" => analyze_rm(args),
         "rmdir" => analyze_rmdir(args),
         "unlink" => CommandAnalysis::with_class(CommandClass::Files)
-            .with_touches(FileAccess::Delete, &parse_operands(args)),
+            .with_touches(FileAccess::Delete, &RMDIR.parse(args).operands),
         "shred" | "wipe" | "srm" => analyze_shred(args),
         "dd" => analyze_dd(args)?,
         _ => return None,
@@ -67,16 +67,41 @@ fn may_hold_options(arg: &ShellArg) -> bool {
     }
 }
 
+const RMDIR: OptionTable =
+    options!("-pvf ignore-fail-on-non-empty parents verbose help version").strict();
+
 fn analyze_rmdir(args: &[ShellArg]) -> CommandAnalysis {
-    CommandAnalysis::with_class(CommandClass::Files)
-        .with_touches(FileAccess::Delete, &parse_operands(args))
+    let options = RMDIR.parse(args);
+    let study = CommandAnalysis::with_class(CommandClass::Files)
+        .with_touches(FileAccess::Delete, &options.operands);
+    match options.has(&["p", "parents"]) {
+        true => options.operands.iter().fold(study, |study, folder| {
+            study.with_touches(FileAccess::Delete, &written_parents(folder))
+        }),
+        false => study,
+    }
 }
 
-fn parse_operands(args: &[ShellArg]) -> Vec<ShellArg> {
-    options!("-pvf ignore-fail-on-non-empty parents verbose help version")
-        .strict()
-        .parse(args)
-        .operands
+/// The folders that a path names on its way, innermost first. Without the root, which nobody can
+/// remove.
+fn written_parents(path: &ShellArg) -> Vec<ShellArg> {
+    let (text, is_pattern) = match path {
+        ShellArg::Known(text) => (text, false),
+        ShellArg::Pattern(pattern) => (pattern, true),
+        ShellArg::Unknown { .. } => return Vec::new(),
+    };
+    let mut parents = Vec::new();
+    let mut rest = text.trim_end_matches('/');
+    while let Some((parent, _)) = rest.rsplit_once('/') {
+        rest = parent.trim_end_matches('/');
+        if !matches!(rest, "" | ".") {
+            parents.push(match is_pattern {
+                true => ShellArg::Pattern(rest.to_owned()),
+                false => ShellArg::known(rest),
+            });
+        }
+    }
+    parents
 }
 
 fn analyze_shred(args: &[ShellArg]) -> CommandAnalysis {
@@ -145,7 +170,10 @@ mod tests {
 
     #[test]
     fn other_removal_programs_are_critical() {
-        check("rmdir -p a/b", "files delete(a/b)");
+        check("rmdir a/b", "files delete(a/b)");
+        check("rmdir -p a/b/c/ d", "files delete(a/b/c/) delete(d) delete(a/b) delete(a)");
+        check("rmdir --parents ./a//b", "files delete(./a//b) delete(./a)");
+        check("rmdir -p /a/*/c", "files delete(/a/*/c) delete(/a/*) delete(/a)");
         check("unlink a", "files delete(a)");
         check("shred -u -n 3 a", "files delete(a/**) critical");
         check("dd if=a of=/dev/sda bs=1M", "files read(a) write(/dev/sda) critical");

@@ -1,0 +1,145 @@
+//! Watches how much of the disks a command fills.
+//!
+//! No kernel limits what a process tree adds to a disk without quotas that an administrator sets up.
+//! So the free space is compared with that at the start. It says how full a disk is, not who filled
+//! it: what other programs write meanwhile counts as well.
+
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::profile::SandboxProfile;
+use crate::running_command::ExitCause;
+
+/// Interval between two checks.
+pub(crate) const DISK_TICK: Duration = Duration::from_millis(250);
+/// The least space that stays free on a disk, in bytes.
+const RESERVE_BYTES_MIN: u64 = 1_000_000_000;
+/// The least share of a disk that stays free, as a divisor: 5 %.
+const RESERVE_DIVISOR: u64 = 20;
+
+/// The disks that a command can fill.
+#[derive(Debug)]
+pub(crate) struct DiskWatch {
+    disks: Vec<WatchedDisk>,
+    /// Bytes that a command may add to each of them.
+    growth_max: u64,
+}
+
+#[derive(Debug)]
+struct WatchedDisk {
+    folder: OwnedFd,
+    space: DiskSpace,
+}
+
+/// The space of a disk, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct DiskSpace {
+    free: u64,
+    size: u64,
+}
+
+impl DiskWatch {
+    /// Measures the disks of all folders that a command may change, before it starts.
+    pub(crate) fn start(profile: &SandboxProfile) -> Self {
+        let folders = profile.writable.iter().chain([&profile.tmp]);
+        Self::for_folders(folders.map(|folder| &**folder), profile.limits.disk_bytes)
+    }
+
+    fn for_folders<'a>(folders: impl Iterator<Item = &'a Path>, growth_max: u64) -> Self {
+        let mut seen = BTreeSet::new();
+        let mut disks = Vec::new();
+        for path in folders {
+            // A folder that does not exist is not made for the command either.
+            let flags = OFlags::PATH | OFlags::CLOEXEC;
+            let Ok(folder) = rustix::fs::open(path, flags, Mode::empty()) else { continue };
+            let is_new = rustix::fs::fstat(&folder).is_ok_and(|stat| seen.insert(stat.st_dev));
+            if let Some(space) = DiskSpace::measure(&folder).filter(|_| is_new) {
+                disks.push(WatchedDisk { folder, space });
+            }
+        }
+        Self { disks, growth_max }
+    }
+
+    /// Whether there is a disk to watch.
+    pub(crate) fn is_needed(&self) -> bool {
+        !self.disks.is_empty()
+    }
+
+    /// Checks the disks, and returns the limit that one exceeds.
+    pub(crate) fn inspect(&self) -> Option<ExitCause> {
+        self.disks.iter().find_map(|disk| {
+            let now = DiskSpace::measure(&disk.folder)?;
+            disk.space.find_exceeded_limit(now.free, self.growth_max)
+        })
+    }
+}
+
+impl DiskSpace {
+    /// `None` for file systems that do not say how large they are.
+    fn measure(folder: &OwnedFd) -> Option<Self> {
+        let stat = rustix::fs::fstatvfs(folder).ok()?;
+        let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+        (stat.f_blocks > 0).then(|| Self { free: bytes(stat.f_bavail), size: bytes(stat.f_blocks) })
+    }
+
+    /// The space that stays free. On a disk that is nearly full, half of what was free, so that
+    /// small commands still run.
+    fn reserve(self) -> u64 {
+        (self.size / RESERVE_DIVISOR).max(RESERVE_BYTES_MIN).min(self.free / 2)
+    }
+
+    /// The limit that is exceeded if this was the space at the start and `free` is left.
+    fn find_exceeded_limit(self, free: u64, growth_max: u64) -> Option<ExitCause> {
+        let used = self.free.saturating_sub(free);
+        let reserve = self.reserve();
+        if used > growth_max {
+            return Some(ExitCause::DiskLimit { limit: growth_max, used });
+        }
+        (free < reserve).then_some(ExitCause::DiskFull { reserve, free })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GB: u64 = 1_000_000_000;
+
+    #[track_caller]
+    fn check(size: u64, before: u64, now: u64, expected: Option<ExitCause>) {
+        let start = DiskSpace { free: before, size };
+        assert_eq!(start.find_exceeded_limit(now, 20 * GB), expected, "{before} {now} of {size}");
+    }
+
+    #[test]
+    fn growth_and_reserve_are_limited() {
+        check(1000 * GB, 500 * GB, 481 * GB, None);
+        let limit = ExitCause::DiskLimit { limit: 20 * GB, used: 21 * GB };
+        check(1000 * GB, 500 * GB, 479 * GB, Some(limit));
+        check(1000 * GB, 500 * GB, 600 * GB, None);
+        let full = |reserve, free| Some(ExitCause::DiskFull { reserve, free });
+        check(100 * GB, 12 * GB, 5 * GB, None);
+        check(100 * GB, 12 * GB, 4 * GB, full(5 * GB, 4 * GB));
+        check(10 * GB, 5 * GB, GB - 1, full(GB, GB - 1));
+        // Nearly full at the start.
+        check(1000 * GB, 8 * GB, 7 * GB, None);
+        check(1000 * GB, 8 * GB, 3 * GB, full(4 * GB, 3 * GB));
+        check(1000 * GB, 0, 0, None);
+    }
+
+    #[test]
+    fn each_disk_is_watched_once() {
+        let root = tempfile::tempdir().unwrap();
+        let (one, other) = (root.path().join("a"), root.path().join("b"));
+        std::fs::create_dir_all(&one).unwrap();
+        std::fs::create_dir_all(&other).unwrap();
+        let folders = [&*one, &*other, Path::new("/nowhere")];
+        let watch = DiskWatch::for_folders(folders.into_iter(), u64::MAX);
+        assert_eq!(watch.disks.len(), 1);
+        assert!(!DiskWatch::for_folders([Path::new("/nowhere")].into_iter(), 0).is_needed());
+    }
+}
