@@ -101,7 +101,11 @@ fn network_access_is_judged_as_unknown_program() {
             RiskLevel::High,
             &[Effect::Exec(execution)],
         );
-        let access = CommandAccess { writes: WriteScope::Nothing, network: NetworkScope::Allowed };
+        let access = CommandAccess {
+            writes: WriteScope::Nothing,
+            network: NetworkScope::Allowed,
+            ..CommandAccess::default()
+        };
         assert_eq!(decision.access, Some(access));
         decision.verdict
     };
