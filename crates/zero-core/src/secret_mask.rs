@@ -40,8 +40,9 @@ const ELLIPSIS: &[u8] = "…".as_bytes();
 /// The alphabet of base64.
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The opening of a placeholder. A model that writes one back has not seen the value.
-pub const PLACEHOLDER_START: &str = "‹secret ";
+/// What a placeholder begins and ends with.
+const PLACEHOLDER_START: &str = "‹secret ";
+const PLACEHOLDER_END: &str = "›";
 
 /// A secret value and the name that is shown instead of it.
 #[derive(Clone, PartialEq, Eq)]
@@ -290,6 +291,19 @@ impl SecretMask {
         }
     }
 
+    /// The name in a placeholder for one of these secrets that a string of a value contains.
+    pub fn find_placeholder(&self, value: &Value) -> Option<&str> {
+        match value {
+            Value::String(text) => text.split(PLACEHOLDER_START).skip(1).find_map(|rest| {
+                let (name, _) = rest.split_once(PLACEHOLDER_END)?;
+                self.names.iter().find(|known| *known == name).map(String::as_str)
+            }),
+            Value::Array(items) => items.iter().find_map(|item| self.find_placeholder(item)),
+            Value::Object(fields) => fields.values().find_map(|field| self.find_placeholder(field)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => None,
+        }
+    }
+
     fn name(&self, owner: usize) -> &str {
         self.names.get(owner).map_or("", String::as_str)
     }
@@ -322,7 +336,7 @@ impl SecretMask {
             clean.extend_from_slice(text.get(end..range.start).unwrap_or_default());
             clean.extend_from_slice(PLACEHOLDER_START.as_bytes());
             clean.extend_from_slice(self.name(*owner).as_bytes());
-            clean.extend_from_slice("›".as_bytes());
+            clean.extend_from_slice(PLACEHOLDER_END.as_bytes());
             let hidden = text.get(range.clone()).unwrap_or_default();
             clean.extend(hidden.iter().filter(|byte| **byte == b'\n'));
             end = range.end;
@@ -402,7 +416,7 @@ fn base64_at(value: &[u8], offset: usize) -> Vec<u8> {
 
 /// A name that is safe to show and short.
 fn placeholder_name(name: &str) -> String {
-    let is_safe = |c: &char| !c.is_control() && *c != '›';
+    let is_safe = |c: &char| !c.is_control() && !PLACEHOLDER_END.contains(*c);
     let name: String = name.chars().filter(is_safe).take(NAME_CHARS_MAX).collect();
     if name.is_empty() { "value".to_owned() } else { name }
 }

@@ -77,7 +77,7 @@ impl NamePattern {
     fn parse(pattern: &str) -> Result<Self, &'static str> {
         let parts = pattern.trim_start_matches("**/").split('/');
         let globs = parts.rev().map(|part| match part {
-            "" | "." | ".." | "*" | "**" => Err("is not the name of a file"),
+            "" | "." | ".." | "*" | "**" => Err("a part of it is not a name"),
             part => NameGlob::parse(&part.to_lowercase()),
         });
         globs.collect::<Result<_, _>>().map(Self)

@@ -6,7 +6,7 @@ use zero_core::HostLimits;
 use zero_policy::PermissionMode;
 
 use crate::parsed_setting::ParsedSetting;
-use crate::{SettingsEntry, SettingsEntryState, hooks, sandbox};
+use crate::{SettingsEntry, SettingsEntryState, hooks, sandbox, secrets};
 
 /// The entries so far, and the resulting settings.
 #[derive(Debug, Default)]
@@ -25,7 +25,9 @@ impl SettingsMerger {
                 self.entries.push(without_limits(&entry));
                 SettingsEntryState::SetAside
             }
-            "permissions.ask" | "permissions.deny" | "sandbox.masked" => SettingsEntryState::Active,
+            "permissions.ask" | "permissions.deny" | "sandbox.masked" | secrets::FILES_KEY => {
+                SettingsEntryState::Active
+            }
             "permissions.allow" if trusted => SettingsEntryState::Active,
             "permissions.mode" if trusted || self.tightens_mode(&entry) => {
                 self.mode = entry.mode();
@@ -50,6 +52,7 @@ impl SettingsMerger {
             key if is_user_only(key) && entry.layer.is_in_workspace() => {
                 SettingsEntryState::OnlyYours
             }
+            secrets::EXCEPT_KEY => SettingsEntryState::Active,
             key if trusted && is_atomic(key) => {
                 self.override_earlier(&entry.key);
                 SettingsEntryState::Active
@@ -95,7 +98,8 @@ fn is_extensible_list(key: &str) -> bool {
 
 /// Whether a key applies only in the user's own settings.
 fn is_user_only(key: &str) -> bool {
-    ["gateway.", "acp.", "web.", "network."].iter().any(|section| key.starts_with(section))
+    matches!(key, secrets::MASK_KEY | secrets::EXCEPT_KEY)
+        || ["gateway.", "acp.", "web.", "network."].iter().any(|section| key.starts_with(section))
 }
 
 /// Whether a key is a single unit that the last file replaces as a whole: a server, a command, a
@@ -113,7 +117,7 @@ fn is_atomic(key: &str) -> bool {
         "web.",
         "network.",
     ];
-    matches!(key, "model" | "agent") || sections.iter().any(|section| key.starts_with(section))
+    matches!(key, "model" | "agent" | secrets::MASK_KEY) || sections.iter().any(|section| key.starts_with(section))
 }
 
 /// Whether no limit of `changed` is larger than in `usual`. Names all fields, so that a new one

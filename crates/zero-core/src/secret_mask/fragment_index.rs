@@ -147,18 +147,18 @@ impl FragmentIndex {
 }
 
 /// How many bytes at the beginning of a form a sign before it may take along: `%` and two digits, `\n`,
-/// `\u` and four digits. A form is found without them.
+/// `\u` and four digits, a terminal sequence and a letter. A form is found without them.
 fn lost_bytes_max(view: &[u8]) -> usize {
-    let digits = |at: usize, most: usize| {
+    let count = |at: usize, most: usize, is_taken: fn(&u8) -> bool| {
         let rest = view.get(at..).unwrap_or_default().iter().take(most);
-        rest.take_while(|byte| byte.is_ascii_hexdigit()).count()
+        rest.take_while(|byte| is_taken(byte)).count()
     };
     let lost = match view.first() {
-        Some(b'n' | b'r' | b't') => 1,
-        Some(b'x') => 1 + digits(1, 2),
-        Some(b'u') => 1 + digits(1, 4),
-        _ => digits(0, 4),
+        Some(b'x') => 1 + count(1, 2, u8::is_ascii_hexdigit),
+        Some(b'u') => 1 + count(1, 4, u8::is_ascii_hexdigit),
+        _ => count(0, 4, u8::is_ascii_hexdigit),
     };
+    let lost = lost.max(1 + count(0, 4, |byte| (0x20..0x40).contains(byte)));
     lost.min(view.len().saturating_sub(FORM_REST_BYTES_MIN))
 }
 

@@ -1,5 +1,6 @@
 //! Replaces secret values in output that arrives in pieces.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{CutEdges, SecretMask, text_view};
@@ -22,9 +23,9 @@ impl SecretStream {
     }
 
     /// Takes a piece, and returns what can be shown.
-    pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
+    pub fn push<'a>(&mut self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         if self.mask.is_empty() {
-            return bytes.to_vec();
+            return Cow::Borrowed(bytes);
         }
         let mut text = std::mem::take(&mut self.held);
         text.extend_from_slice(bytes);
@@ -40,11 +41,11 @@ impl SecretStream {
             until = range.start;
         }
         if text.len() - until > HELD_BYTES_MAX {
-            return self.mask.mask_bytes(&text).into_owned();
+            return Cow::Owned(self.mask.mask_bytes(&text).into_owned());
         }
         self.held = text.split_off(until);
         let shown: Vec<_> = ranges.into_iter().filter(|(range, _)| range.end <= until).collect();
-        if shown.is_empty() { text } else { self.mask.replace(&text, &shown) }
+        Cow::Owned(if shown.is_empty() { text } else { self.mask.replace(&text, &shown) })
     }
 
     /// The rest, when nothing more arrives.

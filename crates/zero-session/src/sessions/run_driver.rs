@@ -177,7 +177,8 @@ impl<'a> RunDriver<'a> {
         match action {
             // A summary that could not be stored is not announced.
             TurnAction::Show(EventKind::Compacted { .. }) if self.outbox.is_broken() => {}
-            TurnAction::Show(what) => {
+            TurnAction::Show(mut what) => {
+                under_way.mask_input(&mut what).await;
                 under_way.growth.add(&what);
                 self.outbox.push(what);
             }
@@ -501,6 +502,15 @@ async fn wait_for_client(
 }
 
 impl RunState<'_> {
+    /// Replaces secret values in the arguments of a call that is shown.
+    async fn mask_input(&self, what: &mut EventKind) {
+        if let (EventKind::ToolStarted { input, title, .. }, Some(now)) = (what, &self.backend) {
+            let secrets = now.backend.secret_mask().await;
+            secrets.mask_json(input);
+            secrets.mask_string(title);
+        }
+    }
+
     fn step(&mut self, input: TurnInput) {
         self.todo.extend(self.turn.step(input));
     }
