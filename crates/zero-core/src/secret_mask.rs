@@ -37,6 +37,8 @@ const NAME_CHARS_MAX: usize = 64;
 const CUT_BYTES_MIN: usize = 12;
 /// Ends a text that was cut off.
 const ELLIPSIS: &[u8] = "…".as_bytes();
+/// Bytes that are searched at once for the end of a cut text.
+const BLOCK_BYTES: usize = 256;
 /// The alphabet of base64.
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -320,8 +322,11 @@ impl SecretMask {
 
     /// The beginnings of values at the end of a text, or before an ellipsis.
     fn find_cut_values(&self, view: &[u8]) -> Vec<FormMatch> {
-        let marks = view.windows(ELLIPSIS.len()).enumerate();
-        let cuts = marks.filter(|(_, bytes)| *bytes == ELLIPSIS).map(|(at, _)| at);
+        // Most texts have no such character, and most blocks of the others.
+        let blocks = view.chunks(BLOCK_BYTES).enumerate();
+        let blocks = blocks.filter(|(_, block)| block.contains(&ELLIPSIS[0]));
+        let starts = blocks.flat_map(|(block, _)| block * BLOCK_BYTES..(block + 1) * BLOCK_BYTES);
+        let cuts = starts.filter(|at| view.get(*at..at + ELLIPSIS.len()) == Some(ELLIPSIS));
         let beginning = |cut: usize| {
             let found = self.index.find_open_end(view.get(..cut)?, CUT_BYTES_MIN)?;
             found.can_be_cut.then_some(FormMatch { range: found.start..cut, owner: found.owner })

@@ -1,7 +1,7 @@
 //! The only path that tool calls take, whatever front end they come from.
 //!
 //! `resolve → validate → describe → effects → authorize → admit → execute → mask → bound →
-//! deliver`, always in that order: see [`pipeline`]. Front ends pass a [`zero_core::ToolCall`] to
+//! record → deliver`, always in that order: see [`pipeline`]. Front ends pass a [`zero_core::ToolCall`] to
 //! [`ToolHost::call`] and get a [`CallReport`]. Nothing else can run a tool, so a security property
 //! is stated and tested once.
 //!

@@ -117,7 +117,8 @@ fn is_atomic(key: &str) -> bool {
         "web.",
         "network.",
     ];
-    matches!(key, "model" | "agent" | secrets::MASK_KEY) || sections.iter().any(|section| key.starts_with(section))
+    matches!(key, "model" | "agent" | secrets::MASK_KEY)
+        || sections.iter().any(|section| key.starts_with(section))
 }
 
 /// Whether no limit of `changed` is larger than in `usual`. Names all fields, so that a new one

@@ -17,6 +17,8 @@ const FRAGMENT_BYTES: usize = 4;
 const BITS_PER_FRAGMENT: usize = 32;
 /// Shortest end of a form that counts as the form.
 const FORM_REST_BYTES_MIN: usize = 8;
+/// Size of the table in which fragments are counted.
+const COUNTER_BITS: u32 = 16;
 const FILTER_BITS_MIN: u32 = 12;
 const FILTER_BITS_MAX: u32 = 22;
 
@@ -56,16 +58,16 @@ impl FragmentIndex {
     pub(super) fn new(mut forms: Vec<SecretForm>) -> Self {
         forms.sort_by(|a, b| a.view.cmp(&b.view));
         forms.dedup_by(|a, b| a.view == b.view);
-        let mut counts: HashMap<u32, usize> = HashMap::new();
+        // Fragments that share a counter are counted together: that only makes the choice worse.
+        let mut counts = vec![0_usize; 1 << COUNTER_BITS];
+        let counter = |fragment: u32| (hash(fragment) >> (32 - COUNTER_BITS)) as usize;
         for form in &forms {
-            for fragment in fragments(&form.view) {
-                *counts.entry(fragment).or_default() += 1;
-            }
+            fragments(&form.view).for_each(|fragment| counts[counter(fragment)] += 1);
         }
         // Keys of one vendor begin alike, so the rarest part of each form is chosen.
         let chosen = |form: &SecretForm| {
             let all: Vec<usize> = fragments(&form.view)
-                .map(|fragment| counts.get(&fragment).copied().unwrap_or(0))
+                .map(|fragment| counts[counter(fragment)])
                 .collect();
             let parts = all.windows(STRIDE).map(|part| part.iter().sum::<usize>()).enumerate();
             let rarest = parts.skip(lost_bytes_max(&form.view)).min_by_key(|(_, count)| *count);
@@ -171,6 +173,10 @@ fn fragment_at(bytes: &[u8], at: usize) -> u32 {
     bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 
+fn hash(number: u32) -> u32 {
+    number.wrapping_mul(0x9e37_79b1)
+}
+
 /// A set of numbers that may contain more than was inserted.
 #[derive(Default)]
 struct HashedBits {
@@ -186,7 +192,7 @@ impl HashedBits {
     }
 
     fn hash(&self, number: u32) -> usize {
-        (number.wrapping_mul(0x9e37_79b1) >> self.shift) as usize
+        (hash(number) >> self.shift) as usize
     }
 
     fn insert(&mut self, number: u32) {

@@ -37,6 +37,17 @@ const ROLES: [u8; 256] = {
     roles
 };
 
+/// The bytes as they are compared: base64 has two alphabets.
+const SHOWN: [u8; 256] = {
+    let mut shown = [0; 256];
+    let mut at = 0;
+    while at < shown.len() {
+        shown[at] = if at == b'_' as usize { b'/' } else { at as u8 };
+        at += 1;
+    }
+    shown
+};
+
 /// What several bytes of a text stand for.
 struct EscapeUnit {
     /// Length in the text.
@@ -49,35 +60,37 @@ impl EscapeUnit {
     fn new(len: usize, decoded: &[u8]) -> Self {
         let mut unit = Self { len, bytes: [0; 4], count: 0 };
         for byte in decoded.iter().filter(|byte| ROLES[usize::from(**byte)] != 0).take(4) {
-            unit.bytes[unit.count] = shown(*byte);
+            unit.bytes[unit.count] = SHOWN[usize::from(*byte)];
             unit.count += 1;
         }
         unit
     }
 }
 
-fn shown(byte: u8) -> u8 {
-    if byte == b'_' { b'/' } else { byte }
-}
-
 /// The view of a text. It is never longer than the text.
 pub(super) fn build(text: &[u8]) -> Vec<u8> {
     let mut view = vec![0; text.len()];
     let (mut at, mut len) = (0, 0);
-    while let Some(byte) = text.get(at) {
-        let role = ROLES[usize::from(*byte)];
-        if role == ByteRole::Special as u8 {
+    while at < text.len() {
+        let mut special = text.len();
+        for (offset, byte) in text[at..].iter().enumerate() {
+            let role = ROLES[usize::from(*byte)];
+            if role == ByteRole::Special as u8 {
+                special = at + offset;
+                break;
+            }
+            // No branch: text has white space at every word.
+            view[len] = SHOWN[usize::from(*byte)];
+            len += usize::from(role);
+        }
+        at = special;
+        if at < text.len() {
             let unit = decode_escape(text, at);
             for byte in unit.bytes.iter().take(unit.count) {
                 view[len] = *byte;
                 len += 1;
             }
             at += unit.len;
-        } else {
-            // No branch: text has white space at every word.
-            view[len] = shown(*byte);
-            len += usize::from(role);
-            at += 1;
         }
     }
     view.truncate(len);

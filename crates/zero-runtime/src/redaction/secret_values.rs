@@ -475,7 +475,7 @@ mod tests {
         check(
             ".env",
             "KEY=\"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEAAoIB\n-----END PRIVATE KEY-----\"",
-            &[".env", ".env"],
+            &["KEY", "KEY"],
         );
     }
 

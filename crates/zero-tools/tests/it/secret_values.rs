@@ -125,7 +125,8 @@ fn list_texts(folder: &std::path::Path) -> Vec<String> {
             true => texts.extend(list_texts(&path)),
             // The journal keeps the earlier state of files, so that a change can be undone.
             false if path.components().any(|part| part.as_os_str() == "journal") => {}
-            false => texts.extend(std::fs::read(&path).map(|it| String::from_utf8_lossy(&it).into_owned())),
+            false => texts
+                .extend(std::fs::read(&path).map(|it| String::from_utf8_lossy(&it).into_owned())),
         }
     }
     texts
@@ -155,7 +156,8 @@ async fn commands_print_no_secret() {
         f.check_masked(command, &text, "API_TOKEN");
     }
     let text = f.call("Bash", json!({"command": "cat .env"})).await;
-    for kept in ["# the shop", "PORT=3000", "NODE_ENV=development", "API_TOKEN=‹secret API_TOKEN›"] {
+    for kept in ["# the shop", "PORT=3000", "NODE_ENV=development", "API_TOKEN=‹secret API_TOKEN›"]
+    {
         assert!(text.contains(kept), "{kept} {text}");
     }
 }
@@ -180,7 +182,8 @@ async fn truncated_output_and_its_file_have_no_secret() {
     assert!(text.contains("-output.txt"), "{text}");
     f.check_masked(command, &text, "API_TOKEN");
     f.tools.write_file("log", format!("{TOKEN}\n").repeat(1_000));
-    let text = f.call("Grep", json!({"pattern": "tok", "path": "log", "output_mode": "content"})).await;
+    let text =
+        f.call("Grep", json!({"pattern": "tok", "path": "log", "output_mode": "content"})).await;
     f.check_masked("Grep", &text, "API_TOKEN");
 }
 

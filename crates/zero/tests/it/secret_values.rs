@@ -39,7 +39,10 @@ fn model_never_receives_value_of_secret() {
     assert!(seen.starts_with("exit 0"), "{seen}");
     let requests = serde_json::to_string(&model.requests()).unwrap();
     assert_eq!(model.requests().len(), 5, "{seen}");
-    assert!(requests.contains("‹secret API_TOKEN›") && requests.contains("PORT=3000"), "{requests}");
+    assert!(
+        requests.contains("‹secret API_TOKEN›") && requests.contains("PORT=3000"),
+        "{requests}"
+    );
     for text in [&requests, &seen] {
         for value in [TOKEN, "8fJ2kQ9v", "dG9rLThmSjJ"] {
             assert!(!text.contains(value), "{value} in {text}");
@@ -72,7 +75,8 @@ fn doctor_names_masked_values() {
     let (zero, _model) = program_with_secrets();
     let mut command = zero.command(&["doctor"]);
     let seen = zero.render_output(&command.env("DEPLOY_TOKEN", VARIABLE).output().unwrap());
-    let expected = "2 values are masked, from 1 files; API_TOKEN; variables DEPLOY_TOKEN; not secret PORT";
+    let expected =
+        "2 values from 1 secret file and 1 variable masked: API_TOKEN, DEPLOY_TOKEN; not secret: PORT";
     assert!(seen.contains(expected), "{seen}");
     assert!(!seen.contains(TOKEN) && !seen.contains(VARIABLE), "{seen}");
 }

@@ -6,6 +6,7 @@ use zero_runtime::{SecretReport, WorkspaceSecrets};
 use zero_settings::WorkspaceSettings;
 
 use super::base_checks::LISTED_MAX;
+use super::count_of;
 use super::findings::DoctorReport;
 use crate::AppContext;
 
@@ -39,21 +40,31 @@ pub(super) fn check_secrets(
 
 fn summarize(report: &SecretReport) -> String {
     let SecretReport { files, names, variables, values, left_alone, .. } = report;
-    let mut text = format!("{values} values are masked, from {} files", files.len());
-    for (what, names) in
-        [("", names), ("variables", variables), ("not secret", left_alone)]
-    {
-        if !names.is_empty() {
-            let more = match names.len().saturating_sub(LISTED_MAX) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            let listed = names.iter().take(LISTED_MAX).map(String::as_str).collect::<Vec<_>>();
-            let mark = if what.is_empty() { String::new() } else { format!("{what} ") };
-            text.push_str(&format!("; {mark}{}{more}", listed.join(", ")));
-        }
+    if files.is_empty() && variables.is_empty() {
+        return "no secret files and no secret variables found".to_owned();
+    }
+    let mut masked: Vec<&str> = names.iter().chain(variables).map(String::as_str).collect();
+    masked.dedup();
+    let (values, files) = (count_of(*values, "value"), count_of(files.len(), "secret file"));
+    let variables = count_of(variables.len(), "variable");
+    let mut text = format!("{values} from {files} and {variables} masked");
+    if !masked.is_empty() {
+        text.push_str(&format!(": {}", list_names(&masked)));
+    }
+    if !left_alone.is_empty() {
+        let left_alone: Vec<&str> = left_alone.iter().map(String::as_str).collect();
+        text.push_str(&format!("; not secret: {}", list_names(&left_alone)));
     }
     text
+}
+
+/// The names, if there are not too many.
+fn list_names(names: &[&str]) -> String {
+    let shown = names.iter().take(LISTED_MAX).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(LISTED_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 #[cfg(test)]
@@ -73,8 +84,9 @@ mod tests {
         };
         assert_eq!(
             summarize(&report),
-            "3 values are masked, from 1 files; A_KEY, B_KEY; variables CI_TOKEN; not secret PORT"
+            "3 values from 1 secret file and 1 variable masked: A_KEY, B_KEY, CI_TOKEN; not secret: PORT"
         );
-        assert_eq!(summarize(&SecretReport::default()), "0 values are masked, from 0 files");
+        let none = "no secret files and no secret variables found";
+        assert_eq!(summarize(&SecretReport::default()), none);
     }
 }
