@@ -12,13 +12,17 @@ const VALUES: u64 = 1_000;
 const VALUE_BYTES: usize = 40;
 const TEXT_BYTES: usize = 1_000_000;
 const ROUNDS: usize = 50;
-const LINE: &str = "    let verdict = self.rules.find(\"Bash(git push:*)\", &effects)?; // 100% as before\n";
+const LINE: &str =
+    "    let verdict = self.rules.find(\"Bash(git push:*)\", &effects)?; // 100% as before\n";
 const LETTERS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 fn main() {
     let mut state = 88_172_645_463_325_252;
     let values: Vec<SecretValue> = (0..VALUES)
-        .map(|number| SecretValue { name: format!("TOKEN_{number}"), text: random_text(&mut state) })
+        .map(|number| SecretValue {
+            name: format!("TOKEN_{number}"),
+            text: random_text(&mut state),
+        })
         .collect();
     let last = values.last().map(|value| value.text.clone()).unwrap_or_default();
     let building = Instant::now();

@@ -291,6 +291,34 @@ mod tests {
     }
 
     #[test]
+    fn project_adds_secret_files_and_removes_none() {
+        let files = [
+            (
+                SettingsLayerKind::User,
+                r#"{"secrets": {"mask": true, "files": ["a"], "except": ["b"]}}"#,
+            ),
+            (
+                SettingsLayerKind::Project,
+                r#"{"secrets": {"mask": false, "files": ["c"], "except": ["d"]}}"#,
+            ),
+        ];
+        for trust in [TrustState::Never, TrustState::assumed()] {
+            check(
+                &files,
+                trust,
+                &[
+                    "user:1 secrets.mask true Active",
+                    "user:1 secrets.files \"a\" Active",
+                    "user:1 secrets.except \"b\" Active",
+                    "project:1 secrets.mask false OnlyYours",
+                    "project:1 secrets.files \"c\" Active",
+                    "project:1 secrets.except \"d\" OnlyYours",
+                ],
+            );
+        }
+    }
+
+    #[test]
     fn untrusted_folder_grants_commands_nothing() {
         let user =
             r#"{"sandbox": {"network": ["a.org"]}, "limits": {"Bash": {"command-memory": "1GB"}}}"#;

@@ -66,9 +66,8 @@ impl FragmentIndex {
         }
         // Keys of one vendor begin alike, so the rarest part of each form is chosen.
         let chosen = |form: &SecretForm| {
-            let all: Vec<usize> = fragments(&form.view)
-                .map(|fragment| counts[counter(fragment)])
-                .collect();
+            let all: Vec<usize> =
+                fragments(&form.view).map(|fragment| counts[counter(fragment)]).collect();
             let parts = all.windows(STRIDE).map(|part| part.iter().sum::<usize>()).enumerate();
             let rarest = parts.skip(lost_bytes_max(&form.view)).min_by_key(|(_, count)| *count);
             rarest.map_or(0, |(at, _)| at)

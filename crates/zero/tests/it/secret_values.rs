@@ -75,8 +75,7 @@ fn doctor_names_masked_values() {
     let (zero, _model) = program_with_secrets();
     let mut command = zero.command(&["doctor"]);
     let seen = zero.render_output(&command.env("DEPLOY_TOKEN", VARIABLE).output().unwrap());
-    let expected =
-        "2 values from 1 secret file and 1 variable masked: API_TOKEN, DEPLOY_TOKEN; not secret: PORT";
+    let expected = "2 values from 1 secret file and 1 variable masked: API_TOKEN, DEPLOY_TOKEN; not secret: PORT";
     assert!(seen.contains(expected), "{seen}");
     assert!(!seen.contains(TOKEN) && !seen.contains(VARIABLE), "{seen}");
 }
