@@ -123,6 +123,7 @@ enum ValueContext {
 /// The secrets of a file; `None` if it is not text, so that its values are not known.
 pub(super) fn read_file(path: &Path, content: &[u8]) -> Option<FileSecrets> {
     let text = std::str::from_utf8(content).ok().filter(|text| !text.contains('\0'))?;
+    let text = text.trim_start_matches('\u{feff}');
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let lower = name.to_lowercase();
     let mut found = FileSecrets::default();
@@ -160,7 +161,7 @@ impl FileSecrets {
             return;
         }
         if let Some(address) = UrlPassword::find(text) {
-            if address.is_local_default() {
+            if address.is_local_default() || address.password.contains("${") {
                 return self.leave_alone(name);
             }
             self.push(name, text);
@@ -273,12 +274,13 @@ impl FileSecrets {
             let is_block = matches!(value.as_str(), "|" | ">" | "|-" | ">-" | "|+" | ">+");
             if let Some(quote) = quote {
                 // A quoted value may go on in the next lines.
-                while !is_closed(&value, quote) {
+                while closing_quote(&value, quote).is_none() {
                     let Some(next) = lines.next() else { break };
                     value.push('\n');
                     value.push_str(next);
                 }
-                value = unquote(&value, quote).to_owned();
+                let end = closing_quote(&value, quote).unwrap_or(value.len());
+                value = value.get(1..end).unwrap_or_default().to_owned();
             } else if is_block {
                 value.clear();
                 while let Some(next) = lines.next_if(|next| next.starts_with([' ', '\t'])) {
@@ -297,11 +299,9 @@ impl FileSecrets {
 /// The name and the value of a line.
 fn split_assignment(line: &str) -> Option<(String, &str)> {
     let at = line.find(['=', ':'])?;
-    // `//registry.example.org/:_authToken=…` and `https://…`.
-    let at = match line
-        .get(at..)
-        .is_some_and(|rest| rest.starts_with(":_") || rest.starts_with("://"))
-    {
+    // `//registry.example.org:443/:_authToken=…` and `https://…`.
+    let has_scheme = line.get(at..).is_some_and(|rest| rest.starts_with("://"));
+    let at = match has_scheme || line.starts_with("//") {
         true => line.find('=')?,
         false => at,
     };
@@ -313,14 +313,14 @@ fn split_assignment(line: &str) -> Option<(String, &str)> {
         .then(|| (name.to_owned(), value))
 }
 
-/// Whether a quoted text has its closing quote.
-fn is_closed(text: &str, quote: char) -> bool {
-    text.chars().skip(1).any(|c| c == quote)
-}
-
-fn unquote(text: &str, quote: char) -> &str {
-    let inner = text.strip_prefix(quote).unwrap_or(text);
-    inner.rfind(quote).and_then(|end| inner.get(..end)).unwrap_or(inner)
+/// Where a quoted text ends.
+fn closing_quote(text: &str, quote: char) -> Option<usize> {
+    let mut is_escaped = false;
+    text.char_indices().skip(1).find_map(|(at, c)| {
+        let is_end = c == quote && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped && quote == '"';
+        is_end.then_some(at)
+    })
 }
 
 /// An address with a password: `postgres://me:secret@db/x`.
@@ -467,6 +467,7 @@ mod tests {
             &["DATABASE_URL"; 2],
         );
         check(".env", "DATABASE_URL=postgres://me:short@db.example.com/x", &["DATABASE_URL"]);
+        check(".env", "\u{feff}A_TOKEN=\"ab\\\"c12345\" # a \"note\"\n", &["A_TOKEN"]);
         check(
             ".env",
             "# OLD_TOKEN=abc123def456\nexport 'X_TOKEN'=\"abc 123 # def\" # note\n",
@@ -477,6 +478,20 @@ mod tests {
             "KEY=\"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEAAoIB\n-----END PRIVATE KEY-----\"",
             &["KEY", "KEY"],
         );
+    }
+
+    #[test]
+    fn value_is_what_programs_see() {
+        let value = |text: &str| {
+            let found = read_file(Path::new(".env"), text.as_bytes()).unwrap();
+            found.values.into_iter().map(|value| value.text).collect::<Vec<_>>().join("|")
+        };
+        assert_eq!(value(r#"A_TOKEN="ab\"c12345" # a "note""#), r#"ab\"c12345"#);
+        assert_eq!(value("A_TOKEN='ab\\' # it's"), "");
+        assert_eq!(value("A_TOKEN=abc12345 # a note"), "abc12345");
+        assert_eq!(value("A_TOKEN='abc 12345' B"), "abc 12345");
+        assert_eq!(value("//x.org:443/:_authToken=abc12345"), "abc12345");
+        assert_eq!(value("U=x://a:${PASS_WORD}@b.example.com"), "");
     }
 
     #[test]
@@ -521,7 +536,7 @@ mod tests {
     fn credential_files_are_read() {
         check(
             ".npmrc",
-            "registry=https://registry.example.org/\n//registry.example.org/:_authToken=npm_abcDEF123456\n",
+            "registry=https://registry.example.org/\n//registry.example.org:443/:_authToken=npm_abcDEF123456\n",
             &["_authToken"],
         );
         check(".netrc", "machine x.org login me password s3cr3t-word\n", &["password"]);

@@ -204,7 +204,7 @@ async fn file_tools_show_no_secret() {
     assert!(text.contains("PORT=3000") && text.contains("# the shop"), "{text}");
     let asked = f.witness.questions.lock().unwrap().clone();
     assert!(asked[0].1.contains("it contains secrets; zero shows their names only"), "{asked:?}");
-    let text = f.call("Grep", json!({"pattern": "TOKEN", "output_mode": "content"})).await;
+    let text = f.call("Grep", json!({"pattern": "TOKEN", "path": ".env", "output_mode": "content"})).await;
     f.check_masked("Grep", &text, "API_TOKEN");
     let text = f.call("Grep", json!({"pattern": TOKEN, "path": "missing"})).await;
     f.check_clean("Grep error", &text);
@@ -257,7 +257,7 @@ async fn call_that_carries_value_out_is_critical() {
         let expected = format!("it sends the value of the secret `{name}`; zero asks every time");
         assert!(reason.starts_with(&expected), "{reason}");
     }
-    f.call("Bash", json!({"command": "echo \"$DATABASE_URL\"; . ./.env"})).await;
+    f.call("Bash", json!({"command": "echo \"$DATABASE_URL\"; wc -l .env"})).await;
     assert_eq!(f.witness.questions.lock().unwrap().len(), names.len());
 }
 

@@ -28,7 +28,7 @@ fn model_never_receives_value_of_secret() {
         "turn".to_owned(),
         r#"call Read {"file_path": ".env"}"#.to_owned(),
         "turn".to_owned(),
-        r#"call Grep {"pattern": "TOKEN", "output_mode": "content"}"#.to_owned(),
+        r#"call Grep {"pattern": "TOKEN", "path": ".env", "output_mode": "content"}"#.to_owned(),
         "turn".to_owned(),
         r#"call Bash {"command": ". ./.env; echo \"$API_TOKEN\" >&2; exit 3"}"#.to_owned(),
         "turn".to_owned(),
