@@ -178,7 +178,7 @@ impl<'a> RunDriver<'a> {
             // A summary that could not be stored is not announced.
             TurnAction::Show(EventKind::Compacted { .. }) if self.outbox.is_broken() => {}
             TurnAction::Show(mut what) => {
-                under_way.mask_input(&mut what).await;
+                mask_input(under_way.backend.as_ref(), &mut what).await;
                 under_way.growth.add(&what);
                 self.outbox.push(what);
             }
@@ -473,6 +473,15 @@ impl<'a> RunDriver<'a> {
     }
 }
 
+/// Replaces secret values in the arguments of a call that is shown.
+async fn mask_input(backend: Option<&ActiveBackend>, what: &mut EventKind) {
+    if let (EventKind::ToolStarted { input, title, .. }, Some(now)) = (what, backend) {
+        let secrets = now.backend.secret_mask().await;
+        secrets.mask_json(input);
+        secrets.mask_string(title);
+    }
+}
+
 /// Loads the tool catalog in a dialect.
 async fn load_catalog(
     now: &ActiveBackend,
@@ -502,15 +511,6 @@ async fn wait_for_client(
 }
 
 impl RunState<'_> {
-    /// Replaces secret values in the arguments of a call that is shown.
-    async fn mask_input(&self, what: &mut EventKind) {
-        if let (EventKind::ToolStarted { input, title, .. }, Some(now)) = (what, &self.backend) {
-            let secrets = now.backend.secret_mask().await;
-            secrets.mask_json(input);
-            secrets.mask_string(title);
-        }
-    }
-
     fn step(&mut self, input: TurnInput) {
         self.todo.extend(self.turn.step(input));
     }
