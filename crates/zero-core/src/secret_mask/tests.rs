@@ -1,3 +1,5 @@
+//! Values in text, streams and results, in every encoding.
+
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -180,6 +182,8 @@ fn stream_holds_back_only_what_may_be_secret() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn stream_is_masked_like_whole_text(
         parts in proptest::collection::vec(prop_oneof![

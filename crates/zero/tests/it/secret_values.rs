@@ -23,7 +23,7 @@ fn program_with_secrets() -> (TestProgram, ModelServer) {
 fn model_never_receives_value_of_secret() {
     let (zero, model) = program_with_secrets();
     let script = [
-        format!("The token is {TOKEN}. script:"),
+        "script:".to_owned(),
         r#"call Bash {"command": "cat .env; base64 .env; fold -w 5 .env"}"#.to_owned(),
         "turn".to_owned(),
         r#"call Read {"file_path": ".env"}"#.to_owned(),
@@ -55,6 +55,15 @@ fn model_never_receives_value_of_secret() {
         let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
         assert!(!text.contains(TOKEN), "{}", path.display());
     }
+}
+
+#[test]
+fn prompt_reaches_model_without_value() {
+    let (zero, model) = program_with_secrets();
+    let seen = zero.run(&["run", &format!("The token is {TOKEN}. script:\nsay Done.")]);
+    assert!(seen.starts_with("exit 0"), "{seen}");
+    let requests = serde_json::to_string(&model.requests()).unwrap();
+    assert!(requests.contains("The token is ‹secret API_TOKEN›.") && !requests.contains(TOKEN));
 }
 
 #[test]
