@@ -17,6 +17,7 @@ mod policy;
 mod result_check;
 mod sandbox;
 mod search_tree;
+mod secrets;
 mod stopwatch;
 
 use std::path::PathBuf;
@@ -41,7 +42,7 @@ struct BenchSuite {
 }
 
 /// All suites, in this order.
-const PARTS: [BenchSuite; 6] = [
+const PARTS: [BenchSuite; 7] = [
     BenchSuite {
         name: "files",
         measure: measurements::measure,
@@ -51,6 +52,11 @@ const PARTS: [BenchSuite; 6] = [
         name: "policy",
         measure: policy::measure,
         examples: Some(("zero-policy", &["decide"])),
+    },
+    BenchSuite {
+        name: "secrets",
+        measure: secrets::measure,
+        examples: Some(("zero-core", &["mask_cost"])),
     },
     BenchSuite {
         name: "sandbox",

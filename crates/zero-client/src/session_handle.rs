@@ -155,8 +155,12 @@ impl SessionHandle {
     }
 
     /// Sends a prompt; its run is reported by updates.
-    pub async fn send(&self, sending: SendRequest) -> Result<(), GatewayLinkError> {
+    pub async fn send(&self, mut sending: SendRequest) -> Result<(), GatewayLinkError> {
         let (shared, slot) = (self.shared(), self.slot());
+        if let Some(hosted) = slot.hosted_tools() {
+            // A model needs the value of a secret as little from a prompt as from a result.
+            hosted.backend.secret_mask().await.mask_string(&mut sending.text);
+        }
         if let Some(session) = &slot.openclaw {
             return openclaw::send_prompt(shared, slot, session, sending).await;
         }

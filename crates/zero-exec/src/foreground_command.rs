@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use zero_core::text_shortening::tail;
 use zero_core::{
-    ByteSize, CommandExecution, ErrorReason, HostLimits, ToolError, ToolName, ansi_filter,
+    ByteSize, CommandExecution, ErrorReason, HostLimits, SecretMask, ToolError, ToolName,
+    ansi_filter,
 };
 use zero_sandbox::output_collector::{CollectedOutput, OutputCollector};
 use zero_sandbox::running_command::{CommandExit, ExitCause, RunningCommand};
@@ -55,6 +56,8 @@ pub struct CallCommands {
     pub spill: Arc<SpillFolder>,
     /// The tool that runs the commands.
     pub tool: ToolName,
+    /// Secret values that are replaced in everything that the commands print.
+    pub secrets: Arc<SecretMask>,
 }
 
 impl CallCommands {
@@ -84,6 +87,7 @@ impl CallCommands {
                 head_bytes: kept * 2 / 3,
                 tail_bytes: kept / 3,
                 spill: Some(spill.writer()),
+                secrets: Arc::clone(&self.secrets),
                 ..OutputCollector::default()
             },
             unread: if self.may_become_job() { UnreadRetention::Yes } else { UnreadRetention::No },
@@ -139,6 +143,7 @@ impl CallCommands {
                 head_bytes: 0,
                 tail_bytes: 0,
                 spill: Some(spill.writer()),
+                secrets: Arc::clone(&self.secrets),
                 ..OutputCollector::default()
             },
             unread: UnreadRetention::Yes,

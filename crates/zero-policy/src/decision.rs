@@ -65,7 +65,8 @@ pub struct PolicyDecision {
 /// The decision about one effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EffectDecision {
-    /// `read`, `write`, `delete`, `exec`, `net`, `mcp`, `ask` or `state`.
+    /// `read`, `write`, `delete`, `exec`, `net`, `mcp`, `ask` or `state`;
+    /// `secret` for a value that would be sent.
     pub kind: &'static str,
     /// The object of the effect.
     pub target: String,

@@ -35,6 +35,7 @@ use crate::program::FileAccess;
 use crate::protected_paths::{self, ProtectedPaths};
 use crate::rule::{PolicyRule, RuleOwner};
 use crate::rule_set::{PathViews, PatternRoots, RuleSet};
+use crate::secret_file_set::SecretFileSet;
 use crate::shell::analysis::ScriptAnalysis;
 use crate::shell::{ShellArg, VariableEffect};
 
@@ -55,6 +56,7 @@ pub struct PolicyEngine {
     places: PatternRoots,
     protected: ProtectedPaths,
     network: CommandHosts,
+    masked_files: SecretFileSet,
     /// Whether any rule lets commands change a protected path. Cached, because it is rare, and each
     /// command checks dozens of paths.
     opens_protected: bool,
@@ -79,6 +81,8 @@ pub struct PolicyEngineConfig {
     pub secret_files: Vec<PathBuf>,
     /// Hosts that commands can reach in addition to those that rules allow.
     pub network: CommandHosts,
+    /// The files of the workspace whose values are masked in results.
+    pub masked_files: SecretFileSet,
 }
 
 /// Hosts that settings open to commands in addition to rules. None by default.
@@ -122,6 +126,7 @@ impl PolicyEngine {
             state_dir,
             secret_files,
             network,
+            masked_files,
         } = config;
         // A lookup returns the first rule that matches. Some effects need an exact rule of the
         // user, so those rules come first: the result must not depend on the order of the settings.
@@ -136,7 +141,7 @@ impl PolicyEngine {
         let places = PatternRoots { roots, home };
         let opens_protected = rules.iter().any(opens_protected);
         let rules = RuleSet::new(rules, places.clone());
-        Self { rules, mode, places, protected, network, opens_protected }
+        Self { rules, mode, places, protected, network, masked_files, opens_protected }
     }
 
     /// The rules of the engine.

@@ -18,6 +18,7 @@ pub mod program;
 pub mod protected_paths;
 pub mod rule;
 pub mod rule_set;
+pub mod secret_file_set;
 pub mod shell;
 mod word_list;
 
@@ -31,3 +32,4 @@ pub use host::{HostName, HostPattern};
 pub use machine::{EmptyMachine, FileSearchOutcome, Machine};
 pub use permission_mode::PermissionMode;
 pub use rule::{PolicyRule, RuleSource};
+pub use secret_file_set::SecretFileSet;

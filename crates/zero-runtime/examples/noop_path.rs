@@ -1,5 +1,5 @@
-//! Measures the cost of the call path itself: a tool that does nothing, through all ten steps, with
-//! audit.
+//! Measures the cost of the call path itself: a tool that does nothing, through all eleven steps, with
+//! audit, in a workspace that is watched for secrets.
 //!
 //! Prints the median of 100,000 calls on one thread, and the resident memory after 100,000 and
 //! after 1,000,000 calls. `cargo xtask bench` runs it; its one argument is a folder for the audit
@@ -23,6 +23,7 @@ use zero_core::{
     Effect, Effects, ResultDisplay, RiskLevel, TimeoutClass, ToolCall, ToolCategory, ToolError,
     ToolKind, ToolResultPart,
 };
+use zero_policy::SecretFileSet;
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
     CallContext, CallDescription, Dialect, DialectName, Tool, ToolHost, ToolHostConfig,
@@ -104,8 +105,9 @@ impl NoopHarness {
         let root = folder.join("workspace");
         std::fs::create_dir_all(&root)?;
         let workspace = Workspace::open(&[root], None)?;
-        let host =
-            ToolHost::new(ToolHostConfig::new(workspace, StateDir::new(folder.join("state"))));
+        let mut config = ToolHostConfig::new(workspace, StateDir::new(folder.join("state")));
+        config.secrets.files = SecretFileSet::standard();
+        let host = ToolHost::new(config);
         host.registry().add("example", vec![erase(Noop)])?;
         let session = host.open_one_shot_session()?;
         Ok(Self { host, session, dialect: Dialect::new(DialectName::Canonical) })

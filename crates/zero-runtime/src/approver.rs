@@ -7,7 +7,9 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
 use zero_core::sanitize::escape_line;
-use zero_core::{CallId, CommandExecution, Effect, Effects, ResultDisplay, RiskLevel, ToolName};
+use zero_core::{
+    CallId, CommandExecution, Effect, Effects, ResultDisplay, RiskLevel, SecretMask, ToolName,
+};
 use zero_policy::{EffectDecision, GrantScope};
 
 use crate::tool::BoxFuture;
@@ -114,6 +116,16 @@ pub struct AnswerOption {
 }
 
 impl ApprovalQuestion {
+    /// Replaces secret values in what is shown of the call.
+    pub(crate) fn mask_secrets(&mut self, secrets: &SecretMask) {
+        if secrets.is_empty() {
+            return;
+        }
+        self.effects.iter_mut().for_each(|effect| secrets.mask_effect(effect));
+        self.preview.iter_mut().for_each(|preview| secrets.mask_display(preview));
+        self.rewritten.iter_mut().for_each(|input| secrets.mask_json(input));
+    }
+
     /// The answers that this question offers, with the grants in their labels.
     pub fn options(&self) -> Vec<AnswerOption> {
         let option = |kind: ApprovalAnswer| AnswerOption {

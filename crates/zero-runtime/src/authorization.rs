@@ -27,6 +27,7 @@ use crate::policy::{
     EffectDecision, GrantScope, PolicyDecision, PolicyRequest, Verdict, denial_error,
 };
 use crate::redaction;
+use crate::secret_guard::mask_decision;
 use crate::tool::AnyPlan;
 use crate::tool_host::ToolHost;
 
@@ -39,6 +40,8 @@ pub(crate) struct AuthorizationRequest<'a> {
     pub(crate) plan: &'a dyn AnyPlan,
     pub(crate) title: &'a str,
     pub(crate) effects: &'a Effects,
+    /// The secrets whose values it would send out.
+    pub(crate) carried: &'a [String],
     /// The verdict of the hooks.
     pub(crate) hooks: &'a HookVerdict,
 }
@@ -86,6 +89,8 @@ impl ToolHost {
         let mode = session.mode();
         let decision = self.decide(session, &asked, &granted, mode).await?;
         let decision = asked.hooks.apply_to(decision);
+        let decision = self.secrets.tighten(decision, asked.carried);
+        let secrets = Arc::clone(&ledger.secrets);
         let noted = ledger.record_decision(&decision);
         if decision.verdict == Verdict::Deny {
             return Err(denial_error(
@@ -133,19 +138,21 @@ impl ToolHost {
             && offered.len() <= GRANTS_PER_ANSWER_MAX
             && session.grants.has_room(offered.len());
         cx.prefetch_buffers(asked.effects).await;
-        let question = ApprovalQuestion {
+        let shown = mask_decision(&secrets, &decision);
+        let mut question = ApprovalQuestion {
             call: cx.call().clone(),
             tool: asked.spec.name.clone(),
-            title: asked.title.to_owned(),
-            reason: decision.reason.clone(),
+            title: secrets.mask_text(asked.title).into_owned(),
+            reason: shown.reason,
             risk: decision.risk,
             effects: asked.effects.clone(),
-            judged: decision.effects.clone(),
+            judged: shown.effects,
             grants: if can_stand { offered.clone() } else { Vec::new() },
             preview: catch_panics(|| Ok(asked.plan.preview(cx)))?,
             rewritten: asked.hooks.rewritten_input().cloned(),
             workspace: session.workspace().cwd().to_owned(),
         };
+        question.mask_secrets(&secrets);
         if let Some(how_to_allow) = approver.unreachable_hint(&question) {
             return Err(nobody(&how_to_allow));
         }

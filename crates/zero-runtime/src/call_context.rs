@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 use zero_core::{
-    CallId, ErrorReason, ErrorType, HostLimits, PathZone, SessionId, ToolError, ToolName,
+    CallId, ErrorReason, ErrorType, HostLimits, PathZone, SecretMask, SessionId, ToolError,
+    ToolName,
 };
 use zero_exec::CallCommands;
 use zero_sandbox::{ChangeOrigin, FinalLinkMode, Journal, Workspace};
@@ -117,6 +118,7 @@ impl CallContext {
         };
         drop(self.inner.permit.lock().unwrap_or_else(PoisonError::into_inner).take());
         let call = Some(self.inner.call.clone());
+        let message = self.secrets().mask_text(&message).into_owned();
         let elicitation = Elicitation { origin: origin.to_owned(), call, message, wanted };
         tokio::select! {
             biased;
@@ -199,11 +201,15 @@ impl CallContext {
     /// Sends a progress message to the observer.
     pub fn report_progress(&self, message: impl Into<String>) {
         if let Some(observer) = &self.inner.observer {
-            observer.on_event(&CallEvent::Progress {
-                call: self.inner.call.clone(),
-                message: message.into(),
-            });
+            let mut message = message.into();
+            self.secrets().mask_string(&mut message);
+            observer.on_event(&CallEvent::Progress { call: self.inner.call.clone(), message });
         }
+    }
+
+    /// The secret values that were known when the call began to run.
+    pub(crate) fn secrets(&self) -> &SecretMask {
+        &self.inner.commands.secrets
     }
 
     /// Whether an observer wants the output of commands while they run.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use zero_core::{CallId, Effect, ToolCall, ToolError, ToolName};
+use zero_core::{CallId, Effect, SecretMask, ToolCall, ToolError, ToolName};
 
 use crate::audit::{AuditDecision, AuditEffect, AuditHook, AuditRow, EFFECTS_MAX};
 use crate::dialect::Dialect;
@@ -16,6 +16,7 @@ use crate::policy::PolicyDecision;
 use crate::redaction;
 use crate::registry::RegisteredTool;
 use crate::result_truncation::json_len;
+use crate::secret_guard::mask_decision;
 use crate::tool::CallDescription;
 use crate::tool_host::ToolHost;
 
@@ -31,6 +32,8 @@ pub(crate) struct CallRecord<'a> {
     began: Instant,
     pub(crate) row: AuditRow,
     pub(crate) tool: Option<ToolName>,
+    /// The values that no record and no event contains.
+    pub(crate) secrets: Arc<SecretMask>,
     settled: bool,
 }
 
@@ -41,10 +44,11 @@ impl<'a> CallRecord<'a> {
         dialect: &Dialect,
         call: &ToolCall,
     ) -> Self {
+        let secrets = host.secrets.last_mask();
         let row = AuditRow {
             session: session.id().map(ToString::to_string),
             dialect: dialect.name().to_string(),
-            input: redaction::redact_value(&call.input),
+            input: redact_input(&secrets, &call.input),
             // Until the call finishes: the caller may drop it at any moment.
             status: CallStatus::Cancelled.as_str().to_owned(),
             ..AuditRow::new(Timestamp::now(), &call.id, &host.workspace, &call.tool)
@@ -57,7 +61,16 @@ impl<'a> CallRecord<'a> {
         );
         let (call, began) = (call.id.clone(), Instant::now());
         let observer = session.observer.clone();
-        Self { host, observer, call, span, began, row, tool: None, settled: false }
+        Self { host, observer, call, span, began, row, tool: None, secrets, settled: false }
+    }
+
+    /// Brings the secret values up to date, and removes them from the recorded input.
+    pub(crate) async fn refresh_secrets(&mut self, input: &Value) {
+        let secrets = self.host.secrets.current_mask().await;
+        if !Arc::ptr_eq(&secrets, &self.secrets) {
+            self.row.input = redact_input(&secrets, input);
+            self.secrets = secrets;
+        }
     }
 
     pub(crate) fn record_tool(&mut self, name: &ToolName) {
@@ -74,20 +87,21 @@ impl<'a> CallRecord<'a> {
         description: &CallDescription,
         effects: &[Effect],
     ) {
-        self.row.title = Some(redaction::redact_and_shorten(&description.title));
+        let title = self.secrets.mask_text(&description.title).into_owned();
+        self.row.title = Some(redaction::redact_and_shorten(&title));
         self.row.effects = effects
             .iter()
             .take(EFFECTS_MAX)
             .map(|effect| AuditEffect {
                 kind: effect.kind().to_owned(),
-                target: redaction::redact_and_shorten(&effect.target()),
+                target: redaction::redact_and_shorten(&self.secrets.mask_text(&effect.target())),
                 ..AuditEffect::default()
             })
             .collect();
         self.send_event(|call| CallEvent::Described {
             call,
             tool: tool.tool.spec().name.clone(),
-            title: description.title.clone(),
+            title,
             kind: tool.tool.spec().kind,
             locations: description.locations.clone(),
         });
@@ -96,11 +110,13 @@ impl<'a> CallRecord<'a> {
     /// Records the decision, for the call and each effect. Returns the part that the user's answer
     /// is added to.
     pub(crate) fn record_decision(&mut self, decision: &PolicyDecision) -> &mut AuditDecision {
-        self.row.record_decision(decision)
+        self.row.record_decision(&mask_decision(&self.secrets, decision))
     }
 
     /// Records a hook's answer. The total size of all answers is bounded.
     pub(crate) fn record_hook(&mut self, mut hook: AuditHook) {
+        hook.input.iter_mut().for_each(|input| self.secrets.mask_json(input));
+        hook.reason.iter_mut().for_each(|reason| self.secrets.mask_string(reason));
         let bytes = |hook: &AuditHook| {
             let reason = hook.reason.as_ref().map_or(0, String::len);
             hook.hook.len() + hook.source.len() + reason + hook.input.as_ref().map_or(0, json_len)
@@ -151,6 +167,16 @@ impl<'a> CallRecord<'a> {
         tracing::info!(status = status.as_str(), duration_us = self.row.duration_us, "call ended");
         self.send_event(|call| CallEvent::Ended { call, status: status.as_str() });
     }
+}
+
+/// An input as it is recorded.
+fn redact_input(secrets: &SecretMask, input: &Value) -> Value {
+    if secrets.is_empty() {
+        return redaction::redact_value(input);
+    }
+    let mut input = input.clone();
+    secrets.mask_json(&mut input);
+    redaction::redact_value(&input)
 }
 
 impl Drop for CallRecord<'_> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use zero_core::{ErrorReason, ErrorType, ToolError, ToolResult};
+use zero_core::{ErrorReason, ErrorType, SecretMask, ToolError, ToolResult};
 
 use crate::call_context::CallContext;
 use crate::tool::AnyPlan;
@@ -65,7 +65,7 @@ async fn run_once(
     let mut work = std::pin::pin!(work);
     let verdict = tokio::select! {
         biased;
-        done = &mut work => return done.unwrap_or_else(|panic| Err(panic_error(&*panic))),
+        done = &mut work => return done.unwrap_or_else(|panic| Err(panic_error(cx.secrets(), &*panic))),
         () = caller.cancelled() => ToolError::cancelled(),
         () = tokio::time::sleep_until(deadline) => timeout_error(terms.deadline),
     };
@@ -74,7 +74,7 @@ async fn run_once(
     stop.cancel();
     match tokio::time::timeout(terms.stop_grace, work).await {
         Ok(Ok(Ok(result))) => Ok(result),
-        Ok(Err(panic)) => Err(panic_error(&*panic)),
+        Ok(Err(panic)) => Err(panic_error(cx.secrets(), &*panic)),
         Ok(Ok(Err(last_words))) => Err(merge_details(verdict, last_words)),
         Err(_) => Err(verdict),
     }
@@ -101,7 +101,7 @@ fn merge_details(mut verdict: ToolError, last_words: ToolError) -> ToolError {
 /// Calls a tool's own code so that its panics do not crash the host.
 pub(crate) fn catch_panics<T>(work: impl FnOnce() -> Result<T, ToolError>) -> Result<T, ToolError> {
     std::panic::catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|panic| Err(panic_error(&*panic)))
+        .unwrap_or_else(|panic| Err(panic_error(&SecretMask::default(), &*panic)))
 }
 
 fn timeout_error(limit: Duration) -> ToolError {
@@ -116,13 +116,13 @@ fn timeout_error(limit: Duration) -> ToolError {
         .with_detail("limit_ms", limit_ms)
 }
 
-fn panic_error(panic: &(dyn Any + Send)) -> ToolError {
+fn panic_error(secrets: &SecretMask, panic: &(dyn Any + Send)) -> ToolError {
     let what = panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".to_owned());
-    let what = crate::redaction::redact_and_shorten(&what);
+    let what = crate::redaction::redact_and_shorten(&secrets.mask_text(&what));
     tracing::error!(panic = %what, "a tool panicked");
     ToolError::failed(ErrorReason::Panic, "the tool stopped because of a bug; please report it")
         .with_detail("panic", what)

@@ -1,7 +1,7 @@
 //! The only path that tool calls take, whatever front end they come from.
 //!
-//! `resolve → validate → describe → effects → authorize → admit → execute → bound → record →
-//! deliver`, always in that order: see [`pipeline`]. Front ends pass a [`zero_core::ToolCall`] to
+//! `resolve → validate → describe → effects → authorize → admit → execute → mask → bound →
+//! record → deliver`, always in that order: see [`pipeline`]. Front ends pass a [`zero_core::ToolCall`] to
 //! [`ToolHost::call`] and get a [`CallReport`]. Nothing else can run a tool, so a security property
 //! is stated and tested once.
 //!
@@ -42,6 +42,7 @@ pub mod registry;
 pub mod result_truncation;
 pub mod rule_policy;
 pub mod schema;
+mod secret_guard;
 pub mod seen_files;
 mod service_rows;
 pub mod simulated_call;
@@ -73,6 +74,7 @@ pub use policy::{
     CommandPolicy, DeniedChanges, DeniedFiles, EffectDecision, GrantScope, Policy, PolicyDecision,
     PolicyRequest, RiskPolicy, Verdict,
 };
+pub use redaction::{SecretMaskConfig, SecretReport, WorkspaceSecrets};
 pub use registry::{MissingTool, RegistryChange, ToolRegistry, ToolVisibility};
 pub use rule_policy::RulePolicy;
 pub use text_reader::{ReadingRequest, TextReader, TextReaderProvider};

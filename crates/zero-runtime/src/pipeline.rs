@@ -1,5 +1,5 @@
 //! The steps of a call: resolve → validate → describe → effects → authorize → admit → execute →
-//! bound → record → deliver, always in that order.
+//! mask → bound → record → deliver, always in that order.
 //!
 //! [`ToolHost::call`] is the only way to run a tool. Each step can end the call. However it ends,
 //! even if the caller drops it, one audit row is written, one sample is counted and one `Ended`
@@ -29,6 +29,7 @@ use crate::hooks::{HookAttempt, HookVerdict};
 use crate::host_session::ToolHostSession;
 use crate::registry::RegisteredTool;
 use crate::result_truncation::{json_len, truncate_error, truncate_result};
+use crate::secret_guard::InputSecrets;
 use crate::tool::{AnyPlan, CallDescription};
 use crate::tool_host::ToolHost;
 
@@ -70,13 +71,21 @@ impl ToolHost {
             self.audit
                 .ensure_writable(ledger.row.time)
                 .map_err(|error| audit::unwritable_log_error(&error))?;
-            let result = self.run_steps(session, dialect, call, cancel, &mut ledger).await?;
+            ledger.refresh_secrets(&call.input).await;
+            let mut result = self.run_steps(session, dialect, call, cancel, &mut ledger).await?;
+            if self.hooks.is_some() {
+                // Hooks may have added to the result.
+                ledger.secrets.mask_result(&mut result);
+            }
             let rendered = dialect.render(&asked, &result);
             Ok(CallOutcome { result, rendered })
         }
         .instrument(span)
         .await
-        .map_err(|error: ToolError| error.with_tool(&asked));
+        .map_err(|mut error: ToolError| {
+            ledger.secrets.mask_error(&mut error);
+            error.with_tool(&asked)
+        });
         ledger.finish(outcome.as_ref().err());
         CallReport { tool: ledger.tool.take(), title: ledger.row.title.take(), outcome }
     }
@@ -198,6 +207,7 @@ impl ToolHost {
         ledger: &mut CallRecord<'_>,
     ) -> Result<PipelineCall, ToolError> {
         let HookAttempt { session, tool, .. } = attempt;
+        let secrets = InputSecrets::find(&ledger.secrets, &input);
         let written = failed_plan::path_argument(&input);
         let folder = session.commands.folder();
         let planned =
@@ -211,7 +221,9 @@ impl ToolHost {
         let (description, effects) = catch_panics(|| Ok((plan.describe(), plan.effects())))
             .inspect_err(|error| probe.record_error(error))?;
         ledger.record_description(tool, &description, &effects);
-        Ok(PipelineCall { plan, description, effects })
+        secrets.refuse_placeholder(&effects)?;
+        let carried = secrets.carried_out(&effects);
+        Ok(PipelineCall { plan, description, effects, carried })
     }
 
     /// Steps 5 to 8.
@@ -241,6 +253,7 @@ impl ToolHost {
             authorized: executions(effects),
             spill: session.spill().clone(),
             tool: spec.name.clone(),
+            secrets: Arc::clone(&ledger.secrets),
         };
         let stop = cancel.child_token();
         let context = |permit, commands| {
@@ -286,7 +299,10 @@ impl ToolHost {
         let limits = commands.launcher.limits.with_raised(&leave.limits);
         let (hosts, judged) = (leave.hosts.into(), leave.access);
         let launcher = CommandLauncher { limits, hosts, judged, ..commands.launcher };
-        let cx = context(Some(permit), CallCommands { launcher, ..commands });
+        // The files that the call reads may have become known while it was authorized.
+        ledger.secrets = self.secrets.last_mask();
+        let secrets = Arc::clone(&ledger.secrets);
+        let cx = context(Some(permit), CallCommands { launcher, secrets, ..commands });
         let (outcome, attempts) = execution::run(&**plan, &cx, cancel, &stop, terms).await;
         ledger.row.attempts = (attempts > 1).then_some(attempts);
         match &outcome {
@@ -297,6 +313,18 @@ impl ToolHost {
         }
         // Releases the slot while hooks run.
         drop(cx);
+        if effects.iter().any(may_change_files) {
+            self.secrets.mark_stale();
+        }
+        ledger.secrets = self.secrets.current_mask().await;
+        let outcome = outcome.map(|mut result| {
+            ledger.secrets.mask_result(&mut result);
+            result
+        });
+        let outcome = outcome.map_err(|mut error| {
+            ledger.secrets.mask_error(&mut error);
+            error
+        });
         let outcome = outcome
             .and_then(|result| truncate_result(result, &call.id, &self.limits, session.spill()))
             .map_err(|error| truncate_error(error, &self.limits));
@@ -311,6 +339,8 @@ struct PipelineCall {
     plan: Box<dyn AnyPlan>,
     description: CallDescription,
     effects: Effects,
+    /// The secrets whose values it would send out.
+    carried: Vec<String>,
 }
 
 impl PipelineCall {
@@ -319,12 +349,13 @@ impl PipelineCall {
         spec: &'a ToolSpec,
         verdict: &'a HookVerdict,
     ) -> AuthorizationRequest<'a> {
-        let Self { plan, description, effects } = self;
+        let Self { plan, description, effects, carried } = self;
         AuthorizationRequest {
             spec,
             plan: &**plan,
             title: &description.title,
             effects,
+            carried,
             hooks: verdict,
         }
     }
@@ -337,6 +368,11 @@ fn executions(effects: &[Effect]) -> Arc<[CommandExecution]> {
         _ => None,
     };
     effects.iter().filter_map(execution).collect()
+}
+
+/// Whether an effect may have changed a file with secrets.
+fn may_change_files(effect: &Effect) -> bool {
+    matches!(effect, Effect::Write(_) | Effect::Delete(_) | Effect::Exec(_) | Effect::Mcp { .. })
 }
 
 fn is_slow_command(spec: &ToolSpec, error: &ToolError) -> bool {

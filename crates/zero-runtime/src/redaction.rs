@@ -1,10 +1,13 @@
 //! Removes secrets from text that is about to be stored or logged.
 //!
 //! Audit rows, logs and titles quote what a model or a user typed. A secret is recognized by the
-//! name of its field or by its own format.
+//! name of its field or by its own format, and the secrets of the workspace by their values:
+//! [`WorkspaceSecrets`] knows them, and replaces them in everything that leaves a call.
 
 mod named_secrets;
 mod secret_shapes;
+mod secret_values;
+mod workspace_secrets;
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -15,6 +18,7 @@ use regex::Regex;
 use serde_json::{Map, Value};
 
 use self::secret_shapes::SHAPES;
+pub use self::workspace_secrets::{SecretMaskConfig, SecretReport, WorkspaceSecrets};
 
 /// Replaces a secret.
 pub const REDACTED: &str = "[redacted]";

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use zero_core::{FileLocation, SessionId, ToolCall, ToolKind, ToolOutcome};
+use zero_core::{FileLocation, SecretMask, SessionId, ToolCall, ToolKind, ToolOutcome};
 use zero_policy::PermissionMode;
 
 pub use self::approval_request::{approval_request, new_question_id, question_expiry_ms};
@@ -54,6 +54,12 @@ pub trait ToolBackend: Send + Sync {
 
     /// The folder they work in, links settled, where that is one of this machine.
     fn folder(&self) -> Option<PathBuf>;
+
+    /// The values of secrets that they know. What is sent to a model besides results must not
+    /// contain them either. Empty if they are elsewhere: whoever hosts them masks there.
+    fn secret_mask(&self) -> BoxFuture<'_, Arc<SecretMask>> {
+        Box::pin(std::future::ready(Arc::default()))
+    }
 
     /// How long a run waits for them when they are lost in the middle of it. Not at all, unless they
     /// say that they come back.

@@ -1,5 +1,6 @@
 //! A host: the tools, the policy and the limits of one workspace.
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use zero_core::{ExtraRootCertificates, HostLimits, SessionId, ToolError, ToolName};
@@ -21,6 +22,7 @@ use crate::host_session::{ToolHostSession, ToolHostSessionConfig};
 use crate::metrics::CallMetrics;
 use crate::observer::CallEventObserver;
 use crate::policy::{Policy, RiskPolicy};
+use crate::redaction::{SecretMaskConfig, WorkspaceSecrets};
 use crate::registry::ToolRegistry;
 use crate::service_rows::ServiceAuditor;
 use crate::web::NetworkGuard;
@@ -55,6 +57,8 @@ pub struct ToolHostConfig {
     pub extra_roots: ExtraRootCertificates,
     /// Its counters; several hosts may share them.
     pub metrics: Arc<CallMetrics>,
+    /// Where it finds the secret values that it masks.
+    pub secrets: SecretMaskConfig,
 }
 
 impl ToolHostConfig {
@@ -74,6 +78,7 @@ impl ToolHostConfig {
             internet: ResolverConfig::default(),
             extra_roots: ExtraRootCertificates::default(),
             metrics: Arc::default(),
+            secrets: SecretMaskConfig::default(),
         }
     }
 }
@@ -100,6 +105,7 @@ pub struct ToolHost {
     pub(crate) audit: AuditLog,
     pub(crate) metrics: Arc<CallMetrics>,
     pub(crate) companions: Arc<HostExtensions>,
+    pub(crate) secrets: Arc<WorkspaceSecrets>,
     recovered: OnceLock<()>,
     swept: OnceLock<()>,
 }
@@ -121,8 +127,11 @@ impl ToolHost {
             internet,
             extra_roots,
             metrics,
+            secrets,
         } = config;
+        let roots = workspace.roots().map(Path::to_owned).collect();
         Self {
+            secrets: Arc::new(WorkspaceSecrets::new(&secrets, roots)),
             registry: Arc::default(),
             journal: Journal::new(&state, workspace.clone(), limits.file_bytes_max),
             admission: AdmissionController::new(&limits),
@@ -245,6 +254,11 @@ impl ToolHost {
     /// The journal of changes in its workspace.
     pub fn journal(&self) -> &Journal {
         &self.journal
+    }
+
+    /// The secret values that it masks.
+    pub fn secrets(&self) -> &Arc<WorkspaceSecrets> {
+        &self.secrets
     }
 
     /// Its audit log.

@@ -10,9 +10,11 @@ use std::fmt;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use zero_core::{SecretMask, SecretStream};
 
 use crate::running_command::{CommandExit, KillReason, RunningCommand};
 pub use head_tail::{HeadTail, InterleavedOutput, OutputStream, StreamSegment};
@@ -34,6 +36,8 @@ pub struct OutputCollector {
     pub spill: Option<OutputSpill>,
     /// How long to wait for more output after the command has ended.
     pub drain_grace: Duration,
+    /// Secret values that are replaced before anything else sees the output.
+    pub secrets: Arc<SecretMask>,
 }
 
 impl Default for OutputCollector {
@@ -43,6 +47,7 @@ impl Default for OutputCollector {
             tail_bytes: 64 * 1024,
             spill: None,
             drain_grace: Duration::from_millis(300),
+            secrets: Arc::default(),
         }
     }
 }
@@ -98,11 +103,12 @@ impl OutputCollector {
         running: &mut RunningCommand,
         mut progress: impl FnMut(OutputProgress<'_>) -> ControlFlow<KillReason>,
     ) -> io::Result<(CollectedOutput, CommandExit)> {
-        let Self { head_bytes, tail_bytes, mut spill, drain_grace } = self;
+        let Self { head_bytes, tail_bytes, mut spill, drain_grace, secrets } = self;
         let mut streams = [
             (OutputStream::Stdout, running.stdout.take()),
             (OutputStream::Stderr, running.stderr.take()),
         ];
+        let mut filters = [SecretStream::new(Arc::clone(&secrets)), SecretStream::new(secrets)];
         let mut collected = CollectedOutput {
             stdout: HeadTail::new(head_bytes, tail_bytes),
             stderr: HeadTail::new(head_bytes, tail_bytes),
@@ -114,12 +120,20 @@ impl OutputCollector {
         let mut end: Option<(CommandExit, Instant)> = None;
         let mut is_killed = false;
         let mut late_bytes = 0;
+        let mut deliver = |collected: &mut CollectedOutput, stream: OutputStream, bytes: &[u8]| {
+            collected.add(stream, bytes, &mut spill);
+            let total_bytes = collected.mixed.total_bytes();
+            progress(OutputProgress { stream, bytes, total_bytes })
+        };
         loop {
             let is_open = streams.iter().any(|(_, fd)| fd.is_some());
             let is_late = end.as_ref().is_some_and(|(_, until)| Instant::now() >= *until);
             if let Some((ended, _)) = &end
                 && (!is_open || late_bytes >= LATE_BYTES_MAX)
             {
+                deliver_held(&streams, &mut filters, |stream, bytes| {
+                    let _ = deliver(&mut collected, stream, bytes);
+                });
                 return Ok((collected, ended.clone()));
             }
             let ready =
@@ -130,19 +144,21 @@ impl OutputCollector {
                 && is_late
                 && !ready.streams.contains(&true)
             {
+                deliver_held(&streams, &mut filters, |stream, bytes| {
+                    let _ = deliver(&mut collected, stream, bytes);
+                });
                 return Ok((collected, ended.clone()));
             }
-            for ((stream, fd), is_ready) in streams.iter_mut().zip(ready.streams) {
+            let open = streams.iter_mut().zip(&mut filters).zip(ready.streams);
+            for (((stream, fd), filter), is_ready) in open {
                 let Some(open) = fd.as_ref().filter(|_| is_ready) else { continue };
                 let Some(bytes) = read_available(open, &mut buffer)? else {
                     *fd = None;
                     continue;
                 };
                 late_bytes += if is_late { bytes.len() } else { 0 };
-                collected.add(*stream, bytes, &mut spill);
-                let total_bytes = collected.mixed.total_bytes();
-                let news = OutputProgress { stream: *stream, bytes, total_bytes };
-                if let ControlFlow::Break(reason) = progress(news)
+                let shown = filter.push(bytes);
+                if let ControlFlow::Break(reason) = deliver(&mut collected, *stream, &shown)
                     && !is_killed
                 {
                     running.kill(reason);
@@ -152,6 +168,20 @@ impl OutputCollector {
             if end.is_none() && ready.ended {
                 end = running.try_wait().map(|ended| (ended, Instant::now() + drain_grace));
             }
+        }
+    }
+}
+
+/// Delivers what was held back because it may be the beginning of a secret value.
+fn deliver_held(
+    streams: &[(OutputStream, Option<OwnedFd>); 2],
+    filters: &mut [SecretStream; 2],
+    mut deliver: impl FnMut(OutputStream, &[u8]),
+) {
+    for ((stream, _), filter) in streams.iter().zip(filters) {
+        let held = filter.finish();
+        if !held.is_empty() {
+            deliver(*stream, &held);
         }
     }
 }

@@ -13,13 +13,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio_util::sync::CancellationToken;
-use zero_core::{CallId, RiskLevel, SessionId, ToolCall, ToolKind, ToolOutcome};
+use zero_core::{CallId, RiskLevel, SecretMask, SessionId, ToolCall, ToolKind, ToolOutcome};
 use zero_policy::PermissionMode;
 use zero_runtime::dialect::{BUILTIN, DialectTool};
 use zero_runtime::notes::NoteStoreSet;
 use zero_runtime::tool::BoxFuture;
 use zero_runtime::tool_backend::{
-    CallApprover, CallObserver, CatalogEntry, ToolBackend, ToolBackendError, ToolCatalog, ToolList,
+    CallApprover, CallObserver, CatalogEntry, InstructionFile, PromptCommand, ToolBackend,
+    ToolBackendError, ToolCatalog, ToolList,
 };
 use zero_runtime::tool_host::new_call_id;
 use zero_runtime::{
@@ -190,9 +191,12 @@ impl LocalToolBackend {
                 prompt_commands::read(&workspace, own(USER_COMMANDS).as_deref(), &*policy);
             (instructions, commands)
         });
-        let (instructions, commands) = read
+        let (mut instructions, mut commands): (Vec<InstructionFile>, Vec<PromptCommand>) = read
             .await
             .map_err(|_| ToolBackendError::Workspace("zero is shutting down".to_owned()))?;
+        let secrets = self.host.secrets().current_mask().await;
+        instructions.iter_mut().for_each(|file| secrets.mask_string(&mut file.text));
+        commands.iter_mut().for_each(|command| secrets.mask_string(&mut command.prompt));
         Ok(ToolCatalog {
             cwd: self.host.workspace().cwd().to_owned(),
             system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
@@ -248,6 +252,10 @@ impl ToolBackend for LocalToolBackend {
 
     fn folder(&self) -> Option<PathBuf> {
         Some(self.host.workspace().cwd().to_owned())
+    }
+
+    fn secret_mask(&self) -> BoxFuture<'_, Arc<SecretMask>> {
+        Box::pin(self.host.secrets().current_mask())
     }
 }
 

@@ -123,7 +123,10 @@ fn split_entries(file: &Value) -> Vec<UnparsedEntry<'_>> {
                     let key = format!("{section}.{name}");
                     match field {
                         Value::Array(items)
-                            if matches!(section.as_str(), "permissions" | "sandbox" | "hooks") =>
+                            if matches!(
+                                section.as_str(),
+                                "permissions" | "sandbox" | "secrets" | "hooks"
+                            ) =>
                         {
                             push_items(&mut entries, &key, &pointer, items);
                         }

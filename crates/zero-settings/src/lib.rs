@@ -52,6 +52,7 @@ mod program_path;
 pub mod rule_entry;
 pub mod rule_examples;
 pub mod sandbox;
+pub mod secrets;
 mod semantic_checks;
 pub mod settings_schema;
 pub mod tool_commands;

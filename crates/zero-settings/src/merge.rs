@@ -6,7 +6,7 @@ use zero_core::HostLimits;
 use zero_policy::PermissionMode;
 
 use crate::parsed_setting::ParsedSetting;
-use crate::{SettingsEntry, SettingsEntryState, hooks, sandbox};
+use crate::{SettingsEntry, SettingsEntryState, hooks, sandbox, secrets};
 
 /// The entries so far, and the resulting settings.
 #[derive(Debug, Default)]
@@ -25,7 +25,9 @@ impl SettingsMerger {
                 self.entries.push(without_limits(&entry));
                 SettingsEntryState::SetAside
             }
-            "permissions.ask" | "permissions.deny" | "sandbox.masked" => SettingsEntryState::Active,
+            "permissions.ask" | "permissions.deny" | "sandbox.masked" | secrets::FILES_KEY => {
+                SettingsEntryState::Active
+            }
             "permissions.allow" if trusted => SettingsEntryState::Active,
             "permissions.mode" if trusted || self.tightens_mode(&entry) => {
                 self.mode = entry.mode();
@@ -50,6 +52,7 @@ impl SettingsMerger {
                 SettingsEntryState::Active
             }
             "bash.on-timeout" => SettingsEntryState::SetAside,
+            secrets::EXCEPT_KEY => SettingsEntryState::Active,
             key if trusted && is_atomic(key) => {
                 self.override_earlier(&entry.key);
                 SettingsEntryState::Active
@@ -96,7 +99,8 @@ fn is_extensible_list(key: &str) -> bool {
 /// Whether a key applies only in the user's own settings.
 fn is_user_only(key: &str) -> bool {
     let sections = ["gateway.", "acp.", "web.", "network."];
-    key == "sandbox.readable" || sections.iter().any(|section| key.starts_with(section))
+    matches!(key, "sandbox.readable" | secrets::MASK_KEY | secrets::EXCEPT_KEY)
+        || sections.iter().any(|section| key.starts_with(section))
 }
 
 /// Whether a key is a single unit that the last file replaces as a whole: a server, a command, a
@@ -114,7 +118,8 @@ fn is_atomic(key: &str) -> bool {
         "web.",
         "network.",
     ];
-    matches!(key, "model" | "agent") || sections.iter().any(|section| key.starts_with(section))
+    matches!(key, "model" | "agent" | secrets::MASK_KEY)
+        || sections.iter().any(|section| key.starts_with(section))
 }
 
 /// Whether no limit of `changed` is larger than in `usual`. Names all fields, so that a new one
@@ -285,6 +290,34 @@ mod tests {
                 _ => [tried("1"), tried("999999999999")],
             };
             assert_eq!((small, large), (Some(true), Some(false)), "{name}");
+        }
+    }
+
+    #[test]
+    fn project_adds_secret_files_and_removes_none() {
+        let files = [
+            (
+                SettingsLayerKind::User,
+                r#"{"secrets": {"mask": true, "files": ["a"], "except": ["b"]}}"#,
+            ),
+            (
+                SettingsLayerKind::Project,
+                r#"{"secrets": {"mask": false, "files": ["c"], "except": ["d"]}}"#,
+            ),
+        ];
+        for trust in [TrustState::Never, TrustState::assumed()] {
+            check(
+                &files,
+                trust,
+                &[
+                    "user:1 secrets.mask true Active",
+                    "user:1 secrets.files \"a\" Active",
+                    "user:1 secrets.except \"b\" Active",
+                    "project:1 secrets.mask false OnlyYours",
+                    "project:1 secrets.files \"c\" Active",
+                    "project:1 secrets.except \"d\" OnlyYours",
+                ],
+            );
         }
     }
 

@@ -28,6 +28,7 @@ use crate::models::{self, AgentSetting, ModelSetting};
 use crate::network::{self, NetworkSettings};
 use crate::problem::SettingsProblem;
 use crate::sandbox::{self, BashSettings, SandboxSettings};
+use crate::secrets::{self, SecretsSettings};
 use crate::semantic_checks;
 use crate::tool_commands::{self, COMMAND_LINES, ToolsSettings};
 use crate::web::{self, WebSettings};
@@ -74,6 +75,8 @@ pub struct SettingsFile {
     acp: AcpSettings,
     /// Which hosts, variables and files commands may use.
     sandbox: SandboxSettings,
+    /// How zero keeps the values of secrets from models and records.
+    secrets: SecretsSettings,
     /// Settings of the Bash tool.
     bash: BashSettings,
     /// How tools use the web.
@@ -201,6 +204,8 @@ pub fn known_keys() -> Vec<SettingsKey> {
     let closed = permissions.into_iter().chain(LIMITS.iter().map(String::as_str));
     let closed = closed
         .chain(sandbox::LISTS)
+        .chain(secrets::LISTS)
+        .chain([secrets::MASK_KEY])
         .chain(hooks::LISTS)
         .chain(["bash.on-timeout", "mcp.toolSchemaBudget"]);
     let closed = closed.chain(COMMAND_LINES).chain(["model", "agent"]);
@@ -214,6 +219,7 @@ pub fn known_keys() -> Vec<SettingsKey> {
 pub fn is_list(key: &str) -> bool {
     matches!(key, "permissions.allow" | "permissions.ask" | "permissions.deny")
         || sandbox::LISTS.contains(&key)
+        || secrets::LISTS.contains(&key)
         || hooks::LISTS.contains(&key)
 }
 
@@ -277,6 +283,7 @@ pub(crate) fn find_problems(value: &Value) -> Vec<(String, String)> {
     found.extend(tool_commands::find_wrong_command_lines(value));
     found.extend(semantic_checks::find_wrong_limits(value));
     found.extend(sandbox::find_wrong_texts(value));
+    found.extend(secrets::find_wrong_texts(value));
     found.extend(models::find_wrong_names(value));
     found.extend(gateway::find_wrong_texts(value));
     found.extend(web::find_wrong_engines(value));
@@ -430,7 +437,7 @@ mod tests {
                 r#"f:3:45: `permissions.deny` is "Bash"; write an array"#,
                 "f:4:12: unknown key `limits.file-timout`; did you mean `file-timeout`?",
                 "f:4:33: `limits.result` is true; write a string or a whole number at least 1",
-                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `lspServers`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `acp`, `sandbox`, `bash`, `web`, `network`",
+                "f:4:50: unknown key `zzz`; remove it, or write one of `$schema`, `permissions`, `limits`, `mcpServers`, `mcp`, `lspServers`, `tools`, `hooks`, `models`, `model`, `agents`, `agent`, `gateway`, `acp`, `sandbox`, `secrets`, `bash`, `web`, `network`",
             ],
         );
         check_problems(

@@ -9,7 +9,9 @@ use zero_lsp::{FolderTrustCheck, LanguageServerLimits, LanguageServersConfig};
 use zero_policy::PermissionMode;
 use zero_runtime::dialect::{BUILTIN, DialectTool};
 use zero_runtime::notes::NoteStoreSet;
-use zero_runtime::{Dialect, DialectName, ToolHost, ToolHostConfig, ToolRegistry};
+use zero_runtime::{
+    Dialect, DialectName, SecretMaskConfig, ToolHost, ToolHostConfig, ToolRegistry,
+};
 use zero_sandbox::{StateDir, Workspace};
 use zero_settings::TrustStore;
 use zero_settings::WorkspaceSettings;
@@ -130,7 +132,18 @@ impl AppContext {
         settings.apply_limits(&mut config.limits);
         config.policy = policy;
         config.commands = commands;
+        config.secrets = self.secret_mask_config(settings);
         Ok(config)
+    }
+
+    /// Where a host finds the secret values that it masks.
+    pub(crate) fn secret_mask_config(&self, settings: &WorkspaceSettings) -> SecretMaskConfig {
+        let files = settings.masked_files();
+        let variables = match files.is_empty() {
+            true => Vec::new(),
+            false => self.config.command_settings().environment,
+        };
+        SecretMaskConfig { files, variables }
     }
 
     /// Host for commands that manage external tools and call none.

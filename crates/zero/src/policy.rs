@@ -9,7 +9,7 @@ use zero_exec::LocalMachine;
 use zero_policy::engine::VerdictTree;
 use zero_policy::{
     CommandHosts, GrantScope, PermissionMode, PolicyDecision, PolicyEngine, PolicyEngineConfig,
-    PolicyRule,
+    PolicyRule, SecretFileSet,
 };
 use zero_runtime::simulated_call::{CallSimulator, SimulatedCall};
 use zero_runtime::{DialectName, HookSettings, Policy, RulePolicy};
@@ -41,6 +41,8 @@ pub(crate) struct PolicyContext {
     pub(crate) search_path: Vec<PathBuf>,
     /// Hosts that commands may connect to, from the settings.
     pub(crate) network: CommandHosts,
+    /// Files of the workspace whose values are masked.
+    pub(crate) masked_files: SecretFileSet,
 }
 
 impl PolicyContext {
@@ -59,6 +61,7 @@ impl PolicyContext {
             state_dir: self.state_dir.clone(),
             secret_files: self.secret_files.clone(),
             network: self.network.clone(),
+            masked_files: self.masked_files.clone(),
         })
     }
 }
@@ -184,6 +187,7 @@ impl AppContext {
         let mode = mode.unwrap_or_else(|| settings.mode());
         let context = PolicyContext {
             network: settings.command_hosts(),
+            masked_files: settings.masked_files(),
             secret_files: self.secret_files(&settings),
             ..context
         };
@@ -227,6 +231,7 @@ impl AppContext {
         let context = PolicyContext {
             roots: workspace.roots().map(Path::to_owned).collect(),
             network: settings.command_hosts(),
+            masked_files: settings.masked_files(),
             secret_files: self.secret_files(settings),
             ..self.policy_context(None, None)?
         };
@@ -252,6 +257,7 @@ impl AppContext {
             secret_files: Vec::new(),
             search_path: self.config.search_path().to_vec(),
             network: CommandHosts::default(),
+            masked_files: SecretFileSet::default(),
         })
     }
 }

@@ -46,7 +46,8 @@ pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()
     Ok(())
 }
 
-fn timed_row(what: &str, took: Duration, budget: Duration) -> BenchRow {
+/// A row with a time and its budget.
+pub(super) fn timed_row(what: &str, took: Duration, budget: Duration) -> BenchRow {
     BenchRow {
         what: what.to_owned(),
         ours: format_time(took),

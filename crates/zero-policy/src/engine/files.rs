@@ -18,6 +18,9 @@ use crate::shell::analysis::{FileUse, WorkingFolders};
 /// Most files that one pattern may match; with more, it is treated as unknown.
 const PATTERN_FILES_MAX: usize = 200;
 
+/// Reason for a file of the workspace with secrets.
+const CONTAINS_SECRETS: &str = "it contains secrets";
+
 /// A rule that allows a command and thereby the files that it accesses.
 #[derive(Clone, Copy)]
 pub(super) struct CoveringRule<'a> {
@@ -74,13 +77,25 @@ impl<'a> RequestEvaluator<'a> {
     /// The rule that allows changing a file with a tool that reads it first; it allows the read as
     /// well.
     fn find_edit_rule(&self, access: FileAccess, views: &PathViews) -> Option<CoveringRule<'a>> {
-        let changes = |effect: &Effect| matches!(effect, Effect::Write(path) if path.canonical() == views.canonical);
-        let is_edit = access == FileAccess::Read && self.request.effects.iter().any(changes);
+        let is_edit = access == FileAccess::Read && self.is_edited(views);
         let (tool, rules) = (self.request.tool, &self.engine.rules);
         let rule = rules
             .find_path_rule(Verdict::Allow, tool, FileAccess::Write, views)
             .filter(|_| is_edit)?;
         Some(CoveringRule { rule, exact: false, changes: false })
+    }
+
+    /// Whether the call changes a file by a tool of zero's own, which shows no more than the change.
+    fn is_edited(&self, views: &PathViews) -> bool {
+        let changes = |effect: &Effect| matches!(effect, Effect::Write(path) if path.canonical() == views.canonical);
+        self.request.effects.iter().any(changes)
+    }
+
+    /// Whether a file of the workspace contains secrets that its reader need not see.
+    fn has_masked_values(&self, views: &PathViews) -> bool {
+        let files = &self.engine.masked_files;
+        (files.contains(&views.canonical) || files.contains(&views.written))
+            && !self.is_edited(views)
     }
 
     /// Evaluates a file that a command accesses: one verdict for each possible file. `sources`
@@ -217,6 +232,12 @@ impl<'a> RequestEvaluator<'a> {
             (FileAccess::Read, _) if secret.is_some() => {
                 (Verdict::Ask, format!("it contains {}", secret.unwrap_or_default()))
             }
+            (FileAccess::Read, true) if self.has_masked_values(views) => match mode {
+                PermissionMode::Auto => {
+                    (Verdict::Allow, format!("{CONTAINS_SECRETS}, which zero masks"))
+                }
+                _ => (Verdict::Ask, format!("{CONTAINS_SECRETS}; zero shows their names only")),
+            },
             (FileAccess::Read, true) => (Verdict::Allow, "it is in the workspace".to_owned()),
             (FileAccess::Read, false) => (Verdict::Ask, "it is outside the workspace".to_owned()),
             (FileAccess::Write, true) if mode.accepts_edits() => {

@@ -15,6 +15,7 @@ mod cpu_time;
 mod engine_harness;
 mod everyday_commands;
 mod grants;
+mod masked_files;
 mod own_files;
 mod properties;
 mod script_walk;

@@ -177,7 +177,8 @@ impl<'a> RunDriver<'a> {
         match action {
             // A summary that could not be stored is not announced.
             TurnAction::Show(EventKind::Compacted { .. }) if self.outbox.is_broken() => {}
-            TurnAction::Show(what) => {
+            TurnAction::Show(mut what) => {
+                mask_input(under_way.backend.as_ref(), &mut what).await;
                 under_way.growth.add(&what);
                 self.outbox.push(what);
             }
@@ -473,6 +474,15 @@ impl<'a> RunDriver<'a> {
         };
         tokio::join!(save, patch);
         RunCompletion { end, usage: turn.usage() }
+    }
+}
+
+/// Replaces secret values in the arguments of a call that is shown.
+async fn mask_input(backend: Option<&ActiveBackend>, what: &mut EventKind) {
+    if let (EventKind::ToolStarted { input, title, .. }, Some(now)) = (what, backend) {
+        let secrets = now.backend.secret_mask().await;
+        secrets.mask_json(input);
+        secrets.mask_string(title);
     }
 }
 

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::field::{Empty, display};
 use tracing::{Instrument as _, Span};
 use zero_runtime::DialectName;
+use zero_runtime::tool_backend::FolderAccess;
 
 use crate::agent::{AgentProfile, DIRECT};
 use crate::approvals::RequestingRun;
@@ -208,6 +209,14 @@ impl SessionManagerInner {
             end = active.wait_for_stop() => return Ok(PreparedRun::Ended(end)),
             slashed = self.resolve_prompt(state, &record, &agent, model.as_ref().ok(), dialect, &prompt) => slashed,
         };
+        let slashed = match slashed {
+            PromptResolution::Prompt(text) => tokio::select! {
+                biased;
+                end = active.wait_for_stop() => return Ok(PreparedRun::Ended(end)),
+                text = self.mask_prompt(state, &agent, &prompt.reach, text) => PromptResolution::Prompt(text),
+            },
+            slashed => slashed,
+        };
         let answer =
             |text: &str| TurnGoal::Answer(prompts::build_message(text, &prompt.attachments));
         let (goal, model, dialect) = match slashed {
@@ -240,6 +249,21 @@ impl SessionManagerInner {
         };
         let turn = Box::new(Turn::new(config, messages, goal));
         Ok(PreparedRun::Turn { turn, agent, model, dialect })
+    }
+
+    /// A prompt for a model, without the values of secrets that the tools know. Without tools, nothing
+    /// is known.
+    async fn mask_prompt(
+        &self,
+        state: &SessionState,
+        agent: &AgentProfile,
+        reach: &FolderAccess,
+        mut text: String,
+    ) -> String {
+        if let Ok(now) = self.backend_for(state, agent, reach).await {
+            now.backend.secret_mask().await.mask_string(&mut text);
+        }
+        text
     }
 
     /// Records the end of a run and notifies waiters. If the store fails, it retries until the store

@@ -6,12 +6,13 @@ use serde_json::Value;
 use zero_policy::protected_paths::{
     ProtectedPaths, closed_reason, protected_reason, sensitive_reason,
 };
-use zero_policy::{CommandHosts, HostPattern};
+use zero_policy::{CommandHosts, HostPattern, SecretFileSet};
 use zero_runtime::{CommandNetwork, CommandSettings, TimeoutAction};
 use zero_sandbox::SandboxProperty;
 
 use super::WorkspaceSettings;
 use crate::sandbox::PathSetting;
+use crate::secrets;
 use crate::user_paths::canonical_folder;
 use crate::{ParsedSetting, SettingsEntry, SettingsLocation, SettingsProblem, UserPaths};
 
@@ -58,6 +59,18 @@ impl WorkspaceSettings {
         // If commands may use the machine's network, they also reach its loopback.
         let is_enforced = !self.weaker_properties().contains(&SandboxProperty::Network);
         CommandHosts { listed, own_loopback: localhost && is_enforced }
+    }
+
+    /// The files whose values are masked; none if masking is turned off.
+    pub fn masked_files(&self) -> SecretFileSet {
+        let mut off = self.active_entries().filter(|entry| entry.key == secrets::MASK_KEY);
+        if off.any(|entry| entry.value == false) {
+            return SecretFileSet::default();
+        }
+        let mut files = SecretFileSet::standard();
+        self.text_values(secrets::FILES_KEY).iter().for_each(|name| files.add(name));
+        self.text_values(secrets::EXCEPT_KEY).iter().for_each(|name| files.add_exception(name));
+        files
     }
 
     /// Hosts that commands may connect to, as written.
@@ -208,6 +221,18 @@ mod tests {
         check(&folder, "/home", folder.join("home").starts_with("/home") ^ true);
         check(&folder, folder.to_str().unwrap(), false);
         check(&folder, "~/.local/state/zero/trust.json", false);
+    }
+
+    #[test]
+    fn masked_files_are_extended_and_turned_off() {
+        let contains = |settings: &str, path: &str| {
+            load_settings(settings).masked_files().contains(Path::new(path))
+        };
+        assert!(contains("{}", "/w/.env"));
+        let own = r#"{"secrets": {"files": ["*.vault"], "except": [".env.test"]}}"#;
+        assert!(contains(own, "/w/x.vault") && contains(own, "/w/.env"));
+        assert!(!contains(own, "/w/.env.test"));
+        assert!(!contains(r#"{"secrets": {"mask": false, "files": ["*.vault"]}}"#, "/w/.env"));
     }
 
     #[test]

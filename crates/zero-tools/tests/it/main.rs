@@ -21,6 +21,7 @@ mod masked_paths;
 mod network;
 mod properties;
 mod protected_paths;
+mod secret_values;
 mod services;
 mod simulated_calls;
 mod tool_discovery;

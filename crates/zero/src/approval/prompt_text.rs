@@ -35,6 +35,7 @@ const KINDS: &[(&str, &str)] = &[
     ("exec", "parts"),
     ("write", "writes"),
     ("delete", "deletes"),
+    ("secret", "secrets"),
     ("net", "hosts"),
     ("endpoint", "engine"),
     ("read", "reads"),

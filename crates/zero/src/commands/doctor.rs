@@ -12,6 +12,7 @@ mod language_servers;
 mod mcp_servers;
 mod missing_tools;
 mod sandbox;
+mod secrets;
 mod sessions;
 
 use serde_json::json;

@@ -50,6 +50,7 @@ fn healthy_setup_is_reported_ok() {
     ok      trust    this folder is not trusted; its settings do not need trust
     ok      rules    no rules; zero asks before it changes anything
     ok      mode     ask (default)
+    ok      secrets  no secret files and no secret variables found
     ok      models   no model is configured; set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or OLLAMA_HOST for local models, or add one under `models` in settings; ZERO_MODEL selects one of several
     ok      gateway  reachable only from this machine; named tokens: 0
     ok      editor   `zero acp` uses a gateway in its own process

@@ -34,6 +34,7 @@ mod run;
 mod sandbox_settings;
 mod secret_files;
 mod secret_leaks;
+mod secret_values;
 mod sessions;
 mod stdio_process;
 #[cfg(feature = "telemetry")]

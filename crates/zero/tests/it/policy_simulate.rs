@@ -9,13 +9,13 @@ use crate::test_program::TestProgram;
 fn program_with_calls() -> TestProgram {
     let zero = TestProgram::new();
     write_file(&zero, "a.txt", "hello\n");
-    write_file(&zero, ".env", "SECRET=1\n");
+    write_file(&zero, ".conf", "SECRET=1\n");
     let call = |tool: &str, input: Value, more: &[&str]| {
         let input = input.to_string();
         zero.run(&[&["tools", "call", tool, &input], more].concat());
     };
     call("Read", json!({"file_path": "a.txt"}), &[]);
-    call("Read", json!({"file_path": ".env"}), &[]);
+    call("Read", json!({"file_path": ".conf"}), &[]);
     call("Write", json!({"file_path": "a.txt", "content": "x"}), &["--yes"]);
     call("Write", json!({"file_path": "a.txt", "content": "y"}), &[]);
     call("Write", json!({"file_path": "b.txt", "content": "y"}), &[]);
@@ -49,7 +49,7 @@ fn simulate_reports_changes_and_suggested_rules() {
     write_file(
         &zero,
         "tomorrow.json",
-        r#"{"permissions": {"deny": ["Read(.env)"], "allow": ["Edit(a.txt)"]}}"#,
+        r#"{"permissions": {"deny": ["Read(.conf)"], "allow": ["Edit(a.txt)"]}}"#,
     );
     let changed = run_simulate(&zero, &["--settings", "tomorrow.json"]);
     assert_eq!(changed["now"], json!({"allow": 3, "ask": 1, "deny": 1}));
@@ -72,7 +72,7 @@ fn simulate_reports_changes_and_suggested_rules() {
     Different decisions:
     CALLS  THEN   NOW    CALL           WHY
     2      ask    allow  Write `a.txt`  changing `[FOLDER]/a.txt`: rule `Edit(a.txt)` allows it
-    1      allow  deny   Read `.env`    reading `[FOLDER]/.env`: rule `Read(.env)` denies it
+    1      allow  deny   Read `.conf`   reading `[FOLDER]/.conf`: rule `Read(.conf)` denies it
 
     Allow rules that would have avoided prompts:
     PROMPTS  RULE

@@ -17,7 +17,8 @@ use zero_settings::{TrustState, TrustStore};
 
 use super::findings::{DoctorFinding, DoctorReport};
 use super::{
-    editor, gateway, hooks, language_servers, mcp_servers, missing_tools, sandbox, sessions,
+    editor, gateway, hooks, language_servers, mcp_servers, missing_tools, sandbox, secrets,
+    sessions,
 };
 use crate::AppContext;
 use crate::terminal::format_short_time;
@@ -50,6 +51,7 @@ pub(super) fn run_all(app: &AppContext) -> Vec<DoctorFinding> {
             missing_tools::check_missing_tools(app, settings, &mut findings);
             language_servers::check_language_servers(app, folder, settings, &mut findings);
             hooks::check_hooks(app, folder, settings, &mut findings);
+            secrets::check_secrets(app, folder, settings, &mut findings);
             sessions::check_models(app, settings, &mut findings);
             gateway::check_gateway(app, settings, &mut findings);
             editor::check_editor(settings, &mut findings);

@@ -1,0 +1,208 @@
+//! Finds forms in a view by fragments of four bytes.
+//!
+//! Of each form, four consecutive fragments are known. So one of them begins at every fourth position
+//! of a view in which the form occurs, and only these positions are looked up: first in a table of
+//! bits, which says no nearly always, then by the fragment itself.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::{FormMatch, SecretForm};
+
+/// Distance of the positions that are looked up, and number of known fragments of each form.
+const STRIDE: usize = 4;
+/// Bytes of a fragment.
+const FRAGMENT_BYTES: usize = 4;
+/// Bits of the filter for each fragment: one of 32 positions is looked up for nothing.
+const BITS_PER_FRAGMENT: usize = 32;
+/// Shortest end of a form that counts as the form.
+const FORM_REST_BYTES_MIN: usize = 8;
+/// Size of the table in which fragments are counted.
+const COUNTER_BITS: u32 = 16;
+const FILTER_BITS_MIN: u32 = 12;
+const FILTER_BITS_MAX: u32 = 22;
+
+/// All forms of all values.
+#[derive(Default)]
+pub(super) struct FragmentIndex {
+    /// Sorted by their bytes.
+    forms: Vec<SecretForm>,
+    form_bytes_max: usize,
+    /// The known fragments.
+    filter: HashedBits,
+    /// Where the occurrences of a fragment are in `occurrences`.
+    fragments: HashMap<u32, Range<usize>>,
+    occurrences: Vec<FragmentOccurrence>,
+    /// The first fragments of all forms.
+    beginnings: HashedBits,
+}
+
+/// A fragment of a form.
+struct FragmentOccurrence {
+    form: usize,
+    /// Its position in the form.
+    offset: usize,
+}
+
+/// The longest beginning of a form at the end of a view.
+pub(super) struct OpenEnd {
+    pub(super) start: usize,
+    pub(super) owner: usize,
+    pub(super) can_be_cut: bool,
+}
+
+impl FragmentIndex {
+    /// Shortest form that is found at every position.
+    pub(super) const FORM_BYTES_MIN: usize = STRIDE - 1 + FRAGMENT_BYTES;
+
+    pub(super) fn new(mut forms: Vec<SecretForm>) -> Self {
+        forms.sort_by(|a, b| a.view.cmp(&b.view));
+        forms.dedup_by(|a, b| a.view == b.view);
+        // Fragments that share a counter are counted together: that only makes the choice worse.
+        let mut counts = vec![0_usize; 1 << COUNTER_BITS];
+        let counter = |fragment: u32| (hash(fragment) >> (32 - COUNTER_BITS)) as usize;
+        for form in &forms {
+            fragments(&form.view).for_each(|fragment| counts[counter(fragment)] += 1);
+        }
+        // Keys of one vendor begin alike, so the rarest part of each form is chosen.
+        let chosen = |form: &SecretForm| {
+            let all: Vec<usize> =
+                fragments(&form.view).map(|fragment| counts[counter(fragment)]).collect();
+            let parts = all.windows(STRIDE).map(|part| part.iter().sum::<usize>()).enumerate();
+            let rarest = parts.skip(lost_bytes_max(&form.view)).min_by_key(|(_, count)| *count);
+            rarest.map_or(0, |(at, _)| at)
+        };
+        let mut pairs: Vec<(u32, FragmentOccurrence)> = Vec::with_capacity(forms.len() * STRIDE);
+        for (form, at) in forms.iter().map(chosen).enumerate() {
+            let view = forms.get(form).map_or(&[][..], |form| &form.view);
+            let known = fragments(view).enumerate().skip(at).take(STRIDE);
+            pairs.extend(
+                known.map(|(offset, fragment)| (fragment, FragmentOccurrence { form, offset })),
+            );
+        }
+        pairs.sort_by_key(|(fragment, _)| *fragment);
+        let (mut filter, mut beginnings) =
+            (HashedBits::with_room(pairs.len()), HashedBits::with_room(forms.len()));
+        let mut fragments: HashMap<u32, Range<usize>> = HashMap::with_capacity(pairs.len());
+        for (at, (fragment, _)) in pairs.iter().enumerate() {
+            filter.insert(*fragment);
+            fragments.entry(*fragment).or_insert(at..at).end = at + 1;
+        }
+        for form in &forms {
+            beginnings.insert(fragment_at(&form.view, 0));
+        }
+        let form_bytes_max = forms.iter().map(|form| form.view.len()).max().unwrap_or(0);
+        let occurrences = pairs.into_iter().map(|(_, occurrence)| occurrence).collect();
+        Self { forms, form_bytes_max, filter, fragments, occurrences, beginnings }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.forms.is_empty()
+    }
+
+    /// All occurrences of all forms in a view.
+    pub(super) fn find(&self, view: &[u8]) -> Vec<FormMatch> {
+        let mut found = Vec::new();
+        for (block, bytes) in view.chunks_exact(STRIDE).enumerate() {
+            let fragment = fragment_at(bytes, 0);
+            if self.filter.contains(fragment) {
+                self.compare(view, block * STRIDE, fragment, &mut found);
+            }
+        }
+        found
+    }
+
+    fn compare(&self, view: &[u8], at: usize, fragment: u32, found: &mut Vec<FormMatch>) {
+        let Some(range) = self.fragments.get(&fragment) else { return };
+        for occurrence in self.occurrences.get(range.clone()).unwrap_or_default() {
+            let form = self.forms.get(occurrence.form);
+            let Some(form) = form else { continue };
+            let lost = lost_bytes_max(&form.view);
+            let (head, rest) = form.view.split_at(lost);
+            let Some(start) = (at + lost).checked_sub(occurrence.offset) else { continue };
+            let end = start + rest.len();
+            if view.get(start..end) == Some(rest) {
+                let before = view.get(..start).unwrap_or_default();
+                let equal = before.iter().rev().zip(head.iter().rev());
+                let equal = equal.take_while(|(a, b)| a == b).count();
+                found.push(FormMatch { range: start - equal..end, owner: form.owner });
+            }
+        }
+    }
+
+    /// The longest beginning of a form, of at least `bytes_min`, that the view ends with. The whole
+    /// form is not a beginning.
+    pub(super) fn find_open_end(&self, view: &[u8], bytes_min: usize) -> Option<OpenEnd> {
+        let first = view.len().saturating_sub(self.form_bytes_max.saturating_sub(1));
+        let last = view.len().checked_sub(bytes_min.max(1))?;
+        (first..=last).find_map(|start| {
+            let end = view.get(start..)?;
+            if end.len() >= FRAGMENT_BYTES && !self.beginnings.contains(fragment_at(end, 0)) {
+                return None;
+            }
+            let at = self.forms.partition_point(|form| &*form.view <= end);
+            let form = self.forms.get(at).filter(|form| form.view.starts_with(end))?;
+            Some(OpenEnd { start, owner: form.owner, can_be_cut: form.can_be_cut })
+        })
+    }
+}
+
+/// How many bytes at the beginning of a form a sign before it may take along: `%` and two digits, `\n`,
+/// `\u` and four digits, a terminal sequence and a letter. A form is found without them.
+fn lost_bytes_max(view: &[u8]) -> usize {
+    let count = |at: usize, most: usize, is_taken: fn(&u8) -> bool| {
+        let rest = view.get(at..).unwrap_or_default().iter().take(most);
+        rest.take_while(|byte| is_taken(byte)).count()
+    };
+    let lost = match view.first() {
+        Some(b'x') => 1 + count(1, 2, u8::is_ascii_hexdigit),
+        Some(b'u') => 1 + count(1, 4, u8::is_ascii_hexdigit),
+        _ => count(0, 4, u8::is_ascii_hexdigit),
+    };
+    let lost = lost.max(1 + count(0, 4, |byte| (0x20..0x40).contains(byte)));
+    lost.min(view.len().saturating_sub(FORM_REST_BYTES_MIN))
+}
+
+fn fragments(view: &[u8]) -> impl Iterator<Item = u32> {
+    view.windows(FRAGMENT_BYTES).map(|bytes| fragment_at(bytes, 0))
+}
+
+fn fragment_at(bytes: &[u8], at: usize) -> u32 {
+    let bytes = bytes.get(at..).and_then(<[u8]>::first_chunk::<FRAGMENT_BYTES>);
+    bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+fn hash(number: u32) -> u32 {
+    number.wrapping_mul(0x9e37_79b1)
+}
+
+/// A set of numbers that may contain more than was inserted.
+#[derive(Default)]
+struct HashedBits {
+    words: Vec<u64>,
+    shift: u32,
+}
+
+impl HashedBits {
+    fn with_room(count: usize) -> Self {
+        let wanted = (count * BITS_PER_FRAGMENT).next_power_of_two().trailing_zeros();
+        let bits = wanted.clamp(FILTER_BITS_MIN, FILTER_BITS_MAX);
+        Self { words: vec![0; 1 << (bits - 6)], shift: 32 - bits }
+    }
+
+    fn hash(&self, number: u32) -> usize {
+        (hash(number) >> self.shift) as usize
+    }
+
+    fn insert(&mut self, number: u32) {
+        let at = self.hash(number);
+        if let Some(word) = self.words.get_mut(at >> 6) {
+            *word |= 1 << (at & 63);
+        }
+    }
+
+    fn contains(&self, number: u32) -> bool {
+        let at = self.hash(number);
+        self.words.get(at >> 6).is_some_and(|word| word >> (at & 63) & 1 == 1)
+    }
+}

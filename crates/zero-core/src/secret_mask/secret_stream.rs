@@ -1,0 +1,56 @@
+//! Replaces secret values in output that arrives in pieces.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::{CutEdges, SecretMask, text_view};
+
+/// Most bytes that are held back. A value with more white space inside is replaced as far as it came.
+const HELD_BYTES_MAX: usize = 64 * 1024;
+
+/// Replaces secret values in a stream. The beginning of a value at the end of a piece is held back
+/// until the rest of it arrives.
+#[derive(Debug)]
+pub struct SecretStream {
+    mask: Arc<SecretMask>,
+    held: Vec<u8>,
+}
+
+impl SecretStream {
+    /// A stream of which nothing has arrived.
+    pub fn new(mask: Arc<SecretMask>) -> Self {
+        Self { mask, held: Vec::new() }
+    }
+
+    /// Takes a piece, and returns what can be shown.
+    pub fn push<'a>(&mut self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        if self.mask.is_empty() {
+            return Cow::Borrowed(bytes);
+        }
+        let mut text = std::mem::take(&mut self.held);
+        text.extend_from_slice(bytes);
+        let ranges = self.mask.find_ranges(&text, CutEdges::Excluded);
+        // What an escape means is known when all of it is there.
+        let whole = text_view::open_escape(&text).unwrap_or(text.len());
+        let view = text_view::build(text.get(..whole).unwrap_or_default());
+        let open = self.mask.index.find_open_end(&view, 1);
+        let open = open.map(|open| text_view::map_position(&text, open.start));
+        let mut until = open.unwrap_or(whole);
+        // A value that was found may be the beginning of a longer one.
+        if let Some((range, _)) = ranges.iter().find(|(range, _)| range.contains(&until)) {
+            until = range.start;
+        }
+        if text.len() - until > HELD_BYTES_MAX {
+            return Cow::Owned(self.mask.mask_bytes(&text).into_owned());
+        }
+        self.held = text.split_off(until);
+        let shown: Vec<_> = ranges.into_iter().filter(|(range, _)| range.end <= until).collect();
+        Cow::Owned(if shown.is_empty() { text } else { self.mask.replace(&text, &shown) })
+    }
+
+    /// The rest, when nothing more arrives.
+    pub fn finish(&mut self) -> Vec<u8> {
+        let held = std::mem::take(&mut self.held);
+        self.mask.mask_bytes(&held).into_owned()
+    }
+}

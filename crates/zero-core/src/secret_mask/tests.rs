@@ -1,0 +1,217 @@
+//! Values in text, streams and results, in every encoding.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::ErrorReason;
+
+const TOKEN: &str = "tok_8fJ2-kQ+9vLx/Zw3Rt==";
+const URL: &str = "postgres://app:S3cr3t-p4ss@db.example.com:5432/shop?ssl=1";
+
+fn value(name: &str, text: &str) -> SecretValue {
+    SecretValue { name: name.to_owned(), text: text.to_owned() }
+}
+
+fn mask() -> SecretMask {
+    SecretMask::new([
+        value("API_TOKEN", TOKEN),
+        value("DATABASE_URL", URL),
+        value("DATABASE_URL", "S3cr3t-p4ss"),
+        value("QUOTED", r#"p"a'ss\wo rd%41$x"#),
+        value("SHORT", "short"),
+        value("SIGNS", "+-+-+- -+-"),
+    ])
+}
+
+#[track_caller]
+fn check(text: &str, expected: &str) {
+    assert_eq!(mask().mask_text(text), expected);
+}
+
+fn base64(text: &[u8]) -> String {
+    let mut digits = base64_at(&[text, &[0, 0]].concat(), 0);
+    digits.truncate((text.len() * 8).div_ceil(6));
+    while digits.len() % 4 != 0 {
+        digits.push(b'=');
+    }
+    String::from_utf8(digits).unwrap()
+}
+
+#[test]
+fn value_is_replaced_by_its_name() {
+    check(&format!("a {TOKEN} b"), "a ‹secret API_TOKEN› b");
+    check(&format!("API_TOKEN={TOKEN}\n"), "API_TOKEN=‹secret API_TOKEN›\n");
+    check(&format!("{TOKEN}{TOKEN}"), "‹secret API_TOKEN›‹secret API_TOKEN›");
+    check(&format!("'{URL}'"), "'‹secret DATABASE_URL›'");
+    check("password S3cr3t-p4ss!", "password ‹secret DATABASE_URL›!");
+    check("short +-+-+- -+- db.example.com", "short +-+-+- -+- db.example.com");
+}
+
+#[test]
+fn wrapped_value_is_replaced_and_lines_are_kept() {
+    let wrapped: String = TOKEN.chars().map(|c| format!("{c}\n  ")).collect();
+    let lines = wrapped.matches('\n').count();
+    let clean = mask().mask_text(&wrapped).into_owned();
+    assert_eq!(clean.trim(), format!("‹secret API_TOKEN›{}", "\n".repeat(lines - 1)).trim());
+    assert_eq!(clean.matches('\n').count(), lines);
+    check("+tok_8fJ2-kQ+9\n+vLx/Zw3Rt==\n", "+‹secret API_TOKEN›\n\n");
+}
+
+#[test]
+fn encoded_value_is_replaced() {
+    for before in ["", "x", "xy", "xyz"] {
+        for text in [TOKEN, URL] {
+            let encoded = base64(format!("{before}{text} and more").as_bytes());
+            for encoded in [encoded.clone(), encoded.replace('+', "-").replace('/', "_")] {
+                let clean = mask().mask_text(&encoded).into_owned();
+                assert!(clean.contains("‹secret "), "{before} {encoded} {clean}");
+                let middle = &encoded[before.len() + 6..before.len() + 12];
+                assert!(!clean.contains(middle), "{encoded} {clean}");
+            }
+        }
+    }
+    let hex: String = TOKEN.bytes().map(|byte| format!("{byte:02x}")).collect();
+    check(&hex, "‹secret API_TOKEN›");
+    check(&hex.to_uppercase(), "‹secret API_TOKEN›");
+    check("tok_8fJ2-kQ%2B9vLx%2fZw3Rt%3D%3D&b=1", "‹secret API_TOKEN›&b=1");
+    check("p%22a%27ss%5Cwo+rd%2541%24x", "p%22a%27ss%5Cwo+rd%2541%24x");
+}
+
+#[test]
+fn quoted_and_escaped_value_is_replaced() {
+    let raw = r#"p"a'ss\wo rd%41$x"#;
+    let json = serde_json::to_string(raw).unwrap();
+    let twice = serde_json::to_string(&json).unwrap();
+    for text in
+        [raw, &json, &twice, r#"'p"a'"'"'ss\wo rd%41$x'"#, r#"p"\u0061\u0027ss\\wo rd%41\x24x"#]
+    {
+        let clean = mask().mask_text(text).into_owned();
+        assert!(clean.contains("‹secret QUOTED›") && !clean.contains("rd"), "{text} {clean}");
+    }
+    check("tok_8fJ2-\u{1b}[01;31mkQ+9\u{1b}[0mvLx/Zw3Rt== x", "‹secret API_TOKEN› x");
+}
+
+#[test]
+fn cut_value_is_replaced() {
+    check("curl -H tok_8fJ2-kQ+9vLx", "curl -H ‹secret API_TOKEN›");
+    check("curl tok_8fJ2-kQ+9vLx… (90 bytes)", "curl ‹secret API_TOKEN›… (90 bytes)");
+    check("curl tok_8fJ", "curl tok_8fJ");
+    check("uses postgres://app", "uses postgres://app");
+}
+
+#[test]
+fn names_are_found_without_values() {
+    let mask = mask();
+    let input =
+        json!({"url": format!("https://x.org/?q={}", base64(TOKEN.as_bytes())), "n": [URL]});
+    assert_eq!(mask.find_names(&input), ["API_TOKEN", "DATABASE_URL"]);
+    assert!(mask.find_names(&json!({"command": "curl $API_TOKEN tok_8fJ2-kQ+9vLx"})).is_empty());
+    let placeholder = json!(["‹secret OTHER› ‹secret ", {"a": "x=‹secret API_TOKEN›"}]);
+    assert_eq!(mask.find_placeholder(&placeholder), Some("API_TOKEN"));
+    assert_eq!(mask.find_placeholder(&json!("‹secret OTHER›")), None);
+    let shown = format!("{mask:?} {:?}", value("A", TOKEN));
+    assert!(!shown.contains("8fJ2"), "{shown}");
+}
+
+#[test]
+fn every_text_of_result_is_masked() {
+    let diff = || FileDiff {
+        path: "a".into(),
+        unified: format!("+{TOKEN}"),
+        old_text: Some(TOKEN.into()),
+        new_text: Some(TOKEN.into()),
+        partial: false,
+    };
+    let hit =
+        |line, text: &str| SearchHit { file: "a".into(), line, text: text.into(), is_match: true };
+    let note = || Some(TOKEN.to_owned());
+    let mut result = ToolResult {
+        content: vec![
+            ToolResultPart::Text(TOKEN.into()),
+            ToolResultPart::Lines { first: 1, text: TOKEN.into(), rest: None, note: note() },
+            ToolResultPart::Matches {
+                hits: vec![hit(1, "tok_8fJ2-kQ"), hit(2, "+9vLx/Zw3Rt=="), hit(3, "x")],
+                numbered: true,
+                note: note(),
+            },
+            ToolResultPart::Diff { summary: TOKEN.into(), diff: diff() },
+            ToolResultPart::Resource {
+                uri: TOKEN.into(),
+                mime: "x".into(),
+                data: base64(TOKEN.as_bytes()),
+            },
+        ],
+        display: ResultDisplay::Diff(diff()),
+        structured: json!({TOKEN: [{"a": TOKEN}]}),
+        locations: Vec::new(),
+    };
+    mask().mask_result(&mut result);
+    let written = serde_json::to_string(&result).unwrap();
+    assert!(!written.contains("8fJ2") && !written.contains("9vLx"), "{written}");
+    let ToolResultPart::Matches { hits, .. } = &result.content[2] else { panic!("hits") };
+    assert_eq!(
+        hits.iter().map(|hit| &*hit.text).collect::<Vec<_>>(),
+        ["‹secret API_TOKEN›", "", "x"]
+    );
+    let mut error =
+        ToolError::invalid(ErrorReason::NoMatch, TOKEN).with_detail("a", json!([TOKEN]));
+    mask().mask_error(&mut error);
+    assert!(!format!("{error:?}").contains("8fJ2"));
+}
+
+fn push(stream: &mut SecretStream, bytes: &[u8]) -> Vec<u8> {
+    stream.push(bytes).into_owned()
+}
+
+#[test]
+fn stream_holds_back_only_what_may_be_secret() {
+    let mut stream = SecretStream::new(Arc::new(mask()));
+    assert_eq!(push(&mut stream, b"hello\n"), b"hello\n");
+    assert_eq!(push(&mut stream, b"a tok_8"), b"a ");
+    assert_eq!(push(&mut stream, b"fJ2 no"), b"tok_8fJ2 no");
+    assert_eq!(push(&mut stream, b" tok_8fJ2-kQ+9vLx/Z"), b" ");
+    assert_eq!(push(&mut stream, b"w3Rt== b"), "‹secret API_TOKEN› b".as_bytes());
+    assert_eq!(push(&mut stream, b"S3cr3t-p4ss!%4"), "‹secret DATABASE_URL›!".as_bytes());
+    assert_eq!(push(&mut stream, b"1!"), b"%41!");
+    assert_eq!(push(&mut stream, b"tok_8fJ2-kQ+9v"), b"");
+    assert_eq!(stream.finish(), "‹secret API_TOKEN›".as_bytes());
+    assert_eq!(stream.finish(), b"");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn stream_is_masked_like_whole_text(
+        parts in proptest::collection::vec(prop_oneof![
+            Just(TOKEN.to_owned()), Just(URL.to_owned()), Just(base64(TOKEN.as_bytes())),
+            Just("tok_8f\n  J2-kQ+9vLx/Zw3\x1b[1mRt==".to_owned()), "[a-z%\\\\ \n]{0,12}",
+        ], 0..8),
+        cuts in proptest::collection::vec(1_usize..9, 0..80),
+    ) {
+        let text = parts.join(" ");
+        let mut stream = SecretStream::new(Arc::new(mask()));
+        let (mut shown, mut rest) = (Vec::new(), text.as_bytes());
+        for cut in cuts {
+            let (piece, after) = rest.split_at(cut.min(rest.len()));
+            shown.extend(push(&mut stream, piece));
+            rest = after;
+        }
+        shown.extend(push(&mut stream, rest));
+        shown.extend(stream.finish());
+        let clean = mask();
+        prop_assert_eq!(String::from_utf8_lossy(&shown), clean.mask_text(&text));
+    }
+
+    #[test]
+    fn value_is_never_left_in_text(before in ".{0,20}", after in ".{0,20}", secret in "[A-Za-z0-9/_.]{14,40}") {
+        let mask = SecretMask::new([value("X", &secret)]);
+        prop_assume!(!mask.is_empty());
+        let clean = mask.mask_text(&format!("{before}{secret}{after}")).into_owned();
+        prop_assert!(!clean.contains(&secret), "{}", clean);
+        prop_assert!(mask.mask_text(&clean) == clean);
+    }
+}

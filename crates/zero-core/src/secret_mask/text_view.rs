@@ -1,0 +1,213 @@
+//! The view of a text in which values are compared: different spellings of a value look the same.
+//!
+//! White space, quotes, backslashes, `+` and `-` are left out, `%41`, `\u0041` and `\x41` are decoded,
+//! terminal sequences are skipped, `_` is `/`. So a value is found if it is wrapped, indented, quoted,
+//! part of a diff or a URL, or in either alphabet of base64. The values are compared in the same view,
+//! so leaving out more never hides one.
+
+use std::ops::Range;
+
+use super::FormMatch;
+
+/// Longest terminal sequence.
+const SEQUENCE_BYTES_MAX: usize = 64;
+const ESCAPE: u8 = 0x1b;
+
+/// How a byte appears in the view.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum ByteRole {
+    LeftOut = 0,
+    Shown = 1,
+    /// It may begin an escape.
+    Special = 2,
+}
+
+const ROLES: [u8; 256] = {
+    let mut roles = [ByteRole::Shown as u8; 256];
+    let left_out = b" \t\r\n\x0b\x0c\0+-\"'";
+    let mut at = 0;
+    while at < left_out.len() {
+        roles[left_out[at] as usize] = ByteRole::LeftOut as u8;
+        at += 1;
+    }
+    roles[b'\\' as usize] = ByteRole::Special as u8;
+    roles[b'%' as usize] = ByteRole::Special as u8;
+    roles[ESCAPE as usize] = ByteRole::Special as u8;
+    roles
+};
+
+/// The bytes as they are compared: base64 has two alphabets.
+const SHOWN: [u8; 256] = {
+    let mut shown = [0; 256];
+    let mut at = 0;
+    while at < shown.len() {
+        shown[at] = if at == b'_' as usize { b'/' } else { at as u8 };
+        at += 1;
+    }
+    shown
+};
+
+/// What several bytes of a text stand for.
+struct EscapeUnit {
+    /// Length in the text.
+    len: usize,
+    bytes: [u8; 4],
+    count: usize,
+}
+
+impl EscapeUnit {
+    fn new(len: usize, decoded: &[u8]) -> Self {
+        let mut unit = Self { len, bytes: [0; 4], count: 0 };
+        for byte in decoded.iter().filter(|byte| ROLES[usize::from(**byte)] != 0).take(4) {
+            unit.bytes[unit.count] = SHOWN[usize::from(*byte)];
+            unit.count += 1;
+        }
+        unit
+    }
+}
+
+/// The view of a text. It is never longer than the text.
+pub(super) fn build(text: &[u8]) -> Vec<u8> {
+    let mut view = vec![0; text.len()];
+    let (mut at, mut len) = (0, 0);
+    while at < text.len() {
+        let mut special = text.len();
+        for (offset, byte) in text[at..].iter().enumerate() {
+            let role = ROLES[usize::from(*byte)];
+            if role == ByteRole::Special as u8 {
+                special = at + offset;
+                break;
+            }
+            // No branch: text has white space at every word.
+            view[len] = SHOWN[usize::from(*byte)];
+            len += usize::from(role);
+        }
+        at = special;
+        if at < text.len() {
+            let unit = decode_escape(text, at);
+            for byte in unit.bytes.iter().take(unit.count) {
+                view[len] = *byte;
+                len += 1;
+            }
+            at += unit.len;
+        }
+    }
+    view.truncate(len);
+    view
+}
+
+/// The ranges of a text that these matches in its view come from.
+pub(super) fn map_ranges(text: &[u8], found: Vec<FormMatch>) -> Vec<(Range<usize>, usize)> {
+    let mut ranges = Vec::with_capacity(found.len());
+    let mut open = found.into_iter().peekable();
+    let (mut at, mut len, mut start) = (0, 0, 0);
+    while let (Some(next), Some(byte)) = (open.peek(), text.get(at)) {
+        let (taken, count) = match ROLES[usize::from(*byte)] {
+            role if role == ByteRole::Special as u8 => {
+                let unit = decode_escape(text, at);
+                (unit.len, unit.count)
+            }
+            role => (1, usize::from(role)),
+        };
+        if (len..len + count).contains(&next.range.start) {
+            start = at;
+        }
+        len += count;
+        at += taken;
+        if len >= next.range.end {
+            ranges.push((start..at, next.owner));
+            open.next();
+            // The next one may begin in the same unit.
+            start = at;
+        }
+    }
+    ranges
+}
+
+/// The position in a text at which this position of its view begins.
+pub(super) fn map_position(text: &[u8], position: usize) -> usize {
+    let found = FormMatch { range: position..position + 1, owner: 0 };
+    map_ranges(text, vec![found]).first().map_or(text.len(), |(range, _)| range.start)
+}
+
+/// Where an escape begins that the text ends in the middle of.
+pub(super) fn open_escape(text: &[u8]) -> Option<usize> {
+    let from = text.len().saturating_sub(SEQUENCE_BYTES_MAX);
+    let tail = text.get(from..)?;
+    let is_open = |at: &usize| match tail.get(*at) {
+        Some(b'%') => hex_digits(tail, at + 1) == tail.len() - at - 1 && tail.len() - at < 3,
+        Some(b'\\') => {
+            let mark = at + tail[*at..].iter().take_while(|byte| **byte == b'\\').count();
+            let digits = |most: usize| {
+                let count = hex_digits(tail, mark + 1);
+                count < most && mark + 1 + count == tail.len()
+            };
+            match tail.get(mark) {
+                None => true,
+                Some(b'u') => digits(4),
+                Some(b'x') => digits(2),
+                Some(_) => false,
+            }
+        }
+        Some(&ESCAPE) => sequence_len(tail, *at).is_none(),
+        _ => false,
+    };
+    (0..tail.len()).find(is_open).map(|at| from + at)
+}
+
+fn decode_escape(text: &[u8], at: usize) -> EscapeUnit {
+    match text.get(at) {
+        Some(b'%') => match hex_value(text, at + 1, 2) {
+            Some(code) => EscapeUnit::new(3, &[u8::try_from(code).unwrap_or(b'?')]),
+            None => EscapeUnit::new(1, b"%"),
+        },
+        Some(b'\\') => {
+            // Text may be escaped several times over.
+            let run = text[at..].iter().take_while(|byte| **byte == b'\\').count();
+            match text.get(at + run) {
+                Some(b'n' | b'r' | b't') => EscapeUnit::new(run + 1, b""),
+                Some(b'u') => match hex_value(text, at + run + 1, 4).and_then(char::from_u32) {
+                    Some(character) => {
+                        EscapeUnit::new(run + 5, character.encode_utf8(&mut [0; 4]).as_bytes())
+                    }
+                    None => EscapeUnit::new(run, b""),
+                },
+                Some(b'x') => match hex_value(text, at + run + 1, 2) {
+                    Some(code) => EscapeUnit::new(run + 3, &[u8::try_from(code).unwrap_or(b'?')]),
+                    None => EscapeUnit::new(run, b""),
+                },
+                _ => EscapeUnit::new(run, b""),
+            }
+        }
+        _ => EscapeUnit::new(sequence_len(text, at).unwrap_or(1), b""),
+    }
+}
+
+/// Length of a terminal sequence such as that of a colour; `None` if its end is missing.
+fn sequence_len(text: &[u8], at: usize) -> Option<usize> {
+    match text.get(at + 1) {
+        None => None,
+        Some(b'[') => {
+            let rest = text.get(at + 2..).unwrap_or_default();
+            let is_last = |byte: &u8| (0x40..=0x7e).contains(byte);
+            match rest.iter().take(SEQUENCE_BYTES_MAX).position(is_last) {
+                Some(last) => Some(last + 3),
+                None if rest.len() >= SEQUENCE_BYTES_MAX => Some(1),
+                None => None,
+            }
+        }
+        Some(_) => Some(1),
+    }
+}
+
+fn hex_value(text: &[u8], at: usize, digits: usize) -> Option<u32> {
+    text.get(at..at + digits)?
+        .iter()
+        .try_fold(0, |value, byte| Some(value << 4 | char::from(*byte).to_digit(16)?))
+}
+
+/// Number of hexadecimal digits at a position.
+fn hex_digits(text: &[u8], at: usize) -> usize {
+    text.get(at..).unwrap_or_default().iter().take_while(|byte| byte.is_ascii_hexdigit()).count()
+}

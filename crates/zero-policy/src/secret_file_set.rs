@@ -1,0 +1,155 @@
+//! The files of a workspace that contain secrets, by their names.
+//!
+//! Programs need these files, so the sandbox does not hide them. The model needs none of the values:
+//! zero asks before a tool reads such a file, and replaces the values in everything that tools return.
+
+use std::path::Path;
+
+use crate::rule::NameGlob;
+use crate::word_list::words;
+
+/// Files with secrets.
+const STANDARD_NAMES: &[&str] = words!(
+    ".env .env.* .env-* *.env .envrc .flaskenv .dev.vars .secrets *.pem *.key *.p12 *.pfx \
+     *.jks *.keystore *.ppk id_rsa* id_dsa* id_ecdsa* id_ed25519* .npmrc .yarnrc.yml .netrc _netrc \
+     .pypirc .pgpass .my.cnf .git-credentials .htpasswd .dockercfg .docker/config.json \
+     .vault-token credentials credentials.json credentials.yml credentials.yaml credentials.toml \
+     secrets.json secrets.yml secrets.yaml secrets.toml secret.json secret.yml secret.yaml \
+     service-account*.json service_account*.json client_secret*.json *.tfvars"
+);
+
+/// Files with such a name that are meant to be shared.
+const STANDARD_EXCEPTIONS: &[&str] = words!(
+    "*.example *.sample *.template *.tmpl *.dist *.example.* *.sample.* *.template.* *-example \
+     *-sample *.pub"
+);
+
+/// The names of files that contain secrets. Empty by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SecretFileSet {
+    names: Vec<NamePattern>,
+    exceptions: Vec<NamePattern>,
+}
+
+/// One or more components at the end of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct NamePattern(Vec<NameGlob>);
+
+impl SecretFileSet {
+    /// The usual names.
+    pub fn standard() -> Self {
+        let mut set = Self::default();
+        STANDARD_NAMES.iter().for_each(|name| set.add(name));
+        STANDARD_EXCEPTIONS.iter().for_each(|name| set.add_exception(name));
+        set
+    }
+
+    /// Checks a pattern such as `*.secret` or `config/prod.yml`; the error says what is wrong.
+    pub fn check_pattern(pattern: &str) -> Result<(), &'static str> {
+        NamePattern::parse(pattern).map(drop)
+    }
+
+    /// Adds the files with a name. One that [`SecretFileSet::check_pattern`] refuses matches nothing.
+    pub fn add(&mut self, pattern: &str) {
+        self.names.extend(NamePattern::parse(pattern).ok());
+    }
+
+    /// Adds files that contain no secrets although they have such a name.
+    pub fn add_exception(&mut self, pattern: &str) {
+        self.exceptions.extend(NamePattern::parse(pattern).ok());
+    }
+
+    /// Whether it matches nothing.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Whether the file at a path contains secrets.
+    pub fn contains(&self, path: &Path) -> bool {
+        let names: Vec<String> =
+            path.iter().rev().map(|name| name.to_string_lossy().to_lowercase()).collect();
+        let has = |patterns: &[NamePattern]| patterns.iter().any(|pattern| pattern.matches(&names));
+        has(&self.names) && !has(&self.exceptions)
+    }
+}
+
+impl NamePattern {
+    fn parse(pattern: &str) -> Result<Self, &'static str> {
+        let parts = pattern.trim_start_matches("**/").split('/');
+        let globs = parts.rev().map(|part| match part {
+            "" | "." | ".." | "*" | "**" => Err("a part of it is not a name"),
+            part => NameGlob::parse(&part.to_lowercase()),
+        });
+        globs.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether the last names of a path match; the names are in reverse order.
+    fn matches(&self, names: &[String]) -> bool {
+        self.0.len() <= names.len()
+            && self.0.iter().zip(names).all(|(glob, name)| glob.matches(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn standard_names_are_recognized() {
+        let set = SecretFileSet::standard();
+        for path in [
+            "/w/.env",
+            "/w/.ENV",
+            "/w/a/.env.local",
+            "/w/.env.production",
+            "/w/prod.env",
+            "/w/key.pem",
+            "/w/id_rsa",
+            "/w/deploy/id_ed25519_ci",
+            "/w/.npmrc",
+            "/w/.netrc",
+            "/w/.pypirc",
+            "/w/credentials.json",
+            "/w/config/secrets.yml",
+            "/w/secrets.yaml",
+            "/w/.docker/config.json",
+            "/w/service-account-prod.json",
+            "/w/config/master.key",
+            "/w/prod.tfvars",
+        ] {
+            assert!(set.contains(Path::new(path)), "{path}");
+        }
+        for path in [
+            "/w/.env.example",
+            "/w/.env.sample",
+            "/w/.env.local.example",
+            "/w/.env.template",
+            "/w/env",
+            "/w/src/environment.rs",
+            "/w/id_rsa.pub",
+            "/w/src/id_map.rs",
+            "/w/config.json",
+            "/w/package.json",
+            "/w/secrets.rs",
+            "/w/credentials.json.example",
+            "/w/.env/readme.md",
+        ] {
+            assert!(!set.contains(Path::new(path)), "{path}");
+        }
+        assert!(!SecretFileSet::default().contains(Path::new("/w/.env")));
+    }
+
+    #[test]
+    fn patterns_are_added_and_excepted() {
+        let mut set = SecretFileSet::standard();
+        set.add("conf/prod*.yml");
+        set.add_exception(".env.test");
+        assert!(set.contains(Path::new("/w/conf/prod-eu.yml")));
+        assert!(!set.contains(Path::new("/w/other/prod-eu.yml")));
+        assert!(!set.contains(Path::new("/w/.env.test")));
+        for wrong in ["", "*", "a/", "..", "[a", "**"] {
+            assert!(SecretFileSet::check_pattern(wrong).is_err(), "{wrong}");
+        }
+        assert!(SecretFileSet::check_pattern("**/vault.txt").is_ok());
+    }
+}

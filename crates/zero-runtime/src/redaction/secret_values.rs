@@ -1,0 +1,572 @@
+//! Which values in a file or environment are secret.
+//!
+//! A name or a format tells: `DB_PASSWORD` holds a secret whatever it is, `DATABASE_URL` only if it has
+//! a password. The rule has to be right in both directions. A secret that is missed reaches the model;
+//! an ordinary word that is masked makes results unreadable.
+
+use std::path::Path;
+
+use serde_json::Value;
+use zero_core::SecretValue;
+use zero_core::secret_mask::VALUE_CHARS_MIN;
+
+use super::{is_secret_field, redact_text, snake_case};
+
+/// Shortest line of a key that counts as a part of it.
+const KEY_LINE_CHARS_MIN: usize = 16;
+/// Shortest value with a harmless name that is secret because it looks random.
+const RANDOM_CHARS_MIN: usize = 32;
+/// Deepest level of a file that is searched for values.
+const DEPTH_MAX: usize = 64;
+
+/// Last words of names that describe a secret, but do not hold it.
+const DESCRIBING_WORDS: &[&str] = &[
+    "algorithm",
+    "audience",
+    "count",
+    "dir",
+    "duration",
+    "enabled",
+    "endpoint",
+    "env",
+    "expiration",
+    "expires",
+    "expiry",
+    "file",
+    "format",
+    "header",
+    "host",
+    "id",
+    "issuer",
+    "length",
+    "lifetime",
+    "limit",
+    "max",
+    "min",
+    "name",
+    "path",
+    "port",
+    "prefix",
+    "region",
+    "size",
+    "timeout",
+    "ttl",
+    "type",
+    "uri",
+    "url",
+    "user",
+    "username",
+    "version",
+];
+/// Words in names of values that everybody may see.
+const PUBLIC_WORDS: &[&str] =
+    &["public", "publishable", "pub", "sha", "checksum", "integrity", "commit"];
+/// Last words of names whose values are secret even if they look ordinary.
+const CERTAIN_WORDS: &[&str] =
+    &["password", "passwd", "passphrase", "passwort", "pwd", "secret", "token", "key", "apikey"];
+/// Values that many people use while they develop.
+const COMMON_VALUES: &[&str] = &[
+    "changeme",
+    "change-me",
+    "change_me",
+    "development",
+    "disabled",
+    "dummy",
+    "enabled",
+    "example",
+    "localhost",
+    "mysecret",
+    "passw0rd",
+    "password",
+    "password1",
+    "password123",
+    "placeholder",
+    "postgres",
+    "postgresql",
+    "production",
+    "required",
+    "secretkey",
+    "staging",
+    "supersecret",
+    "testing",
+    "testpass",
+    "testpassword",
+    "undefined",
+    "username",
+    "00000000",
+    "11111111",
+    "12345678",
+    "123456789",
+    "1234567890",
+];
+/// Words in texts that stand for a value.
+const PLACEHOLDER_WORDS: &[&str] =
+    &["your", "change", "example", "placeholder", "replace", "todo", "insert", "dummy", "xxx"];
+
+/// What a file says about secrets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct FileSecrets {
+    pub(super) values: Vec<SecretValue>,
+    /// Names of values that are not secret.
+    pub(super) left_alone: Vec<String>,
+}
+
+/// How much the place of a value says about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ValueContext {
+    /// Its name tells.
+    Mixed,
+    /// The file contains secrets and little else.
+    Secrets,
+}
+
+/// The secrets of a file; `None` if it is not text, so that its values are not known.
+pub(super) fn read_file(path: &Path, content: &[u8]) -> Option<FileSecrets> {
+    let text = std::str::from_utf8(content).ok().filter(|text| !text.contains('\0'))?;
+    let text = text.trim_start_matches('\u{feff}');
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let lower = name.to_lowercase();
+    let mut found = FileSecrets::default();
+    found.add_private_keys(&name, text);
+    let is_only_secrets = ["secret", "credential"].iter().any(|word| lower.contains(word));
+    let context = if is_only_secrets { ValueContext::Secrets } else { ValueContext::Mixed };
+    let is_key = lower.starts_with("id_") || lower.ends_with(".ppk");
+    match lower.rsplit('.').next().unwrap_or_default() {
+        _ if is_key && found.values.is_empty() => found.add_key_lines(&name, text),
+        "json" => match serde_json::from_str::<Value>(text) {
+            Ok(value) => found.add_json(&name, &value, context, DEPTH_MAX),
+            Err(_) => found.add_assignments(&name, text, context),
+        },
+        "netrc" | "_netrc" => found.add_netrc(text),
+        "pgpass" | "htpasswd" => found.add_last_fields(&name, text),
+        _ => found.add_assignments(&name, text, context),
+    }
+    Some(found)
+}
+
+/// The secrets among environment variables.
+pub(super) fn read_variables(variables: &[(String, String)]) -> Vec<SecretValue> {
+    let mut found = FileSecrets::default();
+    for (name, value) in variables {
+        found.add(name, value, ValueContext::Mixed);
+    }
+    found.values
+}
+
+impl FileSecrets {
+    /// Adds a value if it is secret.
+    fn add(&mut self, name: &str, text: &str, context: ValueContext) {
+        let text = text.trim();
+        if text.is_empty() {
+            return;
+        }
+        if let Some(address) = UrlPassword::find(text) {
+            if address.is_local_default() || address.password.contains("${") {
+                return self.leave_alone(name);
+            }
+            self.push(name, text);
+            if !is_common(address.password) {
+                self.push(name, address.password);
+            }
+        } else if is_secret(name, text, context) {
+            // Long values are printed line by line, and each line is a part of the secret.
+            let lines: Vec<&str> =
+                text.split(['\n', '\r']).flat_map(|line| line.split("\\n")).collect();
+            match &lines[..] {
+                [line] => self.push(name, line),
+                lines => lines.iter().for_each(|line| self.add_key_line(name, line)),
+            }
+        } else {
+            self.leave_alone(name);
+        }
+    }
+
+    fn push(&mut self, name: &str, text: &str) {
+        if text.chars().count() >= VALUE_CHARS_MIN {
+            let value = SecretValue { name: name.to_owned(), text: text.to_owned() };
+            if !self.values.contains(&value) {
+                self.values.push(value);
+            }
+        }
+    }
+
+    fn leave_alone(&mut self, name: &str) {
+        if !self.left_alone.iter().any(|known| known == name) {
+            self.left_alone.push(name.to_owned());
+        }
+    }
+
+    fn add_key_line(&mut self, name: &str, line: &str) {
+        let line = line.trim();
+        if line.chars().count() >= KEY_LINE_CHARS_MIN && !line.starts_with("-----") {
+            self.push(name, line);
+        }
+    }
+
+    fn add_key_lines(&mut self, name: &str, text: &str) {
+        text.lines().for_each(|line| self.add_key_line(name, line));
+    }
+
+    /// Adds the lines of private keys in PEM format. Certificates beside them are public.
+    fn add_private_keys(&mut self, name: &str, text: &str) {
+        let mut is_inside = false;
+        for line in text.lines().map(str::trim) {
+            match line.strip_prefix("-----BEGIN ") {
+                Some(kind) => is_inside = kind.contains("PRIVATE KEY"),
+                None if line.starts_with("-----END ") => is_inside = false,
+                None if is_inside => self.add_key_line(name, line),
+                None => {}
+            }
+        }
+    }
+
+    fn add_json(&mut self, name: &str, value: &Value, context: ValueContext, depth: usize) {
+        match value {
+            Value::String(text) => self.add(name, text, context),
+            Value::Number(number) => self.add(name, &number.to_string(), context),
+            Value::Array(items) if depth > 0 => {
+                items.iter().for_each(|item| self.add_json(name, item, context, depth - 1));
+            }
+            Value::Object(fields) if depth > 0 => {
+                for (name, field) in fields {
+                    self.add_json(name, field, context, depth - 1);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// `machine x login me password …`.
+    fn add_netrc(&mut self, text: &str) {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        for pair in words.windows(2) {
+            if let [name @ ("password" | "account"), value] = pair {
+                self.push(name, value);
+            }
+        }
+    }
+
+    /// `host:port:database:user:password`, `user:hash`.
+    fn add_last_fields(&mut self, name: &str, text: &str) {
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            if let Some((_, value)) = line.rsplit_once(':') {
+                self.push(name, value.trim());
+            }
+        }
+    }
+
+    /// `NAME=value`, `name: value`, also where a `#` takes it out of use.
+    fn add_assignments(&mut self, file: &str, text: &str, context: ValueContext) {
+        let mut lines = text.lines().peekable();
+        let count = text.lines().filter(|line| !line.trim().is_empty()).count();
+        while let Some(line) = lines.next() {
+            let line = line.trim().trim_start_matches(['#', ';', '-', ' ', '\t']);
+            let line = line.strip_prefix("export ").unwrap_or(line).trim_start();
+            let Some((name, value)) = split_assignment(line) else {
+                // A token alone in its file, or an address with a password.
+                if count == 1 || UrlPassword::find(line).is_some() {
+                    self.add(file, line, ValueContext::Secrets);
+                }
+                continue;
+            };
+            let mut value = value.trim().to_owned();
+            let quote = value.chars().next().filter(|c| matches!(c, '"' | '\'' | '`'));
+            let is_block = matches!(value.as_str(), "|" | ">" | "|-" | ">-" | "|+" | ">+");
+            if let Some(quote) = quote {
+                // A quoted value may go on in the next lines.
+                while closing_quote(&value, quote).is_none() {
+                    let Some(next) = lines.next() else { break };
+                    value.push('\n');
+                    value.push_str(next);
+                }
+                let end = closing_quote(&value, quote).unwrap_or(value.len());
+                value = value.get(1..end).unwrap_or_default().to_owned();
+            } else if is_block {
+                value.clear();
+                while let Some(next) = lines.next_if(|next| next.starts_with([' ', '\t'])) {
+                    value.push_str(next.trim());
+                    value.push('\n');
+                }
+            } else {
+                value = value.split(" #").next().unwrap_or_default().trim().to_owned();
+                value = value.trim_end_matches([',', ';']).to_owned();
+            }
+            self.add(&name, &value, context);
+        }
+    }
+}
+
+/// The name and the value of a line.
+fn split_assignment(line: &str) -> Option<(String, &str)> {
+    let at = line.find(['=', ':'])?;
+    // `//registry.example.org:443/:_authToken=…` and `https://…`.
+    let has_scheme = line.get(at..).is_some_and(|rest| rest.starts_with("://"));
+    let at = match has_scheme || line.starts_with("//") {
+        true => line.find('=')?,
+        false => at,
+    };
+    let (name, value) = (line.get(..at)?, line.get(at + 1..)?);
+    let name = name.rsplit([':', '/']).next().unwrap_or(name);
+    let name = name.trim().trim_matches(['"', '\'', '[', ']']);
+    let is_name = |c: char| c.is_alphanumeric() || "_-. ".contains(c);
+    (!name.is_empty() && name.len() <= 128 && name.chars().all(is_name))
+        .then(|| (name.to_owned(), value))
+}
+
+/// Where a quoted text ends.
+fn closing_quote(text: &str, quote: char) -> Option<usize> {
+    let mut is_escaped = false;
+    text.char_indices().skip(1).find_map(|(at, c)| {
+        let is_end = c == quote && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped && quote == '"';
+        is_end.then_some(at)
+    })
+}
+
+/// An address with a password: `postgres://me:secret@db/x`.
+struct UrlPassword<'a> {
+    password: &'a str,
+    host: &'a str,
+}
+
+impl<'a> UrlPassword<'a> {
+    fn find(text: &'a str) -> Option<Self> {
+        let (_, rest) = text.split_once("://")?;
+        let end = rest.find(['/', '?', '#', ' ']).unwrap_or(rest.len());
+        // A password may contain a slash.
+        let (login, host) = match rest.get(..end)?.rsplit_once('@') {
+            Some(parts) => parts,
+            None => rest.rsplit_once('@').filter(|(login, _)| !login.contains(' '))?,
+        };
+        let (_, password) = login.split_once(':')?;
+        (!password.is_empty()).then_some(Self { password, host })
+    }
+
+    /// Whether it is a server of this machine with a password that everybody knows.
+    fn is_local_default(&self) -> bool {
+        let host = self.host.split(['/', '?']).next().unwrap_or_default();
+        let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
+        let is_local =
+            matches!(host, "localhost" | "127.0.0.1" | "[::1]" | "0.0.0.0" | "db" | "redis");
+        is_local && is_common(self.password)
+    }
+}
+
+fn is_secret(name: &str, text: &str, context: ValueContext) -> bool {
+    if is_common(text) || is_reference(text) || is_path(text) {
+        return false;
+    }
+    let snake = snake_case(name);
+    let words: Vec<&str> = snake.split(['_', ' ']).filter(|word| !word.is_empty()).collect();
+    if words.iter().any(|word| PUBLIC_WORDS.contains(word)) {
+        return false;
+    }
+    let last = words.last().copied().unwrap_or_default();
+    let is_url = text.contains("://");
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || b".,_-+:".contains(&byte));
+    let describes = DESCRIBING_WORDS.contains(&last) && snake != "session_id";
+    let is_named = !describes
+        && (is_secret_field(name, &Value::Null) || CERTAIN_WORDS.contains(&last) || last == "salt");
+    if is_named && CERTAIN_WORDS.contains(&last) && !is_url {
+        return !is_placeholder(text);
+    }
+    if is_named || context == ValueContext::Secrets && !describes {
+        return !is_url && !is_ordinary(text) && !is_number || has_secret_format(text);
+    }
+    has_secret_format(text) || is_random(text)
+}
+
+/// Whether a value is too short or too common to be searched for.
+fn is_common(text: &str) -> bool {
+    let lower = text.to_lowercase();
+    text.chars().count() < VALUE_CHARS_MIN
+        || COMMON_VALUES.contains(&lower.as_str())
+        || lower.chars().all(|c| Some(c) == lower.chars().next())
+}
+
+/// Whether a value stands for another: `${NAME}`, `<token>`, `op://vault/item`.
+fn is_reference(text: &str) -> bool {
+    ["${", "$(", "{{", "<", "%(", "op://", "vault:", "ssm:", "arn:", "file:", "data:"]
+        .iter()
+        .any(|start| text.starts_with(start))
+}
+
+fn is_placeholder(text: &str) -> bool {
+    let lower = text.to_lowercase();
+    is_ordinary(text) && PLACEHOLDER_WORDS.iter().any(|word| lower.contains(word))
+}
+
+fn is_path(text: &str) -> bool {
+    let is_rooted = ["/", "./", "../", "~/"].iter().any(|start| text.starts_with(start));
+    is_rooted && (is_ordinary(text.trim_start_matches(['~', '.'])) || text.contains(". "))
+        || text.get(1..3) == Some(":\\")
+}
+
+/// Whether a text consists of words and small numbers: a host name, an email address, a region.
+fn is_ordinary(text: &str) -> bool {
+    let is_word = |word: &str| {
+        let letters = word.trim_end_matches(|c: char| c.is_ascii_digit());
+        let digits = word.len() - letters.len();
+        let rest = letters.chars().skip(1);
+        let is_plain = letters.chars().all(char::is_lowercase)
+            || letters.chars().all(char::is_uppercase)
+            || rest.clone().all(char::is_lowercase);
+        is_plain && letters.chars().count() <= 20 && digits <= 4
+    };
+    text.split(|c: char| "-_./:@, ".contains(c)).all(is_word)
+}
+
+/// Whether the format alone tells that it is a secret.
+fn has_secret_format(text: &str) -> bool {
+    matches!(redact_text(text), std::borrow::Cow::Owned(_))
+}
+
+/// Whether a text has no words: long, and with letters of both cases and digits.
+fn is_random(text: &str) -> bool {
+    let has = |kind: fn(&char) -> bool| text.chars().filter(kind).count() >= 3;
+    text.chars().count() >= RANDOM_CHARS_MIN
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=_-".contains(&byte))
+        && has(char::is_ascii_lowercase)
+        && has(char::is_ascii_uppercase)
+        && has(char::is_ascii_digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(file: &str, text: &str, secret: &[&str]) {
+        let found = read_file(Path::new(file), text.as_bytes()).unwrap();
+        let names: Vec<&str> = found.values.iter().map(|value| &*value.name).collect();
+        assert_eq!(names, secret, "{text}\n{:?}", found.left_alone);
+    }
+
+    #[test]
+    fn secret_variables_are_recognized() {
+        for (name, value) in [
+            ("DB_PASSWORD", "correct-horse-battery"),
+            ("DB_PASSWORD", "83749283"),
+            ("API_KEY", "k3y-with-9-parts"),
+            ("STRIPE_KEY", "sk_live_51H8xYzAbCdEfGhIjKl"),
+            ("JWT_SECRET", "a long sentence as a secret"),
+            ("SECRET_KEY_BASE", "3f2a9c7be1d04568a7c2f19e"),
+            ("GITHUB_TOKEN", "ghp_0123456789abcdefghij0123"),
+            ("SENTRY", "https://0123456789abcdef@o1.ingest.example.com/2"),
+            ("SLACK_WEBHOOK_URL", "https://hooks.slack.com/services/T0/B0/abcdefGHIJ"),
+            ("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE"),
+            ("APP", "Zm9vYmFyYmF6cXV4MTIzNDU2Nzg5MEFCQ0RFRg"),
+            ("COOKIE_SALT", "9fK2mQ4xW7"),
+            ("REDIS_AUTH", "9fK2mQ4xW7"),
+        ] {
+            check(".env", &format!("{name}={value}\n"), &[name]);
+        }
+        check(
+            ".env",
+            "DATABASE_URL=postgres://me:s3cr3t-pw@db.example.com/x",
+            &["DATABASE_URL"; 2],
+        );
+        check(".env", "DATABASE_URL=postgres://me:short@db.example.com/x", &["DATABASE_URL"]);
+        check(".env", "\u{feff}A_TOKEN=\"ab\\\"c12345\" # a \"note\"\n", &["A_TOKEN"]);
+        check(
+            ".env",
+            "# OLD_TOKEN=abc123def456\nexport 'X_TOKEN'=\"abc 123 # def\" # note\n",
+            &["OLD_TOKEN", "X_TOKEN"],
+        );
+        check(
+            ".env",
+            "KEY=\"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEAAoIB\n-----END PRIVATE KEY-----\"",
+            &["KEY", "KEY"],
+        );
+    }
+
+    #[test]
+    fn value_is_what_programs_see() {
+        let value = |text: &str| {
+            let found = read_file(Path::new(".env"), text.as_bytes()).unwrap();
+            found.values.into_iter().map(|value| value.text).collect::<Vec<_>>().join("|")
+        };
+        assert_eq!(value(r#"A_TOKEN="ab\"c12345" # a "note""#), r#"ab\"c12345"#);
+        assert_eq!(value("A_TOKEN='ab\\' # it's"), "");
+        assert_eq!(value("A_TOKEN=abc12345 # a note"), "abc12345");
+        assert_eq!(value("A_TOKEN='abc 12345' B"), "abc 12345");
+        assert_eq!(value("//x.org:443/:_authToken=abc12345"), "abc12345");
+        assert_eq!(value("U=x://a:${PASS_WORD}@b.example.com"), "");
+    }
+
+    #[test]
+    fn ordinary_variables_are_left_alone() {
+        for (name, value) in [
+            ("PORT", "30000000"),
+            ("NODE_ENV", "development"),
+            ("DEBUG", "app:server,app:db"),
+            ("LOG_LEVEL", "information"),
+            ("HOST", "api.internal.example.com"),
+            ("API_URL", "https://api.example.com/v1"),
+            ("DATABASE_URL", "postgres://postgres:postgres@localhost:5432/app_dev"),
+            ("REDIS_URL", "redis://localhost:6379/0"),
+            ("ADMIN_EMAIL", "admin@example.com"),
+            ("AUTH_HOST", "auth.example.com"),
+            ("AUTH_SERVER", "https://auth.example.com/oauth"),
+            ("TOKEN_TTL", "86400000"),
+            ("SESSION_COOKIE_NAME", "my-app-session"),
+            ("DB_PASSWORD", "postgres"),
+            ("DB_PASSWORD", "password"),
+            ("DB_PASSWORD", "changeme"),
+            ("API_KEY", "your-api-key-here"),
+            ("API_KEY", "<your api key>"),
+            ("API_KEY", "${OTHER_KEY}"),
+            ("SECRET", "short"),
+            ("SSH_AUTH_SOCK", "/run/user/1000/keyring/ssh"),
+            ("GOOGLE_APPLICATION_CREDENTIALS", "/home/me/keys/service-account.json"),
+            ("PWD", "/home/me/projects/shop"),
+            ("NEXT_PUBLIC_KEY", "pkpub7Hd83jJ2k3l4M5n6P7q8R9s0TuVw"),
+            ("GIT_COMMIT", "0123456789abcdef0123456789abcdef01234567"),
+            ("BUILD_ID", "01234567-89ab-cdef-0123-456789abcdef"),
+            ("FEATURE_FLAGS", "new-checkout,dark-mode"),
+            ("AWS_REGION", "eu-central-1"),
+            ("VERSION", "1.24.3-beta.1"),
+            ("TZ", "Europe/Berlin"),
+        ] {
+            check(".env", &format!("{name}={value}\n"), &[]);
+        }
+    }
+
+    #[test]
+    fn credential_files_are_read() {
+        check(
+            ".npmrc",
+            "registry=https://registry.example.org/\n//registry.example.org:443/:_authToken=npm_abcDEF123456\n",
+            &["_authToken"],
+        );
+        check(".netrc", "machine x.org login me password s3cr3t-word\n", &["password"]);
+        check(
+            ".pypirc",
+            "[pypi]\nusername = __token__\npassword = pypi-AgEIcHlwaS5vcmc\n",
+            &["password"],
+        );
+        check(".pgpass", "db.example.com:5432:shop:me:s3cr3t-word\n", &[".pgpass"]);
+        check(".git-credentials", "https://me:s3cr3t-word@example.com\n", &[".git-credentials"; 2]);
+        check("master.key", "0123456789abcdef0123456789abcdef\n", &["master.key"]);
+        check(
+            "credentials.json",
+            r#"{"type": "service_account", "client_email": "a@b.example.com", "region": "eu-central-1",
+               "private_key": "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\n-----END PRIVATE KEY-----\n",
+               "inner": [{"client_secret": "GOCSPX-abcdef123"}]}"#,
+            &["private_key", "client_secret"],
+        );
+        check(
+            "secrets.yml",
+            "production:\n  region: eu-central-1\n  sendgrid: SGx9fK2mQ4xW7\n  pem: |\n    0123456789abcdefXYZ\n    fedcba9876543210XYZ\n",
+            &["sendgrid", "pem", "pem"],
+        );
+        let key = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----\n";
+        check("id_ed25519", key, &["id_ed25519"]);
+        check(
+            "cert.pem",
+            "-----BEGIN CERTIFICATE-----\nMIIDdzCCAl+gAwIBAgIEAgAAuTANBg\n-----END CERTIFICATE-----\n",
+            &[],
+        );
+        assert_eq!(read_file(Path::new("x.p12"), b"\x00\xff"), None);
+    }
+}

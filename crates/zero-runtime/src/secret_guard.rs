@@ -1,0 +1,115 @@
+//! Keeps secret values out of what leaves a call, and asks before a call sends one out.
+
+use std::path::Path;
+
+use serde_json::Value;
+use zero_core::{Effect, ErrorReason, RiskLevel, SecretMask, ToolError};
+
+use crate::policy::{EffectDecision, PolicyDecision, Verdict};
+use crate::redaction::WorkspaceSecrets;
+
+/// The secrets in the input of a call.
+pub(crate) struct InputSecrets {
+    /// Names of the secrets whose values it contains.
+    values: Vec<String>,
+    /// The name in a placeholder that it contains.
+    placeholder: Option<String>,
+}
+
+impl InputSecrets {
+    pub(crate) fn find(secrets: &SecretMask, input: &Value) -> Self {
+        let values = secrets.find_names(input).into_iter().map(str::to_owned).collect();
+        let placeholder = secrets.find_placeholder(input).map(str::to_owned);
+        Self { values, placeholder }
+    }
+
+    /// The names of the secrets whose values a call with these effects would send to a program, a
+    /// host or a server.
+    pub(crate) fn carried_out(self, effects: &[Effect]) -> Vec<String> {
+        let leaves = |effect: &Effect| {
+            matches!(
+                effect,
+                Effect::Exec(_)
+                    | Effect::Net(_)
+                    | Effect::Mcp { .. }
+                    | Effect::Endpoint(_)
+                    | Effect::Note(_)
+            )
+        };
+        if effects.iter().any(leaves) { self.values } else { Vec::new() }
+    }
+
+    /// Refuses a placeholder. A file would lose its value, and a command would not get it.
+    pub(crate) fn refuse_placeholder(&self, effects: &[Effect]) -> Result<(), ToolError> {
+        let only_looks = |effect: &Effect| matches!(effect, Effect::Read(_) | Effect::Ask);
+        match &self.placeholder {
+            Some(name) if !effects.iter().all(only_looks) => {
+                let message = format!(
+                    "the input contains `‹secret {name}›`, which stands for a value that zero does not show; the file has the value itself. To change the file, leave the value out of the text to find and of the new text. To use the value in a command, refer to the variable, or let the command read the file"
+                );
+                let error = ToolError::invalid(ErrorReason::NoMatch, message);
+                Err(error.with_detail("secret", name.as_str()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl WorkspaceSecrets {
+    /// A decision that asks if values of secrets would leave in the call, or if a file is read whose
+    /// values are not known and would not be masked. Reads the secret files that the call reads.
+    pub(crate) fn tighten(
+        &self,
+        mut decision: PolicyDecision,
+        carried: &[String],
+    ) -> PolicyDecision {
+        let mut reasons = Vec::new();
+        for effect in &mut decision.effects {
+            let path = Path::new(&effect.target);
+            if effect.kind == "read"
+                && self.is_secret_file(path)
+                && !self.learn_file(path)
+                && effect.decision == Verdict::Allow
+                && effect.rule.is_none()
+            {
+                effect.decision = Verdict::Ask;
+                effect.reason = "it contains secrets that zero cannot mask".to_owned();
+                reasons.push(format!("reading `{}`: {}", effect.target, effect.reason));
+            }
+        }
+        for name in carried {
+            let reason = format!("it sends the value of the secret `{name}`; zero asks every time");
+            decision.risk = RiskLevel::Critical;
+            decision.effects.push(EffectDecision {
+                kind: "secret",
+                target: name.clone(),
+                decision: Verdict::Ask,
+                rule: None,
+                source: Some("default".to_owned()),
+                reason: reason.clone(),
+            });
+            reasons.push(reason);
+        }
+        if !reasons.is_empty() && decision.verdict != Verdict::Deny {
+            if decision.verdict == Verdict::Ask {
+                reasons.push(decision.reason);
+            }
+            decision.verdict = Verdict::Ask;
+            decision.reason = reasons.join("; ");
+            (decision.rule, decision.source) = (None, None);
+            decision.grants.clear();
+        }
+        decision
+    }
+}
+
+/// A decision without secret values, for people and records.
+pub(crate) fn mask_decision(secrets: &SecretMask, decision: &PolicyDecision) -> PolicyDecision {
+    let mut decision = decision.clone();
+    secrets.mask_string(&mut decision.reason);
+    for effect in &mut decision.effects {
+        secrets.mask_string(&mut effect.target);
+        secrets.mask_string(&mut effect.reason);
+    }
+    decision
+}

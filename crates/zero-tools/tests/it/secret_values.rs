@@ -1,0 +1,272 @@
+//! Attacks on secret values: no result, event, record or file that a call leaves may contain one.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use zero_core::{ErrorReason, HostLimits, RiskLevel, SessionId};
+use zero_policy::{PermissionMode, PolicyEngine, PolicyEngineConfig, SecretFileSet};
+use zero_runtime::tool::BoxFuture;
+use zero_runtime::{
+    ApprovalAnswer, ApprovalQuestion, Approver, CallEvent, CallEventObserver, RulePolicy,
+    SecretMaskConfig, ToolHostConfig, ToolHostSessionConfig,
+};
+
+use crate::fixture::ToolFixture;
+
+const TOKEN: &str = "tok-8fJ2kQ9vLxZw3Rt7Yb";
+const PASSWORD: &str = "S3cr3t-p4ss/w0rd";
+const URL: &str = "postgres://app:S3cr3t-p4ss%2Fw0rd@db.example.com/shop";
+const VARIABLE: &str = "var-5hT8nM2cX6pQ";
+const DOTENV: &str = "# the shop\nAPI_TOKEN=tok-8fJ2kQ9vLxZw3Rt7Yb\nPORT=3000\nNODE_ENV=development\n\
+    DATABASE_URL=postgres://app:S3cr3t-p4ss%2Fw0rd@db.example.com/shop\n\
+    DB_PASSWORD='S3cr3t-p4ss/w0rd'\n";
+
+/// Collects everything that observers and users are shown, and approves.
+#[derive(Default)]
+struct Witness {
+    shown: Mutex<Vec<String>>,
+    questions: Mutex<Vec<(RiskLevel, String)>>,
+}
+
+impl CallEventObserver for Witness {
+    fn on_event(&self, event: &CallEvent) {
+        self.shown.lock().unwrap().push(format!("{event:?}"));
+    }
+
+    fn wants_output(&self) -> bool {
+        true
+    }
+}
+
+impl Approver for Witness {
+    fn name(&self) -> &str {
+        "test"
+    }
+
+    fn ask<'a>(&'a self, question: &'a ApprovalQuestion) -> BoxFuture<'a, ApprovalAnswer> {
+        self.shown.lock().unwrap().push(format!("{question:?}"));
+        self.questions.lock().unwrap().push((question.risk, question.reason.clone()));
+        Box::pin(std::future::ready(ApprovalAnswer::AllowOnce))
+    }
+}
+
+struct SecretFixture {
+    tools: ToolFixture,
+    witness: Arc<Witness>,
+}
+
+impl SecretFixture {
+    fn new(mode: PermissionMode) -> Self {
+        let witness = Arc::new(Witness::default());
+        let set_up = |config: &mut ToolHostConfig| {
+            let engine = PolicyEngine::new(PolicyEngineConfig {
+                mode,
+                roots: config.workspace.roots().map(ToOwned::to_owned).collect(),
+                masked_files: SecretFileSet::standard(),
+                ..PolicyEngineConfig::default()
+            });
+            config.policy = Arc::new(RulePolicy::new(engine, vec!["/usr/bin".into()]));
+            config.secrets = SecretMaskConfig {
+                files: SecretFileSet::standard(),
+                variables: vec![("DEPLOY_TOKEN".to_owned(), VARIABLE.to_owned())],
+            };
+            config.limits = HostLimits { ..HostLimits::default() };
+        };
+        let session = ToolHostSessionConfig {
+            approver: Some(Arc::clone(&witness) as Arc<dyn Approver>),
+            observer: Some(Arc::clone(&witness) as Arc<dyn CallEventObserver>),
+            ..ToolHostSessionConfig::default()
+        };
+        let tools = ToolFixture::session_opened_with(set_up, |host| {
+            host.open_session_with(SessionId::new("test").unwrap(), session)
+        });
+        tools.write_file(".env", DOTENV);
+        Self { tools, witness }
+    }
+
+    /// Makes a call, and returns its outcome in every form as one text.
+    async fn call(&self, tool: &str, input: Value) -> String {
+        match self.tools.call(tool, input).await {
+            Ok(outcome) => format!(
+                "{}\n{:?}",
+                serde_json::to_string(&outcome.result).unwrap(),
+                outcome.rendered
+            ),
+            Err(error) => serde_json::to_string(&error).unwrap(),
+        }
+    }
+
+    /// Fails if a value is in the text, or in anything that calls left so far.
+    #[track_caller]
+    fn check_clean(&self, what: &str, text: &str) {
+        let mut all = vec![text.to_owned()];
+        all.extend(self.witness.shown.lock().unwrap().iter().cloned());
+        let state = self.tools.outside().join("state");
+        all.extend(list_texts(&state));
+        for value in [TOKEN, PASSWORD, URL, VARIABLE, "8fJ2kQ9vLx", "5hT8nM2c"] {
+            for text in &all {
+                assert!(!text.contains(value), "{what}: {value} in {text}");
+            }
+        }
+    }
+
+    #[track_caller]
+    fn check_masked(&self, what: &str, text: &str, name: &str) {
+        assert!(text.contains(&format!("‹secret {name}›")), "{what}: {text}");
+        self.check_clean(what, text);
+    }
+}
+
+fn list_texts(folder: &std::path::Path) -> Vec<String> {
+    let mut texts = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match path.is_dir() {
+            true => texts.extend(list_texts(&path)),
+            // The journal keeps the earlier state of files, so that a change can be undone.
+            false if path.components().any(|part| part.as_os_str() == "journal") => {}
+            false => texts
+                .extend(std::fs::read(&path).map(|it| String::from_utf8_lossy(&it).into_owned())),
+        }
+    }
+    texts
+}
+
+#[tokio::test]
+async fn commands_print_no_secret() {
+    let f = SecretFixture::new(PermissionMode::Auto);
+    for command in [
+        "cat .env",
+        "cat .env >&2; exit 3",
+        "base64 -w0 .env",
+        "base64 .env",
+        "fold -w 7 .env",
+        "sed 's/^/    /' .env | fold -w 9",
+        "od -An -tx1 -v .env | tr -d ' \\n'",
+        "python3 -c 'import json; print(json.dumps(open(\".env\").read()))'",
+        "python3 -c 'import urllib.parse as u; print(u.quote(open(\".env\").read(), safe=\"\"))'",
+        "python3 -c 'raise SystemExit(open(\".env\").read())'",
+        "sh -c '. ./.env; env; echo \"$API_TOKEN $API_TOKEN\"'",
+        "grep --color=always kQ9 .env",
+        "cp .env copy; cat copy",
+        "mv copy other; cat other; rm other",
+        "head -c 40 .env",
+    ] {
+        let text = f.call("Bash", json!({"command": command})).await;
+        f.check_masked(command, &text, "API_TOKEN");
+    }
+    let text = f.call("Bash", json!({"command": "cat .env"})).await;
+    for kept in ["# the shop", "PORT=3000", "NODE_ENV=development", "API_TOKEN=‹secret API_TOKEN›"]
+    {
+        assert!(text.contains(kept), "{kept} {text}");
+    }
+}
+
+#[tokio::test]
+async fn value_in_pieces_is_masked_while_command_runs() {
+    let f = SecretFixture::new(PermissionMode::Auto);
+    let command = "python3 -u -c 'import sys, time\n\
+        for c in open(\".env\").read():\n sys.stdout.write(c); sys.stdout.flush(); time.sleep(0.004)'";
+    let text = f.call("Bash", json!({"command": command})).await;
+    f.check_masked(command, &text, "API_TOKEN");
+    let shown = f.witness.shown.lock().unwrap().join("\n");
+    assert!(shown.contains("Output") && shown.contains("NODE_ENV"), "{shown}");
+    assert!(!shown.contains("8fJ2kQ"), "{shown}");
+}
+
+#[tokio::test]
+async fn truncated_output_and_its_file_have_no_secret() {
+    let f = SecretFixture::new(PermissionMode::Auto);
+    let command = "for i in $(seq 4000); do echo $i; cat .env; done";
+    let text = f.call("Bash", json!({"command": command})).await;
+    assert!(text.contains("-output.txt"), "{text}");
+    f.check_masked(command, &text, "API_TOKEN");
+    f.tools.write_file("log", format!("{TOKEN}\n").repeat(1_000));
+    let text =
+        f.call("Grep", json!({"pattern": "tok", "path": "log", "output_mode": "content"})).await;
+    f.check_masked("Grep", &text, "API_TOKEN");
+}
+
+#[tokio::test]
+async fn background_job_prints_no_secret() {
+    let f = SecretFixture::new(PermissionMode::Auto);
+    let input = json!({"command": "cat .env", "run_in_background": true});
+    f.call("Bash", input).await;
+    let text = f.call("BashOutput", json!({"job_id": "job_1", "wait_ms": 20_000})).await;
+    f.check_clean("BashOutput", &text);
+}
+
+#[tokio::test]
+async fn file_tools_show_no_secret() {
+    let f = SecretFixture::new(PermissionMode::Ask);
+    let text = f.call("Read", json!({"file_path": ".env"})).await;
+    f.check_masked("Read", &text, "DATABASE_URL");
+    assert!(text.contains("PORT=3000") && text.contains("# the shop"), "{text}");
+    let asked = f.witness.questions.lock().unwrap().clone();
+    assert!(asked[0].1.contains("it contains secrets; zero shows their names only"), "{asked:?}");
+    let text =
+        f.call("Grep", json!({"pattern": "TOKEN", "path": ".env", "output_mode": "content"})).await;
+    f.check_masked("Grep", &text, "API_TOKEN");
+    let text = f.call("Grep", json!({"pattern": TOKEN, "path": "missing"})).await;
+    f.check_clean("Grep error", &text);
+}
+
+#[tokio::test]
+async fn secret_file_can_be_changed_without_seeing_values() {
+    let f = SecretFixture::new(PermissionMode::AcceptEdits);
+    f.call("Read", json!({"file_path": ".env"})).await;
+    let edit = json!({"file_path": ".env", "old_string": "PORT=3000", "new_string": "PORT=4000"});
+    let text = f.call("Edit", edit).await;
+    f.check_clean("Edit", &text);
+    assert_eq!(f.tools.read_text(".env"), DOTENV.replace("3000", "4000"));
+    for input in [
+        json!({"file_path": ".env", "old_string": "API_TOKEN=‹secret API_TOKEN›", "new_string": "A=1"}),
+        json!({"file_path": ".env", "old_string": "PORT=4000", "new_string": "X=‹secret API_TOKEN›"}),
+    ] {
+        let error = f.tools.call("Edit", input).await.unwrap_err();
+        assert_eq!(error.reason(), Some(ErrorReason::NoMatch));
+        assert!(error.message.contains("leave the value out of the text to find"), "{error}");
+    }
+    let write = json!({"file_path": ".env", "content": "API_TOKEN=‹secret API_TOKEN›\n"});
+    assert!(f.tools.call("Write", write).await.is_err());
+    let write = json!({"file_path": ".env", "content": "API_TOKEN=new-4kS9wE2rT6\n"});
+    f.tools.call("Write", write).await.unwrap();
+    let text = f.call("Bash", json!({"command": "cat .env"})).await;
+    assert!(!text.contains("new-4kS9wE2rT6"), "{text}");
+    f.check_masked("rewritten", &text, "API_TOKEN");
+}
+
+#[tokio::test]
+async fn call_that_carries_value_out_is_critical() {
+    let f = SecretFixture::new(PermissionMode::Auto);
+    for input in [
+        format!("echo {TOKEN}"),
+        format!("git commit -m 'uses {PASSWORD}'"),
+        "echo dG9rLThmSjJrUTl2THhadzNSdDdZYg==".to_owned(),
+        format!("echo {VARIABLE} | head -c 3"),
+    ] {
+        let text = f.call("Bash", json!({"command": input})).await;
+        f.check_clean(&input, &text);
+    }
+    let asked = f.witness.questions.lock().unwrap().clone();
+    let names = ["API_TOKEN", "DATABASE_URL", "API_TOKEN", "DEPLOY_TOKEN"];
+    assert_eq!(asked.len(), names.len(), "{asked:?}");
+    for ((risk, reason), name) in asked.iter().zip(names) {
+        assert_eq!(*risk, RiskLevel::Critical);
+        let expected = format!("it sends the value of the secret `{name}`; zero asks every time");
+        assert!(reason.starts_with(&expected), "{reason}");
+    }
+    f.call("Bash", json!({"command": "echo \"$DATABASE_URL\"; wc -l .env"})).await;
+    assert_eq!(f.witness.questions.lock().unwrap().len(), names.len());
+}
+
+#[tokio::test]
+async fn file_that_cannot_be_masked_asks_in_auto_mode() {
+    let f = SecretFixture::new(PermissionMode::Auto);
+    f.tools.write_file("large.env", "A_TOKEN=x\n".repeat(200_000));
+    f.call("Read", json!({"file_path": "large.env", "limit": 2})).await;
+    f.call("Read", json!({"file_path": ".env"})).await;
+    let asked = f.witness.questions.lock().unwrap().clone();
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    assert!(asked[0].1.contains("it contains secrets that zero cannot mask"), "{asked:?}");
+}

@@ -1,0 +1,95 @@
+//! The values of secrets never reach a model.
+
+#![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
+
+use serde_json::json;
+
+use crate::config::{USER_FILE, write_file};
+use crate::model_server::ModelServer;
+use crate::test_program::TestProgram;
+
+const TOKEN: &str = "tok-8fJ2kQ9vLxZw3Rt7Yb";
+const VARIABLE: &str = "var-5hT8nM2cX6pQ";
+
+fn program_with_secrets() -> (TestProgram, ModelServer) {
+    let (zero, model) = (TestProgram::outside_tmp(), ModelServer::start());
+    write_file(&zero, USER_FILE, model.settings_json(json!({})));
+    write_file(&zero, ".env", format!("API_TOKEN={TOKEN}\nPORT=3000\n"));
+    write_file(&zero, "AGENTS.md", format!("Deploy with {TOKEN}.\n"));
+    (zero, model)
+}
+
+#[test]
+fn model_never_receives_value_of_secret() {
+    let (zero, model) = program_with_secrets();
+    let script = [
+        "script:".to_owned(),
+        r#"call Bash {"command": "cat .env; base64 .env; fold -w 5 .env"}"#.to_owned(),
+        "turn".to_owned(),
+        r#"call Read {"file_path": ".env"}"#.to_owned(),
+        "turn".to_owned(),
+        r#"call Grep {"pattern": "TOKEN", "path": ".env", "output_mode": "content"}"#.to_owned(),
+        "turn".to_owned(),
+        r#"call Bash {"command": ". ./.env; echo \"$API_TOKEN\" >&2; exit 3"}"#.to_owned(),
+        "turn".to_owned(),
+        "say Done.".to_owned(),
+    ];
+    let mut command = zero.command(&["run", "--mode", "auto", "--yes", &script.join("\n")]);
+    let seen = zero.render_output(&command.env("DEPLOY_TOKEN", VARIABLE).output().unwrap());
+    assert!(seen.starts_with("exit 0"), "{seen}");
+    let requests = serde_json::to_string(&model.requests()).unwrap();
+    assert_eq!(model.requests().len(), 5, "{seen}");
+    assert!(
+        requests.contains("‹secret API_TOKEN›") && requests.contains("PORT=3000"),
+        "{requests}"
+    );
+    for text in [&requests, &seen] {
+        for value in [TOKEN, "8fJ2kQ9v", "dG9rLThmSjJ"] {
+            assert!(!text.contains(value), "{value} in {text}");
+        }
+    }
+    // Sessions, audit log and results of this run.
+    let state = zero.folder().join("home/.local/state/zero");
+    assert!(state.exists());
+    for path in list_files(&state) {
+        let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
+        assert!(!text.contains(TOKEN), "{}", path.display());
+    }
+}
+
+#[test]
+fn prompt_reaches_model_without_value() {
+    let (zero, model) = program_with_secrets();
+    let seen = zero.run(&["run", &format!("The token is {TOKEN}. script:\nsay Done.")]);
+    assert!(seen.starts_with("exit 0"), "{seen}");
+    let requests = serde_json::to_string(&model.requests()).unwrap();
+    assert!(requests.contains("The token is ‹secret API_TOKEN›.") && !requests.contains(TOKEN));
+}
+
+#[test]
+fn setting_turns_masking_off() {
+    let (zero, model) = program_with_secrets();
+    write_file(&zero, USER_FILE, model.settings_json(json!({"secrets": {"mask": false}})));
+    let seen = zero.run(&["tools", "call", "Read", r#"{"file_path": ".env"}"#]);
+    assert!(seen.starts_with("exit 0") && seen.contains(TOKEN), "{seen}");
+    // A project cannot.
+    write_file(&zero, USER_FILE, model.settings_json(json!({})));
+    write_file(&zero, ".zero/settings.json", r#"{"secrets": {"mask": false, "except": [".env"]}}"#);
+    let seen = zero.run(&["tools", "call", "Read", r#"{"file_path": ".env"}"#, "--yes"]);
+    assert!(!seen.contains(TOKEN) && seen.contains("‹secret API_TOKEN›"), "{seen}");
+}
+
+#[test]
+fn doctor_names_masked_values() {
+    let (zero, _model) = program_with_secrets();
+    let mut command = zero.command(&["doctor"]);
+    let seen = zero.render_output(&command.env("DEPLOY_TOKEN", VARIABLE).output().unwrap());
+    let expected = "2 values from 1 secret file and 1 variable masked: API_TOKEN, DEPLOY_TOKEN; not secret: PORT";
+    assert!(seen.contains(expected), "{seen}");
+    assert!(!seen.contains(TOKEN) && !seen.contains(VARIABLE), "{seen}");
+}
+
+fn list_files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { list_files(&path) } else { vec![path] }).collect()
+}
