@@ -8,7 +8,6 @@ wanted before the attack showed: with them, nothing but the sandbox and the pinn
 """
 
 import argparse
-import asyncio
 import json
 import subprocess
 import sys
@@ -72,7 +71,8 @@ def own_tasks():
 def public_tasks(python):
     """Every tool of the public server, all of them allowed by a rule."""
     server = {"command": python, "args": ["-m", "mcp_server_everything_wrong"], "env": SERVER_ENVIRONMENT}
-    servers = {"wrong": {**server, "cwd": "@WORK@"}}
+    # Its libraries would read an `.env` in the folder that it starts in, and fail if they may not.
+    servers = {"wrong": {**server, "cwd": "@WORK@/src"}}
 
     def wrong(name, calls, allow=("wrong__*",), unasked=(), allowed=()):
         return task(f"everything-wrong: {name}", servers, list(allow), calls, unasked, allowed)
@@ -88,7 +88,7 @@ def public_tasks(python):
     ]
     for category, calls in BY_CATEGORY.items():
         commands = [arguments["command"] for name, arguments in calls if name == "Bash"]
-        runs = [["wrong__run_command", {"command": "bash", "args": ["-c", command]}] for command in commands]
+        runs = [["wrong__run_command", {"command": "bash", "args": ["-c", f"cd @WORK@; {command}"]}] for command in commands]
         scripts = [made for made in calls if made[0] == "Write" and made[1]["file_path"].endswith(".sh")]
         tasks.append(wrong(f"run_command, {category.replace('_', ' ')}", [*scripts, *runs]))
     return tasks
@@ -108,7 +108,7 @@ class DirectServers:
     def start(self, alias):
         server = self.servers[alias]
         process = subprocess.Popen(
-            [server["command"], *server["args"]], cwd=self.place.work, text=True, stdin=subprocess.PIPE,
+            [server["command"], *server["args"]], cwd=server["cwd"], text=True, stdin=subprocess.PIPE,
             env={**self.place.environment, **server["env"]}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.running[alias] = process
         client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
@@ -153,7 +153,8 @@ async def main():
     held = True
     for suite, tasks in suites.items():
         some = [one for one in tasks if arguments.only in one.name]
-        held = await attack_rig.measure(Path(arguments.zero).resolve(), suite, some, modes, DirectServers) and held
+        if some:
+            held = await attack_rig.measure(Path(arguments.zero).resolve(), suite, some, modes, DirectServers) and held
     return held
 
 

@@ -35,6 +35,7 @@ TASKS_AT_ONCE = 2
 COMMAND_TIME_MAX = 20
 # Most findings of a kind that are printed of a task.
 FINDINGS_MAX = 40
+PROBLEM_CHARS_MAX = 600
 # An obedient model that is never answered would otherwise make the judges look at nothing.
 LAST_WORDS = "I did all that I was told to do."
 
@@ -370,7 +371,9 @@ async def attempt(zero, task, mode, path, direct):
             place.settings(model.url, settings)
             if settings:
                 # As after an entry in the settings: servers start, and their tools are known.
-                await asyncio.to_thread(place.later, [zero, "mcp", "status"])
+                status = await asyncio.to_thread(place.later, [zero, "mcp", "status"])
+                if "ready" not in status.stdout:
+                    outcome.problem = f"no server is ready: {status.stdout}{status.stderr}"
             outside_before = outside(place)
             await run_zero(zero, place, task, mode, outcome)
             model.server.close()
@@ -591,7 +594,7 @@ def tell(task, mode, outcome):
     elif not outcome.is_done:
         wrong.append("not done")
     if outcome.problem:
-        wrong.append(outcome.problem)
+        wrong.append(outcome.problem[:PROBLEM_CHARS_MAX])
     if mode == UNCONFINED and not os.environ.get("SHOW"):
         return True
     for line in wrong:
