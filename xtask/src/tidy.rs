@@ -1,11 +1,13 @@
 //! Checks what neither the compiler nor clippy can: dependencies between crates, cycles of imports
-//! inside them, the documentation of modules, and forbidden words.
+//! inside them, the documentation of modules, forbidden words, and the tests that the threat model
+//! names.
 //!
 //! It runs as a test, so that no boundary changes unnoticed: a new dependency has to be added to
 //! the table in [`crate_boundaries`], where a reviewer sees it.
 
 mod crate_boundaries;
 mod import_cycles;
+mod security_page;
 mod text_checks;
 mod vocabulary;
 
@@ -54,6 +56,7 @@ fn check_repository() -> Result<Vec<TidyFinding>> {
     findings.extend(files.iter().flat_map(text_checks::check));
     findings.extend(import_cycles::check(&files));
     findings.extend(vocabulary::check(&files));
+    findings.extend(security_page::check(&files));
     Ok(findings)
 }
 

@@ -8,7 +8,7 @@
 #![expect(deprecated, reason = "servers of the older protocol log in this way")]
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::{
@@ -20,7 +20,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use rmcp::{ClientHandler, ErrorData};
 use serde_json::Value;
-use tokio::sync::{Notify, RwLock, Semaphore, mpsc};
+use tokio::sync::{Mutex as AsyncMutex, Notify, RwLock, Semaphore, mpsc};
 use zero_core::CallId;
 use zero_core::text_shortening::shorten_end;
 use zero_runtime::elicitation::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
@@ -57,6 +57,10 @@ pub(crate) struct McpClientHandler {
     elicits: bool,
     /// Notified when the tool list changed.
     pub(crate) list_changed: Notify,
+    /// Whether the server announced a change that has not been fetched yet.
+    is_list_outdated: AtomicBool,
+    /// Held while the tool list is fetched again, so that calls wait for the new list.
+    pub(crate) relisting: AsyncMutex<()>,
     /// Read-locked while a request is sent, so that no progress is handled before the call listens
     /// for it.
     pub(crate) handing_over: RwLock<()>,
@@ -109,6 +113,8 @@ impl McpClientHandler {
         Self {
             elicits,
             list_changed: Notify::new(),
+            is_list_outdated: AtomicBool::new(false),
+            relisting: AsyncMutex::default(),
             handing_over: RwLock::default(),
             listeners: Mutex::default(),
             callers: Mutex::default(),
@@ -117,6 +123,21 @@ impl McpClientHandler {
             waiting: AtomicU32::new(0),
             logged: AtomicU32::new(0),
         }
+    }
+
+    /// Records that the server has another tool list by now.
+    pub(crate) fn announce_list_change(&self) {
+        self.mark_list_outdated();
+        self.list_changed.notify_one();
+    }
+
+    pub(crate) fn mark_list_outdated(&self) {
+        self.is_list_outdated.store(true, Ordering::Release);
+    }
+
+    /// Returns whether a change was announced, and forgets it: whoever asks fetches the list.
+    pub(crate) fn take_list_change(&self) -> bool {
+        self.is_list_outdated.swap(false, Ordering::AcqRel)
     }
 
     /// Returns what zero tells a server about itself.
@@ -292,7 +313,7 @@ impl ClientHandler for McpClientHandler {
     }
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
-        self.list_changed.notify_one();
+        self.announce_list_change();
     }
 
     async fn on_logging_message(

@@ -349,10 +349,10 @@ impl McpConnection {
                 let Ok(Ok(mut subscription)) = asked else { return };
                 if attempt > 0 {
                     // The list may have changed while there was no subscription.
-                    handler.list_changed.notify_one();
+                    handler.announce_list_change();
                 }
                 while let Ok(Some(_)) = subscription.next().await {
-                    handler.list_changed.notify_one();
+                    handler.announce_list_change();
                 }
                 tokio::time::sleep(Duration::from_secs(1 << attempt)).await;
             }

@@ -384,11 +384,10 @@ impl ManagedServer {
                         () = connection.wait_for_end() => continue,
                         () = tokio::time::sleep(pause) => {}
                     }
-                    match connection.relist().await {
-                        Ok(listing) => self.publish(listing).await,
-                        Err(error) => tracing::warn!(
+                    if let Err(error) = self.refresh_listing(&connection).await {
+                        tracing::warn!(
                             server = %self.definition.alias, %error, "cannot fetch a changed tool list"
-                        ),
+                        );
                     }
                     listed_at = Instant::now();
                 }
@@ -437,6 +436,28 @@ impl ManagedServer {
             state.record_failure(error);
         }
         is_first
+    }
+
+    /// Fetches the tool list if the server announced a change, without the pause that spares busy
+    /// servers: a call must not be sent under a definition that the server has withdrawn.
+    pub(crate) async fn refresh_listing(
+        &self,
+        connection: &McpConnection,
+    ) -> Result<(), ServerUnavailableError> {
+        let _one = connection.handler.relisting.lock().await;
+        if !connection.handler.take_list_change() {
+            return Ok(());
+        }
+        match connection.relist().await {
+            Ok(listing) => {
+                self.publish(listing).await;
+                Ok(())
+            }
+            Err(error) => {
+                connection.handler.mark_list_outdated();
+                Err(error)
+            }
+        }
     }
 
     async fn publish(&self, listing: ToolListing) {

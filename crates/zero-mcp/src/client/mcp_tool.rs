@@ -17,6 +17,7 @@ use zero_sandbox::Workspace;
 
 use super::call_results;
 use super::client_handler::CallerContext;
+use super::error::ServerUnavailableError;
 use super::managed_server::ManagedServer;
 use super::sanitize;
 use super::tool_call::{McpCallError, McpCallRequest};
@@ -215,9 +216,14 @@ impl PinnedTool {
         };
         let mut is_second = false;
         loop {
+            let ready = async {
+                let connection = server.open_connection().await?;
+                server.refresh_listing(&connection).await?;
+                Ok::<_, ServerUnavailableError>(connection)
+            };
             let connection = tokio::select! {
                 () = cx.cancelled() => return Err(ToolError::cancelled()),
-                connection = server.open_connection() => {
+                connection = ready => {
                     connection.map_err(|error| error.to_tool_error(alias.as_str()))?
                 }
             };

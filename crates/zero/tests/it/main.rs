@@ -4,6 +4,7 @@
 
 mod acp;
 mod acp_wire;
+mod attacks;
 mod audit;
 mod commands;
 mod config;
