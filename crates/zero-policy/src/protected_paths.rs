@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 
 pub use self::credential_paths::{
-    CredentialPath, CredentialScope, CredentialVariable, VariableValue,
+    CredentialLocation, CredentialPath, CredentialScope, CredentialVariable,
 };
 pub use self::name_table::ProtectedName;
 

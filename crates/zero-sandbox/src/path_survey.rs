@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -133,12 +134,8 @@ pub struct HardLinks {
 
 /// The hard links of a regular file; links are not followed.
 pub fn read_hard_links(path: &Path) -> Option<HardLinks> {
-    let stat = rustix::fs::lstat(path).ok()?;
-    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    is_file.then(|| HardLinks {
-        identity: (stat.st_dev, stat.st_ino),
-        names: u64::try_from(stat.st_nlink).unwrap_or(u64::MAX),
-    })
+    let facts = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
+    Some(HardLinks { identity: (facts.dev(), facts.ino()), names: facts.nlink() })
 }
 
 /// How much of a folder was read.

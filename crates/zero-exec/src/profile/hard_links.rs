@@ -4,7 +4,7 @@
 //! those in the workspace are hidden as well.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use zero_sandbox::path_survey::{self, HardLinks, ScanOutcome};
 
@@ -74,19 +74,19 @@ struct LinkSearch {
 
 impl LinkSearch {
     /// Adds a hidden file, if it has another name.
-    fn add_file(&mut self, path: &PathBuf) {
+    fn add_file(&mut self, path: &Path) {
         let Some(HardLinks { identity, names }) = path_survey::read_hard_links(path) else {
             return;
         };
         if names > 1 {
-            let new = LinkedFile { path: path.clone(), names_left: names };
+            let new = LinkedFile { path: path.to_owned(), names_left: names };
             let linked = self.linked.entry(identity).or_insert(new);
             linked.names_left = linked.names_left.saturating_sub(1);
         }
     }
 
     /// Whether a file is a hidden one by another name.
-    fn count_name(&mut self, path: &PathBuf) -> bool {
+    fn count_name(&mut self, path: &Path) -> bool {
         let links = path_survey::read_hard_links(path).filter(|links| links.names > 1);
         let Some(linked) = links.and_then(|links| self.linked.get_mut(&links.identity)) else {
             return false;
@@ -96,8 +96,8 @@ impl LinkSearch {
     }
 
     /// Calls `visit` for each file in a folder. Returns whether all were visited.
-    fn walk(&mut self, folder: &PathBuf, mut visit: impl FnMut(&mut Self, &PathBuf)) -> bool {
-        let mut open = vec![folder.clone()];
+    fn walk(&mut self, folder: &Path, mut visit: impl FnMut(&mut Self, &PathBuf)) -> bool {
+        let mut open = vec![folder.to_owned()];
         while let Some(folder) = open.pop() {
             let (mut files, mut names) = (Vec::new(), 0);
             let scanned = path_survey::scan_folder(&folder, self.left, |name, is_folder| {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use zero_policy::protected_paths::{self, CredentialScope, VariableValue};
+use zero_policy::protected_paths::{self, CredentialLocation, CredentialScope};
 use zero_sandbox::quarantine::EntryKind;
 use zero_sandbox::{FileType, path_survey};
 
@@ -75,15 +75,15 @@ impl SecretPaths {
         for variable in protected_paths::credential_variables() {
             let Some(value) = value(variable.name) else { continue };
             match variable.value {
-                VariableValue::FolderInsteadOf(folder) => {
+                CredentialLocation::FolderInsteadOf(folder) => {
                     for row in protected_paths::credential_paths() {
                         if let Ok(rest) = Path::new(row.path).strip_prefix(folder) {
                             secrets.add(root.join(value).join(rest), row.why);
                         }
                     }
                 }
-                VariableValue::Path => secrets.add(root.join(value), NAMED_BY_VARIABLE),
-                VariableValue::PathList => {
+                CredentialLocation::Path => secrets.add(root.join(value), NAMED_BY_VARIABLE),
+                CredentialLocation::PathList => {
                     for path in value.split(':').filter(|path| !path.is_empty()) {
                         secrets.add(root.join(path), NAMED_BY_VARIABLE);
                     }
@@ -204,7 +204,7 @@ mod tests {
         check("GNUPGHOME", "/x", &["/x"]);
         check("KUBECONFIG", "/x::relative", &["/x", "/work/relative"]);
         for variable in protected_paths::credential_variables() {
-            if variable.value == VariableValue::Path {
+            if variable.value == CredentialLocation::Path {
                 check(variable.name, "/x/y", &["/x/y"]);
             }
         }

@@ -37,12 +37,12 @@ pub struct CredentialVariable {
     /// The name of the variable.
     pub name: &'static str,
     /// What its value is.
-    pub value: VariableValue,
+    pub value: CredentialLocation,
 }
 
 /// What the value of a variable is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VariableValue {
+pub enum CredentialLocation {
     /// The folder that takes the place of this folder of the home folder, with every path of the
     /// table in it.
     FolderInsteadOf(&'static str),
@@ -69,15 +69,15 @@ const fn any_root(path: &'static str, why: &'static str, source: &'static str) -
 }
 
 const fn folder(name: &'static str, instead_of: &'static str) -> CredentialVariable {
-    CredentialVariable { name, value: VariableValue::FolderInsteadOf(instead_of) }
+    CredentialVariable { name, value: CredentialLocation::FolderInsteadOf(instead_of) }
 }
 
 const fn path(name: &'static str) -> CredentialVariable {
-    CredentialVariable { name, value: VariableValue::Path }
+    CredentialVariable { name, value: CredentialLocation::Path }
 }
 
 const fn path_list(name: &'static str) -> CredentialVariable {
-    CredentialVariable { name, value: VariableValue::PathList }
+    CredentialVariable { name, value: CredentialLocation::PathList }
 }
 
 /// Every known place with credentials.
