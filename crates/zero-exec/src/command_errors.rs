@@ -70,7 +70,7 @@ pub(super) fn with_watch_report(mut error: ToolError, report: &WatchReport) -> T
     for note in report.notes("commands") {
         error.message.push_str(&format!("\n({note})"));
     }
-    let taken = report.taken_away.iter().map(|taken| {
+    let taken = report.quarantined.iter().map(|taken| {
         serde_json::json!({
             "path": taken.path.display().to_string(),
             "kept_at": taken.kept_at.display().to_string(),
@@ -78,7 +78,7 @@ pub(super) fn with_watch_report(mut error: ToolError, report: &WatchReport) -> T
         })
     });
     error
-        .with_detail("taken_away", taken.collect::<Vec<_>>())
+        .with_detail("quarantined", taken.collect::<Vec<_>>())
         .with_detail("warnings", report.warnings.clone())
 }
 

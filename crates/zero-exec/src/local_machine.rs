@@ -7,6 +7,7 @@ mod git_config;
 mod git_helpers;
 mod git_index;
 mod git_location;
+mod git_refs;
 mod glob_expansion;
 
 use std::cell::{Cell, RefCell};
@@ -31,9 +32,11 @@ const FOLDER_ENTRIES_MAX: usize = 10_000;
 /// Folders that are not searched: the search would not end, or their contents change meanwhile.
 const UNSEARCHABLE_FOLDERS: &[&str] = &["/", "/proc", "/sys", "/dev"];
 
+pub(crate) use self::git_index::{IndexSummary, StagedFile};
 pub(crate) use self::git_location::{
     PointerTarget, RepositoryLocation, may_be_git_folder, read_pointer,
 };
+pub(crate) use self::git_refs::GitRefs;
 
 /// The programs that a repository's configuration and hooks run, by its git folder.
 pub(crate) fn list_git_helpers(git: &Path) -> Vec<String> {
@@ -61,10 +64,10 @@ pub(crate) fn list_git_includes(config: &Path, home: Option<&Path>) -> Option<Ve
     git_helpers::list_includes(config, home)
 }
 
-/// The repositories that the index of a git folder lists, relative to its working folder; `None` if
-/// the index cannot be read.
-pub(crate) fn list_gitlinks(git: &Path) -> Option<Vec<PathBuf>> {
-    git_index::list_gitlinks(git)
+/// What matters in the index of a git folder; `None` if the index cannot be read. `is_setting` tells
+/// which files count as settings.
+pub(crate) fn read_git_index(git: &Path, is_setting: fn(&Path) -> bool) -> Option<IndexSummary> {
+    git_index::read_index(git, is_setting)
 }
 
 /// This machine, for the duration of one decision: lookups are cached.

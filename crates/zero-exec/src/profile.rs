@@ -3,7 +3,7 @@
 //! Two mechanisms keep a command from changing protected paths. The kernel refuses changes to
 //! everything that exists, and to the few missing names for which an empty placeholder misleads
 //! nobody. The rest is watched (see [`crate::tree_watch`]): files that a command creates there are
-//! removed afterwards.
+//! quarantined afterwards.
 
 pub(crate) mod folder_scanner;
 mod forbidden_roots;
@@ -29,6 +29,7 @@ use crate::command_settings::CommandSettings;
 use crate::denied_changes::list_denied_changes;
 use crate::host_commands::HostCommands;
 use crate::launcher::{CommandLauncher, LaunchAccess};
+use crate::repository_contents::RepositoryContents;
 use crate::tree_watch::{TreeSnapshot, TreeWatch};
 
 /// Most files that rules may deny before commands are refused. Each is hidden by its own mount, and
@@ -92,6 +93,7 @@ pub(super) fn build_profile(
         held: own.held_names,
         deep: own.deep,
         unheld: own.unheld,
+        contents: RepositoryContents::read(&found.indexed),
         overlooked: found.overlooked,
         denied_changes: denied_changes.as_ref().map(|denied| denied.paths.clone()),
     };
@@ -114,6 +116,7 @@ pub(super) fn build_profile(
         tmp: launcher.session.tmp.path().to_owned(),
         weaknesses: launcher.weaknesses.clone(),
     };
+    let watch = watch.with_profile(&profile, launcher.host.trusted_search_path(workspace));
     Ok((profile, watch))
 }
 

@@ -15,13 +15,15 @@ use std::time::SystemTime;
 use zero_sandbox::path_survey::{self, ChangeStamp};
 use zero_sandbox::quarantine::{self, EntryKind, Quarantine};
 use zero_sandbox::spawner::Spawner;
-use zero_sandbox::{FileType, Workspace};
+use zero_sandbox::{FileType, SandboxProfile, Workspace};
 
 use crate::command_policy::CommandPolicy;
+use crate::confined_git::ConfinedGit;
 use crate::local_machine::{self, RepositoryLocation};
 use crate::profile::UNHELD_ENTRIES_MAX;
 use crate::profile::folder_scanner::{FolderScanResult, FolderScanner, WritableRoots};
 use crate::profile::git_repositories::{GitRepositories, STAND_INS, find_repositories};
+use crate::repository_contents::RepositoryContents;
 use crate::sequencer_steps::SequencerSteps;
 
 /// The description of a `.git` file or of a pointer inside a repository.
@@ -132,6 +134,8 @@ pub(super) struct TreeSnapshot {
     pub(super) unheld: Vec<(PathBuf, Option<ChangeStamp>)>,
     /// Folders that could not be scanned completely.
     pub(super) overlooked: Vec<PathBuf>,
+    /// What the repositories hold.
+    pub(super) contents: RepositoryContents,
     /// Existing paths that a rule denies commands to change, if any rule does.
     pub(super) denied_changes: Option<BTreeSet<PathBuf>>,
 }
@@ -156,6 +160,8 @@ pub struct TreeWatch {
     closed: usize,
     policy: Arc<dyn CommandPolicy>,
     kept: Quarantine,
+    /// Reads the repositories afterwards.
+    git: ConfinedGit,
 }
 
 /// A path that commands may not create.
@@ -173,18 +179,24 @@ pub(super) struct WatchedPath {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchReport {
     /// The quarantined files.
-    pub taken_away: Vec<QuarantinedFile>,
+    pub quarantined: Vec<QuarantinedFile>,
     /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
 impl WatchReport {
+    /// The report of a check that failed: nothing is known about the files.
+    pub(crate) fn new_unfinished() -> Self {
+        let warning = "what the command left in the workspace could not be checked for files that run code, because of an internal error; inspect it before you continue";
+        Self { quarantined: Vec::new(), warnings: vec![warning.to_owned()] }
+    }
+
     /// The findings as sentences; `creators` names those who may not create such files.
     pub fn notes(&self, creators: &str) -> Vec<String> {
-        let taken = self.taken_away.iter().map(|taken| {
+        let taken = self.quarantined.iter().map(|taken| {
             let (path, kept_at) = (taken.path.display(), taken.kept_at.display());
             format!(
-                "`{path}` was taken away: it is {}, which {creators} may not create; it is now in `{kept_at}`",
+                "`{path}` was moved to quarantine: it is {}, which {creators} may not create; it is now in `{kept_at}`",
                 taken.why
             )
         });
@@ -308,7 +320,15 @@ impl TreeWatch {
             closed: git.closed,
             policy,
             kept,
+            git: ConfinedGit::default(),
         }
+    }
+
+    /// The same watch, which reads repositories afterwards in a sandbox like that of the command.
+    /// Git is searched in `search_path`.
+    pub(super) fn with_profile(mut self, profile: &SandboxProfile, search_path: String) -> Self {
+        self.git = ConfinedGit::new(profile, search_path);
+        self
     }
 
     /// Quarantines forbidden files. Call it when no process of the command is left.
@@ -327,18 +347,19 @@ impl TreeWatch {
         }
         let found = self.live.scanner.scan(&self.before.scope);
         self.quarantine_deep(&found, &mut report);
-        let settings = report.taken_away.len();
+        let settings = report.quarantined.len();
         self.check_repositories(&found, &mut report);
         self.quarantine_denied(&mut report);
-        for taken in report.taken_away.iter_mut().skip(settings) {
+        for taken in report.quarantined.iter_mut().skip(settings) {
             taken.opens_by_rule = false;
         }
         self.quarantine_changed(&mut report);
+        self.check_contents(&found, &mut report);
         report.warnings.extend(self.list_gaps(&found));
-        if report.taken_away.len() > REPORTED_MAX {
-            let more = report.taken_away.len() - REPORTED_MAX;
-            report.taken_away.truncate(REPORTED_MAX);
-            report.warnings.push(format!("{more} more such files were taken away"));
+        if report.quarantined.len() > REPORTED_MAX {
+            let more = report.quarantined.len() - REPORTED_MAX;
+            report.quarantined.truncate(REPORTED_MAX);
+            report.warnings.push(format!("{more} more such files were moved to quarantine"));
         }
         report
     }
@@ -367,18 +388,27 @@ impl TreeWatch {
     /// Quarantines new files that a rule denies commands to change. What existed is read-only.
     fn quarantine_denied(&self, report: &mut WatchReport) {
         let Some(before) = &self.before.denied_changes else { return };
-        let workspace = Workspace::open(&self.before.scope.roots, None).ok();
-        let now = workspace
-            .and_then(|workspace| self.policy.denied_changes(&workspace, DENIED_AFTER_MAX));
-        let now = now.unwrap_or_default();
-        // Another command may have ended meanwhile, and taken a file away that was there before.
+        let uninspected = || {
+            let roots = self.before.scope.roots.iter();
+            let roots: Vec<String> = roots.map(|root| format!("`{}`", root.display())).collect();
+            format!(
+                "not all files that the command created although a rule denies it could be found in {}: there are too many files, or it cannot be opened; inspect it before you continue",
+                roots.join(", ")
+            )
+        };
+        let Ok(workspace) = Workspace::open(&self.before.scope.roots, None) else {
+            report.warnings.push(uninspected());
+            return;
+        };
+        let now = self.policy.denied_changes(&workspace, DENIED_AFTER_MAX).unwrap_or_default();
+        // Another command may have ended meanwhile, and quarantined a file that was there before.
         let gone = self.before.start.quarantined_since();
         for path in now.paths.iter().filter(|path| !before.contains(*path) || gone.contains(*path))
         {
             self.quarantine_path(path, DENIED_CHANGE, report);
         }
         if now.too_many.is_some() {
-            report.warnings.push("there are too many files to find all that the command created although a rule denies it; inspect the folder before you continue".to_owned());
+            report.warnings.push(uninspected());
         }
     }
 
@@ -391,6 +421,15 @@ impl TreeWatch {
                 self.quarantine_path(path, CHANGED, report);
             }
         }
+    }
+
+    /// Reports settings that the command put into a repository without writing them to a file.
+    fn check_contents(&self, found: &FolderScanResult, report: &mut WatchReport) {
+        let now = RepositoryContents::read(&found.indexed);
+        let quarantined = report.quarantined.iter().map(|taken| taken.path.clone()).collect();
+        let is_open = |path: &Path| self.policy.may_change(path);
+        let warnings = now.warnings_since(&self.before.contents, &self.git, is_open, &quarantined);
+        report.warnings.extend(warnings);
     }
 
     /// The writable folder that contains a path, and the path relative to it.
@@ -425,14 +464,19 @@ impl TreeWatch {
                     false => taken.is_full = true,
                 }
                 let why = why.to_owned();
-                report.taken_away.push(QuarantinedFile { path, kept_at, why, opens_by_rule: true });
+                report.quarantined.push(QuarantinedFile {
+                    path,
+                    kept_at,
+                    why,
+                    opens_by_rule: true,
+                });
                 true
             }
             // Another command that ended at the same time was faster.
             Err(_) if !path_survey::exists(&path) => true,
             Err(error) => {
                 report.warnings.push(format!(
-                    "`{}` is {why}, which commands may not create, and it could not be taken away ({error}); inspect it before you continue",
+                    "`{}` is {why}, which commands may not create, and it could not be moved to quarantine ({error}); inspect it before you continue",
                     path.display()
                 ));
                 false
@@ -455,10 +499,14 @@ impl TreeWatch {
         let overlooked: BTreeSet<&PathBuf> =
             self.before.overlooked.iter().chain(&found.overlooked).collect();
         if !overlooked.is_empty() {
-            let shown: Vec<String> =
+            let mut shown: Vec<String> =
                 overlooked.iter().map(|path| format!("`{}`", path.display())).collect();
+            let more = found.overlooked_count.saturating_sub(overlooked.len());
+            if more > 0 {
+                shown.push(format!("{more} more folders"));
+            }
             gaps.push(format!(
-                "not all repositories and settings that run code could be protected: too many files to scan, or not listable, in {}; files found earlier are still protected",
+                "not all repositories and settings that run code could be protected: too many files to scan, or not listable, in {}; files found earlier are still protected; inspect these folders before you open them in an editor or run git there",
                 shown.join(", ")
             ));
         }
@@ -519,7 +567,7 @@ impl TreeWatch {
         for folder in now.work_folders.difference(&self.work_folders) {
             self.check_new_pointers(folder, report);
         }
-        // What another command made was known at the start; if it was taken away since, this one may
+        // What another command made was known at the start; if it was quarantined since, this one may
         // have made it again.
         let gone = self.before.start.quarantined_since();
         let is_known = |known: &BTreeSet<PathBuf>, git: &PathBuf| {
@@ -682,6 +730,7 @@ mod tests {
                 held: held.collect(),
                 deep: found.settings.iter().map(|setting| setting.path()).collect(),
                 unheld: Vec::new(),
+                contents: RepositoryContents::read(&found.indexed),
                 overlooked: found.overlooked,
                 denied_changes: None,
             };
@@ -690,7 +739,7 @@ mod tests {
 
         /// The paths that were quarantined.
         fn finish(&self, watch: &TreeWatch) -> Vec<PathBuf> {
-            watch.finish().taken_away.into_iter().map(|taken| taken.path).collect()
+            watch.finish().quarantined.into_iter().map(|taken| taken.path).collect()
         }
     }
 
@@ -702,10 +751,38 @@ mod tests {
         fs::create_dir(fixture.path("work/.vscode")).unwrap();
         fs::write(fixture.path("work/.vscode/tasks.json"), "made").unwrap();
         let report = watch.finish();
-        let [taken] = &report.taken_away[..] else { panic!("{report:?}") };
+        let [taken] = &report.quarantined[..] else { panic!("{report:?}") };
         assert_eq!((&taken.path, &*taken.why), (&fixture.path("work/.vscode"), "a setting"));
         assert_eq!(fs::read_to_string(taken.kept_at.join("tasks.json")).unwrap(), "made");
         assert_eq!(watch.finish(), WatchReport::default());
+    }
+
+    #[test]
+    fn unsearched_folders_are_named_and_counted() {
+        let fixture = WatchFixture::new();
+        let watch = fixture.watch(&[]);
+        let overlooked = vec![fixture.path("work/a"), fixture.path("work/b")];
+        let found = FolderScanResult { overlooked, overlooked_count: 7, ..Default::default() };
+        let gaps = watch.list_gaps(&found);
+        let [gap] = &gaps[..] else { panic!("{gaps:?}") };
+        let named = format!(
+            "in `{}`, `{}`, 5 more folders; ",
+            fixture.path("work/a").display(),
+            fixture.path("work/b").display()
+        );
+        assert!(gap.contains(&named) && gap.contains("inspect these folders"), "{gap}");
+    }
+
+    #[test]
+    fn unsearchable_workspace_is_reported() {
+        let fixture = WatchFixture::new();
+        let mut watch = fixture.watch(&[]);
+        watch.before.denied_changes = Some(BTreeSet::new());
+        fs::remove_dir_all(fixture.path("work")).unwrap();
+        let mut report = WatchReport::default();
+        watch.quarantine_denied(&mut report);
+        let [warning] = &report.warnings[..] else { panic!("{report:?}") };
+        assert!(warning.contains(&fixture.path("work").display().to_string()), "{warning}");
     }
 
     #[test]
@@ -735,7 +812,7 @@ mod tests {
         assert_eq!(fixture.finish(&watch), std::slice::from_ref(&link));
         fs::remove_file(&link).unwrap();
         let report = watch.finish();
-        assert!(report.taken_away.is_empty() && report.warnings.len() == 1, "{report:?}");
+        assert!(report.quarantined.is_empty() && report.warnings.len() == 1, "{report:?}");
         assert_eq!(fs::read_link(&link).unwrap(), Path::new("shared"));
     }
 
@@ -782,7 +859,7 @@ mod tests {
             }
             let report = watch.finish();
             let taken: Vec<PathBuf> =
-                report.taken_away.iter().map(|taken| taken.path.clone()).collect();
+                report.quarantined.iter().map(|taken| taken.path.clone()).collect();
             let expected: Vec<PathBuf> = expected.iter().map(|name| self.path(name)).collect();
             assert_eq!(taken, expected, "{made:?}: {report:?}");
             assert!(taken.iter().all(|path| !path.exists()));
@@ -858,7 +935,7 @@ mod tests {
         );
         let long = format!("gitdir: ../node_modules/y/git{}", "\n".repeat(1 << 20));
         fixture.check(&[("work/c/.git", &long)], &["work/c/.git"]);
-        // A repository elsewhere is the user's, so only the pointer is taken away.
+        // A repository elsewhere is the user's, so only the pointer is quarantined.
         fixture.create_repository("outside/git");
         fixture.write("outside/git/config", MONITOR);
         let watch = fixture.watch(&[]);
@@ -880,7 +957,7 @@ mod tests {
         // The user's own step stays.
         fixture.write(todo, EXEC);
         fixture.check(&[(todo, "pick 5678 y\nexec ./x\n")], &[]);
-        // A link on the way is taken away instead of the file behind it.
+        // A link on the way is quarantined instead of the file behind it.
         let watch = fixture.watch(&[]);
         fixture.write("work/steps/todo", EXEC);
         symlink("../steps", fixture.path("work/.git/sequencer")).unwrap();
@@ -917,7 +994,7 @@ mod tests {
             fixture.write(&format!("work/{number}/.git/hooks/pre-commit"), "");
         }
         let watch = fixture.watch(&[]);
-        assert!(watch.finish().taken_away.is_empty());
+        assert!(watch.finish().quarantined.is_empty());
         for name in ["work/229/.git/config", "work/229/.git/hooks/pre-commit"] {
             // Change times are coarse, so the change is repeated until it has another time.
             let before = path_survey::read_stamp(&fixture.path(name));

@@ -103,9 +103,9 @@ pub struct BashOutput {
     /// The job that was started, or that the command became because it took too long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_id: Option<String>,
-    /// Files that it created but commands may not create, which were taken away.
+    /// Files that it created but commands may not create, which were moved to quarantine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub taken_away: Vec<QuarantineNotice>,
+    pub quarantined: Vec<QuarantineNotice>,
     /// Further notes, such as refused hosts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -343,7 +343,7 @@ fn reply_with_job(job: &Job, mut text: String, shown: String) -> ToolReply<BashO
             truncated: None,
             spill_file: None,
             job_id: Some(job.id().to_owned()),
-            taken_away: Vec::new(),
+            quarantined: Vec::new(),
             notes,
         },
         locations: Vec::new(),

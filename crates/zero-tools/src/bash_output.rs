@@ -75,10 +75,10 @@ pub struct BashJobReport {
     /// The file with its complete output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spill_file: Option<String>,
-    /// Files that it created but commands may not create, which were taken away; known once it has
-    /// ended.
+    /// Files that it created but commands may not create, which were moved to quarantine; known once
+    /// it has ended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub taken_away: Vec<QuarantineNotice>,
+    pub quarantined: Vec<QuarantineNotice>,
     /// Further notes, such as refused hosts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -112,7 +112,7 @@ impl BashJobReport {
             signal: signal.map(signal_name),
             unread_bytes: job.unread_bytes() as u64,
             spill_file: job.spill_file().map(str::to_owned),
-            taken_away: quarantine_notice::quarantine_notices(&report, workspace),
+            quarantined: quarantine_notice::quarantine_notices(&report, workspace),
             reason: reason.and_then(|reason| reason.as_str()).map(str::to_owned),
             notes: [
                 stopped.iter().map(|error| error.message.clone()).collect(),

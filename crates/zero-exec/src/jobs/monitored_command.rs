@@ -157,8 +157,8 @@ impl MonitoredCommand {
             let collected = catch_unwind(collect).unwrap_or_else(|_| Err(read_error()));
             // No process of the command may be left when it counts as ended.
             drop(running);
-            let watch_report =
-                catch_unwind(AssertUnwindSafe(|| watch.finish())).unwrap_or_default();
+            let watch_report = catch_unwind(AssertUnwindSafe(|| watch.finish()))
+                .unwrap_or_else(|_| WatchReport::new_unfinished());
             watcher.finish(collected, watch_report, &writes);
         })?;
         Ok(watched)

@@ -1,6 +1,8 @@
 //! Reads from the index of a repository which folders are repositories of their own: git runs in
-//! these too, whatever their depth and whether or not they are submodules.
+//! these too, whatever their depth and whether or not they are submodules. And which of its files
+//! are settings that run code.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
@@ -19,35 +21,59 @@ const TYPE_BITS: u32 = 0o170_000;
 /// The sizes of object names: of SHA-1 and of SHA-256, which the index itself does not tell.
 const OBJECT_NAME_SIZES: &[usize] = &[20, 32];
 
-/// The paths of the repositories that the index of a git folder lists, relative to the working
-/// folder; `None` if the index cannot be read as git reads it.
-pub(super) fn list_gitlinks(git: &Path) -> Option<Vec<PathBuf>> {
+/// What matters in the index of a git folder. Paths are relative to the working folder.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct IndexSummary {
+    /// The repositories that it lists.
+    pub(crate) links: Vec<PathBuf>,
+    /// The settings that it lists.
+    pub(crate) settings: BTreeSet<StagedFile>,
+}
+
+/// A file that a repository holds.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct StagedFile {
+    /// Its path, relative to the working folder.
+    pub(crate) path: PathBuf,
+    /// Its content, as the name of an object in hexadecimal.
+    pub(crate) object: String,
+}
+
+/// Reads the index of a git folder. `is_setting` tells which files count as settings. `None` if the
+/// index cannot be read as git reads it.
+pub(super) fn read_index(git: &Path, is_setting: fn(&Path) -> bool) -> Option<IndexSummary> {
     let path = git.join("index");
     if !path_survey::exists(&path) {
-        return Some(Vec::new());
+        return Some(IndexSummary::default());
     }
     let content = path_survey::read_small_file(&path, INDEX_BYTES_MAX)?;
-    let index = parse_index(&content)?;
-    let mut links = index.links;
-    if let Some(shared) = index.shared {
+    let ParsedIndex { mut summary, shared } = parse_index(&content, is_setting)?;
+    if let Some(shared) = shared {
         let path = git.join(format!("sharedindex.{shared}"));
-        links.extend(parse_index(&path_survey::read_small_file(&path, INDEX_BYTES_MAX)?)?.links);
+        let content = path_survey::read_small_file(&path, INDEX_BYTES_MAX)?;
+        let shared = parse_index(&content, is_setting)?.summary;
+        summary.links.extend(shared.links);
+        summary.settings.extend(shared.settings);
     }
-    Some(links)
+    Some(summary)
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ParsedIndex {
-    links: Vec<PathBuf>,
+    summary: IndexSummary,
     /// The name of another index that holds most entries of a split one.
     shared: Option<String>,
 }
 
-fn parse_index(content: &[u8]) -> Option<ParsedIndex> {
-    OBJECT_NAME_SIZES.iter().find_map(|size| parse_sized_index(content, *size))
+fn parse_index(content: &[u8], is_setting: fn(&Path) -> bool) -> Option<ParsedIndex> {
+    OBJECT_NAME_SIZES.iter().find_map(|size| parse_sized_index(content, *size, is_setting))
 }
 
-fn parse_sized_index(content: &[u8], name_size: usize) -> Option<ParsedIndex> {
+fn parse_sized_index(
+    content: &[u8],
+    name_size: usize,
+    is_setting: fn(&Path) -> bool,
+) -> Option<ParsedIndex> {
     let mut reader = IndexReader { content, at: 0 };
     let is_index = reader.take(4)? == b"DIRC";
     let version = reader.read_u32()?;
@@ -65,7 +91,8 @@ fn parse_sized_index(content: &[u8], name_size: usize) -> Option<ParsedIndex> {
             return None;
         }
         // Owner, group and size.
-        reader.take(12 + name_size)?;
+        reader.take(12)?;
+        let object = reader.take(name_size)?;
         let is_extended = reader.take(2)?.first()? & 0x40 != 0;
         reader.take(if is_extended { 2 } else { 0 })?;
         if version == 4 {
@@ -80,8 +107,13 @@ fn parse_sized_index(content: &[u8], name_size: usize) -> Option<ParsedIndex> {
             let length = reader.at - start;
             reader.take(length.next_multiple_of(8) - length)?;
         }
+        let path = Path::new(OsStr::from_bytes(&name));
         if mode & TYPE_BITS == GITLINK_MODE && !name.is_empty() {
-            index.links.push(PathBuf::from(OsStr::from_bytes(&name)));
+            index.summary.links.push(path.to_owned());
+        }
+        if is_setting(path) {
+            let object = to_hex(object);
+            index.summary.settings.insert(StagedFile { path: path.to_owned(), object });
         }
     }
     // Extensions, up to the checksum of the whole file.
@@ -90,15 +122,20 @@ fn parse_sized_index(content: &[u8], name_size: usize) -> Option<ParsedIndex> {
         let length = usize::try_from(reader.read_u32()?).ok()?;
         let data = reader.take(length)?;
         if kind == b"link" {
-            let mut shared = String::new();
-            for byte in data.get(..name_size)? {
-                write!(shared, "{byte:02x}").ok()?;
-            }
+            let shared = to_hex(data.get(..name_size)?);
             // All zero: nothing is shared.
             index.shared = shared.bytes().any(|digit| digit != b'0').then_some(shared);
         }
     }
     (reader.content.len() - reader.at == name_size).then_some(index)
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 struct IndexReader<'a> {
@@ -143,6 +180,10 @@ mod tests {
     #![expect(clippy::disallowed_methods, reason = "the test runs git itself")]
     use super::*;
 
+    fn is_setting(path: &Path) -> bool {
+        path == Path::new("a")
+    }
+
     fn run_git(folder: &Path, args: &[&str]) {
         let mut git = std::process::Command::new("git");
         git.args(args).current_dir(folder).env_clear().env("PATH", std::env::var("PATH").unwrap());
@@ -172,13 +213,17 @@ mod tests {
         let entries = [(0o100_644, "a"), (GITLINK_MODE, "b/c"), (0o120_000, "long/name/d")];
         for name_size in [20, 32] {
             let index = make_index(name_size, &entries);
-            assert_eq!(parse_index(&index).unwrap().links, [PathBuf::from("b/c")]);
+            let summary = parse_index(&index, is_setting).unwrap().summary;
+            assert_eq!(summary.links, [PathBuf::from("b/c")]);
+            let setting = StagedFile { path: "a".into(), object: "01".repeat(name_size) };
+            assert_eq!(summary.settings, BTreeSet::from([setting]));
             for end in 0..index.len() {
-                assert_eq!(parse_sized_index(&index[..end], name_size), None, "{end}");
+                assert_eq!(parse_sized_index(&index[..end], name_size, is_setting), None, "{end}");
             }
         }
-        assert_eq!(parse_index(&make_index(20, &[])).unwrap(), ParsedIndex::default());
-        assert_eq!(parse_index(&make_index(20, &[(0, "a")])), None);
+        let parse = |entries: &[(u32, &str)]| parse_index(&make_index(20, entries), is_setting);
+        assert_eq!(parse(&[]).unwrap(), ParsedIndex::default());
+        assert_eq!(parse(&[(0, "a")]), None);
     }
 
     #[test]
@@ -194,9 +239,10 @@ mod tests {
             run(&["update-index", "--index-version", version]);
             let expected = ["x/node/y", "x/z"].map(PathBuf::from);
             let git = temp.path().join(".git");
-            assert_eq!(list_gitlinks(&git).unwrap(), expected, "{format} {version}");
+            let links = || read_index(&git, is_setting).unwrap().links;
+            assert_eq!(links(), expected, "{format} {version}");
             run(&["update-index", "--split-index"]);
-            let mut found = list_gitlinks(&git).unwrap();
+            let mut found = links();
             found.sort();
             found.dedup();
             assert_eq!(found, expected, "split {format} {version}");
@@ -215,7 +261,7 @@ mod tests {
             if let Some(byte) = index.get_mut(at) {
                 *byte = value;
             }
-            parse_index(&index);
+            parse_index(&index, is_setting);
         }
     }
 }

@@ -13,7 +13,7 @@ use zero_policy::protected_paths;
 use zero_sandbox::path_survey::{self, ChangeStamp, ScanOutcome};
 use zero_sandbox::quarantine;
 
-use crate::local_machine::{self, RepositoryLocation};
+use crate::local_machine::{self, IndexSummary, RepositoryLocation};
 
 /// Most folders visited, and most names read.
 const FOLDERS_MAX: usize = 20_000;
@@ -60,13 +60,27 @@ pub(crate) struct WritableRoots {
 #[derive(Debug, Default)]
 pub(crate) struct FolderScanResult {
     /// Repositories beneath the workspace folders, those known longest first.
-    pub(super) repositories: Vec<PathBuf>,
+    pub(crate) repositories: Vec<PathBuf>,
     /// Entries of the policy's list, except those that are looked up by name in a writable folder.
     pub(crate) settings: Vec<SettingPath>,
     /// Folders that could not be scanned completely.
     pub(crate) overlooked: Vec<PathBuf>,
+    /// How many folders were not scanned completely, as far as they are known.
+    pub(crate) overlooked_count: usize,
+    /// Repositories with what their indexes list.
+    pub(crate) indexed: Vec<IndexedRepository>,
     /// Indexes of repositories that could not be read.
     pub(crate) unread_indexes: Vec<PathBuf>,
+}
+
+/// A repository with what its index lists.
+#[derive(Clone, Debug)]
+pub(crate) struct IndexedRepository {
+    /// The working folder.
+    pub(crate) folder: PathBuf,
+    /// The git folder.
+    pub(crate) git: PathBuf,
+    pub(crate) index: Arc<IndexSummary>,
 }
 
 /// A path on the policy's list.
@@ -93,8 +107,8 @@ pub(crate) struct FolderScanner {
 #[derive(Debug, Default)]
 struct ScanCache {
     folders: HashMap<PathBuf, (ChangeStamp, Arc<FolderSummary>)>,
-    /// The repositories that an index lists, by the path of the index.
-    links: HashMap<PathBuf, (ChangeStamp, Arc<[PathBuf]>)>,
+    /// What an index lists, by the path of the index.
+    indexes: HashMap<PathBuf, (ChangeStamp, Arc<IndexSummary>)>,
     /// Repositories, in the order in which they were found.
     known: Vec<PathBuf>,
 }
@@ -197,6 +211,7 @@ impl FolderScan<'_> {
             looked_at += 1;
             if looked_at > FOLDERS_MAX {
                 self.record_overlooked(&path);
+                open.iter().for_each(|folder| self.record_overlooked(&folder.path));
                 break;
             }
             let inside = self.summarize_folder(&path);
@@ -279,7 +294,13 @@ impl FolderScan<'_> {
         while let Some(folder) = open.pop() {
             let Some(found) = RepositoryLocation::find(&folder) else { continue };
             for git in &found.git_folders {
-                for link in self.read_links(git).iter() {
+                let index = self.read_index(git);
+                self.found.indexed.push(IndexedRepository {
+                    folder: folder.clone(),
+                    git: git.clone(),
+                    index: Arc::clone(&index),
+                });
+                for link in &index.links {
                     let inner = folder.join(link);
                     if is_repository(&inner) && known.insert(inner.clone()) {
                         self.found.repositories.push(inner.clone());
@@ -290,35 +311,53 @@ impl FolderScan<'_> {
         }
     }
 
-    fn read_links(&mut self, git: &Path) -> Arc<[PathBuf]> {
+    fn read_index(&mut self, git: &Path) -> Arc<IndexSummary> {
         let index = git.join("index");
         let Some(stamp) = path_survey::read_stamp(&index) else { return Arc::default() };
-        if let Some((known, links)) = self.memory.links.get(&index)
+        if let Some((known, summary)) = self.memory.indexes.get(&index)
             && *known == stamp
         {
-            return Arc::clone(links);
+            return Arc::clone(summary);
         }
-        let Some(links) = local_machine::list_gitlinks(git) else {
+        let is_setting = |path: &Path| describe_setting(path).is_some();
+        let Some(summary) = local_machine::read_git_index(git, is_setting) else {
             if self.found.unread_indexes.len() < OVERLOOKED_MAX {
                 self.found.unread_indexes.push(index);
             }
             return Arc::default();
         };
-        let links: Arc<[PathBuf]> = links.into();
+        let summary = Arc::new(summary);
         if stamp.is_stable() {
-            if self.memory.links.len() >= KNOWN_MAX {
-                self.memory.links.clear();
+            if self.memory.indexes.len() >= KNOWN_MAX {
+                self.memory.indexes.clear();
             }
-            self.memory.links.insert(index, (stamp, Arc::clone(&links)));
+            self.memory.indexes.insert(index, (stamp, Arc::clone(&summary)));
         }
-        links
+        summary
     }
 
     fn record_overlooked(&mut self, folder: &Path) {
+        self.found.overlooked_count += 1;
         if self.found.overlooked.len() < OVERLOOKED_MAX {
             self.found.overlooked.push(folder.to_owned());
         }
     }
+}
+
+/// Describes the setting that a relative path is, or is part of.
+pub(crate) fn describe_setting(path: &Path) -> Option<&'static str> {
+    path.ancestors().find_map(|path| {
+        let name = path.file_name()?;
+        let above: Vec<&OsStr> = path.iter().rev().skip(1).collect();
+        let fits = |entry: &&SettingPattern| {
+            entry.above.len() <= above.len()
+                && entry.above.iter().zip(&above).all(|(part, name)| OsStr::new(part) == *name)
+        };
+        match BY_LAST_PART.get(name).and_then(|entries| entries.iter().find(fits)) {
+            Some(entry) => Some(entry.why),
+            None => match_ending(name),
+        }
+    })
 }
 
 /// Returns the setting that a name in a folder is, if it matches the policy's list somewhere below
@@ -354,6 +393,24 @@ mod tests {
     struct ScanFixture {
         temp: tempfile::TempDir,
         scanner: FolderScanner,
+    }
+
+    #[test]
+    fn setting_is_described_by_any_part_of_its_path() {
+        for path in [
+            ".envrc",
+            "a/b/.envrc",
+            ".vscode/tasks.json",
+            "a/.vscode/x/y",
+            ".github/workflows/x.yml",
+            "a/.github/workflows/x.yml",
+            "a/x.code-workspace",
+        ] {
+            assert!(describe_setting(Path::new(path)).is_some(), "{path}");
+        }
+        for path in ["", "a", "src/main.rs", "workflows/x.yml", "github/workflows", "HEAD"] {
+            assert_eq!(describe_setting(Path::new(path)), None, "{path}");
+        }
     }
 
     impl ScanFixture {
@@ -455,6 +512,7 @@ mod tests {
         walk.scan_base(&root, true, &[&root]);
         let mut found = walk.found;
         assert_eq!(found.overlooked, [fixture.path("w")]);
+        assert_eq!(found.overlooked_count, 1);
         assert!(found.repositories.is_empty());
         memory.merge_known(&mut found, &[&root]);
         assert_eq!(found.repositories, [fixture.path("w/z")]);

@@ -238,7 +238,7 @@ fn read_output(
         }
         _ => return Err("it was killed".to_owned()),
     };
-    if let Some(taken) = settled.taken_away.first() {
+    if let Some(taken) = settled.quarantined.first() {
         return Err(format!(
             "it created `{}`, which is {} and which hooks may not create; it is now in `{}`",
             taken.path.display(),

@@ -87,7 +87,7 @@ impl CommandReport {
                 truncated: (omitted > 0).then_some(true),
                 spill_file: spill_file.clone(),
                 job_id: None,
-                taken_away: quarantine_notice::quarantine_notices(watch_report, workspace),
+                quarantined: quarantine_notice::quarantine_notices(watch_report, workspace),
                 notes,
             },
         }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use zero_runtime::WatchReport;
 use zero_sandbox::Workspace;
 
-/// A file or folder that was taken away because commands may not create it.
+/// A file or folder that was moved to quarantine because commands may not create it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct QuarantineNotice {
     /// Path at which it was created.
@@ -26,12 +26,12 @@ pub(crate) fn quarantine_notices(
         kept_at: taken.kept_at.display().to_string(),
         why: taken.why.clone(),
     };
-    report.taken_away.iter().map(to_notice).collect()
+    report.quarantined.iter().map(to_notice).collect()
 }
 
 /// Returns the notices as sentences, and other notes about the watched files.
 pub(crate) fn quarantine_notes(report: &WatchReport, workspace: &Workspace) -> Vec<String> {
-    let notices = quarantine_notices(report, workspace).into_iter().zip(&report.taken_away);
+    let notices = quarantine_notices(report, workspace).into_iter().zip(&report.quarantined);
     let taken = notices.map(|(QuarantineNotice { path, kept_at, why }, taken)| {
         // No rule can allow changes to a repository's own settings.
         let rule = match taken.opens_by_rule && !path.split('/').any(|part| part == ".git") {
@@ -39,7 +39,7 @@ pub(crate) fn quarantine_notes(report: &WatchReport, workspace: &Workspace) -> V
             false => String::new(),
         };
         format!(
-            "`{path}` was taken away: it is {why}, which commands may not create; it is now in `{kept_at}`. Create it with Write instead, which asks the user{rule}"
+            "`{path}` was moved to quarantine: it is {why}, which commands may not create; it is now in `{kept_at}`. Create it with Write instead, which asks the user{rule}"
         )
     });
     taken.chain(report.warnings.iter().cloned()).collect()

@@ -362,7 +362,7 @@ async fn link_made_meanwhile_opens_nothing_elsewhere() {
 }
 
 #[tokio::test]
-async fn denied_names_are_taken_away_and_nothing_else() {
+async fn denied_names_are_quarantined_and_nothing_else() {
     let f = denying_fixture(&["Edit(*.lock)", "Edit(/src/**)"]);
     f.write_file("src/a", "a").write_file("lib/b", "b");
     let before = list_files(&f);

@@ -266,7 +266,7 @@ async fn secrets_created_by_commands_are_quarantined() {
                 .run_structured(&format!("mkdir {prefix}{name} && echo x > {prefix}{name}/config"))
                 .await;
             let made = facts["exit_code"] == 0;
-            assert_eq!(made, facts["taken_away"][0]["path"].is_string(), "{root} {name}: {facts}");
+            assert_eq!(made, facts["quarantined"][0]["path"].is_string(), "{root} {name}: {facts}");
             assert!(!place.base.join("home").join(name).exists(), "{root}: {name}");
         }
     }

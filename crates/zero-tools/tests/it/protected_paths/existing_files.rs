@@ -53,7 +53,7 @@ async fn link_replacing_settings_is_restored() {
     assert_ne!(place.run_structured("mv shared away").await["exit_code"], 0);
     let facts =
         place.run_structured("rm .vscode && mkdir .vscode && echo x > .vscode/tasks.json").await;
-    assert_eq!(facts["taken_away"][0]["path"], ".vscode");
+    assert_eq!(facts["quarantined"][0]["path"], ".vscode");
     let target = std::fs::read_link(place.path("work/.vscode")).unwrap();
     assert_eq!(target, Path::new("shared"));
     assert_eq!(std::fs::read_to_string(place.path("work/.vscode/tasks.json")).unwrap(), "mine");
@@ -107,7 +107,7 @@ async fn writable_folders_are_protected_inside() {
             let facts = place
                 .run_structured(&format!("mkdir {made} && echo x > {made}/settings.json"))
                 .await;
-            assert_eq!(facts["taken_away"][0]["path"], made, "{facts}");
+            assert_eq!(facts["quarantined"][0]["path"], made, "{facts}");
             assert!(!Path::new(&made).exists());
         }
     }

@@ -26,7 +26,7 @@ async fn forbidden_files_are_quarantined() {
         let line = format!("mkdir -p $(dirname {name}); echo made > {name}");
         let facts = place.run_structured(&line).await;
         assert_eq!(facts["exit_code"], 0, "{facts}");
-        let [taken] = &facts["taken_away"].as_array().unwrap()[..] else { panic!("{facts}") };
+        let [taken] = &facts["quarantined"].as_array().unwrap()[..] else { panic!("{facts}") };
         let path = taken["path"].as_str().unwrap();
         assert!(name.starts_with(path), "{taken}");
         let kept = Path::new(taken["kept_at"].as_str().unwrap());
@@ -40,11 +40,14 @@ async fn forbidden_files_are_quarantined() {
     }
     for name in ["my.code-workspace", "mise.toml", "sub/your.code-workspace", "sub/.roo"] {
         let facts = place.run_structured(&format!("mkdir -p sub; echo x > {name}")).await;
-        assert_eq!(facts["taken_away"][0]["path"], name, "{facts}");
+        assert_eq!(facts["quarantined"][0]["path"], name, "{facts}");
         assert!(!place.path("work").join(name).exists());
     }
     let said = place.run_bash("mkdir .idea").await;
-    assert!(said.starts_with("(`.idea` was taken away: it is an editor setting"), "{said}");
+    assert!(
+        said.starts_with("(`.idea` was moved to quarantine: it is an editor setting"),
+        "{said}"
+    );
     assert_eq!(
         place.run_bash("mkdir -p .github; touch .github/dependabot.yml").await,
         "(no output)"
@@ -60,9 +63,13 @@ async fn errors_and_jobs_report_quarantine() {
         let input = json!({"command": "mkdir .vscode; sleep 600", "timeout": timeout});
         let error = place.call("Bash", input).await.unwrap_err();
         assert!(!place.path("work/.vscode").exists());
-        why = error.details["taken_away"][0]["why"].as_str().unwrap_or_default().to_owned();
+        why = error.details["quarantined"][0]["why"].as_str().unwrap_or_default().to_owned();
         if !why.is_empty() {
-            assert!(error.message.contains(".vscode` was taken away: it is"), "{}", error.message);
+            assert!(
+                error.message.contains(".vscode` was moved to quarantine: it is"),
+                "{}",
+                error.message
+            );
             break;
         }
     }
@@ -78,9 +85,9 @@ async fn errors_and_jobs_report_quarantine() {
     place.run_bash("true").await;
     assert!(place.path("work/.idea").exists());
     let said = result_text(&place.call("BashKill", json!({"job_id": "job_1"})).await.unwrap());
-    assert!(said.contains("`.idea` was taken away"), "{said}");
+    assert!(said.contains("`.idea` was moved to quarantine"), "{said}");
     let job = place.call("BashOutput", json!({"job_id": "job_1"})).await.unwrap();
-    assert_eq!(job.result.structured["jobs"][0]["taken_away"][0]["path"], ".idea");
+    assert_eq!(job.result.structured["jobs"][0]["quarantined"][0]["path"], ".idea");
     assert!(!place.path("work/.idea").exists());
 }
 
@@ -145,7 +152,7 @@ async fn allow_rule_permits_creation() {
         ProtectedPathSetup { opened, before: &before, ..ProtectedPathSetup::default() }.open();
     place.expect_success("echo x > .vscode/tasks.json; echo y > .envrc").await;
     assert_eq!(place.file_names("work"), [".envrc", ".vscode"]);
-    assert_ne!(place.run_structured("touch .npmrc").await["taken_away"], Value::Null);
+    assert_ne!(place.run_structured("touch .npmrc").await["quarantined"], Value::Null);
 }
 
 #[tokio::test]
@@ -188,12 +195,12 @@ async fn settings_are_protected_at_every_depth() {
             let facts = place
                 .run_structured(&format!("mkdir -p $(dirname {file}) && echo x > {file}"))
                 .await;
-            assert_eq!(facts["taken_away"][0]["path"], format!("{folder}/{taken}"), "{facts}");
+            assert_eq!(facts["quarantined"][0]["path"], format!("{folder}/{taken}"), "{facts}");
             assert!(!place.path("work").join(&file).exists());
         }
     }
     let facts = place.run_structured("mkdir -p new && ln -s /etc new/.vscode").await;
-    assert_eq!(facts["taken_away"][0]["path"], "new/.vscode");
+    assert_eq!(facts["quarantined"][0]["path"], "new/.vscode");
     assert!(Path::new("/etc").exists());
     place.expect_success("echo x > open/.npmrc").await;
     place.expect_success("mkdir -p node_modules/x && echo x > node_modules/x/.npmrc").await;
@@ -222,7 +229,7 @@ async fn concurrent_commands_cannot_create_nested_settings() {
         place.run_structured(&format!("{wait}; echo again > sub/.envrc")).await
     };
     let (first, second) = tokio::join!(first, second);
-    assert_eq!(first["taken_away"][0]["path"], "sub/.envrc", "{first}");
+    assert_eq!(first["quarantined"][0]["path"], "sub/.envrc", "{first}");
     assert!(!place.path("work/sub/.envrc").exists(), "{second}");
 }
 
@@ -245,7 +252,7 @@ async fn early_removed_placeholder_grants_nothing() {
     };
     let (facts, ()) = tokio::join!(place.run_structured(attack), meddle);
     assert_eq!(facts["exit_code"], 0, "it was meant to come through: {facts}");
-    let taken: Vec<&str> = facts["taken_away"].as_array().map_or(Vec::new(), |taken| {
+    let taken: Vec<&str> = facts["quarantined"].as_array().map_or(Vec::new(), |taken| {
         taken.iter().filter_map(|taken| taken["path"].as_str()).collect()
     });
     assert_eq!(taken, [".zero", ".git/hooks"], "{facts}");

@@ -54,7 +54,7 @@ async fn git_works_with_hooks_and_config_protected() {
         assert_ne!(facts["exit_code"], 0, "{attack}: {facts}");
     }
     let facts = place.run_structured("echo /evil > .git/commondir").await;
-    assert_eq!(facts["taken_away"][0]["path"], ".git/commondir");
+    assert_eq!(facts["quarantined"][0]["path"], ".git/commondir");
     run_git(&place.path("work"), &["status", "-s"]);
     let left = ["hooks", "config.worktree", "info/attributes", "commondir"];
     let left: Vec<_> = left.iter().filter(|l| place.path("work/.git").join(l).exists()).collect();
@@ -172,23 +172,23 @@ async fn new_repository_is_created_and_inspected() {
          printf '#!/bin/sh\n' > evil/.git/hooks/post-checkout && chmod +x evil/.git/hooks/post-checkout";
     let facts = place.run_structured(hostile).await;
     let note = facts["notes"][0].as_str().unwrap_or_default();
-    assert!(note.contains("`evil/.git/hooks/post-checkout` was taken away"), "{facts}");
-    assert_eq!(facts["taken_away"][0]["path"], "evil/.git/hooks/post-checkout");
+    assert!(note.contains("`evil/.git/hooks/post-checkout` was moved to quarantine"), "{facts}");
+    assert_eq!(facts["quarantined"][0]["path"], "evil/.git/hooks/post-checkout");
     assert!(!place.path("work/evil/.git/hooks/post-checkout").exists());
-    assert_eq!(facts["taken_away"][1]["path"], "evil/.git/config");
+    assert_eq!(facts["quarantined"][1]["path"], "evil/.git/config");
     let note = facts["notes"][1].as_str().unwrap_or_default();
     assert!(note.contains("settings of git that run code (core.fsmonitor)"), "{facts}");
     let begun = "mkdir -p begun/.git/hooks && echo evil > begun/.git/hooks/pre-commit";
     let facts = place.run_structured(begun).await;
-    assert_eq!(facts["taken_away"][0]["path"], "begun/.git/hooks/pre-commit");
+    assert_eq!(facts["quarantined"][0]["path"], "begun/.git/hooks/pre-commit");
     let linked = "git init -q linked && cd linked/.git && rm -rf hooks && mkdir ../h && \
          echo evil > ../h/pre-commit && ln -s ../h hooks; cd ../..";
     let facts = place.run_structured(linked).await;
-    assert_eq!(facts["taken_away"][0]["path"], "linked/.git/hooks");
+    assert_eq!(facts["quarantined"][0]["path"], "linked/.git/hooks");
     let disguised =
         "git init -q --bare x && git -C x config core.fsmonitor ./x && echo 'gitdir: ../x' > evil2";
     let facts = place.run_structured(disguised).await;
-    assert_eq!(facts["taken_away"][0]["path"], "x/config", "{facts}");
+    assert_eq!(facts["quarantined"][0]["path"], "x/config", "{facts}");
 }
 
 /// Makes a command leave code in a repository that the user's git would run, in a sandbox and
@@ -215,8 +215,11 @@ async fn check_left_code(script: &str, folder: &str, user: &str) {
     let facts = place.run_structured(&script).await;
     run_as_user(&place.path("work").join(folder), user);
     assert!(!marker.exists(), "`{user}` ran what `{script}` left: {facts}");
-    assert!(facts["taken_away"][0]["path"].is_string(), "{script}: {facts}");
-    assert!(facts["notes"][0].as_str().is_some_and(|note| note.contains("taken away")), "{facts}");
+    assert!(facts["quarantined"][0]["path"].is_string(), "{script}: {facts}");
+    assert!(
+        facts["notes"][0].as_str().is_some_and(|note| note.contains("moved to quarantine")),
+        "{facts}"
+    );
 }
 
 #[tokio::test]
@@ -382,5 +385,70 @@ async fn included_git_config_is_protected() {
         assert_ne!(place.run_structured(&format!("echo '[core]' >> {file}")).await["exit_code"], 0);
     }
     let facts = place.run_structured("echo '[core] fsmonitor = ./evil' > missing.gitconfig").await;
-    assert_eq!(facts["taken_away"][0]["path"], "missing.gitconfig");
+    assert_eq!(facts["quarantined"][0]["path"], "missing.gitconfig");
+}
+
+/// What was reported about the contents of repositories.
+fn content_notes(facts: &Value) -> Vec<String> {
+    let notes = facts["notes"].as_array().cloned().unwrap_or_default();
+    let notes = notes.into_iter().map(|note| note.as_str().unwrap().to_owned());
+    notes.filter(|note| note.contains("which commands may not create")).collect()
+}
+
+#[tokio::test]
+async fn settings_in_index_and_commits_are_reported() {
+    let before = |base: &Path| create_repository(&base.join("work"));
+    let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
+    let blob = "blob=$(echo evil | git hash-object -w --stdin)";
+    for (script, path, stored) in [
+        ("git update-index --add --cacheinfo 100644,$blob,.envrc", ".envrc", "into the index of"),
+        (
+            "tree=$(printf '100644 blob %s\\ttasks.json\\n' $blob | git mktree); \
+             tree=$(printf '040000 tree %s\\t.vscode\\n' $tree | git mktree); \
+             git update-ref refs/heads/main $(git commit-tree -p HEAD -m x $tree)",
+            ".vscode/tasks.json",
+            "on `refs/heads/main` of",
+        ),
+        (
+            "printf 'commit refs/heads/other\\ncommitter a <a@b> 0 +0000\\ndata 1\\nx\\nM 100644 inline sub/.github/workflows/x.yml\\ndata 4\\nevil\\n' | git fast-import --quiet",
+            "sub/.github/workflows/x.yml",
+            "on `refs/heads/other` of",
+        ),
+        (
+            "git tag evil $(git commit-tree -m x $(printf '100644 blob %s\\t.npmrc\\n' $blob | git mktree))",
+            ".npmrc",
+            "on `refs/tags/evil` of",
+        ),
+    ] {
+        let facts = place.run_structured(&format!("{blob}; {script}")).await;
+        assert_eq!(facts["exit_code"], 0, "{facts}");
+        let notes = content_notes(&facts);
+        let [note] = &notes[..] else { panic!("{script}: {facts}") };
+        assert!(note.contains(&format!("put `{path}` {stored}")), "{note}");
+    }
+    let facts = place.run_structured("git replace HEAD main~1 2>&1; git replace -l").await;
+    assert!(facts.to_string().contains("git replace -d"), "{facts}");
+}
+
+#[tokio::test]
+async fn everyday_git_is_not_reported() {
+    let before = |base: &Path| {
+        let work = base.join("work");
+        create_repository(&work);
+        std::fs::write(work.join(".envrc"), "mine\n").unwrap();
+        std::fs::create_dir(work.join(".vscode")).unwrap();
+        std::fs::write(work.join(".vscode/settings.json"), "{}\n").unwrap();
+    };
+    let place = ProtectedPathSetup { before: &before, ..ProtectedPathSetup::default() }.open();
+    for command in [
+        "echo two >> file && git add file && git commit -qm two",
+        // What the user wrote may be committed.
+        "git add -A && git commit -qm settings",
+        "git checkout -qb other HEAD~1 -- 2>&1; git branch third; git tag v1",
+        "git stash list; git log --oneline; git gc -q; git pack-refs --all",
+        "echo three >> file && git commit -qam three",
+    ] {
+        let facts = place.run_structured(command).await;
+        assert_eq!(content_notes(&facts), Vec::<String>::new(), "{command}: {facts}");
+    }
 }

@@ -248,7 +248,7 @@ impl RunPrinter {
                 false => text.push_str(&format!("  {}\n", err.paint(FAINT, &escape_line(line)))),
             }
         }
-        // Such as files that were taken away from it: the model is not the only one to know.
+        // Such as files that were moved to quarantine: the model is not the only one to know.
         if call.kind == ToolKind::Execute {
             for note in command_notes(outcome).take(NOTES_MAX) {
                 text.push_str(&format!("  {}\n", err.paint(NOTABLE, &escape_line(note))));
@@ -484,7 +484,7 @@ mod tests {
             input: serde_json::Value::Null,
             locations: vec![],
         };
-        let note = "`.vscode` was taken away";
+        let note = "`.vscode` was moved to quarantine";
         for (structured, kind, shown) in [
             (serde_json::json!({"notes": [note]}), ToolKind::Execute, true),
             (serde_json::json!({"jobs": [{"notes": [note]}]}), ToolKind::Execute, true),
