@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
-use zero_core::{FileLocation, ToolCall, ToolKind, ToolOutcome};
+use zero_core::{FileLocation, SecretMask, ToolCall, ToolKind, ToolOutcome};
 use zero_policy::PermissionMode;
 use zero_runtime::DialectName;
 use zero_runtime::tool::BoxFuture;
@@ -57,6 +57,10 @@ impl ToolBackend for ObservedToolBackend {
 
     fn location(&self) -> String {
         self.backend.location()
+    }
+
+    fn secret_mask(&self) -> BoxFuture<'_, Arc<SecretMask>> {
+        self.backend.secret_mask()
     }
 }
 

@@ -34,7 +34,7 @@ fn check(text: &str, expected: &str) {
 fn base64(text: &[u8]) -> String {
     let mut digits = base64_at(&[text, &[0, 0]].concat(), 0);
     digits.truncate((text.len() * 8).div_ceil(6));
-    while digits.len() % 4 != 0 {
+    while !digits.len().is_multiple_of(4) {
         digits.push(b'=');
     }
     String::from_utf8(digits).unwrap()

@@ -381,7 +381,7 @@ fn is_common(text: &str) -> bool {
     let lower = text.to_lowercase();
     text.chars().count() < VALUE_CHARS_MIN
         || COMMON_VALUES.contains(&lower.as_str())
-        || lower.chars().all(|c| Some(c) == lower.chars().next())
+        || lower.chars().all(|c| lower.starts_with(c))
 }
 
 /// Whether a value stands for another: `${NAME}`, `<token>`, `op://vault/item`.

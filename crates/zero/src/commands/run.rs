@@ -14,6 +14,7 @@ use base64::Engine as _;
 use serde_json::{Map, json};
 use tokio_util::sync::CancellationToken;
 use zero_client::tool_service::ToolService;
+use zero_core::SecretMask;
 use zero_core::event::{ApprovalRequest, Event, EventKind, UserQuestion};
 use zero_core::shell_quoting::quote_shell_word;
 use zero_policy::PermissionMode;
@@ -120,7 +121,7 @@ async fn run_turn(
     };
     let client = connection.client.clone();
     let run_id = format!("run_{:032x}", fastrand::u128(..));
-    let send = ChatSendParams {
+    let mut send = ChatSendParams {
         session_key: session.session_key.clone(),
         message: prompt,
         idempotency_key: run_id.clone(),
@@ -128,7 +129,9 @@ async fn run_turn(
         ..ChatSendParams::default()
     };
     let begin = async {
-        let tools = host_tools(app, args, &client, &mut session, &asking, folder).await?;
+        let (tools, secrets) =
+            host_tools(app, args, &client, &mut session, &asking, folder).await?;
+        secrets.mask_string(&mut send.message);
         if cancel.is_cancelled() {
             tools.stop_all_calls();
             return Ok(None);
@@ -210,7 +213,8 @@ async fn run_turn(
     Ok(exit)
 }
 
-/// Attaches this process as the tool host of the session and sets the session's folder.
+/// Attaches this process as the tool host of the session and sets the session's folder. Returns the
+/// secret values of the folder, too, which no prompt contains.
 async fn host_tools(
     app: &AppContext,
     args: &RunArgs,
@@ -218,9 +222,10 @@ async fn host_tools(
     session: &mut SessionInfo,
     asking: &TerminalPromptOptions,
     folder: RunFolder,
-) -> anyhow::Result<Arc<ToolService>> {
+) -> anyhow::Result<(Arc<ToolService>, Arc<SecretMask>)> {
     let RunFolder { cwd, own_mode } = folder;
     let backend = app.local_backend(session, &cwd, &args.settings, args.mode, asking)?;
+    let secrets = backend.secret_mask().await;
     let wish = ToolsAttachParams {
         session_key: session.session_key.clone(),
         host: format!("zero run on {}", std::env::consts::OS),
@@ -236,7 +241,7 @@ async fn host_tools(
         ..SessionOpenParams::default()
     };
     *session = client.request::<ZeroSessionsOpen>(here).await?;
-    Ok(tools)
+    Ok((tools, secrets))
 }
 
 /// Whether the gateway refused the request, so that no run was started. Without an answer, the run may
