@@ -79,7 +79,9 @@ fn write_access_is_judged_as_unknown_program() {
             world,
         };
         let decision = build_engine(rules, mode).decide(request);
-        assert_eq!(decision.access, Some(CommandAccess::default()));
+        let access = decision.access.unwrap();
+        let (writes, network) = (access.writes, access.network);
+        assert_eq!((writes, network), (WriteScope::Workspace, NetworkScope::Allowed));
         decision.verdict
     };
     assert_eq!(decide("", PermissionMode::Ask), Verdict::Ask);
