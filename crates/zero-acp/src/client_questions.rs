@@ -22,7 +22,7 @@ use zero_core::event::{ApprovalRequest, UserQuestion};
 use zero_runtime::ordered_lock::queue_for_lock;
 use zero_runtime::{ApprovalAnswer, Elicitation, ElicitationAnswer, ElicitationMode};
 
-use self::pending_questions::{PendingQuestions, QuestionAdmission};
+use self::pending_questions::{PendingQuestions, QuestionAdmission, QueuedQuestion};
 pub(crate) use self::pending_questions::{QuestionCanceller, QuestionSubject, WithdrawnQuestions};
 use crate::client_features::ClientFeatures;
 use crate::client_handle::ClientHandle;
@@ -211,7 +211,10 @@ impl ClientQuestions {
         &self,
         request: &ApprovalRequest,
         call: ToolCallUpdate,
-    ) -> impl Future<Output = ApprovalAnswer> + Send + use<> {
+    ) -> QueuedQuestion<
+        impl Future<Output: Send> + Send + use<>,
+        impl Future<Output = ApprovalAnswer> + Send + use<>,
+    > {
         let (to_client, sender) = (self.to_client.clone(), self.sender.clone());
         let turn = queue_for_lock(&self.turn);
         let question =
@@ -221,8 +224,7 @@ impl ClientQuestions {
             .iter()
             .filter_map(|option| ApprovalAnswer::from_id(&option.id))
             .collect();
-        async move {
-            let _turn = turn.await;
+        let asked = async move {
             let outcome = to_client.request(question, ANSWER_MAX).await;
             match parse_permission_outcome(outcome, &offered) {
                 Some(answer) => answer,
@@ -234,14 +236,18 @@ impl ClientQuestions {
                     std::future::pending().await
                 }
             }
-        }
+        };
+        QueuedQuestion { turn, asked }
     }
 
     fn request_elicitation(
         &self,
         id: &str,
         elicitation: Elicitation,
-    ) -> impl Future<Output = ElicitationAnswer> + Send + use<> {
+    ) -> QueuedQuestion<
+        impl Future<Output: Send> + Send + use<>,
+        impl Future<Output = ElicitationAnswer> + Send + use<>,
+    > {
         let turn = queue_for_lock(&self.turn);
         let asking = ElicitationDialog {
             to_client: self.to_client.clone(),
@@ -250,10 +256,7 @@ impl ClientQuestions {
             sender: self.sender.clone(),
             question: id.to_owned(),
         };
-        async move {
-            let _turn = turn.await;
-            asking.ask(&elicitation).await
-        }
+        QueuedQuestion { turn, asked: async move { asking.ask(&elicitation).await } }
     }
 }
 

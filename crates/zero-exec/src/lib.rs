@@ -50,7 +50,15 @@ pub use local_machine::LocalMachine;
 pub use profile::{list_denied_paths, list_hidden_paths};
 pub use read_failure::HiddenHome;
 pub use sandbox_probe::{SandboxProbeReport, probe_sandbox};
-pub use session_commands::{SessionCommands, ShellEndFolder, TMP_SHELF, end_all_sessions};
+pub use session_commands::{SessionCommands, ShellEndFolder, TMP_SHELF};
 pub use session_network::{GrantProvider, NetworkPolicy, NetworkUseGuard, SessionNetwork};
 pub use spill_folder::SpillFolder;
 pub use tree_watch::{QuarantinedFile, TreeWatch, WatchReport};
+
+/// Ends every command and service of this process, and waits until what they left behind is checked.
+/// Call it before the process exits: a task that holds a session or service may never be dropped.
+pub fn end_all_programs() {
+    // Sessions wait for programs that are just starting, so services come second.
+    session_commands::end_all_sessions();
+    services::end_all_services();
+}

@@ -92,6 +92,11 @@ impl Drop for ServiceHandle {
     }
 }
 
+/// Ends every service of this process; see [`crate::end_all_programs`].
+pub(crate) fn end_all_services() {
+    service_monitor::end_all(END_MAX);
+}
+
 impl fmt::Debug for ServiceHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Service").field("pid", &self.pid).finish_non_exhaustive()

@@ -72,9 +72,8 @@ struct SessionResources {
 /// The sessions of this process that have started a command.
 static LIVE_SESSIONS: Mutex<Vec<Weak<SessionCommands>>> = Mutex::new(Vec::new());
 
-/// Ends the commands of every session of this process, and waits until what they left behind is
-/// checked. Call it before the process exits: a task that holds a session may never be dropped.
-pub fn end_all_sessions() {
+/// Ends the commands of every session of this process; see [`crate::end_all_programs`].
+pub(crate) fn end_all_sessions() {
     let live = std::mem::take(&mut *LIVE_SESSIONS.lock().unwrap_or_else(PoisonError::into_inner));
     let live: Vec<Arc<SessionCommands>> = live.iter().filter_map(Weak::upgrade).collect();
     // First all of them, so that none goes on while another is waited for.

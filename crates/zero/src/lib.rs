@@ -55,7 +55,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     logging::report_panics();
     let tools = Arc::new(LazyLock::new(zero_tools::builtin_tools as _));
     let outcome = run_app(&AppContext { config, terminal, tools }, args);
-    zero_exec::end_all_sessions();
+    zero_exec::end_all_programs();
     outcome.into()
 }
 

@@ -70,17 +70,37 @@ impl Drop for QuestionTaskGuard {
     }
 }
 
+/// A question that waits for its turn: the client shows one at a time.
+pub(super) struct QueuedQuestion<Turn, Asked> {
+    /// Resolves to a guard that holds the turn.
+    pub(super) turn: Turn,
+    /// Asks the client; runs while the turn is held.
+    pub(super) asked: Asked,
+}
+
 /// Tells a question's task that the question was withdrawn.
 #[derive(Clone)]
 pub(super) struct WithdrawalSignal(CancellationToken);
 
 impl WithdrawalSignal {
-    /// Waits for the client's answer. After a withdrawal nothing is sent, and an answer is ignored.
-    pub(super) async fn run_unless_withdrawn<T>(&self, asked: impl Future<Output = T>) -> T {
+    /// Waits for the question's turn and then for the client's answer. After a withdrawal nothing is
+    /// sent, and an answer is ignored.
+    pub(super) async fn run_unless_withdrawn<T>(
+        &self,
+        question: QueuedQuestion<impl Future, impl Future<Output = T>>,
+    ) -> T {
+        let answer = async {
+            let _turn = question.turn.await;
+            // The turn may come because this question and all before it are being withdrawn.
+            match self.0.is_cancelled() {
+                true => std::future::pending().await,
+                false => question.asked.await,
+            }
+        };
         tokio::select! {
             biased;
             () = self.0.cancelled() => {}
-            answer = asked => return answer,
+            answer = answer => return answer,
         }
         std::future::pending().await
     }
@@ -156,9 +176,16 @@ impl WithdrawnQuestions {
 
 #[cfg(test)]
 mod tests {
+    use std::future::{Ready, ready};
+
     use tokio::sync::oneshot;
 
     use super::*;
+
+    /// A question whose turn it is.
+    fn first_in_turn<Asked>(asked: Asked) -> QueuedQuestion<Ready<()>, Asked> {
+        QueuedQuestion { turn: ready(()), asked }
+    }
 
     #[tokio::test]
     async fn withdraw_matching_withdraws_only_matches() {
@@ -170,7 +197,7 @@ mod tests {
         for (id, subject) in subjects {
             let (reply, answer) = oneshot::channel::<()>();
             let question = |taken_back: WithdrawalSignal| async move {
-                taken_back.run_unless_withdrawn(std::future::pending::<()>()).await;
+                taken_back.run_unless_withdrawn(first_in_turn(std::future::pending::<()>())).await;
                 drop(reply);
             };
             assert_eq!(
@@ -195,7 +222,7 @@ mod tests {
     }
 
     async fn never(taken_back: WithdrawalSignal) {
-        taken_back.run_unless_withdrawn(std::future::pending()).await
+        taken_back.run_unless_withdrawn(first_in_turn(std::future::pending())).await
     }
 
     /// A pending request holds locks that others wait for, such as the next question's turn.
@@ -206,10 +233,10 @@ mod tests {
         let (reply, mut answer) = oneshot::channel::<()>();
         let question = |taken_back: WithdrawalSignal| async move {
             taken_back
-                .run_unless_withdrawn(async {
+                .run_unless_withdrawn(first_in_turn(async {
                     std::future::pending::<()>().await;
                     drop(asked);
-                })
+                }))
                 .await;
             let _ = reply.send(());
         };
@@ -240,14 +267,14 @@ mod tests {
                     (queue_for_lock(&turn), Arc::clone(&asked), first.take());
                 let question = |taken_back: WithdrawalSignal| async move {
                     let ask = async {
-                        let _turn = turn_permit.await;
                         asked.lock().await.push(number);
                         if let Some(first) = first {
                             first.send(()).unwrap();
                         }
                         std::future::pending::<()>().await;
                     };
-                    taken_back.run_unless_withdrawn(ask).await;
+                    let queued = QueuedQuestion { turn: turn_permit, asked: ask };
+                    taken_back.run_unless_withdrawn(queued).await;
                 };
                 pending.spawn_question(number.to_string(), QuestionSubject::Unknown, question);
             }
@@ -265,7 +292,7 @@ mod tests {
         taken_back.0.cancel();
         let late = tokio::time::timeout(
             std::time::Duration::ZERO,
-            taken_back.run_unless_withdrawn(async { 1 }),
+            taken_back.run_unless_withdrawn(first_in_turn(ready(1))),
         );
         assert!(late.await.is_err());
     }
@@ -278,7 +305,8 @@ mod tests {
         for name in ["a", "b"] {
             let (reply, answer) = oneshot::channel();
             let question = |taken_back: WithdrawalSignal| async move {
-                let _ = reply.send(taken_back.run_unless_withdrawn(async { name }).await);
+                let _ =
+                    reply.send(taken_back.run_unless_withdrawn(first_in_turn(ready(name))).await);
             };
             assert_eq!(
                 pending.spawn_question(name.to_owned(), QuestionSubject::Unknown, question),

@@ -6,7 +6,7 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -16,6 +16,24 @@ use zero_sandbox::running_command::{CommandExit, KillHandle, KillReason, Running
 use crate::launcher::PreparedLaunch;
 use crate::session_network::NetworkUseGuard;
 use crate::tree_watch::WatchReport;
+
+/// The services of this process that may still run.
+static LIVE_SERVICES: Mutex<Vec<Weak<ServiceMonitor>>> = Mutex::new(Vec::new());
+
+/// Ends every service of this process, and waits until what they left behind is checked.
+pub(super) fn end_all(limit: Duration) {
+    let live = std::mem::take(&mut *LIVE_SERVICES.lock().unwrap_or_else(PoisonError::into_inner));
+    let live: Vec<Arc<ServiceMonitor>> = live.iter().filter_map(Weak::upgrade).collect();
+    // First all of them, so that none goes on while another is waited for.
+    live.iter().for_each(|service| service.kill());
+    live.iter().for_each(|service| service.wait(limit));
+}
+
+fn register_live(service: &Arc<ServiceMonitor>) {
+    let mut live = LIVE_SERVICES.lock().unwrap_or_else(PoisonError::into_inner);
+    live.retain(|service| service.strong_count() > 0);
+    live.push(Arc::downgrade(service));
+}
 
 /// A service, while it runs and afterwards.
 pub(super) struct ServiceMonitor {
@@ -45,8 +63,6 @@ impl ServiceMonitor {
         at_end: impl FnOnce(&CommandExit, bool) + Send + 'static,
     ) -> io::Result<Arc<Self>> {
         let PreparedLaunch { watch, network, start, .. } = ready;
-        // `at_end` ends what only this service has, and may do so right here.
-        drop(start);
         let state = ServiceState { network, ended: None, notes: Vec::new() };
         let attended = Arc::new(Self {
             killer: running.kill_handle(),
@@ -56,13 +72,18 @@ impl ServiceMonitor {
             ended: Condvar::new(),
             ended_later: Notify::new(),
         });
+        register_live(&attended);
+        // The end of all sessions has waited for this start, and now finds the service. It is dropped
+        // here because `at_end` ends what only this service has, and may do so right here.
+        drop(start);
         let attendant = Arc::clone(&attended);
         std::thread::Builder::new().name("zero-service".to_owned()).spawn(move || {
             let ended = running.wait(Duration::MAX).unwrap_or_else(CommandExit::new_lost);
             // No process of the service may be left when it counts as ended.
             drop(running);
             // Waiters must learn of the end even if the check panics.
-            let report = catch_unwind(AssertUnwindSafe(|| watch.finish())).unwrap_or_default();
+            let report = catch_unwind(AssertUnwindSafe(|| watch.finish()))
+                .unwrap_or_else(|_| WatchReport::new_unfinished());
             let is_requested = attendant.is_requested.load(Ordering::Relaxed);
             let _ = catch_unwind(AssertUnwindSafe(|| at_end(&ended, is_requested)));
             attendant.finish(ended, &report);

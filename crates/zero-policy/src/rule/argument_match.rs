@@ -173,7 +173,9 @@ impl<'p> LooseMatcher<'p> {
         let folded = fold_text(text);
         let folded = folded.trim();
         let pattern = &self.pattern.folded;
-        if pattern.matches(folded) || self.words.contains(&folded) {
+        // As it is written, too: without its blanks, ` ` is no longer a match of `* *`.
+        let is_match = pattern.matches(folded) || self.pattern.value.matches(text);
+        if is_match || self.words.contains(&folded) {
             return true;
         }
         let has_other_digits = || text.chars().any(|char| !char.is_ascii() && char.is_numeric());

@@ -316,6 +316,14 @@ fn session_grant_does_not_answer_rule_about_argument() {
     assert_eq!(offered.iter().map(|grant| grant.rule.as_str()).collect::<Vec<_>>(), ["bank__send"]);
 }
 
+#[test]
+fn deny_matches_blanks_as_written() {
+    for (pattern, value) in [("* *", " "), ("* *", "  "), ("a *", "a ")] {
+        let decision = decide(&format!("deny bank__send(to:{pattern})"), &json!({ "to": value }));
+        assert_eq!(decision.verdict, Verdict::Deny, "`{pattern}` and `{value}`");
+    }
+}
+
 proptest! {
     /// What an allow rule matches, a deny rule with the same pattern matches, too.
     #[test]

@@ -103,12 +103,9 @@ fn network_access_is_judged_as_unknown_program() {
             RiskLevel::High,
             &[Effect::Exec(execution)],
         );
-        let access = CommandAccess {
-            writes: WriteScope::Nothing,
-            network: NetworkScope::Allowed,
-            ..CommandAccess::default()
-        };
-        assert_eq!(decision.access, Some(access));
+        let access = decision.access.unwrap();
+        let scopes = (access.writes, access.network);
+        assert_eq!(scopes, (WriteScope::Nothing, NetworkScope::Allowed));
         decision.verdict
     };
     assert_eq!(decide("", PermissionMode::Ask), Verdict::Ask);

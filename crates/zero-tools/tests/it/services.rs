@@ -124,6 +124,18 @@ async fn service_communicates_through_pipes() {
     assert_eq!(service.notes(), Vec::<String>::new());
 }
 
+#[test]
+fn end_of_process_ends_services_and_checks_what_they_left() {
+    let f = ToolFixture::one_shot();
+    let mut service = start_service(&f, &shell_service("echo evil > .envrc; echo ready; exec cat"));
+    assert_eq!(read_line(&mut service), "ready");
+    let planted = f.path(".envrc");
+    assert!(planted.exists(), "it is checked at the end only");
+    zero_exec::end_all_programs();
+    assert!(!planted.exists());
+    assert!(service.notes().iter().any(|note| note.contains(".envrc")), "{:?}", service.notes());
+}
+
 #[tokio::test]
 async fn service_reads_no_secrets_and_writes_nothing_outside() {
     // Not in `/tmp`, because services have a private one.

@@ -38,7 +38,7 @@ fn key_is_read_from_stdin_and_never_shown() {
     let model = r#"{"models": {"m": {"api": "chat", "model": "m", "baseUrl": "http://127.0.0.1:1/v1", "apiKey": {"keyring": "openai"}}}}"#;
     write_file(&zero, USER_FILE, model);
     let seen = zero.run(&["run", "hi"]);
-    assert!(seen.starts_with("exit 1") && seen.contains("the desktop's keyring"), "{seen}");
+    assert!(seen.starts_with("exit 1") && seen.contains("the keyring of the desktop"), "{seen}");
 }
 
 #[test]

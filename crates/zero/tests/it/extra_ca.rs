@@ -132,7 +132,7 @@ fn invalid_ca_file_is_reported() {
     let zero = TestProgram::new();
     write_settings(&zero, &json!({}), &json!({"network": {"extraCa": "/nowhere/company.pem"}}));
     let seen = zero.run(&["run", "/help"]);
-    let what = "`network.extraCa` cannot be used: `/nowhere/company.pem` is not there";
+    let what = "`network.extraCa` cannot be used: `/nowhere/company.pem` does not exist";
     assert!(seen.starts_with("exit 2\n") && seen.contains(what), "{seen}");
 }
 

@@ -27,7 +27,7 @@ pub(in crate::commands) fn cancel_on_interrupt(cancel: &CancellationToken) {
     let cancel = cancel.clone();
     tokio::spawn(async move {
         if wait_for_failed_cancel(signals, &cancel, GRACE).await.is_some() {
-            let ended = tokio::task::spawn_blocking(zero_exec::end_all_sessions);
+            let ended = tokio::task::spawn_blocking(zero_exec::end_all_programs);
             // A panic there must not keep the process alive.
             let _ = ended.await;
             std::process::exit(INTERRUPTED_EXIT_CODE);

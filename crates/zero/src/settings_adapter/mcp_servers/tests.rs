@@ -196,7 +196,7 @@ fn unusable_server_disables_only_itself() {
     check_refused(json!({"url": "http://x.org/mcp"}), "use `https`");
     check_refused(json!({"url": "http://localhost.evil.org/"}), "use `https`");
     check_refused(json!({"url": "file:///etc/passwd"}), "starts with `file:`");
-    check_refused(json!({"url": "not a url"}), "is none");
+    check_refused(json!({"url": "not a url"}), "is invalid: relative URL without a base");
     check_refused(json!({"url": "https://me:secret@x.org/"}), "contains a user name or password");
     check_refused(
         json!({"command": "x", "writable": ["~/.ssh"]}),
