@@ -114,7 +114,7 @@ impl MountPlan {
         let mut mounts = Self { args: Vec::new(), tree: BTreeMap::new(), shown_in_tmp };
         mounts.push_own_mounts(profile);
         let links = layout.readable_links.iter().filter(|(link, _)| tree.is_mask_mounted(link));
-        mounts.push_tree(&tree.mounts, links);
+        mounts.push_tree(&tree.mounts, links, folder);
         mounts.tree = tree.mounts;
         Ok(mounts)
     }
@@ -188,6 +188,7 @@ impl MountPlan {
         &mut self,
         mounts: &BTreeMap<PathBuf, MountKind>,
         links: impl Iterator<Item = (&'a PathBuf, &'a PathBuf)> + Clone,
+        start: &Path,
     ) {
         for (path, mount) in mounts {
             let path = &path.as_path();
@@ -195,10 +196,11 @@ impl MountPlan {
                 MountKind::Open => self.push([&"--bind", path, path]),
                 MountKind::ReadOnly => self.push([&"--ro-bind", path, path]),
                 MountKind::HiddenFolder => {
-                    // If something further in is visible, the folder must be searchable.
+                    // If something further in is visible, or the command starts there, the folder
+                    // must be searchable.
                     let paths = mounts.keys().chain(links.clone().map(|(link, _)| link));
                     let inner = paths.into_iter().any(|at| at != path && at.starts_with(path));
-                    let mode = if inner { "0111" } else { "0000" };
+                    let mode = if inner || start == *path { "0111" } else { "0000" };
                     self.push([&"--perms", &mode, &"--tmpfs", path]);
                 }
                 MountKind::HiddenFile => {
