@@ -431,7 +431,7 @@ mod tests {
         });
         let old: Event = serde_json::from_value(written.clone()).unwrap();
         let locations = vec![FileLocation { path: "/a".into(), line: None }];
-        let result = ToolResult { locations: locations, ..ToolResult::text("a") };
+        let result = ToolResult { locations, ..ToolResult::text("a") };
         assert_eq!(old.what, EventKind::tool_ended("c", result.into()));
         let new = serde_json::to_string(&old).unwrap();
         assert_eq!(serde_json::from_str::<Event>(&new).unwrap(), old);

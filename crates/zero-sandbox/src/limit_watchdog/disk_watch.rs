@@ -105,6 +105,7 @@ impl DiskSpace {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
     use super::*;
 
     const GB: u64 = 1_000_000_000;
