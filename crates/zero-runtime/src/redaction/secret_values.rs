@@ -59,8 +59,15 @@ const DESCRIBING_WORDS: &[&str] = &[
     "version",
 ];
 /// Words in names of values that everybody may see.
-const PUBLIC_WORDS: &[&str] =
-    &["public", "publishable", "pub", "sha", "checksum", "integrity", "commit"];
+const PUBLIC_WORDS: &[&str] = &["public", "publishable"];
+/// The same, unless the value has the format of a secret.
+const USUALLY_PUBLIC_WORDS: &[&str] = &["pub", "sha", "checksum", "integrity", "commit"];
+/// Most values of a file. If it has more, they are not known.
+const FILE_VALUES_MAX: usize = 4_096;
+/// Most names of values that are not secret and are listed.
+const LEFT_ALONE_MAX: usize = 1_000;
+/// Most lines of a quoted value.
+const QUOTED_LINES_MAX: usize = 200;
 /// Last words of names whose values are secret even if they look ordinary.
 const CERTAIN_WORDS: &[&str] =
     &["password", "passwd", "passphrase", "passwort", "pwd", "secret", "token", "key", "apikey"];
@@ -120,7 +127,7 @@ enum ValueContext {
     Secrets,
 }
 
-/// The secrets of a file; `None` if it is not text, so that its values are not known.
+/// The secrets of a file; `None` if it is not text or has too many, so that its values are not known.
 pub(super) fn read_file(path: &Path, content: &[u8]) -> Option<FileSecrets> {
     let text = std::str::from_utf8(content).ok().filter(|text| !text.contains('\0'))?;
     let text = text.trim_start_matches('\u{feff}');
@@ -141,7 +148,7 @@ pub(super) fn read_file(path: &Path, content: &[u8]) -> Option<FileSecrets> {
         "pgpass" | "htpasswd" => found.add_last_fields(&name, text),
         _ => found.add_assignments(&name, text, context),
     }
-    Some(found)
+    Some(found).filter(|found| found.values.len() < FILE_VALUES_MAX)
 }
 
 /// The secrets among environment variables.
@@ -182,7 +189,7 @@ impl FileSecrets {
     }
 
     fn push(&mut self, name: &str, text: &str) {
-        if text.chars().count() >= VALUE_CHARS_MIN {
+        if text.chars().count() >= VALUE_CHARS_MIN && self.values.len() < FILE_VALUES_MAX {
             let value = SecretValue { name: name.to_owned(), text: text.to_owned() };
             if !self.values.contains(&value) {
                 self.values.push(value);
@@ -191,7 +198,8 @@ impl FileSecrets {
     }
 
     fn leave_alone(&mut self, name: &str) {
-        if !self.left_alone.iter().any(|known| known == name) {
+        let has_room = self.left_alone.len() < LEFT_ALONE_MAX;
+        if has_room && !self.left_alone.iter().any(|known| known == name) {
             self.left_alone.push(name.to_owned());
         }
     }
@@ -257,10 +265,14 @@ impl FileSecrets {
 
     /// `NAME=value`, `name: value`, also where a `#` takes it out of use.
     fn add_assignments(&mut self, file: &str, text: &str, context: ValueContext) {
-        let mut lines = text.lines().peekable();
-        let count = text.lines().filter(|line| !line.trim().is_empty()).count();
-        while let Some(line) = lines.next() {
-            let line = line.trim().trim_start_matches(['#', ';', '-', ' ', '\t']);
+        let lines: Vec<&str> = text.lines().collect();
+        let count = lines.iter().filter(|line| !line.trim().is_empty()).count();
+        let mut rest = &lines[..];
+        while let [line, after @ ..] = rest {
+            rest = after;
+            let line = line.trim();
+            let is_comment = line.starts_with(['#', ';']);
+            let line = line.trim_start_matches(['#', ';', '-', ' ', '\t']);
             let line = line.strip_prefix("export ").unwrap_or(line).trim_start();
             let Some((name, value)) = split_assignment(line) else {
                 // A token alone in its file, or an address with a password.
@@ -273,19 +285,20 @@ impl FileSecrets {
             let quote = value.chars().next().filter(|c| matches!(c, '"' | '\'' | '`'));
             let is_block = matches!(value.as_str(), "|" | ">" | "|-" | ">-" | "|+" | ">+");
             if let Some(quote) = quote {
-                // A quoted value may go on in the next lines.
-                while closing_quote(&value, quote).is_none() {
-                    let Some(next) = lines.next() else { break };
-                    value.push('\n');
-                    value.push_str(next);
-                }
-                let end = closing_quote(&value, quote).unwrap_or(value.len());
-                value = value.get(1..end).unwrap_or_default().to_owned();
+                // A quoted value may go on in the next lines. A quote that nothing ends does not hide
+                // the lines below it, and neither does one in a comment.
+                let further = if is_comment { &[][..] } else { rest };
+                let (text, used) = read_quoted(&value, quote, further);
+                rest = rest.get(used..).unwrap_or_default();
+                value = text;
             } else if is_block {
                 value.clear();
-                while let Some(next) = lines.next_if(|next| next.starts_with([' ', '\t'])) {
+                while let [next, after @ ..] = rest
+                    && next.starts_with([' ', '\t'])
+                {
                     value.push_str(next.trim());
                     value.push('\n');
+                    rest = after;
                 }
             } else {
                 value = value.split(" #").next().unwrap_or_default().trim().to_owned();
@@ -313,14 +326,26 @@ fn split_assignment(line: &str) -> Option<(String, &str)> {
         .then(|| (name.to_owned(), value))
 }
 
-/// Where a quoted text ends.
-fn closing_quote(text: &str, quote: char) -> Option<usize> {
+/// A text that begins with a quote, up to the quote that ends it, and how many of the further lines
+/// it takes. Without such a quote, it is the rest of its line.
+fn read_quoted(first: &str, quote: char, further: &[&str]) -> (String, usize) {
+    let first = first.get(1..).unwrap_or_default();
+    let mut text = String::new();
     let mut is_escaped = false;
-    text.char_indices().skip(1).find_map(|(at, c)| {
-        let is_end = c == quote && !is_escaped;
-        is_escaped = c == '\\' && !is_escaped && quote == '"';
-        is_end.then_some(at)
-    })
+    for (used, line) in std::iter::once(&first).chain(further).take(QUOTED_LINES_MAX).enumerate() {
+        if used > 0 {
+            text.push('\n');
+        }
+        for c in line.chars() {
+            if c == quote && !is_escaped {
+                return (text, used);
+            }
+            is_escaped = c == '\\' && !is_escaped && quote == '"';
+            text.push(c);
+        }
+        is_escaped = false;
+    }
+    (first.to_owned(), 0)
 }
 
 /// An address with a password: `postgres://me:secret@db/x`.
@@ -361,6 +386,9 @@ fn is_secret(name: &str, text: &str, context: ValueContext) -> bool {
     if words.iter().any(|word| PUBLIC_WORDS.contains(word)) {
         return false;
     }
+    if words.iter().any(|word| USUALLY_PUBLIC_WORDS.contains(word)) {
+        return has_secret_format(text);
+    }
     let last = words.last().copied().unwrap_or_default();
     let is_url = text.contains("://");
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || b".,_-+:".contains(&byte));
@@ -386,9 +414,10 @@ fn is_common(text: &str) -> bool {
 
 /// Whether a value stands for another: `${NAME}`, `<token>`, `op://vault/item`.
 fn is_reference(text: &str) -> bool {
-    ["${", "$(", "{{", "<", "%(", "op://", "vault:", "ssm:", "arn:", "file:", "data:"]
+    ["${", "$(", "{{", "%(", "op://", "vault:", "ssm:", "arn:", "file:", "data:"]
         .iter()
         .any(|start| text.starts_with(start))
+        || text.starts_with('<') && text.ends_with('>')
 }
 
 fn is_placeholder(text: &str) -> bool {
@@ -443,8 +472,30 @@ mod tests {
     }
 
     #[test]
+    fn quote_without_end_hides_nothing_below_it() {
+        for start in ["# sha: `", "X='", "A_NOTE=\"it"] {
+            check(".env", &format!("{start}\nB_TOKEN=abc123def456\n"), &["B_TOKEN"]);
+        }
+        let long = format!("X=\"{}\"\nB_TOKEN=abc123def456\n", "\n".repeat(QUOTED_LINES_MAX));
+        check(".env", &long, &["B_TOKEN"]);
+        check(".env", "K_KEY='one two three\nfour five six'\n", &["K_KEY"; 0]);
+    }
+
+    #[test]
+    fn file_with_too_many_values_is_not_known() {
+        let many: String =
+            (0..FILE_VALUES_MAX).map(|n| format!("K{n}_KEY=abc123def{n}\n")).collect();
+        assert_eq!(read_file(Path::new(".env"), many.as_bytes()), None);
+        let names: String = (0..100_000).map(|n| format!("A{n}=b\n")).collect();
+        let found = read_file(Path::new(".env"), names.as_bytes()).unwrap();
+        assert_eq!(found.left_alone.len(), LEFT_ALONE_MAX);
+    }
+
+    #[test]
     fn secret_variables_are_recognized() {
         for (name, value) in [
+            ("COMMIT_TOKEN", "ghp_0123456789abcdefghij0123"),
+            ("DB_PASSWORD", "<kd8#mQ4x9fK2"),
             ("DB_PASSWORD", "correct-horse-battery"),
             ("DB_PASSWORD", "83749283"),
             ("API_KEY", "k3y-with-9-parts"),

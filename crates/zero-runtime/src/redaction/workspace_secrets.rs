@@ -69,8 +69,11 @@ pub struct WorkspaceSecrets {
 struct SecretState {
     searched: Option<Instant>,
     files: Vec<SecretFile>,
-    /// Values of files that changed or went away, newest first.
-    earlier: Vec<SecretValue>,
+    /// All values that were ever known, in the order in which they became known. Later values cannot
+    /// push out earlier ones.
+    known: Vec<SecretValue>,
+    /// Whether there were more values than can be known.
+    is_full: bool,
     bounds: Vec<String>,
     mask: Arc<SecretMask>,
     is_built: bool,
@@ -168,7 +171,7 @@ impl WorkspaceSecrets {
             state.is_built = false;
         }
         self.build(&mut state);
-        let has_room = state.mask_has_room(&self.variables);
+        let has_room = !state.is_full;
         let known = state.files.iter().find(|file| file.path == path);
         known.is_some_and(|file| file.secrets.is_some()) && has_room
     }
@@ -224,10 +227,8 @@ impl WorkspaceSecrets {
             paths.truncate(FILES_MAX);
         }
         // Files that calls named stay known wherever they are.
-        let (gone, mut kept): (Vec<_>, Vec<_>) = std::mem::take(&mut state.files)
-            .into_iter()
-            .partition(|file| !paths.contains(&file.path) && !path_survey::exists(&file.path));
-        gone.into_iter().for_each(|file| state.remember(file.secrets));
+        let mut kept = std::mem::take(&mut state.files);
+        kept.retain(|file| paths.contains(&file.path) || path_survey::exists(&file.path));
         for path in paths {
             if kept.len() < FILES_MAX && !kept.iter().any(|file| file.path == path) {
                 kept.push(SecretFile::read(path));
@@ -240,26 +241,21 @@ impl WorkspaceSecrets {
     }
 
     fn read_changed_files(&self, state: &mut SecretState) {
-        let mut earlier = Vec::new();
         for file in &mut state.files {
             if file.is_changed() {
                 let read = SecretFile::read(file.path.clone());
                 let old = std::mem::replace(file, read);
-                if old.secrets != file.secrets {
-                    earlier.push(old.secrets);
-                    state.is_built = false;
-                }
+                state.is_built &= old.secrets == file.secrets;
             }
         }
-        earlier.into_iter().for_each(|secrets| state.remember(secrets));
     }
 
     fn build(&self, state: &mut SecretState) {
         if std::mem::replace(&mut state.is_built, true) {
             return;
         }
-        let values = state.list_values(&self.variables);
-        state.mask = Arc::new(SecretMask::new(values.into_iter().take(VALUES_MAX).cloned()));
+        state.learn(&self.variables);
+        state.mask = Arc::new(SecretMask::new(state.known.iter().cloned()));
     }
 
     /// What is masked now: blocks.
@@ -270,20 +266,18 @@ impl WorkspaceSecrets {
         self.refresh();
         let state = self.lock();
         let mut report = SecretReport { bounds: state.bounds.clone(), ..SecretReport::default() };
-        let mut values = self.variables.len();
         for SecretFile { path, secrets, .. } in &state.files {
             report.files.push((path.clone(), secrets.is_some()));
             let Some(secrets) = secrets else {
                 report.bounds.push(format!("the values in `{}` are not known", path.display()));
                 continue;
             };
-            values += secrets.values.len();
             report.names.extend(secrets.values.iter().map(|value| value.name.clone()));
             report.left_alone.extend(secrets.left_alone.iter().cloned());
         }
-        report.values = values.min(VALUES_MAX);
-        if values > VALUES_MAX {
-            report.bounds.push(format!("only {VALUES_MAX} of {values} values are masked"));
+        report.values = state.known.len();
+        if state.is_full {
+            report.bounds.push(format!("only {VALUES_MAX} values are masked"));
         }
         report.variables = self.variables.iter().map(|value| value.name.clone()).collect();
         for names in [&mut report.names, &mut report.variables, &mut report.left_alone] {
@@ -299,25 +293,23 @@ impl WorkspaceSecrets {
 }
 
 impl SecretState {
-    /// All values, the current ones first.
-    fn list_values<'a>(&'a self, variables: &'a [SecretValue]) -> Vec<&'a SecretValue> {
-        let of_files = self.files.iter().filter_map(|file| file.secrets.as_ref());
-        let of_files = of_files.flat_map(|secrets| &secrets.values);
-        variables.iter().chain(of_files).chain(&self.earlier).collect()
-    }
-
-    /// Whether every current value is masked.
-    fn mask_has_room(&self, variables: &[SecretValue]) -> bool {
-        self.list_values(variables).len() - self.earlier.len() <= VALUES_MAX
-    }
-
-    fn remember(&mut self, secrets: Option<FileSecrets>) {
-        let values = secrets.map(|secrets| secrets.values).unwrap_or_default();
-        let new: Vec<SecretValue> =
-            values.into_iter().filter(|value| !self.earlier.contains(value)).collect();
-        self.earlier.splice(..0, new);
-        self.earlier.truncate(VALUES_MAX);
-        self.is_built = false;
+    /// Adds the values of variables and files to those that are known. Files with few values come
+    /// first, so that one with very many does not take their places.
+    fn learn(&mut self, variables: &[SecretValue]) {
+        let mut files: Vec<&FileSecrets> =
+            self.files.iter().filter_map(|file| file.secrets.as_ref()).collect();
+        files.sort_by_key(|secrets| secrets.values.len());
+        self.is_full = false;
+        for value in variables.iter().chain(files.iter().flat_map(|secrets| &secrets.values)) {
+            if self.known.contains(value) {
+                continue;
+            }
+            if self.known.len() >= VALUES_MAX {
+                self.is_full = true;
+                break;
+            }
+            self.known.push(value.clone());
+        }
     }
 }
 
@@ -334,7 +326,8 @@ impl SecretFile {
     /// Whether it has to be read again. Two changes in a moment may have the same stamp.
     fn is_changed(&self) -> bool {
         let now = path_survey::read_stamp(&self.target);
-        now != self.stamp || now.is_some_and(|stamp| !stamp.is_stable())
+        let is_moved = path_survey::canonicalize(&self.path).is_some_and(|to| to != self.target);
+        is_moved || now != self.stamp || now.is_some_and(|stamp| !stamp.is_stable())
     }
 }
 
@@ -437,5 +430,27 @@ mod tests {
         f.check("first-9fK2mQ4x", "‹secret A_TOKEN›");
         f.write("shared/conf", "A_TOKEN=other-9fK2mQ4x\n");
         f.check("other-9fK2mQ4x", "‹secret A_TOKEN›");
+        f.write("shared/next", "A_TOKEN=third-9fK2mQ4x\n");
+        std::fs::remove_file(f.temp.path().join(".env")).unwrap();
+        std::os::unix::fs::symlink("shared/next", f.temp.path().join(".env")).unwrap();
+        f.check("third-9fK2mQ4x", "‹secret A_TOKEN›");
+    }
+
+    #[test]
+    fn many_new_values_do_not_push_out_a_known_one() {
+        let decoys = |prefix: &str| -> String {
+            (0..VALUES_MAX - 2).map(|n| format!("K{n}_KEY={prefix}-{n}-9fK2mQ4x\n")).collect()
+        };
+        // A file with few values comes first, whatever its name is.
+        let f = Fixture::new(&[(".env", "A_TOKEN=first-9fK2mQ4x\n"), (".env.a", &decoys("one"))]);
+        f.check("first-9fK2mQ4x", "‹secret A_TOKEN›");
+        std::fs::rename(f.temp.path().join(".env"), f.temp.path().join("notes")).unwrap();
+        for prefix in ["two", "three"] {
+            f.write(".env.a", &decoys(prefix));
+            f.secrets.mark_stale();
+            f.check("first-9fK2mQ4x", "‹secret A_TOKEN›");
+        }
+        assert_eq!(f.secrets.report().bounds, ["only 4096 values are masked"]);
+        assert!(!f.secrets.learn_file(&f.temp.path().canonicalize().unwrap().join(".env.a")));
     }
 }

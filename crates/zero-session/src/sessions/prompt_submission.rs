@@ -327,9 +327,14 @@ impl SessionManagerInner {
         for state in &states {
             // Queued runs would only start in order to be stopped.
             for QueuedPrompt { active, .. } in state.take_queued(None) {
-                let outbox = LedgerOutbox::new(state.recorder.clone(), active.run.clone());
-                let ended = RunCompletion { end: end.clone(), usage: TokenUsage::default() };
-                self.finish_run(state, &active, ended, outbox).await;
+                // In a task of its own, because a store that fails is tried again for as long as it
+                // takes.
+                let (inner, state, end) = (Arc::clone(self), Arc::clone(state), end.clone());
+                tokio::spawn(async move {
+                    let outbox = LedgerOutbox::new(state.recorder.clone(), active.run.clone());
+                    let ended = RunCompletion { end, usage: TokenUsage::default() };
+                    inner.finish_run(&state, &active, ended, outbox).await;
+                });
             }
         }
         let all = || self.lock_active_runs().values().cloned().collect::<Vec<_>>();

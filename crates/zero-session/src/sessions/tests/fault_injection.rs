@@ -86,6 +86,18 @@ async fn long_write_failure_delays_run_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn shutdown_does_not_wait_for_broken_store() {
+    let fixture = SessionTestBed::new(&["Hang:1"]).await;
+    fixture.send("go").await;
+    fixture.wait_for_line("tool ").await;
+    fixture.send("queued").await;
+    fixture.store.fail_writes(1..100_000);
+    let most = std::time::Duration::from_secs(600);
+    let down = fixture.sessions.shut_down(std::time::Duration::from_secs(1));
+    tokio::time::timeout(most, down).await.expect("it ends");
+}
+
+#[tokio::test(start_paused = true)]
 async fn run_end_that_was_never_recorded_is_recorded_by_next_start() {
     let fixture = SessionTestBed::new(&SCRIPT).await;
     fixture.store.fail_writes(4..100_000);
