@@ -58,6 +58,8 @@ const DESCRIBING_WORDS: &[&str] = &[
     "username",
     "version",
 ];
+/// Variables that the shell sets to folders.
+const FOLDER_VARIABLES: &[&str] = &["PWD", "OLDPWD"];
 /// Words in names of values that everybody may see.
 const PUBLIC_WORDS: &[&str] = &["public", "publishable"];
 /// The same, unless the value has the format of a secret.
@@ -155,7 +157,11 @@ pub(super) fn read_file(path: &Path, content: &[u8]) -> Option<FileSecrets> {
 pub(super) fn read_variables(variables: &[(String, String)]) -> Vec<SecretValue> {
     let mut found = FileSecrets::default();
     for (name, value) in variables {
-        found.add(name, value, ValueContext::Mixed);
+        // `PWD` is not a password, and masking a folder would make every path unreadable.
+        let is_folder = FOLDER_VARIABLES.contains(&name.as_str()) || value.starts_with('/');
+        if !is_folder || has_secret_format(value) {
+            found.add(name, value, ValueContext::Mixed);
+        }
     }
     found.values
 }
@@ -469,6 +475,19 @@ mod tests {
         let found = read_file(Path::new(file), text.as_bytes()).unwrap();
         let names: Vec<&str> = found.values.iter().map(|value| &*value.name).collect();
         assert_eq!(names, secret, "{text}\n{:?}", found.left_alone);
+    }
+
+    #[test]
+    fn paths_in_variables_are_not_secret() {
+        let variables = [
+            ("PWD", "/var/tmp/w.9fK2mQ4x"),
+            ("OLDPWD", "9fK2mQ4xW7"),
+            ("SSH_KEY", "/home/me/9fK2mQ4xW7"),
+            ("CI_TOKEN", "9fK2mQ4xW7"),
+        ];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let names: Vec<String> = read_variables(&variables).into_iter().map(|it| it.name).collect();
+        assert_eq!(names, ["CI_TOKEN"]);
     }
 
     #[test]
