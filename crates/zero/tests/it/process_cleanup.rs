@@ -1,4 +1,4 @@
-//! What zero starts ends with it, however it ends, and what it leaves is taken away.
+//! What zero starts ends with it, however it ends, and what it leaves is moved to quarantine.
 
 #![expect(clippy::disallowed_methods, reason = "tests stand outside zero and look at its files")]
 
