@@ -20,7 +20,7 @@ use std::ops::Range;
 
 use serde_json::{Map, Value};
 
-use self::fragment_index::FragmentIndex;
+use self::fragment_index::{FragmentIndex, SearchBudget};
 pub use self::secret_stream::SecretStream;
 use crate::event::PlanEntry;
 use crate::tool_result::SearchHit;
@@ -35,6 +35,10 @@ pub const VALUE_CHARS_MIN: usize = 8;
 const NAME_CHARS_MAX: usize = 64;
 /// Shortest beginning of a value that is replaced where a text was cut off.
 const CUT_BYTES_MIN: usize = 12;
+/// Longest piece of a form that is compared at once, and how much of it is in the next piece, too. A
+/// file can be one value of a megabyte.
+const PIECE_BYTES_MAX: usize = 1_024;
+const PIECE_OVERLAP_BYTES: usize = 64;
 /// Ends a text that was cut off.
 const ELLIPSIS: &[u8] = "…".as_bytes();
 /// Bytes that are searched at once for the end of a cut text.
@@ -89,9 +93,9 @@ impl SecretMask {
             let can_be_cut = !text.contains("://");
             for form in encoded_forms(text.as_bytes()) {
                 let view = text_view::build(&form);
-                if view.len() >= FragmentIndex::FORM_BYTES_MIN {
-                    forms.push(SecretForm { view: view.into(), owner, can_be_cut });
-                }
+                let pieces =
+                    split_view(&view).filter(|it| it.len() >= FragmentIndex::FORM_BYTES_MIN);
+                forms.extend(pieces.map(|it| SecretForm { view: it.into(), owner, can_be_cut }));
             }
         }
         Self { names, index: FragmentIndex::new(forms) }
@@ -313,22 +317,26 @@ impl SecretMask {
     /// Where secret values are, in order and without overlaps.
     fn find_ranges(&self, text: &[u8], edges: CutEdges) -> Vec<(Range<usize>, usize)> {
         let view = text_view::build(text);
-        let mut found = self.index.find(&view);
+        let mut budget = SearchBudget::for_view(&view);
+        let mut found = self.index.find(&view, &mut budget);
         if edges == CutEdges::Included {
-            found.extend(self.find_cut_values(&view));
+            found.extend(self.find_cut_values(&view, &mut budget));
         }
         text_view::map_ranges(text, merge_overlaps(found))
     }
 
     /// The beginnings of values at the end of a text, or before an ellipsis.
-    fn find_cut_values(&self, view: &[u8]) -> Vec<FormMatch> {
+    fn find_cut_values(&self, view: &[u8], budget: &mut SearchBudget) -> Vec<FormMatch> {
         // Most texts have no such character, and most blocks of the others.
         let blocks = view.chunks(BLOCK_BYTES).enumerate();
         let blocks = blocks.filter(|(_, block)| block.contains(&ELLIPSIS[0]));
         let starts = blocks.flat_map(|(block, _)| block * BLOCK_BYTES..(block + 1) * BLOCK_BYTES);
         let cuts = starts.filter(|at| view.get(*at..at + ELLIPSIS.len()) == Some(ELLIPSIS));
         let beginning = |cut: usize| {
-            let found = self.index.find_open_end(view.get(..cut)?, CUT_BYTES_MIN)?;
+            if budget.is_spent() {
+                return Some(FormMatch { range: cut.checked_sub(1)?..view.len(), owner: 0 });
+            }
+            let found = self.index.find_open_end(view.get(..cut)?, CUT_BYTES_MIN, budget)?;
             found.can_be_cut.then_some(FormMatch { range: found.start..cut, owner: found.owner })
         };
         cuts.chain([view.len()]).filter_map(beginning).collect()
@@ -390,6 +398,13 @@ fn merge_overlaps(mut found: Vec<FormMatch>) -> Vec<FormMatch> {
         }
     }
     merged
+}
+
+/// The pieces of a long form. They overlap, so that what is found of a text has no gaps.
+fn split_view(view: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let rest = view.len().saturating_sub(PIECE_OVERLAP_BYTES).max(1);
+    let starts = (0..rest).step_by(PIECE_BYTES_MAX - PIECE_OVERLAP_BYTES);
+    starts.filter_map(|start| view.get(start..view.len().min(start + PIECE_BYTES_MAX)))
 }
 
 /// The value itself and its encodings.

@@ -19,6 +19,8 @@ const BITS_PER_FRAGMENT: usize = 32;
 const FORM_REST_BYTES_MIN: usize = 8;
 /// Size of the table in which fragments are counted.
 const COUNTER_BITS: u32 = 16;
+/// Comparisons that the shortest text is worth.
+const COMPARISONS_MIN: usize = 100_000;
 const FILTER_BITS_MIN: u32 = 12;
 const FILTER_BITS_MAX: u32 = 22;
 
@@ -42,6 +44,26 @@ struct FragmentOccurrence {
     form: usize,
     /// Its position in the form.
     offset: usize,
+}
+
+/// How many comparisons one text is worth. Values that consist of the same fragments, in a text of
+/// nothing else, would take hours.
+pub(super) struct SearchBudget {
+    left: usize,
+}
+
+impl SearchBudget {
+    pub(super) fn for_view(view: &[u8]) -> Self {
+        Self { left: COMPARISONS_MIN + view.len() }
+    }
+
+    fn spend(&mut self) {
+        self.left = self.left.saturating_sub(1);
+    }
+
+    pub(super) fn is_spent(&self) -> bool {
+        self.left == 0
+    }
 }
 
 /// The longest beginning of a form at the end of a view.
@@ -100,21 +122,39 @@ impl FragmentIndex {
         self.forms.is_empty()
     }
 
-    /// All occurrences of all forms in a view.
-    pub(super) fn find(&self, view: &[u8]) -> Vec<FormMatch> {
+    /// All occurrences of all forms in a view. If the budget is spent, the rest of the view counts as
+    /// one.
+    pub(super) fn find(&self, view: &[u8], budget: &mut SearchBudget) -> Vec<FormMatch> {
         let mut found = Vec::new();
         for (block, bytes) in view.chunks_exact(STRIDE).enumerate() {
             let fragment = fragment_at(bytes, 0);
             if self.filter.contains(fragment) {
-                self.compare(view, block * STRIDE, fragment, &mut found);
+                let at = block * STRIDE;
+                self.compare(view, at, fragment, budget, &mut found);
+                if budget.is_spent() {
+                    let start = at.saturating_sub(self.form_bytes_max);
+                    found.push(FormMatch { range: start..view.len(), owner: 0 });
+                    break;
+                }
             }
         }
         found
     }
 
-    fn compare(&self, view: &[u8], at: usize, fragment: u32, found: &mut Vec<FormMatch>) {
+    fn compare(
+        &self,
+        view: &[u8],
+        at: usize,
+        fragment: u32,
+        budget: &mut SearchBudget,
+        found: &mut Vec<FormMatch>,
+    ) {
         let Some(range) = self.fragments.get(&fragment) else { return };
         for occurrence in self.occurrences.get(range.clone()).unwrap_or_default() {
+            if budget.is_spent() {
+                return;
+            }
+            budget.spend();
             let form = self.forms.get(occurrence.form);
             let Some(form) = form else { continue };
             let lost = lost_bytes_max(&form.view);
@@ -132,7 +172,12 @@ impl FragmentIndex {
 
     /// The longest beginning of a form, of at least `bytes_min`, that the view ends with. The whole
     /// form is not a beginning.
-    pub(super) fn find_open_end(&self, view: &[u8], bytes_min: usize) -> Option<OpenEnd> {
+    pub(super) fn find_open_end(
+        &self,
+        view: &[u8],
+        bytes_min: usize,
+        budget: &mut SearchBudget,
+    ) -> Option<OpenEnd> {
         let first = view.len().saturating_sub(self.form_bytes_max.saturating_sub(1));
         let last = view.len().checked_sub(bytes_min.max(1))?;
         (first..=last).find_map(|start| {
@@ -140,6 +185,7 @@ impl FragmentIndex {
             if end.len() >= FRAGMENT_BYTES && !self.beginnings.contains(fragment_at(end, 0)) {
                 return None;
             }
+            budget.spend();
             let at = self.forms.partition_point(|form| &*form.view <= end);
             let form = self.forms.get(at).filter(|form| form.view.starts_with(end))?;
             Some(OpenEnd { start, owner: form.owner, can_be_cut: form.can_be_cut })

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::fragment_index::SearchBudget;
 use super::{CutEdges, SecretMask, text_view};
 
 /// Most bytes that are held back. A value with more white space inside is replaced as far as it came.
@@ -33,7 +34,8 @@ impl SecretStream {
         // What an escape means is known when all of it is there.
         let whole = text_view::open_escape(&text).unwrap_or(text.len());
         let view = text_view::build(text.get(..whole).unwrap_or_default());
-        let open = self.mask.index.find_open_end(&view, 1);
+        let mut budget = SearchBudget::for_view(&view);
+        let open = self.mask.index.find_open_end(&view, 1, &mut budget);
         let open = open.map(|open| text_view::map_position(&text, open.start));
         let mut until = open.unwrap_or(whole);
         // A value that was found may be the beginning of a longer one.
@@ -41,10 +43,16 @@ impl SecretStream {
             until = range.start;
         }
         if text.len() - until > HELD_BYTES_MAX {
+            // The rest of a long value is found by its next piece.
+            until = open.unwrap_or(whole);
+        }
+        if text.len() - until > HELD_BYTES_MAX {
             return Cow::Owned(self.mask.mask_bytes(&text).into_owned());
         }
         self.held = text.split_off(until);
-        let shown: Vec<_> = ranges.into_iter().filter(|(range, _)| range.end <= until).collect();
+        let begun = ranges.into_iter().filter(|(range, _)| range.start < until);
+        let shown: Vec<_> =
+            begun.map(|(range, owner)| (range.start..range.end.min(until), owner)).collect();
         Cow::Owned(if shown.is_empty() { text } else { self.mask.replace(&text, &shown) })
     }
 

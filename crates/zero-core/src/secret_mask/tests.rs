@@ -21,6 +21,7 @@ fn mask() -> SecretMask {
         value("DATABASE_URL", URL),
         value("DATABASE_URL", "S3cr3t-p4ss"),
         value("QUOTED", r#"p"a'ss\wo rd%41$x"#),
+        value("PICTURE", "key-\u{1f511}-\u{1f512}-of-door"),
         value("SHORT", "short"),
         value("SIGNS", "+-+-+- -+-"),
     ])
@@ -77,7 +78,8 @@ fn encoded_value_is_replaced() {
     check(&hex, "‹secret API_TOKEN›");
     check(&hex.to_uppercase(), "‹secret API_TOKEN›");
     check("tok_8fJ2-kQ%2B9vLx%2fZw3Rt%3D%3D&b=1", "‹secret API_TOKEN›&b=1");
-    check("p%22a%27ss%5Cwo+rd%2541%24x", "p%22a%27ss%5Cwo+rd%2541%24x");
+    check("p%22a%27ss%5Cwo+rd%2541%24x", "‹secret QUOTED›");
+    check("tok_8fJ2-kQ%252B9vLx%252fZw3Rt%253D%253D&b=1", "‹secret API_TOKEN›&b=1");
 }
 
 #[test]
@@ -91,6 +93,7 @@ fn quoted_and_escaped_value_is_replaced() {
         let clean = mask().mask_text(text).into_owned();
         assert!(clean.contains("‹secret QUOTED›") && !clean.contains("rd"), "{text} {clean}");
     }
+    check(r"x key-\ud83d\udd11-\\ud83d\\udd12-of-door y", "x ‹secret PICTURE› y");
     check("tok_8fJ2-\u{1b}[01;31mkQ+9\u{1b}[0mvLx/Zw3Rt== x", "‹secret API_TOKEN› x");
 }
 
@@ -162,6 +165,34 @@ fn every_text_of_result_is_masked() {
     assert!(!format!("{error:?}").contains("8fJ2"));
 }
 
+#[test]
+fn long_value_is_replaced_in_pieces() {
+    let long: String = (0..40_000).map(|n| format!("{}", n * 7_919 % 1_000_003)).collect();
+    let mask = Arc::new(SecretMask::new([value("LONG", &long)]));
+    assert_eq!(mask.mask_text(&format!("a {long} b")), "a ‹secret LONG› b");
+    let part = mask.mask_text(&long[90_000..120_000]).into_owned();
+    assert!(part.len() < PIECE_BYTES_MAX, "{part}");
+    let encoded = base64(long.as_bytes());
+    assert_eq!(mask.mask_text(&encoded).trim_matches(['=', 'k', 'w', 'M']), "‹secret LONG›");
+    let mut stream = SecretStream::new(mask);
+    let mut shown: Vec<u8> = Vec::new();
+    for piece in format!("a {long} b").as_bytes().chunks(5_000) {
+        shown.extend(push(&mut stream, piece));
+    }
+    shown.extend(stream.finish());
+    let shown = String::from_utf8(shown).unwrap();
+    assert_eq!(shown.replace("‹secret LONG›", ""), "a  b");
+}
+
+#[test]
+fn text_with_too_many_comparisons_is_replaced() {
+    let mask = SecretMask::new((300..700).map(|n| value("A", &"a".repeat(n))));
+    for text in ["a".repeat(1_000_000), format!("{}…", "a".repeat(299)).repeat(3_000)] {
+        let clean = mask.mask_text(&format!("public {text}")).into_owned();
+        assert_eq!(clean.matches('a').count(), 0, "{}", clean.len());
+    }
+}
+
 fn push(stream: &mut SecretStream, bytes: &[u8]) -> Vec<u8> {
     stream.push(bytes).into_owned()
 }
@@ -188,7 +219,9 @@ proptest! {
     fn stream_is_masked_like_whole_text(
         parts in proptest::collection::vec(prop_oneof![
             Just(TOKEN.to_owned()), Just(URL.to_owned()), Just(base64(TOKEN.as_bytes())),
-            Just("tok_8f\n  J2-kQ+9vLx/Zw3\x1b[1mRt==".to_owned()), "[a-z%\\\\ \n]{0,12}",
+            Just("tok_8f\n  J2-kQ+9vLx/Zw3\x1b[1mRt==".to_owned()),
+            Just("tok%255f8fJ2-kQ%252B9vLx%2fZw3Rt%253d=".to_owned()),
+            Just(r"key-\ud83d\udd11-\\ud83d\\udd12-of-door".to_owned()), "[a-z%\\\\ \n]{0,12}",
         ], 0..8),
         cuts in proptest::collection::vec(1_usize..9, 0..80),
     ) {

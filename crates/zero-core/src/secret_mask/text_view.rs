@@ -1,7 +1,7 @@
 //! The view of a text in which values are compared: different spellings of a value look the same.
 //!
-//! White space, quotes, backslashes, `+` and `-` are left out, `%41`, `\u0041` and `\x41` are decoded,
-//! terminal sequences are skipped, `_` is `/`. So a value is found if it is wrapped, indented, quoted,
+//! White space, quotes, backslashes, `+` and `-` are left out, `%41`, `%2541`, `\u0041` and `\x41` are
+//! decoded, terminal sequences are skipped, `_` is `/`. So a value is found if it is wrapped, indented, quoted,
 //! part of a diff or a URL, or in either alphabet of base64. The values are compared in the same view,
 //! so leaving out more never hides one.
 
@@ -12,6 +12,9 @@ use super::FormMatch;
 /// Longest terminal sequence.
 const SEQUENCE_BYTES_MAX: usize = 64;
 const ESCAPE: u8 = 0x1b;
+/// The halves in which JSON writes characters beyond the first 65,536.
+const HIGH_HALVES: Range<u32> = 0xd800..0xdc00;
+const LOW_HALVES: Range<u32> = 0xdc00..0xe000;
 
 /// How a byte appears in the view.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,7 +62,9 @@ struct EscapeUnit {
 impl EscapeUnit {
     fn new(len: usize, decoded: &[u8]) -> Self {
         let mut unit = Self { len, bytes: [0; 4], count: 0 };
-        for byte in decoded.iter().filter(|byte| ROLES[usize::from(**byte)] != 0).take(4) {
+        // A backslash that was encoded is left out like any other.
+        let is_shown = |byte: &&u8| ROLES[usize::from(**byte)] != 0 && **byte != b'\\';
+        for byte in decoded.iter().filter(is_shown).take(4) {
             unit.bytes[unit.count] = SHOWN[usize::from(*byte)];
             unit.count += 1;
         }
@@ -136,7 +141,12 @@ pub(super) fn open_escape(text: &[u8]) -> Option<usize> {
     let from = text.len().saturating_sub(SEQUENCE_BYTES_MAX);
     let tail = text.get(from..)?;
     let is_open = |at: &usize| match tail.get(*at) {
-        Some(b'%') => hex_digits(tail, at + 1) == tail.len() - at - 1 && tail.len() - at < 3,
+        Some(b'%') => {
+            // `%25` may be the beginning of `%2541`.
+            let mark = if tail.get(at + 1..at + 3) == Some(b"25") { at + 3 } else { at + 1 };
+            let rest = tail.get(mark..).unwrap_or_default();
+            rest.len() < 2 && rest.iter().all(u8::is_ascii_hexdigit)
+        }
         Some(b'\\') => {
             let mark = at + tail[*at..].iter().take_while(|byte| **byte == b'\\').count();
             let digits = |most: usize| {
@@ -145,7 +155,8 @@ pub(super) fn open_escape(text: &[u8]) -> Option<usize> {
             };
             match tail.get(mark) {
                 None => true,
-                Some(b'u') => digits(4),
+                // The second half of a pair may follow the first.
+                Some(b'u') => digits(4) || is_half_pair(tail, mark + 1),
                 Some(b'x') => digits(2),
                 Some(_) => false,
             }
@@ -158,19 +169,24 @@ pub(super) fn open_escape(text: &[u8]) -> Option<usize> {
 
 fn decode_escape(text: &[u8], at: usize) -> EscapeUnit {
     match text.get(at) {
-        Some(b'%') => match hex_value(text, at + 1, 2) {
-            Some(code) => EscapeUnit::new(3, &[u8::try_from(code).unwrap_or(b'?')]),
-            None => EscapeUnit::new(1, b"%"),
-        },
+        Some(b'%') => {
+            let twice = hex_value(text, at + 3, 2).filter(|_| text[at + 1..].starts_with(b"25"));
+            match (twice, hex_value(text, at + 1, 2)) {
+                (Some(code), _) => EscapeUnit::new(5, &[u8::try_from(code).unwrap_or(b'?')]),
+                (None, Some(code)) => EscapeUnit::new(3, &[u8::try_from(code).unwrap_or(b'?')]),
+                (None, None) => EscapeUnit::new(1, b"%"),
+            }
+        }
         Some(b'\\') => {
             // Text may be escaped several times over.
             let run = text[at..].iter().take_while(|byte| **byte == b'\\').count();
             match text.get(at + run) {
                 Some(b'n' | b'r' | b't') => EscapeUnit::new(run + 1, b""),
-                Some(b'u') => match hex_value(text, at + run + 1, 4).and_then(char::from_u32) {
-                    Some(character) => {
-                        EscapeUnit::new(run + 5, character.encode_utf8(&mut [0; 4]).as_bytes())
-                    }
+                Some(b'u') => match decode_character(text, at + run + 1) {
+                    Some((len, character)) => EscapeUnit::new(
+                        run + 1 + len,
+                        character.encode_utf8(&mut [0; 4]).as_bytes(),
+                    ),
                     None => EscapeUnit::new(run, b""),
                 },
                 Some(b'x') => match hex_value(text, at + run + 1, 2) {
@@ -182,6 +198,35 @@ fn decode_escape(text: &[u8], at: usize) -> EscapeUnit {
         }
         _ => EscapeUnit::new(sequence_len(text, at).unwrap_or(1), b""),
     }
+}
+
+/// The character with these hexadecimal digits, and their length. One beyond the first 65,536 takes
+/// two escapes.
+fn decode_character(text: &[u8], at: usize) -> Option<(usize, char)> {
+    let first = hex_value(text, at, 4)?;
+    if !HIGH_HALVES.contains(&first) {
+        return char::from_u32(first).map(|character| (4, character));
+    }
+    let rest = text.get(at + 4..).unwrap_or_default();
+    let run = rest.iter().take_while(|byte| **byte == b'\\').count();
+    let second = hex_value(rest, run + 1, 4).filter(|half| LOW_HALVES.contains(half))?;
+    let is_pair = run > 0 && rest.get(run) == Some(&b'u');
+    let code = 0x1_0000 + ((first - HIGH_HALVES.start) << 10) + (second - LOW_HALVES.start);
+    char::from_u32(code).filter(|_| is_pair).map(|character| (4 + run + 5, character))
+}
+
+/// Whether a text ends in the first half of a pair or before the end of the second.
+fn is_half_pair(text: &[u8], at: usize) -> bool {
+    let is_high = hex_value(text, at, 4).is_some_and(|half| HIGH_HALVES.contains(&half));
+    let rest = text.get(at + 4..).unwrap_or_default();
+    let run = rest.iter().take_while(|byte| **byte == b'\\').count();
+    let digits = rest.get(run + 1..).unwrap_or_default();
+    let can_go_on = match rest.get(run) {
+        None => true,
+        Some(b'u') => run > 0 && digits.len() < 4 && digits.iter().all(u8::is_ascii_hexdigit),
+        Some(_) => false,
+    };
+    is_high && can_go_on
 }
 
 /// Length of a terminal sequence such as that of a colour; `None` if its end is missing.
