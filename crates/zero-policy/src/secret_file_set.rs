@@ -66,6 +66,12 @@ impl SecretFileSet {
 
     /// Whether the file at a path contains secrets.
     pub fn contains(&self, path: &Path) -> bool {
+        // Nearly every path is that of an ordinary file.
+        let last = path.iter().next_back().map(|name| name.to_string_lossy().to_lowercase());
+        let has_name = |last: &String| self.names.iter().any(|pattern| pattern.ends_with(last));
+        if !last.as_ref().is_some_and(has_name) {
+            return false;
+        }
         let names: Vec<String> =
             path.iter().rev().map(|name| name.to_string_lossy().to_lowercase()).collect();
         let has = |patterns: &[NamePattern]| patterns.iter().any(|pattern| pattern.matches(&names));
@@ -81,6 +87,11 @@ impl NamePattern {
             part => NameGlob::parse(&part.to_lowercase()),
         });
         globs.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether it matches the last name of a path.
+    fn ends_with(&self, name: &str) -> bool {
+        self.0.first().is_some_and(|glob| glob.matches(name))
     }
 
     /// Whether the last names of a path match; the names are in reverse order.

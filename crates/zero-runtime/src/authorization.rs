@@ -90,6 +90,8 @@ impl ToolHost {
         let decision = self.decide(session, &asked, &granted, mode).await?;
         let decision = asked.hooks.apply_to(decision);
         let decision = self.secrets.tighten(decision, asked.carried);
+        // What the user is shown has no value of a file that is changed, either.
+        ledger.add_learned_secrets();
         let secrets = Arc::clone(&ledger.secrets);
         let noted = ledger.record_decision(&decision);
         if decision.verdict == Verdict::Deny {

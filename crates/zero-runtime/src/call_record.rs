@@ -73,6 +73,15 @@ impl<'a> CallRecord<'a> {
         }
     }
 
+    /// Adds the values of files that became known while the call was decided.
+    pub(crate) fn add_learned_secrets(&mut self) {
+        let secrets = self.host.secrets.last_mask();
+        if !Arc::ptr_eq(&secrets, &self.secrets) {
+            secrets.mask_json(&mut self.row.input);
+            self.secrets = secrets;
+        }
+    }
+
     pub(crate) fn record_tool(&mut self, name: &ToolName) {
         tracing::Span::current().record("tool", name.as_str());
         if self.row.tool != name.as_str() {

@@ -299,8 +299,7 @@ impl ToolHost {
         let limits = commands.launcher.limits.with_raised(&leave.limits);
         let (hosts, judged) = (leave.hosts.into(), leave.access);
         let launcher = CommandLauncher { limits, hosts, judged, ..commands.launcher };
-        // The files that the call reads may have become known while it was authorized.
-        ledger.secrets = self.secrets.last_mask();
+        ledger.add_learned_secrets();
         let secrets = Arc::clone(&ledger.secrets);
         let cx = context(Some(permit), CallCommands { launcher, secrets, ..commands });
         let (outcome, attempts) = execution::run(&**plan, &cx, cancel, &stop, terms).await;

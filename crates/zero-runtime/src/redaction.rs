@@ -5,6 +5,7 @@
 //! [`WorkspaceSecrets`] knows them, and replaces them in everything that leaves a call.
 
 mod named_secrets;
+mod secret_search;
 mod secret_shapes;
 mod secret_values;
 mod workspace_secrets;

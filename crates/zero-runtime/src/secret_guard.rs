@@ -57,7 +57,8 @@ impl InputSecrets {
 
 impl WorkspaceSecrets {
     /// A decision that asks if values of secrets would leave in the call, or if a file is read whose
-    /// values are not known and would not be masked. Reads the secret files that the call reads.
+    /// values are not known and would not be masked. Learns the values of the secret files that the call
+    /// reads or changes.
     pub(crate) fn tighten(
         &self,
         mut decision: PolicyDecision,
@@ -66,12 +67,11 @@ impl WorkspaceSecrets {
         let mut reasons = Vec::new();
         for effect in &mut decision.effects {
             let path = Path::new(&effect.target);
-            if effect.kind == "read"
-                && self.is_secret_file(path)
-                && !self.learn_file(path)
-                && effect.decision == Verdict::Allow
-                && effect.rule.is_none()
-            {
+            let is_about_file = matches!(effect.kind, "read" | "write" | "delete");
+            if !is_about_file || !self.is_secret_file(path) || self.learn_file(path) {
+                continue;
+            }
+            if effect.kind == "read" && effect.decision == Verdict::Allow && effect.rule.is_none() {
                 effect.decision = Verdict::Ask;
                 effect.reason = "it contains secrets that zero cannot mask".to_owned();
                 reasons.push(format!("reading `{}`: {}", effect.target, effect.reason));

@@ -4,7 +4,6 @@
 //! files, and from time to time; known files are checked at every call. A value that was known stays
 //! known, so that moving a file away does not reveal it.
 
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,40 +11,21 @@ use std::time::{Duration, Instant};
 
 use zero_core::{SecretMask, SecretValue};
 use zero_policy::SecretFileSet;
-use zero_sandbox::path_survey::{self, ChangeStamp, FolderListing};
+use zero_sandbox::path_survey::{self, ChangeStamp};
 
+use super::secret_search::{FoundFiles, SecretSearch};
 use super::secret_values::{self, FileSecrets};
 
 /// Longest time between two searches of the workspace.
 const SEARCH_INTERVAL: Duration = Duration::from_secs(10);
-/// Longest time of one search.
-const SEARCH_TIME_MAX: Duration = Duration::from_millis(100);
-/// Most folders of one search.
-const FOLDERS_MAX: usize = 2_000;
-/// Most entries of a folder.
-const ENTRIES_MAX: usize = 10_000;
-/// How many folders below a folder of the workspace are searched.
-const DEPTH_MAX: usize = 4;
 /// Most secret files.
-const FILES_MAX: usize = 256;
+const FILES_MAX: usize = 1_024;
 /// Largest secret file whose values are known.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Most secret values.
 const VALUES_MAX: usize = 4_096;
-/// Folders with files of others, or that are made anew at each build.
-const SKIPPED_FOLDERS: &[&str] = &[
-    ".cache",
-    ".git",
-    ".hg",
-    ".jj",
-    ".svn",
-    ".tox",
-    ".venv",
-    "__pycache__",
-    "node_modules",
-    "target",
-    "venv",
-];
+/// Most bytes of all secret values.
+const VALUE_BYTES_MAX: usize = 2 << 20;
 
 /// Where a host finds secret values. Nowhere by default.
 #[derive(Clone, Debug, Default)]
@@ -68,6 +48,7 @@ pub struct WorkspaceSecrets {
 #[derive(Default)]
 struct SecretState {
     searched: Option<Instant>,
+    search: SecretSearch,
     files: Vec<SecretFile>,
     /// All values that were ever known, in the order in which they became known. Later values cannot
     /// push out earlier ones.
@@ -191,37 +172,8 @@ impl WorkspaceSecrets {
     }
 
     fn search(&self, state: &mut SecretState) {
-        let began = Instant::now();
-        let mut bounds = Vec::new();
-        let mut paths = Vec::new();
-        let mut open: VecDeque<(PathBuf, usize)> =
-            self.roots.iter().map(|root| (root.clone(), 0)).collect();
-        let mut folders = 0;
-        while let Some((folder, depth)) = open.pop_front() {
-            folders += 1;
-            if folders > FOLDERS_MAX || began.elapsed() > SEARCH_TIME_MAX {
-                bounds.push(format!("only {} folders were searched", folders - 1));
-                break;
-            }
-            let names = match path_survey::list_folder(&folder, ENTRIES_MAX) {
-                FolderListing::Names(names) => names,
-                FolderListing::NoFolder | FolderListing::Closed => continue,
-                FolderListing::TooMany => {
-                    bounds.push(format!("`{}` has too many files", folder.display()));
-                    continue;
-                }
-            };
-            for entry in names {
-                let path = folder.join(&entry.name);
-                if !entry.is_folder {
-                    if self.files.contains(&path) {
-                        paths.push(path);
-                    }
-                } else if depth < DEPTH_MAX && !is_skipped(&path) {
-                    open.push_back((path, depth + 1));
-                }
-            }
-        }
+        let FoundFiles { mut paths, mut bounds, is_late } =
+            state.search.find_files(&self.roots, &self.files);
         if paths.len() > FILES_MAX {
             bounds.push(format!("only {FILES_MAX} of {} secret files were read", paths.len()));
             paths.truncate(FILES_MAX);
@@ -237,6 +189,9 @@ impl WorkspaceSecrets {
         }
         state.files = kept;
         state.bounds = bounds;
+        if is_late {
+            self.mark_stale();
+        }
         state.searched = Some(Instant::now());
     }
 
@@ -277,7 +232,11 @@ impl WorkspaceSecrets {
         }
         report.values = state.known.len();
         if state.is_full {
-            report.bounds.push(format!("only {VALUES_MAX} values are masked"));
+            report.bounds.push(format!(
+                "only {} values are masked; there is room for {VALUES_MAX} with {} MiB",
+                state.known.len(),
+                VALUE_BYTES_MAX >> 20
+            ));
         }
         report.variables = self.variables.iter().map(|value| value.name.clone()).collect();
         for names in [&mut report.names, &mut report.variables, &mut report.left_alone] {
@@ -300,11 +259,13 @@ impl SecretState {
             self.files.iter().filter_map(|file| file.secrets.as_ref()).collect();
         files.sort_by_key(|secrets| secrets.values.len());
         self.is_full = false;
+        let mut bytes: usize = self.known.iter().map(|value| value.text.len()).sum();
         for value in variables.iter().chain(files.iter().flat_map(|secrets| &secrets.values)) {
             if self.known.contains(value) {
                 continue;
             }
-            if self.known.len() >= VALUES_MAX {
+            bytes += value.text.len();
+            if self.known.len() >= VALUES_MAX || bytes > VALUE_BYTES_MAX {
                 self.is_full = true;
                 break;
             }
@@ -329,11 +290,6 @@ impl SecretFile {
         let is_moved = path_survey::canonicalize(&self.path).is_some_and(|to| to != self.target);
         is_moved || now != self.stamp || now.is_some_and(|stamp| !stamp.is_stable())
     }
-}
-
-fn is_skipped(folder: &Path) -> bool {
-    let name = folder.file_name().and_then(|name| name.to_str());
-    name.is_some_and(|name| SKIPPED_FOLDERS.contains(&name))
 }
 
 #[cfg(test)]
@@ -383,17 +339,17 @@ mod tests {
         ]);
         f.check(
             "first-9fK2mQ4x second-9fK2mQ4x third-9fK2mQ4x fourth-9fK2mQ4x fifth-9fK2mQ4x 12345678",
-            "‹secret A_TOKEN› ‹secret B_TOKEN› third-9fK2mQ4x fourth-9fK2mQ4x fifth-9fK2mQ4x 12345678",
+            "‹secret A_TOKEN› ‹secret B_TOKEN› ‹secret C_TOKEN› fourth-9fK2mQ4x fifth-9fK2mQ4x 12345678",
         );
         f.check("variable-9fK2mQ4x", "‹secret CI_TOKEN›");
         let report = f.secrets.report();
-        assert_eq!(report.names, ["A_TOKEN", "B_TOKEN"]);
-        assert_eq!((report.values, &report.left_alone[..]), (3, &["PORT".to_owned()][..]));
+        assert_eq!(report.names, ["A_TOKEN", "B_TOKEN", "C_TOKEN"]);
+        assert_eq!((report.values, &report.left_alone[..]), (4, &["PORT".to_owned()][..]));
         assert_eq!(report.bounds, Vec::<String>::new());
         // A file that a call names is read wherever it is.
-        let deep = f.temp.path().canonicalize().unwrap().join("a/b/c/d/e/.env");
-        assert!(f.secrets.learn_file(&deep));
-        f.check("third-9fK2mQ4x", "‹secret C_TOKEN›");
+        let inner = f.temp.path().canonicalize().unwrap().join("node_modules/x/.env");
+        assert!(f.secrets.learn_file(&inner));
+        f.check("fourth-9fK2mQ4x", "‹secret D_TOKEN›");
     }
 
     #[test]
@@ -450,7 +406,10 @@ mod tests {
             f.secrets.mark_stale();
             f.check("first-9fK2mQ4x", "‹secret A_TOKEN›");
         }
-        assert_eq!(f.secrets.report().bounds, ["only 4096 values are masked"]);
+        assert_eq!(
+            f.secrets.report().bounds,
+            ["only 4096 values are masked; there is room for 4096 with 2 MiB"]
+        );
         assert!(!f.secrets.learn_file(&f.temp.path().canonicalize().unwrap().join(".env.a")));
     }
 }

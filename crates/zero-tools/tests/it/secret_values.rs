@@ -237,6 +237,25 @@ async fn secret_file_can_be_changed_without_seeing_values() {
 }
 
 #[tokio::test]
+async fn question_about_file_outside_search_shows_no_secret() {
+    let f = SecretFixture::new(PermissionMode::Ask);
+    f.call("Glob", json!({"pattern": "*"})).await;
+    f.tools.write_file(
+        "node_modules/x/.env",
+        DOTENV.replace("tok-8fJ2kQ9vLxZw3Rt7Yb", "deep-4kS9wE2rT6"),
+    );
+    let write = json!({"file_path": "node_modules/x/.env", "content": "API_TOKEN=\n"});
+    let text = f.call("Write", write).await;
+    f.check_clean("Write", &text);
+    let shown = f.witness.shown.lock().unwrap().join("\n");
+    assert!(shown.contains("‹secret API_TOKEN›"), "{shown}");
+    assert!(
+        !shown.contains("deep-4kS9wE2rT6") && !text.contains("deep-4kS9wE2rT6"),
+        "{shown}{text}"
+    );
+}
+
+#[tokio::test]
 async fn call_that_carries_value_out_is_critical() {
     let f = SecretFixture::new(PermissionMode::Auto);
     for input in [
