@@ -99,6 +99,8 @@ struct CachedToolList {
     dialect: DialectName,
     /// Version of the registry it was built from.
     version: u64,
+    /// The secret values that its texts do not contain.
+    secrets: Arc<SecretMask>,
     toolbox: ToolList,
 }
 
@@ -111,17 +113,21 @@ impl ToolListCache {
         })
     }
 
-    fn get(&self, host: &ToolHost, dialect: &Dialect) -> ToolList {
+    fn get(&self, host: &ToolHost, dialect: &Dialect, secrets: &Arc<SecretMask>) -> ToolList {
         // Read before the tools, so that a concurrent change is noticed the next time.
         let (version, name) = (host.registry().version(), dialect.name());
         let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = made.iter().find(|it| it.dialect == name && it.version == version) {
+        let is_current = |it: &&CachedToolList| {
+            it.dialect == name && it.version == version && Arc::ptr_eq(&it.secrets, secrets)
+        };
+        if let Some(known) = made.iter().find(is_current) {
             return known.toolbox.clone();
         }
-        let toolbox: ToolList =
-            dialect.list_tools(host.registry()).into_iter().map(catalog_entry).collect();
+        let tools = dialect.list_tools(host.registry()).into_iter();
+        let toolbox: ToolList = tools.map(|tool| catalog_entry(tool, secrets)).collect();
         made.retain(|it| it.dialect != name);
-        made.push(CachedToolList { dialect: name, version, toolbox: toolbox.clone() });
+        let secrets = Arc::clone(secrets);
+        made.push(CachedToolList { dialect: name, version, secrets, toolbox: toolbox.clone() });
         toolbox
     }
 }
@@ -176,7 +182,6 @@ impl LocalToolBackend {
     }
 
     async fn read_catalog(&self, dialect: DialectName) -> Result<ToolCatalog, ToolBackendError> {
-        let tools = self.toolboxes.get(&self.host, self.dialects.get(dialect));
         let (workspace, policy) = (self.host.workspace().clone(), Arc::clone(self.host.policy()));
         let own = self.own_folder.clone();
         let memories = self.host.extension::<NoteStoreSet>();
@@ -195,6 +200,7 @@ impl LocalToolBackend {
             .await
             .map_err(|_| ToolBackendError::Workspace("zero is shutting down".to_owned()))?;
         let secrets = self.host.secrets().current_mask().await;
+        let tools = self.toolboxes.get(&self.host, self.dialects.get(dialect), &secrets);
         instructions.iter_mut().for_each(|file| secrets.mask_string(&mut file.text));
         commands.iter_mut().for_each(|command| secrets.mask_string(&mut command.prompt));
         Ok(ToolCatalog {
@@ -272,8 +278,13 @@ impl Drop for LocalToolBackend {
     }
 }
 
-fn catalog_entry(offered: DialectTool) -> CatalogEntry {
-    let DialectTool { name, description, input_schema, registered } = offered;
+fn catalog_entry(offered: DialectTool, secrets: &SecretMask) -> CatalogEntry {
+    let DialectTool { name, mut description, mut input_schema, registered } = offered;
+    // A server sees the workspace, and says what it likes about its tools.
+    if registered.source != BUILTIN {
+        secrets.mask_string(&mut description);
+        secrets.mask_json(&mut input_schema);
+    }
     let spec = registered.tool.spec();
     // A foreign tool's claim to be read-only is only a hint and does not allow parallel calls. Two
     // concurrent plan updates would overwrite each other.

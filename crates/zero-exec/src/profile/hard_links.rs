@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use zero_sandbox::path_survey::{self, HardLinks, ScanOutcome};
+use zero_sandbox::path_survey::{self, HardLinks};
 
 /// Most names that are visited in a hidden folder of the workspace. No command can make a link to a
 /// file that it does not see, so what is beyond would have been linked by the user.
 const HIDDEN_NAMES_MAX: usize = 1_000;
 /// Most names that are visited in the workspace. If there are more, a file with several names counts
-/// as exposed.
-const NAMES_MAX: usize = 20_000;
+/// as exposed. Files with several names are rare, so most commands visit none.
+const NAMES_MAX: usize = 100_000;
 
 /// Other names of hidden files.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(super) fn find_other_names(masked: &[PathBuf], roots: &[PathBuf]) -> OtherNa
     for path in inside {
         search.add_file(path);
         search.left = HIDDEN_NAMES_MAX;
-        search.walk(path, |search, file| search.add_file(file));
+        search.walk(path, &[], |search, file| search.add_file(file));
     }
     if search.linked.is_empty() {
         return OtherNames::default();
@@ -45,14 +45,11 @@ pub(super) fn find_other_names(masked: &[PathBuf], roots: &[PathBuf]) -> OtherNa
     let mut found = Vec::new();
     let is_masked = |path: &PathBuf| masked.iter().any(|masked| path.starts_with(masked));
     for root in roots {
-        let is_complete = search.walk(root, |search, file| {
+        search.walk(root, masked, |search, file| {
             if !is_masked(file) && search.count_name(file) {
                 found.push(file.clone());
             }
         });
-        if !is_complete {
-            break;
-        }
     }
     found.sort();
     found.dedup();
@@ -95,12 +92,21 @@ impl LinkSearch {
         true
     }
 
-    /// Calls `visit` for each file in a folder. Returns whether all were visited.
-    fn walk(&mut self, folder: &Path, mut visit: impl FnMut(&mut Self, &PathBuf)) -> bool {
+    /// Calls `visit` for each file in a folder, but not in the folders `skipped`. A folder that cannot
+    /// be listed is passed over: a name in it stays missing.
+    fn walk(
+        &mut self,
+        folder: &Path,
+        skipped: &[PathBuf],
+        mut visit: impl FnMut(&mut Self, &PathBuf),
+    ) {
         let mut open = vec![folder.to_owned()];
         while let Some(folder) = open.pop() {
+            if skipped.contains(&folder) {
+                continue;
+            }
             let (mut files, mut names) = (Vec::new(), 0);
-            let scanned = path_survey::scan_folder(&folder, self.left, |name, is_folder| {
+            path_survey::scan_folder(&folder, self.left, |name, is_folder| {
                 names += 1;
                 match is_folder {
                     true => open.push(folder.join(name)),
@@ -109,17 +115,15 @@ impl LinkSearch {
             });
             self.left = self.left.saturating_sub(names);
             files.iter().for_each(|file| visit(self, file));
-            if scanned == ScanOutcome::Part {
-                return false;
-            }
         }
-        true
     }
 }
 
 #[cfg(test)]
 mod tests {
     #![expect(clippy::disallowed_methods, reason = "tests set up real files")]
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -143,6 +147,12 @@ mod tests {
             ("work/plain", "work/deep/plain"),
         ] {
             std::fs::hard_link(at(of), at(name)).unwrap();
+        }
+        // A folder that cannot be listed does not end the search, and neither do many hidden files.
+        std::fs::create_dir_all(at("work/aa")).unwrap();
+        std::fs::set_permissions(at("work/aa"), PermissionsExt::from_mode(0)).unwrap();
+        for number in 0..HIDDEN_NAMES_MAX {
+            std::fs::write(at(&format!("work/secrets/{number}")), "").unwrap();
         }
         let mut found = ["work/deep/copy", "work/b", "work/netrc"].map(at).to_vec();
         found.sort();

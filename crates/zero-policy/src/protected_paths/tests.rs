@@ -255,6 +255,17 @@ fn sensitive_files_differ_from_ordinary() {
 }
 
 #[test]
+fn every_folder_variable_moves_a_credential_path() {
+    for variable in credential_variables() {
+        if let CredentialLocation::FolderInsteadOf(folder) = variable.value {
+            let is_inside = |path: &str| std::path::Path::new(path).starts_with(folder);
+            let count = credential_paths().iter().filter(|row| is_inside(row.path)).count();
+            assert!(count > 0, "{} moves no credentials", variable.name);
+        }
+    }
+}
+
+#[test]
 fn every_credential_path_is_sensitive() {
     let mut seen = std::collections::BTreeSet::new();
     for row in credential_paths() {

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::field::{Empty, display};
 use tracing::{Instrument as _, Span};
 use zero_runtime::DialectName;
-use zero_runtime::tool_backend::FolderAccess;
+use zero_runtime::tool_backend::{FolderAccess, ToolBackendError};
 
 use crate::agent::{AgentProfile, DIRECT};
 use crate::approvals::RequestingRun;
@@ -213,7 +213,13 @@ impl SessionManagerInner {
             PromptResolution::Prompt(text) => tokio::select! {
                 biased;
                 end = active.wait_for_stop() => return Ok(PreparedRun::Ended(end)),
-                text = self.mask_prompt(state, &agent, &prompt.reach, text) => PromptResolution::Prompt(text),
+                text = self.mask_prompt(state, &agent, &prompt.reach, text) => match text {
+                    Ok(text) => PromptResolution::Prompt(text),
+                    Err(error) => {
+                        let (kind, message) = ("tool_host".to_owned(), error.to_string());
+                        return Ok(PreparedRun::Ended(RunOutcome::Failed { kind, message }));
+                    }
+                },
             },
             slashed => slashed,
         };
@@ -251,19 +257,18 @@ impl SessionManagerInner {
         Ok(PreparedRun::Turn { turn, agent, model, dialect })
     }
 
-    /// A prompt for a model, without the values of secrets that the tools know. Without tools, nothing
-    /// is known.
+    /// A prompt for a model, without the values of secrets that the tools know. If it cannot ask them,
+    /// no model gets the prompt.
     async fn mask_prompt(
         &self,
         state: &SessionState,
         agent: &AgentProfile,
         reach: &FolderAccess,
         mut text: String,
-    ) -> String {
-        if let Ok(now) = self.backend_for(state, agent, reach).await {
-            now.backend.secret_mask().await.mask_string(&mut text);
-        }
-        text
+    ) -> Result<String, ToolBackendError> {
+        let now = self.backend_for(state, agent, reach).await?;
+        now.backend.secret_mask().await.mask_string(&mut text);
+        Ok(text)
     }
 
     /// Records the end of a run and notifies waiters. If the store fails, it retries until the store
