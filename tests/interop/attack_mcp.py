@@ -33,9 +33,7 @@ def own(kind):
 
 
 def task(name, servers, allow, calls, unasked=(), allowed=()):
-    # As the documents recommend for a project with secrets.
-    permissions = {"allow": allow, "deny": ["Read(.env)"]}
-    settings = {"mcpServers": servers, "permissions": permissions}
+    settings = {"mcpServers": servers, "permissions": {"allow": allow}}
     prompt = "Use the tools of the servers for the work on this project."
     return Task(name, prompt, {"src/main.py": "print('hello')\n"}, calls, settings=settings,
                 unasked=list(unasked), allowed=list(allowed))
