@@ -1,6 +1,6 @@
 //! What a running tool may use.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -18,6 +18,7 @@ use crate::elicitation::{Elicitation, ElicitationAnswer, ElicitationMode, Elicit
 use crate::host_extensions::HostExtensions;
 use crate::observer::{CallEvent, CallEventObserver};
 use crate::policy::Policy;
+use crate::rule_policy;
 use crate::seen_files::SeenFiles;
 use crate::text_reader::{TextReader, TextReaderProvider};
 use crate::web::{CallWebAccess, NetworkGuard};
@@ -136,6 +137,13 @@ impl CallContext {
     /// names. Paths named in the call were authorized before.
     pub fn may_read(&self, written: &Path, canonical: &Path) -> bool {
         self.inner.policy.may_read(self.inner.tool.as_str(), written, canonical)
+    }
+
+    /// Identities of the denied files that have several names (hard links); `None` if there are too
+    /// many to list. Searches the workspace.
+    pub fn linked_denied_files(&self) -> Option<HashSet<(u64, u64)>> {
+        let found = rule_policy::find_linked_denied_files(&*self.inner.policy, self.workspace())?;
+        Some(found.into_iter().map(|(_, identity)| identity).collect())
     }
 
     /// Whether [`CallContext::may_read`] can deny anything in a folder, given by its canonical

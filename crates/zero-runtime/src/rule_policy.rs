@@ -52,24 +52,21 @@ impl RulePolicy {
             }
             _ => None,
         });
-        let linked = |path: &Path| path_survey::read_hard_links(path).filter(|it| it.names > 1);
         let named: Vec<(&Path, HardLinks)> =
-            named.filter_map(|path| Some((path, linked(path)?))).collect();
+            named.filter_map(|path| Some((path, read_several_links(path)?))).collect();
         if named.is_empty() {
             return None;
         }
         // If they cannot be listed, no command runs either.
-        let DeniedFiles::All(denied) = self.denied_files(request.workspace, DENIED_MAX) else {
+        let Some(denied) = find_linked_denied_files(self, request.workspace) else {
             let (path, _) = named.first()?;
             return Some(format!(
                 "`{}` has another name (a hard link), and rules deny too many files to compare",
                 path.display()
             ));
         };
-        let denied = denied.iter().filter_map(|path| Some((path, linked(path)?.identity)));
-        let denied: Vec<(&PathBuf, (u64, u64))> = denied.collect();
         named.iter().find_map(|(path, links)| {
-            let is_same = |(other, identity): &&(&PathBuf, (u64, u64))| {
+            let is_same = |(other, identity): &&(PathBuf, (u64, u64))| {
                 *identity == links.identity && other.as_path() != *path
             };
             let (other, _) = denied.iter().find(is_same)?;
@@ -80,6 +77,25 @@ impl RulePolicy {
             ))
         })
     }
+}
+
+/// The links of a file with several names.
+fn read_several_links(path: &Path) -> Option<HardLinks> {
+    path_survey::read_hard_links(path).filter(|links| links.names > 1)
+}
+
+/// The denied files that have several names, with their identities; `None` if there are too many
+/// denied files to list.
+pub(crate) fn find_linked_denied_files(
+    policy: &(impl CommandPolicy + ?Sized),
+    workspace: &Workspace,
+) -> Option<Vec<(PathBuf, (u64, u64))>> {
+    let DeniedFiles::All(denied) = policy.denied_files(workspace, DENIED_MAX) else { return None };
+    let linked = |path: PathBuf| {
+        let identity = read_several_links(&path)?.identity;
+        Some((path, identity))
+    };
+    Some(denied.into_iter().filter_map(linked).collect())
 }
 
 impl Policy for RulePolicy {

@@ -8,10 +8,10 @@
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use zero_runtime::CallContext;
-use zero_sandbox::FinalLinkMode;
+use zero_sandbox::{FinalLinkMode, path_survey};
 
 use super::WalkEntryKind;
 use crate::text_format::pluralize;
@@ -69,6 +69,8 @@ pub(crate) struct ReadFilter {
     /// The folder as the caller wrote it.
     written: PathBuf,
     denied: Mutex<DeniedEntries>,
+    /// Identities of the denied files with several names, once one is needed.
+    linked: OnceLock<Option<HashSet<(u64, u64)>>>,
 }
 
 impl ReadFilter {
@@ -80,6 +82,7 @@ impl ReadFilter {
             cx: cx.clone(),
             written: PathBuf::from(written),
             denied: Mutex::default(),
+            linked: OnceLock::new(),
         })
     }
 
@@ -98,11 +101,24 @@ impl ReadFilter {
 
     fn check_read(&self, relative: &Path, canonical: &[&Path], kind: WalkEntryKind) -> bool {
         let written = self.written.join(relative);
-        let denied = canonical.iter().find(|path| !self.cx.may_read(&written, path));
+        let is_denied = |path: &&&Path| {
+            !self.cx.may_read(&written, path)
+                || (kind == WalkEntryKind::File && self.is_denied_by_other_name(path))
+        };
+        let denied = canonical.iter().find(is_denied);
         if let (Some(_), [own, ..]) = (denied, canonical) {
             self.denied.lock().unwrap_or_else(PoisonError::into_inner).add(own, kind);
         }
         denied.is_none()
+    }
+
+    /// Whether a file is a denied one by another name (a hard link).
+    fn is_denied_by_other_name(&self, path: &Path) -> bool {
+        let links = path_survey::read_hard_links(path).filter(|links| links.names > 1);
+        links.is_some_and(|links| {
+            let linked = self.linked.get_or_init(|| self.cx.linked_denied_files());
+            linked.as_ref().is_none_or(|linked| linked.contains(&links.identity))
+        })
     }
 
     /// Returns the entries denied so far.

@@ -395,4 +395,13 @@ async fn tools_know_denied_file_by_another_name() {
     let error = f.call_error("Read", json!({"file_path": "copy"})).await;
     assert!(error.contains("is another name (a hard link) of"), "{error}");
     f.call("Read", json!({"file_path": "other"})).await.unwrap();
+    // Searches leave it out.
+    for (tool, input) in [
+        ("Grep", json!({"pattern": "secret|plain", "output_mode": "content"})),
+        ("ReadMany", json!({"paths": ["*"]})),
+        ("Glob", json!({"pattern": "*"})),
+    ] {
+        let found = f.call(tool, input).await.unwrap().result.structured.to_string();
+        assert!(found.contains("other") && !found.contains("copy"), "{tool}: {found}");
+    }
 }
