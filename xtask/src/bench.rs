@@ -37,8 +37,8 @@ struct BenchSuite {
     /// The name for `--only`.
     name: &'static str,
     measure: MeasureFn,
-    /// The examples it runs: their package, and their names.
-    examples: Option<(&'static str, &'static [&'static str])>,
+    /// The examples it runs: their packages, and their names.
+    examples: &'static [(&'static str, &'static [&'static str])],
 }
 
 /// All suites, in this order.
@@ -46,34 +46,34 @@ const PARTS: [BenchSuite; 7] = [
     BenchSuite {
         name: "files",
         measure: measurements::measure,
-        examples: Some(("zero-runtime", &["noop_path"])),
+        examples: &[("zero-runtime", &["noop_path"])],
     },
     BenchSuite {
         name: "policy",
         measure: policy::measure,
-        examples: Some(("zero-policy", &["decide"])),
+        examples: &[("zero-policy", &["decide"]), ("zero-tools", &["decision_delay"])],
     },
     BenchSuite {
         name: "secrets",
         measure: secrets::measure,
-        examples: Some(("zero-core", &["mask_cost"])),
+        examples: &[("zero-core", &["mask_cost"])],
     },
     BenchSuite {
         name: "sandbox",
         measure: sandbox::measure,
-        examples: Some(("zero-sandbox", &["spawn_cost"])),
+        examples: &[("zero-sandbox", &["spawn_cost"])],
     },
     BenchSuite {
         name: "mcp",
         measure: mcp::measure,
-        examples: Some(("zero-mcp", &["call_cost", "hostile_server"])),
+        examples: &[("zero-mcp", &["call_cost", "hostile_server"])],
     },
     BenchSuite {
         name: "gateway",
         measure: gateway::measure,
-        examples: Some(("zero-gateway", &["gateway_load"])),
+        examples: &[("zero-gateway", &["gateway_load"])],
     },
-    BenchSuite { name: "acp", measure: acp::measure, examples: None },
+    BenchSuite { name: "acp", measure: acp::measure, examples: &[] },
 ];
 
 /// Measures, prints the table, and returns whether every budget was met.
@@ -158,7 +158,7 @@ fn build_all(parts: &[BenchSuite]) -> Result<()> {
     // which has to be the released one.
     let examples: Vec<&str> = parts
         .iter()
-        .filter_map(|part| part.examples)
+        .flat_map(|part| part.examples)
         .flat_map(|(package, names)| {
             let names = names.iter().flat_map(|name| ["--example", *name]);
             ["--package", package].into_iter().chain(names)

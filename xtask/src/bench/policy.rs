@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::bench_context::{BenchContext, run_for_output};
 use super::bench_table::{BenchRow, BenchTable};
@@ -19,6 +20,17 @@ const MANY_MAX: Duration = Duration::from_secs(1);
 /// A hundred thousand nested brackets.
 const NESTED_MAX: Duration = Duration::from_millis(200);
 
+/// Sixty searches of 50,000 files in one line, and what others wait for meanwhile.
+const SEARCHES_MAX: Duration = Duration::from_millis(300);
+const DELAY_MAX: Duration = Duration::from_millis(20);
+
+/// The output of the example that searches while it decides.
+#[derive(Deserialize)]
+struct SearchFigures {
+    decided_ns: u64,
+    delay_ns: u64,
+}
+
 /// The output of the example that decides.
 #[derive(Deserialize)]
 struct PolicyFigures {
@@ -30,20 +42,28 @@ struct PolicyFigures {
 }
 
 pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
-    let figures: PolicyFigures =
-        serde_json::from_slice(&run_for_output(Command::new(bench.example_path("decide")))?)
-            .context("could not read what the example printed")?;
+    let figures: PolicyFigures = run_example(bench, "decide")?;
+    let search: SearchFigures = run_example(bench, "decision_delay")?;
     let rows = [
         ("policy, a line that looks, 100 rules", figures.looks_ns, DECISION_MAX),
         ("policy, a line that changes files, 100 rules", figures.touches_ns, CHANGES_MAX),
         ("policy, reading 10,000 rules", figures.arranging_ns, ARRANGING_MAX),
         ("policy, 10,000 commands, 10,000 rules", figures.many_ns, MANY_MAX),
         ("policy, 100,000 nested brackets", figures.nested_ns, NESTED_MAX),
+        ("policy, 60 searches of 50,000 files in a line", search.decided_ns, SEARCHES_MAX),
+        ("policy, delay of others meanwhile", search.delay_ns, DELAY_MAX),
     ];
     for (what, nanos, budget) in rows {
         table.add(timed_row(what, Duration::from_nanos(nanos), budget));
     }
     Ok(())
+}
+
+/// The figures that an example prints.
+pub(super) fn run_example<T: DeserializeOwned>(bench: &BenchContext, name: &str) -> Result<T> {
+    let printed = run_for_output(Command::new(bench.example_path(name)))?;
+    serde_json::from_slice(&printed)
+        .with_context(|| format!("could not read what `{name}` printed"))
 }
 
 /// A row with a time and its budget.

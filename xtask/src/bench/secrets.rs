@@ -1,14 +1,13 @@
 //! Measures how long it takes to mask secret values in a result.
 
-use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Deserialize;
 
-use super::bench_context::{BenchContext, run_for_output};
+use super::bench_context::BenchContext;
 use super::bench_table::BenchTable;
-use super::policy::timed_row;
+use super::policy::{run_example, timed_row};
 
 /// A thousand values in a megabyte, of which none or one occurs.
 const MASK_MAX: Duration = Duration::from_millis(2);
@@ -28,9 +27,7 @@ struct MaskFigures {
 }
 
 pub(super) fn measure(bench: &BenchContext, table: &mut BenchTable) -> Result<()> {
-    let figures: MaskFigures =
-        serde_json::from_slice(&run_for_output(Command::new(bench.example_path("mask_cost")))?)
-            .context("could not read what the example printed")?;
+    let figures: MaskFigures = run_example(bench, "mask_cost")?;
     let rows = [
         ("secrets, 1,000 values, 1 MB without one", figures.plain_ns, MASK_MAX),
         ("secrets, 1,000 values, 1 MB with one", figures.found_ns, FOUND_MAX),
