@@ -6,8 +6,8 @@
 //! the table in [`crate_boundaries`], where a reviewer sees it.
 
 mod crate_boundaries;
+mod document_references;
 mod import_cycles;
-mod security_page;
 mod text_checks;
 mod vocabulary;
 
@@ -56,7 +56,7 @@ fn check_repository() -> Result<Vec<TidyFinding>> {
     findings.extend(files.iter().flat_map(text_checks::check));
     findings.extend(import_cycles::check(&files));
     findings.extend(vocabulary::check(&files));
-    findings.extend(security_page::check(&files));
+    findings.extend(document_references::check(&files));
     Ok(findings)
 }
 

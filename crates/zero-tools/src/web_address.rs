@@ -1,4 +1,4 @@
-//! Parsing of the URLs that calls of web tools go to ([`WebAddress`]).
+//! The URL of a web tool call ([`WebAddress`]).
 
 use url::Url;
 use zero_core::{Effect, ErrorReason, ToolError};
@@ -6,7 +6,7 @@ use zero_core::{Effect, ErrorReason, ToolError};
 /// Longest URL, in bytes.
 pub(crate) const BYTES_MAX: usize = 8 * 1024;
 
-/// A parsed URL of a call. The policy checks the same URL that is fetched.
+/// A parsed URL of a call. The policy checks the host of exactly this URL.
 #[derive(Clone, Debug)]
 pub(crate) struct WebAddress {
     url: Url,
@@ -21,7 +21,7 @@ impl WebAddress {
         }
         // Parsers of rules and of URLs would disagree on these characters.
         if written.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
-            let why = "contains a space, a line break or a backslash; percent-encode these, such as `%20`";
+            let why = "contains a space, a control character or a backslash; percent-encode these, such as `%20`";
             return Err(wrong(why.to_owned()));
         }
         let mut url = Url::parse(written).map_err(|error| {
