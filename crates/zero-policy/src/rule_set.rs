@@ -272,7 +272,7 @@ impl RuleSet {
     ) -> Option<&PolicyRule> {
         let lists = self.index_for(verdict);
         let coverages = PathRuleCoverage::for_access(verdict, "Bash", access);
-        self.rule_at(lists.paths.find_named_by_glob(coverages, pattern))
+        self.rule_at(lists.paths.find_rule_for_glob(coverages, pattern))
     }
 
     /// The rule for a host that `tool` connects to.

@@ -164,7 +164,7 @@ impl ToolHost {
             .map_err(|violations| ToolError::from_violations(&violations))
     }
 
-    /// Steps 3 to 8 for one tool, including its hooks.
+    /// Steps 3 to 9 for one tool, including its hooks.
     async fn attempt_tool(
         &self,
         attempt: HookAttempt<'_>,
@@ -226,7 +226,7 @@ impl ToolHost {
         Ok(PipelineCall { plan, description, effects, carried })
     }
 
-    /// Steps 5 to 8.
+    /// Steps 5 to 9: authorize, admit, execute, mask, bound.
     async fn authorize_and_run(
         &self,
         attempt: HookAttempt<'_>,

@@ -22,7 +22,7 @@ use self::apply::{EditApplyError, EditOperation, EditResult, MATCHES_MAX};
 use crate::diff::file_diff;
 use crate::editor_change_note;
 use crate::file_path::locate_file;
-use crate::lsp::{ChangedText, aftermath_bounds, append_new_diagnostics};
+use crate::lsp::{ChangedText, append_new_diagnostics, diagnostics_bounds};
 use crate::path_not_found;
 use crate::preview_fingerprint::PreviewFingerprint;
 use crate::text_encoding::TextEncoding;
@@ -120,7 +120,7 @@ impl Tool for EditTool {
         let effects = "changes one file; `zero undo` reverts it";
         ToolNotes::for_file_changes(effects)
             .with_bounds([ToolBound::count("edits in a call", EDITS_MAX)])
-            .with_bounds(aftermath_bounds())
+            .with_bounds(diagnostics_bounds())
     }
 
     fn plan(&self, args: EditArgs, workspace: &Workspace) -> Result<EditPlan, ToolError> {

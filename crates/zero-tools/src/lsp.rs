@@ -14,5 +14,5 @@ use self::enabled as support;
 pub use self::enabled::{LspArgs, LspItem, LspOperation, LspOutput, LspPlan, LspTool};
 pub use self::support::add_language_servers;
 pub(crate) use self::support::{
-    ChangedText, MISSING, aftermath_bounds, append_new_diagnostics, tools,
+    ChangedText, MISSING, append_new_diagnostics, diagnostics_bounds, tools,
 };

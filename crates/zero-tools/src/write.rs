@@ -17,7 +17,7 @@ use zero_sandbox::{FileChange, FileSnapshot, FinalLinkMode, ResolvedPath, Worksp
 use crate::diff::file_diff;
 use crate::editor_change_note;
 use crate::file_path::locate_file;
-use crate::lsp::{ChangedText, aftermath_bounds, append_new_diagnostics};
+use crate::lsp::{ChangedText, append_new_diagnostics, diagnostics_bounds};
 use crate::preview_fingerprint::PreviewFingerprint;
 use crate::text_encoding::TextEncoding;
 
@@ -44,7 +44,7 @@ pub struct WriteOutput {
     success: bool,
     /// Bytes on disk, in the file's own encoding.
     bytes_written: u64,
-    /// The file with the earlier content, when one was asked for and there was any.
+    /// Path of the backup. Absent if none was requested, or if the file did not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     backup: Option<String>,
 }
@@ -83,7 +83,7 @@ impl Tool for WriteTool {
         let effects = "creates or replaces one file, and missing folders; `zero undo` reverts it";
         ToolNotes::for_file_changes(effects)
             .with_bounds([ToolBound::count("backups of a file", BACKUPS_MAX as usize)])
-            .with_bounds(aftermath_bounds())
+            .with_bounds(diagnostics_bounds())
     }
 
     fn plan(&self, args: WriteArgs, workspace: &Workspace) -> Result<WritePlan, ToolError> {
@@ -134,7 +134,7 @@ impl Tool for WriteTool {
 struct EncodedText {
     bytes: Vec<u8>,
     text: String,
-    /// A note on how the text was written.
+    /// Appended to the summary if line endings or an encoding were kept.
     note: String,
 }
 
@@ -191,16 +191,16 @@ fn save_backup(plan: &WritePlan, backup: &ResolvedPath, cx: &CallContext) -> Res
     let before = cx.snapshot(&plan.file)?;
     check_freshness(plan, cx, &before)?;
     if let FileSnapshot::File { bytes, attributes, .. } = before {
-        let keep = |_: &FileSnapshot| Ok(FileChange::Copy { bytes, attributes });
-        cx.journal().change(backup, &cx.change_note(), || cx.check_cancelled(), keep)?;
+        let copy_content = |_: &FileSnapshot| Ok(FileChange::Copy { bytes, attributes });
+        cx.journal().change(backup, &cx.change_note(), || cx.check_cancelled(), copy_content)?;
     }
     Ok(())
 }
 
-/// The model knows the content of a new file; only a change to an existing one is shown.
+/// Builds the result for the model. It omits the diff of a new file, because the model wrote its content.
 fn build_content(summary: String, diff: &FileDiff) -> ToolResultPart {
-    let shown = if diff.old_text.is_some() { diff.unified.clone() } else { String::new() };
-    ToolResultPart::Diff { summary, diff: FileDiff { unified: shown, ..diff.without_texts() } }
+    let unified = if diff.old_text.is_some() { diff.unified.clone() } else { String::new() };
+    ToolResultPart::Diff { summary, diff: FileDiff { unified, ..diff.without_texts() } }
 }
 
 fn check_freshness(

@@ -80,8 +80,8 @@ impl PathRuleIndex {
         coverage: PathRuleCoverage<'static>,
         verdict: Verdict,
         pattern: &RulePathPattern,
-        places: &PatternRoots,
-        place: usize,
+        folders: &PatternRoots,
+        position: usize,
     ) {
         let tree = self.trees.entry(coverage).or_default();
         let mut parts = pattern.parts.clone();
@@ -91,8 +91,8 @@ impl PathRuleIndex {
         if pattern.beneath && verdict == Verdict::Allow && changes {
             parts.push("*".to_owned());
         }
-        for start in pattern_starts(pattern.base, verdict, places) {
-            tree.add(start.into_iter().chain(parts.iter().cloned()), place);
+        for start in pattern_starts(pattern.base, verdict, folders) {
+            tree.add(start.into_iter().chain(parts.iter().cloned()), position);
         }
     }
 
@@ -112,20 +112,21 @@ impl PathRuleIndex {
         self.trees.get(&coverage)?.find(path)
     }
 
-    pub(super) fn find_named_by_glob<'a>(
+    /// The first rule that protects a name to which a glob in a command may expand.
+    pub(super) fn find_rule_for_glob<'a>(
         &self,
         coverages: impl Iterator<Item = PathRuleCoverage<'a>>,
         pattern: &str,
     ) -> Option<usize> {
         let pattern = ShellGlob::new(pattern);
         let trees = coverages.filter_map(|coverage| self.trees.get(&coverage));
-        trees.filter_map(|tree| tree.find_named_by_glob(&pattern)).min()
+        trees.filter_map(|tree| tree.find_rule_for_glob(&pattern)).min()
     }
 }
 
 /// The base of a pattern, as components from the root.
-fn pattern_starts(base: PatternBase, verdict: Verdict, places: &PatternRoots) -> Vec<Vec<String>> {
-    let roots = || places.roots.iter().filter_map(|root| escape_components(root));
+fn pattern_starts(base: PatternBase, verdict: Verdict, folders: &PatternRoots) -> Vec<Vec<String>> {
+    let roots = || folders.roots.iter().filter_map(|root| escape_components(root));
     let any_folder = || vec!["**".to_owned()];
     match (base, verdict) {
         (PatternBase::Machine, _) => vec![Vec::new()],
@@ -133,7 +134,7 @@ fn pattern_starts(base: PatternBase, verdict: Verdict, places: &PatternRoots) ->
             roots().collect()
         }
         (PatternBase::Home, _) => {
-            match (places.home.as_deref().and_then(escape_components), verdict) {
+            match (folders.home.as_deref().and_then(escape_components), verdict) {
                 (Some(home), _) => vec![home],
                 (None, Verdict::Allow) => Vec::new(),
                 // Without a known home folder, it may be any folder.
@@ -188,34 +189,38 @@ fn component_names(path: &Path) -> impl Iterator<Item = &OsStr> {
     })
 }
 
+/// Patterns with a common beginning share their nodes.
 #[derive(Debug)]
 struct PathTree {
     nodes: Vec<PathNode>,
-    named: Vec<NamedPattern>,
+    named: Vec<LiteralEndPattern>,
 }
 
 /// A rule that ends with a name, not with a wildcard.
 #[derive(Debug)]
-struct NamedPattern {
+struct LiteralEndPattern {
     last: String,
     /// All names from the root, if none is a wildcard.
     whole: Option<Vec<String>>,
-    place: usize,
+    position: usize,
 }
 
+/// What patterns may have after the components that lead here.
 #[derive(Debug, Default)]
 struct PathNode {
-    names: HashMap<String, usize>,
+    /// The children for names without wildcards.
+    literal_children: HashMap<String, usize>,
     /// The child for the component `*`.
-    any: Option<usize>,
+    star_child: Option<usize>,
     /// The children for other globs.
     globs: HashMap<String, usize>,
     /// The same with compiled globs.
-    built: Vec<(NameGlob, usize)>,
+    compiled_globs: Vec<(NameGlob, usize)>,
     literals: LiteralIndex,
-    /// The child for the component `**`, which stays active for every name.
-    folders: Option<usize>,
-    stays: bool,
+    /// The child for the component `**`, which is_recursive active for every name.
+    recursive_child: Option<usize>,
+    /// Whether it is the node of a `**`, which matches any number of names.
+    is_recursive: bool,
     rule: Option<usize>,
 }
 
@@ -226,7 +231,7 @@ impl Default for PathTree {
 }
 
 impl PathTree {
-    fn add(&mut self, parts: impl Iterator<Item = String>, place: usize) {
+    fn add(&mut self, parts: impl Iterator<Item = String>, position: usize) {
         let mut at = 0;
         let mut whole = Some(Vec::new());
         let mut last = None;
@@ -239,28 +244,30 @@ impl PathTree {
             });
         }
         if let Some(node) = self.nodes.get_mut(at) {
-            set_if_empty(&mut node.rule, place);
+            set_if_empty(&mut node.rule, position);
         }
         if let Some(last) = last {
-            self.named.push(NamedPattern { last, whole, place });
+            self.named.push(LiteralEndPattern { last, whole, position });
         }
     }
 
     fn child_node(&mut self, at: usize, part: &str) -> usize {
         let next = self.nodes.len();
         let Some(node) = self.nodes.get_mut(at) else { return at };
-        let stays = part == "**";
-        if stays && node.stays {
+        let is_recursive = part == "**";
+        if is_recursive && node.is_recursive {
             return at;
         }
         let child = match literal(part) {
-            _ if stays => *node.folders.get_or_insert(next),
-            _ if part == "*" => *node.any.get_or_insert(next),
-            Some(name) => *node.names.entry(fold_name(&name).into_owned()).or_insert(next),
+            _ if is_recursive => *node.recursive_child.get_or_insert(next),
+            _ if part == "*" => *node.star_child.get_or_insert(next),
+            Some(name) => {
+                *node.literal_children.entry(fold_name(&name).into_owned()).or_insert(next)
+            }
             None => *node.globs.entry(part.to_owned()).or_insert(next),
         };
         if child == next {
-            self.nodes.push(PathNode { stays, ..PathNode::default() });
+            self.nodes.push(PathNode { is_recursive, ..PathNode::default() });
         }
         child
     }
@@ -268,12 +275,13 @@ impl PathTree {
     fn build(&mut self) {
         for node in &mut self.nodes {
             // Every glob was parsed with its rule, so none fails here.
-            let built = |(part, child): (&String, &usize)| {
+            let compiled = |(part, child): (&String, &usize)| {
                 NameGlob::parse(part).ok().map(|glob| (glob, *child))
             };
-            node.built = node.globs.iter().filter_map(built).collect();
-            node.literals =
-                LiteralIndex::new(node.built.iter().map(|(glob, _)| glob.longest_literal()));
+            node.compiled_globs = node.globs.iter().filter_map(compiled).collect();
+            node.literals = LiteralIndex::new(
+                node.compiled_globs.iter().map(|(glob, _)| glob.longest_literal()),
+            );
         }
     }
 
@@ -286,14 +294,15 @@ impl PathTree {
             next.clear();
             for at in &active {
                 let Some(node) = self.nodes.get(*at) else { continue };
-                if node.stays {
+                if node.is_recursive {
                     self.enter_node(*at, &mut next, &mut found);
                 }
-                let by_name = node.names.get(name.as_ref()).copied();
-                for child in by_name.into_iter().chain(node.any) {
+                let by_name = node.literal_children.get(name.as_ref()).copied();
+                for child in by_name.into_iter().chain(node.star_child) {
                     self.enter_node(child, &mut next, &mut found);
                 }
-                let globs = node.literals.candidates(name).filter_map(|glob| node.built.get(glob));
+                let globs =
+                    node.literals.candidates(name).filter_map(|glob| node.compiled_globs.get(glob));
                 for (_, child) in globs.filter(|(glob, _)| glob.matches(name)) {
                     self.enter_node(*child, &mut next, &mut found);
                 }
@@ -314,27 +323,32 @@ impl PathTree {
         active.push(at);
         *found = earlier_rule(*found, node.rule);
         // At most one step: a `**` has no `**` child.
-        if let Some(folders) = node.folders {
-            active.push(folders);
-            *found = earlier_rule(*found, self.nodes.get(folders).and_then(|node| node.rule));
+        if let Some(child) = node.recursive_child {
+            active.push(child);
+            *found = earlier_rule(*found, self.nodes.get(child).and_then(|node| node.rule));
         }
     }
 
-    fn find_named_by_glob(&self, pattern: &ShellGlob) -> Option<usize> {
-        let fits = |named: &&NamedPattern| match &named.whole {
+    fn find_rule_for_glob(&self, pattern: &ShellGlob) -> Option<usize> {
+        let fits = |named: &&LiteralEndPattern| match &named.whole {
             Some(whole) => pattern.may_match_path(whole),
             None => pattern.may_match_name(&named.last),
         };
-        self.named.iter().filter(fits).map(|named| named.place).min()
+        self.named.iter().filter(fits).map(|named| named.position).min()
     }
 }
 
 /// A glob in a command, such as `/w/.e*`, by components.
 struct ShellGlob(Vec<ShellGlobPart>);
 
+/// One component of a glob.
 enum ShellGlobPart {
     Name(String),
-    Glob { glob: NameGlob, hidden: bool },
+    Glob {
+        glob: NameGlob,
+        /// Whether it may match names that begin with a dot.
+        matches_hidden: bool,
+    },
 }
 
 impl ShellGlob {
@@ -342,8 +356,8 @@ impl ShellGlob {
         let part = |part: &str| match (literal(part), NameGlob::parse(part)) {
             (None, Ok(glob)) => {
                 // A leading wildcard does not match the dot of a hidden name.
-                let hidden = !part.starts_with(['*', '?', '[']);
-                ShellGlobPart::Glob { glob, hidden }
+                let matches_hidden = !part.starts_with(['*', '?', '[']);
+                ShellGlobPart::Glob { glob, matches_hidden }
             }
             (Some(name), _) => ShellGlobPart::Name(name),
             (None, Err(_)) => ShellGlobPart::Name(part.to_owned()),
@@ -368,8 +382,8 @@ impl ShellGlobPart {
     fn matches_name(&self, name: &str) -> bool {
         match self {
             Self::Name(own) => fold_name(own) == fold_name(name),
-            Self::Glob { glob, hidden } => {
-                (*hidden || !name.starts_with('.')) && glob.matches(&fold_name(name))
+            Self::Glob { glob, matches_hidden } => {
+                (*matches_hidden || !name.starts_with('.')) && glob.matches(&fold_name(name))
             }
         }
     }

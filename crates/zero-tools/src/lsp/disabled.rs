@@ -29,7 +29,7 @@ impl ChangedText {
     }
 }
 
-pub(crate) fn aftermath_bounds() -> [ToolBound; 0] {
+pub(crate) fn diagnostics_bounds() -> [ToolBound; 0] {
     []
 }
 

@@ -21,7 +21,7 @@ use zero_runtime::{
 use zero_sandbox::{FileSnapshot, FinalLinkMode, ResolvedPath, Workspace};
 
 pub(crate) use self::new_diagnostics::{
-    ChangedText, append_new_diagnostics, bounds as aftermath_bounds,
+    ChangedText, append_new_diagnostics, bounds as diagnostics_bounds,
 };
 pub use self::output::{LspItem, LspOutput};
 use crate::file_path::locate_file;

@@ -100,7 +100,7 @@ impl ScriptWalker<'_> {
     }
 
     fn record_other_meaning(&mut self, here: NodeContext, span: SourceSpan) {
-        let reason = "to another shell than bash it may mean something else".to_owned();
+        let reason = "a shell other than bash may interpret it differently".to_owned();
         self.record_uncertainty(here, span, UncertaintyKind::Unresolved, reason);
     }
 }
