@@ -1,4 +1,4 @@
-//! Checks that what documents name exists: the tests of `docs/security.md`, because a claim without its
+//! Checks that what documents name exists: the tests of pages with claims, because a claim without its
 //! test is only a claim, and the source files of `ARCHITECTURE.md`, which is the map of a newcomer.
 
 use std::collections::BTreeSet;
@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use super::TidyFinding;
 use crate::repository::RepositoryFile;
 
-const SECURITY: &str = "docs/security.md";
+/// Pages that name a test for each claim.
+const CLAIMS: [&str; 2] = ["docs/security.md", "docs/reference/contracts.md"];
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
 /// Returns a finding for each test and source file that does not exist.
@@ -14,9 +15,13 @@ pub(super) fn check(files: &[RepositoryFile]) -> Vec<TidyFinding> {
     check_tests(files).into_iter().chain(check_source_files(files)).collect()
 }
 
-/// Finds tests that the page names and that their crate does not have.
+/// Finds tests that pages name and that their crate does not have.
 fn check_tests(files: &[RepositoryFile]) -> Vec<TidyFinding> {
-    let Some(page) = files.iter().find(|file| file.path == SECURITY) else { return Vec::new() };
+    let pages = files.iter().filter(|file| CLAIMS.contains(&file.path.as_str()));
+    pages.flat_map(|page| check_tests_of(page, files)).collect()
+}
+
+fn check_tests_of(page: &RepositoryFile, files: &[RepositoryFile]) -> Vec<TidyFinding> {
     let is_missing = |(package, test): &(&str, &str)| {
         let folder = format!("crates/{package}/");
         let (function, module) = (format!("fn {test}("), format!("mod {test};"));
@@ -29,9 +34,9 @@ fn check_tests(files: &[RepositoryFile]) -> Vec<TidyFinding> {
     let missing = find_named_tests(&page.text).into_iter().filter(is_missing);
     let finding = |(package, test)| {
         TidyFinding::new(
-            SECURITY,
+            &page.path,
             format!("`{package}` has no test `{test}`"),
-            "name the test that attacks this, or write it",
+            "name the test that proves this, or write it",
         )
     };
     missing.map(finding).collect()
@@ -70,7 +75,9 @@ fn find_named_tests(text: &str) -> BTreeSet<(&str, &str)> {
                 package = Some(word);
             } else if let Some(package) = package
                 && word.contains('_')
-                && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+                && word
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
             {
                 found.insert((package, word));
             }
@@ -88,7 +95,7 @@ mod tests {
         let file = |path: &str, text: &str| RepositoryFile { path: path.into(), text: text.into() };
         let page = "| `a_file` | `zero-mcp` `first_test`, `second_test` |\n| `b_file` |\n\n(`zero`\n`third_test`)";
         let files = [
-            file(SECURITY, page),
+            file(CLAIMS[0], page),
             file("crates/zero-mcp/src/a.rs", "fn first_test() {}"),
             file("crates/zero-sandbox/src/a.rs", "fn second_test() {}"),
             file("crates/zero/tests/it/main.rs", "mod third_test;"),
@@ -97,7 +104,7 @@ mod tests {
         assert_eq!(
             missing,
             [
-                "docs/security.md: `zero-mcp` has no test `second_test`; name the test that attacks this, or write it"
+                "docs/security.md: `zero-mcp` has no test `second_test`; name the test that proves this, or write it"
             ]
         );
     }
