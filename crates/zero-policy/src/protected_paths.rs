@@ -172,7 +172,7 @@ pub fn is_own_file(path: &Path, places: &ProtectedPaths) -> bool {
 /// Whether the names of a rule without wildcards include a protected name: then the rule was
 /// written for it.
 pub(crate) fn names_protected<'a>(names: impl Iterator<Item = &'a str>) -> bool {
-    let names: Vec<Cow<'_, str>> = names.map(|name| Cow::Owned(fold_name(name))).collect();
+    let names: Vec<Cow<'_, str>> = names.map(|name| Cow::Owned(fold_file_name(name))).collect();
     ANYWHERE.find_within(&names).is_some()
 }
 
@@ -229,8 +229,8 @@ fn folded_names(path: &Path) -> Vec<Cow<'_, str>> {
     let fold_any = |component| match component {
         Component::Normal(name) => Some(match name.to_str() {
             Some(name) if is_folded(name) => Cow::Borrowed(name),
-            Some(name) => Cow::Owned(fold_name(name)),
-            None => Cow::Owned(fold_name(&name.to_string_lossy())),
+            Some(name) => Cow::Owned(fold_file_name(name)),
+            None => Cow::Owned(fold_file_name(&name.to_string_lossy())),
         }),
         _ => None,
     };
@@ -249,7 +249,7 @@ fn is_folded(name: &str) -> bool {
     name.bytes().all(stays) && !name.ends_with(['.', ' '])
 }
 
-fn fold_name(name: &str) -> String {
+fn fold_file_name(name: &str) -> String {
     let name = name.split("::$").next().filter(|name| !name.is_empty()).unwrap_or(name);
     let trimmed = name.trim_end_matches(['.', ' ']);
     let name = if trimmed.is_empty() { name } else { trimmed };

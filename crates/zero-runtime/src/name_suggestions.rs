@@ -24,7 +24,7 @@ const SYNONYMS: &[&[&str]] = &[
 
 /// The synonym of `wanted` among `known`.
 pub fn find_synonym<'a>(wanted: &str, known: &[&'a str]) -> Option<&'a str> {
-    let is = |wanted: &str, name: &str| fold_name(wanted) == fold_name(name);
+    let is = |wanted: &str, name: &str| fold_identifier(wanted) == fold_identifier(name);
     let rows = SYNONYMS.iter().filter(|row| row.iter().any(|name| is(wanted, name)));
     let mut same = rows.flat_map(|row| row.iter());
     same.find_map(|name| known.iter().find(|known| is(name, known)).copied())
@@ -36,10 +36,10 @@ pub fn suggest_names<'a>(
     known: impl IntoIterator<Item = &'a str>,
     max: usize,
 ) -> Vec<String> {
-    let folded = fold_name(wanted);
+    let folded = fold_identifier(wanted);
     let mut scored: Vec<(f64, &str)> = known
         .into_iter()
-        .map(|name| (similarity(&folded, &fold_name(name)), name))
+        .map(|name| (similarity(&folded, &fold_identifier(name)), name))
         .filter(|(likeness, _)| *likeness >= SIMILARITY_MIN)
         .collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
@@ -64,7 +64,7 @@ fn similarity(wanted: &str, name: &str) -> f64 {
 }
 
 /// Ignores case and separators: `filePath` equals `file_path`.
-fn fold_name(name: &str) -> String {
+fn fold_identifier(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '_' | '-' | ' ')).flat_map(char::to_lowercase).collect()
 }
 

@@ -10,7 +10,7 @@ use crate::decision::Verdict;
 use crate::permission_mode::PermissionMode;
 use crate::program::FileAccess;
 use crate::protected_paths::{self, ProtectedPaths};
-use crate::rule::{PolicyRule, RuleOwner};
+use crate::rule::{PolicyRule, RuleOwner, escape_glob};
 use crate::rule_set::PathViews;
 use crate::shell::ShellArg;
 use crate::shell::analysis::{FileUse, WorkingFolders};
@@ -478,16 +478,4 @@ fn widen_char_classes(pattern: &str) -> String {
         }
     };
     pattern.split('/').map(simple).collect::<Vec<_>>().join("/")
-}
-
-/// Escapes the glob characters in a folder name.
-fn escape_glob(folder: &str) -> String {
-    let mut escaped = String::with_capacity(folder.len());
-    for char in folder.chars() {
-        if matches!(char, '*' | '?' | '[' | '\\') {
-            escaped.push('\\');
-        }
-        escaped.push(char);
-    }
-    escaped
 }

@@ -79,9 +79,11 @@ fn find_only_value<'v>(fields: &'v Map<String, Value>, path: &[String]) -> Optio
 /// How many names of a path the name of a field may stand for: `filter.user` may be a field of
 /// `filter`, or one field with a dot in its name.
 fn counts_of_names(name: &str, path: &[String]) -> Vec<usize> {
-    let folded = fold_name(name);
+    let folded = fold_argument_name(name);
     (1..=path.len())
-        .filter(|count| path.get(..*count).is_some_and(|own| fold_name(&own.join(".")) == folded))
+        .filter(|count| {
+            path.get(..*count).is_some_and(|own| fold_argument_name(&own.join(".")) == folded)
+        })
         .collect()
 }
 
@@ -223,7 +225,7 @@ fn is_ignorable(char: char) -> bool {
 }
 
 /// The same for the name of an argument. Some servers also take `userId` for `user_id`.
-pub(super) fn fold_name(name: &str) -> String {
+pub(super) fn fold_argument_name(name: &str) -> String {
     let is_letter = |char: &char| !matches!(char, '_' | '-') && !char.is_whitespace();
     fold_text(name).chars().filter(is_letter).collect()
 }

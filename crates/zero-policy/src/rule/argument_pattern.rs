@@ -63,7 +63,11 @@ impl ArgumentPattern {
 
     fn is_same_argument(&self, other: &Self) -> bool {
         let names = |pattern: &Self| {
-            pattern.path.iter().map(|name| argument_match::fold_name(name)).collect::<Vec<_>>()
+            pattern
+                .path
+                .iter()
+                .map(|name| argument_match::fold_argument_name(name))
+                .collect::<Vec<_>>()
         };
         names(self) == names(other)
     }

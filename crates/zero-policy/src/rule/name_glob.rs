@@ -51,7 +51,7 @@ impl NameGlob {
         longest.iter().filter_map(letter).collect()
     }
 
-    /// Whether a name matches. It must be folded by [`fold_name`] first.
+    /// Whether a name matches. It must be folded by [`fold_case`] first.
     pub(crate) fn matches(&self, name: &str) -> bool {
         // Most globs are like `*.rs`, and most names end differently.
         if let Some(GlobToken::Letter(last)) = self.0.last()
@@ -104,7 +104,7 @@ impl GlobToken {
 }
 
 /// A name in the form that globs compare on this platform.
-pub(crate) fn fold_name(name: &str) -> Cow<'_, str> {
+pub(crate) fn fold_case(name: &str) -> Cow<'_, str> {
     match IGNORE_CASE {
         true => Cow::Owned(name.chars().map(fold_letter).collect()),
         false => Cow::Borrowed(name),
@@ -154,6 +154,18 @@ fn parse_class(letters: &mut std::str::Chars<'_>) -> Result<GlobToken, &'static 
     }
 }
 
+/// The glob that matches exactly this name.
+pub(crate) fn escape_glob(name: &str) -> String {
+    let mut escaped = String::with_capacity(name.len());
+    for letter in name.chars() {
+        if matches!(letter, '*' | '?' | '[' | '\\') {
+            escaped.push('\\');
+        }
+        escaped.push(letter);
+    }
+    escaped
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,9 +173,9 @@ mod tests {
     #[track_caller]
     fn check(pattern: &str, name: &str, expected: bool) {
         let glob = NameGlob::parse(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
-        assert_eq!(glob.matches(&fold_name(name)), expected, "{pattern} on {name}");
+        assert_eq!(glob.matches(&fold_case(name)), expected, "{pattern} on {name}");
         if expected {
-            assert!(fold_name(name).contains(&glob.longest_literal()), "{pattern} on {name}");
+            assert!(fold_case(name).contains(&glob.longest_literal()), "{pattern} on {name}");
         }
     }
 

@@ -13,7 +13,7 @@ use super::literal_index::LiteralIndex;
 use super::rule_position::{earlier_rule, set_if_empty};
 use crate::Verdict;
 use crate::program::FileAccess;
-use crate::rule::{NameGlob, PatternBase, RulePathPattern, fold_name, literal};
+use crate::rule::{NameGlob, PatternBase, RulePathPattern, escape_glob, fold_case, literal};
 
 /// The accesses that a rule covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -150,18 +150,7 @@ fn pattern_starts(base: PatternBase, verdict: Verdict, folders: &PatternRoots) -
 
 /// The names of a path as globs that match exactly them; `None` if one is not UTF-8.
 fn escape_components(path: &Path) -> Option<Vec<String>> {
-    component_names(path).map(|name| name.to_str().map(escape_name)).collect()
-}
-
-fn escape_name(name: &str) -> String {
-    let mut escaped = String::with_capacity(name.len());
-    for letter in name.chars() {
-        if matches!(letter, '*' | '?' | '[' | '\\') {
-            escaped.push('\\');
-        }
-        escaped.push(letter);
-    }
-    escaped
+    component_names(path).map(|name| name.to_str().map(escape_glob)).collect()
 }
 
 /// The names of an absolute path in comparable form, without `.` and `..`.
@@ -170,8 +159,8 @@ pub(super) fn comparable_names(path: &Path) -> Vec<Cow<'_, str>> {
     for component in path.components() {
         match component {
             Component::Normal(name) => names.push(match name.to_str() {
-                Some(name) => fold_name(name),
-                None => Cow::Owned(fold_name(&name.to_string_lossy()).into_owned()),
+                Some(name) => fold_case(name),
+                None => Cow::Owned(fold_case(&name.to_string_lossy()).into_owned()),
             }),
             Component::ParentDir => {
                 names.pop();
@@ -262,7 +251,7 @@ impl PathTree {
             _ if is_recursive => *node.recursive_child.get_or_insert(next),
             _ if part == "*" => *node.star_child.get_or_insert(next),
             Some(name) => {
-                *node.literal_children.entry(fold_name(&name).into_owned()).or_insert(next)
+                *node.literal_children.entry(fold_case(&name).into_owned()).or_insert(next)
             }
             None => *node.globs.entry(part.to_owned()).or_insert(next),
         };
@@ -381,9 +370,9 @@ impl ShellGlob {
 impl ShellGlobPart {
     fn matches_name(&self, name: &str) -> bool {
         match self {
-            Self::Name(own) => fold_name(own) == fold_name(name),
+            Self::Name(own) => fold_case(own) == fold_case(name),
             Self::Glob { glob, matches_hidden } => {
-                (*matches_hidden || !name.starts_with('.')) && glob.matches(&fold_name(name))
+                (*matches_hidden || !name.starts_with('.')) && glob.matches(&fold_case(name))
             }
         }
     }
