@@ -95,8 +95,6 @@ pub struct SessionLimits {
     pub compact_at_percent: u8,
     /// Identical calls in a row after which the user is asked.
     pub repeats_before_asking: u32,
-    /// Identical calls in a row after which the run is stopped.
-    pub repeats_max: u32,
     /// How long the local tool backend of an idle session is kept.
     pub idle_backend: Duration,
     /// Maximum number of sessions per owner.
@@ -118,7 +116,6 @@ impl Default for SessionLimits {
             question_timeout: Duration::from_secs(30 * 60),
             compact_at_percent: 80,
             repeats_before_asking: 3,
-            repeats_max: 6,
             idle_backend: Duration::from_secs(10 * 60),
             sessions_max: 10_000,
             session_bytes_max: 1024 * 1024 * 1024,
