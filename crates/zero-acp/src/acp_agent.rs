@@ -73,12 +73,12 @@ pub(crate) struct AcpAgent {
 }
 
 /// The id of a session whose history is being sent; it is free again when this is dropped.
-pub(crate) struct LoadingId {
+pub(crate) struct LoadReservation {
     agent: Arc<AcpAgent>,
     id: String,
 }
 
-impl Drop for LoadingId {
+impl Drop for LoadReservation {
     fn drop(&mut self) {
         self.agent.loading().remove(&self.id);
     }
@@ -162,9 +162,9 @@ impl AcpAgent {
     }
 
     /// Marks a session as one whose history is being sent.
-    pub(crate) fn start_loading(self: &Arc<Self>, id: &str) -> LoadingId {
+    pub(crate) fn start_loading(self: &Arc<Self>, id: &str) -> LoadReservation {
         self.loading().insert(id.to_owned());
-        LoadingId { agent: Arc::clone(self), id: id.to_owned() }
+        LoadReservation { agent: Arc::clone(self), id: id.to_owned() }
     }
 
     /// Ids of the sessions whose history is being sent.

@@ -299,7 +299,12 @@ impl SessionWatcher {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "missed entries of a ledger cannot be read");
-                    let reason = "events were missed and cannot be read; connect again";
+                    let reason = match error {
+                        StoreError::Damaged { .. } => {
+                            "events were missed and are damaged; run `zero doctor` at the gateway"
+                        }
+                        _ => "events were missed and cannot be read; connect again",
+                    };
                     self.outbox.close(CLOSE_TRY_AGAIN, reason);
                     return Err(ConnectionClosed);
                 }

@@ -15,6 +15,7 @@ mod model_reader;
 mod prompt_resolution;
 mod prompt_submission;
 mod prompts;
+mod recorded_prompt;
 mod run_driver;
 pub(crate) mod run_limiter;
 mod session_growth;
@@ -301,6 +302,10 @@ impl SessionManager {
             match inner.claim_session(&inner.new_recorder(&run.session)).await {
                 // A process that started at the same time ends them.
                 Ok(_) | Err(SessionError::Busy(_)) => {}
+                // One damaged session must not stop the others.
+                Err(error @ SessionError::Store(StoreError::Damaged { .. })) => {
+                    tracing::error!(session = %run.session, %error, "a session is damaged");
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -609,6 +614,11 @@ pub enum SessionError {
     /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
+    /// The run id was used for another prompt.
+    #[error(
+        "the idempotency key `{0}` was used for another prompt; choose a new one for this prompt"
+    )]
+    RunIdTaken(RunId),
     /// The queue is full.
     #[error("{0}")]
     Busy(String),
