@@ -64,12 +64,12 @@ pub(super) fn check(path: &Path, time_max: Duration) -> Result<StoreCheck, Store
 
 /// Interrupts the queries of a connection after a time, unless it is dropped before.
 struct Deadline {
-    _done: mpsc::Sender<()>,
+    _done: mpsc::SyncSender<()>,
 }
 
 impl Deadline {
     fn start(queries: InterruptHandle, time_max: Duration) -> Self {
-        let (done, waiting) = mpsc::channel();
+        let (done, waiting) = mpsc::sync_channel::<()>(1);
         std::thread::spawn(move || {
             if waiting.recv_timeout(time_max) == Err(mpsc::RecvTimeoutError::Timeout) {
                 queries.interrupt();
