@@ -3,7 +3,7 @@
 //! Requests are read in order and answered concurrently, so a slow request does not delay the next
 //! one. Messages for a session go to that session's task, in the order of arrival.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -65,8 +65,23 @@ pub(crate) struct AcpAgent {
     sessions: Mutex<HashMap<String, Arc<ActiveSession>>>,
     /// Tool calls that the client makes itself.
     pub(crate) own_calls: Arc<CallTable>,
-    /// Held while a session is opened, so that two sessions with the same key get different ids.
+    /// Held while a session is opened, so that two sessions with the same key get different ids. Not
+    /// held while its history is sent, which takes as long as the client likes.
     pub(crate) opening: tokio::sync::Mutex<()>,
+    /// Ids of the sessions whose history is being sent.
+    loading: Mutex<HashSet<String>>,
+}
+
+/// The id of a session whose history is being sent; it is free again when this is dropped.
+pub(crate) struct LoadReservation {
+    agent: Arc<AcpAgent>,
+    id: String,
+}
+
+impl Drop for LoadReservation {
+    fn drop(&mut self) {
+        self.agent.loading().remove(&self.id);
+    }
 }
 
 impl ConnectionHandler for AcpAgent {
@@ -142,8 +157,19 @@ impl ConnectionHandler for AcpAgent {
 
 impl AcpAgent {
     fn new(config: AcpConfig, gauge: WriteBacklog) -> Self {
-        let (to_client, caps, sessions, own_calls, opening) = Default::default();
-        Self { config, gauge, to_client, caps, sessions, own_calls, opening }
+        let (to_client, caps, sessions, own_calls, opening, loading) = Default::default();
+        Self { config, gauge, to_client, caps, sessions, own_calls, opening, loading }
+    }
+
+    /// Marks a session as one whose history is being sent.
+    pub(crate) fn start_loading(self: &Arc<Self>, id: &str) -> LoadReservation {
+        self.loading().insert(id.to_owned());
+        LoadReservation { agent: Arc::clone(self), id: id.to_owned() }
+    }
+
+    /// Ids of the sessions whose history is being sent.
+    pub(crate) fn loading(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.loading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<ActiveSession>>> {

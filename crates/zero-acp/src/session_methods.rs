@@ -64,8 +64,13 @@ pub(crate) async fn load_session(
         servers: request.mcp_servers,
         meta: request.meta,
     };
-    let _alone = agent.opening.lock().await;
-    let mut opened = reopen(&agent, spec).await?;
+    // Other sessions can be opened while the client reads the history of this one.
+    let (mut opened, loading) = {
+        let _alone = agent.opening.lock().await;
+        let opened = reopen(&agent, spec).await?;
+        let loading = agent.start_loading(&opened.active.id.0);
+        (opened, loading)
+    };
     if let Err(error) = opened.replay_history().await {
         opened.active.handle.leave().await;
         return Err(error);
@@ -74,7 +79,9 @@ pub(crate) async fn load_session(
         let choices = opened.active.options();
         LoadSessionResponse::new().modes(choices.modes()).config_options(choices.options())
     };
-    Ok(MethodResponse::new(response)?.with_session(register_session(&agent, opened)))
+    let opened = register_session(&agent, opened);
+    drop(loading);
+    Ok(MethodResponse::new(response)?.with_session(opened))
 }
 
 pub(crate) async fn resume_session(
@@ -101,6 +108,10 @@ pub(crate) async fn resume_session(
 /// Opens an existing session under the id that the client knows. If it is already open on this
 /// connection it is closed first: the client starts over with it.
 async fn reopen(agent: &Arc<AcpAgent>, spec: SessionSpec) -> Result<PreparedSession, Error> {
+    if spec.id.as_ref().is_some_and(|id| agent.loading().contains(id)) {
+        let message = "this session is being loaded; wait for the answer to that request";
+        return Err(rpc_error::bad_request(message));
+    }
     // Check first: a failed open must not close the session that is open.
     agent.check_spec(&spec).await?;
     let known = spec.id.as_ref().and_then(|id| agent.sessions().remove(id));

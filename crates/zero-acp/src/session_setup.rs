@@ -83,7 +83,7 @@ impl AcpAgent {
         check_folders(&cwd, &additional)?;
         let chosen = select_session(&self.config.defaults, id.as_deref(), meta.as_ref())?;
         let opening = OpenRequest { cwd: Some(cwd.display().to_string()), ..chosen.opening };
-        if self.sessions().len() >= SESSIONS_MAX {
+        if self.sessions().len() + self.loading().len() >= SESSIONS_MAX {
             let message = format!("{SESSIONS_MAX} sessions are open; close one first");
             return Err(rpc_error::bad_request(message));
         }
@@ -224,10 +224,10 @@ impl AcpAgent {
     /// The client's id for a session: the id it asked for, or the key, so that another process can
     /// find the session by it.
     fn assign_id(&self, key: &str) -> schema::SessionId {
-        let sessions = self.sessions();
+        let (sessions, loading) = (self.sessions(), self.loading());
         let mut id = key.to_owned();
         let mut number = 2;
-        while sessions.contains_key(&id) {
+        while sessions.contains_key(&id) || loading.contains(&id) {
             id = format!("{key}#{number}");
             number += 1;
         }

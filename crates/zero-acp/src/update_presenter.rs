@@ -182,6 +182,7 @@ impl UpdatePresenter {
             }
             EventKind::Changed { field, value } => change_updates(field, value.as_deref(), moment),
             EventKind::RunEnded { end, usage } => self.present_run_end(event, end, *usage, moment),
+            EventKind::Opaque(opaque) => self.present_opaque(event, &opaque.describe()),
             EventKind::Prompt { .. }
             | EventKind::RunStarted { .. }
             | EventKind::ApprovalRequested(_)
@@ -501,6 +502,15 @@ impl UpdatePresenter {
             _ => NoticeSeverity::Info,
         };
         vec![SessionUpdate::Notice(Notice::new(severity, text))]
+    }
+
+    /// Says that there is an entry that cannot be shown, also in a replay.
+    fn present_opaque(&self, event: &Event, text: &str) -> Vec<SessionUpdate> {
+        let text = one_line(text, LINE_CHARS_MAX);
+        vec![match self.caps.takes_notices {
+            true => SessionUpdate::Notice(Notice::new(NoticeSeverity::Info, text)),
+            false => entry_remark_update(event, &text),
+        }]
     }
 
     /// Whether the client was shown a call.

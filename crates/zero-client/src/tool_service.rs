@@ -39,6 +39,8 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// Delay before the progress of a call is sent separately; most calls end sooner, and their result
 /// is complete.
 const PROGRESS_DELAY: Duration = Duration::from_millis(10);
+/// Shortest interval of reports that is accepted from a gateway, in milliseconds.
+const REPORT_MS_MIN: u64 = 100;
 /// Progress messages that may wait to be sent; further ones are dropped.
 const PROGRESS_WAITING_MAX: usize = 64;
 
@@ -52,6 +54,8 @@ pub struct ToolService {
     own_mode: PermissionMode,
     /// Whether the gateway takes the outcome of a call.
     takes_outcome: bool,
+    /// How often the gateway wants to hear of a running call.
+    report_interval: Option<Duration>,
     state: Mutex<ToolServiceState>,
 }
 
@@ -90,6 +94,7 @@ impl ToolService {
             session_key: terms.session_key.clone(),
             own_mode,
             takes_outcome: terms.outcome,
+            report_interval: terms.report_ms.map(|ms| Duration::from_millis(ms.max(REPORT_MS_MIN))),
             state: Mutex::new(ToolServiceState {
                 dialect: DialectName::Canonical,
                 session_id: terms.session_id.clone(),
@@ -237,20 +242,39 @@ impl ToolService {
             let end = match timeout(PROGRESS_DELAY, &mut made).await {
                 Ok(end) => end,
                 Err(_) => {
-                    tokio::join!(made, service.forward_progress(&wanted, &mut progress_queue)).0
+                    let ended = CancellationToken::new();
+                    let made = async {
+                        let end = made.await;
+                        ended.cancel();
+                        end
+                    };
+                    let told = service.forward_progress(&wanted, &mut progress_queue, &ended);
+                    tokio::join!(made, told).0
                 }
             };
             service.send_result(&wanted, end, last_unsent_progress(&mut progress_queue)).await;
         });
     }
 
-    /// Sends the progress of a call until the call ends.
+    /// Sends the progress of a call until the call ends. Without progress, it reports at intervals
+    /// that the call is under way, such as while the user is asked.
     async fn forward_progress(
         &self,
         wanted: &ToolsUseEvent,
         progress_queue: &mut mpsc::Receiver<ToolsProgressParams>,
+        ended: &CancellationToken,
     ) {
-        while let Some(progress) = progress_queue.recv().await {
+        loop {
+            let is_open = !progress_queue.is_closed() || !progress_queue.is_empty();
+            let progress = tokio::select! {
+                biased;
+                progress = progress_queue.recv(), if is_open => match progress {
+                    Some(progress) => progress,
+                    None => continue,
+                },
+                () = ended.cancelled() => return,
+                () = wait_for_report(self.report_interval) => ToolsProgressParams::default(),
+            };
             let progress = ToolsProgressParams {
                 session_id: wanted.session_id.clone(),
                 tool_call_id: wanted.tool_call_id.clone(),
@@ -258,7 +282,7 @@ impl ToolService {
             };
             if self.client.request::<ToolsProgress>(progress).await.is_err() {
                 // If the progress cannot be sent, stop sending: the result is complete.
-                progress_queue.close();
+                return;
             }
         }
     }
@@ -291,6 +315,14 @@ impl ToolService {
 
     fn lock_state(&self) -> MutexGuard<'_, ToolServiceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Completes when the gateway wants to hear of a call again.
+async fn wait_for_report(interval: Option<Duration>) {
+    match interval {
+        Some(interval) => tokio::time::sleep(interval).await,
+        None => std::future::pending().await,
     }
 }
 

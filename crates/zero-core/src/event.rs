@@ -6,8 +6,10 @@
 use schemars::JsonSchema;
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use crate::text_shortening::{excerpt, one_line};
+use crate::tool_result::fields_bytes;
 use crate::{FileLocation, ResultDisplay, RunId, ToolKind, ToolOutcome};
 
 /// One entry of a session's ledger.
@@ -168,7 +170,54 @@ pub enum EventKind {
         /// Tokens and cost of this run.
         usage: TokenUsage,
     },
+    /// An entry that this version of zero does not understand, such as one of a newer version. It is
+    /// passed on as it is.
+    #[serde(untagged)]
+    Opaque(OpaqueEvent),
 }
+
+/// The fields of an entry that this version of zero does not understand.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct OpaqueEvent {
+    fields: Map<String, Value>,
+}
+
+impl OpaqueEvent {
+    /// An entry whose stored text cannot be read at all.
+    pub fn unreadable(problem: &str) -> Self {
+        let text = |text: &str| Value::String(text.to_owned());
+        let fields = [("type".to_owned(), text(UNREADABLE)), ("problem".to_owned(), text(problem))];
+        Self { fields: fields.into_iter().collect() }
+    }
+
+    /// Whether its stored text cannot be read at all.
+    pub fn is_unreadable(&self) -> bool {
+        self.kind() == UNREADABLE
+    }
+
+    /// What the entry says that it is, or `unreadable`.
+    pub fn kind(&self) -> &str {
+        self.fields.get("type").and_then(Value::as_str).unwrap_or(UNREADABLE)
+    }
+
+    /// One line for the user.
+    pub fn describe(&self) -> String {
+        let kind = excerpt(self.kind(), KIND_CHARS_MAX);
+        match self.fields.get("problem").and_then(Value::as_str) {
+            Some(problem) if self.is_unreadable() => {
+                format!("an entry is damaged: {}", one_line(problem, PROBLEM_CHARS_MAX))
+            }
+            _ => format!("an entry of kind `{kind}`, which this version of zero cannot show"),
+        }
+    }
+}
+
+/// Kind of an entry whose stored text cannot be read.
+const UNREADABLE: &str = "unreadable";
+/// Most characters of the kind of an entry, and of what is wrong with it, that are shown.
+const KIND_CHARS_MAX: usize = 64;
+const PROBLEM_CHARS_MAX: usize = 200;
 
 /// Reads the end of a call, also in the form of earlier versions, which have the content for the
 /// model and the display for the user in place of the outcome.
@@ -230,6 +279,7 @@ impl EventKind {
                 request.preview.as_ref().map_or(0, ResultDisplay::bytes)
             }
             Self::Compacted { summary, .. } => summary.len(),
+            Self::Opaque(opaque) => fields_bytes(&opaque.fields),
             _ => 0,
         }
     }
@@ -435,7 +485,31 @@ mod tests {
         assert_eq!(old.what, EventKind::tool_ended("c", result.into()));
         let new = serde_json::to_string(&old).unwrap();
         assert_eq!(serde_json::from_str::<Event>(&new).unwrap(), old);
+        // Without either, it is carried as it is.
         written.as_object_mut().unwrap().remove("content");
-        assert!(serde_json::from_value::<Event>(written).is_err());
+        let opaque: Event = serde_json::from_value(written.clone()).unwrap();
+        assert!(matches!(&opaque.what, EventKind::Opaque(event) if event.kind() == "tool_ended"));
+        assert_eq!(serde_json::to_value(&opaque).unwrap(), written);
+    }
+
+    #[test]
+    fn event_of_newer_version_is_carried_unchanged() {
+        let written = json!({
+            "seq": 7, "run": "r1", "time_ms": 5, "type": "hologram", "beam": {"colour": "green"},
+        });
+        let event: Event = serde_json::from_value(written.clone()).unwrap();
+        assert_eq!((event.seq, event.run.as_ref().map(RunId::as_str)), (7, Some("r1")));
+        let EventKind::Opaque(opaque) = &event.what else { panic!("{event:?}") };
+        assert_eq!(
+            opaque.describe(),
+            "an entry of kind `hologram`, which this version of zero cannot show"
+        );
+        assert_eq!(serde_json::to_value(&event).unwrap(), written);
+        // Known ones are read as before.
+        let known = json!({"seq": 1, "time_ms": 0, "type": "text", "text": "a"});
+        let known: Event = serde_json::from_value(known).unwrap();
+        assert_eq!(known.what, EventKind::Text { text: "a".to_owned() });
+        let damaged = OpaqueEvent::unreadable("not JSON\nat all");
+        assert_eq!(damaged.describe(), "an entry is damaged: not JSON at all");
     }
 }

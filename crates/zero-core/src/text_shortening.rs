@@ -70,6 +70,30 @@ pub fn shorten_middle(
     Cow::Owned(format!("{head}{}{tail}", mark(left_out)))
 }
 
+/// Number of bytes at the end that begin a character and do not end it.
+pub fn incomplete_char_len(bytes: &[u8]) -> usize {
+    for (back, byte) in bytes.iter().rev().take(CHARACTER_BYTES_MAX - 1).enumerate() {
+        let char_len = match byte {
+            0x80..0xc0 => continue,
+            0xc2..0xe0 => 2,
+            0xe0..0xf0 => 3,
+            0xf0..0xf5 => 4,
+            _ => return 0,
+        };
+        return if back + 1 < char_len { back + 1 } else { 0 };
+    }
+    0
+}
+
+/// Number of bytes at the start that end a character which began before them.
+pub fn char_remainder_len(bytes: &[u8]) -> usize {
+    let is_rest = |byte: &&u8| (0x80..0xc0).contains(*byte);
+    bytes.iter().take(CHARACTER_BYTES_MAX - 1).take_while(is_rest).count()
+}
+
+/// Bytes of the longest UTF-8 character.
+const CHARACTER_BYTES_MAX: usize = 4;
+
 /// The words of a text in one line of at most so many characters, for a title, a name or a message.
 /// Blanks, line breaks and unsafe characters between them become one space.
 pub fn one_line(text: &str, chars_max: usize) -> String {
@@ -147,6 +171,27 @@ mod tests {
         check("ääää", 5, TextFocus::Start, "ää<4>");
         check("ääää", 4, TextFocus::Start, "ä<6>");
         check("abc", 0, TextFocus::End, "<3>");
+    }
+
+    #[test]
+    fn parts_of_characters_are_measured() {
+        let check = |bytes: &[u8], at_start: usize, at_end: usize| {
+            assert_eq!(
+                (char_remainder_len(bytes), incomplete_char_len(bytes)),
+                (at_start, at_end),
+                "{bytes:?}"
+            );
+        };
+        check(b"", 0, 0);
+        check(b"abc", 0, 0);
+        check("é".as_bytes(), 0, 0);
+        check(b"a\xc3", 0, 1);
+        check(b"\xa9a\xe2\x82", 1, 2);
+        check("a€".as_bytes(), 0, 0);
+        check(b"\xf0\x9f\x98", 0, 3);
+        check(b"\x9f\x98\x80 \xf0\x9f\x98\x80", 3, 0);
+        check(b"\x80\x80\x80\x80", 3, 0);
+        check(b"\xff", 0, 0);
     }
 
     #[test]

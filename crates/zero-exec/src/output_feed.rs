@@ -4,9 +4,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use zero_core::text_shortening::incomplete_char_len;
 use zero_sandbox::output_collector::OutputStream;
-
-use crate::jobs::unread_output::incomplete_char_len;
 
 /// Time between two updates.
 pub(super) const PAUSE: Duration = Duration::from_millis(50);

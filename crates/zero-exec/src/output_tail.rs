@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use zero_core::ansi_filter;
+use zero_core::text_shortening::char_remainder_len;
 
 /// Time between two messages.
 pub(super) const PAUSE: Duration = Duration::from_millis(100);
@@ -33,6 +34,10 @@ impl OutputTail {
         tail.bytes.extend_from_slice(newest);
         let surplus = tail.bytes.len().saturating_sub(BYTES_MAX);
         tail.bytes.drain(..surplus);
+        if surplus > 0 || newest.len() < bytes.len() {
+            let rest = char_remainder_len(&tail.bytes);
+            tail.bytes.drain(..rest);
+        }
         tail.is_new = true;
     }
 
@@ -69,5 +74,7 @@ mod tests {
         assert_eq!(live.take_new_lines(), None);
         live.add("x".repeat(3 * BYTES_MAX).as_bytes());
         assert_eq!(live.take_new_lines(), Some("x".repeat(BYTES_MAX)));
+        live.add(format!("{}x", "é".repeat(BYTES_MAX)).as_bytes());
+        assert!(live.take_new_lines().unwrap().starts_with('é'), "no part of a character");
     }
 }

@@ -287,7 +287,8 @@ impl AuthenticatedConnection {
         comes_back_within: Duration,
     ) -> Arc<RemoteToolBackend> {
         let (outbox, gone) = (self.outbox.clone(), self.gone.child_token());
-        RemoteToolBackend::new(session, host, outbox, gone, comes_back_within)
+        let silence_max = self.gateway.limits.tool_host_silence_max;
+        RemoteToolBackend::new(session, host, outbox, gone, comes_back_within, silence_max)
     }
 
     /// Records that this connection hosts the tools of a session.

@@ -40,6 +40,10 @@ pub(crate) fn to_error_shape(error: SessionError) -> ErrorPayload {
             let details = serde_json::json!({"code": "OUT_OF_REACH", "folder": out.folder});
             ErrorPayload::new(ErrorCode::Forbidden, error.to_string()).with_details(details)
         }
+        SessionError::RunIdTaken(_) => {
+            let details = serde_json::json!({"code": "IDEMPOTENCY_CONFLICT"});
+            ErrorPayload::invalid(error.to_string()).with_details(details)
+        }
         SessionError::Model(model) if !model.kind.is_transient() => {
             ErrorPayload::invalid(error.to_string())
         }
@@ -59,6 +63,16 @@ pub(crate) fn to_error_shape(error: SessionError) -> ErrorPayload {
         SessionError::Store(StoreError::Broken { verb, .. }) => {
             tracing::error!(%error, "the session store failed");
             unavailable_error(format!("the session store cannot {verb} now; try again in a moment"))
+        }
+        // Trying again does not help, and the path of the file is only for the operator.
+        SessionError::Store(StoreError::Damaged { verb, .. }) => {
+            tracing::error!(%error, "the session store is damaged");
+            let message = format!(
+                "the session store cannot {verb}: part of it is damaged; other sessions can be \
+                 used; `zero doctor` on the gateway's machine says what to do"
+            );
+            let details = serde_json::json!({"code": "STORE_DAMAGED"});
+            ErrorPayload::new(ErrorCode::Unavailable, message).with_details(details)
         }
         SessionError::Store(StoreError::Busy | StoreError::ClaimLost(_)) => {
             unavailable_error(error.to_string())
@@ -109,6 +123,15 @@ mod tests {
         let key = zero_session::key::SessionKey::resolve("agent:main:secret", "main").unwrap();
         let taken = StoreError::LabelTaken { label: "x".into(), key };
         check(taken.into(), ErrorCode::InvalidRequest, "the label `x` is taken; choose another");
+    }
+
+    #[test]
+    fn damaged_store_is_not_retried() {
+        let why = "/var/lib/x: malformed".to_owned();
+        let shape = to_error_shape(StoreError::Damaged { verb: "read the ledger", why }.into());
+        assert_eq!((shape.code, shape.retryable), (ErrorCode::Unavailable, None));
+        assert!(shape.message.contains("`zero doctor`"), "{}", shape.message);
+        assert!(!shape.message.contains("/var/lib"), "{}", shape.message);
     }
 
     #[test]

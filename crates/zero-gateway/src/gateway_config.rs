@@ -81,6 +81,9 @@ pub struct GatewayLimits {
     pub tick_interval: Duration,
     /// Interval of pings; also the time limit for a pong.
     pub ping_interval: Duration,
+    /// How long a client that hosts tools may say nothing about a call, although its connection is
+    /// alive. The call then ends. A call with a shorter deadline ends soon after that.
+    pub tool_host_silence_max: Duration,
     /// How long active runs may continue after shutdown begins.
     pub shutdown_grace: Duration,
     /// How long connections stay open after that, so that clients receive the last events of runs.
@@ -111,6 +114,7 @@ impl Default for GatewayLimits {
             close_grace: Duration::from_secs(1),
             tick_interval: Duration::from_secs(30),
             ping_interval: Duration::from_secs(25),
+            tool_host_silence_max: Duration::from_secs(15 * 60),
             shutdown_grace: Duration::from_secs(10),
             last_words: Duration::from_millis(200),
         }

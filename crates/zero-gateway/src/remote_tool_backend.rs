@@ -2,7 +2,8 @@
 //!
 //! The client decides what it executes and enforces its own policy. This module guarantees that
 //! each call is sent once and answered once, by the connection it was sent to and in bounded size.
-//! When the connection ends, all of its calls end.
+//! When the connection ends, all of its calls end. A call about which the host says nothing for too
+//! long ends as well, although the connection is alive.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -10,10 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use zero_core::text_shortening::{excerpt, head, one_line};
 use zero_core::{
-    ErrorReason, FileLocation, ResultDisplay, ToolCall, ToolError, ToolKind, ToolOutcome, sanitize,
+    ErrorReason, ErrorType, FileLocation, ResultDisplay, ToolCall, ToolError, ToolKind,
+    ToolOutcome, sanitize,
 };
 use zero_runtime::DialectName;
 use zero_runtime::tool::BoxFuture;
@@ -37,6 +40,10 @@ use crate::tool_offer::ToolOffer;
 const OFFER_WAIT: Duration = Duration::from_secs(15);
 /// How long a host may take to end a cancelled call.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
+/// Added to the deadline of a call, for its way to the host and back.
+const DEADLINE_MARGIN: Duration = Duration::from_secs(60);
+/// A host is asked to report each call this often within the time that it may be silent.
+const REPORTS_PER_SILENCE: u32 = 3;
 /// Maximum number of concurrent calls per host and session.
 const CALLS_MAX: usize = 64;
 /// Maximum size of a result, in bytes of JSON.
@@ -63,6 +70,8 @@ pub(crate) struct RemoteToolBackend {
     displaced_by: OnceLock<String>,
     /// How long a run waits for a lost host to return.
     comes_back_within: Duration,
+    /// How long the host may say nothing about a call.
+    silence_max: Duration,
 }
 
 /// The settings last sent to the host.
@@ -82,6 +91,8 @@ struct PendingCall {
     /// The latest known title, kept because a progress message may contain only part of the fields.
     title: String,
     kind: ToolKind,
+    /// When the host last said something about the call.
+    heard: Arc<Mutex<Instant>>,
 }
 
 impl PendingCall {
@@ -101,6 +112,7 @@ impl RemoteToolBackend {
         outbox: SendQueue,
         gone: CancellationToken,
         comes_back_within: Duration,
+        silence_max: Duration,
     ) -> Arc<Self> {
         let dialect = DialectName::Canonical;
         Arc::new(Self {
@@ -114,6 +126,7 @@ impl RemoteToolBackend {
             gone,
             displaced_by: OnceLock::new(),
             comes_back_within,
+            silence_max,
         })
     }
 
@@ -186,14 +199,11 @@ impl RemoteToolBackend {
 
     /// Processes a progress message of the host.
     pub(crate) fn handle_progress(&self, params: ToolsProgressParams) -> Result<(), ErrorPayload> {
-        if params.title.is_none() && params.message.is_none() {
-            let why = "invalid tools/progress params: give at least one of title and message";
-            return Err(ErrorPayload::invalid(why));
-        }
         let mut calls = self.lock_calls();
         let waiting = calls
             .get_mut(&params.tool_call_id)
             .ok_or_else(|| unknown_call_error(&params.tool_call_id))?;
+        *waiting.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         if let Some(title) = params.title {
             waiting.describe(&title, params.kind, params.locations);
         }
@@ -237,6 +247,7 @@ impl RemoteToolBackend {
             dialect: terms.dialect.as_str().to_owned(),
             mode: terms.mode.map(|mode| mode.as_str().to_owned()),
             outcome: true,
+            report_ms: u64::try_from((self.silence_max / REPORTS_PER_SILENCE).as_millis()).ok(),
         }
     }
 
@@ -313,6 +324,10 @@ impl RemoteToolBackend {
             return error.with_tool(&tool).into();
         };
         let (answer, mut answered) = oneshot::channel();
+        let heard = Arc::new(Mutex::new(Instant::now()));
+        let silence_max = timeout.map_or(self.silence_max, |timeout| {
+            timeout.saturating_add(DEADLINE_MARGIN).min(self.silence_max)
+        });
         {
             let mut calls = self.lock_calls();
             if calls.len() >= CALLS_MAX {
@@ -326,7 +341,8 @@ impl RemoteToolBackend {
                 return failed(ErrorReason::Busy, format!("a call `{id}` is already running"));
             }
             let (title, tool) = (tool.clone(), tool.clone());
-            calls.insert(id.clone(), PendingCall { answer, watch, tool, title, kind });
+            let heard = Arc::clone(&heard);
+            calls.insert(id.clone(), PendingCall { answer, watch, tool, title, kind, heard });
         }
         let mut asked = PendingCallGuard { backend: self, id: &id, settled: false };
         let order = ToolsUseEvent {
@@ -344,6 +360,17 @@ impl RemoteToolBackend {
             biased;
             end = &mut answered => end.ok(),
             () = self.gone.cancelled() => None,
+            () = wait_for_silence(&heard, silence_max) => {
+                // Dropping the guard cancels the call at the host.
+                let message = format!(
+                    "the tool host {} said nothing about this call for {} s; whether it happened \
+                     is not known: check before you repeat it",
+                    self.host,
+                    silence_max.as_secs()
+                );
+                let error = ToolError::new(ErrorType::Timeout, ErrorReason::Deadline, message);
+                return error.with_tool(&tool).into();
+            }
             () = cancel.cancelled() => {
                 asked.cancel();
                 tokio::select! {
@@ -444,6 +471,20 @@ impl ToolBackend for RemoteToolBackend {
 
     fn reconnect_grace(&self) -> Duration {
         self.comes_back_within
+    }
+}
+
+/// Completes when nothing was heard for so long.
+async fn wait_for_silence(heard: &Mutex<Instant>, silence_max: Duration) {
+    loop {
+        let heard = *heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(until) = heard.checked_add(silence_max) else {
+            return std::future::pending().await;
+        };
+        if Instant::now() >= until {
+            return;
+        }
+        sleep_until(until).await;
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Senders add messages without waiting; the connection sends them when the client reads. A slow
 //! client therefore delays nobody. The queue is bounded: a client that exceeds it is disconnected
-//! and reads what it missed after it reconnects.
+//! and reads what it missed after it reconnects. What can be read again later, the entries of
+//! ledgers, is not queued while the queue is crowded.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -12,6 +13,7 @@ use std::task::{Context, Poll};
 
 use futures_util::task::AtomicWaker;
 use serde::Serialize;
+use tokio::sync::Notify;
 use zero_wire::close;
 use zero_wire::{CloseReason, ErrorCode, ErrorPayload, ResponseFrame};
 
@@ -45,6 +47,8 @@ struct SendQueueShared {
     state: Mutex<SendQueueState>,
     sender: AtomicWaker,
     is_alive: AtomicBool,
+    /// Wakes who waits until the queue is not crowded.
+    drained: Notify,
 }
 
 #[derive(Default)]
@@ -120,6 +124,7 @@ impl SendQueue {
             state: Mutex::default(),
             sender: AtomicWaker::new(),
             is_alive,
+            drained: Notify::new(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -189,7 +194,24 @@ impl SendQueue {
 
     /// Whether the queue is so long that deferrable messages should wait.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.lock().bytes > self.shared.limits.bytes_max / CROWDED_SHARE
+        self.lock().bytes > self.crowded_bytes()
+    }
+
+    /// Completes when the queue is not crowded.
+    pub(crate) async fn wait_uncrowded(&self) {
+        loop {
+            let mut drained = std::pin::pin!(self.shared.drained.notified());
+            // Registered before the check, so that nothing between the two is missed.
+            drained.as_mut().enable();
+            if !self.is_crowded() {
+                return;
+            }
+            drained.await;
+        }
+    }
+
+    fn crowded_bytes(&self) -> usize {
+        self.shared.limits.bytes_max / CROWDED_SHARE
     }
 
     /// Sends a complete frame without a sequence number.
@@ -249,7 +271,11 @@ impl SendQueue {
             return Poll::Ready(OutgoingItem::Ping);
         }
         if let Some(message) = state.waiting.pop_front() {
-            state.bytes = state.bytes.saturating_sub(message.cost());
+            let before = state.bytes;
+            state.bytes = before.saturating_sub(message.cost());
+            if before > self.crowded_bytes() && state.bytes <= self.crowded_bytes() {
+                self.shared.drained.notify_waiters();
+            }
             if state.waiting.is_empty() && state.waiting.capacity() > IDLE_CAPACITY {
                 state.waiting.shrink_to(IDLE_CAPACITY);
             }

@@ -2,8 +2,9 @@
 //!
 //! One task per connection owns the state of all its subscriptions, so the events of a session stay
 //! in order. The bus may drop entries when the task is too slow. The task detects this by a gap in
-//! the sequence numbers and reads the missing entries from the store. A connection therefore
-//! receives every entry exactly once, or it is closed.
+//! the sequence numbers and reads the missing entries from the store. A client that reads slowly
+//! gets further entries of a ledger from the store, too, once it has read what is queued. A
+//! connection therefore receives every entry exactly once, or it is closed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -99,7 +100,15 @@ impl WatchHandle {
         let (orders, receiver) = mpsc::channel(COMMANDS_MAX);
         let (ear, listener) = delivery_channel(ENTRIES_MAX);
         let watched = HashMap::new();
-        let watcher = SessionWatcher { sessions, outbox, audience, ear, watched, touches: 0 };
+        let watcher = SessionWatcher {
+            sessions,
+            outbox,
+            audience,
+            ear,
+            watched,
+            is_behind: false,
+            touches: 0,
+        };
         tokio::spawn(async move {
             let work = watcher.run(receiver, listener);
             gone.run_until_cancelled(work).await;
@@ -137,6 +146,8 @@ struct SessionWatcher {
     audience: WatchAudience,
     ear: DeliverySender,
     watched: HashMap<SessionId, WatchedSession>,
+    /// Whether entries were left out because the client reads too slowly.
+    is_behind: bool,
     /// Request counter, used to find the least recently requested session.
     touches: u64,
 }
@@ -181,7 +192,12 @@ impl SessionWatcher {
                     if self.flush(&mut hold_until).is_err() {
                         return;
                     }
+                    let (outbox, is_behind) = (self.outbox.clone(), self.is_behind);
                     tokio::select! {
+                        () = outbox.wait_uncrowded(), if is_behind => {
+                            self.is_behind = false;
+                            self.catch_up_all().await
+                        }
                         order = orders.recv() => match order {
                             Some(order) => self.run_command(order).await,
                             None => return,
@@ -241,6 +257,10 @@ impl SessionWatcher {
         if delivery.event.seq < watched.next {
             return Ok(());
         }
+        if watched.relay.is_none() && self.outbox.is_crowded() {
+            self.is_behind = true;
+            return Ok(());
+        }
         if delivery.event.seq > watched.next {
             return self.catch_up(&delivery.session).await;
         }
@@ -265,6 +285,11 @@ impl SessionWatcher {
                 Ok(events) if events.is_empty() => return Ok(()),
                 Ok(events) => {
                     for event in &events {
+                        // An entry for a ledger client can be read later as well.
+                        if watched.relay.is_none() && self.outbox.is_crowded() {
+                            self.is_behind = true;
+                            return Ok(());
+                        }
                         watched.deliver(event, &self.outbox, self.audience)?;
                     }
                 }
@@ -274,7 +299,12 @@ impl SessionWatcher {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "missed entries of a ledger cannot be read");
-                    let reason = "events were missed and cannot be read; connect again";
+                    let reason = match error {
+                        StoreError::Damaged { .. } => {
+                            "events were missed and are damaged; run `zero doctor` at the gateway"
+                        }
+                        _ => "events were missed and cannot be read; connect again",
+                    };
                     self.outbox.close(CLOSE_TRY_AGAIN, reason);
                     return Err(ConnectionClosed);
                 }

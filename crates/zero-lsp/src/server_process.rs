@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio_util::sync::CancellationToken;
+use zero_core::text_shortening::char_remainder_len;
 use zero_core::{CommandLimit, CommandLimitChange};
 use zero_exec::LaunchAccess;
 use zero_exec::services::{ServiceHandle, ServiceLauncher, ServiceRequest};
@@ -244,7 +245,9 @@ impl StderrTail {
     /// Returns its first and last lines without control characters.
     fn render(&self) -> String {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = String::from_utf8_lossy(kept.make_contiguous()).into_owned();
+        let kept = kept.make_contiguous();
+        let whole = kept.get(char_remainder_len(kept)..).unwrap_or_default();
+        let text = String::from_utf8_lossy(whole).into_owned();
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         let excerpt = match &lines[..] {
             [first, second, .., last] if lines.len() > 5 => {

@@ -11,6 +11,7 @@ mod note_seal;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use zero_core::text_shortening::incomplete_char_len;
 use zero_core::{ByteSize, ErrorReason, ErrorType, NoteChange, PathZone, TargetPath, ToolError};
 use zero_sandbox::{
     ChangeOrigin, FileChange, FileSnapshot, FileType, FinalLinkMode, FolderHandle, Journal,
@@ -304,6 +305,9 @@ impl NoteStore {
         })?;
         let is_cut = bytes.len() > FILE_BYTES_MAX;
         bytes.truncate(FILE_BYTES_MAX);
+        if is_cut {
+            bytes.truncate(bytes.len() - incomplete_char_len(&bytes));
+        }
         let mut text = String::from_utf8_lossy(&bytes).into_owned();
         if is_cut {
             text.push_str(&format!("\n[truncated after {FILE_BYTES_MAX} bytes]"));

@@ -15,6 +15,7 @@ mod model_reader;
 mod prompt_resolution;
 mod prompt_submission;
 mod prompts;
+mod recorded_prompt;
 mod run_driver;
 pub(crate) mod run_limiter;
 mod session_growth;
@@ -95,8 +96,6 @@ pub struct SessionLimits {
     pub compact_at_percent: u8,
     /// Identical calls in a row after which the user is asked.
     pub repeats_before_asking: u32,
-    /// Identical calls in a row after which the run is stopped.
-    pub repeats_max: u32,
     /// How long the local tool backend of an idle session is kept.
     pub idle_backend: Duration,
     /// Maximum number of sessions per owner.
@@ -118,7 +117,6 @@ impl Default for SessionLimits {
             question_timeout: Duration::from_secs(30 * 60),
             compact_at_percent: 80,
             repeats_before_asking: 3,
-            repeats_max: 6,
             idle_backend: Duration::from_secs(10 * 60),
             sessions_max: 10_000,
             session_bytes_max: 1024 * 1024 * 1024,
@@ -304,6 +302,10 @@ impl SessionManager {
             match inner.claim_session(&inner.new_recorder(&run.session)).await {
                 // A process that started at the same time ends them.
                 Ok(_) | Err(SessionError::Busy(_)) => {}
+                // One damaged session must not stop the others.
+                Err(error @ SessionError::Store(StoreError::Damaged { .. })) => {
+                    tracing::error!(session = %run.session, %error, "a session is damaged");
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -612,6 +614,11 @@ pub enum SessionError {
     /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
+    /// The run id was used for another prompt.
+    #[error(
+        "the idempotency key `{0}` was used for another prompt; choose a new one for this prompt"
+    )]
+    RunIdTaken(RunId),
     /// The queue is full.
     #[error("{0}")]
     Busy(String),

@@ -12,6 +12,7 @@ mod checkpoint;
 mod claims;
 mod database_error;
 mod database_file;
+mod integrity;
 mod ledger;
 mod reader_pool;
 mod runs;
@@ -22,6 +23,7 @@ mod writer_thread;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use zero_core::{RunId, SessionId};
 use zero_runtime::clock::now_ms;
@@ -29,6 +31,7 @@ use zero_runtime::tool::BoxFuture;
 
 use self::checkpoint::Checkpointer;
 use self::database_error::DatabaseError;
+pub use self::integrity::{DamagedSession, StoreCheck};
 use self::ledger::EncodedEvents;
 use self::reader_pool::ReaderPool;
 use self::writer_thread::WriterThread;
@@ -38,7 +41,7 @@ use crate::message::ModelMessage;
 use crate::store::{
     BeginRunOutcome, ClaimEpoch, ClaimOutcome, GrantRecord, LedgerReadLimit, NewEvent, NewRun,
     NewSession, RunRecord, SessionPage, SessionPatch, SessionQuery, SessionRecord, Store,
-    StoreError, Transcript, TranscriptStart,
+    StoreError, Transcript, TranscriptStart, merge_grants,
 };
 
 /// Stores sessions in a SQLite file. Dropping it waits for queued writes and closes the file.
@@ -62,6 +65,11 @@ impl SqliteStore {
         let checkpoints = Checkpointer::start(&path, opened.is_new)?;
         let writer = WriterThread::start(opened.writer, Some(checkpoints), Arc::clone(&path))?;
         Ok(Self { readers, writer, path })
+    }
+
+    /// Looks for damage in the file, for at most the given time. Blocks on the disk.
+    pub fn check(&self, time_max: Duration) -> Result<StoreCheck, StoreError> {
+        integrity::check(&self.path, time_max)
     }
 
     /// Converts a database error into a store error that names the file.
@@ -306,6 +314,19 @@ impl Store for SqliteStore {
         let session = session.clone();
         Box::pin(self.writer.write("write grants", SMALL_CHANGE_BYTES, move |db| {
             sessions::set_grants(db, &session, &grants)
+        }))
+    }
+
+    fn change_grants(
+        &self,
+        session: &SessionId,
+        before: Vec<GrantRecord>,
+        after: Vec<GrantRecord>,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let session = session.clone();
+        Box::pin(self.writer.write("write grants", SMALL_CHANGE_BYTES, move |db| {
+            let stored = sessions::grants(db, &session)?;
+            sessions::set_grants(db, &session, &merge_grants(stored, &before, &after))
         }))
     }
 

@@ -161,6 +161,15 @@ pub trait Store: Send + Sync {
         grants: Vec<GrantRecord>,
     ) -> BoxFuture<'_, Result<(), StoreError>>;
 
+    /// Changes the grants of a session by the difference between two sets, in one transaction.
+    /// What other processes stored meanwhile stays.
+    fn change_grants(
+        &self,
+        session: &SessionId,
+        before: Vec<GrantRecord>,
+        after: Vec<GrantRecord>,
+    ) -> BoxFuture<'_, Result<(), StoreError>>;
+
     /// Checks that the store can write.
     fn check_ready(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
@@ -332,6 +341,20 @@ impl LedgerReadLimit {
     }
 }
 
+/// The stored grants after a change: what was dropped between `before` and `after` is removed, and
+/// what was added replaces an answer about the same scope.
+pub fn merge_grants(
+    mut stored: Vec<GrantRecord>,
+    before: &[GrantRecord],
+    after: &[GrantRecord],
+) -> Vec<GrantRecord> {
+    let dropped = |grant: &GrantRecord| before.contains(grant) && !after.contains(grant);
+    let added: Vec<&GrantRecord> = after.iter().filter(|grant| !before.contains(grant)).collect();
+    stored.retain(|grant| !dropped(grant) && !added.iter().any(|added| added.grant == grant.grant));
+    stored.extend(added.into_iter().cloned());
+    stored
+}
+
 /// An entry without a sequence number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewEvent {
@@ -473,6 +496,14 @@ pub enum StoreError {
         /// The operation, as a verb.
         verb: &'static str,
         /// The cause.
+        why: String,
+    },
+    /// Part of what is stored cannot be read. The rest can be used.
+    #[error("the session store cannot {verb}: {why}")]
+    Damaged {
+        /// The operation, as a verb.
+        verb: &'static str,
+        /// What is damaged and what to do.
         why: String,
     },
     /// The write queue is full, or the file is locked.

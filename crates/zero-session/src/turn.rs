@@ -77,7 +77,7 @@ impl Turn {
     /// Creates a run on a valid transcript: see [`transcript_repair::repair`].
     pub fn new(config: TurnConfig, transcript: Vec<ModelMessage>, goal: TurnGoal) -> Self {
         let meter = ContextMeter::new(config.context_tokens);
-        let guard = LoopGuard::new(config.repeats_before_asking, config.repeats_max);
+        let guard = LoopGuard::new(config.repeats_before_asking);
         Self {
             config,
             transcript: share_messages(transcript),
@@ -323,6 +323,10 @@ impl Turn {
         }
         let (results, fingerprint) = (batch.to_results_message(), batch.fingerprint());
         self.add_message(results, actions);
+        let Some(fingerprint) = fingerprint else {
+            self.guard.reset();
+            return self.next_request(actions);
+        };
         match self.guard.judge(fingerprint) {
             LoopVerdict::Continue => self.next_request(actions),
             LoopVerdict::Ask(repeats) => {
@@ -330,13 +334,6 @@ impl Turn {
                 actions.push(TurnAction::AskUser(format!(
                     "The agent did the same {repeats} times in a row, with the same outcome. Continue?"
                 )));
-            }
-            LoopVerdict::Stop(repeats) => {
-                let text = format!(
-                    "stopped: the agent did the same {repeats} times in a row, with the same outcome; tell it what to do differently"
-                );
-                actions.push(notice_action("loop_guard", text));
-                self.finish(aborted_end("loop_guard"), actions);
             }
         }
     }
@@ -369,9 +366,12 @@ impl Turn {
             return;
         }
         match answer {
-            LoopGuardAnswer::Continue => self.next_request(actions),
+            LoopGuardAnswer::Continue => {
+                self.guard.reset();
+                self.next_request(actions);
+            }
             LoopGuardAnswer::Stop => {
-                let text = "stopped: the agent did the same over and over and may not continue";
+                let text = "stopped: the agent did the same over and over and may not continue; tell it what to do differently";
                 actions.push(notice_action("loop_guard", text.to_owned()));
                 self.finish(aborted_end("loop_guard"), actions);
             }
@@ -428,14 +428,14 @@ impl Turn {
         let (summary, plan) = match summary {
             Ok(summary) => {
                 self.add_usage(summary.usage);
-                (summary.text.trim().to_owned(), summary.plan)
+                let plan = summary.plan;
+                match compaction::accept_summary(&summary.text, summary.stop) {
+                    Ok(text) => (text, plan),
+                    Err(error) => return self.handle_compaction_failure(why, &error, actions),
+                }
             }
             Err(error) => return self.handle_compaction_failure(why, &error, actions),
         };
-        if summary.is_empty() {
-            let error = ModelError::new(ModelErrorKind::Server, "the model wrote an empty summary");
-            return self.handle_compaction_failure(why, &error, actions);
-        }
         let tokens_before = self.context_tokens();
         let window = self.config.context_window;
         let plan = compaction::format_plan(&plan, window);
@@ -466,7 +466,7 @@ impl Turn {
             actions.push(TurnAction::Show(EventKind::Text { text }));
             return self.finish(RunOutcome::Completed, actions);
         }
-        let text = "there is nothing before the last message";
+        let text = "there is nothing before the last message; send less at once";
         let error = ModelError::new(ModelErrorKind::ContextLength, text);
         self.handle_compaction_failure(why, &error, actions);
     }
@@ -479,6 +479,8 @@ impl Turn {
         actions: &mut Vec<TurnAction>,
     ) {
         let text = format!("the conversation could not be compacted: {error}");
+        // The next request does not fail the same way at once.
+        self.meter.postpone_compaction(&self.context, &self.transcript);
         match why {
             CompactionReason::Requested => {
                 self.finish(failed_end(error.kind.as_str(), text), actions)

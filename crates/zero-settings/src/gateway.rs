@@ -21,7 +21,7 @@ pub const REMOTE_KEYS: [&str; 6] = [
     "gateway.remote.allowPlaintext",
 ];
 /// The other keys below `gateway`.
-pub const KEYS: [&str; 12] = [
+pub const KEYS: [&str; 13] = [
     "gateway.port",
     "gateway.bind",
     "gateway.allowedOrigins",
@@ -34,6 +34,7 @@ pub const KEYS: [&str; 12] = [
     "gateway.telemetry",
     "gateway.maxSessions",
     "gateway.maxSessionBytes",
+    "gateway.toolHostTimeoutSeconds",
 ];
 
 /// A gateway. Only your own settings apply here, never a project's.
@@ -68,6 +69,10 @@ pub struct GatewaySettings {
     /// Most bytes of a session; a larger one accepts no more prompts. 1 GiB when absent.
     #[schemars(range(min = 1))]
     pub max_session_bytes: Option<u64>,
+    /// How long a client that hosts the tools of a session may say nothing about a call before the
+    /// call ends; 900 when absent.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub tool_host_timeout_seconds: Option<u64>,
     /// A remote gateway that zero uses instead of its own.
     pub remote: Option<RemoteGatewaySetting>,
 }
@@ -187,6 +192,7 @@ impl GatewaySettings {
             telemetry,
             max_sessions,
             max_session_bytes,
+            tool_host_timeout_seconds,
             remote,
         } = field;
         let list = |later: Vec<String>, own| if later.is_empty() { own } else { later };
@@ -203,6 +209,7 @@ impl GatewaySettings {
             telemetry: telemetry.or(self.telemetry),
             max_sessions: max_sessions.or(self.max_sessions),
             max_session_bytes: max_session_bytes.or(self.max_session_bytes),
+            tool_host_timeout_seconds: tool_host_timeout_seconds.or(self.tool_host_timeout_seconds),
             remote: remote.or(self.remote),
         }
     }

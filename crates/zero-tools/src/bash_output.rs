@@ -1,6 +1,7 @@
 //! The BashOutput tool: returns the new output of background jobs, and sends them input.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;
@@ -23,11 +24,16 @@ use crate::text_format::{pluralize, to_single_line};
 
 /// Longest text that can be sent to a job, in bytes.
 const STDIN_BYTES_MAX: usize = 64 * 1024;
+/// Longest time to wait for a job, in milliseconds.
+const WAIT_MS_MAX: u64 = 60_000;
+/// Time for the rest of a call that waits.
+const CALL_TIME: Duration = Duration::from_secs(30);
 
-/// Returns what a background job wrote since the last call, and whether it still runs. Without
-/// `job_id` it lists the jobs. With `stdin` it first sends the job a text to read; end it with a
-/// newline if the job reads lines. With `filter` only matching lines are returned, and the others
-/// count as read.
+/// Returns what a background job wrote since the last call, whether it still runs and how long it
+/// has run. To wait for a job, give `wait_ms` instead of calling again and again. Without `job_id`
+/// it lists the jobs. With `stdin` it first sends the job a text to read; end it with a newline if
+/// the job reads lines. With `filter` only matching lines are returned, and the others count as
+/// read.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BashOutputArgs {
@@ -37,6 +43,10 @@ pub struct BashOutputArgs {
     filter: Option<String>,
     /// A text to send to the job first. The user is asked, since it may be a command.
     stdin: Option<String>,
+    /// How long to wait for new output or the end of the job, in milliseconds. The call returns
+    /// as soon as there is either. It does not wait when absent.
+    #[schemars(range(max = 60_000))]
+    wait_ms: Option<u64>,
 }
 
 /// The new output of a job, or the list of jobs.
@@ -48,6 +58,9 @@ pub struct BashJobOutput {
     /// Its standard error since the last call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
+    /// Bytes that it wrote since the last call, also those that `filter` left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub new_bytes: Option<u64>,
     /// The job, or all jobs.
     pub jobs: Vec<BashJobReport>,
 }
@@ -70,6 +83,8 @@ pub struct BashJobReport {
     /// Why it was stopped, if a limit or its timeout did that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Milliseconds since its start, or from its start to its end.
+    pub run_ms: u64,
     /// Bytes of output not read yet.
     pub unread_bytes: u64,
     /// The file with its complete output.
@@ -110,6 +125,7 @@ impl BashJobReport {
             status,
             exit_code: end.and_then(|end| end.exit_code).or_else(|| Some(128 + signal?)),
             signal: signal.map(signal_name),
+            run_ms: u64::try_from(job.run_time().as_millis()).unwrap_or(u64::MAX),
             unread_bytes: job.unread_bytes() as u64,
             spill_file: job.spill_file().map(str::to_owned),
             quarantined: quarantine_notice::quarantine_notices(&report, workspace),
@@ -126,7 +142,7 @@ impl BashJobReport {
 
     fn describe_status(&self) -> String {
         match (self.status, &self.signal, self.exit_code) {
-            (BashJobState::Running, ..) => "running".to_owned(),
+            (BashJobState::Running, ..) => format!("running for {} s", self.run_ms / 1000),
             (_, Some(signal), _) => format!("ended by {signal}"),
             (_, None, Some(code)) => format!("exited with code {code}"),
             (_, None, None) => "ended".to_owned(),
@@ -140,6 +156,7 @@ pub struct BashOutputPlan {
     job_id: Option<String>,
     filter: Option<RegexMatcher>,
     stdin: Option<String>,
+    wait: Option<Duration>,
 }
 
 /// The BashOutput tool.
@@ -171,6 +188,7 @@ impl Tool for BashOutputTool {
         }
         .with_bounds([
             ToolBound::bytes("`stdin`", STDIN_BYTES_MAX),
+            ToolBound::time("`wait_ms`", Duration::from_millis(WAIT_MS_MAX)),
             ToolBound::bytes("unread output, of which the newest is kept", UNREAD_BYTES_MAX),
         ])
     }
@@ -180,9 +198,9 @@ impl Tool for BashOutputTool {
         args: BashOutputArgs,
         _workspace: &Workspace,
     ) -> Result<BashOutputPlan, ToolError> {
-        let BashOutputArgs { job_id, filter, stdin } = args;
-        if job_id.is_none() && (stdin.is_some() || filter.is_some()) {
-            let message = "`stdin` and `filter` need a `job_id`";
+        let BashOutputArgs { job_id, filter, stdin, wait_ms } = args;
+        if job_id.is_none() && (stdin.is_some() || filter.is_some() || wait_ms.is_some()) {
+            let message = "`stdin`, `filter` and `wait_ms` need a `job_id`";
             return Err(ToolError::invalid(ErrorReason::SchemaViolation, message));
         }
         if stdin.as_ref().is_some_and(|text| text.len() > STDIN_BYTES_MAX) {
@@ -195,12 +213,16 @@ impl Tool for BashOutputTool {
             let message = format!("`filter` is not a regular expression: {error}");
             ToolError::invalid(ErrorReason::BadPattern, message)
         })?;
-        Ok(BashOutputPlan { job_id, filter, stdin })
+        let wait = wait_ms.map(|wait| Duration::from_millis(wait.min(WAIT_MS_MAX)));
+        Ok(BashOutputPlan { job_id, filter, stdin, wait })
     }
 
     fn describe(&self, plan: &BashOutputPlan) -> CallDescription {
         let title = match (&plan.job_id, &plan.stdin) {
             (None, _) => "List jobs".to_owned(),
+            (Some(id), None) if plan.wait.is_some() => {
+                format!("Wait for output of `{}`", escape_line(id))
+            }
             (Some(id), None) => format!("Read output of `{}`", escape_line(id)),
             (Some(id), Some(_)) => format!("Send text to `{}`", escape_line(id)),
         };
@@ -219,6 +241,10 @@ impl Tool for BashOutputTool {
         std::iter::once(Effect::State("a job".to_owned())).chain(sent).collect()
     }
 
+    fn deadline(&self, plan: &BashOutputPlan) -> Option<Duration> {
+        plan.wait.map(|wait| wait.saturating_add(CALL_TIME))
+    }
+
     fn check(&self, plan: &BashOutputPlan, cx: &CallContext) -> Result<(), ToolError> {
         plan.job_id.as_ref().map_or(Ok(()), |id| cx.jobs().get(id).map(|_| ()))
     }
@@ -234,6 +260,13 @@ impl Tool for BashOutputTool {
         let job = cx.jobs().get(id)?;
         if let Some(text) = &plan.stdin {
             job.send(text)?;
+        }
+        if let Some(limit) = plan.wait {
+            tokio::select! {
+                () = job.wait_progress() => {}
+                () = tokio::time::sleep(limit) => {}
+                () = cx.cancelled() => return Err(ToolError::cancelled()),
+            }
         }
         // Taken before the output is read: for a job that has already ended, no more output
         // follows.
@@ -265,7 +298,7 @@ fn reply_job_list(jobs: &[Arc<Job>], workspace: &Workspace) -> ToolReply<BashJob
     ToolReply {
         content: vec![ToolResultPart::Text(text.clone())],
         display: ResultDisplay::markdown(text),
-        output: BashJobOutput { stdout: None, stderr: None, jobs: facts },
+        output: BashJobOutput { stdout: None, stderr: None, new_bytes: None, jobs: facts },
         locations: Vec::new(),
     }
 }
@@ -288,7 +321,15 @@ fn reply_output(
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
-    let last = format!("({} {})", facts.job_id, facts.describe_status());
+    let new_bytes = pieces.iter().map(|piece| piece.bytes.len() as u64).sum::<u64>() + lost;
+    let news = match (facts.status, new_bytes) {
+        (BashJobState::Exited, _) => String::new(),
+        (BashJobState::Running, 0) => "; no new output".to_owned(),
+        (BashJobState::Running, bytes) => {
+            format!("; {} since the last call", pluralize(bytes, "new byte", "new bytes"))
+        }
+    };
+    let last = format!("({} {}{news})", facts.job_id, facts.describe_status());
     text.push_str(&last);
     for note in &facts.notes {
         text.push_str(&format!("\n({note})"));
@@ -299,6 +340,7 @@ fn reply_output(
         output: BashJobOutput {
             stdout: Some(of(Some(OutputStream::Stdout))),
             stderr: Some(of(Some(OutputStream::Stderr))),
+            new_bytes: Some(new_bytes),
             jobs: vec![facts],
         },
         locations: Vec::new(),

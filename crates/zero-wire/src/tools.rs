@@ -80,6 +80,10 @@ pub struct ToolsTerms {
     /// fields.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outcome: bool,
+    /// How often the host reports each running call, in milliseconds, with `tools/progress`. A call
+    /// about which it says nothing three times as long ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report_ms: Option<u64>,
 }
 
 /// Parameters of `tools/offer`.
@@ -190,7 +194,8 @@ pub struct ToolsDisplacedEvent {
     pub host: String,
 }
 
-/// Parameters of `tools/progress`: at least one of `title` and `message`.
+/// Parameters of `tools/progress`. Without `title` and `message` it only says that the call is still
+/// under way.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ToolsProgressParams {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use zero_gateway::{AuthConfig, GatewayConfig, GatewayLimits};
@@ -58,7 +59,7 @@ impl AppContext {
         Ok(GatewayConfig {
             sessions: sessions.await?,
             auth,
-            limits: GatewayLimits::default(),
+            limits: gateway_limits(settings),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             allowed_origins: Vec::new(),
             allowed_hosts: Vec::new(),
@@ -137,6 +138,14 @@ impl NodeMembership for ProcessNode {
 }
 
 /// Session limits from the settings.
+fn gateway_limits(settings: &WorkspaceSettings) -> GatewayLimits {
+    let mut limits = GatewayLimits::default();
+    if let Some(seconds) = settings.gateway().tool_host_timeout_seconds {
+        limits.tool_host_silence_max = Duration::from_secs(seconds);
+    }
+    limits
+}
+
 fn session_limits(settings: &WorkspaceSettings) -> SessionLimits {
     let (usual, named) = (SessionLimits::default(), settings.gateway());
     SessionLimits {

@@ -4,6 +4,7 @@
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use zero_acp::SessionMcpServer;
@@ -286,6 +287,8 @@ pub(crate) struct TerminalPromptOptions {
     pub(crate) takes_stdin: bool,
     /// Elapsed counter, stopped while asking.
     pub(crate) counter: ElapsedCounter,
+    /// Whether `--yes` has let a run that repeats itself continue.
+    pub(crate) continued: Arc<AtomicBool>,
 }
 
 impl TerminalPromptOptions {
@@ -296,7 +299,8 @@ impl TerminalPromptOptions {
         }
     }
 
-    /// Asks a yes/no question of the gateway. Without a terminal, the answer is no.
+    /// Asks a yes/no question of the gateway. Without a terminal, the answer is no. `--yes` answers
+    /// yes once: nobody sees what repeats, so the run must not go on until its last turn.
     pub(crate) fn resolve_approval(
         &self,
         app: &AppContext,
@@ -304,7 +308,10 @@ impl TerminalPromptOptions {
     ) -> (String, ApprovalAnswer) {
         let id = request.id.clone();
         if self.yes {
-            return (id, ApprovalAnswer::AllowOnce);
+            return match self.continued.swap(true, Ordering::Relaxed) {
+                false => (id, ApprovalAnswer::AllowOnce),
+                true => (id, ApprovalAnswer::RejectOnce),
+            };
         }
         let Some(answers) = self.answer_source(app) else {
             return (id, ApprovalAnswer::RejectOnce);

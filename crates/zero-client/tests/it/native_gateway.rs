@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tempfile::TempDir;
 use zero_client::{
     GatewayLink, GatewayLinkError, GatewayLocality, GatewayUpdate, ListRequest, OpenRequest,
     SessionChange,
 };
 use zero_core::ToolKind;
 use zero_core::event::{Event, EventKind, RunOutcome, ToolCallStatus};
-use zero_gateway::Principal;
+use zero_gateway::{GatewayLimits, Principal};
 use zero_runtime::tool_backend::FolderAccess;
 use zero_session::PermissionMode;
 use zero_wire::method::TokenScope;
@@ -160,6 +161,28 @@ async fn description_comes_with_result_unless_call_is_slow() {
         });
         assert_eq!(location_count, Some(usize::from(told_with_end)), "{entries:?}");
     }
+}
+
+#[tokio::test]
+async fn running_call_is_reported_to_gateway() {
+    let limits = GatewayLimits {
+        tool_host_silence_max: Duration::from_millis(900),
+        ..GatewayLimits::default()
+    };
+    let folder = Arc::new(TempDir::new().unwrap());
+    let fixture = TestGateway::with_limits(folder, &["look:a", "Seen"], limits).await;
+    let (handle, mut heard) = open_session(&fixture.link(), "acp:1").await;
+    // Takes longer than the gateway waits for a host that says nothing.
+    let takes = Duration::from_millis(2_500);
+    let backend = RecordingToolBackend { takes, ..RecordingToolBackend::default() };
+    handle.host_tools("a test", Arc::new(backend), PermissionMode::Ask).await.unwrap();
+    handle.send(send_request("run-1", "look")).await.unwrap();
+    let (entries, _) = collect_until(&mut heard, is_end).await;
+    let ended = entries.iter().find_map(|event| match &event.what {
+        EventKind::ToolEnded { status, .. } => Some(*status),
+        _ => None,
+    });
+    assert_eq!(ended, Some(ToolCallStatus::Completed), "{entries:?}");
 }
 
 #[tokio::test]

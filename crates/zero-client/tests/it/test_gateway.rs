@@ -64,6 +64,15 @@ impl TestGateway {
 
     /// The same on the store of a previous gateway.
     pub(crate) async fn with_folder(folder: Arc<TempDir>, answers: &[&str]) -> Self {
+        Self::with_limits(folder, answers, GatewayLimits::default()).await
+    }
+
+    /// The same with other limits.
+    pub(crate) async fn with_limits(
+        folder: Arc<TempDir>,
+        answers: &[&str],
+        limits: GatewayLimits,
+    ) -> Self {
         let store = SqliteStore::open(&folder.path().join("sessions.db")).unwrap();
         let gate = Arc::new(Semaphore::new(0));
         let model: Arc<dyn ModelClient> = Arc::new(ScriptedModel::new(answers, Arc::clone(&gate)));
@@ -83,7 +92,7 @@ impl TestGateway {
         let gateway = Gateway::new(GatewayConfig {
             sessions: sessions.clone(),
             auth: AuthConfig::deny_all().with_token(TOKEN, me).unwrap(),
-            limits: GatewayLimits::default(),
+            limits,
             version: "1.2.3".to_owned(),
             allowed_origins: Vec::new(),
             allowed_hosts: Vec::new(),

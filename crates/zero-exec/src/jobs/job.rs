@@ -1,7 +1,7 @@
 //! A job: a monitored command with an id.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use zero_core::{ErrorReason, ToolError};
 use zero_sandbox::ConfinementGap;
@@ -17,7 +17,6 @@ use crate::tree_watch::WatchReport;
 pub struct Job {
     id: String,
     command: String,
-    since: Instant,
     spill_file: Option<String>,
     allowed: ToolCommandLimits,
     missing: Vec<ConfinementGap>,
@@ -47,7 +46,7 @@ impl Job {
     pub(super) fn new(id: String, candidate: JobCandidate) -> Self {
         let JobCandidate { command, spill_file, allowed, missing, watched } = candidate;
         watched.release_permit();
-        Self { id, command, since: Instant::now(), spill_file, allowed, missing, watched }
+        Self { id, command, spill_file, allowed, missing, watched }
     }
 
     /// The id by which tools refer to the job.
@@ -58,11 +57,6 @@ impl Job {
     /// The command line.
     pub fn command(&self) -> &str {
         &self.command
-    }
-
-    /// Time since the command became a job.
-    pub fn age(&self) -> Duration {
-        self.since.elapsed()
     }
 
     /// The file with all of its output.
@@ -131,6 +125,16 @@ impl Job {
     /// Kills the job. Does nothing if it has ended already.
     pub fn kill(&self) {
         self.watched.kill();
+    }
+
+    /// Time that the command has run, or ran.
+    pub fn run_time(&self) -> Duration {
+        self.watched.run_time()
+    }
+
+    /// Completes when the job has written something that was not read, or has ended.
+    pub async fn wait_progress(&self) {
+        self.watched.wait_progress().await;
     }
 
     /// Waits up to `limit` for the end of the job. Returns whether it has ended.

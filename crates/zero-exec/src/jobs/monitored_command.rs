@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use zero_policy::WriteScope;
@@ -83,6 +83,9 @@ pub struct MonitoredCommand {
     ended: Condvar,
     /// For a waiter that must not block its thread.
     ended_later: Notify,
+    /// Wakes everybody who waits for output or the end.
+    progress: Notify,
+    started: Instant,
 }
 
 #[derive(Default)]
@@ -95,6 +98,7 @@ struct MonitorState {
 
 /// How a monitored command ended.
 struct CommandEnding {
+    at: Instant,
     /// `None` if the exit status is unknown.
     ended: Option<CommandExit>,
     /// The collected output, until it is taken.
@@ -145,6 +149,8 @@ impl MonitoredCommand {
             state: Mutex::new(MonitorState { permit, network, ..MonitorState::default() }),
             ended: Condvar::new(),
             ended_later: Notify::new(),
+            progress: Notify::new(),
+            started: Instant::now(),
         });
         let watcher = Arc::clone(&watched);
         std::thread::Builder::new().name("zero-command".to_owned()).spawn(move || {
@@ -153,6 +159,7 @@ impl MonitoredCommand {
                 collector.collect(&mut running, |came| {
                     if unread == UnreadRetention::Yes {
                         watcher.lock().unread.push(came.stream, came.bytes);
+                        watcher.progress.notify_waiters();
                     }
                     output_sink(came.stream, came.bytes);
                     ControlFlow::Continue(())
@@ -199,12 +206,18 @@ impl MonitoredCommand {
         notes.extend(hidden.exposed_file_note());
         // The hosts of this call are closed before anybody learns of its end.
         drop(network_use);
-        state.finish =
-            Some(CommandEnding { ended, collected: Some(collected), watch_report, notes });
+        state.finish = Some(CommandEnding {
+            at: Instant::now(),
+            ended,
+            collected: Some(collected),
+            watch_report,
+            notes,
+        });
         state.permit = None;
         drop(state);
         self.ended.notify_all();
         self.ended_later.notify_one();
+        self.progress.notify_waiters();
     }
 
     /// Kills the command. Does nothing if it has ended already.
@@ -243,6 +256,29 @@ impl MonitoredCommand {
         while self.lock().finish.is_none() {
             self.ended_later.notified().await;
         }
+    }
+
+    /// Completes when there is unread output or it has ended.
+    pub async fn wait_progress(&self) {
+        loop {
+            let progress = self.progress.notified();
+            let mut progress = std::pin::pin!(progress);
+            // Registered before the check, so that nothing between the two is missed.
+            progress.as_mut().enable();
+            {
+                let state = self.lock();
+                if state.finish.is_some() || state.unread.readable_len() > 0 {
+                    return;
+                }
+            }
+            progress.await;
+        }
+    }
+
+    /// Time from its start to its end, or until now.
+    pub fn run_time(&self) -> Duration {
+        let end = self.lock().finish.as_ref().map_or_else(Instant::now, |finish| finish.at);
+        end.saturating_duration_since(self.started)
     }
 
     /// The collected output and the exit status. Returns them once, after the end.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use zero_core::text_shortening::{char_remainder_len, incomplete_char_len};
 use zero_sandbox::output_collector::OutputStream;
 
 /// Most bytes that are kept.
@@ -68,8 +69,17 @@ impl UnreadOutput {
         self.len
     }
 
+    /// Bytes that can be taken while more may come: an incomplete character at the end is not.
+    pub(super) fn readable_len(&self) -> usize {
+        let begun = self.pieces.back().map_or(0, |last| incomplete_char_len(&last.bytes));
+        self.len.saturating_sub(begun)
+    }
+
     fn shorten(&mut self) {
         let mut surplus = self.len.saturating_sub(BYTES_MAX);
+        if surplus == 0 {
+            return;
+        }
         self.lost += surplus as u64;
         self.len -= surplus;
         while surplus > 0 {
@@ -82,24 +92,14 @@ impl UnreadOutput {
                 first.bytes.drain(..gone);
             }
         }
+        // The rest of a character whose beginning was dropped.
+        if let Some(first) = self.pieces.front_mut() {
+            let rest = char_remainder_len(&first.bytes);
+            first.bytes.drain(..rest);
+            self.len -= rest;
+            self.lost += rest as u64;
+        }
     }
-}
-
-/// The number of bytes at the end that are an incomplete character.
-pub(crate) fn incomplete_char_len(bytes: &[u8]) -> usize {
-    /// Bytes of the longest UTF-8 character.
-    const CHARACTER_BYTES_MAX: usize = 4;
-    for (back, byte) in bytes.iter().rev().take(CHARACTER_BYTES_MAX - 1).enumerate() {
-        let char_len = match byte {
-            0x80..0xc0 => continue,
-            0xc2..0xe0 => 2,
-            0xe0..0xf0 => 3,
-            0xf0..0xf5 => 4,
-            _ => return 0,
-        };
-        return if back + 1 < char_len { back + 1 } else { 0 };
-    }
-    0
 }
 
 #[cfg(test)]
@@ -108,27 +108,13 @@ mod tests {
 
     #[test]
     fn character_is_not_split() {
-        #[track_caller]
-        fn check(bytes: &[u8], held_back: usize) {
-            assert_eq!(incomplete_char_len(bytes), held_back, "{bytes:?}");
-        }
-        check(b"", 0);
-        check(b"abc", 0);
-        check("é".as_bytes(), 0);
-        check(b"a\xc3", 1);
-        check(b"a\xe2\x82", 2);
-        check("a€".as_bytes(), 0);
-        check(b"\xf0\x9f\x98", 3);
-        check("😀".as_bytes(), 0);
-        check(b"\x80\x80\x80\x80", 0);
-        check(b"\xff", 0);
         let mut unread = UnreadOutput::default();
         unread.push(OutputStream::Stdout, b"a\xc3");
         let one = |bytes: &[u8]| {
             vec![OutputChunk { stream: OutputStream::Stdout, bytes: bytes.to_vec() }]
         };
         assert_eq!(unread.take(UnreadRemainder::MayCome).0, one(b"a"));
-        assert_eq!(unread.len(), 1);
+        assert_eq!((unread.len(), unread.readable_len()), (1, 0));
         unread.push(OutputStream::Stdout, b"\xa9");
         assert_eq!(unread.take(UnreadRemainder::MayCome).0, one("é".as_bytes()));
         unread.push(OutputStream::Stdout, b"\xc3");
@@ -154,5 +140,11 @@ mod tests {
         let kept: usize = pieces.iter().map(|piece| piece.bytes.len()).sum();
         assert_eq!((kept, lost), (BYTES_MAX, 2_000_000));
         assert_eq!(pieces.last().unwrap().bytes.last(), Some(&29));
+        // What is kept begins with a whole character.
+        unread.push(OutputStream::Stdout, "é".repeat(BYTES_MAX).as_bytes());
+        unread.push(OutputStream::Stdout, b"x");
+        let (pieces, lost) = unread.take(UnreadRemainder::Never);
+        let text = std::str::from_utf8(&pieces[0].bytes).unwrap();
+        assert_eq!(text.len() as u64 + lost, 2 * BYTES_MAX as u64 + 1);
     }
 }

@@ -131,6 +131,27 @@ async fn held_text_is_flushed_after_delay() {
 }
 
 #[tokio::test]
+async fn slow_ledger_client_catches_up_from_store() {
+    let mut rig = WatcherFixture::start(WatchAudience::Ledger).await;
+    let last = rig.watch.watch(&rig.session).await.unwrap();
+    // Far more than its queue holds, while it reads nothing.
+    let large = "x".repeat(64 * 1024);
+    let (batches, per_batch) = (20, 64);
+    for _ in 0..batches {
+        let events = rig.append((0..per_batch).map(|_| text(&large)).collect()).await;
+        rig.publish(&events);
+        // The task has handled the events when it answers.
+        rig.watch.watch(&rig.session).await.unwrap();
+    }
+    for seq in last + 1..=last + batches * per_batch {
+        assert_eq!(rig.next_payload().await["event"]["seq"], seq);
+    }
+    let events = rig.append(vec![run_ended()]).await;
+    rig.publish(&events);
+    assert_eq!(rig.next_payload().await["event"]["seq"], events[0].seq);
+}
+
+#[tokio::test]
 async fn unwatched_session_is_silent() {
     let mut rig = WatcherFixture::start(WatchAudience::Ledger).await;
     rig.watch.watch(&rig.session).await.unwrap();

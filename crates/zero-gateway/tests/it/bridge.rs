@@ -68,6 +68,8 @@ async fn replay_recording(text: &str) {
             expected.add(line.frame);
         } else {
             replay.receive(&expected).await;
+            let heard = replay.heard.ids().count();
+            assert!(heard >= expected.ids().count(), "ids are missing: {heard}");
             let names = expected.ids().zip(replay.heard.ids());
             let names = names.map(|(recorded, ours)| (recorded.to_owned(), ours.to_owned()));
             replay.send(&line.frame, &names.collect()).await;

@@ -174,6 +174,15 @@ impl Store for NullServices {
         unsupported()
     }
 
+    fn change_grants(
+        &self,
+        _: &SessionId,
+        _: Vec<GrantRecord>,
+        _: Vec<GrantRecord>,
+    ) -> StoreFuture<'_, ()> {
+        unsupported()
+    }
+
     fn size(&self, _: &SessionId) -> StoreFuture<'_, u64> {
         ready_future(Ok(0))
     }

@@ -1,6 +1,9 @@
 //! A client that hosts the tools of a session, answers calls or disconnects.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use zero_gateway::GatewayLimits;
 use zero_session::store::ToolHostLocation;
 use zero_wire::chat::ChatSend;
 use zero_wire::method::TokenScope;
@@ -59,6 +62,25 @@ async fn host_commands_are_listed_in_choices() {
     assert_eq!(own.first().map(String::as_str), Some("help"));
     let with_host = names(json!({"sessionKey": "main"})).await;
     assert_eq!(with_host, [own, vec!["review".to_owned()]].concat());
+}
+
+#[tokio::test]
+async fn silent_host_does_not_hold_run() {
+    let limits = GatewayLimits {
+        tool_host_silence_max: Duration::from_millis(300),
+        ..GatewayLimits::default()
+    };
+    let fixture = TestGateway::with_limits(&["Looking look:a", "Gone on"], limits).await;
+    let mut host = attach_host(&fixture).await;
+    let mut ann = fixture.connect("ann", &[TokenScope::Write], &["tool-events"]).await;
+    ann.request::<ChatSend>(send_params("run-1")).await;
+    next_call(&mut host).await;
+    // The host stays connected and never answers.
+    let heard = ann.collect_until_end().await;
+    let last = heard.last().unwrap().payload.as_ref().unwrap();
+    assert_eq!(last["message"]["content"][0]["text"], "Looking \n\nGone on ", "{last}");
+    let cancelled = host.collect_until(|name, _| name == "tools/cancel").await;
+    assert!(!cancelled.is_empty());
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ use rmcp::service::RoleClient;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio_util::sync::CancellationToken;
+use zero_core::text_shortening::char_remainder_len;
 use zero_exec::services::{ServiceHandle, ServiceLauncher, ServiceRequest};
 
 use super::error::ServerUnavailableError;
@@ -331,6 +332,7 @@ impl ServerStderrTail {
 /// Renders error output without secrets and unsafe characters.
 fn render_tail(bytes: &[u8], secrets: &ServerSecrets) -> String {
     // Redacted before it is escaped, so that a secret with a line break is recognized.
+    let bytes = bytes.get(char_remainder_len(bytes)..).unwrap_or_default();
     sanitize::escape_unsafe_chars(&secrets.redact_tail(&String::from_utf8_lossy(bytes)))
 }
 

@@ -47,7 +47,9 @@ pub(crate) struct RequestingRun {
 #[derive(Default)]
 struct PendingGrants {
     latest: Mutex<Option<Vec<GrantRecord>>>,
-    writing: tokio::sync::Mutex<()>,
+    /// The set that was read or written last. Only the difference from it is written, since another
+    /// process may have stored grants of its own.
+    known: tokio::sync::Mutex<Vec<GrantRecord>>,
 }
 
 impl InteractionBroker {
@@ -60,6 +62,11 @@ impl InteractionBroker {
     ) -> Self {
         let grants = Arc::default();
         Self { approvals, questions, recorder, store, most, run: Mutex::new(None), grants }
+    }
+
+    /// Sets the grants that the tools of the session start with, as the store has them.
+    pub(crate) async fn set_known_grants(&self, grants: Vec<GrantRecord>) {
+        *self.grants.known.lock().await = grants;
     }
 
     /// Sets the run whose calls ask from now on.
@@ -147,12 +154,16 @@ impl CallApprover for InteractionBroker {
         // Without a tokio runtime the process is shutting down.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         runtime.spawn(async move {
-            let _one_at_a_time = slot.writing.lock().await;
+            // Held while it is written, so that one write follows the other.
+            let mut known = slot.known.lock().await;
             let latest = slot.latest.lock().unwrap_or_else(PoisonError::into_inner).take();
             let Some(grants) = latest else { return };
-            if let Err(error) = store.set_grants(&session, grants).await {
+            match store.change_grants(&session, known.clone(), grants.clone()).await {
+                Ok(()) => *known = grants,
                 // The grant stays valid in this process; after a restart the user is asked again.
-                tracing::warn!(%session, %error, "the grants of this session could not be stored");
+                Err(error) => {
+                    tracing::warn!(%session, %error, "the grants of this session could not be stored");
+                }
             }
         });
     }

@@ -24,6 +24,8 @@ use self::response_reader::ResponseReader;
 pub(crate) use self::shared_client::SharedHttpClient;
 use self::shared_client::root_cause;
 use self::tools_json_cache::ToolsJsonCache;
+use zero_core::text_shortening::incomplete_char_len;
+
 use crate::message::image_placeholder;
 use crate::model::attempt_failure::{self, AttemptFailure, ModelDescriptor, shorten};
 use crate::model::model_config::{ApiKey, ModelConfig};
@@ -352,6 +354,7 @@ async fn read_error(mut response: reqwest::Response) -> String {
     };
     // A partial body is better than none.
     let _ = timeout(ERROR_TIME, read).await;
+    body.truncate(body.len() - incomplete_char_len(&body));
     String::from_utf8_lossy(&body).into_owned()
 }
 

@@ -7,7 +7,7 @@ use zero_core::{ErrorReason, RunId, SessionId, ToolError};
 use crate::event::{Event, EventKind, RunOutcome, TokenUsage};
 use crate::sessions::SessionError;
 use crate::sessions::ledger_recorder::{LedgerRecorder, new_event};
-use crate::store::{LedgerReadLimit, RunRecord, Store};
+use crate::store::{LedgerReadLimit, RunRecord, Store, StoreError};
 
 /// Number of entries read in the first step and in total.
 const READ_FIRST: usize = 1024;
@@ -19,7 +19,11 @@ pub(super) async fn finish_interrupted_run(
     recorder: &LedgerRecorder,
     run: &RunRecord,
 ) -> Result<(), SessionError> {
-    let events = read_run_events(store, &run.session, &run.id).await?;
+    // Of a damaged ledger only the run is ended, so that its session can be deleted or reset.
+    let events = match read_run_events(store, &run.session, &run.id).await {
+        Err(SessionError::Store(StoreError::Damaged { .. })) => Vec::new(),
+        events => events?,
+    };
     let (mut last, usage) = closing_events(&events);
     last.push(EventKind::RunEnded { end: RunOutcome::Interrupted, usage });
     let last = last.into_iter().map(|what| new_event(Some(&run.id), what)).collect();

@@ -15,6 +15,7 @@ use crate::key::SessionKey;
 use crate::model::ModelClient;
 use crate::sessions::ledger_outbox::LedgerOutbox;
 use crate::sessions::ledger_recorder::{LedgerRecorder, new_event};
+use crate::sessions::recorded_prompt::{self, RecordedPrompt};
 use crate::sessions::run_driver::RunCompletion;
 use crate::sessions::session_state::{
     ActiveRun, QueuedPrompt, SessionState, WorkerPresence, wait_until_finished,
@@ -48,7 +49,7 @@ impl SessionManagerInner {
         let state = self.session_state(&record.id);
         let _order = state.sending.lock().await;
         if let Some(before) = self.config.store.run(&run).await? {
-            return existing_run_outcome(before, &record.id);
+            return self.existing_run_outcome(&state.recorder, before, &prompt).await;
         }
         self.check_folder_access(&record, &prompt.reach)?;
         self.check_prompt_model(record.model.as_deref(), agent, &prompt)?;
@@ -74,7 +75,7 @@ impl SessionManagerInner {
             Ok(BeginRunOutcome::Started { .. }) => {}
             Ok(BeginRunOutcome::AlreadyStarted(before)) => {
                 self.unregister_run(&active);
-                return existing_run_outcome(before, &record.id);
+                return self.existing_run_outcome(&state.recorder, before, &prompt).await;
             }
             Ok(BeginRunOutcome::Held(_)) => {
                 self.unregister_run(&active);
@@ -95,6 +96,32 @@ impl SessionManagerInner {
             ));
         }
         Ok(SendOutcome::Started)
+    }
+
+    /// The result for a prompt that was sent before. A run of a dead process is ended first: nobody
+    /// works on it, so it must not be reported as active.
+    async fn existing_run_outcome(
+        &self,
+        recorder: &LedgerRecorder,
+        mut run: RunRecord,
+        prompt: &Prompt,
+    ) -> Result<SendOutcome, SessionError> {
+        let (store, nodes) = (&self.config.store, &self.config.nodes);
+        if run.session != *recorder.session() {
+            return Err(foreign_run_error(&run.id));
+        }
+        let recorded = recorded_prompt::find_prompt(&**store, &run.session, &run.id).await?;
+        let is_other = |known: RecordedPrompt| {
+            known.text != prompt.text || known.attachments != prompt.attachments
+        };
+        if recorded.is_some_and(is_other) {
+            return Err(SessionError::RunIdTaken(run.id));
+        }
+        if run.end.is_none() && !nodes.is_alive(&run.node) {
+            self.claim_session(recorder).await?;
+            run = store.run(&run.id).await?.unwrap_or(run);
+        }
+        Ok(if run.end.is_some() { SendOutcome::Ended(run) } else { SendOutcome::InFlight })
     }
 
     /// Begins a run, and claims its session with it. The session of a dead process is taken over.
@@ -359,14 +386,6 @@ fn held_error() -> SessionError {
         "another process of zero is at work in this session; wait for its end, or use another session"
             .to_owned(),
     )
-}
-
-/// The result for a prompt that was sent before.
-fn existing_run_outcome(run: RunRecord, session: &SessionId) -> Result<SendOutcome, SessionError> {
-    if run.session != *session {
-        return Err(foreign_run_error(&run.id));
-    }
-    Ok(if run.end.is_some() { SendOutcome::Ended(run) } else { SendOutcome::InFlight })
 }
 
 fn foreign_run_error(run: &RunId) -> SessionError {

@@ -23,7 +23,7 @@ use crate::agent::AgentProfile;
 use crate::event::{EventKind, RunOutcome, TokenUsage};
 use crate::message::ModelMessage;
 use crate::model::{
-    ModelClient, ModelError, ModelErrorKind, ModelEvent, ModelRequest, ModelStream,
+    ModelClient, ModelError, ModelErrorKind, ModelEvent, ModelReply, ModelRequest, ModelStream,
 };
 use crate::sessions::SessionManagerInner;
 use crate::sessions::call_updates::{
@@ -623,8 +623,9 @@ fn stream_cut_error() -> ModelError {
 async fn read_summary(mut stream: ModelStream) -> Result<TranscriptSummary, ModelError> {
     while let Some(event) = stream.next().await {
         if let ModelEvent::Done(reply) = event? {
-            let text = ModelMessage::assistant(reply.blocks).text();
-            return Ok(TranscriptSummary { text, usage: reply.usage, plan: Vec::new() });
+            let ModelReply { blocks, stop, usage } = reply;
+            let text = ModelMessage::assistant(blocks).text();
+            return Ok(TranscriptSummary { text, stop, usage, plan: Vec::new() });
         }
     }
     Err(stream_cut_error())

@@ -219,6 +219,7 @@ impl SessionState {
         }
         let grants = store.grants(&record.id).await;
         let grants = grants.map_err(|error| ToolBackendError::Workspace(error.to_string()))?;
+        self.asker.set_known_grants(grants.clone()).await;
         let order = ToolBackendRequest {
             session: record.id.clone(),
             cwd: record.cwd.clone().unwrap_or_else(|| cwd.to_owned()),

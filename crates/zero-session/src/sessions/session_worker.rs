@@ -250,7 +250,6 @@ impl SessionManagerInner {
             prices: model.info().prices,
             compact_at_percent: self.config.limits.compact_at_percent,
             repeats_before_asking: self.config.limits.repeats_before_asking,
-            repeats_max: self.config.limits.repeats_max,
             context_tokens: record.context_tokens,
         };
         let turn = Box::new(Turn::new(config, messages, goal));

@@ -46,13 +46,24 @@ impl DatabaseError {
         let path = path.display();
         let why = match self {
             Self::Refused(error) => return error,
-            Self::InvalidData(what) => format!("in `{path}`, {what}"),
+            Self::InvalidData(what) => {
+                let why = format!(
+                    "in `{path}`, {what}; other sessions can be used: run `zero doctor` to see \
+                     which are damaged, then delete those with `zero sessions delete`, or put a \
+                     copy from before in its place"
+                );
+                return StoreError::Damaged { verb, why };
+            }
             Self::Sqlite { code, number, message } => match code {
-                ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => format!(
-                    "`{path}` is damaged ({message}); nothing was removed: put a copy from before \
-                     in its place, or move it away together with `{path}-wal` and `{path}-shm` to \
-                     start without its sessions"
-                ),
+                ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {
+                    let why = format!(
+                        "`{path}` is damaged ({message}); nothing was removed: run `zero doctor` \
+                         to see which sessions that concerns, put a copy from before in its \
+                         place, or move it away together with `{path}-wal` and `{path}-shm` to \
+                         start without its sessions"
+                    );
+                    return StoreError::Damaged { verb, why };
+                }
                 ErrorCode::DiskFull => format!(
                     "there is no room for `{path}` to grow ({message}); make room, then try again"
                 ),

@@ -1,12 +1,13 @@
 //! Ledger entries with their sequence numbers.
 
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Params};
 use zero_core::{RunId, SessionId};
 
 use super::claims;
 use super::database_error::DatabaseError;
-use super::sessions::{find_row, from_json, from_sql_int, no_session_error, to_json, to_sql_int};
-use crate::event::Event;
+use super::sessions::{find_row, from_sql_int, no_session_error, to_json, to_sql_int};
+use crate::event::{Event, EventKind, OpaqueEvent};
 use crate::store::{ClaimEpoch, LedgerReadLimit, NewEvent};
 
 /// Serialized entries. The caller serializes them, so that the writer thread has less work.
@@ -147,6 +148,15 @@ pub(super) fn last_seq(db: &Connection, session: &SessionId) -> Result<u64, Data
     last.map(from_sql_int).ok_or_else(|| no_session_error(session))
 }
 
+/// The content of an entry. One that cannot be read is reported in its place, so that the entries
+/// around it stay readable.
+pub(super) fn read_body(body: ValueRef<'_>) -> EventKind {
+    let parsed = body.as_str().map_err(|error| error.to_string());
+    let parsed =
+        parsed.and_then(|body| serde_json::from_str(body).map_err(|error| error.to_string()));
+    parsed.unwrap_or_else(|problem| EventKind::Opaque(OpaqueEvent::unreadable(&problem)))
+}
+
 /// Entries of an inclusive range of sequence numbers, oldest first.
 fn read_range(
     db: &Connection,
@@ -161,15 +171,14 @@ fn read_range(
     let mut rows = statement.query((session, first, last))?;
     let mut events = Vec::new();
     while let Some(row) = rows.next()? {
+        // An invalid id belongs to no run that zero knows.
         let run: Option<String> = row.get(1)?;
-        let run = run.map(RunId::new).transpose();
-        let body = row.get_ref(3)?;
-        let body = body.as_str().map_err(|error| DatabaseError::invalid_data("an entry", error))?;
+        let run = run.and_then(|run| RunId::new(run).ok());
         events.push(Event {
             seq: from_sql_int(row.get(0)?),
-            run: run.map_err(|error| DatabaseError::invalid_data("the run of an entry", error))?,
+            run,
             time_ms: row.get(2)?,
-            what: from_json("an entry", body)?,
+            what: read_body(row.get_ref(3)?),
         });
     }
     Ok(events)

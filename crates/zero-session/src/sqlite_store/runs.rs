@@ -106,7 +106,13 @@ pub(super) fn list_unfinished(
     let mut rows = statement.query([session.map(SessionId::as_str)])?;
     let mut runs = Vec::new();
     while let Some(row) = rows.next()? {
-        runs.push(read_record(row)?);
+        match read_record(row) {
+            // Does not concern the other sessions.
+            Err(error @ DatabaseError::InvalidData(_)) if session.is_none() => {
+                tracing::error!(?error, "a run cannot be read");
+            }
+            record => runs.push(record?),
+        }
     }
     Ok(runs)
 }

@@ -19,6 +19,9 @@ const KNOWN_MAX: usize = 100;
 /// Maximum number of similar names suggested.
 const NEAREST_MAX: usize = 3;
 
+/// Canonical name of the tool that reads the output of background jobs.
+const JOB_OUTPUT_TOOL: &str = "BashOutput";
+
 /// Result of a call that did not start.
 pub(crate) const NOT_RUN: &str = "not run: the run was stopped before its turn came";
 
@@ -39,6 +42,8 @@ pub(super) struct BatchedCall {
     input: Value,
     kind: ToolKind,
     read_only: bool,
+    /// Whether it only looks at background jobs.
+    reads_jobs: bool,
     /// Why the call cannot run at all.
     hopeless: Option<ToolError>,
     state: BatchedCallState,
@@ -52,8 +57,9 @@ enum BatchedCallState {
         status: ToolCallStatus,
         /// Result content for the model.
         rendered: Vec<ResultContent>,
-        /// Equal for outcomes that the loop guard counts as the same.
-        digest: u64,
+        /// Equal for outcomes that the loop guard counts as the same; `None` if it does not
+        /// count, because the call found a job still running.
+        digest: Option<u64>,
     },
 }
 
@@ -91,6 +97,8 @@ impl BatchedCall {
                 serde_json::json!({ "unreadable": unreadable })
             }
         };
+        let reads_jobs = tool.is_some_and(|tool| tool.canonical == JOB_OUTPUT_TOOL)
+            && input.get("stdin").is_none();
         Self {
             id,
             transcript_id,
@@ -98,6 +106,7 @@ impl BatchedCall {
             input,
             kind: tool.map_or(ToolKind::Other, |tool| tool.kind),
             read_only: tool.is_some_and(|tool| tool.read_only),
+            reads_jobs,
             hopeless,
             state: BatchedCallState::Waiting,
         }
@@ -133,7 +142,9 @@ impl BatchedCall {
             Some(dialect) => render_for_model(dialect, &self.name, &outcome),
             None => render_plain(&outcome),
         };
-        let (status, digest) = (outcome.status(), outcome_digest(&outcome, &rendered));
+        let counts = !(self.reads_jobs && has_running_job(&outcome));
+        let digest = counts.then(|| outcome_digest(&outcome, &rendered));
+        let status = outcome.status();
         let plan = outcome.result().and_then(ToolResult::plan).map(<[_]>::to_vec);
         let ended = EventKind::tool_ended(self.id.as_str(), outcome);
         actions.push(TurnAction::Show(ended));
@@ -158,14 +169,15 @@ impl BatchedCall {
     }
 
     /// Identifies equal calls: the same tool, arguments regardless of field order, and outcome.
-    fn fingerprint(&self) -> u64 {
+    /// `None` if the call cannot be a repeat.
+    fn fingerprint(&self) -> Option<u64> {
         let mut hasher = DefaultHasher::new();
         self.name.hash(&mut hasher);
         hash_json(&self.input, &mut hasher);
         if let BatchedCallState::Ended { digest, .. } = &self.state {
-            digest.hash(&mut hasher);
+            (*digest)?.hash(&mut hasher);
         }
-        hasher.finish()
+        Some(hasher.finish())
     }
 }
 
@@ -260,11 +272,15 @@ impl CallBatch {
     }
 
     /// Equal for the same calls with the same outcomes. Duplicate calls in one batch count once.
-    pub(super) fn fingerprint(&self) -> u64 {
-        let calls: BTreeSet<u64> = self.calls.iter().map(BatchedCall::fingerprint).collect();
+    /// `None` if no call can be a repeat, since all of them looked at jobs that still run.
+    pub(super) fn fingerprint(&self) -> Option<u64> {
+        let calls: BTreeSet<u64> = self.calls.iter().filter_map(BatchedCall::fingerprint).collect();
+        if calls.is_empty() {
+            return None;
+        }
         let mut hasher = DefaultHasher::new();
         calls.hash(&mut hasher);
-        hasher.finish()
+        Some(hasher.finish())
     }
 }
 
@@ -282,6 +298,14 @@ fn unknown_tool_message(name: &str, tools: &[CatalogEntry]) -> String {
         (false, false) => text.push_str(&format!(" The tools are {}", names.join(", "))),
     }
     text
+}
+
+/// Whether the result lists a background job that still runs.
+fn has_running_job(outcome: &ToolOutcome) -> bool {
+    let jobs = outcome.result().and_then(|result| result.structured.get("jobs")?.as_array());
+    jobs.is_some_and(|jobs| {
+        jobs.iter().any(|job| job.get("status").and_then(Value::as_str) == Some("running"))
+    })
 }
 
 /// Digest of what the model was told of an outcome. Of an error, only type, reason and message

@@ -11,7 +11,7 @@ use zero_core::text_shortening::{TextFocus, one_line, shorten_middle};
 use super::context_meter::message_tokens;
 use crate::event::{PlanEntry, ResultContent};
 use crate::message::{MessageBlock, MessageRole, ModelMessage, ToolInput};
-use crate::model::{ModelRequest, ThinkingEffort};
+use crate::model::{ModelError, ModelErrorKind, ModelRequest, ModelStopReason, ThinkingEffort};
 
 /// System prompt of the request for a summary.
 const SYSTEM: &str = "You summarize conversations between a user and a coding agent, so that the agent can continue from your summary alone. You have no tools.";
@@ -35,6 +35,9 @@ const READ_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Number of prompts kept verbatim.
 const KEPT_PROMPTS_MAX: usize = 3;
 
+/// Maximum length of the provider's reason for a refusal, in characters.
+const REFUSAL_CHARS_MAX: usize = 500;
+
 /// Maximum and minimum size of the plan in the compacted transcript, in bytes.
 const PLAN_BYTES_MAX: usize = 8 * 1024;
 const PLAN_BYTES_MIN: usize = 256;
@@ -52,8 +55,8 @@ pub(super) struct TranscriptSplit {
     pub(super) kept: Vec<ModelMessage>,
 }
 
-/// Splits a transcript. The latest prompts are kept verbatim, up to a quarter of the window; a
-/// prompt without a reply is not summarized as well.
+/// Splits a transcript. The latest prompts are kept verbatim, up to a quarter of the window. The last
+/// message is kept whatever its size if it is a prompt: nobody has worked on it yet.
 pub(super) fn split(messages: &[Arc<ModelMessage>], window: u64) -> TranscriptSplit {
     let budget = if window == 0 { u64::MAX } else { window / 4 };
     let mut kept = Vec::new();
@@ -61,11 +64,13 @@ pub(super) fn split(messages: &[Arc<ModelMessage>], window: u64) -> TranscriptSp
     for (back, message) in messages.iter().rev().enumerate() {
         let Some(prompt) = extract_prompt(message) else { continue };
         let tokens = message_tokens(&prompt);
-        if kept.len() >= KEPT_PROMPTS_MAX || tokens > left {
+        let is_unanswered = back == kept.len() && prompt == **message;
+        let is_last = back == 0 && is_unanswered;
+        if !is_last && (kept.len() >= KEPT_PROMPTS_MAX || tokens > left) {
             break;
         }
         left = left.saturating_sub(tokens);
-        if back == kept.len() && prompt == **message {
+        if is_unanswered {
             waiting = waiting.saturating_add(1);
         }
         kept.push(prompt);
@@ -122,6 +127,24 @@ pub(super) fn build_request(messages: &[Arc<ModelMessage>], window: u64) -> Mode
         tools: Arc::default(),
         output_tokens_max: None,
         thinking: ThinkingEffort::Default,
+    }
+}
+
+/// The text of a summary that may replace a transcript: complete, not declined and not empty.
+pub(super) fn accept_summary(text: &str, stop: ModelStopReason) -> Result<String, ModelError> {
+    let rejected = |kind, why: &str| Err(ModelError::new(kind, why));
+    match (stop, text.trim()) {
+        (ModelStopReason::MaxTokens, _) => rejected(
+            ModelErrorKind::Server,
+            "the summary was cut at the model's output limit; raise the limit, or choose another model",
+        ),
+        (ModelStopReason::Refusal(why), _) => {
+            let why = one_line(&why, REFUSAL_CHARS_MAX);
+            let why = if why.is_empty() { why } else { format!(": {why}") };
+            rejected(ModelErrorKind::Refusal, &format!("the model declined to summarize it{why}"))
+        }
+        (_, "") => rejected(ModelErrorKind::Server, "the model wrote an empty summary"),
+        (ModelStopReason::End | ModelStopReason::ToolUse, text) => Ok(text.to_owned()),
     }
 }
 
@@ -252,7 +275,11 @@ mod tests {
             2,
             &[&"x".repeat(400)],
         );
-        check(&[user("old"), user_message("b"), user(&"x".repeat(400))], 40, 3, &[]);
+        // A prompt that nobody has worked on is never summarized, however long it is.
+        let long = "x".repeat(400);
+        check(&[user("old"), user_message("b"), user(&long)], 40, 2, &[&long]);
+        check(&[user(&long)], 40, 0, &[&long]);
+        check(&[user(&long), user_message("b"), result("r")], 40, 3, &[]);
         check(&[user("1"), user("2"), user("3"), user("4")], 0, 1, &["2", "3", "4"]);
         // Of an earlier compaction, the user's prompts are kept, not the summary.
         let before = build_message("sum", Some("plan".to_owned()), vec![user("a")]);
@@ -264,6 +291,24 @@ mod tests {
             &["c"],
         );
         check(&[before], 1000, 0, &["a"]);
+    }
+
+    #[test]
+    fn only_complete_summary_is_accepted() {
+        let check = |text: &str, stop: ModelStopReason, expected: Result<&str, &str>| {
+            let accepted = accept_summary(text, stop).map_err(|error| error.message);
+            let accepted = accepted.as_deref().map_err(String::as_str);
+            match expected {
+                Ok(text) => assert_eq!(accepted, Ok(text)),
+                Err(why) => assert!(accepted.is_err_and(|error| error.contains(why)), "{why}"),
+            }
+        };
+        check(" sum ", ModelStopReason::End, Ok("sum"));
+        check("half a su", ModelStopReason::MaxTokens, Err("was cut at the model's output limit"));
+        check("I cannot", ModelStopReason::Refusal("policy\nx".into()), Err("it: policy x"));
+        check("I cannot", ModelStopReason::Refusal(String::new()), Err("declined to summarize"));
+        check(" \n", ModelStopReason::End, Err("empty summary"));
+        check("", ModelStopReason::ToolUse, Err("empty summary"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ const FRAME_TOKENS: u64 = 8;
 #[derive(Clone, Debug)]
 pub(super) struct ContextMeter {
     known: Option<u64>,
-    /// Tokens that remained after the last compaction.
+    /// Tokens that remained after the last compaction, also if it failed.
     floor: u64,
 }
 
@@ -52,6 +52,15 @@ impl ContextMeter {
     pub(super) fn reset(&mut self, context: &RequestContext, transcript: &[Arc<ModelMessage>]) {
         let tokens = estimate_all(context, transcript);
         *self = Self { known: Some(tokens), floor: tokens };
+    }
+
+    /// Waits with the next compaction until the conversation has grown, since one just failed.
+    pub(super) fn postpone_compaction(
+        &mut self,
+        context: &RequestContext,
+        transcript: &[Arc<ModelMessage>],
+    ) {
+        self.floor = self.estimate(context, transcript);
     }
 
     pub(super) fn estimate(

@@ -1,7 +1,8 @@
 //! Detects an agent that repeats itself.
 //!
 //! A step is all calls of one reply with their results. Repeating a single step counts, and so does
-//! a cycle of a few steps, such as alternating between two useless calls.
+//! a cycle of a few steps, such as alternating between two useless calls. Waiting for a background
+//! job is no step: time has passed, so doing the same again may have another outcome.
 
 use std::collections::VecDeque;
 
@@ -12,10 +13,7 @@ const PERIOD_MAX: usize = 4;
 #[derive(Clone, Debug)]
 pub(super) struct LoopGuard {
     ask_at: u32,
-    stop_at: u32,
     steps: VecDeque<u64>,
-    /// Whether the user was already asked about this cycle.
-    asked: bool,
 }
 
 /// Verdict after a step.
@@ -24,32 +22,27 @@ pub(super) enum LoopVerdict {
     Continue,
     /// Ask the user: the cycle was repeated this often.
     Ask(u32),
-    /// Stop the run: the cycle was repeated this often.
-    Stop(u32),
 }
 
 impl LoopGuard {
-    pub(super) fn new(ask_at: u32, stop_at: u32) -> Self {
-        Self { ask_at, stop_at, steps: VecDeque::new(), asked: false }
+    pub(super) fn new(ask_at: u32) -> Self {
+        Self { ask_at, steps: VecDeque::new() }
+    }
+
+    /// Forgets the steps so far: the user lets the agent continue, or time has passed.
+    pub(super) fn reset(&mut self) {
+        self.steps.clear();
     }
 
     /// Judges the run after one more step.
     pub(super) fn judge(&mut self, step: u64) -> LoopVerdict {
-        let most = usize::try_from(self.stop_at.max(self.ask_at)).unwrap_or(usize::MAX);
+        let most = usize::try_from(self.ask_at).unwrap_or(usize::MAX);
         self.steps.push_front(step);
         self.steps.truncate(most.saturating_mul(PERIOD_MAX).max(1));
         let repeats = (1..=PERIOD_MAX).map(|period| self.count_repeats(period)).max().unwrap_or(0);
-        if repeats < 2 {
-            self.asked = false;
-            return LoopVerdict::Continue;
-        }
-        if repeats >= self.stop_at {
-            LoopVerdict::Stop(repeats)
-        } else if repeats >= self.ask_at && !self.asked {
-            self.asked = true;
-            LoopVerdict::Ask(repeats)
-        } else {
-            LoopVerdict::Continue
+        match repeats >= self.ask_at.max(2) {
+            true => LoopVerdict::Ask(repeats),
+            false => LoopVerdict::Continue,
         }
     }
 
@@ -66,26 +59,35 @@ impl LoopGuard {
 mod tests {
     use super::*;
 
-    /// Letters are steps; `.` continues, `?` asks, `!` stops.
+    /// Letters are steps, `-` is a wait; `.` continues, `?` asks, and the user lets it continue.
     #[track_caller]
     fn check(steps: &str, expected: &str) {
-        let mut guard = LoopGuard::new(3, 6);
-        let judge = |step: u8| match guard.judge(u64::from(step)) {
-            LoopVerdict::Continue => '.',
-            LoopVerdict::Ask(_) => '?',
-            LoopVerdict::Stop(_) => '!',
+        let mut guard = LoopGuard::new(3);
+        let judge = |step: u8| {
+            if step == b'-' {
+                guard.reset();
+                return '.';
+            }
+            match guard.judge(u64::from(step)) {
+                LoopVerdict::Continue => '.',
+                LoopVerdict::Ask(_) => {
+                    guard.reset();
+                    '?'
+                }
+            }
         };
         assert_eq!(steps.bytes().map(judge).collect::<String>(), expected, "{steps}");
     }
 
     #[test]
     fn repeats_of_up_to_four_steps_are_detected() {
-        check("aaaaaa", "..?..!");
+        check("aaaaaaaaa", "..?..?..?");
+        check("aa-aa-aa-aaa", "...........?");
         check("abcdef", "......");
         check("aabaab", "......");
         check("aaabaaa", "..?...?");
         check("ababab", ".....?");
-        check("abababababab", ".....?.....!");
+        check("abababababab", ".....?.....?");
         check("abcabcabc", "........?");
         check("abcdabcdabcd", "...........?");
         check("abcdeabcdeabcde", "...............");

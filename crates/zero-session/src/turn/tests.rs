@@ -26,7 +26,6 @@ fn config() -> TurnConfig {
         prices: None,
         compact_at_percent: 80,
         repeats_before_asking: 3,
-        repeats_max: 5,
         context_tokens: None,
     }
 }
@@ -42,7 +41,13 @@ fn context() -> RequestContext {
     };
     RequestContext {
         system: "sys".to_owned(),
-        tools: vec![tool("Read", true), tool("Grep", true), tool("Write", false)].into(),
+        tools: vec![
+            tool("Read", true),
+            tool("Grep", true),
+            tool("Write", false),
+            tool("BashOutput", false),
+        ]
+        .into(),
     }
 }
 
@@ -383,7 +388,7 @@ fn repeated_steps(times: u32) -> Vec<TurnInput> {
 }
 
 #[test]
-fn repeated_steps_ask_then_stop() {
+fn repeated_steps_ask_again_after_each_answer() {
     check(repeated_steps(2), "ended 1 Completed | save 1 | look");
     check(repeated_steps(3), "ended 2 Completed | save 1 | person?");
     let asked = |answer| {
@@ -397,10 +402,40 @@ fn repeated_steps_ask_then_stop() {
     for number in 3..5 {
         on.extend([context_loaded(), reply_done("Read"), call_ended(number, "same")]);
     }
-    check(on, "ended 4 Completed | save 1 | notice loop_guard | finish aborted by loop_guard");
+    check(on.clone(), "ended 4 Completed | save 1 | look");
+    on.extend([context_loaded(), reply_done("Read"), call_ended(5, "same")]);
+    check(on, "ended 5 Completed | save 1 | person?");
     let mut differs = repeated_steps(2);
     differs.extend([context_loaded(), reply_done("Read"), call_ended(2, "different")]);
     check(differs, "ended 2 Completed | save 1 | look");
+}
+
+#[test]
+fn polls_of_running_job_are_no_repeats() {
+    let poll = |number: u32, status: &str| {
+        let structured = json!({"jobs": [{"job_id": "job_1", "status": status}]});
+        let result = ToolResult { structured, ..ToolResult::text("same") };
+        let ended = TurnInput::CallEnded { call: call(number), outcome: result.into() };
+        [context_loaded(), reply_done("BashOutput"), ended]
+    };
+    let polls = |status: &str, times: u32| {
+        let steps = (0..times).flat_map(|number| poll(number, status));
+        std::iter::once(TurnInput::Begin).chain(steps).collect::<Vec<_>>()
+    };
+    check(polls("running", 12), "ended b Completed | save 1 | look");
+    check(polls("exited", 3), "ended 2 Completed | save 1 | person?");
+    // Beside a poll, other calls count.
+    let mut mixed = vec![TurnInput::Begin];
+    for step in 0..3 {
+        let [_, _, ended] = poll(2 * step + 1, "running");
+        mixed.extend([
+            context_loaded(),
+            reply_done("Read BashOutput"),
+            call_ended(2 * step, "same"),
+            ended,
+        ]);
+    }
+    check(mixed, "ended 5 Completed | save 1 | person?");
 }
 
 #[test]
@@ -425,6 +460,7 @@ fn full_window_is_compacted_before_overflow() {
     let summary = || {
         TurnInput::Summary(Ok(TranscriptSummary {
             text: " sum ".into(),
+            stop: ModelStopReason::End,
             usage: TokenUsage::default(),
             plan: Vec::new(),
         }))
@@ -441,6 +477,25 @@ fn full_window_is_compacted_before_overflow() {
     let mut inputs = full();
     inputs.push(failed());
     run(small(), inputs.clone(), "notice compaction | ask 3");
+    // What is cut or declined replaces nothing; the request after it does not try again at once.
+    for stop in [ModelStopReason::MaxTokens, ModelStopReason::Refusal("no".into())] {
+        let bad = TranscriptSummary {
+            text: "half".into(),
+            stop,
+            usage: TokenUsage::default(),
+            plan: Vec::new(),
+        };
+        let mut inputs = full();
+        inputs.push(TurnInput::Summary(Ok(bad)));
+        let turn = run(small(), inputs.clone(), "notice compaction | ask 3");
+        assert_eq!(turn.transcript.len(), 3);
+        let mut read = reply_done("Read:1");
+        if let TurnInput::Model(ModelEvent::Done(reply)) = &mut read {
+            reply.usage.input_tokens = 820;
+        }
+        inputs.extend([read, call_ended(0, "text"), context_loaded()]);
+        run(small(), inputs, "ask 5");
+    }
     let over = TurnConfig { context_tokens: Some(1200), ..small() };
     run(over, inputs.clone(), "notice compaction | finish failed context_length");
     inputs.pop();
@@ -472,14 +527,22 @@ fn user_can_request_compaction() {
     let mut one =
         turn(vec![ModelMessage::user("a"), ModelMessage::assistant(vec![MessageBlock::text("b")])]);
     assert_eq!(lines(&mut one, TurnInput::Begin), "notice compaction | summarise");
-    let summary =
-        TranscriptSummary { text: "sum".into(), usage: TokenUsage::default(), plan: Vec::new() };
+    let summary = TranscriptSummary {
+        text: "sum".into(),
+        stop: ModelStopReason::End,
+        usage: TokenUsage::default(),
+        plan: Vec::new(),
+    };
     assert_eq!(
         lines(&mut one.clone(), TurnInput::Summary(Ok(summary))),
         "restart 1 | compacted sum | finish completed"
     );
-    let empty =
-        TranscriptSummary { text: " ".into(), usage: TokenUsage::default(), plan: Vec::new() };
+    let empty = TranscriptSummary {
+        text: " ".into(),
+        stop: ModelStopReason::End,
+        usage: TokenUsage::default(),
+        plan: Vec::new(),
+    };
     assert_eq!(lines(&mut one, TurnInput::Summary(Ok(empty))), "finish failed server");
 }
 
@@ -527,7 +590,7 @@ fn any_input() -> impl Strategy<Value = TurnInput> {
         2 => Just(TurnInput::Guard(LoopGuardAnswer::Continue)),
         1 => Just(TurnInput::Guard(LoopGuardAnswer::Stop)),
         2 => prop::sample::select(vec!["sum", ""]).prop_map(|text| {
-            TurnInput::Summary(Ok(TranscriptSummary { text: text.into(), usage: TokenUsage::default(), plan: Vec::new() }))
+            TurnInput::Summary(Ok(TranscriptSummary { text: text.into(), stop: ModelStopReason::End, usage: TokenUsage::default(), plan: Vec::new() }))
         }),
         1 => Just(stop()),
     ]

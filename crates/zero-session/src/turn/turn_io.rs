@@ -7,7 +7,9 @@ use zero_runtime::DialectName;
 
 use crate::event::{EventKind, PlanEntry, RunOutcome, TokenUsage};
 use crate::message::ModelMessage;
-use crate::model::{ModelError, ModelEvent, ModelRequest, ThinkingEffort, TokenPrices};
+use crate::model::{
+    ModelError, ModelEvent, ModelRequest, ModelStopReason, ThinkingEffort, TokenPrices,
+};
 use zero_runtime::tool_backend::{ToolBackendError, ToolList};
 
 /// Configuration of a run.
@@ -33,8 +35,6 @@ pub struct TurnConfig {
     pub compact_at_percent: u8,
     /// Identical steps in a row after which the user is asked.
     pub repeats_before_asking: u32,
-    /// Identical steps in a row after which the run is stopped.
-    pub repeats_max: u32,
     /// Tokens of the transcript without the new prompt, if known.
     pub context_tokens: Option<u64>,
 }
@@ -115,6 +115,8 @@ pub enum LoopGuardAnswer {
 pub struct TranscriptSummary {
     /// The summary.
     pub text: String,
+    /// Why it ends. Only a complete one may replace a transcript.
+    pub stop: ModelStopReason,
     /// Token usage of the request.
     pub usage: TokenUsage,
     /// The current plan of the session, which is not left to the summary.

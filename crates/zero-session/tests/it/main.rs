@@ -9,4 +9,5 @@ mod model_server;
 mod store;
 mod store_conformance;
 mod store_crash;
+mod store_damage;
 mod store_disk;

@@ -258,7 +258,13 @@ fn check(expected: &str, prepare: impl FnOnce(&Path)) {
     let state = || (std::fs::read(&path).ok(), path.is_file().then(|| mode(&path)));
     let before = state();
     let error = SqliteStore::open(&path).map(drop).unwrap_err();
-    assert!(matches!(error, StoreError::Broken { verb: "open", .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            StoreError::Broken { verb: "open", .. } | StoreError::Damaged { verb: "open", .. }
+        ),
+        "{error}"
+    );
     let expected = expected.replace("{path}", &path.display().to_string());
     assert!(error.to_string().contains(&expected), "{error}\nis not\n{expected}");
     assert_eq!(state(), before);

@@ -1,6 +1,7 @@
 //! Rendering of a command's output: interleaved for the model, by stream for programs, with colours
 //! for the user.
 
+use zero_core::text_shortening::{char_remainder_len, incomplete_char_len};
 use zero_core::{ByteSize, ResultDisplay, ToolResultPart, ansi_filter};
 use zero_exec::jobs::OutputChunk;
 use zero_runtime::{CommandOutcome, ShellEndFolder, ToolReply};
@@ -64,13 +65,8 @@ impl CommandReport {
             }
             text.push_str(line);
         }
-        let raw: Vec<u8> = output
-            .mixed
-            .head()
-            .chain(output.mixed.tail())
-            .flat_map(|run| run.bytes)
-            .copied()
-            .collect();
+        let (head, tail, _) = whole_segments(&output.mixed);
+        let raw = [head.concat(), tail.concat()].concat();
         let mut shown = String::from_utf8_lossy(&raw).into_owned();
         if code != 0 {
             shown.push_str(&format!("\n(exit code {code})"));
@@ -122,9 +118,10 @@ fn render_mixed(mixed: &InterleavedOutput, place: Option<&str>) -> String {
     match mixed.omitted_bytes() {
         0 => ansi_filter::strip_pieces(mixed.head().chain(mixed.tail()).map(|run| run.bytes)),
         omitted => {
-            let head = ansi_filter::strip_pieces(mixed.head().map(|run| run.bytes));
-            let tail = ansi_filter::strip_pieces(mixed.tail().map(|run| run.bytes));
-            join_truncated(&head, omitted, mixed.total_bytes(), &tail, place)
+            let (head, tail, parts) = whole_segments(mixed);
+            let head = ansi_filter::strip_pieces(head.into_iter());
+            let tail = ansi_filter::strip_pieces(tail.into_iter());
+            join_truncated(&head, omitted + parts, mixed.total_bytes(), &tail, place)
         }
     }
 }
@@ -133,10 +130,43 @@ pub(crate) fn render_stream(kept: &HeadTail, place: Option<&str>) -> String {
     match kept.omitted_bytes() {
         0 => ansi_filter::strip(&[kept.head(), kept.tail()].concat()),
         omitted => {
-            let (head, tail) = (ansi_filter::strip(kept.head()), ansi_filter::strip(kept.tail()));
-            join_truncated(&head, omitted, kept.total_bytes(), &tail, place)
+            let (head, tail) = (whole_head(kept.head()), whole_tail(kept.tail()));
+            let parts = kept.head().len() - head.len() + kept.tail().len() - tail.len();
+            let (head, tail) = (ansi_filter::strip(head), ansi_filter::strip(tail));
+            join_truncated(&head, omitted + parts as u64, kept.total_bytes(), &tail, place)
         }
     }
+}
+
+/// The segments of the beginning and of the end, and the bytes left out of them: where something is
+/// missing between the two, they have no part of a character there.
+fn whole_segments(mixed: &InterleavedOutput) -> (Vec<&[u8]>, Vec<&[u8]>, u64) {
+    let mut head: Vec<&[u8]> = mixed.head().map(|run| run.bytes).collect();
+    let mut tail: Vec<&[u8]> = mixed.tail().map(|run| run.bytes).collect();
+    let mut parts = 0;
+    if mixed.omitted_bytes() > 0 {
+        if let Some(last) = head.last_mut() {
+            let whole = whole_head(last);
+            parts += last.len() - whole.len();
+            *last = whole;
+        }
+        if let Some(first) = tail.first_mut() {
+            let whole = whole_tail(first);
+            parts += first.len() - whole.len();
+            *first = whole;
+        }
+    }
+    (head, tail, parts as u64)
+}
+
+/// Bytes before a cut without an incomplete character.
+fn whole_head(bytes: &[u8]) -> &[u8] {
+    bytes.get(..bytes.len() - incomplete_char_len(bytes)).unwrap_or_default()
+}
+
+/// Bytes after a cut without the rest of a character.
+fn whole_tail(bytes: &[u8]) -> &[u8] {
+    bytes.get(char_remainder_len(bytes)..).unwrap_or_default()
 }
 
 fn join_truncated(head: &str, omitted: u64, total: u64, tail: &str, place: Option<&str>) -> String {

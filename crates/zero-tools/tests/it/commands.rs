@@ -514,6 +514,23 @@ async fn background_child_does_not_block_call() {
 }
 
 #[tokio::test]
+async fn truncated_output_has_whole_characters() {
+    let f = ToolFixture::session();
+    // Both cuts, and each offset within a character of three bytes.
+    for offset in 0..3 {
+        let command =
+            format!("printf '%{offset}s' ''; head -c 30000 /dev/zero | sed 's/\\x00/€/g'");
+        let outcome = f.call("Bash", json!({"command": command})).await.unwrap();
+        let structured = &outcome.result.structured;
+        assert_eq!(structured["truncated"], true, "{structured}");
+        let shown = serde_json::to_string(&outcome.result.display).unwrap();
+        for text in [&result_text(&outcome), structured["stdout"].as_str().unwrap(), &shown] {
+            assert!(!text.contains('\u{fffd}'), "{offset}: a character is split");
+        }
+    }
+}
+
+#[tokio::test]
 async fn job_runs_beside_calls() {
     let f = ToolFixture::session();
     let command = "echo one; echo two >&2; while read line; do echo got $line; done; exit 5";
@@ -553,6 +570,35 @@ async fn job_runs_beside_calls() {
     assert_eq!(error, "io: there is no job `job_9`; the jobs are job_1");
     let error = f.call_error("BashOutput", json!({"job_id": "job_1", "stdin": "x"})).await;
     assert!(error.contains("has ended"), "{error}");
+}
+
+#[tokio::test]
+async fn job_output_waits_for_progress() {
+    let f = ToolFixture::session();
+    let command = "echo one; read line; echo two; read line; exit 5";
+    f.run_structured(json!({"command": command, "run_in_background": true})).await;
+    let read = async |more: Value| {
+        let mut input = json!({"job_id": "job_1", "wait_ms": 60_000});
+        input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let outcome = f.call("BashOutput", input).await.unwrap();
+        (result_text(&outcome), outcome.result.structured)
+    };
+    let (text, first) = read(json!({})).await;
+    assert_eq!((&first["stdout"], &first["new_bytes"]), (&json!("one\n"), &json!(4)));
+    assert!(text.contains("(job_1 running for ") && text.contains("4 new bytes"), "{text}");
+    // The wait ends when it is over, too.
+    let (text, none) = read(json!({"wait_ms": 1})).await;
+    assert_eq!((&none["stdout"], &none["new_bytes"]), (&json!(""), &json!(0)));
+    assert!(text.ends_with("; no new output)"), "{text}");
+    let ran = |facts: &Value| facts["jobs"][0]["run_ms"].as_u64().unwrap();
+    assert!(ran(&none) >= ran(&first), "{none}");
+    assert_eq!(read(json!({"stdin": "\n"})).await.1["stdout"], "two\n");
+    let (_, last) = read(json!({"stdin": "\n"})).await;
+    assert_eq!(last["jobs"][0]["exit_code"], 5, "the end of a job ends the wait: {last}");
+    let error = f.call_error("BashOutput", json!({"job_id": "job_1", "wait_ms": 60_001})).await;
+    assert!(error.starts_with("schema_violation") && error.contains("wait_ms"), "{error}");
+    let error = f.call_error("BashOutput", json!({"wait_ms": 1})).await;
+    assert!(error.contains("need a `job_id`"), "{error}");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 
 mod run_printer;
 
+use std::collections::VecDeque;
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use base64::Engine as _;
 use serde_json::{Map, json};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use zero_client::tool_service::ToolService;
 use zero_core::SecretMask;
@@ -21,15 +23,15 @@ use zero_policy::PermissionMode;
 use zero_runtime::{Elicitation, ElicitationAnswer, ElicitationMode, Elicitor};
 use zero_sandbox::ConfigFile;
 use zero_session::agent::DIRECT;
-use zero_wire::ErrorCode;
 use zero_wire::chat::{ChatAbort, ChatAbortParams, ChatAttachment, ChatSend, ChatSendParams};
-use zero_wire::client::{GatewayClient, GatewayClientError};
+use zero_wire::client::{GatewayClient, GatewayClientError, GatewayEvents};
 use zero_wire::sessions::{SessionsDelete, SessionsDeleteParams};
 use zero_wire::tools::{TOOLS_HOSTED, ToolsAttachParams};
 use zero_wire::zero_sessions::{
     ApprovalsResolveParams, QuestionsResolveParams, SESSION_EVENT, SessionEvent, SessionInfo,
     SessionOpenParams, ZeroApprovalsResolve, ZeroQuestionsResolve, ZeroSessionsOpen,
 };
+use zero_wire::{ErrorCode, EventFrame};
 
 use self::run_printer::{RunFormat, RunPrinter};
 use crate::AppContext;
@@ -43,6 +45,8 @@ use crate::tool_host_factory::TerminalPromptOptions;
 
 /// Largest prompt read from stdin, in bytes.
 const PROMPT_BYTES_MAX: u64 = 2 * 1024 * 1024;
+/// Most events that are kept while the run is being started.
+const EARLY_EVENTS_MAX: usize = 16 * 1024;
 /// Largest image file, in bytes.
 const IMAGE_BYTES_MAX: u64 = 6 * 1024 * 1024;
 
@@ -118,6 +122,7 @@ async fn run_turn(
         yes: args.yes,
         takes_stdin: args.prompt == "-",
         counter: counter.clone(),
+        continued: Arc::default(),
     };
     let client = connection.client.clone();
     let run_id = format!("run_{:032x}", fastrand::u128(..));
@@ -128,6 +133,9 @@ async fn run_turn(
         attachments: images,
         ..ChatSendParams::default()
     };
+    // While a request is not answered, events are read: the client reads no answers while its queue
+    // of events is full.
+    let mut early = VecDeque::new();
     let begin = async {
         let (tools, secrets) =
             host_tools(app, args, &client, &mut session, &asking, folder).await?;
@@ -139,7 +147,8 @@ async fn run_turn(
         client.request::<ChatSend>(send).await?;
         anyhow::Ok(Some(tools))
     };
-    let tools = match begin.await {
+    let begun = read_ahead(&mut connection.events, &mut early, begin).await;
+    let tools = match begun {
         Ok(Some(tools)) => tools,
         unbegun => {
             // Keep a session that the user named: another client may use it, even if it is new.
@@ -153,15 +162,21 @@ async fn run_turn(
     let form = if args.json { RunFormat::Json } else { RunFormat::Text };
     let mut show = RunPrinter::new(&app.terminal, form, args.thoughts, counter);
     let mut stopping = false;
+    let mut aborts = JoinSet::new();
     let exit = loop {
         let event = tokio::select! {
-            event = connection.events.next() => event,
+            event = next_event(&mut early, &mut connection.events) => event,
             () = cancel.cancelled(), if !stopping => {
                 stopping = true;
                 let key = session.session_key.clone();
                 let run_id = Some(run_id.clone());
                 let abort = ChatAbortParams { session_key: key, run_id, ..ChatAbortParams::default() };
-                client.request::<ChatAbort>(abort).await?;
+                let client = client.clone();
+                aborts.spawn(async move { client.request::<ChatAbort>(abort).await });
+                continue;
+            }
+            Some(aborted) = aborts.join_next() => {
+                aborted.context("zero is shutting down")??;
                 continue;
             }
         };
@@ -211,6 +226,36 @@ async fn run_turn(
     tools.stop_all_calls();
     connection.close().await;
     Ok(exit)
+}
+
+/// Runs requests and keeps the events that arrive meanwhile.
+async fn read_ahead<T>(
+    events: &mut GatewayEvents,
+    early: &mut VecDeque<EventFrame>,
+    work: impl Future<Output = T>,
+) -> T {
+    let mut work = std::pin::pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            event = events.next(), if early.len() < EARLY_EVENTS_MAX => match event {
+                Some(event) => early.push_back(event),
+                None => return work.await,
+            },
+        }
+    }
+}
+
+/// The next event, those that arrived early first.
+async fn next_event(
+    early: &mut VecDeque<EventFrame>,
+    events: &mut GatewayEvents,
+) -> Option<EventFrame> {
+    match early.pop_front() {
+        Some(event) => Some(event),
+        None => events.next().await,
+    }
 }
 
 /// Attaches this process as the tool host of the session and sets the session's folder. Returns the

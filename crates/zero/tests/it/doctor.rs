@@ -281,6 +281,36 @@ fn exposed_or_unreadable_sessions_are_error() {
 }
 
 #[test]
+fn damaged_session_is_named_and_others_can_be_used() {
+    const STORE_FILE: &str = "home/.local/state/zero/sessions.sqlite";
+    let zero = TestProgram::new();
+    for name in ["one", "two"] {
+        zero.stdout(&["run", "--session", name, &format!("/help {name}{name}{name}")]);
+    }
+    let path = zero.folder().join(STORE_FILE);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let marked = b"/help oneoneone";
+    let spots: Vec<usize> =
+        (0..bytes.len()).filter(|at| bytes[*at..].starts_with(marked)).collect();
+    assert!(!spots.is_empty());
+    for at in spots {
+        // Ends the JSON string too early.
+        bytes[at] = b'"';
+    }
+    std::fs::write(&path, bytes).unwrap();
+    let (code, found) = run_doctor(&zero, "sessions", SYSTEM_PATH);
+    assert_eq!(code, 1);
+    assert!(found[0].starts_with("error session `agent:main:one` is damaged: "), "{found:?}");
+    assert_eq!(found.len(), 1, "{found:?}");
+    let listed = zero.stdout(&["sessions", "list"]);
+    assert!(listed.contains("one") && listed.contains("two"), "{listed}");
+    let shown = zero.stdout(&["sessions", "show", "one"]);
+    assert!(shown.contains("an entry is damaged"), "{shown}");
+    assert!(!zero.stdout(&["sessions", "show", "two"]).contains("damaged"));
+    zero.stdout(&["run", "--session", "two", "/help"]);
+}
+
+#[test]
 fn models_are_counted_and_missing_keys_named() {
     let zero = TestProgram::new();
     write_file(

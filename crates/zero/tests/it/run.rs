@@ -97,6 +97,34 @@ fn interrupt_reaches_model_and_ledger() {
 }
 
 #[test]
+fn interrupt_is_handled_while_many_events_wait() {
+    let (zero, model) = program_with_model();
+    let gateway = GatewayProcess::start(&zero);
+    // More events than the client's queue and the pipe of its output hold.
+    let turns = (0..6).map(|turn| format!("call Nope{turn} {{}}\n").repeat(250) + "turn\n");
+    let prompt = format!("script:\n{}hang", turns.collect::<String>());
+    let args = ["run", "--json", "--url", &gateway.url, &prompt];
+    let mut command = zero.command(&args);
+    let mut run = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    while model.requests().len() < 7 {
+        assert_eq!(run.try_wait().unwrap(), None, "it ended early");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    send_signal(&zero, "INT", run.id());
+    let mut stdout = run.stdout.take().unwrap();
+    let reading = std::thread::spawn(move || {
+        let mut events = String::new();
+        stdout.read_to_string(&mut events).unwrap();
+        events
+    });
+    assert_eq!(wait_for_child(&mut run).code(), Some(130));
+    let events = reading.join().unwrap();
+    let last: Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
+    assert_eq!(last["end"]["how"], "aborted", "{last}");
+    assert!(events.lines().count() > 3_000);
+}
+
+#[test]
 fn early_interrupt_is_handled() {
     let (zero, _model) = program_with_model();
     for moment in 0..12 {

@@ -79,6 +79,21 @@ fn prompt_is_sent_only_on_replay_without_folder() {
 }
 
 #[test]
+fn entry_of_newer_version_is_shown_as_such() {
+    let newer =
+        || serde_json::from_value::<EventKind>(json!({"type": "hologram", "beam": 1})).unwrap();
+    let text = "an entry of kind `hologram`, which this version of zero cannot show";
+    let mut plain = presenter(plain_features());
+    let remark = json!([{"sessionUpdate": "agent_thought_chunk", "messageId": "r1:notice-7",
+        "content": {"type": "text", "text": format!("[zero] {text}\n")}}]);
+    check(plain.present_live(newer()), remark.clone());
+    check(plain.present_replay(newer()), remark);
+    let mut able = presenter(ClientFeatures { takes_notices: true, ..ClientFeatures::default() });
+    let notice = json!([{"sessionUpdate": "notice", "severity": "info", "title": text}]);
+    check(able.present_replay(newer()), notice);
+}
+
+#[test]
 fn notices_and_compaction_need_client_support() {
     let notice =
         |topic: &str| EventKind::Notice { topic: topic.to_owned(), text: "so\nit is".to_owned() };

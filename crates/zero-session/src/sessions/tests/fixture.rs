@@ -601,6 +601,7 @@ pub(crate) fn event_line(what: &EventKind) -> String {
             format!("{field} = {}", value.as_deref().unwrap_or("nothing"))
         }
         EventKind::RunEnded { end, .. } => format!("ended {}", end_line(end)),
+        EventKind::Opaque(opaque) => opaque.kind().to_owned(),
     }
 }
 

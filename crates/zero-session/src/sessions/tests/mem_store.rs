@@ -430,6 +430,20 @@ impl Store for MemStore {
         })
     }
 
+    fn change_grants(
+        &self,
+        session: &SessionId,
+        before: Vec<GrantRecord>,
+        after: Vec<GrantRecord>,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        let session = session.clone();
+        self.write("change grants", move |state| {
+            let stored = state.grants.remove(&session).unwrap_or_default();
+            state.grants.insert(session, crate::store::merge_grants(stored, &before, &after));
+            Ok(())
+        })
+    }
+
     fn check_ready(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         self.read(|_| ())
     }

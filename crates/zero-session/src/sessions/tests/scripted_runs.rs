@@ -146,7 +146,7 @@ async fn repeated_steps_ask_the_user() {
         (
             Some(ApprovalAnswer::AllowOnce),
             &format!(
-                "answer allow_once by me / {}notice loop_guard / ended aborted by loop_guard",
+                "answer allow_once by me / {}approval Let the agent continue / answer expired by zero / notice loop_guard / ended aborted by loop_guard",
                 same.repeat(3)
             ),
         ),
@@ -180,6 +180,20 @@ async fn overlong_transcript_is_compacted() {
     let new = fixture.sessions.transcript(&fixture.key, None).await.unwrap().messages;
     assert!(new[0].text().contains("sum") && new[0].text().ends_with("second"), "{new:?}");
     assert_eq!(new[1].text(), "two");
+}
+
+#[tokio::test]
+async fn cut_summary_replaces_nothing() {
+    let script = ["one", "@fail:context_length", "half @max", "two"];
+    let fixture = SessionTestBed::new(&script).await;
+    fixture.run("first").await;
+    check(
+        &fixture.run("second").await,
+        "prompt second / started / notice compaction / notice compaction / ended failed context_length",
+    );
+    let messages = fixture.sessions.transcript(&fixture.key, None).await.unwrap().messages;
+    let texts: Vec<String> = messages.iter().map(|message| message.text()).collect();
+    assert_eq!(texts, ["first", "one", "second"]);
 }
 
 #[tokio::test]

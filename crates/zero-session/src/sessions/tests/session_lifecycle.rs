@@ -11,7 +11,7 @@ use zero_runtime::ApprovalAnswer;
 use super::fixture::{ScriptedToolBackend, SessionTestBed, run_id};
 use crate::event::{EventKind, RunOutcome};
 use crate::sessions::ledger_recorder::new_event;
-use crate::sessions::{OpenSessionOptions, SendOutcome, SessionError, SessionLimits};
+use crate::sessions::{OpenSessionOptions, Prompt, SendOutcome, SessionError, SessionLimits};
 use crate::store::{
     BeginRunOutcome, GrantRecord, NewRun, SessionPatch, Store as _, ToolHostLocation,
 };
@@ -367,6 +367,41 @@ async fn runs_of_killed_process_are_finished_at_start() {
     let messages = format!("{:?}", requests[0].messages);
     assert!(messages.contains("interrupted; whether it happened is not known"), "{messages}");
     assert_eq!(*next.backend.log.lock().unwrap(), Vec::<String>::new(), "nothing is done again");
+}
+
+#[tokio::test]
+async fn prompt_of_dead_process_is_not_reported_as_active() {
+    let fixture = SessionTestBed::new(&["ok"]).await;
+    fixture.run("before").await;
+    // Another process took the prompt while this one was running, and was killed.
+    let (run, node) = (run_id("killed"), "node".to_owned());
+    let prompt = EventKind::Prompt { text: "killed".into(), attachments: Vec::new() };
+    let first = vec![new_event(Some(&run), prompt)];
+    let session = fixture.record().await.id;
+    let new = NewRun { id: run, session, node, started_ms: 0, first };
+    fixture.store.begin_run(new).await.unwrap();
+    let Ok(SendOutcome::Ended(ended)) = fixture.try_send("killed").await else {
+        panic!("nobody works on it")
+    };
+    assert_eq!(ended.end, Some(RunOutcome::Interrupted));
+}
+
+#[tokio::test]
+async fn run_id_belongs_to_one_prompt() {
+    let fixture = SessionTestBed::new(&["@hang", "ok"]).await;
+    fixture.send("one").await;
+    fixture.wait_for_line("started").await;
+    let send = async |text: &str| {
+        let reach = FolderAccess::Anywhere;
+        let prompt = Prompt { text: text.to_owned(), reach, ..Prompt::default() };
+        fixture.sessions.send(&fixture.key, run_id("one"), prompt).await
+    };
+    assert_eq!(send("one").await, Ok(SendOutcome::InFlight));
+    assert_eq!(send("two").await, Err(SessionError::RunIdTaken(run_id("one"))));
+    fixture.sessions.abort(&fixture.key, None, "rpc").await.unwrap();
+    fixture.wait_for_run("one").await;
+    assert!(matches!(send("one").await, Ok(SendOutcome::Ended(_))));
+    assert_eq!(send("two").await, Err(SessionError::RunIdTaken(run_id("one"))));
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,6 +32,9 @@ pub(super) const CHECKS: &[StoreConformanceCheck] = &[
     ("an owner has so many and no more", |store| Box::pin(owner_session_limit_holds(store))),
     ("what a session takes is counted", |store| Box::pin(session_size_is_counted(store))),
     ("grants stand until others do", |store| Box::pin(grants_are_replaced(store))),
+    ("grants of two processes are merged", |store| {
+        Box::pin(grants_of_two_processes_are_merged(store))
+    }),
     ("it says that it is ready", |store| Box::pin(store_reports_ready(store))),
 ];
 
@@ -432,6 +435,24 @@ async fn grants_are_replaced(store: Arc<dyn Store>) {
     assert_eq!(store.grants(&id).await.unwrap(), []);
     assert_no_session(store.grants(&unknown_session()).await);
     assert_no_session(store.set_grants(&unknown_session(), second).await);
+}
+
+/// Two processes that began with the same grants each change them.
+async fn grants_of_two_processes_are_merged(store: Arc<dyn Store>) {
+    let id = create_session(&store, "a").await.id;
+    let first = vec![grant("Read", true), grant("Edit", true)];
+    store.set_grants(&id, first.clone()).await.unwrap();
+    let with = |more: GrantRecord| [first.clone(), vec![more]].concat();
+    let (one, two) = (grant("Bash(git push:*)", true), grant("WebFetch", true));
+    store.change_grants(&id, first.clone(), with(one.clone())).await.unwrap();
+    store.change_grants(&id, first.clone(), with(two.clone())).await.unwrap();
+    let both = [first.clone(), vec![one.clone(), two.clone()]].concat();
+    assert_eq!(store.grants(&id).await.unwrap(), both);
+    // A later answer about the same scope counts, and what one process revokes is gone.
+    let (before, after) = (with(one.clone()), vec![grant("Read", false), grant("Edit", true)]);
+    store.change_grants(&id, before, after.clone()).await.unwrap();
+    assert_eq!(store.grants(&id).await.unwrap(), [grant("Edit", true), two, grant("Read", false)]);
+    assert_no_session(store.change_grants(&unknown_session(), vec![], after).await);
 }
 
 async fn store_reports_ready(store: Arc<dyn Store>) {

@@ -1,7 +1,9 @@
 //! Checks the session store, and the models and their keys.
 
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
+use zero_core::shell_quoting::quote_shell_word;
 use zero_sandbox::StateDir;
 use zero_session::agent::DIRECT;
 use zero_session::model::catalog::{self, ModelCatalog};
@@ -14,9 +16,13 @@ use super::findings::DoctorReport;
 use crate::AppContext;
 use crate::session_engine::STORE_FILE;
 
-/// Checks that the session store can be opened and that only the user can read it.
+const CHECK: &str = "sessions";
+/// Longest search for damage.
+const CHECK_TIME_MAX: Duration = Duration::from_secs(10);
+const RESTORE_FIX: &str = "put a copy of the file from before in its place, or move it away with its `-wal` and `-shm` files to start without its sessions";
+
+/// Checks that the session store can be opened, is undamaged, and that only the user can read it.
 pub(super) fn check_store(app: &AppContext, state: &StateDir, findings: &mut DoctorReport) {
-    const CHECK: &str = "sessions";
     let file = state.path().join(STORE_FILE);
     let path = display_path(&file, app.config.home());
     // Check the mode first, because opening the store makes it private.
@@ -30,14 +36,58 @@ pub(super) fn check_store(app: &AppContext, state: &StateDir, findings: &mut Doc
         findings.add_error(CHECK, message, format!("chmod 600 {path}"));
     }
     match SqliteStore::open(&file) {
-        Ok(_) => {
-            findings.add_ok(CHECK, format!("{path} is readable; size {}", format_size(metadata.len())));
+        Ok(store) => {
+            check_damage(&store, &path, format_size(metadata.len()), findings);
         }
         Err(error) => findings.add_error(
             CHECK,
             error.to_string(),
             "until then, `zero run` and `zero gateway` do not start; to start with an empty store, move the file away",
         ),
+    }
+}
+
+/// Looks for damage, which otherwise shows only when somebody reads that place.
+fn check_damage(store: &SqliteStore, path: &str, size: String, findings: &mut DoctorReport) {
+    let found = match store.check(CHECK_TIME_MAX) {
+        Ok(found) => found,
+        Err(error) => {
+            return findings.add_error(CHECK, error.to_string(), RESTORE_FIX);
+        }
+    };
+    if let Some(problem) = found.problems.first() {
+        let count = found.problems.len();
+        let message = format!("{path} is damaged; problems: {count}; the first: {problem}");
+        findings.add_error(CHECK, message, RESTORE_FIX);
+    }
+    for session in found.sessions.iter().take(LISTED_MAX) {
+        let key = &session.key;
+        let what = match session.has_damaged_pages {
+            true => "part of it is on damaged pages".to_owned(),
+            false => {
+                format!("unreadable entries: {}, messages: {}", session.entries, session.messages)
+            }
+        };
+        findings.add_error(
+            CHECK,
+            format!("session `{key}` is damaged: {what}; the other sessions can be used"),
+            format!(
+                "zero sessions delete {}, or put a copy of the file from before in its place",
+                quote_shell_word(key)
+            ),
+        );
+    }
+    if !found.is_complete {
+        let seconds = CHECK_TIME_MAX.as_secs();
+        let message = format!("{path} is large: only part of it was checked within {seconds} s");
+        findings.add_warning(
+            CHECK,
+            message,
+            "to check all of it, run `sqlite3 FILE 'PRAGMA quick_check'`",
+        );
+    }
+    if found.problems.is_empty() && found.sessions.is_empty() {
+        findings.add_ok(CHECK, format!("{path} is readable; size {size}"));
     }
 }
 

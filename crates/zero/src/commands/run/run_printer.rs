@@ -201,6 +201,11 @@ impl RunPrinter {
                 self.close_line()?;
                 self.terminal.print_note(text);
             }
+            EventKind::Opaque(opaque) => {
+                self.counter.stop();
+                self.close_line()?;
+                self.terminal.print_note(&opaque.describe());
+            }
             EventKind::RunEnded { end, usage } => {
                 self.counter.stop();
                 self.close_line()?;

@@ -127,6 +127,7 @@ fn collect_items(events: &[Event]) -> Vec<TranscriptItem<'_>> {
                 pieces.push(TranscriptItem::Call { title, status: *status, result, diff });
             }
             EventKind::Notice { text, .. } => pieces.push(TranscriptItem::Note(text.clone())),
+            EventKind::Opaque(opaque) => pieces.push(TranscriptItem::Note(opaque.describe())),
             EventKind::Compacted { .. } => {
                 pieces.push(TranscriptItem::Note(
                     "earlier messages were compacted for the model".to_owned(),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -19,7 +20,7 @@ use zero_wire::client::{ConnectOptions, GatewayCredentials};
 
 use super::remote_gateway::read_token;
 use super::{AcpFixture, call_step, calls, chunk_text, make_script};
-use crate::gateway_process::GatewayProcess;
+use crate::gateway_process::{GatewayProcess, TIMEOUT};
 
 /// Everything of a call that a client keeps, but for what only a live one has.
 fn replayed_fields(call: &Value) -> Value {
@@ -75,7 +76,7 @@ fn load_001_session_is_replayed_as_it_was() {
     let text = chunk_text(&told, "user_message_chunk");
     assert!(text.contains("say All done.") && text.contains("and now?"), "{text}");
     let (live, told) = (calls(&live), calls(&told));
-    assert_eq!(told.len(), 4, "{told:#?}");
+    assert_eq!((live.len(), told.len()), (4, 4), "{told:#?}");
     for (live, told) in live.iter().zip(&told) {
         assert_eq!(replayed_fields(live), replayed_fields(told));
     }
@@ -88,6 +89,39 @@ fn load_001_session_is_replayed_as_it_was() {
     assert_eq!(told[3]["rawOutput"]["metadata"]["exitCode"], 3, "{}", told[3]);
     // And it goes on.
     acp.run_turn(&session, "go on", "end_turn");
+    acp.close();
+}
+
+#[test]
+fn replay_does_not_hold_other_sessions() {
+    let fixture = AcpFixture::new();
+    let mut acp = fixture.start_client();
+    let session = acp.open_session(&fixture);
+    // More bytes than the pipe to the client holds, and more updates than may wait.
+    let calls = call_step("Nope", json!({})) + "\n";
+    let script = make_script(&[&(calls.repeat(100) + "turn"), "say Done."]);
+    acp.run_turn(&session, &format!("{}{script}", "filler ".repeat(40_000)), "end_turn");
+    acp.close();
+    let count = || {
+        let listed = fixture.zero.stdout(&["sessions", "list", "--json"]);
+        serde_json::from_str::<Vec<Value>>(&listed).unwrap().len()
+    };
+    assert_eq!(count(), 1);
+    let mut acp = fixture.start_client();
+    acp.stop_reading();
+    let load =
+        acp.request("session/load", fixture.session_params_with(json!({"sessionId": session})));
+    let new = acp.request("session/new", fixture.session_params());
+    // The client reads nothing, so the history cannot be sent; the other session is opened anyway.
+    let until = Instant::now() + TIMEOUT;
+    while count() < 2 {
+        assert!(Instant::now() < until, "the other session is not opened");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    acp.resume_reading();
+    acp.wait(&new).unwrap();
+    acp.wait(&load).unwrap();
+    assert!(!acp.message_text(0, &session).is_empty());
     acp.close();
 }
 

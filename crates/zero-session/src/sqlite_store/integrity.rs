@@ -1,0 +1,151 @@
+//! Checks a session store for damage, within a time limit.
+//!
+//! Two kinds of damage: pages that SQLite cannot read, which concern every session with rows on
+//! them, and rows whose text zero cannot read, which concern one session.
+
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, InterruptHandle};
+
+use super::database_error::DatabaseError;
+use super::database_file::{self, ConnectionAccess};
+use super::ledger;
+use crate::event::EventKind;
+use crate::message::ModelMessage;
+use crate::store::StoreError;
+
+/// Most problems of pages that are listed.
+const PROBLEMS_MAX: usize = 20;
+/// Most damaged sessions that are listed.
+const SESSIONS_MAX: usize = 100;
+
+const VERB: &str = "check its file";
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreCheck {
+    /// Damaged pages, in the words of SQLite.
+    pub problems: Vec<String>,
+    /// Sessions of which something cannot be read.
+    pub sessions: Vec<DamagedSession>,
+    /// Whether everything was checked within the time limit.
+    pub is_complete: bool,
+}
+
+/// A session of which something cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedSession {
+    /// The key of the session.
+    pub key: String,
+    /// Entries of its ledger that cannot be read.
+    pub entries: u64,
+    /// Messages of its transcripts that cannot be read.
+    pub messages: u64,
+    /// Whether rows of it are on damaged pages.
+    pub has_damaged_pages: bool,
+}
+
+/// Checks a file that is already set up. Changes nothing.
+pub(super) fn check(path: &Path, time_max: Duration) -> Result<StoreCheck, StoreError> {
+    let checked = (|| {
+        let db = database_file::connect(path, ConnectionAccess::Read)?;
+        let _deadline = Deadline::start(db.get_interrupt_handle(), time_max);
+        let mut found = StoreCheck::default();
+        found.is_complete = match check_all(&db, &mut found) {
+            Err(error) if is_interrupt(&error) => false,
+            checked => checked.map(|()| true)?,
+        };
+        Ok(found)
+    })();
+    checked.map_err(|error: DatabaseError| error.into_store_error(VERB, path))
+}
+
+/// Interrupts the queries of a connection after a time, unless it is dropped before.
+struct Deadline {
+    _done: mpsc::SyncSender<()>,
+}
+
+impl Deadline {
+    fn start(queries: InterruptHandle, time_max: Duration) -> Self {
+        let (done, waiting) = mpsc::sync_channel::<()>(1);
+        std::thread::spawn(move || {
+            if waiting.recv_timeout(time_max) == Err(mpsc::RecvTimeoutError::Timeout) {
+                queries.interrupt();
+                // A query that begins later is interrupted as well.
+                while waiting.recv_timeout(Duration::from_millis(1))
+                    == Err(mpsc::RecvTimeoutError::Timeout)
+                {
+                    queries.interrupt();
+                }
+            }
+        });
+        Self { _done: done }
+    }
+}
+
+fn check_all(db: &Connection, found: &mut StoreCheck) -> Result<(), DatabaseError> {
+    let mut pages = db.prepare(&format!("PRAGMA quick_check({PROBLEMS_MAX})"))?;
+    for problem in pages.query_map([], |row| row.get::<_, String>(0))? {
+        match problem.map_err(DatabaseError::from) {
+            Ok(problem) if problem == "ok" => {}
+            Ok(problem) => found.problems.push(problem),
+            Err(error) if is_damage(&error) => {
+                found.problems.push("the check itself meets a damaged page".to_owned());
+                break;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let mut sessions = db.prepare("SELECT row, key FROM sessions ORDER BY row")?;
+    let mut rows = sessions.query([])?;
+    while let Some(row) = rows.next()? {
+        let mut session =
+            DamagedSession { key: row.get(1)?, entries: 0, messages: 0, has_damaged_pages: false };
+        match check_session(db, row.get(0)?, &mut session) {
+            Err(error) if is_damage(&error) => session.has_damaged_pages = true,
+            checked => checked?,
+        }
+        let is_damaged = session.entries > 0 || session.messages > 0 || session.has_damaged_pages;
+        if is_damaged && found.sessions.len() < SESSIONS_MAX {
+            found.sessions.push(session);
+        }
+    }
+    Ok(())
+}
+
+fn check_session(
+    db: &Connection,
+    row: i64,
+    found: &mut DamagedSession,
+) -> Result<(), DatabaseError> {
+    let mut entries =
+        db.prepare_cached("SELECT body FROM events WHERE session = ? ORDER BY seq")?;
+    let mut rows = entries.query([row])?;
+    while let Some(row) = rows.next()? {
+        let what = ledger::read_body(row.get_ref(0)?);
+        if matches!(what, EventKind::Opaque(opaque) if opaque.is_unreadable()) {
+            found.entries += 1;
+        }
+    }
+    let mut messages = db.prepare_cached(
+        "SELECT body FROM messages WHERE session = ? ORDER BY transcript, position",
+    )?;
+    let mut rows = messages.query([row])?;
+    while let Some(row) = rows.next()? {
+        let body = row.get_ref(0)?.as_str().ok();
+        if body.and_then(|body| serde_json::from_str::<ModelMessage>(body).ok()).is_none() {
+            found.messages += 1;
+        }
+    }
+    Ok(())
+}
+
+fn is_damage(error: &DatabaseError) -> bool {
+    matches!(error, DatabaseError::Sqlite { code: ErrorCode::DatabaseCorrupt, .. })
+}
+
+fn is_interrupt(error: &DatabaseError) -> bool {
+    matches!(error, DatabaseError::Sqlite { code: ErrorCode::OperationInterrupted, .. })
+}

@@ -1,0 +1,134 @@
+//! Damage in a store: it concerns one session, is found by a check, and says what to do.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tempfile::TempDir;
+use zero_session::event::{Event, EventKind};
+use zero_session::key::SessionKey;
+use zero_session::sqlite_store::{DamagedSession, SqliteStore};
+use zero_session::store::{
+    LedgerReadLimit, NewSession, SessionQuery, SessionRecord, Store, StoreError, ToolHostLocation,
+};
+
+use crate::store::text_event;
+
+const PAGE_BYTES: usize = 4096;
+const ALL: LedgerReadLimit = LedgerReadLimit::with_entries(10_000);
+/// Longer than any check here takes.
+const TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Two sessions with entries of their own.
+async fn two_sessions() -> (TempDir, PathBuf, [SessionRecord; 2]) {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("sessions.db");
+    let store = SqliteStore::open(&path).unwrap();
+    let mut made = Vec::new();
+    for name in ["one", "two"] {
+        let session = NewSession {
+            key: SessionKey::resolve(name, "main").unwrap(),
+            label: None,
+            cwd: None,
+            model: None,
+            mode: None,
+            owner: "local".to_owned(),
+            owned_max: 9,
+            tool_host: ToolHostLocation::Gateway,
+        };
+        let record = store.create(session).await.unwrap();
+        let text = format!("entry of {name} ").repeat(20);
+        let entries = (0..100).map(|_| text_event(text.clone())).collect();
+        store.append(&record.id, None, entries).await.unwrap();
+        made.push(record);
+    }
+    (temp, path, made.try_into().unwrap())
+}
+
+fn change(path: &Path, sql: &str) {
+    assert_eq!(Connection::open(path).unwrap().execute(sql, []).unwrap(), 1, "{sql}");
+}
+
+fn opaque_kind(event: &Event) -> Option<&str> {
+    match &event.what {
+        EventKind::Opaque(opaque) => Some(opaque.kind()),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn unreadable_entry_is_reported_in_its_place() {
+    let (_temp, path, [one, two]) = two_sessions().await;
+    let of_one = "session = (SELECT row FROM sessions WHERE key LIKE '%one')";
+    change(&path, &format!("UPDATE events SET body = '{{\"type\":' WHERE {of_one} AND seq = 3"));
+    change(
+        &path,
+        &format!("UPDATE events SET body = CAST(x'ff' AS TEXT) WHERE {of_one} AND seq = 4"),
+    );
+    let newer = r#"{"type":"hologram","beam":1}"#;
+    change(
+        &path,
+        &format!("UPDATE events SET body = '{newer}', run = '' WHERE {of_one} AND seq = 5"),
+    );
+    let store = SqliteStore::open(&path).unwrap();
+    let events = store.events(&one.id, 0, ALL).await.unwrap();
+    assert_eq!(events.len(), 100);
+    let kinds: Vec<_> = events.iter().skip(1).take(5).map(opaque_kind).collect();
+    assert_eq!(
+        kinds,
+        [None, Some("unreadable"), Some("unreadable"), Some("hologram"), None],
+        "{events:?}"
+    );
+    let newest = store.last_events(&one.id, 6, LedgerReadLimit::with_entries(2)).await.unwrap();
+    assert_eq!(newest.iter().map(|event| event.seq).collect::<Vec<_>>(), [4, 5]);
+    assert!(store.events(&two.id, 0, ALL).await.unwrap().iter().all(|e| opaque_kind(e).is_none()));
+    let found = store.check(TIME_MAX).unwrap();
+    let damaged = DamagedSession {
+        key: one.key.to_string(),
+        entries: 2,
+        messages: 0,
+        has_damaged_pages: false,
+    };
+    assert_eq!((found.problems, found.sessions, found.is_complete), (vec![], vec![damaged], true));
+}
+
+#[tokio::test]
+async fn unreadable_session_is_not_listed_and_others_are() {
+    let (_temp, path, [one, two]) = two_sessions().await;
+    change(&path, "UPDATE sessions SET usage = 'x' WHERE key LIKE '%one'");
+    let store = SqliteStore::open(&path).unwrap();
+    let listed = store.list(SessionQuery::default()).await.unwrap().sessions;
+    assert_eq!(listed.iter().map(|session| &session.id).collect::<Vec<_>>(), [&two.id]);
+    let error = store.session(&one.key).await.unwrap_err();
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+    assert!(error.to_string().contains("`zero doctor`"), "{error}");
+}
+
+#[tokio::test]
+async fn damaged_page_concerns_only_its_session() {
+    let (_temp, path, [one, two]) = two_sessions().await;
+    let mut bytes = std::fs::read(&path).unwrap();
+    let has = |page: &[u8], text: &str| page.windows(text.len()).any(|at| at == text.as_bytes());
+    let pages = bytes.chunks_mut(PAGE_BYTES).skip(1);
+    let mut pages = pages.filter(|page| has(page, "entry of one") && !has(page, "entry of two"));
+    pages.next().expect("a page with entries of one session only")[..8].fill(0xff);
+    std::fs::write(&path, &bytes).unwrap();
+    let store = SqliteStore::open(&path).unwrap();
+    let error = store.events(&one.id, 0, ALL).await.unwrap_err();
+    assert!(matches!(error, StoreError::Damaged { verb: "read the ledger", .. }), "{error}");
+    assert_eq!(store.events(&two.id, 0, ALL).await.unwrap().len(), 100);
+    store.append(&two.id, None, vec![text_event("goes on")]).await.unwrap();
+    let found = store.check(TIME_MAX).unwrap();
+    assert!(!found.problems.is_empty() && found.is_complete, "{found:?}");
+    let keys: Vec<_> = found.sessions.iter().map(|session| session.key.as_str()).collect();
+    assert_eq!(keys, [one.key.as_str()], "{found:?}");
+    assert!(found.sessions[0].has_damaged_pages);
+}
+
+#[tokio::test]
+async fn check_ends_at_its_time_limit() {
+    let (_temp, path, _) = two_sessions().await;
+    let store = SqliteStore::open(&path).unwrap();
+    assert!(!store.check(Duration::ZERO).unwrap().is_complete);
+    assert!(store.check(TIME_MAX).unwrap().is_complete);
+}
