@@ -583,6 +583,7 @@ pub(crate) fn event_line(what: &EventKind) -> String {
         EventKind::Text { text } => format!("text {text}"),
         EventKind::Thought { text } => format!("thought {text}"),
         EventKind::ToolStarted { name, .. } => format!("tool {name}"),
+        EventKind::ToolUpdated { begins: true, .. } => "begins".to_owned(),
         EventKind::ToolUpdated { title, progress, .. } => {
             let parts = [title, progress].map(|part| part.clone().unwrap_or_default());
             format!("update {}", parts.join(" "))
