@@ -532,3 +532,20 @@ async fn disallowed_folder_gets_no_backend() {
         OpenSessionOptions { tool_host: Some(ToolHostLocation::Gateway), ..fixture.open_options() };
     assert!(matches!(fixture.sessions.open(back).await, Err(SessionError::Invalid(_))));
 }
+
+#[tokio::test]
+async fn results_live_as_long_as_session() {
+    let fixture = SessionTestBed::new(&["Read:1", "ok", "ok"]).await;
+    fixture.run("go").await;
+    fixture.sessions.shut_down(Duration::from_secs(1)).await;
+    let store = Arc::clone(&fixture.store);
+    let next = SessionTestBed::with_store(store, &["ok"], SessionLimits::default()).await;
+    next.run("again").await;
+    let removed = || next.backend.removed.lock().unwrap().clone();
+    assert_eq!(removed(), [], "a new process can read them");
+    let id = next.record().await.id;
+    next.sessions.reset(&next.key).await.unwrap();
+    assert_eq!(removed(), [id.clone()]);
+    next.sessions.delete(&next.key).await.unwrap();
+    assert_eq!(removed(), [id.clone(), id]);
+}
